@@ -53,8 +53,8 @@ func (l *Limit) bucketProblem() (field, problem string) {
 func (l *Limit) MaxBurst() int64 {
 	rate := window.NewRefill(l.Max, l.Window.Microseconds())
 	longest := MaxWindow.Microseconds()
-	if full, _ := rate.Time(rate.Most); full < longest {
-		return rate.Most
+	if full, _ := rate.Time(rate.MaxExact); full < longest {
+		return rate.MaxExact
 	}
 	n := rate.Units(longest, 0)
 	if full, rest := rate.Time(n); full > longest || rest > 0 {

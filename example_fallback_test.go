@@ -54,7 +54,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 		}
 	}
 
-	store.Mend()
+	store.Restore()
 	d := must(limiter.At(nine).Peek(ctx, weir.K("7"), 0))
 	fmt.Println("left of 200000:", d.Remaining)
 	// Output:

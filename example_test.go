@@ -150,7 +150,7 @@ func ExampleLimiter_AllowOnce() {
 			break
 		}
 		fmt.Println("no answer; retry")
-		store.Mend() // in a program: wait a little
+		store.Restore() // in a program: wait a little
 		d, err = limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
 	}
 	fmt.Println("allowed:", d.Allowed, "replayed:", d.Replayed, "left of 200000:", d.Remaining, "error:", err)

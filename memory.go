@@ -160,8 +160,8 @@ func (m *Memory) Sweep() (removed int) {
 	return m.table.Sweep(now) + m.operations.removeOver(m, now)
 }
 
-// mostTries bounds the work of one caller for room.
-const mostTries = 16
+// maxTries bounds the work of one caller for room.
+const maxTries = 16
 
 // makeRoom removes histories and operations that no longer count, and first those in a
 // set of shards. It reports whether there were any, or whether another caller removed

@@ -52,7 +52,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, at moment, slots []slot, d *Decision) error {
 	err := m.decideSlots(b, k, req, at, slots, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
-		if tries == mostTries || !m.makeRoom(m.locate(b.limits, k, slots), at) {
+		if tries == maxTries || !m.makeRoom(m.locate(b.limits, k, slots), at) {
 			m.refused.Add(1)
 			return err
 		}

@@ -124,12 +124,12 @@ func checkMemory(t *testing.T, m *Memory) {
 		const slotSize, recordSize = 8, 64
 		bytes += slots*slotSize + places(records)*recordSize + places(reflect.ValueOf(&shard.Arena.Slab).Elem())*window.ChunkSize
 	}
-	mostKeys, mostBytes := m.Caps()
-	if got := int(m.Bytes()); got != bytes || mostBytes > 0 && got > int(mostBytes) {
-		t.Errorf("%d bytes are counted of at most %d, %d are held", got, mostBytes, bytes)
+	maxKeys, maxBytes := m.Caps()
+	if got := int(m.Bytes()); got != bytes || maxBytes > 0 && got > int(maxBytes) {
+		t.Errorf("%d bytes are counted of at most %d, %d are held", got, maxBytes, bytes)
 	}
-	if got, keys := keysCounted(m), m.Len(); keys != len(found) || mostKeys > 0 && (got != keys || got > int(mostKeys)) {
-		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found", got, mostKeys, keys, len(found))
+	if got, keys := keysCounted(m), m.Len(); keys != len(found) || maxKeys > 0 && (got != keys || got > int(maxKeys)) {
+		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found", got, maxKeys, keys, len(found))
 	}
 }
 

@@ -356,7 +356,7 @@ func (p *Parts) Join(h *StoredHistory) (whole bool) {
 
 // DumpPlace is a place in a Dump; the zero DumpPlace is its beginning.
 type DumpPlace struct {
-	Most int // entries visited in one call, about; 0 = 2048
+	Max int // entries visited in one call, about; 0 = 2048
 
 	shard        int
 	tag          uint64
@@ -377,7 +377,7 @@ type DumpPlace struct {
 // history is valid during the call only. Dump reports whether histories are left.
 //
 // A history that counts all the time from the first Dump to the last is visited. One with
-// more entries than are left of p.Most is visited in parts, and is then as it was at the last
+// more entries than are left of p.Max is visited in parts, and is then as it was at the last
 // part. One of which entries are refunded or corrected all the time has all entries in its
 // last part.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)) (more bool) {
@@ -387,7 +387,7 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)
 		p.find(s, n)
 		s.Unlock()
 	}
-	for left := cmp.Or(p.Most, mostDumped); left > 0 && len(p.records) > 0; {
+	for left := cmp.Or(p.Max, maxDumped); left > 0 && len(p.records) > 0; {
 		more := false
 		if r := p.records[0]; r.LockLive() {
 			if int(r.Group()) >= len(p.names) {
@@ -410,8 +410,8 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)
 	return p.shard < keytable.Shards
 }
 
-// mostDumped bounds the entries that one call visits.
-const mostDumped = 2048
+// maxDumped bounds the entries that one call visits.
+const maxDumped = 2048
 
 // tags is the number of tags of records in a shard.
 const tags uint64 = 1 << 32

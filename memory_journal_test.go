@@ -77,7 +77,7 @@ func redone(t *testing.T, steps []any) *Memory {
 
 // dump visits everything, a few histories and so many entries at a time, and calls between before each step.
 func dump(m *Memory, most int, between func(), visit func(any)) {
-	p := DumpPlace{Most: most}
+	p := DumpPlace{Max: most}
 	copied := func(h *StoredHistory) {
 		c := *h
 		c.Key, c.Entries, c.limit = append([]byte{}, h.Key...), append([]StoredEntry{}, h.Entries...), nil
@@ -335,7 +335,7 @@ func TestJournalDumpIsBounded(t *testing.T) {
 			}
 		}
 	}
-	p, parts, sum := DumpPlace{Most: most}, Parts{}, 0
+	p, parts, sum := DumpPlace{Max: most}, Parts{}, 0
 	for more := true; more; {
 		visited := 0
 		more = m.Dump(&p, entries, m.Clock(), func(h *StoredHistory) {

@@ -83,7 +83,7 @@ func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, at moment, granted in
 		if done {
 			return err
 		}
-		if tries == mostTries || !m.makeRoom(0, at) {
+		if tries == maxTries || !m.makeRoom(0, at) {
 			m.refused.Add(1)
 			return err
 		}

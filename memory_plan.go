@@ -159,7 +159,7 @@ func (z *zoned) at(now int64) *window.Rule {
 		return r
 	}
 	r := z.rule
-	r.Start, r.Stop = z.period.Around(now)
+	r.Start, r.Stop = z.period.WindowAt(now)
 	z.last.Store(&r)
 	return &r
 }

@@ -15,7 +15,7 @@ func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, 
 		s := &slots[i]
 		units, most := s.limit.units(units), MaxUnits
 		if s.rule.Rate != 0 {
-			most = s.rule.Refill.Most // R16
+			most = s.rule.Refill.MaxExact // R16
 		} else if b.mode == window.CountDenied {
 			units = min(units, s.limit.Max) // R6
 		}

@@ -111,9 +111,9 @@ func (z *Zoned) Zone() *time.Location { return z.zone }
 // for the other periods 1.
 func (z *Zoned) Anchor() int { return z.anchor }
 
-// Around returns the window that contains an instant: its first instant and the first one
+// WindowAt returns the window that contains an instant: its first instant and the first one
 // behind it, in microseconds since 1970. The first can be before 1970.
-func (z *Zoned) Around(at int64) (start, end int64) {
+func (z *Zoned) WindowAt(at int64) (start, end int64) {
 	wall := z.boundary(time.UnixMicro(at).In(z.zone))
 	start, end = z.edge(wall), z.edge(z.next(wall))
 	// Behind a change of the clock over a boundary the wall shows the period before, and

@@ -150,7 +150,7 @@ func TestPeriodsMatchTheCLibrary(t *testing.T) {
 			t.Fatalf("%v: no answer: %v", q, answers.Err())
 		}
 		windows := Zoned{period: q.period, anchor: max(q.anchor, 1), zone: data.zones[q.zone]}
-		start, end := windows.Around(q.at)
+		start, end := windows.WindowAt(q.at)
 		if got, want := fmt.Sprint(start, end), answers.Text(); got != want {
 			t.Errorf("seed %d: %v around %v of %s, anchor %d: got %s, want %s", seed, q.period,
 				time.UnixMicro(q.at).In(data.zones[q.zone]), q.zone, q.anchor, got, want)
@@ -230,7 +230,7 @@ func TestPeriodsAtChangesOfTheClock(t *testing.T) {
 		if err != nil {
 			t.Fatal(c.about, err)
 		}
-		start, end := windows.Around(at.UnixMicro())
+		start, end := windows.WindowAt(at.UnixMicro())
 		clock := func(us int64) string { return time.UnixMicro(us).In(zone).Format(time.RFC3339Nano) }
 		if clock(start) != c.start || clock(end) != c.end {
 			t.Errorf("%s: the %v around %s in %s, anchor %d: got %s to %s, want %s to %s",
@@ -250,13 +250,13 @@ func TestPeriodsTile(t *testing.T) {
 			windows := Zoned{period: period, anchor: 1 + len(name)%7, zone: zone}
 			longest := (period.Length() + 24*time.Hour).Microseconds()
 			for at := int64(0); at <= MaxInstant; at += r.Int64N(100 * longest) {
-				start, end := windows.Around(at)
-				next, nextEnd := windows.Around(end)
+				start, end := windows.WindowAt(at)
+				next, nextEnd := windows.WindowAt(end)
 				if start > at || at >= end || end-start > longest || next != end || nextEnd <= next {
 					t.Fatalf("%s, %v around %d: %d to %d, then %d to %d", name, period, at, start, end, next, nextEnd)
 				}
 				for _, inside := range []int64{start, end - 1} {
-					if s, e := windows.Around(inside); s != start || e != end {
+					if s, e := windows.WindowAt(inside); s != start || e != end {
 						t.Fatalf("%s, %v from %d to %d: around %d it is %d to %d", name, period, start, end, inside, s, e)
 					}
 				}

@@ -236,7 +236,7 @@ func TestHoldsInDoubt(t *testing.T) {
 					store.left = begin
 					err := c.settle(r)
 					store.left = -1
-					store.Mend()
+					store.Restore()
 					if errors.Is(err, weir.ErrSettled) && call != "both" {
 						t.Errorf("%s, %s, from call %d: %v", name, call, begin, err)
 					}
@@ -260,7 +260,7 @@ type failing struct {
 }
 
 func (f *failing) next() {
-	f.Mend()
+	f.Restore()
 	if f.left == 0 {
 		f.Break(f.fault)
 	}
@@ -296,7 +296,7 @@ func TestDegradedHolds(t *testing.T) {
 			if err := held.Done(ctx); !errors.Is(err, weir.ErrUnavailable) {
 				t.Errorf("%v, want ErrUnavailable", err)
 			}
-			store.Mend()
+			store.Restore()
 			if err := r.Done(ctx); err != nil {
 				t.Error(err)
 			}

@@ -263,7 +263,7 @@ func TestReservationInDoubt(t *testing.T) {
 				t.Errorf("%s: %v, want ErrOutcomeUnknown", name, err)
 			}
 		}
-		store.Mend()
+		store.Restore()
 		if err := r.Commit(ctx, 4); !errors.Is(err, weir.ErrSettled) {
 			t.Errorf("%s, by other units: %v, want ErrSettled", name, err)
 		}
@@ -289,7 +289,7 @@ func TestReservationInDoubtByID(t *testing.T) {
 	if r, _, err := l.Reserve(ctx, acme, request); r != nil || !errors.Is(err, weir.ErrOutcomeUnknown) {
 		t.Fatalf("a lost answer: %v, %v; want ErrOutcomeUnknown", r, err)
 	}
-	store.Mend()
+	store.Restore()
 	var both [2]*weir.Reservation
 	for i := range both {
 		r, d, err := l.Reserve(ctx, acme, request)

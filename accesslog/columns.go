@@ -363,7 +363,7 @@ const (
 	albSent    = 11
 	albRequest = 12
 	albAgent   = 13
-	albLeast   = 17 // the columns of the first version
+	albMin     = 17 // the columns of the first version
 )
 
 func albLayout(o Options) *layout {
@@ -380,7 +380,7 @@ func (p *parser) alb(e *Entry) error {
 		return err
 	}
 	switch {
-	case len(e.columns) < albLeast || e.columns[albRequest].kind == kindWord || e.columns[albAgent].kind == kindWord:
+	case len(e.columns) < albMin || e.columns[albRequest].kind == kindWord || e.columns[albAgent].kind == kindWord:
 		return errColumns
 	case !e.isStatus(albStatus):
 		return errStatus

@@ -124,11 +124,11 @@ func burst(at int64, n int) []int64 {
 func attack(allow func(key string, at []int64) []bool) score {
 	atEdges := passing(edges(), allow("192.0.2.1", edges()))
 	polled := passing(polls(), allow("192.0.2.2", polls()))
-	return score{minute: max(mostInAMinute(atEdges), mostInAMinute(polled)), three: len(polled)}
+	return score{minute: max(maxInAMinute(atEdges), maxInAMinute(polled)), three: len(polled)}
 }
 
-// mostInAMinute returns the most instants in [s, s + a minute) for any s.
-func mostInAMinute(at []int64) (most int) {
+// maxInAMinute returns the most instants in [s, s + a minute) for any s.
+func maxInAMinute(at []int64) (most int) {
 	for i, first := range at {
 		end, _ := slices.BinarySearch(at, first+minute)
 		most = max(most, end-i)

@@ -53,8 +53,8 @@ policies:
 
 var (
 	testedOnPage = regexp.MustCompile(`run on Redis (\d+\.\d+\.\d+)`)
-	leastOnPage  = regexp.MustCompile(`older than\s+Redis (\d+\.\d+)`)
-	leastInCode  = regexp.MustCompile(`use Redis (\d+\.\d+) or later`)
+	minOnPage    = regexp.MustCompile(`older than\s+Redis (\d+\.\d+)`)
+	minInCode    = regexp.MustCompile(`use Redis (\d+\.\d+) or later`)
 	serverHere   = regexp.MustCompile(`v=(\d+\.\d+\.\d+)`)
 )
 
@@ -62,7 +62,7 @@ var (
 // or that server is newer. The page has the least version of the code.
 func TestRedisPageNamesTheServer(t *testing.T) {
 	page := read(t, "docs/redis.md")
-	tested, least := testedOnPage.FindStringSubmatch(page), leastOnPage.FindStringSubmatch(page)
+	tested, least := testedOnPage.FindStringSubmatch(page), minOnPage.FindStringSubmatch(page)
 	if tested == nil || least == nil {
 		t.Fatal("redis.md does not name the version that tests run on, and the least version")
 	}
@@ -77,7 +77,7 @@ func TestRedisPageNamesTheServer(t *testing.T) {
 	if compareVersions(t, here[1], tested[1]) < 0 {
 		t.Errorf("redis.md says that tests run on Redis %s, and this machine has %s", tested[1], here[1])
 	}
-	if code := leastInCode.FindStringSubmatch(read(t, "weirredis/check.go")); code == nil || code[1] != least[1] {
+	if code := minInCode.FindStringSubmatch(read(t, "weirredis/check.go")); code == nil || code[1] != least[1] {
 		t.Errorf("redis.md names the least version %s, and the check %q", least[1], code)
 	}
 }

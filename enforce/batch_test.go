@@ -88,7 +88,7 @@ func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
 	if it := &items[0]; it.Err != nil || it.Outcome.Err == nil || !it.Outcome.Decision.Degraded {
 		t.Fatalf("got %+v, %v, want a shadow that could not decide", it.Outcome, it.Err)
 	}
-	store.Mend()
+	store.Restore()
 	DecideAll(context.Background(), items)
 	if it := &items[0]; it.Err != nil || it.Outcome.Err != nil || it.Outcome.Decision.Degraded {
 		t.Errorf("got %+v, %v, want a decision", it.Outcome, it.Err)

@@ -489,7 +489,7 @@ func TestShareDenialBeginsNoBlock(t *testing.T) {
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 		t.Errorf("2 of a share of 1, while the store decides only blocks: %+v, %v", o, err)
 	}
-	faulty.Mend()
+	faulty.Restore()
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Granted != 2 {
 		t.Errorf("the store is back: %+v, %v", o, err)
 	}
@@ -512,7 +512,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	if o := attempt("job", 1); !o.Decision.Allowed || !o.Decision.Degraded {
 		t.Fatalf("by the share: %+v", o)
 	}
-	store.Mend()
+	store.Restore()
 	for range 3 {
 		attempt("", 2)
 	}

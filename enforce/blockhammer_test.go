@@ -44,7 +44,7 @@ func TestBlockHammer(t *testing.T) {
 			defer mu.Unlock()
 			return len(blocks[0]) >= enoughBlocks && len(blocks[1]) >= enoughBlocks
 		}
-		mended := breakAndMend(store)
+		restored := breakAndRestore(store)
 		late := time.Now().Add(time.Minute)
 		var callers sync.WaitGroup
 		for i := range 12 {
@@ -71,7 +71,7 @@ func TestBlockHammer(t *testing.T) {
 			})
 		}
 		callers.Wait()
-		mended()
+		restored()
 		for k, all := range seen {
 			auditBlocks(t, all, window, block)
 			time.Sleep(block + window)
@@ -89,9 +89,9 @@ func TestBlockHammer(t *testing.T) {
 	})
 }
 
-// breakAndMend lets a store fail for a fifth of the time until the returned function is
+// breakAndRestore lets a store fail for a fifth of the time until the returned function is
 // called. There is none to break if store is nil.
-func breakAndMend(store *weirtest.Faulty) (mended func()) {
+func breakAndRestore(store *weirtest.Faulty) (restored func()) {
 	if store == nil {
 		return func() {}
 	}
@@ -106,7 +106,7 @@ func breakAndMend(store *weirtest.Faulty) (mended func()) {
 			}
 			store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Lost()}[i%2])
 			time.Sleep(5 * time.Millisecond)
-			store.Mend()
+			store.Restore()
 		}
 	}()
 	return func() {

@@ -48,7 +48,7 @@ func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
 	for time.Since(began) < 30*window {
 		if now := time.Now(); !now.Before(change) {
 			out = !out
-			f.store.Mend()
+			f.store.Restore()
 			if out {
 				f.store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Silent(), weirtest.Lost()}[r.IntN(3)])
 			}

@@ -24,7 +24,7 @@ func TestBreakerOpens(t *testing.T) {
 		for range 3 {
 			s.Break(weirtest.Down())
 			s.fail(4)
-			s.Mend()
+			s.Restore()
 			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
 				t.Fatal(err)
 			}
@@ -94,7 +94,7 @@ func TestBreakerProbes(t *testing.T) {
 					}
 					last, before = now, s.Calls()
 				}
-				s.Mend()
+				s.Restore()
 				back := time.Now()
 				for s.fallback.Status().State == fallback.StoreDown {
 					s.Allow(ctx, weir.K("42"))
@@ -225,7 +225,7 @@ func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 			}
 		}
 		s.want(fallback.StoreDown)
-		s.Mend()
+		s.Restore()
 		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Calls() != before+4 {
 			t.Errorf("the next call: %v, %d calls of the store; want a probe at once", err, s.Calls()-before)
 		}
@@ -311,7 +311,7 @@ func TestOnStoreState(t *testing.T) {
 		s.fail(10)
 		time.Sleep(time.Second)
 		s.fail(10)
-		s.Mend()
+		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
 		want := []string{"down true down", "up false up", "down true down"}
@@ -335,7 +335,7 @@ func TestOnStoreStatePanics(t *testing.T) {
 			t.Errorf("the caller caught %v, want the listener's panic", got)
 		}
 		s.want(fallback.StoreDown)
-		s.Mend()
+		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
 		s.want(fallback.StoreUp)

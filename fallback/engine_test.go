@@ -43,7 +43,7 @@ type store struct {
 }
 
 func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
-func (s *store) Mend()                  { s.faulty.Mend() }
+func (s *store) Restore()               { s.faulty.Restore() }
 func (s *store) Calls() int64           { return s.faulty.Calls() }
 
 // newStore returns a limiter of p on a memory engine in place of a store.
@@ -240,15 +240,15 @@ func TestFallbackOfOtherMethods(t *testing.T) {
 		if err := s.Reset(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v, reset: got %v; want ErrUnavailable", mode, err)
 		}
-		s.Mend()
+		s.Restore()
 		if n, err := s.Refund(ctx, weir.K("42"), d.At, 1); n != 1 || err != nil {
-			t.Errorf("%v, refund, mended: got %d, %v; want 1", mode, n, err)
+			t.Errorf("%v, refund, restored: got %d, %v; want 1", mode, n, err)
 		}
 		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 4 || err != nil {
-			t.Errorf("%v, count, mended: got %d, %v; want 4", mode, n, err)
+			t.Errorf("%v, count, restored: got %d, %v; want 4", mode, n, err)
 		}
 		if err := s.Reset(ctx, weir.K("42")); err != nil {
-			t.Errorf("%v, reset, mended: %v", mode, err)
+			t.Errorf("%v, reset, restored: %v", mode, err)
 		}
 	}
 }

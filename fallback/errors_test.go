@@ -148,7 +148,7 @@ func TestFallbackUnknownFate(t *testing.T) {
 		case mode != fallback.Deny && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
 			t.Errorf("%v: got %+v, %v; want it allowed, degraded", mode, d, err)
 		}
-		s.Mend()
+		s.Restore()
 		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 3 || err != nil {
 			t.Errorf("%v: the store counted %d, %v; want 3", mode, n, err)
 		}

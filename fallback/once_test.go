@@ -25,7 +25,7 @@ func TestOnceThroughFallback(t *testing.T) {
 	if _, err := closed.AllowOnce(ctx, key, 3, "lost"); !errors.Is(err, weir.ErrOutcomeUnknown) {
 		t.Fatalf("a lost answer: got %v, want ErrOutcomeUnknown", err)
 	}
-	store.Mend()
+	store.Restore()
 	d, err := closed.AllowOnce(ctx, key, 3, "lost")
 	if err != nil || !d.Replayed || d.Granted != 3 || d.Remaining != 7 {
 		t.Errorf("made again: got %+v, %v, want the 3 units that were granted", d, err)
@@ -78,7 +78,7 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	store.Break(weirtest.Down())
 	first := must(l.AllowOnce(ctx, key, 3, "a"))
 	must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"}))
-	store.Mend()
+	store.Restore()
 	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Replayed || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
 		t.Errorf("made again: %+v, want %+v repeated", d, first)
 	}
@@ -105,7 +105,7 @@ func TestRefundOnceThroughFallback(t *testing.T) {
 	if _, err := l.Decide(ctx, key, refund); !errors.Is(err, weir.ErrOutcomeUnknown) {
 		t.Fatalf("a lost answer: %v, want ErrOutcomeUnknown", err)
 	}
-	store.Mend()
+	store.Restore()
 	if took := must(l.Decide(ctx, key, refund)).Granted; took != 4 {
 		t.Errorf("made again: took %d, want 4", took)
 	}

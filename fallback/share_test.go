@@ -144,7 +144,7 @@ func TestShareReset(t *testing.T) {
 				t.Fatalf("granted %d, want 3", got)
 			}
 			if !down {
-				s.Mend()
+				s.Restore()
 				time.Sleep(time.Second)
 			}
 			if err := s.Reset(ctx, weir.K()); (err != nil) != down {
@@ -194,7 +194,7 @@ func TestShareWait(t *testing.T) {
 		s.Break(weirtest.Down())
 		s.fail(0)
 		began := time.Now()
-		time.AfterFunc(10*time.Second, s.Mend)
+		time.AfterFunc(10*time.Second, s.Restore)
 		if d, err := s.WaitN(ctx, weir.K(), 4); err != nil || !d.Allowed || d.Degraded {
 			t.Errorf("4 of 9, a share of 3: %+v, %v", d, err)
 		}

@@ -156,10 +156,10 @@ func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 				t.Fatalf("a probe: caught %v, want %v", got, thrown)
 			}
 		}
-		s.Mend()
+		s.Restore()
 		time.Sleep(time.Second)
 		if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded {
-			t.Errorf("mended: %+v, %v", d, err)
+			t.Errorf("restored: %+v, %v", d, err)
 		}
 	})
 }

@@ -58,15 +58,15 @@ const (
 	useWindow = "use second, minute, hour, day, week, month (with fixed), or a length such as 90s, 30m, 24h"
 )
 
-// mostLength is the largest number of bytes of a length of time. It is also that of names,
+// maxLength is the largest number of bytes of a length of time. It is also that of names,
 // so that a longer word is neither, and no error repeats it whole.
-const mostLength = 64
+const maxLength = 64
 
 // parseLength reads a length such as 250ms, 90s, 30m, 24h or 7d: one whole number, in which
 // _ may group digits, and one of us, ms, s, m, h, d. A length above the largest
 // time.Duration becomes that, which every range check rejects.
 func parseLength(s string) (time.Duration, bool) {
-	if len(s) > mostLength {
+	if len(s) > maxLength {
 		return 0, false
 	}
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")

@@ -55,7 +55,7 @@ func (d *limitBuilder) setMax(at int, word string) *fault {
 		return nil
 	}
 	n, problem := parseNumber(word)
-	if count, window, slash := strings.Cut(word, "/"); slash && len(count) <= mostLength && looksLikeWindow(window) {
+	if count, window, slash := strings.Cut(word, "/"); slash && len(count) <= maxLength && looksLikeWindow(window) {
 		return faultf(at, "write "+count+" per "+window, "%s is not a whole number", clip(word))
 	}
 	if problem != "" {
@@ -98,9 +98,9 @@ var units = map[string]struct{ name, suffix string }{
 	"hr": {"hour", "h"}, "hour": {"hour", "h"}, "h": {"hour", "h"}, "day": {"day", "d"}, "d": {"day", "d"},
 }
 
-// mostDigits is the longest number that an error repeats: that of the longest window in
+// maxDigits is the longest number that an error repeats: that of the longest window in
 // milliseconds, with underscores.
-const mostDigits = 16
+const maxDigits = 16
 
 // nextWindow returns the next step for a word that is not a window.
 func nextWindow(word string) string {
@@ -109,7 +109,7 @@ func nextWindow(word string) string {
 	unit, known := units[meant[len(digits):]]
 	_, problem := parseNumber(word)
 	switch {
-	case len(digits) > mostDigits:
+	case len(digits) > maxDigits:
 		return useWindow
 	case looksLikeWindow(meant):
 		return "write " + meant

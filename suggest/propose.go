@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	mostCandidates = 30
-	caught         = 0.95 // least share of the scripts' excess that a suggestion denies
+	maxCandidates = 30
+	caught        = 0.95 // least share of the scripts' excess that a suggestion denies
 )
 
 // limits returns the limits to decide: the candidates, and those among which the
@@ -26,10 +26,10 @@ func (m *measured) limits(o *Options) []int64 {
 func (m *measured) candidates() []int64 {
 	from, to := percentile(m.peaks, 0.5), largest(m.peaks)
 	all := roundFrom(max(1, from/2), min(to+to/4, weir.MaxUnits))
-	for level := len(roundness) + 1; level > 0 && len(all) > mostCandidates; level-- {
+	for level := len(roundness) + 1; level > 0 && len(all) > maxCandidates; level-- {
 		all = slices.DeleteFunc(all, func(n int64) bool { return coarseness(n) >= level })
 	}
-	return all[max(0, len(all)-mostCandidates):]
+	return all[max(0, len(all)-maxCandidates):]
 }
 
 // choices returns the limits among which the suggestion is chosen, ascending: from the
@@ -58,9 +58,9 @@ type gap struct {
 	ratio float64 // of the next peak to this one; +Inf for the largest
 }
 
-const mostGaps = 10
+const maxGaps = 10
 
-// gaps returns the widest gaps behind peaks of from … to, at most mostGaps.
+// gaps returns the widest gaps behind peaks of from … to, at most maxGaps.
 func (m *measured) gaps(from, to int64) (all []gap) {
 	for i, p := range m.peaks {
 		if p.peak < from || p.peak > to {
@@ -73,7 +73,7 @@ func (m *measured) gaps(from, to int64) (all []gap) {
 		all = append(all, g)
 	}
 	slices.SortStableFunc(all, func(a, b gap) int { return cmp.Compare(b.ratio, a.ratio) })
-	return all[:min(len(all), mostGaps)]
+	return all[:min(len(all), maxGaps)]
 }
 
 // effectOf returns the effect of a limit.

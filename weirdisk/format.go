@@ -170,9 +170,9 @@ type encoder struct {
 	defined uint64 // plans so far
 }
 
-// mostPlans bounds the plans that an encoder remembers. A program that makes plans for ever
+// maxPlans bounds the plans that an encoder remembers. A program that makes plans for ever
 // defines them again.
-const mostPlans = 4096
+const maxPlans = 4096
 
 func newEncoder(base int64) encoder {
 	return encoder{previous: base, plans: map[*weir.Plan]uint64{}, limits: map[string]uint64{}}
@@ -197,7 +197,7 @@ func (e *encoder) plan(b []byte, p *weir.Plan) ([]byte, uint64) {
 		e.last, e.number = p, n
 		return b, n
 	}
-	if len(e.plans) >= mostPlans {
+	if len(e.plans) >= maxPlans {
 		clear(e.plans)
 	}
 	n := e.defined

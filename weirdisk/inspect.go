@@ -74,7 +74,7 @@ func inspect(dir string) (*weir.Memory, Report, error) {
 
 // visit calls each with all items, and counts them.
 func visit(m *weir.Memory, each func(Item) error, r *Report) (err error) {
-	place := weir.DumpPlace{Most: math.MaxInt}
+	place := weir.DumpPlace{Max: math.MaxInt}
 	next := func(i Item) {
 		if err == nil {
 			err = each(i)

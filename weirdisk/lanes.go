@@ -35,8 +35,8 @@ type task struct {
 }
 
 const (
-	// mostLanes bounds the goroutines. One goroutine reads the log, which is too slow for more.
-	mostLanes = 8
+	// maxLanes bounds the goroutines. One goroutine reads the log, which is too slow for more.
+	maxLanes = 8
 
 	// laneTasks is the number of tasks that are sent to a lane at once.
 	laneTasks = 256

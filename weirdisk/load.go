@@ -104,7 +104,7 @@ func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
 }
 
 // processors is the number of lanes of a start.
-func processors() int { return min(runtime.GOMAXPROCS(0), mostLanes) }
+func processors() int { return min(runtime.GOMAXPROCS(0), maxLanes) }
 
 // load replays the segments into an empty memory engine with so many lanes.
 func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {

@@ -103,8 +103,8 @@ const (
 	// maxPending bounds the entries that wait for a disk that hangs. Beyond it, calls fail.
 	maxPending = 16 << 20
 
-	// mostSpare bounds the buffer that is kept for the next batch.
-	mostSpare = 1 << 20
+	// maxSpare bounds the buffer that is kept for the next batch.
+	maxSpare = 1 << 20
 
 	// allocateAhead is the bytes for which a segment is allocated at once. A sync within them
 	// takes half the time of one that makes a new size durable.
@@ -146,7 +146,7 @@ func (l *log) finish(b *batch, err error) {
 		close(b.done)
 		b = new(batch)
 	}
-	if cap(buffer) <= mostSpare {
+	if cap(buffer) <= maxSpare {
 		*b = batch{b: buffer}
 		l.spare = b
 	}
@@ -250,7 +250,7 @@ func (l *log) failure() error {
 // fails if the log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) error {
 	if !l.waiting.Load() && l.service.Load() == service {
-		if rand.Uint32()%turn == 0 {
+		if rand.Uint32()%yieldEvery == 0 {
 			runtime.Gosched()
 		}
 		return nil

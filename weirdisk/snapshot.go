@@ -10,15 +10,15 @@ import (
 
 const (
 	// A snapshot follows once the changes since the last one take half as many bytes as it,
-	// and at least leastGrowth.
-	leastGrowth = 4 << 20
+	// and at least minGrowth.
+	minGrowth = 4 << 20
 
 	// snapshotPause times the duration of a snapshot passes before the next one, unless the
-	// directory would hold more than mostRatio times the bytes of live histories, and more than
+	// directory would hold more than maxRatio times the bytes of live histories, and more than
 	// smallSize.
 	snapshotPause = 10
-	mostRatio     = 3
-	smallSize     = 4 * leastGrowth
+	maxRatio      = 3
+	smallSize     = 4 * minGrowth
 
 	// keeperTick is the time between two looks at the log's size, and between two attempts
 	// to bring it back into service.
@@ -51,7 +51,7 @@ type keeper struct {
 	count   int    // histories and operations in it
 
 	most   int           // entries in one step, 0 = as many as Dump takes; tests take fewer
-	growth int64         // leastGrowth; tests take snapshots sooner
+	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
 }
 
@@ -104,7 +104,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 }
 
 // due reports whether the log has grown enough for a snapshot. Before the rest after the last
-// one is over, it must begin only so that the bytes at its end stay within mostRatio.
+// one is over, it must begin only so that the bytes at its end stay within maxRatio.
 func (k *keeper) due(rested bool) bool {
 	size := k.log.size()
 	if size <= k.size+k.growth {
@@ -112,7 +112,7 @@ func (k *keeper) due(rested bool) bool {
 	}
 	// The next snapshot takes about as many bytes as the last one, and so do the changes
 	// meanwhile.
-	most := max(mostRatio*k.pure, smallSize) - k.size
+	most := max(maxRatio*k.pure, smallSize) - k.size
 	return rested && size > k.size+k.size/2 || size > most
 }
 
@@ -221,7 +221,7 @@ func (k *keeper) deleteBefore(number uint64) {
 // dump adds all that counts at now to the log. It reports false if the log accepts no more,
 // or the keeper must stop. size is the bytes that it added.
 func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
-	place := weir.DumpPlace{Most: k.most}
+	place := weir.DumpPlace{Max: k.most}
 	accepted, bytes := true, 0 // bytes since the writer had all
 	history := func(h *weir.StoredHistory) {
 		if !h.More {

@@ -33,13 +33,13 @@ const (
 	// groupSize bounds the entries of a snapshot that share a batch.
 	groupSize = 1 << 10
 
-	// After one of turn changes, at random, a caller lets others run. Callers wait for nothing, so
+	// After one of yieldEvery changes, at random, a caller lets others run. Callers wait for nothing, so
 	// each of them could run for 10 ms, and each other goroutine would wait for all of them. To
 	// count the changes would take longer: the processors would share the counter.
-	turn = 16
+	yieldEvery = 16
 
-	// mostBehind bounds the place of a chunk behind the end of its segment.
-	mostBehind = 2 * maxPending
+	// maxBehind bounds the place of a chunk behind the end of its segment.
+	maxBehind = 2 * maxPending
 )
 
 // tail is the mapped file. Its log's mu protects it.
@@ -167,7 +167,7 @@ func laidOver(data []byte, number uint64, tail []byte) []byte {
 		c := tail[at : at+size]
 		start := int64(binary.LittleEndian.Uint64(c[8:]))
 		if binary.LittleEndian.Uint64(c) != number || binary.LittleEndian.Uint32(c[16:]) != crc32.Checksum(c[:16], castagnoli) ||
-			start < headerSize || start > int64(len(data))+mostBehind {
+			start < headerSize || start > int64(len(data))+maxBehind {
 			continue
 		}
 		for b, n := c[chunkHeader:], int64(0); n < int64(len(b)); {

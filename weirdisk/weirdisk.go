@@ -140,7 +140,7 @@ func Memory(opts ...weir.MemoryOption) Option {
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: defaultSync, files: system{}, growth: leastGrowth, step: allocateAhead, chunk: chunkSize, tick: keeperTick}
+	o := options{sync: defaultSync, files: system{}, growth: minGrowth, step: allocateAhead, chunk: chunkSize, tick: keeperTick}
 	for _, option := range opts {
 		option(&o)
 	}

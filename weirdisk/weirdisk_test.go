@@ -118,7 +118,7 @@ func TestSnapshotIsDue(t *testing.T) {
 		{60, 30, 64, true, false}, // changes come too fast for the bound
 		{60, 30, 65, false, true},
 	} {
-		k := &keeper{log: &log{}, size: c.size * mib, pure: c.pure * mib, growth: leastGrowth}
+		k := &keeper{log: &log{}, size: c.size * mib, pure: c.pure * mib, growth: minGrowth}
 		k.log.offset.Store(c.log * mib)
 		if got := k.due(c.rested); got != c.want {
 			t.Errorf("%+v: got %v", c, got)

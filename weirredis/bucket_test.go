@@ -144,7 +144,7 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, end := z.Around(d.At.UnixMicro())
+				_, end := z.WindowAt(d.At.UnixMicro())
 				if d.Allowed != (i < 2) || i < 2 && d.Remaining != int64(1-i) || i == 2 && d.RetryAfter.Microseconds() != end-d.At.UnixMicro() {
 					t.Errorf("clock off by %v, %d limits, attempt %d: got %+v, the window ends at %d", off, len(limits), i, d, end)
 				}

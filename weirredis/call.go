@@ -52,8 +52,8 @@ const (
 	retryFor = time.Second
 
 	// Pauses double from the least to the most, plus or minus a half.
-	leastPause = time.Millisecond
-	mostPause  = 32 * time.Millisecond
+	minPause = time.Millisecond
+	maxPause = 32 * time.Millisecond
 )
 
 // eval runs a script once. While a slot moves, it retries until retryFor has passed or
@@ -64,7 +64,7 @@ func (e *Engine) eval(ctx context.Context, s *Script, keys, args []string) (stri
 		return text, err
 	}
 	end := e.now().Add(retryFor)
-	for pause := leastPause; e.now().Before(end); pause = min(2*pause, mostPause) {
+	for pause := minPause; e.now().Before(end); pause = min(2*pause, maxPause) {
 		wait, cancel := context.WithTimeout(ctx, pause/2+rand.N(pause))
 		<-wait.Done()
 		cancel()

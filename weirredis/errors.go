@@ -140,7 +140,7 @@ func overflow(word string, p *weir.Plan) error {
 // most returns the units up to which a record can bring the history of a limit.
 func most(l *weir.PlanLimit) int64 {
 	if l.Kind == weir.Bucket {
-		return l.Refill.Most
+		return l.Refill.MaxExact
 	}
 	return weir.MaxUnits
 }

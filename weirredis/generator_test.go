@@ -75,7 +75,7 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 		"kinds": func() bool { return g.Kinds }, "left": g.left, "ends": g.ends,
 		"period": constant[int64](periodCell), "bucket": constant[int64](bucketCell),
 		"calendar": constant[int64](calendarCell), "firstHit": constant[int64](firstHitCell),
-		"mostUnits": constant(weir.MaxUnits), "quick": func() bool { return g.Quick }, "units": g.units, "locals": g.locals,
+		"maxUnits": constant(weir.MaxUnits), "quick": func() bool { return g.Quick }, "units": g.units, "locals": g.locals,
 		"hoist": g.hoist, "short": constant(short), "lengthy": g.lengthy, "need": constant(need),
 		"fields": g.fields,
 	}

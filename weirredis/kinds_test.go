@@ -158,7 +158,7 @@ func (p *pair) pass() {
 	case n < 21:
 		p.at += l.Window + pick[int64](p.r, -1, 0, 1)
 	case n < 22 && l.Period != nil:
-		_, end := l.Period.Around(p.at)
+		_, end := l.Period.WindowAt(p.at)
 		p.at = end + pick[int64](p.r, -1, 0, 1)
 	case n < 23:
 		p.at -= pick[int64](p.r, 1, 300_000, 999_999, 1_000_000, 2_000_000)
@@ -178,7 +178,7 @@ func (p *pair) decide(t *testing.T) {
 	t.Helper()
 	ask := weir.Request{N: p.units(), At: time.UnixMicro(p.at), Op: pick(p.r, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord)}
 	if ask.Op == weir.OpRecord && p.huge() && p.r.IntN(8) == 0 {
-		ask.N = pick(p.r, weir.MaxUnits, weir.MaxUnits/2, p.plan.Limits()[0].Refill.Most)
+		ask.N = pick(p.r, weir.MaxUnits, weir.MaxUnits/2, p.plan.Limits()[0].Refill.MaxExact)
 	}
 	if p.r.IntN(6) == 0 && len(p.policy.Limits) <= 3 {
 		p.batch(t, ask)

@@ -185,11 +185,11 @@ func appendKind(b []byte, l *weir.PlanLimit, around int64) []byte {
 		b = append6(b, l.Refill.Micros)
 		b = append7(b, l.Refill.Rest)
 		b = append7(b, l.Refill.Per)
-		b = append7(b, l.Refill.Most)
+		b = append7(b, l.Refill.MaxExact)
 	case l.Period != nil:
-		start, end := l.Period.Around(around)
-		before, _ := l.Period.Around(max(start-1, 0))
-		_, behind := l.Period.Around(end)
+		start, end := l.Period.WindowAt(around)
+		before, _ := l.Period.WindowAt(max(start-1, 0))
+		_, behind := l.Period.WindowAt(end)
 		for _, edge := range [...]int64{min(before, start), start, end, behind} {
 			b = append7(b, max(edge, 0)) // no instant is before 1970
 		}

@@ -22,14 +22,14 @@ import (
 type queue struct {
 	e *Engine
 
-	mu       sync.Mutex // protects the following, and the fields of batches that name it
-	inFlight int        // calls in flight or about to start
-	big      int        // of those, the big batches
-	lastBig  bool       // the call that started last was a big batch
-	callers  int        // that wait or are part of a call in flight
-	crowd    [2]int     // callers when the last two batches were sent
-	waiting  []*batch   // batches that are not sent yet, oldest first
-	spare    scratch    // of a batch that is done
+	mu            sync.Mutex // protects the following, and the fields of batches that name it
+	inFlight      int        // calls in flight or about to start
+	big           int        // of those, the big batches
+	lastBig       bool       // the call that started last was a big batch
+	callers       int        // that wait or are part of a call in flight
+	recentCallers [2]int     // callers when the last two batches were sent
+	waiting       []*batch   // batches that are not sent yet, oldest first
+	spare         scratch    // of a batch that is done
 }
 
 const (
@@ -40,9 +40,9 @@ const (
 	// bigBatch is the number of callers from which a batch is big.
 	bigBatch = 4
 
-	// leastShare is the number of callers that a batch takes in any case. Smaller batches
+	// minShare is the number of callers that a batch takes in any case. Smaller batches
 	// cost more calls than two in flight gain.
-	leastShare = 8
+	minShare = 8
 
 	// maxRequests is the number of requests in one call. Longer calls make others wait
 	// longer and save nothing.
@@ -107,7 +107,7 @@ func (q *queue) sendBatch(ctx context.Context, b *batch) {
 // that has just ended are on their way back, so the last two batches count, too. q.mu is
 // held.
 func (q *queue) share() int {
-	return max(leastShare, (max(q.callers, q.crowd[0], q.crowd[1])+1)/2)
+	return max(minShare, (max(q.callers, q.recentCallers[0], q.recentCallers[1])+1)/2)
 }
 
 // isFull reports whether b takes no further caller.
@@ -153,7 +153,7 @@ func (q *queue) startNext() {
 func (q *queue) sending(b *batch) {
 	q.remove(b)
 	b.sentFor = b.callers
-	q.crowd[0], q.crowd[1] = q.callers, q.crowd[0]
+	q.recentCallers[0], q.recentCallers[1] = q.callers, q.recentCallers[0]
 	if q.lastBig = b.callers >= bigBatch; !q.lastBig {
 		b.big = false
 		q.big--

@@ -63,7 +63,7 @@ func (e *Engine) packRequest(p *weir.Plan, a *weir.Request) request {
 		kind:   kindOf(p, a),
 		apart:  sameDimensions(limits),
 		window: p.LongestWindow().Microseconds(),
-		way:    wayOf(p, a),
+		way:    scriptFor(p, a),
 	}
 	l := &limits[0]
 	switch {
@@ -83,8 +83,8 @@ func (e *Engine) packRequest(p *weir.Plan, a *weir.Request) request {
 	return req
 }
 
-// wayOf returns the way of a request. Rare forms of one under a Bucket go the general way.
-func wayOf(p *weir.Plan, a *weir.Request) way {
+// scriptFor returns the way of a request. Rare forms of one under a Bucket go the general way.
+func scriptFor(p *weir.Plan, a *weir.Request) way {
 	limits := p.Limits()
 	if !slices.ContainsFunc(limits, func(l weir.PlanLimit) bool { return l.Kind == weir.Bucket || l.Period != nil }) {
 		return wayPlain
@@ -109,7 +109,7 @@ func (e *Engine) around(at moment) int64 {
 func currentUntil(limits []weir.PlanLimit, at int64) (until int64) {
 	for i := range limits {
 		if z := limits[i].Period; z != nil {
-			if _, end := z.Around(at); until == 0 || end < until {
+			if _, end := z.WindowAt(at); until == 0 || end < until {
 				until = end
 			}
 		}

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Faulty is an engine around another that can be broken and mended. It tests a program
+// Faulty is an engine around another that can be broken and restored. It tests a program
 // with a store that is slow or unreachable:
 //
 //	store := weirtest.NewFaulty(weir.NewMemory())
@@ -34,8 +34,8 @@ func NewFaulty(e weir.Engine) *Faulty { return &Faulty{engine: e} }
 // Break applies the fault to every call from now on.
 func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
 
-// Mend ends the fault for calls from now on. Calls in flight keep it.
-func (f *Faulty) Mend() { f.fault.Store(nil) }
+// Restore ends the fault for calls from now on. Calls in flight keep it.
+func (f *Faulty) Restore() { f.fault.Store(nil) }
 
 // Calls returns the number of calls begun, of all methods together.
 func (f *Faulty) Calls() int64 { return f.calls.Load() }

@@ -42,10 +42,10 @@ func TestFaults(t *testing.T) {
 				if took := time.Since(began); took != c.takes || !errors.Is(err, c.err) || d.Allowed != (c.err == nil) {
 					t.Errorf("allow: got %+v, %v after %v; want error %v after %v", d, err, took, c.err, c.takes)
 				}
-				f.Mend()
+				f.Restore()
 				n, err := limiter.Count(t.Context(), weir.K(), "l", time.Hour)
 				if n != c.recorded || err != nil {
-					t.Errorf("count, mended: got %d, %v; want %d", n, err, c.recorded)
+					t.Errorf("count, restored: got %d, %v; want %d", n, err, c.recorded)
 				}
 				if f.Calls() != 2 {
 					t.Errorf("asked %d times, want 2", f.Calls())
@@ -56,7 +56,7 @@ func TestFaults(t *testing.T) {
 }
 
 // TestFaultsOfEveryMethod: every method of a broken engine fails, and every method of a
-// mended one returns the result of the inner engine.
+// restored one returns the result of the inner engine.
 func TestFaultsOfEveryMethod(t *testing.T) {
 	f := NewFaulty(weir.NewMemory())
 	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
@@ -82,9 +82,9 @@ func TestFaultsOfEveryMethod(t *testing.T) {
 		if got, err := s.do(); got != 0 || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%s, down: got %d, %v; want 0, ErrUnavailable", s.name, got, err)
 		}
-		f.Mend()
+		f.Restore()
 		if got, err := s.do(); got != s.want || err != nil {
-			t.Errorf("%s, mended: got %d, %v; want %d", s.name, got, err, s.want)
+			t.Errorf("%s, restored: got %d, %v; want %d", s.name, got, err, s.want)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int)
 	slices.Sort(froms)
 	slices.Sort(untils)
 	for _, l := range limits {
-		excess = max(excess, audit.Most(grants, l.Window)-l.Max)
+		excess = max(excess, audit.MaxGrants(grants, l.Window)-l.Max)
 	}
 	for _, c := range calls {
 		if c.verdict == denied && !mayBeUsedUp(froms, untils, c, limits) {

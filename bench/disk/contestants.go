@@ -110,13 +110,13 @@ func (silent) Infof(string, ...any)  {}
 func (silent) Errorf(string, ...any) {}
 func (silent) Fatalf(string, ...any) { os.Exit(2) }
 
-// mostQueued is the number of syncs that Pebble's record layer may queue.
-const mostQueued = 1024
+// maxQueued is the number of syncs that Pebble's record layer may queue.
+const maxQueued = 1024
 
 func withRecords(dir string) (func(weir.Key) error, func()) {
 	f, err := os.Create(filepath.Join(dir, "log"))
 	check(err)
-	queue := make(chan struct{}, mostQueued)
+	queue := make(chan struct{}, maxQueued)
 	var mu sync.Mutex
 	w := record.NewLogWriter(f, 1, record.LogWriterConfig{
 		WALMinSyncInterval: func() time.Duration { return 0 }, WALFsyncLatency: prometheus.NewHistogram(prometheus.HistogramOpts{}),

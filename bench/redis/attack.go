@@ -54,7 +54,7 @@ func runAttack(contestant string) contest.Metrics {
 	for _, a := range attackers {
 		grants = append(grants, a.grants...)
 	}
-	return contest.Metrics{most: float64(audit.Most(grants, attackWindow))}
+	return contest.Metrics{most: float64(audit.MaxGrants(grants, attackWindow))}
 }
 
 // attacker is one caller, with its grants.

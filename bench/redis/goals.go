@@ -15,7 +15,7 @@ func goals(r contest.Results) []report.Goal {
 	g = append(g, loadGoals(r)...)
 	g = append(g, storageGoals(r)...)
 	return append(g, report.Goal{Text: fmt.Sprintf("most grants in any window, limit %d per %v", attackLimit, attackWindow),
-		Bound: attackLimit, AtMost: true, Measured: mostGrants(r, redispeers.WeirRueidis)})
+		Bound: attackLimit, AtMost: true, Measured: maxGrants(r, redispeers.WeirRueidis)})
 }
 
 // aloneGoals are about the server's part by itself.
@@ -98,8 +98,8 @@ func storageGoals(r contest.Results) []report.Goal {
 	return g
 }
 
-// mostGrants is the most that was let through in any round.
-func mostGrants(r contest.Results, contestant string) float64 {
+// maxGrants is the most that was let through in any round.
+func maxGrants(r contest.Results, contestant string) float64 {
 	max := math.NaN()
 	for _, v := range r.Values(attacked, contestant, most) {
 		if !math.IsNaN(v) && !(v <= max) {

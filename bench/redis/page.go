@@ -42,7 +42,7 @@ func (p page) print(w io.Writer) {
 // verdict is an error if Weir let more through than it promises.
 func (p page) verdict() error {
 	for _, name := range names() {
-		if n := mostGrants(p.results, name); strings.HasPrefix(name, "weir") && n > attackLimit {
+		if n := maxGrants(p.results, name); strings.HasPrefix(name, "weir") && n > attackLimit {
 			return fmt.Errorf("%s let %v of %d through: that is a bug in weir", name, n, attackLimit)
 		}
 	}

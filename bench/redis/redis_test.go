@@ -95,11 +95,11 @@ func TestWorstNamesTheSize(t *testing.T) {
 	}
 }
 
-func TestMostGrantsOfAnyRound(t *testing.T) {
+func TestMaxGrantsOfAnyRound(t *testing.T) {
 	p := page{results: contest.Results{attacked: {
 		redispeers.RedisRate: {{most: 199}}, redispeers.WeirRueidis: {{most: 100}, nil, {most: 99}},
 	}}}
-	if got := mostGrants(p.results, redispeers.WeirRueidis); got != 100 {
+	if got := maxGrants(p.results, redispeers.WeirRueidis); got != 100 {
 		t.Errorf("most = %v, want 100", got)
 	}
 	if err := p.verdict(); err != nil {

@@ -132,7 +132,7 @@ func (p page) attackTable(w io.Writer) {
 	fmt.Fprintf(w, "%s. The most grants of all rounds inside one span shorter than the window. They are counted from outside, so they are lower bounds.\n\n", a.About)
 	table := report.Table("contestant", "decides by", "grants", "× limit")
 	for _, c := range redispeers.All() {
-		n := mostGrants(p.results, c.Name)
+		n := maxGrants(p.results, c.Name)
 		table.Row(c.Name, string(c.Kind), report.Count(n), report.Decimal(n/attackLimit, 2))
 	}
 	table.Print(w)

@@ -51,7 +51,7 @@ func alone(field []peers.Peer, limit int, window time.Duration, repetitions int,
 					if i == 0 {
 						polled <- float64(pollGrants(c, from, window))
 					}
-					s.byTiming[i] = max(s.byTiming[i], audit.Most(c.grants, window))
+					s.byTiming[i] = max(s.byTiming[i], audit.MaxGrants(c.grants, window))
 				})
 			}
 			wg.Go(func() { s.polled = append(s.polled, <-polled) })
@@ -87,5 +87,5 @@ func together(p peers.Peer, limit int, window time.Duration, goroutines, windows
 	for _, c := range callers {
 		grants = append(grants, c.grants...)
 	}
-	return audit.Most(grants, window)
+	return audit.MaxGrants(grants, window)
 }

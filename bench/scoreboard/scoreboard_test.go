@@ -49,7 +49,7 @@ func TestLearntEdgeFindsTheWindow(t *testing.T) {
 		c := &caller{limiter: &fixed{start: time.Now()}, key: "key", base: time.Now(), pause: time.Millisecond}
 		time.Sleep(456 * time.Millisecond)
 		learntEdge(c, int64(window))
-		if got := audit.Most(c.grants, window); got != 2*limit {
+		if got := audit.MaxGrants(c.grants, window); got != 2*limit {
 			t.Errorf("learnt edge: %d in one window of a fixed counter, want %d", got, 2*limit)
 		}
 	})

@@ -39,7 +39,7 @@ func goals() []goal {
 	return append(g,
 		goal{text: "processor time of x/time/rate, 10,000 keys", bound: 1.3, measure: least(tenThousand, []string{"x/time/rate"})},
 		goal{text: "processor time of the cheapest exact peer, below its limit", bound: 2, measure: least(belowLimit, exact())},
-		goal{text: "allocations a decision, 1 to 4 limits", bound: 0.001, atMost: true, measure: mostAllocations},
+		goal{text: "allocations a decision, 1 to 4 limits", bound: 0.001, atMost: true, measure: maxAllocations},
 		goal{text: "two limits against one", bound: 2.2, atMost: true, measure: ofSeveral("2 limits")},
 		goal{text: "four limits against one", bound: 4.2, atMost: true, measure: ofSeveral("4 limits")},
 		goal{text: "heap bytes a key with one entry, key bytes apart", bound: 64, atMost: true, measure: keyHeap},
@@ -124,7 +124,7 @@ func exact() []string {
 	return n
 }
 
-func mostAllocations(r contest.Results) (float64, string) {
+func maxAllocations(r contest.Results) (float64, string) {
 	most := math.Max(r.Median(hotAllowed, peers.Weir, allocs), r.Median(tenAlone, peers.Weir, allocs))
 	most = math.Max(most, r.Median(tenDenied, peers.Weir, allocs))
 	for _, w := range []string{severalHot, severalKeys} {

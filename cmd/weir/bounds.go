@@ -75,7 +75,7 @@ func nextWindows(l *weir.PlanLimit, name string, now time.Time) []windowStart {
 	}
 	var starts []windowStart
 	for at := now.UnixMicro(); len(starts) < 2; {
-		_, at = l.Period.Around(at)
+		_, at = l.Period.WindowAt(at)
 		start := time.UnixMicro(at)
 		starts = append(starts, windowStart{start.In(zone).Format(time.RFC3339), start.UTC().Format(time.RFC3339)})
 	}
@@ -132,11 +132,11 @@ func worstCase(p *policy.Policy, i int) string {
 	default:
 		text = fmt.Sprintf("at most %d in any %s", l.Max, length)
 	}
-	switch most := mostOf(p, i, func(l *weir.Limit) int64 { return l.Max }); {
+	switch most := maxOf(p, i, func(l *weir.Limit) int64 { return l.Max }); {
 	case most == weir.MaxUnits:
 		return text + "; no bound with plans and overrides"
 	default:
-		if worst := mostOf(p, i, worstOf); worst > worstOf(l) {
+		if worst := maxOf(p, i, worstOf); worst > worstOf(l) {
 			text += fmt.Sprintf("; %d with plans and overrides", worst)
 		}
 	}
@@ -151,8 +151,8 @@ func warnsAt(p *policy.Policy, i int) string {
 	return ""
 }
 
-// mostOf returns the largest value of limit i, with the policy's plans and overrides.
-func mostOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
+// maxOf returns the largest value of limit i, with the policy's plans and overrides.
+func maxOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
 	most := value(&p.Limits[i])
 	raise := func(changes []policy.Change) {
 		for _, c := range changes {
@@ -175,7 +175,7 @@ func mostOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
 // mistakes returns notes about valid limits that are probably mistakes.
 func mistakes(p *policy.Policy) (notes []string) {
 	for i, l := range p.Limits {
-		if most := mostOf(p, i, (*weir.Limit).Capacity); l.Cost > most {
+		if most := maxOf(p, i, (*weir.Limit).Capacity); l.Cost > most {
 			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))
 		}
 		longest, reason := l.Window, "its window"

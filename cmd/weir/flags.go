@@ -23,7 +23,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if errors.As(err, &unknown) {
 		next := cmd.CommandPath() + " -h shows the flags"
-		if name := meantFlag(cmd, unknown.GetSpecifiedName()); name != "" {
+		if name := didYouMeanFlag(cmd, unknown.GetSpecifiedName()); name != "" {
 			next = "did you mean --" + name + "?"
 		}
 		return usage(next, "%w", err)
@@ -35,8 +35,8 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	return usage(cmd.CommandPath()+" -h shows the flags", "%w", err)
 }
 
-// meantFlag returns the flag of cmd that an unknown name probably means, or "".
-func meantFlag(cmd *cobra.Command, typed string) string {
+// didYouMeanFlag returns the flag of cmd that an unknown name probably means, or "".
+func didYouMeanFlag(cmd *cobra.Command, typed string) string {
 	if name := otherNames[typed]; cmd.Flags().Lookup(name) != nil {
 		return name
 	}
@@ -109,11 +109,11 @@ func (s *size) Set(text string) error {
 		*s = size(n * u.bytes)
 		return nil
 	}
-	return fmt.Errorf("%q is not a size of 1MiB or more; %s", text, meantSize(text))
+	return fmt.Errorf("%q is not a size of 1MiB or more; %s", text, didYouMeanSize(text))
 }
 
-// meantSize returns the next step for a text that is not a size.
-func meantSize(text string) string {
+// didYouMeanSize returns the next step for a text that is not a size.
+func didYouMeanSize(text string) string {
 	digits := strings.TrimRight(text, "KkMmGgiIBb ")
 	if n, err := strconv.ParseInt(digits, 10, 32); err == nil && n > 0 {
 		unit := "MiB"

@@ -66,13 +66,13 @@ func Exactly(d time.Duration) string {
 	return days + text
 }
 
-// mostShown is the number of bytes of a caller's value that are shown.
-const mostShown = 64
+// maxShown is the number of bytes of a caller's value that are shown.
+const maxShown = 64
 
 // Shown formats a caller's value for a sentence, a log or a terminal: plain words as they
 // are, other values quoted and escaped, long ones shortened.
 func Shown(v string) string {
-	if cut := shorten.Cut(v, mostShown); len(cut) < len(v) {
+	if cut := shorten.Cut(v, maxShown); len(cut) < len(v) {
 		return strconv.Quote(cut) + "…"
 	}
 	if v == "" || strings.ContainsFunc(v, isOdd) {

@@ -76,18 +76,18 @@ func byInstant(grants []grantSpan) []grantSpan {
 // auditSpans checks the grants that lie entirely within less than a window, or than the
 // minimum interval, both shorter by slack. If several calls do, so do their grants.
 func auditSpans(grants []grantSpan, limit weir.Limit, slack time.Duration, how string) string {
-	if units := mostWithin(grants, limit.Window-slack, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
+	if units := maxWithin(grants, limit.Window-slack, func(g grantSpan) int64 { return g.units }); units > maxIn(limit) {
 		return fmt.Sprintf("%d units %s granted within %v, at most %d allowed\n  The promise: %s\n  %s",
-			units, how, limit.Window, mostIn(limit), promise, quoteRule(3))
+			units, how, limit.Window, maxIn(limit), promise, quoteRule(3))
 	}
-	if n := mostWithin(grants, limit.MinInterval-slack, func(grantSpan) int64 { return 1 }); n > 1 {
+	if n := maxWithin(grants, limit.MinInterval-slack, func(grantSpan) int64 { return 1 }); n > 1 {
 		return fmt.Sprintf("%d grants %s within the minimum interval of %v\n  %s", n, how, limit.MinInterval, quoteRule(5))
 	}
 	return ""
 }
 
-// mostWithin returns the greatest sum of weights that lies entirely within less than span.
-func mostWithin(grants []grantSpan, span time.Duration, weight func(grantSpan) int64) int64 {
+// maxWithin returns the greatest sum of weights that lies entirely within less than span.
+func maxWithin(grants []grantSpan, span time.Duration, weight func(grantSpan) int64) int64 {
 	most := int64(0)
 	for _, first := range grants {
 		sum := int64(0)
@@ -131,9 +131,9 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 	return ""
 }
 
-// mostIn returns the units that a window's length of the limit may hold. With fixed windows
+// maxIn returns the units that a window's length of the limit may hold. With fixed windows
 // they are those of two windows.
-func mostIn(limit weir.Limit) int64 {
+func maxIn(limit weir.Limit) int64 {
 	switch limit.Kind {
 	case weir.Fixed, weir.FixedFromFirst:
 		return 2 * limit.Max

@@ -200,7 +200,7 @@ func (h *concurrentHistory) call(r *rand.Rand) (err error) {
 	var mine []call
 	made := 0
 	if h.pace != calm {
-		mine, made, err = h.restless(r)
+		mine, made, err = h.hammer(r)
 	} else {
 		mine, made, err = h.bursts(r)
 	}
@@ -232,10 +232,10 @@ func (h *concurrentHistory) bursts(r *rand.Rand) (mine []call, made int, err err
 	return mine, len(mine), nil
 }
 
-// restless makes attempts without a pause, so that several calls are in flight when a
+// hammer makes attempts without a pause, so that several calls are in flight when a
 // window opens or a history is forgotten. It keeps the grants and a few of the many
 // denials.
-func (h *concurrentHistory) restless(r *rand.Rand) (mine []call, made int, err error) {
+func (h *concurrentHistory) hammer(r *rand.Rand) (mine []call, made int, err error) {
 	for time.Since(h.start) < 40*time.Millisecond {
 		c, err := h.attempt(r)
 		if err != nil {

@@ -52,8 +52,8 @@ type liveHistory struct {
 	fromStore []fromStore
 }
 
-// liveAtMost bounds the time of a live history.
-const liveAtMost = 5 * time.Second
+// maxLive bounds the time of a live history.
+const maxLive = 5 * time.Second
 
 func newLiveHistory(r *rand.Rand, e weir.Engine, c *Config) *liveHistory {
 	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0}
@@ -79,7 +79,7 @@ func (g *liveHistory) policy() *mutablePolicy {
 		}
 		limit.Window = time.Duration(5+r.IntN(100)) * time.Millisecond
 		if g.long {
-			limit.Window = 2*liveAtMost + time.Duration(r.IntN(3600))*time.Second
+			limit.Window = 2*maxLive + time.Duration(r.IntN(3600))*time.Second
 		} else if r.IntN(4) == 0 {
 			limit.Kind = weir.Fixed + weir.Kind(r.IntN(3))
 		}
@@ -98,7 +98,7 @@ func (g *liveHistory) play() *mismatch {
 			time.Sleep(time.Duration(g.r.IntN(3000)) * us)
 		}
 		s := g.next()
-		if time.Since(g.begun) > liveAtMost {
+		if time.Since(g.begun) > maxLive {
 			return nil // the machine was suspended or overloaded
 		}
 		got := g.got.do(s)

@@ -60,7 +60,7 @@ func (g *randomHistory) next() step {
 	who := g.r.IntN(len(g.keys))
 	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}
 	if g.wrote >= 0 && g.r.IntN(5) == 0 {
-		who, s.at = g.wrote, max(g.now-g.jolt(), g.contract.floor())
+		who, s.at = g.wrote, max(g.now-g.clockStep(), g.contract.floor())
 	}
 	if s.readsOnly() && g.r.IntN(6) == 0 {
 		s.at += g.far()
@@ -183,9 +183,9 @@ func (g *randomHistory) back() time.Duration {
 	return time.Duration(g.r.Int64N(int64(maxBack))).Truncate(us)
 }
 
-// jolt returns a step back right after a write to the same key: a few microseconds, less
+// clockStep returns a step back right after a write to the same key: a few microseconds, less
 // than a window, or just about the second of R2.
-func (g *randomHistory) jolt() time.Duration {
+func (g *randomHistory) clockStep() time.Duration {
 	switch g.r.IntN(4) {
 	case 0:
 		return time.Duration(1+g.r.IntN(3)) * us

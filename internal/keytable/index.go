@@ -11,7 +11,7 @@ import (
 // (BenchmarkGrowth). The memory of full blocks stays in use. Replaced memory left so much
 // garbage that an attacked process took 310 to 350 MiB under a cap of 256 (bench/speed).
 //
-// The low bits of a tag say in which part of the index it is. A part has one to mostBlocks
+// The low bits of a tag say in which part of the index it is. A part has one to maxBlocks
 // blocks. One that would need more is split in two, and halves with few records are joined.
 
 // directory finds the slots of a tag. Callers without the lock read it.
@@ -26,7 +26,7 @@ type directory struct {
 
 // part is the blocks of all tags with certain low bits.
 type part struct {
-	array [mostBlocks]block
+	array [maxBlocks]block
 	count uint32 // of blocks; a tag is in block tag * count >> 32
 	low   uint32 // the low bits
 	bits  uint8  // their number
@@ -47,14 +47,14 @@ const (
 	// blockSlots bounds a block: 4 KiB, of which Go's allocator loses nothing.
 	blockSlots = 512
 
-	// mostBlocks bounds a part, and with blockSlots the slots that one step of growth moves.
-	mostBlocks = 3
+	// maxBlocks bounds a part, and with blockSlots the slots that one step of growth moves.
+	maxBlocks = 3
 
 	// ranges is the number of ranges of tags: one, two and three blocks take whole ones.
 	ranges = 6
 
-	// mostBits bounds the number of parts, which then hold 5,000,000,000 records in all shards.
-	mostBits = 16
+	// maxBits bounds the number of parts, which then hold 5,000,000,000 records in all shards.
+	maxBits = 16
 )
 
 // home is the slot at which the search for a tag begins, in a block of that size.
@@ -120,8 +120,8 @@ func fits(n, size int) bool { return 16*n <= 13*size }
 // roomy is the number of slots for n records in the only block: it grows by a quarter.
 func roomy(n int) int { return min(n*5/3+8, blockSlots) }
 
-// blocksFor is the number of blocks for n records: up to two thirds full, or mostBlocks.
-func blocksFor(n int) uint32 { return uint32(min(1+3*n/(2*blockSlots+1), mostBlocks)) }
+// blocksFor is the number of blocks for n records: up to two thirds full, or maxBlocks.
+func blocksFor(n int) uint32 { return uint32(min(1+3*n/(2*blockSlots+1), maxBlocks)) }
 
 // grow makes the block of a tag large enough for n more records. It cannot if there are too
 // many parts, as with tags that are not random.
@@ -141,11 +141,11 @@ func (s *Shard) grow(t *Table, tag uint32, n int) bool {
 			if !s.move(t, n, []*part{p}, p.like(1)) {
 				return false
 			}
-		case p.count < mostBlocks:
+		case p.count < maxBlocks:
 			if !s.move(t, n, []*part{p}, p.like(p.count+1)) {
 				return false
 			}
-		case p.bits == mostBits || !s.split(t, n, p):
+		case p.bits == maxBits || !s.split(t, n, p):
 			return false
 		}
 	}
@@ -194,7 +194,7 @@ var moving = sync.Pool{New: func() any { return new([]uint64) }}
 func (s *Shard) move(t *Table, n int, from []*part, to ...*part) bool {
 	buffer := moving.Get().(*[]uint64)
 	defer moving.Put(buffer)
-	slots, full, size := (*buffer)[:0], make([][]uint64, 0, 2*mostBlocks), 0
+	slots, full, size := (*buffer)[:0], make([][]uint64, 0, 2*maxBlocks), 0
 	target := func(slot uint64) *block {
 		tag := uint32(slot >> 32)
 		return to[int(tag>>from[0].bits)&(len(to)-1)].block(tag)

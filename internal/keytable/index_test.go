@@ -65,7 +65,7 @@ func TestGrowthMovesOnePart(t *testing.T) {
 	f.skew = true
 	f.insert(r, 0)
 	blocks := map[*uint64]bool{}
-	for range 6 * mostBlocks * blockSlots {
+	for range 6 * maxBlocks * blockSlots {
 		before := f.sizes()
 		f.insert(r, 0)
 		after := f.sizes()
@@ -75,8 +75,8 @@ func TestGrowthMovesOnePart(t *testing.T) {
 				moved += n
 			}
 		}
-		if moved > mostBlocks*blockSlots {
-			t.Fatalf("with %d keys an insertion moves %d slots, want at most %d", len(f.tags), moved, mostBlocks*blockSlots)
+		if moved > maxBlocks*blockSlots {
+			t.Fatalf("with %d keys an insertion moves %d slots, want at most %d", len(f.tags), moved, maxBlocks*blockSlots)
 		}
 		kept := 0
 		for p := range f.eachPart {
@@ -111,7 +111,7 @@ func TestGrowthMovesOnePart(t *testing.T) {
 // TestPartsShrink: slots of removed records are given back, and all of them with the last.
 func TestPartsShrink(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(3, 4))
-	const keys = 10 * mostBlocks * blockSlots
+	const keys = 10 * maxBlocks * blockSlots
 	for i := range keys {
 		f.insert(r, int64(i%16/15)*5000)
 	}
@@ -188,7 +188,7 @@ func (f *filled) endPass() {
 // TestPassGoesOnWhileTheIndexGrows: a growing part does not make the pass begin anew.
 func TestPassGoesOnWhileTheIndexGrows(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(5, 6))
-	const keys, every = 8 * mostBlocks * blockSlots, 8
+	const keys, every = 8 * maxBlocks * blockSlots, 8
 	for i := range keys {
 		f.insert(r, int64(min(i%every, 1))*10_000)
 	}
@@ -228,7 +228,7 @@ func TestPassSeesWhatASplitMoves(t *testing.T) {
 // keys are found.
 func TestAlikeTags(t *testing.T) {
 	for name, tag := range map[string]func(i int) uint32{
-		"high bits differ": func(i int) uint32 { return uint32(i) << mostBits },
+		"high bits differ": func(i int) uint32 { return uint32(i) << maxBits },
 		"low bits differ":  func(i int) uint32 { return uint32(i) },
 		"none differ":      func(int) uint32 { return 7 },
 	} {

@@ -165,7 +165,7 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 			if step%64 == 0 {
 				n := uint32(300)
 				if step%2048 == 0 {
-					n = mostBlocks * blockSlots // which splits a part
+					n = maxBlocks * blockSlots // which splits a part
 				}
 				const odd = 0x9e3779b1 // tags are spread
 				for i := range n {

@@ -79,9 +79,9 @@ func TestDecisionsAreCountedByPolicy(t *testing.T) {
 
 func TestDurationsAreCounted(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
-	m.Took(observe.HTTP, 49*time.Microsecond)
-	m.Took(observe.HTTP, 51*time.Microsecond)
-	m.Took(observe.HTTP, 3*time.Second)
+	m.ObserveDuration(observe.HTTP, 49*time.Microsecond)
+	m.ObserveDuration(observe.HTTP, 51*time.Microsecond)
+	m.ObserveDuration(observe.HTTP, 3*time.Second)
 	wantLines(t, m,
 		`weir_decision_duration_seconds_bucket{protocol="http",le="5e-05"} 1`,
 		`weir_decision_duration_seconds_bucket{protocol="http",le="0.0001"} 2`,
@@ -110,7 +110,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	if n := testing.AllocsPerRun(100, func() {
 		p.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
 		p.Count(observe.Call{Outcome: observe.Allowed})
-		m.Took(observe.Gate, time.Millisecond)
+		m.ObserveDuration(observe.Gate, time.Millisecond)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
@@ -131,7 +131,7 @@ func BenchmarkCount(b *testing.B) {
 	p := m.Policy("search", []string{"ip"}, nil, nil)
 	for b.Loop() {
 		began := time.Now()
-		m.Took(observe.HTTP, time.Since(began))
+		m.ObserveDuration(observe.HTTP, time.Since(began))
 		p.Count(observe.Call{Outcome: observe.Allowed})
 	}
 }

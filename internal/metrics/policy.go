@@ -45,8 +45,10 @@ func (m *Metrics) Policy(name string, limits []string, warns []bool, before *Pol
 	return p
 }
 
-// Took observes the duration of a decision, or of a request for several.
-func (m *Metrics) Took(f observe.Protocol, d time.Duration) { m.took[f].Observe(d.Seconds()) }
+// ObserveDuration observes the duration of a decision, or of a request for several.
+func (m *Metrics) ObserveDuration(f observe.Protocol, d time.Duration) {
+	m.took[f].Observe(d.Seconds())
+}
 
 // Count counts a call.
 func (p *Policy) Count(c observe.Call) {

@@ -173,19 +173,19 @@
     if (many) {
       top = bottom + 92;
       height = 130;
-      const mostDenied = Math.max(...v.candidates.map((c) => c.denied), 1);
+      const maxDenied = Math.max(...v.candidates.map((c) => c.denied), 1);
       const topDenied = top, highDenied = height;
-      const yDenied = (d) => topDenied + highDenied - d / mostDenied * highDenied;
+      const yDenied = (d) => topDenied + highDenied - d / maxDenied * highDenied;
       marks.push(curve(svg, v, g, top, height, 'Requests denied', 'of all ' + brief(v.requests), (c) => c.denied, v.requests,
-        'request', 'requests', steps(mostDenied, 4), yDenied));
+        'request', 'requests', steps(maxDenied, 4), yDenied));
       bottom = top + height;
       panels.push([top, bottom]);
       top = bottom + 92;
       height = 100;
-      const mostKeys = Math.max(...v.candidates.map((c) => c.keys), 1);
+      const maxKeys = Math.max(...v.candidates.map((c) => c.keys), 1);
       const topKeys = top, highKeys = height;
       marks.push(curve(svg, v, g, top, height, 'Keys denied', 'of all ' + brief(v.keys) + ', on a logarithmic scale', (c) => c.keys, v.keys,
-        'key', 'keys', logTicks(mostKeys), (k) => tall(k, topKeys, highKeys, mostKeys)));
+        'key', 'keys', logTicks(maxKeys), (k) => tall(k, topKeys, highKeys, maxKeys)));
       bottom = top + height;
       panels.push([top, bottom]);
     }

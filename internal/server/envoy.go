@@ -14,7 +14,7 @@ import (
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
-	o.Took = func(d time.Duration) { s.metrics.Took(observe.GRPC, d) }
+	o.ObserveDuration = func(d time.Duration) { s.metrics.ObserveDuration(observe.GRPC, d) }
 	if s.config.TopKeys != topkeys.Off {
 		o.Top = func() *topkeys.Sketch { return s.compiler.NewSketch(s.rules.Load().Rules()) }
 	}

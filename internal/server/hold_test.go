@@ -209,14 +209,14 @@ func TestFailedExtensionsCanBeRetried(t *testing.T) {
 		for range 2 {
 			wantProblem(t, name, ask(s, "POST", "/v1/extend", tokenBody(token)), 503)
 		}
-		faulty.Mend()
+		faulty.Restore()
 		next := holding(t, s, "/v1/extend", tokenBody(token))
 		wantCounted(t, s, 1, 1)
 		faulty.Break(fault)
 		for range 2 {
 			wantProblem(t, name, ask(s, "POST", "/v1/settle", tokenBody(next.Reservation)), 503)
 		}
-		faulty.Mend()
+		faulty.Restore()
 		for range 2 {
 			if r := ask(s, "POST", "/v1/settle", tokenBody(next.Reservation)); r.status != http.StatusOK {
 				t.Errorf("%s: %d %s", name, r.status, r.body)

@@ -305,7 +305,7 @@ func TestFailedSettlementsCanBeRetried(t *testing.T) {
 			for range 2 {
 				wantProblem(t, name, ask(s, "POST", "/v1/settle", settleBody(id, actual)), 503)
 			}
-			faulty.Mend()
+			faulty.Restore()
 			for range 2 {
 				if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 || left(t, s) != int64(10-actual) {
 					t.Errorf("%s, %d used: %d %s, %d are left", name, actual, r.status, r.body, left(t, s))
@@ -328,7 +328,7 @@ func TestSettlementsNeedTheStore(t *testing.T) {
 				id := reserveBy(t, s, smsReserve).Reservation
 				faulty.Break(fault)
 				wantProblem(t, mode+", "+name, ask(s, "POST", "/v1/settle", settleBody(id, actual)), 503)
-				faulty.Mend()
+				faulty.Restore()
 				if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 || left(t, s) != int64(10-actual) {
 					t.Errorf("%s, %s, %d used: %d %s, %d are left", mode, name, actual, r.status, r.body, left(t, s))
 				}

@@ -43,7 +43,7 @@ func (p *Policy) Apply(ctx context.Context, from observe.Protocol, traceparent s
 	began := time.Now()
 	o, err := p.Rule.Decide(ctx, r)
 	took := time.Since(began)
-	p.Counts.Took(from, took)
+	p.Counts.ObserveDuration(from, took)
 	p.applied(from, traceparent, r, &o, err, began, took)
 	return o, err
 }
@@ -78,7 +78,7 @@ func applyBatch(from observe.Protocol, traceparent string, of []*Policy, items [
 			continue
 		}
 		if !timed {
-			p.Counts.Took(from, took)
+			p.Counts.ObserveDuration(from, took)
 			timed = true
 		}
 		it, err := &items[i], all

@@ -83,7 +83,7 @@ func (b *bucket) paced(limit weir.PlanLimit, now int64) *bucket {
 	c := *b.at(now)
 	whole := big.NewRat(ceil(c.missing), 1)
 	part := new(big.Rat).Sub(whole, c.missing)
-	whole = big.NewRat(min(ceil(c.missing), limit.Refill.Most), 1)
+	whole = big.NewRat(min(ceil(c.missing), limit.Refill.MaxExact), 1)
 	waited := ceil(part.Quo(part, b.rate))
 	part = new(big.Rat).Mul(rate, big.NewRat(waited, 1))
 	if one := big.NewRat(1, 1); part.Cmp(one) > 0 {

@@ -28,7 +28,7 @@ type history struct {
 func mark(limit weir.PlanLimit, t int64) int64 {
 	switch {
 	case limit.Period != nil:
-		start, _ := limit.Period.Around(t)
+		start, _ := limit.Period.WindowAt(t)
 		return start
 	case limit.Kind == weir.Fixed:
 		return t / limit.Window * limit.Window
@@ -42,7 +42,7 @@ func mark(limit weir.PlanLimit, t int64) int64 {
 // window of a Period, before the window's beginning (R3).
 func cutoff(limit weir.PlanLimit, now int64) int64 {
 	if limit.Period != nil {
-		start, _ := limit.Period.Around(now)
+		start, _ := limit.Period.WindowAt(now)
 		return start - 1
 	}
 	return now - limit.Window
@@ -51,7 +51,7 @@ func cutoff(limit weir.PlanLimit, now int64) int64 {
 // leaves is the instant from which an entry that counts at now no longer counts.
 func leaves(limit weir.PlanLimit, mark, now int64) int64 {
 	if limit.Period != nil {
-		_, end := limit.Period.Around(now)
+		_, end := limit.Period.WindowAt(now)
 		return end
 	}
 	return mark + limit.Window
@@ -96,7 +96,7 @@ func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 	end := int64(-1)
 	switch {
 	case limit.Period != nil:
-		begin, end = limit.Period.Around(cutoff + 1)
+		begin, end = limit.Period.WindowAt(cutoff + 1)
 	case limit.Kind == weir.FixedFromFirst:
 		begin, end = newest, newest+limit.Window
 	}

@@ -153,9 +153,9 @@ func (v view) take(i int, mode weir.Mode, a weir.Request, granted int64) (*bucke
 	limit, b := v.limits[i], v.past[i].bucket
 	if a.Op == weir.OpRecord {
 		units := v.unitsOf(i, a.N)
-		if b.units(v.now)+units > limit.Refill.Most {
+		if b.units(v.now)+units > limit.Refill.MaxExact {
 			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
-				weir.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.Most)
+				weir.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.MaxExact)
 		}
 		return b.minus(v.now, units, weir.MaxUnits), nil
 	}

@@ -62,7 +62,7 @@ func (d *directory) query(text string) error {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch all := values[name]; {
 		case name != "sync":
-			return fmt.Errorf("there is no parameter %q%s; sync= is the only one", name, meant(name, "sync"))
+			return fmt.Errorf("there is no parameter %q%s; sync= is the only one", name, didYouMean(name, "sync"))
 		case len(all) > 1:
 			return errors.New("sync= is given twice; give it once")
 		default:
@@ -83,7 +83,7 @@ func (d *directory) setSync(word string) error {
 	case word == "off":
 		d.sync = weirdisk.SyncOff()
 	case err != nil:
-		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, sync=off, or a time such as sync=100ms", word, meant(word, "always", "off"))
+		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, sync=off, or a time such as sync=100ms", word, didYouMean(word, "always", "off"))
 	case interval < time.Millisecond || interval > maxSync:
 		return fmt.Errorf("sync=%s is not within 1ms and %v; write sync=always, sync=off, or a time such as sync=100ms", word, maxSync)
 	default:
@@ -92,8 +92,8 @@ func (d *directory) setSync(word string) error {
 	return nil
 }
 
-// meant returns a question for the nearest of some words, or "".
-func meant(word string, words ...string) string {
+// didYouMean returns a question for the nearest of some words, or "".
+func didYouMean(word string, words ...string) string {
 	if near := nearest.Name(word, words); near != "" {
 		return "; did you mean " + near + "?"
 	}

@@ -18,14 +18,14 @@ type Entry struct {
 type Report struct {
 	Since   time.Time // the beginning of the count; zero without a denial
 	Denials int64     // of all keys
-	Top     []Entry   // by Surely, the highest first
+	Top     []Entry   // by MinDenials, the highest first
 }
 
-// Surely returns the least number of denials of the key.
-func (e *Entry) Surely() int64 { return e.Denials - e.Error }
+// MinDenials returns the least number of denials of the key.
+func (e *Entry) MinDenials() int64 { return e.Denials - e.Error }
 
 // Top returns the n keys that were denied most in the current period and the one before,
-// as of now. It ranks them by Surely: when a million keys are denied once each, their
+// as of now. It ranks them by MinDenials: when a million keys are denied once each, their
 // shared counters reach thousands, of which all but one is error.
 func (s *Sketch) Top(n int, now time.Time) Report {
 	var r Report
@@ -33,7 +33,7 @@ func (s *Sketch) Top(n int, now time.Time) Report {
 		s.parts[i].report(&r, now, s.slots)
 	}
 	slices.SortStableFunc(r.Top, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(b.Surely(), a.Surely()), cmp.Compare(b.Denials, a.Denials), slices.Compare(a.Values, b.Values))
+		return cmp.Or(cmp.Compare(b.MinDenials(), a.MinDenials()), cmp.Compare(b.Denials, a.Denials), slices.Compare(a.Values, b.Values))
 	})
 	r.Top = r.Top[:min(max(n, 0), len(r.Top))]
 	return r

@@ -34,7 +34,7 @@ func (h *History) Missing(f *Refill, now int64) int64 {
 	return f.Units(micros, rest)
 }
 
-// Take takes n units from the bucket at now, 0 < n <= Refill.Most. If floor is set, it
+// Take takes n units from the bucket at now, 0 < n <= Refill.MaxExact. If floor is set, it
 // takes no more than empty the bucket (R16).
 func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	h.log.tail = place(r.Rate)
@@ -47,9 +47,9 @@ func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	add, part := r.Refill.Time(n)
 	add, part = r.Refill.plus(add+micros, part+rest)
 	if floor {
-		most, mostPart := r.Refill.Time(r.Max)
-		if later(add, part, most, mostPart) {
-			add, part = most, mostPart
+		most, maxPart := r.Refill.Time(r.Max)
+		if later(add, part, most, maxPart) {
+			add, part = most, maxPart
 			if later(micros, rest, add, part) {
 				add, part = micros, rest
 			}
@@ -160,7 +160,7 @@ func (h *History) Pace(r *Rule, old *Refill, now int64) {
 	if part > rest {
 		waited++
 	}
-	units = min(units, r.Refill.Most)
+	units = min(units, r.Refill.MaxExact)
 	micros, rest = r.Refill.Time(units)
 	less, part := r.Refill.Time(min(units, 1))
 	if waited <= less {

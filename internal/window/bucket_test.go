@@ -172,7 +172,7 @@ func TestBucketMatchesFractions(t *testing.T) {
 		h, b := Empty, plainBucket{full: fraction(long), unit: unitOf(rule), since: long, tried: long}
 		for step := range 40 {
 			f := rule.Refill
-			n := 1 + r.Int64N(min(rule.Max, f.Most-rule.Max)+1)
+			n := 1 + r.Int64N(min(rule.Max, f.MaxExact-rule.Max)+1)
 			switch at := now - r.Int64N(2000); r.IntN(10) {
 			case 0:
 				if got, want := h.GiveBack(f, at, false, now, n), b.giveBack(at, now, n); got != want {
@@ -191,10 +191,10 @@ func TestBucketMatchesFractions(t *testing.T) {
 				if h.Rate() != 0 {
 					rule = randomBucket(r, rule.Rate+1)
 					h.Pace(rule, f, now)
-					b.pace(now, rule.Refill.Most, unitOf(rule))
+					b.pace(now, rule.Refill.MaxExact, unitOf(rule))
 				}
 			default:
-				if h.Missing(f, now)+n <= f.Most {
+				if h.Missing(f, now)+n <= f.MaxExact {
 					h.Take(rule, now, n, false)
 					b.take(now, n, MaxUnits)
 				}
@@ -212,7 +212,7 @@ func TestBucketMatchesFractions(t *testing.T) {
 func randomBucket(r *rand.Rand, rate uint32) *Rule {
 	most, window := randomRate(r)
 	rule := bucketRule(most, window, 1)
-	rule.Max = 1 + r.Int64N(min(rule.Refill.Most, 1<<r.IntN(40)))
+	rule.Max = 1 + r.Int64N(min(rule.Refill.MaxExact, 1<<r.IntN(40)))
 	rule.Rate = rate
 	if r.IntN(3) == 0 {
 		rule.MinInterval = r.Int64N(2000)
@@ -259,12 +259,12 @@ func TestRefill(t *testing.T) {
 		{1_000_001, 1_000_000, 0, 1_000_000, 1_000_001, MaxUnits / 1_000_000},
 	} {
 		f := NewRefill(c.most, c.window)
-		if f.Micros != c.micros || f.Rest != c.rest || f.Per != c.per || f.Most != c.exact {
+		if f.Micros != c.micros || f.Rest != c.rest || f.Per != c.per || f.MaxExact != c.exact {
 			t.Errorf("%d per %d µs: got %+v, want %d + %d/%d µs a unit and at most %d units",
 				c.most, c.window, f, c.micros, c.rest, c.per, c.exact)
 		}
-		if micros, rest := f.Time(f.Most); f.Units(micros, rest) != f.Most {
-			t.Errorf("%d per %d µs: %d units flow in within %d + %d/%d µs, want %d", c.most, c.window, f.Units(micros, rest), micros, rest, f.Per, f.Most)
+		if micros, rest := f.Time(f.MaxExact); f.Units(micros, rest) != f.MaxExact {
+			t.Errorf("%d per %d µs: %d units flow in within %d + %d/%d µs, want %d", c.most, c.window, f.Units(micros, rest), micros, rest, f.Per, f.MaxExact)
 		}
 	}
 }

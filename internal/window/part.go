@@ -15,9 +15,9 @@ type Reading struct {
 	number int64 // of the last one, in its arena
 }
 
-// mostBegins is the number of times that a reading begins. The last one is in one part, so
+// maxBegins is the number of times that a reading begins. The last one is in one part, so
 // that changes cannot hold it up for ever.
-const mostBegins = 4
+const maxBegins = 4
 
 // Read calls visit with about n entries from a place on, n > 0, the oldest first, and moves
 // the place. Of a bucket it visits none. It reports whether these entries are the first
@@ -38,7 +38,7 @@ func (h *History) Read(a *Arena, r *Reading, n int, visit func(end, units int64)
 	}
 	c := h.cursor(a)
 	if first = r.place == 0 || a.reading.Load() != h || a.begun.Load() != r.number || h.Front > r.end; first {
-		if r.begins++; r.begins == mostBegins {
+		if r.begins++; r.begins == maxBegins {
 			n = math.MaxInt
 		}
 		a.reading.Store(h)

@@ -77,7 +77,7 @@ func TestReadInParts(t *testing.T) {
 				t.Fatalf("seed %d, step %d: in %d parts, begun %d times: got %v, want %v", seed, step, parts, begun, got, p.entries)
 			}
 			switch {
-			case begun == mostBegins:
+			case begun == maxBegins:
 				atOnce++
 			case begun > 1:
 				anew++

@@ -6,10 +6,10 @@ import "math/bits"
 // microseconds, the emission interval T of the virtual scheduling algorithm in ITU-T
 // I.371, as a whole number and a fraction. So a bucket refills without rounding (R16).
 type Refill struct {
-	Micros int64 // whole microseconds of T
-	Rest   int64 // numerator of the rest, 0 … Per-1
-	Per    int64 // denominator: Max / gcd(Max, Window); 0 = no bucket
-	Most   int64 // most units with a Time that is exact as a double, too: Time(Most) <= MaxUnits
+	Micros   int64 // whole microseconds of T
+	Rest     int64 // numerator of the rest, 0 … Per-1
+	Per      int64 // denominator: Max / gcd(Max, Window); 0 = no bucket
+	MaxExact int64 // most units with a Time that is exact as a double, too: Time(MaxExact) <= MaxUnits
 
 	unit, per divisor // by T * Per = Micros * Per + Rest, and by Per
 }
@@ -19,7 +19,7 @@ func NewRefill(most, window int64) Refill {
 	g := gcd(most, window)
 	most, window = most/g, window/g
 	r := Refill{Micros: window / most, Rest: window % most, Per: most}
-	r.Most = MaxUnits / max(r.Rest, r.Micros+1)
+	r.MaxExact = MaxUnits / max(r.Rest, r.Micros+1)
 	r.unit, r.per = newDivisor(window), newDivisor(most)
 	return r
 }
@@ -32,7 +32,7 @@ func gcd(a, b int64) int64 {
 }
 
 // Time returns the time in which n units flow in, n * T, as whole microseconds and a
-// numerator over Per; 0 <= n <= Most.
+// numerator over Per; 0 <= n <= MaxExact.
 func (r *Refill) Time(n int64) (micros, rest int64) {
 	if r.Rest == 0 {
 		return n * r.Micros, 0
@@ -42,7 +42,7 @@ func (r *Refill) Time(n int64) (micros, rest int64) {
 }
 
 // Within returns the time in which n units flow in, rounded up to a microsecond;
-// 0 <= n <= Most.
+// 0 <= n <= MaxExact.
 func (r *Refill) Within(n int64) int64 {
 	micros, rest := r.Time(n)
 	if rest > 0 {

@@ -117,7 +117,7 @@ func cutRepliesInCluster(t *testing.T, s stage) {
 	g.attempt(t.Context(), "a", 1)
 	_, primary := s.holder(t, g, "")
 	p, lost := to.through[primary.Addr], 0
-	for n := range replyMost {
+	for n := range maxReply {
 		if cutOnce(t, g, p, redistest.Replies, n).err != nil {
 			lost++
 		}

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// replyMost is more than the bytes of any reply in these tests.
-const replyMost = 160
+// maxReply is more than the bytes of any reply in these tests.
+const maxReply = 160
 
 // TestCutRepliesAreNotRetried resets the connection at each byte of a reply. The server
 // has decided, so a grant counts once. A call without its reply returns an error that it
@@ -24,7 +24,7 @@ func TestCutRepliesAreNotRetried(t *testing.T) {
 		conn := c.open(t, at(p.Addr))
 		for _, g := range []*rig{newRig(t, conn, perUser), newRig(t, conn, tightAndAll(weir.MaxUnits, time.Hour))} {
 			lost := 0
-			for n := 0; n < replyMost; n += step(r) {
+			for n := 0; n < maxReply; n += step(r) {
 				if cutOnce(t, g, p, redistest.Replies, n).err != nil {
 					lost++
 				}
@@ -43,7 +43,7 @@ func TestCutNOSCRIPTReplies(t *testing.T) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
 		g := newRig(t, c.open(t, at(p.Addr)), perUser)
-		for n := 0; n < replyMost; n += step(r) {
+		for n := 0; n < maxReply; n += step(r) {
 			server.Must(t, "SCRIPT", "FLUSH")
 			cutOnce(t, g, p, redistest.Replies, n)
 		}
@@ -55,7 +55,7 @@ func TestCutRequests(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		p := redistest.NewProxy(t, redistest.Start(t).Addr)
 		g := newRig(t, c.open(t, at(p.Addr)), perUser)
-		for n := 0; n < 2*replyMost; n += step(r) {
+		for n := 0; n < 2*maxReply; n += step(r) {
 			cutOnce(t, g, p, redistest.Requests, n)
 		}
 	})

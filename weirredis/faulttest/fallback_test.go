@@ -16,10 +16,10 @@ import (
 // fleet is the number of engines that share the store, each as in its own process.
 const fleet = 4
 
-// mostInWindow is the limit under test behind a fallback, and fallbackWindow its
+// maxInWindow is the limit under test behind a fallback, and fallbackWindow its
 // window.
 const (
-	mostInWindow   = 40
+	maxInWindow    = 40
 	fallbackWindow = 200 * time.Millisecond
 )
 
@@ -30,9 +30,9 @@ var fallbacks = []struct {
 	opts     []fallback.Option
 	inWindow int64 // units that a window may hold, -1 = any number
 }{
-	{"closed", fallback.Deny, nil, mostInWindow},
+	{"closed", fallback.Deny, nil, maxInWindow},
 	{"open", fallback.Allow, nil, -1},
-	{"share", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
+	{"share", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * maxInWindow},
 }
 
 // outages are the faults of the store. It keeps its data, so that every excess is caused
@@ -83,7 +83,7 @@ func TestFallbacksKeepTheirBounds(t *testing.T) {
 func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing.TB, *redistest.Server, *rand.Rand)) {
 	c := fallbacks[i]
 	server := redistest.Start(t, redistest.AOF...)
-	limits := tightAndAll(mostInWindow, fallbackWindow)
+	limits := tightAndAll(maxInWindow, fallbackWindow)
 	g := newRig(t, cl.open(t, at(server.Addr)), limits)
 	g.beside = nil
 	g.around = func(e weir.Engine) weir.Engine {
@@ -115,7 +115,7 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	}
 	g.settle(t, calls, nothingLost)
 	if c.inWindow >= 0 {
-		g.audit(t, calls, c.inWindow-mostInWindow)
+		g.audit(t, calls, c.inWindow-maxInWindow)
 	}
 }
 

@@ -22,7 +22,7 @@ func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 		for _, g := range []*rig{newRig(t, conn, perUser), newRig(t, conn, tightAndAll(weir.MaxUnits, time.Hour))} {
 			repeated := 0
 			for _, way := range []redistest.Direction{redistest.Requests, redistest.Replies} {
-				for n := 0; n < 3*replyMost; n += step(r) {
+				for n := 0; n < 3*maxReply; n += step(r) {
 					awaitAnswer(t, g)
 					user := fmt.Sprintf("user-%d-%d", way, n)
 					p.CutAfter(way, n)

@@ -31,12 +31,12 @@ in the order of internal/spec.
     {{each}}
       local units = {{units}}
       {{if .Kinds}}
-      local most = $debt and $most or {{mostUnits}}
+      local most = $debt and $most or {{maxUnits}}
       if mode == 2 and units > $max and not $debt then units = $max end
       if $used + units > most then
       {{else}}
       if mode == 2 and units > $max then units = $max end
-      if $used + units > {{mostUnits}} then
+      if $used + units > {{maxUnits}} then
       {{end}}
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end

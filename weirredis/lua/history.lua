@@ -156,7 +156,7 @@ numbers stand in "load":
       {{coded "e" "mark - $newest" "$units"}}
       $z, $o, $late = string.sub($z, $o) .. e, 1, $late + $units
     end
-    $newest, $units = mark, math.min(all - kept, {{mostUnits}})
+    $newest, $units = mark, math.min(all - kept, {{maxUnits}})
     $total = kept + $units
   end
 {{end}}

@@ -3,7 +3,7 @@ Limits of kind Bucket, and calendar windows with a Period (R3, R12, R16). Only t
 for all kinds contain them. The names are in lua/history.lua.
 
 Every product is below 2^53: a Bucket has at most as many units as have an exact time
-(weir.Refill.Most).
+(weir.Refill.MaxExact).
 */ -}}
 
 {{define "refills"}}
@@ -20,7 +20,7 @@ end
 -- missing returns the units of the time debt + frac/per, rounded up.
 local missing = function(debt, frac, unit, part, per)
   if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor({{mostUnits}} / math.max(part, unit + 1))
+  local most = math.floor({{maxUnits}} / math.max(part, unit + 1))
   local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
   while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
   while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end

@@ -20,9 +20,9 @@ type Grant struct{ Call, Return int64 }
 // are a full window apart may be up to one microsecond closer.
 const Resolution = time.Microsecond
 
-// Most returns the largest number of grants with entire intervals inside one span shorter
+// MaxGrants returns the largest number of grants with entire intervals inside one span shorter
 // than window - Resolution. grants is not changed.
-func Most(grants []Grant, window time.Duration) int {
+func MaxGrants(grants []Grant, window time.Duration) int {
 	span := int64(window - Resolution)
 	calls, returns := sorted(grants, span)
 

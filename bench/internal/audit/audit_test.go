@@ -8,7 +8,7 @@ import (
 
 const window = 1001 * time.Microsecond // spans shorter than 1,000 microseconds
 
-func TestMost(t *testing.T) {
+func TestMaxGrants(t *testing.T) {
 	us := int64(time.Microsecond)
 	for _, tc := range []struct {
 		name   string
@@ -25,8 +25,8 @@ func TestMost(t *testing.T) {
 		{"equal calls are all counted", []Grant{{7, 9}, {7, 8}, {7, 30}}, 3},
 		{"two bursts around an edge", burst(20, 940*us, 20, 1010*us), 40},
 	} {
-		if got := Most(tc.grants, window); got != tc.want {
-			t.Errorf("%s: Most = %d, want %d", tc.name, got, tc.want)
+		if got := MaxGrants(tc.grants, window); got != tc.want {
+			t.Errorf("%s: MaxGrants = %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }
@@ -43,9 +43,9 @@ func burst(n int, a int64, m int, b int64) []Grant {
 	return g
 }
 
-// TestMostAgainstCounting compares Most with its definition: for every call, count the
+// TestMaxGrantsAgainstCounting compares MaxGrants with its definition: for every call, count the
 // grants inside the span that begins there.
-func TestMostAgainstCounting(t *testing.T) {
+func TestMaxGrantsAgainstCounting(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		grants := make([]Grant, r.IntN(40))
@@ -54,8 +54,8 @@ func TestMostAgainstCounting(t *testing.T) {
 			grants[i] = Grant{call, call + r.Int64N(1+r.Int64N(1_200_000))}
 		}
 		want := counted(grants)
-		if got := Most(grants, window); got != want {
-			t.Fatalf("seed %d: Most = %d, counting gives %d", seed, got, want)
+		if got := MaxGrants(grants, window); got != want {
+			t.Fatalf("seed %d: MaxGrants = %d, counting gives %d", seed, got, want)
 		}
 	}
 }

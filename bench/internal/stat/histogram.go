@@ -41,7 +41,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	rank := int64(math.Ceil(q * float64(h.n)))
 	for i, n := range h.buckets {
 		if rank -= int64(n); rank <= 0 && h.n > 0 {
-			return float64(leastOf(i))
+			return float64(minOf(i))
 		}
 	}
 	return math.NaN()
@@ -53,8 +53,8 @@ func bucketOf(v uint64) int {
 	return shift<<fineBits + int(v>>shift)
 }
 
-// leastOf returns the least number in bucket i.
-func leastOf(i int) uint64 {
+// minOf returns the least number in bucket i.
+func minOf(i int) uint64 {
 	shift := max(i>>fineBits-1, 0)
 	return uint64(i-shift<<fineBits) << shift
 }

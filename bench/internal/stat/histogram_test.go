@@ -12,7 +12,7 @@ func TestBucketsAreNarrowAndInOrder(t *testing.T) {
 		if i < last || i > last+1 {
 			t.Fatalf("%d is in bucket %d, the number before it in %d", v, i, last)
 		}
-		least, next := leastOf(i), leastOf(i+1)
+		least, next := minOf(i), minOf(i+1)
 		if v < least || v >= next {
 			t.Fatalf("%d is in bucket %d, which holds %d to before %d", v, i, least, next)
 		}

@@ -33,7 +33,7 @@ type Options struct {
 	// no sketches.
 	Top func() *topkeys.Sketch
 
-	Took func(time.Duration) // receives the duration of each decision; default: none
+	ObserveDuration func(time.Duration) // receives the duration of each decision; default: none
 }
 
 // withDefaults returns o with the defaults of zero fields.
@@ -44,8 +44,8 @@ func (o Options) withDefaults() Options {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	if o.Took == nil {
-		o.Took = func(time.Duration) {}
+	if o.ObserveDuration == nil {
+		o.ObserveDuration = func(time.Duration) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -32,7 +32,7 @@ func TestStoreDownIsUnavailable(t *testing.T) {
 	// A request without a decision gets an answer.
 	p.wants("OK | OK", "none=1")
 	p.in("nobody").wants("OK | OK", "a=1")
-	faulty.Mend()
+	faulty.Restore()
 	if got := p.service.Counts.Failed.Load(); got != 4 {
 		t.Errorf("%d requests counted as failed, want 4", got)
 	}
@@ -114,7 +114,7 @@ func TestOutageModesAreMarkedDegraded(t *testing.T) {
 				t.Errorf("%v: %d hits of %s are counted as near the limit without a decision of the store", mode, h.Near, h.Rule)
 			}
 		})
-		faulty.Mend()
+		faulty.Restore()
 		if a := p.ask("none=1"); a.DynamicMetadata != nil {
 			t.Errorf("%v: an answer without a decision of the store has %v", mode, a.DynamicMetadata)
 		}

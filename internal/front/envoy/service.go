@@ -82,7 +82,7 @@ func (s *Service) run(ctx context.Context, c *call) error {
 	// nothing from proxies that hang up first.
 	err := s.decide(context.Background(), c)
 	took := time.Since(began)
-	s.options.Took(took)
+	s.options.ObserveDuration(took)
 	if s.options.Tracer != nil {
 		s.trace(ctx, c, began, took, err)
 	}

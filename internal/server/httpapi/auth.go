@@ -109,13 +109,13 @@ var (
 	oneSecond = []string{"1"}
 )
 
-// misled reports whether a page in a browser may have sent the request under a name of
+// isDNSRebinding reports whether a page in a browser may have sent the request under a name of
 // its own site that resolves to this machine (DNS rebinding). Where callers must
 // authenticate that is impossible: such a page has no secret.
 //
 // Gates are exempt: proxies send arbitrary names, such as their clients'. A page can
 // only charge keys there, as it can with a plain link; the gate secret prevents that.
-func (a *API) misled(r *http.Request, as role, on *Endpoint) bool {
+func (a *API) isDNSRebinding(r *http.Request, as role, on *Endpoint) bool {
 	return on.Names != nil && !on.Names.Has(r.Host) && as != gates && a.mayCall(anonymous, as, on)
 }
 

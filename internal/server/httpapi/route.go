@@ -154,7 +154,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 		return
 	case to.role == probes:
 		a.closeAfterProbe(w, r, on)
-	case a.misled(r, to.role, on):
+	case a.isDNSRebinding(r, to.role, on):
 		a.refuseName(w, r)
 		return
 	case !connOf(r).Admit():
@@ -169,7 +169,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	case !on.serves(to.role):
 		a.notHere(w, r, on)
 		return
-	case to.path == "/readyz" && (!a.authenticated(r, on) || a.misled(r, operators, on)):
+	case to.path == "/readyz" && (!a.authenticated(r, on) || a.isDNSRebinding(r, operators, on)):
 		serve = (*API).serveReadyBriefly
 	}
 	if !slices.Contains(to.methods, r.Method) {

@@ -34,13 +34,13 @@ const (
 	limitMethod   = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	strangerToken = "the-token-of-honest-callers"
 
-	// mostResident bounds the resident memory of a server under attack. memoryLimit makes
+	// maxResident bounds the resident memory of a server under attack. memoryLimit makes
 	// the collector run often enough, however late it is scheduled.
-	mostResident = 100 << 20
-	memoryLimit  = "GOMEMLIMIT=64MiB"
+	maxResident = 100 << 20
+	memoryLimit = "GOMEMLIMIT=64MiB"
 
-	// mostStrangers is the number of connections without a complete authorized call.
-	mostStrangers = 256
+	// maxStrangers is the number of connections without a complete authorized call.
+	maxStrangers = 256
 )
 
 // resident returns the resident memory of the process in bytes.
@@ -164,7 +164,7 @@ func (f *fronts) metric(t *testing.T, name string) (n int64) {
 }
 
 // duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
-// the resident memory must stay below mostResident.
+// the resident memory must stay below maxResident.
 func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 	t.Helper()
 	var running sync.WaitGroup
@@ -216,8 +216,8 @@ func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 	<-over
 	<-measured
 	t.Logf("%d honest calls, at most %d MiB resident", honest, most.Load()>>20)
-	if most.Load() >= mostResident {
-		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, mostResident>>20)
+	if most.Load() >= maxResident {
+		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, maxResident>>20)
 	}
 }
 
@@ -283,7 +283,7 @@ func halves(t *testing.T, address string, n, size int) func() {
 }
 
 // partials opens n connections with a HEADERS frame that is never complete. The oldest are
-// closed for newer ones: at most mostStrangers stay.
+// closed for newer ones: at most maxStrangers stay.
 func partials(t *testing.T, address string, n int) func() {
 	return func() {
 		var all []*raw
@@ -293,7 +293,7 @@ func partials(t *testing.T, address string, n int) func() {
 			r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: r.header(limitMethod)})
 			all = append(all, r)
 		}
-		for i, r := range all[:n-mostStrangers] {
+		for i, r := range all[:n-maxStrangers] {
 			select {
 			case <-r.gone:
 			case <-time.After(testTimeout):
@@ -328,14 +328,14 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 		weir := exec.Command(program.Path(t))
 		weir.Env = env
 		f := openFrontsWith(t, weir)
-		f.duringAttacks(t, partials(t, f.rpc, 2*mostStrangers))
+		f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
 		f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 1000, 60<<10), bombs(t, f.rpc))
-		if n := f.metric(t, `weir_closed_connections_total{listener="grpc"}`); n < mostStrangers {
-			t.Errorf("token %s: %d closings are counted; want %d at least", token, n, mostStrangers)
+		if n := f.metric(t, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
+			t.Errorf("token %s: %d closings are counted; want %d at least", token, n, maxStrangers)
 		}
 		f.awaitOutput(t, "a newer connection needed the slot")
-		if n := f.metric(t, `weir_connections{listener="grpc"}`); n > mostStrangers+1 {
-			t.Errorf("token %s: %d connections are open; want %d at most", token, n, mostStrangers+1)
+		if n := f.metric(t, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
+			t.Errorf("token %s: %d connections are open; want %d at most", token, n, maxStrangers+1)
 		}
 		f.terminate(t)
 		f.ended(t)
