@@ -22,7 +22,7 @@ policies:
   blocks: {limit: "2 per minute per user, then block 5m"}
   warns: {limit: "4 per minute per user", warn: 50%}
   reported: {limit: "2 per minute per user", count: reported}
-  tiers:
+  plans:
     limit: 1 per minute per user
     plan-by: plan
     plans: {gold: 3 per minute}
@@ -111,9 +111,9 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 		for i := range items {
 			which[i] = r.IntN(len(batched))
 			values := []string{string(rune('a' + r.IntN(2)))}
-			request := Request{Target: Target{Key: weir.K(values...), Tier: None}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
-			if batched[which[i]].TierBy != "" && r.IntN(2) == 0 {
-				request.Tier = 0
+			request := Request{Target: Target{Key: weir.K(values...), Plan: None}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
+			if batched[which[i]].PlanBy != "" && r.IntN(2) == 0 {
+				request.Plan = 0
 			}
 			if r.IntN(9) == 0 {
 				request.Key = weir.K("a", "b")
@@ -157,8 +157,8 @@ func TestBatchesOfShadowsPassWithoutTheStore(t *testing.T) {
 	rules := batchRules(t, down{weir.NewMemory()})
 	before := errors.New("before")
 	items := []Item{
-		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1}},
-		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1}},
+		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1}},
+		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1}},
 		{Err: before},
 	}
 	DecideAll(context.Background(), items)
@@ -172,7 +172,7 @@ func TestBatchesReplayIDs(t *testing.T) {
 	rules := batchRules(t, weir.NewMemory())
 	var items []Item
 	for range 2 {
-		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, ID: "x"}})
+		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1, ID: "x"}})
 	}
 	DecideAll(context.Background(), items)
 	if first, second := items[0].Outcome.Decision, items[1].Outcome.Decision; first.Replayed || !second.Replayed || second.Remaining != first.Remaining || items[1].Err != nil {

@@ -26,7 +26,7 @@ type blocks struct {
 	singleKey   [][]int         // by limit, as combinedKey
 }
 
-// newBlocks returns nil for a policy without blocks. base is the plan of its own numbers.
+// newBlocks returns nil for a policy without blocks. base has its own numbers.
 func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error) {
 	if p.Blocks == nil {
 		return nil, nil
@@ -198,8 +198,8 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	return d, nil
 }
 
-// byStore returns a request like a under the plan that no cached denial answers, because it
-// asks for states (R8).
+// byStore returns a request like a that no cached denial answers, because it has states of
+// the compiled policy (R8).
 func byStore(a *Request, p *weir.Plan) *Request {
 	with := *a
 	with.States = make([]weir.LimitState, len(p.Limits()))

@@ -37,11 +37,11 @@ policies:
   shadow: {limit: "2 per minute per user, then block 10m", shadow: true}
   bucket:
     limit: 60 per minute per user, burst 2, then block 10m
-    plan-by: tier
+    plan-by: plan
     plans: {pro: "7 per minute, burst 2"}
-  tiers:
+  plans:
     limit: 1 per minute per user, then block 10m
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 2 per minute}
     overrides: [{for: {user: root}, limit: 5 per minute, until: forever, why: hers}]
   share: {limit: "2 per minute per user, then block 10m", when-store-is-down: share}
@@ -307,9 +307,9 @@ func TestPartialGrantBeginsNoBlock(t *testing.T) {
 			t.Errorf("a shadow enforced: %+v, %+v", o.Decision, o2.Decision)
 		}
 
-		r = teller{t, blockingRule(t, "tiers", e)}
-		r.wants(check, 0, "user=u tier=pro", 2, "allowed 2, 1m0s")
-		r.wants(check, 0, "user=u tier=pro", 1, "denied by limit for 10m0s, until 10m0s")
+		r = teller{t, blockingRule(t, "plans", e)}
+		r.wants(check, 0, "user=u plan=pro", 2, "allowed 2, 1m0s")
+		r.wants(check, 0, "user=u plan=pro", 1, "denied by limit for 10m0s, until 10m0s")
 		r.wants(check, 2*time.Minute, "user=u", 1, "denied by limit for 8m0s, until 10m0s")
 		r.wants(check, 0, "user=root", 5, "allowed 5, 1m0s")
 		r.wants(check, 0, "user=root", 1, "denied by limit for 10m0s, until 10m0s")
@@ -343,16 +343,16 @@ func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 func TestRepeatedGrantOfABucket(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "bucket", e)}
-		for _, user := range []string{"user=u tier=pro", "user=v tier=pro"} {
+		for _, user := range []string{"user=u plan=pro", "user=v plan=pro"} {
 			r.wantsID(check, 0, user, 2, "first", "allowed 2, 17.142858s")
 			r.wants(check, 0, user, 1, "denied by limit for 10m0s, until 10m0s")
 		}
-		if o := r.wantsID(check, 5*time.Second, "user=u tier=pro", 2, "first", "allowed 2, 17.142858s"); !o.Decision.Replayed {
+		if o := r.wantsID(check, 5*time.Second, "user=u plan=pro", 2, "first", "allowed 2, 17.142858s"); !o.Decision.Replayed {
 			t.Errorf("not repeated: %+v", o.Decision)
 		}
-		r.wantsID(check, 5*time.Second, "user=u tier=pro", 1, "second", "denied by limit for 9m55s, until 10m0s")
+		r.wantsID(check, 5*time.Second, "user=u plan=pro", 1, "second", "denied by limit for 9m55s, until 10m0s")
 		var states [2]weir.LimitState
-		for i, user := range []string{"user=u tier=pro", "user=v tier=pro"} {
+		for i, user := range []string{"user=u plan=pro", "user=v plan=pro"} {
 			whose, _ := subject(t, r.Rule, user)
 			limiter := r.Limiter(&whose, time.Time{})
 			if _, err := limiter.Decide(context.Background(), whose.Key, weir.Request{Op: weir.OpPeek, N: 2, At: start.Add(6 * time.Second), States: states[i : i+1]}); err != nil {

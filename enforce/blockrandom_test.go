@@ -37,7 +37,7 @@ func randomBlocking(r *rand.Rand) string {
 	}
 	b.WriteString(pick("", "    cells: 3\n") + pick("", "", "    shadow: true\n"))
 	if mode != "denied: counted" && r.IntN(2) == 0 {
-		fmt.Fprintf(&b, "    plan-by: tier\n    plans: {pro: {first: %d per %s}}\n", r.IntN(7), "WINDOW")
+		fmt.Fprintf(&b, "    plan-by: plan\n    plans: {pro: {first: %d per %s}}\n", r.IntN(7), "WINDOW")
 	}
 	return b.String()
 }
@@ -95,7 +95,7 @@ func TestBlockRandomly(t *testing.T) {
 			for i := range values {
 				values[i] = string(rune('a' + r.IntN(2)))
 			}
-			a := Request{Target: rule.TargetOfKey(weir.K(values...), r.IntN(len(p.Tiers)+1)-1), Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
+			a := Request{Target: rule.TargetOfKey(weir.K(values...), r.IntN(len(p.Plans)+1)-1), Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
 				N: int64(r.IntN(4)), At: now}
 			o, err := rule.Decide(context.Background(), &a)
 			if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// Target is the key that a request counts for, and the tier that its values select.
+// Target is the key that a request counts for, and the plan that its values select.
 type Target struct {
 	Key  weir.Key
-	Tier int // from Rule.TierOf
+	Plan int // from Rule.PlanOf
 }
 
 // Lookup is a key by the names of its dimensions, each of them once, with the value of
@@ -79,14 +79,14 @@ func (r *Rule) Target(values Lookup) (Target, error) {
 		}
 		ordered = append(ordered, v)
 	}
-	t, expected := Target{Tier: None}, len(r.dimensions)
-	if r.TierBy != "" {
-		if v, ok := values.Value(r.TierBy); ok {
+	t, expected := Target{Plan: None}, len(r.dimensions)
+	if r.PlanBy != "" {
+		if v, ok := values.Value(r.PlanBy); ok {
 			if len(v) > weir.MaxValueBytes {
 				return Target{}, r.keyError(values.Map())
 			}
-			t.Tier = r.TierOf(v)
-			if r.tierAt < 0 {
+			t.Plan = r.PlanOf(v)
+			if r.planAt < 0 {
 				expected++
 			}
 		}
@@ -100,24 +100,24 @@ func (r *Rule) Target(values Lookup) (Target, error) {
 
 // keyError returns the reason why values do not match the policy's dimensions.
 func (r *Rule) keyError(values map[string]string) error {
-	if v, ok := values[r.TierBy]; ok && r.TierBy != "" && r.tierAt < 0 {
+	if v, ok := values[r.PlanBy]; ok && r.PlanBy != "" && r.planAt < 0 {
 		if len(v) > weir.MaxValueBytes {
-			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.TierBy, len(v), weir.MaxValueBytes)
+			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.PlanBy, len(v), weir.MaxValueBytes)
 		}
 		values = maps.Clone(values)
-		delete(values, r.TierBy)
+		delete(values, r.PlanBy)
 	}
 	_, err := r.Base().Limiter.Plan().Key(values)
 	return err
 }
 
 // TargetOfKey returns the target of a key with its values in the order of the dimensions.
-// tier is a result of [Rule.TierOf], or None. It is ignored if a dimension selects the tier.
-func (r *Rule) TargetOfKey(key weir.Key, tier int) Target {
-	if r.TierBy != "" && r.tierAt >= 0 && r.tierAt < key.Len() {
-		tier = r.TierOf(key.Value(r.tierAt))
+// plan is a result of [Rule.PlanOf], or None. It is ignored if a dimension selects the plan.
+func (r *Rule) TargetOfKey(key weir.Key, plan int) Target {
+	if r.PlanBy != "" && r.planAt >= 0 && r.planAt < key.Len() {
+		plan = r.PlanOf(key.Value(r.planAt))
 	}
-	return Target{Key: key, Tier: tier}
+	return Target{Key: key, Plan: plan}
 }
 
 // Decide decides a. The error is that of [weir.Limiter.Decide]: a is wrong (R14), or the
@@ -133,8 +133,8 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
 
 // begin chooses the numbers for a, and returns the op that the engine gets.
 func (r *Rule) begin(o *Outcome, a *Request) weir.Op {
-	o.Variation = r.Choose(&a.Key, a.Tier, a.At)
-	o.Applied.Plan = o.Variation.Tier
+	o.Variation = r.Choose(&a.Key, a.Plan, a.At)
+	o.Applied.Plan = o.Variation.Plan
 	if by := o.Variation.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
@@ -170,20 +170,20 @@ func (r *Rule) decide(ctx context.Context, o *Outcome, op weir.Op, a *Request) (
 	return r.decideWithBlocks(ctx, o, op, a)
 }
 
-// Choose returns the variation of a key at an instant; the zero time is now. tier is a result
-// of TierOf, or None.
-func (r *Rule) Choose(key *weir.Key, tier int, at time.Time) *Variation {
-	if tier == None && len(r.overrides) == 0 {
+// Choose returns the variation of a key at an instant; the zero time is now. plan is a result
+// of PlanOf, or None.
+func (r *Rule) Choose(key *weir.Key, plan int, at time.Time) *Variation {
+	if plan == None && len(r.overrides) == 0 {
 		return r.base
 	}
 	override := r.overrideOf(key, at)
-	if override != None && r.Policy.Overrides[override].Tier != "" {
-		tier = r.tiers[r.Policy.Overrides[override].Tier]
+	if override != None && r.Policy.Overrides[override].Plan != "" {
+		plan = r.plans[r.Policy.Overrides[override].Plan]
 	}
-	if tier == None && override == None {
+	if plan == None && override == None {
 		return r.base
 	}
-	return r.variation(tier, override)
+	return r.variation(plan, override)
 }
 
 // decideLimits decides by the limits alone, without blocks and shadow.
@@ -197,7 +197,7 @@ func (v *Variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (w
 // Limiter returns the limiter with the numbers of a target at an instant, for refunds and
 // counts. The zero time is now.
 func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
-	return r.Choose(&t.Key, t.Tier, at).Limiter
+	return r.Choose(&t.Key, t.Plan, at).Limiter
 }
 
 // Reset deletes the histories of a key and ends its blocks.

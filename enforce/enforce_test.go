@@ -16,14 +16,14 @@ const source = `version: 1
 policies:
   api:
     limits: {requests: 1 per minute per tenant per user, tokens: 100 per minute per tenant}
-    plan-by: tier
+    plan-by: plan
     plans: {pro: {requests: 10 per minute}, big: {requests: 20 per minute, tokens: 1_000 per minute}}
     overrides:
       - {for: {tenant: acme}, limits: {tokens: 5 per minute}, until: 2026-06-30, why: first}
       - {for: {tenant: acme}, plan: big, until: 2026-12-31, why: second}
       - {for: {user: root}, limits: {requests: 0 per minute}, until: forever, why: third}
       - {for: {user: ann, tenant: acme}, limits: {requests: 2 per minute}, until: forever, why: fourth}
-  tiers: {limit: 1 per minute per tier, plan-by: tier, plans: {pro: 3 per minute}}
+  plans: {limit: 1 per minute per plan, plan-by: plan, plans: {pro: 3 per minute}}
   shadow: {limit: 1 per minute per user, shadow: true}
   login: {limit: 2 per minute per user, count: reported}
   part: {limit: 3 per minute, batch: partial, shadow: true}
@@ -57,7 +57,7 @@ func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	fast, err := r.Target(Lookup{Count: len(values),
 		Value: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
 		Map:   func() map[string]string { return values }})
-	if (err == nil) != (slowErr == nil) || err == nil && (fast.Tier != slow.Tier || fast.Key.Len() != slow.Key.Len()) {
+	if (err == nil) != (slowErr == nil) || err == nil && (fast.Plan != slow.Plan || fast.Key.Len() != slow.Key.Len()) {
 		t.Errorf("%s: %+v, %v at once and %+v, %v slowly", words, fast, err, slow, slowErr)
 	}
 	return fast, err
@@ -80,32 +80,32 @@ func TestChoose(t *testing.T) {
 		plan, why        string
 	}{
 		{"tenant=a user=u", "2026-01-01", 1, 100, "", ""},
-		{"tenant=a user=u tier=pro", "2026-01-01", 10, 100, "pro", ""},
-		{"tenant=a user=u tier=big", "2026-01-01", 20, 1000, "big", ""},
-		{"tenant=a user=u tier=huge", "2026-01-01", 1, 100, "", ""},
+		{"tenant=a user=u plan=pro", "2026-01-01", 10, 100, "pro", ""},
+		{"tenant=a user=u plan=big", "2026-01-01", 20, 1000, "big", ""},
+		{"tenant=a user=u plan=huge", "2026-01-01", 1, 100, "", ""},
 		{"tenant=acme user=u", "2026-01-01", 1, 5, "", "first"},
-		{"tenant=acme user=u tier=pro", "2026-06-30", 10, 5, "pro", "first"},
-		{"tenant=acme user=u tier=pro", "2026-07-01", 20, 1000, "big", "second"},
+		{"tenant=acme user=u plan=pro", "2026-06-30", 10, 5, "pro", "first"},
+		{"tenant=acme user=u plan=pro", "2026-07-01", 20, 1000, "big", "second"},
 		{"tenant=acme user=u", "2026-12-31", 20, 1000, "big", "second"},
-		{"tenant=acme user=u tier=pro", "2027-01-01", 10, 100, "pro", ""},
+		{"tenant=acme user=u plan=pro", "2027-01-01", 10, 100, "pro", ""},
 		{"tenant=acme user=root", "2026-07-01", 20, 1000, "big", "second"},
 		{"tenant=acme user=root", "2027-01-01", 0, 100, "", "third"},
-		{"tenant=b user=root tier=big", "2027-01-01", 0, 1000, "big", "third"},
+		{"tenant=b user=root plan=big", "2027-01-01", 0, 1000, "big", "third"},
 		{"tenant=acme user=ann", "2027-01-01", 2, 100, "", "fourth"},
 	} {
 		whose, err := subject(t, r, c.whom)
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := r.Choose(&whose.Key, whose.Tier, at(c.when))
+		v := r.Choose(&whose.Key, whose.Plan, at(c.when))
 		why := ""
 		if v.Override != nil {
 			why = v.Override.Why
 		}
-		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Tier != c.plan || why != c.why {
-			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Tier, why, c)
+		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Plan != c.plan || why != c.why {
+			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Plan, why, c)
 		}
-		if again := r.Choose(&whose.Key, whose.Tier, at(c.when)); again != v {
+		if again := r.Choose(&whose.Key, whose.Plan, at(c.when)); again != v {
 			t.Errorf("%s at %s: chosen anew", c.whom, c.when)
 		}
 	}
@@ -113,13 +113,13 @@ func TestChoose(t *testing.T) {
 
 // TestPlanOfDimension: a plan may be named by a value that the policy counts by.
 func TestPlanOfDimension(t *testing.T) {
-	r := rule(t, "tiers", nil)
-	whose, err := subject(t, r, "tier=pro")
-	if err != nil || r.Choose(&whose.Key, whose.Tier, time.Time{}).Limits[0].Max != 3 {
+	r := rule(t, "plans", nil)
+	whose, err := subject(t, r, "plan=pro")
+	if err != nil || r.Choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
-	if s := r.TargetOfKey(weir.K("pro"), None); s.Tier != whose.Tier {
-		t.Errorf("of a key: plan %d, want %d", s.Tier, whose.Tier)
+	if s := r.TargetOfKey(weir.K("pro"), None); s.Plan != whose.Plan {
+		t.Errorf("of a key: plan %d, want %d", s.Plan, whose.Plan)
 	}
 }
 
@@ -127,10 +127,10 @@ func TestBadSubjects(t *testing.T) {
 	r := rule(t, "api", nil)
 	for words, want := range map[string]string{
 		"tenant=a":                  `needs a value for "user"`,
-		"tenant=a tier=pro":         `needs a value for "user"`,
+		"tenant=a plan=pro":         `needs a value for "user"`,
 		"tenant=a user=u x=y":       `has no dimension "x"`,
-		"tenant=a user=u tier=p x=": `has no dimension "x"`,
-		"tenant=a user=u tier=" + strings.Repeat("x", 1025): "1025 bytes long",
+		"tenant=a user=u plan=p x=": `has no dimension "x"`,
+		"tenant=a user=u plan=" + strings.Repeat("x", 1025): "1025 bytes long",
 	} {
 		whose, err := subject(t, r, words)
 		if !errors.Is(err, weir.ErrKey) || !strings.Contains(err.Error(), want) {
@@ -154,13 +154,13 @@ func TestHistoryStays(t *testing.T) {
 		}
 		return o.Decision
 	}
-	if d := decide("tenant=a user=u tier=pro", 9); !d.Allowed || d.Remaining != 1 {
+	if d := decide("tenant=a user=u plan=pro", 9); !d.Allowed || d.Remaining != 1 {
 		t.Errorf("9 of 10 by plan pro: %+v", d)
 	}
 	if d := decide("tenant=a user=u", 1); d.Allowed || d.Remaining != -8 {
 		t.Errorf("then 1 without a plan: %+v, want a denial with 8 too many", d)
 	}
-	if d := decide("tenant=a user=u tier=big", 11); !d.Allowed {
+	if d := decide("tenant=a user=u plan=big", 11); !d.Allowed {
 		t.Errorf("then 11 more by a plan of 20: %+v", d)
 	}
 }

@@ -14,13 +14,13 @@ type Observer interface {
 	Refunded(t Target, at, n int64) // up to n units of the grant at an instant in microseconds since 1970, or weir.Oldest
 }
 
-// Engine returns the rule as an engine, for front ends that compile a plan of the policy
-// themselves. The numbers that apply to the key decide, not those of that plan. A shadow
+// Engine returns the rule as an engine, for front ends that compile the policy
+// themselves. The numbers that apply to the key decide, not the compiled ones. A shadow
 // allows every attempt. observer, unless it is nil, observes all calls without an error.
 //
-// An AllOrNothing plan of a Partial policy is decided all or nothing.
+// A Partial policy that was compiled as AllOrNothing is decided all or nothing.
 func (r *Rule) Engine(observer Observer) (weir.Engine, error) {
-	e := &engine{rule: r, tier: None, observer: observer}
+	e := &engine{rule: r, plan: None, observer: observer}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
@@ -35,22 +35,22 @@ func (r *Rule) Engine(observer Observer) (weir.Engine, error) {
 type engine struct {
 	rule     *Rule
 	whole    *Rule    // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
-	tier     int      // of every key, unless a dimension selects it
+	plan     int      // of every key, unless a dimension selects it
 	observer Observer // nil = none
 }
 
 // Under returns the engine for keys with that value of plan-by.
 func (e *engine) Under(value string) weir.Engine {
-	tier := e.rule.TierOf(value)
-	if tier == e.tier {
+	plan := e.rule.PlanOf(value)
+	if plan == e.plan {
 		return e
 	}
 	c := *e
-	c.tier = tier
+	c.plan = plan
 	return &c
 }
 
-// ruleFor returns the rule in the mode of a plan.
+// ruleFor returns the rule in the mode of a compiled policy.
 func (e *engine) ruleFor(p *weir.Plan) *Rule {
 	if e.whole != nil && p.Mode() == weir.AllOrNothing {
 		return e.whole
@@ -72,7 +72,7 @@ func (e *engine) DecideWarned(ctx context.Context, p *weir.Plan, k weir.Key, a w
 
 func (e *engine) decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (Outcome, error) {
 	r := e.ruleFor(p)
-	request := Request{Target: r.TargetOfKey(k, e.tier), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
+	request := Request{Target: r.TargetOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	o, err := r.Decide(ctx, &request)
 	if err == nil && e.observer != nil {
 		e.observer.Decided(request, o)
@@ -87,7 +87,7 @@ func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	}
 	took, err := e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)
 	if err == nil && took > 0 && e.observer != nil {
-		e.observer.Refunded(e.ruleFor(p).TargetOfKey(k, e.tier), at, n)
+		e.observer.Refunded(e.ruleFor(p).TargetOfKey(k, e.plan), at, n)
 	}
 	return took, err
 }
@@ -109,7 +109,7 @@ func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 // limiter returns the limiter with the numbers that apply to the key.
 func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
 	r := e.ruleFor(p)
-	t := r.TargetOfKey(*k, e.tier)
+	t := r.TargetOfKey(*k, e.plan)
 	at := time.Time{}
 	if now != weir.Now {
 		at = time.UnixMicro(now)

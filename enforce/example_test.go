@@ -18,7 +18,7 @@ version: 1
 policies:
   api:
     limit: 1 per minute per tenant
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 100 per minute}
 `))
 	if err != nil {
@@ -28,7 +28,7 @@ policies:
 	if err != nil {
 		log.Fatal(err)
 	}
-	for _, values := range []enforce.Values{{"tenant": "acme"}, {"tenant": "acme"}, {"tenant": "acme", "tier": "pro"}} {
+	for _, values := range []enforce.Values{{"tenant": "acme"}, {"tenant": "acme"}, {"tenant": "acme", "plan": "pro"}} {
 		out, err := set.Check(context.Background(), "api", values, 1)
 		if err != nil {
 			log.Fatal(err)

@@ -17,32 +17,32 @@ type Rule struct {
 	*policy.Policy
 	engine     weir.Engine
 	dimensions []string
-	tierAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
-	tiers      map[string]int // from the name of a tier to its index
+	planAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
+	plans      map[string]int // from the name of a plan to its index
 	overrides  []overrideIndex
 	blocks     *blocks // nil if no limit blocks
 
 	base       *Variation
-	variations []tierVariations // by override + 1
+	variations []planVariations // by override + 1
 }
 
-// Variation is a policy with the numbers of a tier and an override.
+// Variation is a policy with the numbers of a plan and an override.
 type Variation struct {
 	*policy.Policy // with the numbers that apply
 	Limiter        *weir.Limiter
-	Tier           string           // the name of the tier; "" for the policy's own numbers
+	Plan           string           // the name of the plan; "" for the policy's own numbers
 	Override       *policy.Override // nil if none applies
 
 	replay *weir.Limiter // from newReplay, of a policy with blocks
 }
 
-// tierVariations are the variations of one override, by tier + 1. Each is nil until its
+// planVariations are the variations of one override, by plan + 1. Each is nil until its
 // first use.
-type tierVariations struct {
+type planVariations struct {
 	atomic.Pointer[[]atomic.Pointer[Variation]]
 }
 
-// None stands for no tier, and for no override.
+// None stands for no plan, and for no override.
 const None = -1
 
 // NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
@@ -51,18 +51,18 @@ func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(p.WhenStoreIsDown)
 	}
-	r := &Rule{Policy: p, engine: e, tiers: make(map[string]int, len(p.Tiers))}
-	r.variations = make([]tierVariations, len(p.Overrides)+1)
+	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Plans))}
+	r.variations = make([]planVariations, len(p.Overrides)+1)
 	var err error
 	if r.base, err = r.compile(None, None); err != nil {
 		return nil, err
 	}
 	r.dimensions = r.base.Limiter.Plan().Dimensions()
-	r.tierAt = slices.Index(r.dimensions, p.TierBy)
-	for i, tier := range p.Tiers {
-		r.tiers[tier.Name] = i
+	r.planAt = slices.Index(r.dimensions, p.PlanBy)
+	for i, plan := range p.Plans {
+		r.plans[plan.Name] = i
 		if _, err := r.compile(i, None); err != nil {
-			return nil, fmt.Errorf("plan %s: %w", tier.Name, err)
+			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
 		}
 	}
 	for i := range p.Overrides {
@@ -81,13 +81,13 @@ func (r *Rule) Base() *Variation { return r.base }
 // Dimensions returns the names of the values of a key, in order.
 func (r *Rule) Dimensions() []string { return r.dimensions }
 
-// compile returns the variation of a tier and an override, each of which may be None.
-func (r *Rule) compile(tier, override int) (*Variation, error) {
+// compile returns the variation of a plan and an override, each of which may be None.
+func (r *Rule) compile(plan, override int) (*Variation, error) {
 	v := &Variation{}
 	var changes [][]policy.Change
-	if tier != None {
-		v.Tier = r.Policy.Tiers[tier].Name
-		changes = append(changes, r.Policy.Tiers[tier].Changes)
+	if plan != None {
+		v.Plan = r.Policy.Plans[plan].Name
+		changes = append(changes, r.Policy.Plans[plan].Changes)
 	}
 	if override != None {
 		v.Override = &r.Policy.Overrides[override]
@@ -103,13 +103,13 @@ func (r *Rule) compile(tier, override int) (*Variation, error) {
 	return v, err
 }
 
-// variation returns the variation of a tier and an override, compiled at its first use.
-func (r *Rule) variation(tier, override int) *Variation {
-	at := r.variations[override+1].slot(tier, len(r.Policy.Tiers))
+// variation returns the variation of a plan and an override, compiled at its first use.
+func (r *Rule) variation(plan, override int) *Variation {
+	at := r.variations[override+1].slot(plan, len(r.Policy.Plans))
 	if v := at.Load(); v != nil {
 		return v
 	}
-	v, err := r.compile(tier, override)
+	v, err := r.compile(plan, override)
 	if err != nil {
 		panic(err) // NewRule has compiled every number; this pair only combines them
 	}
@@ -119,8 +119,8 @@ func (r *Rule) variation(tier, override int) *Variation {
 	return at.Load()
 }
 
-// slot returns the place of a tier's variation among those of n tiers.
-func (b *tierVariations) slot(tier, n int) *atomic.Pointer[Variation] {
+// slot returns the place of a plan's variation among those of n plans.
+func (b *planVariations) slot(plan, n int) *atomic.Pointer[Variation] {
 	all := b.Load()
 	if all == nil {
 		fresh := make([]atomic.Pointer[Variation], n+1)
@@ -128,12 +128,12 @@ func (b *tierVariations) slot(tier, n int) *atomic.Pointer[Variation] {
 			all = b.Load()
 		}
 	}
-	return &(*all)[tier+1]
+	return &(*all)[plan+1]
 }
 
-// TierOf returns the index of the tier that a value of plan-by selects, or None.
-func (r *Rule) TierOf(value string) int {
-	if i, ok := r.tiers[value]; ok {
+// PlanOf returns the index of the plan that a value of plan-by selects, or None.
+func (r *Rule) PlanOf(value string) int {
+	if i, ok := r.plans[value]; ok {
 		return i
 	}
 	return None

@@ -31,7 +31,7 @@ func newSet(t *testing.T, src string, e weir.Engine) *Set {
 // TestSetMethods: each method decides, charges, refunds or resets as its name states.
 func TestSetMethods(t *testing.T) {
 	s, ctx, ann := newSet(t, source, weir.NewMemory()), context.Background(), Values{"user": "ann", "tenant": "t"}
-	if got, want := s.Names(), []string{"api", "tiers", "shadow", "login", "part"}; !reflect.DeepEqual(got, want) {
+	if got, want := s.Names(), []string{"api", "plans", "shadow", "login", "part"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("names %q, want %q", got, want)
 	}
 	wants := func(o Outcome, err error, allowed bool, remaining int64) Outcome {
@@ -61,7 +61,7 @@ func TestSetMethods(t *testing.T) {
 	}
 }
 
-// TestSetAppliesEveryFeature: tiers, overrides, shadows, counts of reports and the mode
+// TestSetAppliesEveryFeature: plans, overrides, shadows, counts of reports and the mode
 // for outages come from the file.
 func TestSetAppliesEveryFeature(t *testing.T) {
 	ctx, s := context.Background(), newSet(t, source, weir.NewMemory())
@@ -73,7 +73,7 @@ func TestSetAppliesEveryFeature(t *testing.T) {
 		}
 		return o
 	}
-	if o := check("api", Values{"user": "u", "tenant": "t", "tier": "pro"}); o.Remaining != 9 || o.Applied.Plan != "pro" || o.Tier != "pro" {
+	if o := check("api", Values{"user": "u", "tenant": "t", "plan": "pro"}); o.Remaining != 9 || o.Applied.Plan != "pro" || o.Plan != "pro" {
 		t.Errorf("plan: %+v", o)
 	}
 	if o := check("api", Values{"user": "root", "tenant": "t"}); o.Allowed || o.Applied.Override != "third" {

@@ -14,7 +14,7 @@ import (
 // item returns an attempt of the rule of that name.
 func itemOf(rules []*Rule, name, user string, n int64) Item {
 	i := slices.IndexFunc(rules, func(r *Rule) bool { return r.Name == name })
-	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user), Tier: None}, N: n}}
+	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user), Plan: None}, N: n}}
 }
 
 // TestTogether: items are charged all or none. A shadow denies nothing, and is charged only
@@ -22,9 +22,9 @@ func itemOf(rules []*Rule, name, user string, n int64) Item {
 func TestTogether(t *testing.T) {
 	ctx := context.Background()
 	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.Deny))
-	gold := itemOf(rules, "tiers", "a", 3)
-	gold.Tier = 0
-	items := []Item{itemOf(rules, "shadow", "a", 3), itemOf(rules, "plain", "a", 2), gold, itemOf(rules, "warns", "a", 2), itemOf(rules, "tiers", "c", 1)}
+	gold := itemOf(rules, "plans", "a", 3)
+	gold.Plan = 0
+	items := []Item{itemOf(rules, "shadow", "a", 3), itemOf(rules, "plain", "a", 2), gold, itemOf(rules, "warns", "a", 2), itemOf(rules, "plans", "c", 1)}
 	if err := DecideTogether(ctx, items); err != nil {
 		t.Fatal(err)
 	}

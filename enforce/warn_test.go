@@ -30,10 +30,10 @@ policies:
   both:
     limits: {user: 10 per minute per user, tenant: "10 per minute per tenant, fixed"}
     warn: 80%
-  tiers:
+  plans:
     limit: 10 per minute per user
     warn: 80%
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 20 per minute}
   costly:
     limits: {tokens: {max: 100, window: minute, per: user, warn: 80%}}
@@ -185,10 +185,10 @@ func TestGrantsThatReachTheShareWarn(t *testing.T) {
 			r.warns(check, 2*time.Minute, "user=v tenant=t", 5, "")
 			r.warns(check, 2*time.Minute, "user=w tenant=t", 3, "tenant")
 		},
-		"tiers": func(r teller) {
-			r.warns(check, 0, "user=u tier=pro", 15, "")
-			r.warns(check, 0, "user=u tier=pro", 1, "limit")
-			r.warns(check, 0, "user=u tier=pro", 1, "")
+		"plans": func(r teller) {
+			r.warns(check, 0, "user=u plan=pro", 15, "")
+			r.warns(check, 0, "user=u plan=pro", 1, "limit")
+			r.warns(check, 0, "user=u plan=pro", 1, "")
 			r.warns(check, 0, "user=v", 8, "limit")
 		},
 		"costly": func(r teller) {

@@ -78,9 +78,9 @@ func (p *Policy) same(o *Policy) bool {
 
 // withoutLines returns p with all lines of the file set to 0.
 func (p Policy) withoutLines() Policy {
-	p.Line, p.Tiers, p.Overrides = 0, slices.Clone(p.Tiers), slices.Clone(p.Overrides)
-	for i := range p.Tiers {
-		p.Tiers[i].Line = 0
+	p.Line, p.Plans, p.Overrides = 0, slices.Clone(p.Plans), slices.Clone(p.Overrides)
+	for i := range p.Plans {
+		p.Plans[i].Line = 0
 	}
 	for i := range p.Overrides {
 		p.Overrides[i].Line = 0

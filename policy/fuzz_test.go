@@ -61,13 +61,13 @@ func FuzzParse(f *testing.F) {
 // override without a plan and on its own.
 func variations(p *Policy) [][][]Change {
 	var all [][][]Change
-	for _, plan := range p.Tiers {
+	for _, plan := range p.Plans {
 		all = append(all, [][]Change{plan.Changes})
 	}
 	for _, o := range p.Overrides {
 		all = append(all, [][]Change{o.Changes})
-		if i := slices.IndexFunc(p.Tiers, func(t Tier) bool { return t.Name == o.Tier }); i >= 0 {
-			all = append(all, [][]Change{p.Tiers[i].Changes, o.Changes})
+		if i := slices.IndexFunc(p.Plans, func(t Plan) bool { return t.Name == o.Plan }); i >= 0 {
+			all = append(all, [][]Change{p.Plans[i].Changes, o.Changes})
 		}
 	}
 	return all

@@ -137,8 +137,8 @@ func details(l *weir.Limit) (text string) {
 }
 
 func describeVariations(b *strings.Builder, p *Policy) {
-	if p.Shadow || p.ChargeOn != Attempts || p.TierBy != "" {
-		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.ChargeOn, p.TierBy)
+	if p.Shadow || p.ChargeOn != Attempts || p.PlanBy != "" {
+		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.ChargeOn, p.PlanBy)
 	}
 	numbers := func(changes []Change) {
 		v := p.With(changes)
@@ -146,12 +146,12 @@ func describeVariations(b *strings.Builder, p *Policy) {
 			fmt.Fprintf(b, "    %s: %s\n", p.Limits[c.Limit].Name, v.Sentence(c.Limit))
 		}
 	}
-	for _, plan := range p.Tiers {
+	for _, plan := range p.Plans {
 		fmt.Fprintf(b, "  %d plan %s\n", plan.Line, plan.Name)
 		numbers(plan.Changes)
 	}
 	for _, o := range p.Overrides {
-		fmt.Fprintf(b, "  %d override for %q plan=%q until=%v why=%q\n", o.Line, o.For, o.Tier, o.Until, o.Why)
+		fmt.Fprintf(b, "  %d override for %q plan=%q until=%v why=%q\n", o.Line, o.For, o.Plan, o.Until, o.Why)
 		numbers(o.Changes)
 	}
 }

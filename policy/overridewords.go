@@ -75,8 +75,8 @@ func (c *checker) override(d *policyBuilder, item *yamlnode.Node, dimensions []s
 	if missing != "" && allKnown(overrideWords, item) { // an unknown word is probably the missing one
 		ok = c.fail(item.Offset, "add "+missing, "the override is incomplete")
 	}
-	if v.planAt > 0 && !d.planNames[v.override.Tier] {
-		ok = c.fail(v.planAt, c.nextPlan(d, v.override.Tier), "%s is not a plan of the policy", clip(v.override.Tier))
+	if v.planAt > 0 && !d.planNames[v.override.Plan] {
+		ok = c.fail(v.planAt, c.nextPlan(d, v.override.Plan), "%s is not a plan of the policy", clip(v.override.Plan))
 	}
 	if v.limitWord != nil {
 		changes, read := c.overrideLimits(d, &v)
@@ -136,7 +136,7 @@ func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *yamlnode.Node
 }
 
 func (v *overrideBuilder) setPlan(at int, word string) *fault {
-	v.planAt, v.override.Tier = at, word
+	v.planAt, v.override.Plan = at, word
 	return nil
 }
 
@@ -185,10 +185,10 @@ func missingZone(at int, s string) *fault {
 
 // nextPlan returns the next step for a name that is no plan.
 func (c *checker) nextPlan(d *policyBuilder, name string) string {
-	if len(d.policy.Tiers) == 0 {
+	if len(d.policy.Plans) == 0 {
 		return "add plans: with a name and limits for each, or write limit: in place of plan:"
 	}
-	return c.nextName(name, namesOf(d.policy.Tiers, func(t Tier) string { return t.Name }), "its plans are ")
+	return c.nextName(name, namesOf(d.policy.Plans, func(t Plan) string { return t.Name }), "its plans are ")
 }
 
 // inRange reports whether weir can decide at an instant, with a margin.

@@ -36,7 +36,7 @@ func (c *checker) setPlanBy(d *policyBuilder, key, value *yamlnode.Node) bool {
 		if !weir.ValidName(word) {
 			return faultf(at, useName, "%s cannot be the name of a key", clip(word))
 		}
-		d.policy.TierBy = word
+		d.policy.PlanBy = word
 		return nil
 	})
 }
@@ -60,7 +60,7 @@ func (c *checker) readPlans(d *policyBuilder) bool {
 	}
 	ok := true
 	d.planNames = make(map[string]bool, plans.Len())
-	d.policy.Tiers = make([]Tier, 0, plans.Len())
+	d.policy.Plans = make([]Plan, 0, plans.Len())
 	for name, value := range plans.Pairs() {
 		d.planNames[name.Text] = true
 		if !weir.ValidName(name.Text) {
@@ -69,18 +69,18 @@ func (c *checker) readPlans(d *policyBuilder) bool {
 		}
 		changes, read := c.changes(d, value)
 		ok = read && ok
-		d.policy.Tiers = append(d.policy.Tiers, Tier{Name: name.Text, Changes: changes, Line: name.Line})
+		d.policy.Plans = append(d.policy.Plans, Plan{Name: name.Text, Changes: changes, Line: name.Line})
 	}
 	return ok
 }
 
 // checkPlansUsed rejects plans that neither plan-by nor an override selects.
 func (c *checker) checkPlansUsed(d *policyBuilder) bool {
-	byOverride := func(o Override) bool { return o.Tier != "" }
+	byOverride := func(o Override) bool { return o.Plan != "" }
 	if d.deferred.plans == nil || d.deferred.planBy != nil || slices.ContainsFunc(d.policy.Overrides, byOverride) {
 		return true
 	}
-	return c.fail(d.deferred.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: tier", "nothing selects one of the plans")
+	return c.fail(d.deferred.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: plan", "nothing selects one of the plans")
 }
 
 // changes reads changes to the limits of a policy: a single limit, or a map of limits by

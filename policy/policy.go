@@ -23,8 +23,8 @@ type Policy struct {
 	WhenStoreIsDown fallback.Mode   // deny = Deny, allow = Allow, share = Share (R15)
 	Shadow          bool            // decided and counted, not enforced
 	ChargeOn        ChargeOn        // the calls that are charged
-	TierBy          string          // the name of the value that selects a plan, "" for none
-	Tiers           []Tier          // in the order of the file
+	PlanBy          string          // the name of the value that selects a plan, "" for none
+	Plans           []Plan          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file
 }
@@ -40,7 +40,7 @@ func (p *Policy) unsupported() string {
 		{"count: reported", p.ChargeOn == Reported},
 		{"blocks", p.Blocks != nil},
 		{"warn", p.WarnPercents != nil},
-		{"plans", p.Tiers != nil},
+		{"plans", p.Plans != nil},
 		{"overrides", p.Overrides != nil},
 	} {
 		if part.used {
@@ -53,10 +53,10 @@ func (p *Policy) unsupported() string {
 // storeDownValues are the words of the file for an outage of the store (R15), by mode.
 var storeDownValues = []string{fallback.Deny: "deny", fallback.Allow: "allow", fallback.Share: "share"}
 
-// Tier is a plan of a policy, such as that of paying customers: other numbers for some of
-// its limits, on the same histories.
-type Tier struct {
-	Name    string // the value of the policy's TierBy that selects it
+// Plan is other numbers for some limits of a policy, on the same histories. Paying
+// customers may have one.
+type Plan struct {
+	Name    string // the value of the policy's PlanBy that selects it
 	Changes []Change
 	Line    int // of its name in the file
 }
@@ -108,7 +108,7 @@ func (p *Policy) Reports() bool { return p.ChargeOn == Reported }
 // Override sets other limits for some keys, until an instant and for a reason.
 type Override struct {
 	For     []Dimension // it applies to keys with all of these values; at least one
-	Tier    string      // the plan that applies; "" = the plan that the request selects
+	Plan    string      // the plan that applies; "" = the plan that the request selects
 	Changes []Change    // on top of the plan
 	Until   time.Time   // the first instant at which it no longer applies; zero = it does not end
 	Why     string      // the reason, for people; never ""

@@ -255,7 +255,7 @@ var (
 		{"costs", &jsonschema.Schema{Type: "object", AdditionalProperties: numberOr(weir.MaxUnits, requestedUnits), MinProperties: jsonschema.Ptr(1)},
 			"The units that an attempt of n units takes of each limit: n, or a fixed number, as in {requests: 1, tokens: n}. Default: n of each."},
 		{"plan-by", ref("name"),
-			"The value sent with the key, such as tier, that names one of the plans. Other values, or none, get the policy's own limits."},
+			"The value sent with the key, such as plan, that names one of the plans. Other values, or none, get the policy's own limits."},
 		{"plans", mapOf("plan", nil),
 			"Other numbers for the limits, by the name of a plan. Windows, their kind and keys stay. A key that changes its plan keeps its history."},
 		{"overrides", listOf("override"),

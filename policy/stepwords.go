@@ -99,7 +99,7 @@ func (c *checker) stepKey(s *stepBuilder, item *yamlnode.Node) bool {
 		}
 	}
 	for _, d := range s.step.Key {
-		if d.Name != p.TierBy && !slices.Contains(dimensions, d.Name) {
+		if d.Name != p.PlanBy && !slices.Contains(dimensions, d.Name) {
 			return c.fail(item.Offset, fmt.Sprintf("it counts by %s", listedOr(dimensions, "nothing")), "policy %s has no key %s", p.Name, clip(d.Name))
 		}
 	}

@@ -15,7 +15,7 @@ func TestNewRejectsPartsThatOnlyEnforceApplies(t *testing.T) {
 		"limit: 5 per minute per user\n    shadow: true":                                                                 "shadow",
 		"limit: 5 per minute per user, then block 1h":                                                                    "blocks",
 		"limit: 5 per minute per user\n    count: reported":                                                              "count: reported",
-		"limit: 5 per minute per user\n    plan-by: tier\n    plans: {pro: 50 per minute}":                               "plans",
+		"limit: 5 per minute per user\n    plan-by: plan\n    plans: {pro: 50 per minute}":                               "plans",
 		"limit: 5 per minute per user\n    overrides: [{for: {user: ann}, limit: 9 per minute, until: forever, why: x}]": "overrides",
 		"limit: 5 per minute per user":                                                                                   "",
 	} {

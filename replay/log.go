@@ -59,7 +59,7 @@ func (k *keyRoom) isFull() bool { return k.keys > MaxLogKeys || k.bytes > MaxLog
 type logPolicy struct {
 	rule    *enforce.Rule
 	values  dimensions
-	tier    []LogKey // of plan-by, if it is no dimension
+	plan    []LogKey // of plan-by, if it is no dimension
 	keys    logKeys
 	summary *LogPolicySummary
 
@@ -115,8 +115,8 @@ func newLogPolicy(p *policy.Policy, engine weir.Engine, keys []LogKey) (*logPoli
 	for _, d := range rule.Dimensions() {
 		lp.values.add(d, keys)
 	}
-	if p.TierBy != "" && !slices.Contains(rule.Dimensions(), p.TierBy) {
-		lp.tier = sourcesOf(p.TierBy, keys)
+	if p.PlanBy != "" && !slices.Contains(rule.Dimensions(), p.PlanBy) {
+		lp.plan = sourcesOf(p.PlanBy, keys)
 	}
 	return lp, nil
 }
@@ -139,7 +139,7 @@ func (p *logPolicy) missing() error {
 func (r *LogRunner) checkKeys() error {
 	for _, k := range r.options.Keys {
 		used := slices.ContainsFunc(r.policies, func(p *logPolicy) bool {
-			return slices.Contains(p.rule.Dimensions(), k.Dimension) || p.rule.TierBy == k.Dimension
+			return slices.Contains(p.rule.Dimensions(), k.Dimension) || p.rule.PlanBy == k.Dimension
 		})
 		if !used {
 			p := r.policies[0]
@@ -208,17 +208,17 @@ func (r *LogRunner) request(ctx context.Context, e *accesslog.Entry) error {
 	return nil
 }
 
-// key returns the counts and the tier of a request's key. They are nil if the line has no
+// key returns the counts and the plan of a request's key. They are nil if the line has no
 // value for a dimension; isOutside reports that its path has none of the prefixes.
-func (r *LogRunner) key(p *logPolicy, e *accesslog.Entry) (stats *keyStats, tier int, isOutside bool) {
+func (r *LogRunner) key(p *logPolicy, e *accesslog.Entry) (stats *keyStats, plan int, isOutside bool) {
 	var outcome logOutcome
 	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], &p.values, e); outcome != allowed {
 		return nil, 0, outcome == outside
 	}
-	tier = enforce.None
-	if len(p.tier) > 0 {
-		if b, ok := r.selector.addresses.value(p.tier, e, r.selector.one[:0]); ok {
-			tier = p.rule.TierOf(string(b))
+	plan = enforce.None
+	if len(p.plan) > 0 {
+		if b, ok := r.selector.addresses.value(p.plan, e, r.selector.one[:0]); ok {
+			plan = p.rule.PlanOf(string(b))
 		}
 	}
 	stats, hash, slot := p.keys.find(r.encoded)
@@ -229,12 +229,12 @@ func (r *LogRunner) key(p *logPolicy, e *accesslog.Entry) (stats *keyStats, tier
 		}
 		stats = p.keys.add(r.encoded, hash, slot)
 	}
-	return stats, tier, false
+	return stats, plan, false
 }
 
 // decide decides a request by one policy. The error ends the replay.
 func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
-	stats, tier, isOutside := r.key(p, e)
+	stats, plan, isOutside := r.key(p, e)
 	switch {
 	case isOutside:
 		return outside, nil
@@ -245,7 +245,7 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 		return noKey, nil
 	}
 	var few [4]string
-	target := p.rule.TargetOfKey(weir.K(values(p.keys.name(stats), few[:0])...), tier)
+	target := p.rule.TargetOfKey(weir.K(values(p.keys.name(stats), few[:0])...), plan)
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(ctx, &r.attempt)
 	if err == nil {

@@ -245,7 +245,7 @@ func runAgainst(t *testing.T, files [2]string, log string, o LogOptions) LogSumm
 	return s
 }
 
-func TestATierComesFromTheLog(t *testing.T) {
+func TestAPlanComesFromTheLog(t *testing.T) {
 	file := "version: 1\npolicies:\n  api:\n    limit: 1 per minute per ip\n    plan-by: plan\n    plans:\n      pro: { limit: 3 per minute per ip }\n"
 	line := func(ip, plan string) string {
 		return fmt.Sprintf(`{"ts":1772697600,"remote_addr":%q,"http_x_plan":%q}`+"\n", ip, plan)

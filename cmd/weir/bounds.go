@@ -163,8 +163,8 @@ func maxOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
 			}
 		}
 	}
-	for _, tier := range p.Tiers {
-		raise(tier.Changes)
+	for _, plan := range p.Plans {
+		raise(plan.Changes)
 	}
 	for _, o := range p.Overrides {
 		raise(o.Changes)

@@ -15,8 +15,8 @@ type Policy struct {
 	to         *Recorder
 	name       string
 	dimensions []string
-	tierBy     string            // the name of the value that chooses a plan; "" if it is a dimension
-	tiers      []string          // names of plans
+	planBy     string            // the name of the value that chooses a plan; "" if it is a dimension
+	plans      []string          // names of plans
 	sampleBy   []int             // the indexes of the dimensions that choose the sample
 	public     []map[string]bool // by dimension: values that the policy file names
 }
@@ -26,15 +26,15 @@ type Policy struct {
 // finds overrides and plans by them.
 func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
 	p := &Policy{to: r, name: rule.Name, dimensions: rule.Dimensions(), public: make([]map[string]bool, len(rule.Dimensions()))}
-	for _, t := range rule.Tiers {
-		p.tiers = append(p.tiers, t.Name)
+	for _, t := range rule.Plans {
+		p.plans = append(p.plans, t.Name)
 	}
-	if i := slices.Index(p.dimensions, rule.TierBy); i >= 0 {
-		for _, name := range p.tiers {
+	if i := slices.Index(p.dimensions, rule.PlanBy); i >= 0 {
+		for _, name := range p.plans {
 			p.publish(i, name)
 		}
 	} else {
-		p.tierBy = rule.TierBy
+		p.planBy = rule.PlanBy
 	}
 	for _, o := range rule.Overrides {
 		for _, d := range o.For {
@@ -134,7 +134,7 @@ func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
 // Reset records a reset now.
 func (p *Policy) Reset(key weir.Key) {
 	if p.samples(&key) {
-		p.add(&enforce.Target{Key: key, Tier: enforce.None}, call{at: p.now(), n: 1, op: replay.Reset}, "")
+		p.add(&enforce.Target{Key: key, Plan: enforce.None}, call{at: p.now(), n: 1, op: replay.Reset}, "")
 	}
 }
 
@@ -150,8 +150,8 @@ func (p *Policy) add(t *enforce.Target, c call, id string) {
 		data = keyenc.Append(data, t.Key.Value(i))
 	}
 	c.of, c.key = p, len(data)
-	if p.tierBy != "" && t.Tier != enforce.None {
-		c.tier = p.tiers[t.Tier]
+	if p.planBy != "" && t.Plan != enforce.None {
+		c.plan = p.plans[t.Plan]
 	}
 	p.to.add(c, append(data, id...))
 }

@@ -79,7 +79,7 @@ type call struct {
 	n           int64
 	data        []byte // the values of the key as keyenc encodes them, then the id
 	key         int    // the bytes of data that are the key
-	tier        string
+	plan        string
 	op          replay.Op
 	rank        Rank
 }

@@ -96,7 +96,7 @@ func lines(t testing.TB, path string) []string {
 }
 
 func attempt(n int64, values ...string) *enforce.Request {
-	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...), Tier: enforce.None}, N: n}
+	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...), Plan: enforce.None}, N: n}
 }
 
 // TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of
@@ -144,7 +144,7 @@ func TestValuesAreHashed(t *testing.T) {
 		r, path := open(t, Config{Secret: secret})
 		p := r.Policy(rule(t, "api"))
 		gold := *attempt(1, "acme", "ann")
-		gold.Tier = 0
+		gold.Plan = 0
 		p.Decided(&gold, 1, Granted)
 		p.Decided(attempt(1, "ann", "ann"), 2, Granted)
 		p.Decided(attempt(1, "ann", "bob"), 3, Granted)

@@ -108,8 +108,8 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 		}
 		w.line.Key = append(w.line.Key, replay.Dimension{Name: name, Value: text})
 	}
-	if c.tier != "" {
-		w.line.Key = append(w.line.Key, replay.Dimension{Name: c.of.tierBy, Value: c.tier})
+	if c.plan != "" {
+		w.line.Key = append(w.line.Key, replay.Dimension{Name: c.of.planBy, Value: c.plan})
 	}
 	if id := c.data[c.key:]; len(id) > 0 {
 		w.line.ID = w.hash("", id)

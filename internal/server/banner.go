@@ -90,7 +90,7 @@ func furthermore(p *policy.Policy) string {
 	for _, some := range []struct {
 		n    int
 		word string
-	}{{len(p.Tiers), "plan"}, {len(p.Overrides), "override"}} {
+	}{{len(p.Plans), "plan"}, {len(p.Overrides), "override"}} {
 		switch {
 		case some.n == 1:
 			all = append(all, "1 "+some.word)

@@ -29,7 +29,7 @@ policies:
   blocks: {limit: "2 per minute per k, then block 5m"}
   warns: {limit: "4 per minute per k", warn: 50%}
   reported: {limit: "2 per minute per k", count: reported}
-  tiers:
+  plans:
     limit: 1 per minute per k
     plan-by: plan
     plans: {gold: 3 per minute}
@@ -43,14 +43,14 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		batched, single := pageServer(t, batchPolicies), pageServer(t, batchPolicies)
 		r := rand.New(rand.NewPCG(1, 2))
-		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "tiers", "none", ""}
+		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "plans", "none", ""}
 		problems, denied, repeated := 0, 0, 0
 		for range 200 {
 			time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
 			var checks []string
 			for range 1 + r.IntN(6) {
 				name, key := names[r.IntN(len(names))], fmt.Sprintf(`"k":"%c"`, 'a'+r.IntN(2))
-				if name == "tiers" && r.IntN(2) == 0 {
+				if name == "plans" && r.IntN(2) == 0 {
 					key += `,"plan":"gold"`
 				}
 				if r.IntN(12) == 0 {

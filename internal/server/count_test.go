@@ -30,7 +30,7 @@ const countPolicies = `  two:      {limits: {user: 9 per minute per user, all: 4
   reported: {limit: 4 per minute per user, count: reported}
   costs:    {limits: {calls: 9 per minute per user, tokens: 30 per 5m per user}, costs: {calls: 2, tokens: n}}
   cells:    {limit: 30 per 10m per user, cells: 7}
-  tiers:
+  plans:
     limit: 5 per minute per user
     plan-by: plan
     plans: {gold: unlimited per minute}
@@ -102,12 +102,12 @@ func (c *counts) someKey() (policy, user, object string, pairs []string, in *enf
 	p := all[c.r.IntN(len(all))]
 	user = string(rune('a' + c.r.IntN(3)))
 	object, pairs = fmt.Sprintf(`{"user":%q}`, user), []string{"user=" + user}
-	tier := enforce.None
-	if p.Name == "tiers" && user == "a" {
-		object, pairs, tier = `{"user":"a","plan":"gold"}`, append(pairs, "plan=gold"), p.TierOf("gold")
+	plan := enforce.None
+	if p.Name == "plans" && user == "a" {
+		object, pairs, plan = `{"user":"a","plan":"gold"}`, append(pairs, "plan=gold"), p.PlanOf("gold")
 	}
 	key := weir.K(user)
-	return p.Name, user, object, pairs, p.Choose(&key, tier, time.Time{})
+	return p.Name, user, object, pairs, p.Choose(&key, plan, time.Time{})
 }
 
 // specified returns the limiter of the limits on the specification.

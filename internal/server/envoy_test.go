@@ -166,7 +166,7 @@ func TestEntriesSelectThePlan(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
 		c.Policies = policyFile(t, `  api:
     limit: 2 per minute per user
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 10 per minute}
     overrides: [{for: {user: root}, limit: 100 per minute, until: forever, why: it is us}]
 `)
@@ -179,8 +179,8 @@ func TestEntriesSelectThePlan(t *testing.T) {
 		of        uint32
 	}{
 		{[]string{"user=ann"}, 1, 2},
-		{[]string{"user=ann", "tier=pro"}, 8, 10},
-		{[]string{"tier=pro", "user=ann"}, 7, 10},
+		{[]string{"user=ann", "plan=pro"}, 8, 10},
+		{[]string{"plan=pro", "user=ann"}, 7, 10},
 		{[]string{"user=root"}, 99, 100},
 	} {
 		a, err := rateLimit(t, conn, "", "api", c.entries...)

@@ -150,7 +150,7 @@ func TestReloadRemovesMetricsOfRemovedPolicies(t *testing.T) {
 func TestMetricsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := policyOf(t, s, "search")
-	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Tier: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1)}
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1)}
 	ctx := t.Context()
 	for range 3 {
 		e.Apply(ctx, observe.HTTP, "", &a)

@@ -98,7 +98,7 @@ func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*i
 	}
 	all := &inForce{Set: set, resp: make(map[string]*respPolicy, len(set.Policies))}
 	for _, p := range set.Policies {
-		all.resp[p.Name] = &respPolicy{Policy: p, s: s, tier: enforce.None}
+		all.resp[p.Name] = &respPolicy{Policy: p, s: s, plan: enforce.None}
 		for _, o := range p.Expired(set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)

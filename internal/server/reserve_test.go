@@ -355,7 +355,7 @@ func TestReservationsFollowTheirPolicy(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) {
 		c.Policies = parsed(t, `  shadow: {limit: 5 per day, shadow: true}
   reported: {limit: 5 per day, count: reported}
-  planned: {limit: 1 per day per user, plan-by: tier, plans: {pro: 10 per day}}
+  planned: {limit: 1 per day per user, plan-by: plan, plans: {pro: 10 per day}}
 `)
 	})
 	for _, c := range []struct {
@@ -365,7 +365,7 @@ func TestReservationsFollowTheirPolicy(t *testing.T) {
 		{"a shadow", `{"policy":"shadow","n":4}`, `"reserved":4,"actual":2,"refunded":2,"recorded":0`, 3},
 		{"a shadow that would have denied", `{"policy":"shadow","n":4}`, `"reserved":0,"actual":2,"refunded":0,"recorded":2`, 1},
 		{"reports", `{"policy":"reported","n":4}`, `"reserved":0,"actual":2,"refunded":0,"recorded":2`, 3},
-		{"a plan", `{"policy":"planned","key":{"user":"ann","tier":"pro"},"n":9}`, `"reserved":9,"actual":2,"refunded":7,"recorded":0`, 8},
+		{"a plan", `{"policy":"planned","key":{"user":"ann","plan":"pro"},"n":9}`, `"reserved":9,"actual":2,"refunded":7,"recorded":0`, 8},
 	} {
 		got := ask(s, "POST", "/v1/reserve", c.reserve)
 		_, id, _ := strings.Cut(got.body, `"reservation":"`)

@@ -138,19 +138,19 @@ func (s *Server) logged(err error) error {
 type respPolicy struct {
 	*serving.Policy
 	s    *Server
-	tier int           // the plan that the command named, or enforce.None
+	plan int           // the plan that the command named, or enforce.None
 	by   *reserve.Pair // the value that chose it, nil if there was none
 }
 
 // Vary takes the value that chooses a plan out of the dimension=value pairs of a command.
 // It returns the policy by that plan, and the other pairs.
 func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
-	if p.TierBy == "" || slices.Contains(p.Dimensions(), p.TierBy) {
+	if p.PlanBy == "" || slices.Contains(p.Dimensions(), p.PlanBy) {
 		return p, pairs
 	}
 	for i, each := range pairs {
-		if name, value, ok := strings.Cut(each, "="); ok && name == p.TierBy {
-			return &respPolicy{p.Policy, p.s, p.TierOf(value), &reserve.Pair{Name: name, Value: value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
+		if name, value, ok := strings.Cut(each, "="); ok && name == p.PlanBy {
+			return &respPolicy{p.Policy, p.s, p.PlanOf(value), &reserve.Pair{Name: name, Value: value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
 		}
 	}
 	return p, pairs
@@ -171,7 +171,7 @@ func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int
 		return o, err
 	}
 	defer p.s.capacity.Leave()
-	o, err = p.Policy.Apply(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, ID: id})
+	o, err = p.Policy.Apply(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.plan), Op: op, N: n, ID: id})
 	if err != nil {
 		return o, p.s.logged(err)
 	}
@@ -185,7 +185,7 @@ func (p *respPolicy) Count(ctx context.Context, key weir.Key, limit string, ms i
 		return 0, err
 	}
 	defer p.s.capacity.Leave()
-	target := p.TargetOfKey(key, p.tier)
+	target := p.TargetOfKey(key, p.plan)
 	n, _, err := p.Policy.Count(ctx, observe.RESP, &target, limit, ms)
 	return n, refused(p.s.logged(err))
 }
@@ -221,7 +221,7 @@ func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n i
 		return 0, err
 	}
 	defer p.s.capacity.Leave()
-	target := p.TargetOfKey(key, p.tier)
+	target := p.TargetOfKey(key, p.plan)
 	took, err := p.Policy.Refund(ctx, observe.RESP, &target, at, n, id)
 	return took, p.s.logged(err)
 }

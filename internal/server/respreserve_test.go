@@ -63,8 +63,8 @@ func TestRedisReservationsKeepTheirPlan(t *testing.T) {
 		c.Policies = f
 	})
 	start(t, s)
-	id := reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE api tier=pro tenant=a 3"))
-	got := sendTo(t, plainly(s), "WEIR.PEEK api tier=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api tier=pro tenant=a")
+	id := reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE api plan=pro tenant=a 3"))
+	got := sendTo(t, plainly(s), "WEIR.PEEK api plan=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api plan=pro tenant=a")
 	if !strings.HasPrefix(got, "*9 :0 :0 :0 ") || !strings.Contains(got, "*4 :3 :1 :2 :0 *9 :1 :1 :2 ") {
 		t.Errorf("%q, want 2 of 3 given back", got)
 	}

@@ -14,7 +14,7 @@ version: 1
 policies:
   api:
     limit: 1 per minute per tenant
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 3 per minute}
     overrides:
       - {for: {tenant: acme}, limit: 5 per minute, until: forever, why: Their launch.}
@@ -37,8 +37,8 @@ func variedServer(t *testing.T, e weir.Engine) (*Server, func() string) {
 func TestAnswersShowThePlanInForce(t *testing.T) {
 	s, logged := variedServer(t, nil)
 	for _, c := range []struct{ body, words string }{
-		{`{"policy":"api","key":{"tenant":"a","tier":"pro"},"n":3}`, `"allowed":true "plan":"pro" "max":3`},
-		{`{"policy":"api","key":{"tier":"none","tenant":"a"}}`, `"allowed":false "remaining":-2 "max":1`},
+		{`{"policy":"api","key":{"tenant":"a","plan":"pro"},"n":3}`, `"allowed":true "plan":"pro" "max":3`},
+		{`{"policy":"api","key":{"plan":"none","tenant":"a"}}`, `"allowed":false "remaining":-2 "max":1`},
 		{`{"policy":"api","key":{"tenant":"acme"},"n":5}`, `"allowed":true "override":{"why":"Their "max":5`},
 		{`{"policy":"api","key":{"tenant":"late"},"n":5}`, `"allowed":false "max":1`},
 		{`{"policy":"watch","key":{"user":"u"},"n":2}`, `{"allowed":true "granted":2 "shadow":true,"would":{"allowed":false,"granted":0,"retry_after_us":-1,"limit":"limit"}`},
@@ -50,7 +50,7 @@ func TestAnswersShowThePlanInForce(t *testing.T) {
 			}
 		}
 	}
-	wantProblem(t, "a key too many", ask(s, "POST", "/v1/check", `{"policy":"api","key":{"tenant":"a","tier":"pro","x":"y"}}`), 400, `no dimension "x"`)
+	wantProblem(t, "a key too many", ask(s, "POST", "/v1/check", `{"policy":"api","key":{"tenant":"a","plan":"pro","x":"y"}}`), 400, `no dimension "x"`)
 	wantMetrics(t, s, `weir_decisions_total{outcome="would_deny",policy="watch",protocol="http"} 1`, `weir_decisions_total{outcome="allowed",policy="watch",protocol="http"} 0`)
 	if l := logged(); !strings.Contains(l, "an override has expired") || strings.Contains(l, "tenant") {
 		t.Errorf("the log %q, want the override that expired, and no key", l)
@@ -61,7 +61,7 @@ func TestAnswersShowThePlanInForce(t *testing.T) {
 // shadow has none.
 func TestGatesShowThePlanInForce(t *testing.T) {
 	s, _ := variedServer(t, nil)
-	r := ask(s, "GET", "/gate/api?tenant=a&tier=pro", "")
+	r := ask(s, "GET", "/gate/api?tenant=a&plan=pro", "")
 	if got := r.header["RateLimit-Policy"]; r.status != 204 || len(got) != 1 || !strings.Contains(got[0], "q=3;") {
 		t.Errorf("by plan pro: status %d, RateLimit-Policy %q", r.status, got)
 	}
@@ -108,7 +108,7 @@ func TestReportedPoliciesChargeRecords(t *testing.T) {
 func TestPolicyListHidesOverrideKeys(t *testing.T) {
 	s, _ := variedServer(t, nil)
 	body := ask(s, "GET", "/v1/policies", "").body
-	for _, want := range []string{`"plan_by":"tier","plans":[{"name":"pro","limits":[{"name":"limit","sentence":"3 per minute per tenant"`,
+	for _, want := range []string{`"plan_by":"plan","plans":[{"name":"pro","limits":[{"name":"limit","sentence":"3 per minute per tenant"`,
 		`"overrides":2`, `"shadow":true`, `"count":"reported"`} {
 		if !strings.Contains(body, want) || strings.Contains(body, "acme") {
 			t.Errorf("%s\nwant %s in it, and no values of keys", body, want)
@@ -123,7 +123,7 @@ func TestRedisAnswersShowThePlanInForce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, rest := p.(*respPolicy).Vary([]string{"tier=pro", "tenant=a"})
+	v, rest := p.(*respPolicy).Vary([]string{"plan=pro", "tenant=a"})
 	if len(rest) != 1 || rest[0] != "tenant=a" {
 		t.Errorf("Remaining and the rest: %q", rest)
 	}

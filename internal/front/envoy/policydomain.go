@@ -15,13 +15,13 @@ import (
 type Policy struct {
 	Plan   *weir.Plan
 	Engine weir.Engine // decides the policy, in its outage mode
-	TierBy string      // key of the entry that chooses a plan of the policy; "" = none
+	PlanBy string      // key of the entry that chooses a plan of the policy; "" = none
 	Varies bool        // some keys have other numbers than Plan
 
 	Observer observe.Policy // receives every call; nil = none
 }
 
-// policyDomain is a policy as a domain. Its plan is all or nothing, and its TierBy is no
+// policyDomain is a policy as a domain. Its plan is all or nothing, and its PlanBy is no
 // dimension.
 type policyDomain struct {
 	Policy
@@ -29,8 +29,8 @@ type policyDomain struct {
 	narrow int           // index of the limit with the most dimensions
 }
 
-// tiered is an engine with several plans of the policy.
-type tiered interface {
+// planned is an engine with several plans of the policy.
+type planned interface {
 	// Under returns the engine for the plan that an entry's value names.
 	Under(plan string) weir.Engine
 }
@@ -39,8 +39,8 @@ type tiered interface {
 // protocol has no partial grants.
 func newPolicyDomain(p Policy) (*policyDomain, error) {
 	d := &policyDomain{Policy: p}
-	if _, ok := p.Engine.(tiered); !ok || slices.Contains(p.Plan.Dimensions(), p.TierBy) {
-		d.TierBy = ""
+	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Plan.Dimensions(), p.PlanBy) {
+		d.PlanBy = ""
 	}
 	policy := p.Plan.Policy()
 	if policy.Mode == weir.Partial {
@@ -95,10 +95,10 @@ func toShownLimit(l *weir.Limit) *shownLimit {
 // engine and is not part of the key.
 func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) {
 	it.engine = d.Engine
-	if d.TierBy != "" {
+	if d.PlanBy != "" {
 		for i, e := range entries {
-			if e.Key == d.TierBy {
-				it.engine = d.Engine.(tiered).Under(e.Value)
+			if e.Key == d.PlanBy {
+				it.engine = d.Engine.(planned).Under(e.Value)
 				entries = slices.Delete(slices.Clone(entries), i, i+1)
 				break
 			}

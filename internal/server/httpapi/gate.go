@@ -126,7 +126,7 @@ func (s *scratch) reasonFor(err error) string {
 		switch {
 		case len(pair.Value) > weir.MaxValueBytes:
 			return prefix + ": the value of " + answer.Shown(pair.Name) + " is longer than " + strconv.Itoa(weir.MaxValueBytes) + " bytes"
-		case pair.Name != s.to.TierBy && !slices.Contains(s.to.Dimensions(), pair.Name):
+		case pair.Name != s.to.PlanBy && !slices.Contains(s.to.Dimensions(), pair.Name):
 			return prefix + " has no dimension " + answer.Shown(pair.Name)
 		}
 	}

@@ -67,14 +67,14 @@ func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 func showPolicy(e *serving.Policy) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 		Dimensions: append([]string{}, e.Plan.Dimensions()...),
-		Shadow:     e.Shadow, PlanBy: e.TierBy, Overrides: len(e.Overrides)}
+		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
 	if e.Reports() {
 		p.Count = e.ChargeOn.String()
 	}
 	for i := range e.Limits {
 		p.Limits = append(p.Limits, showLimit(e.Policy, i))
 	}
-	for _, plan := range e.Tiers {
+	for _, plan := range e.Plans {
 		shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
 		for _, c := range plan.Changes {
 			shown.Limits = append(shown.Limits, showLimit(v, c.Limit))

@@ -16,7 +16,7 @@ policies:
   reports: {limit: 5 per minute per user, warn: 80%, count: reported}
   api:
     limit: 1 per minute per user
-    plan-by: tier
+    plan-by: plan
     plans: {pro: 2 per minute}
     overrides: [{for: {user: ann}, limit: 3 per minute, until: 2026-12-31, why: Her launch.}]
 tests:
@@ -68,7 +68,7 @@ func TestPasses(t *testing.T) {
       - {at: 1m, expect: denied, retry: 9m}
 `, `
     policy: api
-    key: {user: ben, tier: pro}
+    key: {user: ben, plan: pro}
     steps: [{times: 2, expect: allowed}, {expect: denied}]
 `, `
     policy: warned
