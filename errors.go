@@ -59,7 +59,7 @@ var (
 	ErrUnavailable = errors.New("weir: the store is unavailable")
 	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
 	// recorded.
-	ErrOutcomeUnknown = errors.New("weir: the fate of the call is unknown")
+	ErrOutcomeUnknown = errors.New("weir: the outcome of the call is unknown")
 	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
 	// nothing was recorded. Other keys work, so the store does not count as down. Errors
 	// that wrap it also wrap ErrUnavailable.

@@ -6,7 +6,7 @@ import (
 )
 
 // AllowOnce is [Limiter.AllowN] with an idempotency key. A caller that does not know the
-// fate of a call ([ErrOutcomeUnknown]) repeats it with the same id, and is charged once.
+// outcome of a call ([ErrOutcomeUnknown]) repeats it with the same id, and is charged once.
 //
 // The repeated call returns the first decision unchanged, with Replayed. This holds for
 // the same policy, key and id, for as long as [Plan.IdempotencyTTL]. A denial records

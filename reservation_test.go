@@ -222,8 +222,8 @@ func (o *outage) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return o.Engine.Refund(ctx, p, k, at, n, now)
 }
 
-// TestReservationOutage: a settlement that changed nothing can be repeated; one of unknown
-// fate cannot.
+// TestReservationOutage: a settlement that changed nothing can be repeated; one with an unknown
+// outcome cannot.
 func TestReservationOutage(t *testing.T) {
 	store := &outage{Engine: weir.NewMemory()}
 	l := model(t, weir.AllOrNothing, weir.WithEngine(store))

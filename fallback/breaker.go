@@ -61,7 +61,7 @@ const (
 )
 
 // rejection is the answer to calls that are not sent. err does not wrap the cause: the
-// fate of an earlier call says nothing about this one.
+// outcome of an earlier call says nothing about this one.
 type rejection struct{ err, cause error }
 
 // admit decides whether a call may be sent now. A probe is a call that is sent while the

@@ -38,14 +38,14 @@ func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, e
 		}
 		return failed, err
 	}
-	fate := weir.ErrOutcomeUnknown // an error without a statement is taken for the worse
+	outcome := weir.ErrOutcomeUnknown // an error without a statement is taken for the worse
 	if !c.writes() {
-		fate = weir.ErrUnavailable
+		outcome = weir.ErrUnavailable
 	}
 	if isTimeout(err) {
 		err = timeoutError{s.timeout, err}
 	}
-	return failed, fmt.Errorf("%w: %w", fate, err)
+	return failed, fmt.Errorf("%w: %w", outcome, err)
 }
 
 // timeoutError is the error of a call that ran out of time while its caller still

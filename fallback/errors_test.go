@@ -132,9 +132,9 @@ func TestFallbackBadInput(t *testing.T) {
 	}
 }
 
-// TestFallbackUnknownFate: a call whose answer was lost is not sent again. Deny returns
+// TestFallbackOutcomeUnknown: a call whose answer was lost is not sent again. Deny returns
 // the error. In the other modes the call may count twice, and is marked Degraded.
-func TestFallbackUnknownFate(t *testing.T) {
+func TestFallbackOutcomeUnknown(t *testing.T) {
 	for _, mode := range modes {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Lost())

@@ -19,23 +19,23 @@ import (
 // healthy is the absence of a fault.
 func healthy(_ context.Context, call func()) error { call(); return nil }
 
-// TestTimeoutIsNotTheCallersDeadline: an engine's error that reports the fate of the call is
+// TestTimeoutIsNotTheCallersDeadline: an engine's error that reports the outcome of the call is
 // returned unchanged, except for the end of a context that is not the caller's.
 func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.Deny)
-		for _, fate := range []error{weir.ErrOutcomeUnknown, weir.ErrUnavailable} {
+		for _, outcome := range []error{weir.ErrOutcomeUnknown, weir.ErrUnavailable} {
 			cause := &net.AddrError{Err: "says the store", Addr: "somewhere"}
 			s.Break(func(ctx context.Context, _ func()) error {
 				<-ctx.Done()
-				return fmt.Errorf("%w: %w: %w", fate, cause, ctx.Err())
+				return fmt.Errorf("%w: %w: %w", outcome, cause, ctx.Err())
 			})
 			_, err := s.Allow(ctx, weir.K("42"))
 			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
 				t.Errorf("%v: looks like the end of the caller's own context", err)
 			}
 			var found *net.AddrError
-			if !errors.Is(err, fate) || !errors.Is(err, cause) || !errors.As(err, &found) || !strings.Contains(err.Error(), "timeout of 50ms") {
+			if !errors.Is(err, outcome) || !errors.Is(err, cause) || !errors.As(err, &found) || !strings.Contains(err.Error(), "timeout of 50ms") {
 				t.Errorf("got %v; want the engine's whole error, and the budget", err)
 			}
 			own, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
@@ -61,7 +61,7 @@ func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
 	})
 }
 
-// TestForeignErrors: an error without the fate of the call counts as unknown fate, unless
+// TestForeignErrors: an error without the outcome of the call counts as ErrOutcomeUnknown, unless
 // the call would have changed nothing.
 func TestForeignErrors(t *testing.T) {
 	for _, c := range []struct {

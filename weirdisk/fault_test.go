@@ -196,7 +196,7 @@ func TestFailingSnapshot(t *testing.T) {
 	})
 }
 
-// TestHangingDisk: a call ends with its context, and its fate is unknown.
+// TestHangingDisk: a call ends with its context, and its outcome is unknown.
 func TestHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &faulty{}

@@ -55,7 +55,7 @@ func (e *StoreError) Error() string {
 	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
 
-// Unwrap returns the sentinel for the call's fate, and the cause.
+// Unwrap returns the sentinel for the call's outcome, and the cause.
 func (e *StoreError) Unwrap() []error {
 	if e.MayHaveCounted {
 		return []error{weir.ErrOutcomeUnknown, e.Err}

@@ -235,7 +235,7 @@ func TestBatchTakesHalfOfTheCallers(t *testing.T) {
 	})
 }
 
-// TestLostConnectionFailsBothBatches: both calls in flight fail with an error of unknown fate,
+// TestLostConnectionFailsBothBatches: both calls in flight fail with an unknown outcome,
 // and callers that still waited are decided by the next call.
 func TestLostConnectionFailsBothBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -524,6 +524,6 @@ func TestCancelledCallersAreCountedRightly(t *testing.T) {
 		t.Errorf("the queues count %d callers, want none", n)
 	}
 	if sent := conn.requests.Load(); sent < granted.Load() || sent > granted.Load()+unknown.Load() {
-		t.Errorf("%d were sent, %d granted and %d of unknown fate", sent, granted.Load(), unknown.Load())
+		t.Errorf("%d were sent, %d granted and %d with an unknown outcome", sent, granted.Load(), unknown.Load())
 	}
 }

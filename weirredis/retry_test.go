@@ -66,7 +66,7 @@ func TestOnlyTRYAGAINIsRetried(t *testing.T) {
 				t.Errorf("%q: got %+v, %v, want a grant", c.answers, d, err)
 			}
 			if c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, weir.ErrOutcomeUnknown) != c.unknown) {
-				t.Errorf("%q: got %v, want an error with %q, of unknown fate %t", c.answers, err, c.text, c.unknown)
+				t.Errorf("%q: got %v, want an error with %q, with an unknown outcome %t", c.answers, err, c.text, c.unknown)
 			}
 		})
 	}
@@ -109,7 +109,7 @@ func TestClientTimeoutIsNotDeadlineExceeded(t *testing.T) {
 		err := o.outcome(first)
 		var s *weirredis.StoreError
 		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
-			t.Errorf("got %v, want a StoreError of unknown fate that is no DeadlineExceeded", err)
+			t.Errorf("got %v, want a StoreError with an unknown outcome that is no DeadlineExceeded", err)
 		}
 	})
 }

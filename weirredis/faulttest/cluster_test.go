@@ -155,7 +155,7 @@ func slotsMove(t *testing.T, s stage) {
 	one.settle(t, calls, nothingLost)
 	calls = hard.end(t)
 	if unknown := ledgers(calls, nothingLost)[""].unknown; unknown > 0 {
-		t.Errorf("the fate of %d units is unknown; a Cluster rejects calls before it runs them", unknown)
+		t.Errorf("the outcome of %d units is unknown; a Cluster rejects calls before it runs them", unknown)
 	}
 	impatient(t, calls)
 	several.settle(t, calls, nothingLost)

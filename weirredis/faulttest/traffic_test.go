@@ -24,7 +24,7 @@ type call struct {
 	from, to time.Duration // when it was made and when it returned, since the rig's start
 }
 
-// mayHaveCounted reports whether the fate of a call with this error is unknown.
+// mayHaveCounted reports whether the outcome of a call with this error is unknown.
 func mayHaveCounted(err error) bool {
 	var s *weirredis.StoreError
 	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrOutcomeUnknown)

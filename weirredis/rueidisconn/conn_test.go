@@ -80,9 +80,9 @@ func TestReturnsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestRejectedCallsAreNotOfUnknownFate: an error reply proves that nothing was counted; a
+// TestRejectedCallsHaveNoUnknownOutcome: an error reply proves that nothing was counted; a
 // lost reply does not.
-func TestRejectedCallsAreNotOfUnknownFate(t *testing.T) {
+func TestRejectedCallsHaveNoUnknownOutcome(t *testing.T) {
 	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
 	if err != nil {
 		t.Fatal(err)
