@@ -42,7 +42,7 @@ func Example_howDoICountCallsAndTokens() {
 
 // R7: no. An attempt that one limit denies is not charged to the other. The decision names
 // the limit that denied.
-func Example_canARefusalChargeTheOtherLimit() {
+func Example_canADenialChargeTheOtherLimit() {
 	limiter := must(weir.New(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 3, Window: 30 * time.Minute},
 		{Name: "category", Max: 2, Window: 30 * time.Minute, By: []string{"category"}},

@@ -69,7 +69,7 @@ func Example_whatIfSomebodyInventsKeys() {
 
 // R4: nothing. A caller that retries all the time is admitted at the same instant as one
 // that waits. A peek costs nothing either.
-func Example_doesARefusalCostAnything() {
+func Example_doesADenialCostAnything() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 	must(limiter.At(nine).Allow(ctx, weir.K()))
 	for s := range 59 {

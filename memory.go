@@ -43,7 +43,7 @@ type Memory struct {
 	operations operations   // decisions with an idempotency key
 	reclaim    sync.Mutex   // held by the caller that makes room at a cap
 	reclaimed  atomic.Int64 // histories and operations removed at a cap so far
-	refused    atomic.Int64 // attempts and records rejected at a cap so far
+	rejected   atomic.Int64 // attempts and records rejected at a cap so far
 }
 
 // MemoryOption adjusts a Memory.
@@ -148,8 +148,8 @@ func (m *Memory) Bytes() int64 { return m.table.Bytes() }
 // Caps are MaxKeys and MaxBytes, 0 for no cap.
 func (m *Memory) Caps() (keys, bytes int64) { return m.table.Caps() }
 
-// Refused is the number of attempts and records rejected with ErrFull so far.
-func (m *Memory) Refused() int64 { return m.refused.Load() }
+// Rejected is the number of attempts and records rejected with ErrFull so far.
+func (m *Memory) Rejected() int64 { return m.rejected.Load() }
 
 // Sweep removes all histories and operations that no longer count on the engine's clock,
 // a slice of a shard at a time, and returns their number. Calling it is optional:

@@ -32,9 +32,9 @@ func TestFullNamesItsCap(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCounted: Refused counts each attempt or record that meets a cap once, with
+// TestRejectedIsCounted: Rejected counts each attempt or record that meets a cap once, with
 // and without an id, and no other call.
-func TestRefusedIsCounted(t *testing.T) {
+func TestRejectedIsCounted(t *testing.T) {
 	m := NewMemory(MaxKeys(2), MaxBytes(1<<20))
 	if keys, bytes := m.Caps(); keys != 2 || bytes != 1<<20 {
 		t.Errorf("caps of %d keys and %d bytes", keys, bytes)
@@ -44,7 +44,7 @@ func TestRefusedIsCounted(t *testing.T) {
 	l.Allow(ctx, K("b"))
 	l.Allow(ctx, K("b")) // a denial is not counted
 	l.Peek(ctx, K("c"), 1)
-	if got := m.Refused(); got != 0 {
+	if got := m.Rejected(); got != 0 {
 		t.Fatalf("%d rejected before the cap was met", got)
 	}
 	for i, call := range []func() (Decision, error){
@@ -52,8 +52,8 @@ func TestRefusedIsCounted(t *testing.T) {
 		func() (Decision, error) { return l.Record(ctx, K("c"), 1) },
 		func() (Decision, error) { return l.Decide(ctx, K("a"), Request{Op: OpRecord, N: 1, ID: "id"}) },
 	} {
-		if _, err := call(); !errors.Is(err, ErrFull) || m.Refused() != int64(i+1) {
-			t.Errorf("call %d: %v, %d rejected; want ErrFull, %d", i+1, err, m.Refused(), i+1)
+		if _, err := call(); !errors.Is(err, ErrFull) || m.Rejected() != int64(i+1) {
+			t.Errorf("call %d: %v, %d rejected; want ErrFull, %d", i+1, err, m.Rejected(), i+1)
 		}
 	}
 }

@@ -53,7 +53,7 @@ func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, at moment, 
 	err := m.decideSlots(b, k, req, at, slots, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		if tries == maxTries || !m.makeRoom(m.locate(b.limits, k, slots), at) {
-			m.refused.Add(1)
+			m.rejected.Add(1)
 			return err
 		}
 		err = m.decideSlots(b, k, req, at, slots, d)

@@ -84,7 +84,7 @@ func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, at moment, granted in
 			return err
 		}
 		if tries == maxTries || !m.makeRoom(0, at) {
-			m.refused.Add(1)
+			m.rejected.Add(1)
 			return err
 		}
 	}

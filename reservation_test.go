@@ -177,7 +177,7 @@ func TestReservationModes(t *testing.T) {
 	if err := first.Cancel(ctx); err != nil {
 		t.Fatal(err)
 	}
-	wantUsed(t, l, 200, 200) // the refused attempt counts, as ever in this mode
+	wantUsed(t, l, 200, 200) // the denied attempt counts, as ever in this mode
 }
 
 func TestReservationBadInput(t *testing.T) {

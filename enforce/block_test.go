@@ -377,10 +377,10 @@ func TestBlockOnTheEnginesClock(t *testing.T) {
 				t.Fatalf("attempt %d: %+v, %v; want allowed %v", i, o, err, want)
 			}
 			if i == 2 && o.Decision.RetryAfter != 10*time.Minute {
-				t.Errorf("the refusal that begins a block: after %v, want 10m", o.Decision.RetryAfter)
+				t.Errorf("the denial that begins a block: after %v, want 10m", o.Decision.RetryAfter)
 			}
 			if i == 3 && (!o.Applied.Blocked.Equal(last.Applied.Blocked) || !o.Decision.At.Add(o.Decision.RetryAfter).Equal(last.Applied.Blocked)) {
-				t.Errorf("blocked until %v, after a refusal until %v: %+v", o.Applied.Blocked, last.Applied.Blocked, o)
+				t.Errorf("blocked until %v, after a denial until %v: %+v", o.Applied.Blocked, last.Applied.Blocked, o)
 			}
 			last = o
 		}

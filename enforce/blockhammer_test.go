@@ -128,7 +128,7 @@ func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
 		}
 		until := s.o.Applied.Blocked
 		if until.IsZero() {
-			t.Errorf("refused without a block: %+v", d)
+			t.Errorf("denied without a block: %+v", d)
 			continue
 		}
 		if rest := until.Sub(d.At); rest <= 0 || rest > block || d.RetryAfter < rest {

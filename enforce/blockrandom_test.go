@@ -115,7 +115,7 @@ func TestBlockRandomly(t *testing.T) {
 				continue
 			}
 			if d.RetryAfter == 0 && !d.Allowed {
-				fail("refused without a wait")
+				fail("denied without a wait")
 			}
 			for _, sooner := range []time.Duration{0, time.Microsecond} {
 				again := a
@@ -150,7 +150,7 @@ func TestBlockRandomly(t *testing.T) {
 					return n
 				}
 				if before, after := count(steps[:len(steps)-1]), count(steps); before != after {
-					fail("a refusal was charged %d in %s", after-before, p.Limits[i].Name)
+					fail("a denial was charged %d in %s", after-before, p.Limits[i].Name)
 				}
 			}
 		}

@@ -29,7 +29,7 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 		}
 		if !d.Allowed {
 			if d.RetryAfter == 0 {
-				t.Errorf("refused with no wait: %+v", d)
+				t.Errorf("denied with no wait: %+v", d)
 			}
 			break
 		}

@@ -115,7 +115,7 @@ func limitsWeb(s *stand) {
 	before := s.peek()
 	r := s.get("/")
 	after := s.peek()
-	s.wantRefused("the fourth", r)
+	s.wantDenied("the fourth", r)
 	var problem struct {
 		RetryAfter int64 `json:"retry_after_ms"`
 	}
@@ -130,7 +130,7 @@ func limitsWeb(s *stand) {
 		s.t.Errorf("Retry-After %q, RateLimit %q; want %s seconds", got, limit, seconds)
 	}
 	for _, forged := range []string{"X-Forwarded-For", "X-Real-Ip", "Client-Address", "X-Request-Id"} {
-		s.wantRefused("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
+		s.wantDenied("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
 	}
 }
 

@@ -90,8 +90,8 @@ func (s *stand) wantFields(what string, r reply, left int) {
 	}
 }
 
-// wantRefused checks the answer to a request that weir denied.
-func (s *stand) wantRefused(what string, r reply) {
+// wantDenied checks the answer to a request that weir denied.
+func (s *stand) wantDenied(what string, r reply) {
 	s.t.Helper()
 	s.want(what, r, 429)
 	if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 3600 {
@@ -112,10 +112,10 @@ func TestLimits(t *testing.T) {
 			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/", "X-User", "ann"), 2-i)
 		}
 		before := s.app.requests()
-		s.wantRefused("the fourth", s.get("/", "X-User", "ann"))
-		s.wantRefused("one with a body", s.do("POST", "/", "body", "X-User", "ann"))
+		s.wantDenied("the fourth", s.get("/", "X-User", "ann"))
+		s.wantDenied("one with a body", s.do("POST", "/", "body", "X-User", "ann"))
 		if got := s.app.requests(); got != before {
-			t.Errorf("the application saw %d requests that were refused", got-before)
+			t.Errorf("the application saw %d requests that were denied", got-before)
 		}
 		s.wantGranted("another user", s.get("/", "X-User", "bob&n=3&user=ann%20+"), 2)
 
@@ -166,11 +166,11 @@ func TestLimitsByAddress(t *testing.T) {
 		for i := range 3 {
 			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/"), 2-i)
 		}
-		s.wantRefused("the fourth", s.get("/"))
+		s.wantDenied("the fourth", s.get("/"))
 		for _, forged := range []string{"X-Forwarded-For", "X-Real-IP", "Weir-Key", "Forwarded"} {
-			s.wantRefused("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
+			s.wantDenied("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
 		}
-		s.wantRefused("with a forged query", s.get("/?n=1&ip=192.0.2.1"))
+		s.wantDenied("with a forged query", s.get("/?n=1&ip=192.0.2.1"))
 	})
 }
 

@@ -41,7 +41,7 @@ func TestTraefikSnippet(t *testing.T) {
 	for _, o := range allOptions() {
 		files, err := Render("traefik", o)
 		if err != nil {
-			continue // TestRenderRefuses says which
+			continue // TestRenderRejectsOptions says which
 		}
 		var f traefikFile
 		decoder := yaml.NewDecoder(strings.NewReader(files[0].Text))

@@ -100,7 +100,7 @@ func TestOtherRequests(t *testing.T) {
 			s.want("request "+strconv.Itoa(i+2)+", all of one name", r, want)
 		}
 		if r := s.do("HEAD", "/", "", "X-User", "ann"); r.status != 429 || r.header.Get("Retry-After") == "" || r.body != "" {
-			t.Errorf("HEAD that is refused: %d %v %q", r.status, r.header, r.body)
+			t.Errorf("HEAD that is denied: %d %v %q", r.status, r.header, r.body)
 		}
 
 		pieces, err := http.NewRequest("POST", "http://"+s.options.Listen+"/", io.MultiReader(strings.NewReader("one"), strings.NewReader("two")))

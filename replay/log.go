@@ -255,8 +255,8 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 	case err == nil:
 		return p.count(stats, &o, e.At), nil
 	case answer.IsBadInput(err) || errors.Is(err, weir.ErrFull):
-		r.summary.refuse(err)
-		return refused, nil
+		r.summary.reject(err)
+		return rejected, nil
 	}
 	return 0, err
 }

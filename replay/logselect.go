@@ -154,7 +154,7 @@ type LogKeys struct {
 	Filtered int64 // requests that Where or a path prefix leaves out
 	NoKey    int64 // requests without a value for a dimension
 	BadUnits int64 // requests with a size that is no number
-	Refused  int64 // requests with a value above weir.MaxValueBytes
+	Rejected int64 // requests with a value above weir.MaxValueBytes
 
 	selector   *logSelector
 	dimensions dimensions
@@ -203,7 +203,7 @@ func (k *LogKeys) Read(e *accesslog.Entry) (key []byte, n int64, ok bool) {
 	if len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), func(v string) bool {
 		return len(v) > weir.MaxValueBytes
 	}) {
-		k.Refused++
+		k.Rejected++
 		return nil, 0, false
 	}
 	return k.encoded, n, true

@@ -30,7 +30,7 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 		}
 	}
 	stats := in.Stats()
-	if fmt.Sprint(got, k.Dimensions(), k.NoKey, k.Refused, k.Filtered, k.Err(&stats)) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
+	if fmt.Sprint(got, k.Dimensions(), k.NoKey, k.Rejected, k.Filtered, k.Err(&stats)) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
 		t.Errorf("got %v, %v, %+v, %v", got, k.Dimensions(), k, k.Err(&stats))
 	}
 }

@@ -14,12 +14,12 @@ type LogSummary struct {
 	Requests int64     // decided: Allowed + Denied
 	Allowed  int64     // by every policy
 	Denied   int64     // by at least one policy
-	Errors   int64     // lines without a decision: Log.Bad + NoKey + BadUnits + Refused
+	Errors   int64     // lines without a decision: Log.Bad + NoKey + BadUnits + Rejected
 	NoKey    int64     // requests without a value for a key
 	BadUnits int64     // requests with a size that is no number
-	Refused  int64     // requests that the engine refused, such as those with a key that is too long
+	Rejected int64     // requests that the engine rejected, such as those with a key that is too long
 	Filtered int64     // requests that Where or a path prefix leaves out
-	Reason   string    // of the first refusal
+	Reason   string    // of the first rejection
 	From, To time.Time // of the requests, in UTC; zero without requests
 	Policies []*LogPolicySummary
 	Against  []LogChange // with LogRunner.Against: for each policy of both files
@@ -73,8 +73,8 @@ func (s *LogPolicySummary) limit(name string) *LogLimitSummary {
 	return nil
 }
 
-// refuse notes the first reason of the engine.
-func (s *LogSummary) refuse(err error) {
+// reject notes the first reason of the engine.
+func (s *LogSummary) reject(err error) {
 	if s.Reason == "" {
 		s.Reason = err.Error()
 	}
@@ -86,8 +86,8 @@ func (s *LogSummary) count(at int64, o logOutcome) {
 	case outside:
 		s.Filtered++
 		return
-	case refused:
-		s.Refused++
+	case rejected:
+		s.Rejected++
 		return
 	case noKey:
 		s.NoKey++
@@ -112,9 +112,9 @@ func (s *LogSummary) count(at int64, o logOutcome) {
 type logOutcome uint8
 
 const (
-	noKey   logOutcome = iota // no value for a dimension
-	outside                   // a path with none of the prefixes
-	refused                   // an error of the engine that concerns this request
+	noKey    logOutcome = iota // no value for a dimension
+	outside                    // a path with none of the prefixes
+	rejected                   // an error of the engine that concerns this request
 	allowed
 	denied
 )
@@ -123,7 +123,7 @@ const (
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	s := r.summary
 	s.Log = log.Stats()
-	s.Errors = s.Log.Bad + s.NoKey + s.BadUnits + s.Refused
+	s.Errors = s.Log.Bad + s.NoKey + s.BadUnits + s.Rejected
 	for _, p := range r.policies {
 		p.finish(cmp.Or(r.options.Top, DefaultTop))
 		s.Policies = append(s.Policies, p.summary)

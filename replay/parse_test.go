@@ -52,7 +52,7 @@ func keyed(value string) Line {
 	return Line{At: 1, Policy: "p", N: 1, Key: []Dimension{{"k", value}}}
 }
 
-func TestParseLineRefuses(t *testing.T) {
+func TestParseLineRejects(t *testing.T) {
 	const head = `{"at_us":1,"policy":"p",`
 	for _, c := range []struct{ line, want string }{
 		// The shape of the line.

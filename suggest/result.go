@@ -24,7 +24,7 @@ type Result struct {
 
 	NoKey    int64 // requests without a value for a key; they are not counted
 	BadUnits int64 // requests with a size that is no number; they are not counted
-	Refused  int64 // requests with a key that is too long; they are not counted
+	Rejected int64 // requests with a key that is too long; they are not counted
 	Filtered int64 // requests that Options.Where or a path prefix leaves out
 	Log      accesslog.Stats
 }

@@ -54,7 +54,7 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 	r := &requests{keys: newKeys(), events: newEvents(o.Units != replay.LogUnits{N: 1}), memory: o.Memory}
 	err = r.read(ctx, log, source)
 	result := &Result{
-		NoKey: source.NoKey, BadUnits: source.BadUnits, Refused: source.Refused, Filtered: source.Filtered, Log: log.Stats(),
+		NoKey: source.NoKey, BadUnits: source.BadUnits, Rejected: source.Rejected, Filtered: source.Filtered, Log: log.Stats(),
 		Dimensions: source.Dimensions(), Zone: o.Zone,
 	}
 	if err == nil {

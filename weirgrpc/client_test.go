@@ -116,7 +116,7 @@ func TestClientTakesAllOrNothing(t *testing.T) {
 			t.Errorf("3 of the 2 that are left: %v", err)
 		}
 		if d, err := l.Peek(context.Background(), weir.K("acme"), 1); err != nil || d.Remaining != 2 {
-			t.Errorf("after the refusal: %+v, %v; want 2 left", d, err)
+			t.Errorf("after the denial: %+v, %v; want 2 left", d, err)
 		}
 		if err := l.Reset(context.Background(), weir.K("acme")); err != nil {
 			t.Fatal(err)

@@ -145,6 +145,6 @@ func writeDecisionError(w http.ResponseWriter, err error, log *slog.Logger) {
 		WriteError(w, http.StatusBadRequest, err.Error())
 	default:
 		WriteError(w, http.StatusServiceUnavailable,
-			"no decision could be made, so the request was refused and not counted; try again later")
+			"no decision could be made, so the request was denied and not counted; try again later")
 	}
 }

@@ -132,7 +132,7 @@ func TestTransportWaitsForRoom(t *testing.T) {
 		if _, err := call(t, rt, "GET", there, "", ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("cancelled while waiting: %v", err)
 		}
-		wantTimes(t, "refused ones", w, 0, time.Second, 2*time.Second)
+		wantTimes(t, "denied ones", w, 0, time.Second, 2*time.Second)
 	})
 }
 
@@ -172,7 +172,7 @@ func TestTransportObeysServers(t *testing.T) {
 		"a clock of its own": {func() http.Response {
 			return response(429, "Retry-After", in(time.Hour+20*time.Second), "Date", in(time.Hour))
 		}, 20 * time.Second},
-		"500 is no refusal":    {func() http.Response { return response(500, "Retry-After", "30") }, 0},
+		"500 is no denial":     {func() http.Response { return response(500, "Retry-After", "30") }, 0},
 		"no wait named":        {func() http.Response { return response(429) }, 0},
 		"rubbish":              {func() http.Response { return response(429, "Retry-After", "soon") }, 0},
 		"below 0":              {func() http.Response { return response(429, "Retry-After", "-5") }, 0},

@@ -51,7 +51,7 @@ func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string)
 func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
 	t.Helper()
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
-	return c, limiter(t, newEngine(t, c, opts...), "refused", mode, perUser(5, time.Second))
+	return c, limiter(t, newEngine(t, c, opts...), "denied", mode, perUser(5, time.Second))
 }
 
 // granting runs do while the connection grants every call.
@@ -128,7 +128,7 @@ func TestCachedDenialsEndAfterTheirTime(t *testing.T) {
 func TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cannedConn{reply: weirredis.DenialByHeader(nine, nine.Add(-800*time.Millisecond), nine.Add(-100*time.Millisecond))}
-		l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Second)), "refused", weir.AllOrNothing, perUser(2, time.Second))
+		l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Second)), "denied", weir.AllOrNothing, perUser(2, time.Second))
 		want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
 		if d := must(t)(l.Allow(ctx, weir.K("u"))); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
@@ -511,14 +511,14 @@ func TestSettlementsEndCachedDenials(t *testing.T) {
 // TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or package
 // enforce ends the cached denials of the engine behind it.
 func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
-	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  refused:\n    limit: 5 per second per user\n"))
+	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  denied:\n    limit: 5 per second per user\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	values := enforce.Values{"user": "u"}
 	for about, write := range map[string]func(*enforce.Set) error{
-		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "refused", values, nine, 1); return err },
-		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "refused", values) },
+		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "denied", values, nine, 1); return err },
+		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "denied", values) },
 	} {
 		for _, mode := range []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share} {
 			synctest.Test(t, func(t *testing.T) {
@@ -529,7 +529,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 				}
 				check := func(wantCached bool) {
 					t.Helper()
-					o, err := set.Check(ctx, "refused", values, 1)
+					o, err := set.Check(ctx, "denied", values, 1)
 					if err != nil || o.Decision.Allowed || o.Decision.Cached != wantCached {
 						t.Errorf("%s, %v: got %+v, %v; want a denial, cached: %v", about, mode, o.Decision, err, wantCached)
 					}

@@ -80,6 +80,6 @@ func (e *Engine) eval(ctx context.Context, s *Script, keys, args []string) (stri
 
 // slotMoves reports whether err is the server's TRYAGAIN.
 func slotMoves(err error) bool {
-	var refused ReplyError
-	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "TRYAGAIN ")
+	var rejected ReplyError
+	return errors.As(err, &rejected) && strings.HasPrefix(string(rejected), "TRYAGAIN ")
 }

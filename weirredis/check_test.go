@@ -137,8 +137,8 @@ func TestClockOffsetIsAWarning(t *testing.T) {
 func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
 	const wrapped = "Error running script (call to f_8b93): @user_script:343: @user_script: 343: "
 	for reply, want := range map[string]string{
-		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "refused: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
-		wrapped + "-READONLY You can't write against a read only replica.":   "refused: READONLY You can't write against a read only replica.; it is a replica",
+		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
+		wrapped + "-READONLY You can't write against a read only replica.":   "rejected: READONLY You can't write against a read only replica.; it is a replica",
 		wrapped + "attempt to compare nil with number":                       "it is damaged",
 	} {
 		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))

@@ -40,13 +40,13 @@ func (e *StoreError) Error() string {
 	if e.Address != "" {
 		where = " at " + e.Address
 	}
-	var refused ReplyError
+	var rejected ReplyError
 	switch {
 	case e.MayHaveCounted:
 		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the call may have been counted, so it is not repeated", where, e.Err)
-	case errors.As(e.Err, &refused):
-		text := fmt.Sprintf("weirredis: Redis%s refused: %v", where, e.Err)
-		word, _, _ := strings.Cut(string(refused), " ")
+	case errors.As(e.Err, &rejected):
+		text := fmt.Sprintf("weirredis: Redis%s rejected: %v", where, e.Err)
+		word, _, _ := strings.Cut(string(rejected), " ")
 		if next := advice[word]; next != "" {
 			text += "; " + next
 		}
@@ -100,17 +100,17 @@ func (e *stateError) Unwrap() []error {
 // context, keys are those of the decision, p is its policy. writes reports whether the
 // call would have recorded units.
 func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []string, writes bool) error {
-	var refused ReplyError
-	if !errors.As(err, &refused) {
+	var rejected ReplyError
+	if !errors.As(err, &rejected) {
 		var unsent UnsentError
 		return &StoreError{Address: e.address(), Err: callersError(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
 	}
-	if _, inner, wrapped := strings.Cut(string(refused), "@user_script: "); wrapped { // by a server before 7.0
+	if _, inner, wrapped := strings.Cut(string(rejected), "@user_script: "); wrapped { // by a server before 7.0
 		if _, reply, ok := strings.Cut(inner, ": -"); ok {
-			refused, err = ReplyError(reply), ReplyError(reply)
+			rejected, err = ReplyError(reply), ReplyError(reply)
 		}
 	}
-	text, _, _ := strings.Cut(string(refused), " script: ") // the server appends the script and the line
+	text, _, _ := strings.Cut(string(rejected), " script: ") // the server appends the script and the line
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
 	case ours && strings.HasPrefix(word, "overflow "):

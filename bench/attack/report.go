@@ -32,8 +32,8 @@ func reportTo(w io.Writer, o outcome) bool {
 	fmt.Fprintf(w, "\nserver: %.2f cores quiet, %.2f under attack; %s counted %d, the attackers saw %d such answers\n",
 		o.quiet.cpu, o.under.cpu, unauthorizedSeries, o.unauthorized, o.attackers.Unauthorized)
 	h := o.quiet.honest
-	grants, refusals := h.verdicts()
-	fmt.Fprintf(w, "audited: %d units granted, %d calls denied\n\n", grants, refusals)
+	grants, denials := h.verdicts()
+	fmt.Fprintf(w, "audited: %d units granted, %d calls denied\n\n", grants, denials)
 	for _, fault := range h.faults {
 		fmt.Fprintln(w, "no answer:", fault)
 	}

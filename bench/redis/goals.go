@@ -90,7 +90,7 @@ func storageGoals(r contest.Results) []report.Goal {
 			Measured: math.Max(atCaller, atServer), Where: fmt.Sprintf(" (caller's clock %s, server's %s)", report.Decimal(atCaller, 0), report.Decimal(atServer, 0))})
 	}
 	g = append(g, report.Goal{Text: "bytes to a replica for a denial", AtMost: true,
-		Measured: r.Median(replication, redispeers.WeirCaller, bytesRefused)})
+		Measured: r.Median(replication, redispeers.WeirCaller, bytesDenied)})
 	for _, n := range scale.expiring {
 		g = append(g, report.Goal{Text: "ms of the longest script, " + longestName(n), Bound: 5, AtMost: true,
 			Measured: math.Max(r.Median(longestName(n), redispeers.WeirCaller, longestHalf), r.Median(longestName(n), redispeers.WeirCaller, longestMost)) / 1000})

@@ -44,7 +44,7 @@ func (l line) sendAll(n int, commands func() [][]any) {
 		}
 	}
 	if _, err := p.Exec(ctx); err != nil {
-		panic(fmt.Sprintf("the server refused: %v", err))
+		panic(fmt.Sprintf("the server rejected the call: %v", err))
 	}
 }
 

@@ -118,7 +118,7 @@ func TestGoalsNameMeasuredWorkloads(t *testing.T) {
 	for _, w := range workloads() {
 		r[w.Name] = map[string][]contest.Metrics{}
 		for _, c := range w.Contestants {
-			m := contest.Metrics{perSecond: 1, p99: 1, ofYardstick: 1, serverCPU: 1, bothCPU: 1, bytesPerEntry: 1, bytesRefused: 1, longestHalf: 1, longestMost: 1, most: 1}
+			m := contest.Metrics{perSecond: 1, p99: 1, ofYardstick: 1, serverCPU: 1, bothCPU: 1, bytesPerEntry: 1, bytesDenied: 1, longestHalf: 1, longestMost: 1, most: 1}
 			for _, n := range replicated {
 				m[bytesGranted(n)] = 1
 			}

@@ -21,7 +21,7 @@ var replicated = []int{10, 1_000}
 // Bytes sent to a replica per decision.
 func bytesGranted(entries int) string { return "granted, N = " + report.Count(float64(entries)) }
 
-const bytesRefused = "denied"
+const bytesDenied = "denied"
 
 // replicas is the workload with a replica. It has a server of its own, so that the
 // others are measured without one.
@@ -42,7 +42,7 @@ func runReplication(name string) contest.Metrics {
 	awaitReplica(c)
 
 	form := must(redispeers.FormNamed(name))
-	m := contest.Metrics{bytesRefused: refusedBytes(c, form)}
+	m := contest.Metrics{bytesDenied: deniedBytes(c, form)}
 	for _, n := range replicated {
 		must(c.FlushAll(ctx).Result())
 		m[bytesGranted(n)] = grantedBytes(c, form, n)
@@ -76,10 +76,10 @@ func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 	return offsetOf(c, 2_000, func(n int) { l.send(n, f.request) })
 }
 
-// refusedBytes measures denials of a key that has used its limit of 1.
-func refusedBytes(c *redis.Client, form redispeers.Form) float64 {
+// deniedBytes measures denials of a key that has used its limit of 1.
+func deniedBytes(c *redis.Client, form redispeers.Form) float64 {
 	l := newLine(c, form.New(1, time.Hour))
-	a := redispeers.Request{Key: "refused", N: 1, At: time.Now().UnixMicro()}
+	a := redispeers.Request{Key: "denied", N: 1, At: time.Now().UnixMicro()}
 	if form.Name == redispeers.WeirWeighted {
 		a.N = redispeers.HeaviestUnits
 	}

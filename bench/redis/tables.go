@@ -91,10 +91,10 @@ func (p page) replicationTable(w io.Writer) {
 	for _, n := range replicated {
 		head = append(head, bytesGranted(n))
 	}
-	table := report.Table(append(head, bytesRefused)...)
+	table := report.Table(append(head, bytesDenied)...)
 	for _, form := range formNames() {
 		row := []string{form}
-		for _, metric := range append(head[1:], bytesRefused) {
+		for _, metric := range append(head[1:], bytesDenied) {
 			row = append(row, report.Decimal(p.results.Median(replication, form, metric), 0))
 		}
 		table.Row(row...)

@@ -16,7 +16,7 @@ const attack = "attack under a cap"
 // Measurements of the attack.
 const (
 	peakMiB   = "peak_mib"  // most resident memory of the whole process
-	refused   = "refused"   // attacker's keys rejected with ErrFull
+	rejected  = "rejected"  // attacker's keys rejected with ErrFull
 	forgotten = "forgotten" // victims that were allowed again too early
 	victims   = 1_000
 	capMiB    = 256
@@ -57,7 +57,7 @@ func attackKeys(string) contest.Metrics {
 	}
 	m := contest.Metrics{
 		cpu:       float64(process.CPU()-used) / float64(scale.attackers),
-		refused:   float64(full),
+		rejected:  float64(full),
 		forgotten: 0,
 	}
 	for i := range victims {

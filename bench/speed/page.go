@@ -206,7 +206,7 @@ func (p page) attackTable() {
 	p.heading("Weir: " + w.Name)
 	fmt.Fprintf(p.w, "%s: %d new keys against a cap of %d MiB. ", w.About, scale.attackers, capMiB)
 	fmt.Fprintf(p.w, "Most resident memory of the whole process %s MiB; %s keys were rejected with ErrFull; %s of %d victims were forgotten; %s ns a decision (noise).\n",
-		decimal(get(peakMiB), 0), decimal(get(refused), 0), decimal(get(forgotten), 0), victims, decimal(get(cpu), 0))
+		decimal(get(peakMiB), 0), decimal(get(rejected), 0), decimal(get(forgotten), 0), victims, decimal(get(cpu), 0))
 }
 
 // ratio formats a ratio, decimal a number with places digits behind the point;

@@ -70,7 +70,7 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	file := writePolicies(t, "version: 1\npolicies:\n  both: {limit: 400 per day per k}\n")
 	args := []string{"--policies", file, "--store", "redis://" + store.Addr, "--store-budget", testTimeout.String()} // also on a busy machine
 	first, second := openFronts(t, args...), openFronts(t, args...)
-	var granted, refused, unanswered atomic.Int64
+	var granted, deniedCalls, unanswered atomic.Int64
 	var all sync.WaitGroup
 	for range clients {
 		for _, f := range []*fronts{first, second} {
@@ -80,7 +80,7 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 					case got == passes:
 						granted.Add(1)
 					case got == denied:
-						refused.Add(1)
+						deniedCalls.Add(1)
 						return
 					case f == second:
 						t.Errorf("on the other server: %s", got)
@@ -98,8 +98,8 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	}
 	first.Process.Kill()
 	all.Wait()
-	if lost := most - granted.Load(); lost < 0 || lost > unanswered.Load() || refused.Load() < clients {
-		t.Errorf("%d granted of %d, %d calls without an answer, %d refused", granted.Load(), most, unanswered.Load(), refused.Load())
+	if lost := most - granted.Load(); lost < 0 || lost > unanswered.Load() || deniedCalls.Load() < clients {
+		t.Errorf("%d granted of %d, %d calls without an answer, %d denied", granted.Load(), most, unanswered.Load(), deniedCalls.Load())
 	}
 	second.terminate(t)
 	second.ended(t)

@@ -306,7 +306,7 @@ func warnBadLines(cmd *cobra.Command, s *replay.LogSummary) {
 func warnLog(cmd *cobra.Command, s *replay.LogSummary) {
 	warnCount(cmd, s.NoKey, "request has", "requests have", "no value for a key, and no decision")
 	warnCount(cmd, s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
-	warnCount(cmd, s.Refused, "request was", "requests were", "refused, the first because: "+s.Reason)
+	warnCount(cmd, s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
 	warnCount(cmd, s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
 	warnCount(cmd, s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
 }

@@ -109,7 +109,7 @@ func newPage(title string, o *reportOptions, files []accesslog.File, log *access
 func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, file *policy.File) *report.Page {
 	page := newPage("weir replay", o, files, &s.Log)
 	page.Requests, page.Left, page.From, page.To = s.Requests, s.Filtered, s.From, s.To
-	if n := s.NoKey + s.BadUnits + s.Refused; n > 0 {
+	if n := s.NoKey + s.BadUnits + s.Rejected; n > 0 {
 		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no decision")
 	}
 	for _, summary := range s.Policies {

@@ -78,7 +78,7 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	defer page.close()
 	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
 	r, err := suggest.Run(context.Background(), log, options)
-	counts := &replay.LogSummary{Log: r.Log, NoKey: r.NoKey, BadUnits: r.BadUnits, Refused: r.Refused, Reason: "a value of its key is too long"}
+	counts := &replay.LogSummary{Log: r.Log, NoKey: r.NoKey, BadUnits: r.BadUnits, Rejected: r.Rejected, Reason: "a value of its key is too long"}
 	warnBadLines(cmd, counts)
 	if err != nil {
 		return usage("", "%w", err)

@@ -241,7 +241,7 @@ func suggestJSON(r *suggest.Result) jsonSuggest {
 	out := jsonSuggest{
 		Requests: r.Requests, Keys: r.Keys, From: instantText(r.From), To: instantText(r.To), Dimensions: r.Dimensions,
 		Zone: r.Zone.String(), Hours: r.Hours, Days: []jsonDay{}, Best: policy.FormatDuration(r.Windows[r.Best].Window),
-		Errors: r.Log.Bad + r.NoKey + r.BadUnits + r.Refused, Sample: r.Log.Sample, Dropped: r.Log.Dropped,
+		Errors: r.Log.Bad + r.NoKey + r.BadUnits + r.Rejected, Sample: r.Log.Sample, Dropped: r.Log.Dropped,
 	}
 	for _, d := range r.Days {
 		out.Days = append(out.Days, jsonDay(d))
@@ -272,7 +272,7 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 	page := newPage("weir suggest", o, files, &r.Log)
 	page.Requests, page.Left, page.From, page.To, page.First = r.Requests, r.Filtered, r.From, r.To, r.Best
 	page.Hours, page.Zone = r.Hours[:], r.Zone.String()
-	if n := r.NoKey + r.BadUnits + r.Refused; n > 0 {
+	if n := r.NoKey + r.BadUnits + r.Rejected; n > 0 {
 		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no key or no size, and is not counted")
 	}
 	var also []string

@@ -35,7 +35,7 @@ func main() {
 		case d.RetryAfter == weir.Never:
 			fmt.Println(dollars(cents), "is more than a day's limit")
 		default:
-			fmt.Println(dollars(cents), "refused,", dollars(d.Remaining), "left; possible in", d.RetryAfter)
+			fmt.Println(dollars(cents), "denied,", dollars(d.Remaining), "left; possible in", d.RetryAfter)
 		}
 		return d
 	}

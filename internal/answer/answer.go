@@ -24,7 +24,7 @@ type Answer struct {
 	Decision weir.Decision
 	States   []weir.LimitState // as Request.States: in the plan's order, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
-	Blocked  time.Time         // until when a block of a policy file refuses the key; zero = none does
+	Blocked  time.Time         // until when a block of a policy file denies the key; zero = none does
 }
 
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are

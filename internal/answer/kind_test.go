@@ -56,7 +56,7 @@ var kindStories = []struct {
 	{name: "a bucket, denied attempts counted", limit: tenPerSecond, mode: weir.CountDenied, n: 1,
 		d:     weir.Decision{Limit: "p", RetryAfter: 100 * time.Millisecond},
 		state: weir.LimitState{Used: 20, RetryAfter: 100 * time.Millisecond},
-		want:  "empty for user=ann: one unit flows in every 100ms, capacity 20, refused attempts included; room again in 100ms"},
+		want:  "empty for user=ann: one unit flows in every 100ms, capacity 20, denied attempts included; room again in 100ms"},
 
 	{name: "all in use", limit: twentyAtOnce, n: 1,
 		d:     weir.Decision{Limit: "p", RetryAfter: 12 * second},

@@ -24,7 +24,7 @@ func (a *Answer) Why() string {
 	case !a.Decision.Allowed && !a.Blocked.IsZero():
 		b = a.appendUntil(a.appendKey(append(b, "blocked"...), i))
 	case !a.Decision.Allowed:
-		b = a.appendRefused(b, i)
+		b = a.appendDenied(b, i)
 	case a.Decision.Granted < a.N:
 		b = a.appendPart(b, i)
 	default:
@@ -73,7 +73,7 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	case d.Degraded && d.Allowed:
 		return append(b, "allowed without counting: the store could not be asked"...)
 	case d.Degraded:
-		return append(b, "refused: the store could not be asked; try again later"...)
+		return append(b, "denied: the store could not be asked; try again later"...)
 	case d.Allowed:
 		return fmt.Appendf(b, "%d left", d.Remaining)
 	case !a.Blocked.IsZero():
@@ -81,20 +81,20 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	case d.RetryAfter == weir.Never:
 		return fmt.Appendf(b, "limit %q can never grant this; ask for less", d.Limit)
 	}
-	return fmt.Appendf(b, "limit %q refused; the same fits in %s", d.Limit, Wait(d.RetryAfter))
+	return fmt.Appendf(b, "limit %q denied; the same fits in %s", d.Limit, Wait(d.RetryAfter))
 }
 
 // appendOthers: limits of other checks denied the attempt.
 func (a *Answer) appendOthers(b []byte) []byte {
-	b = append(b, "refused because of the checks decided together with it; "...)
+	b = append(b, "denied because of the checks decided together with it; "...)
 	if a.Decision.RetryAfter == weir.Never {
 		return append(b, "together they never fit, ask for less"...)
 	}
 	return append(append(b, "all of them fit in "...), Wait(a.Decision.RetryAfter)...)
 }
 
-// appendRefused: the attempt got nothing.
-func (a *Answer) appendRefused(b []byte, i int) []byte {
+// appendDenied: the attempt got nothing.
+func (a *Answer) appendDenied(b []byte, i int) []byte {
 	s := &a.States[i]
 	partial := a.Plan.Mode() == weir.Partial
 	n := a.taken(i)
@@ -111,7 +111,7 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	}
 	b = a.appendUsed(b, i)
 	if a.Plan.Mode() == weir.CountDenied {
-		b = append(b, ", refused attempts included"...)
+		b = append(b, ", denied attempts included"...)
 	}
 	return a.appendWhen(b, i, a.roomAgain(i))
 }
@@ -152,7 +152,7 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	if a.Plan.Mode() == weir.CountDenied {
 		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i)
-		b = append(b, ", and a refused one counts too"...)
+		b = append(b, ", and a denied one counts too"...)
 	} else {
 		b = a.appendKey(fmt.Appendf(b, "the last grant was %s ago and grants must be %s apart",
 			Ago(s.MinInterval-s.MinIntervalAfter), Exactly(s.MinInterval)), i)

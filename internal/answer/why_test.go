@@ -59,11 +59,11 @@ var stories = []story{
 	{name: "too close, denied attempts count", mode: weir.CountDenied, n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: 3 * second},
 		state: weir.LimitState{Max: 10, Window: minute, MinInterval: 3 * second, Used: 2, Remaining: 8, MinIntervalAfter: 3 * second},
-		want:  "attempts must be 3s apart for teacher=42, and a refused one counts too; open again in 3s"},
+		want:  "attempts must be 3s apart for teacher=42, and a denied one counts too; open again in 3s"},
 	{name: "full, denied attempts count", mode: weir.CountDenied, n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: minute},
 		state: weir.LimitState{Max: 3, Window: minute, Used: 4, Remaining: -1},
-		want:  "4 of 3 used in the last minute for teacher=42, refused attempts included; room again in 1m"},
+		want:  "4 of 3 used in the last minute for teacher=42, denied attempts included; room again in 1m"},
 	{name: "never", n: 15,
 		d:     weir.Decision{Limit: "push", RetryAfter: weir.Never},
 		state: weir.LimitState{Max: 10, Window: day, Remaining: 10, RetryAfter: weir.Never},
@@ -145,7 +145,7 @@ func TestWhyTellsOfTheLimitThatMatters(t *testing.T) {
 	a := slack(t, weir.Decision{Limit: "channel", RetryAfter: 10 * second})
 	a.States[0].Used, a.States[0].Remaining = 100, 0
 	if got := a.Why(); got != shared {
-		t.Errorf("refused by the shared limit: got %s, want %s", got, shared)
+		t.Errorf("denied by the shared limit: got %s, want %s", got, shared)
 	}
 	a = slack(t, weir.Decision{Allowed: true, Granted: 1, RetryAfter: 412 * second})
 	if got, want := a.Why(), "10 of 10 used in the last 30m for category=errors; the same again fits in 6m52s"; got != want {
@@ -164,10 +164,10 @@ func TestWhyWithoutStates(t *testing.T) {
 		want string
 	}{
 		{weir.Decision{Allowed: true, Remaining: 3}, "3 left"},
-		{weir.Decision{Limit: "category", RetryAfter: 90 * second}, `limit "category" refused; the same fits in 1m30s`},
+		{weir.Decision{Limit: "category", RetryAfter: 90 * second}, `limit "category" denied; the same fits in 1m30s`},
 		{weir.Decision{Limit: "category", RetryAfter: weir.Never}, `limit "category" can never grant this; ask for less`},
 		{weir.Decision{Allowed: true, Degraded: true}, "allowed without counting: the store could not be asked"},
-		{weir.Decision{Degraded: true}, "refused: the store could not be asked; try again later"},
+		{weir.Decision{Degraded: true}, "denied: the store could not be asked; try again later"},
 	} {
 		a := slack(t, c.d)
 		a.States = nil

@@ -210,8 +210,8 @@ func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (wei
 	}
 }
 
-// recordsRefusals records denied units in every mode.
-func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+// recordsDenials records denied units in every mode.
+func recordsDenials(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	d, err := e.Decide(context.Background(), p, k, a)
 	if err == nil && !d.Allowed && a.Op == weir.OpAttempt {
 		a.Op, a.States = weir.OpRecord, nil
@@ -304,7 +304,7 @@ var wrongEngines = []struct {
 		}
 	}}, "vd"},
 	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
-	{"refusals are recorded", wrongEngine{decide: recordsRefusals}, "vdh"},
+	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"denials are marked as cached", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) { d.Cached = !d.Allowed }}, "vdhlo"},

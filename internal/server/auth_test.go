@@ -197,7 +197,7 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 		name, listen, admin string
 		guards              httpapi.Auth
 		insecure            bool
-		refused             string // the flag to blame
+		rejected            string // the flag to blame
 		operators           string
 	}{
 		{"all local", "127.0.0.1:0", "", httpapi.Auth{}, false, "", "127.0.0.1:0"},
@@ -212,10 +212,10 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 		{"on purpose", "0.0.0.0:0", "", httpapi.Auth{}, true, "", "127.0.0.1:7072"},
 	} {
 		s, err := New(Config{Policies: file(t), Listen: c.listen, AdminListen: c.admin, Auth: c.guards, Insecure: c.insecure})
-		if c.refused != "" {
+		if c.rejected != "" {
 			var e *listen.ExposedError
-			if !errors.As(err, &e) || e.Flag != c.refused {
-				t.Errorf("%s: %v, want a refusal of %s", c.name, err, c.refused)
+			if !errors.As(err, &e) || e.Flag != c.rejected {
+				t.Errorf("%s: %v, want a rejection of %s", c.name, err, c.rejected)
 			}
 			continue
 		}

@@ -97,13 +97,13 @@ func TestBlocksAreShownToProxies(t *testing.T) {
 	decide(t, s, "/v1/check", v)
 	decide(t, s, "/v1/check", v)
 	if d := decide(t, s, "/v1/peek", v); d.Blocked != "" {
-		t.Errorf("before a refusal: %+v", d)
+		t.Errorf("before a denial: %+v", d)
 	}
 	if a, err := askEnvoy(t, s, t.Context(), "guard", "user=v", "user=w"); err != nil || a.OverallCode != pb.RateLimitResponse_OVER_LIMIT {
 		t.Errorf("one of two is full: %v, %v", a, err)
 	}
 	if d := decide(t, s, "/v1/peek", v); d.Blocked == "" || d.RetryMS < 590_000 {
-		t.Errorf("after a refusal: %+v, want a block", d)
+		t.Errorf("after a denial: %+v, want a block", d)
 	}
 	if d := decide(t, s, "/v1/peek", w); d.Remaining != 2 || d.Blocked != "" {
 		t.Errorf("the other one: %+v, want it untouched", d)

@@ -194,7 +194,7 @@ func TestChecksTogether(t *testing.T) {
 		}
 		a := transfer("c", "b", 1)
 		if a[0].Allowed || a[1].Allowed || a[2].Allowed || a[0].Remaining != 3 || a[0].Limit != "" || a[2].Limit != "k" ||
-			a[0].Why != "refused because of the checks decided together with it; all of them fit in 1m" {
+			a[0].Why != "denied because of the checks decided together with it; all of them fit in 1m" {
 			t.Errorf("%+v", a)
 		}
 		text := ask(s, "GET", "/metrics", "").body

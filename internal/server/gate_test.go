@@ -193,7 +193,7 @@ func TestGateReadsHeaders(t *testing.T) {
 	}
 }
 
-func TestGateRefusesHeaders(t *testing.T) {
+func TestGateRejectsHeaders(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, c := range []struct {
 		name, query string

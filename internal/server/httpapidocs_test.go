@@ -204,9 +204,9 @@ func (d *openAPIDocument) wantAllCalled() {
 	}
 }
 
-// TestOpenAPIRefusesWrongAnswers: the schemas are strict enough to notice a member too
+// TestOpenAPIRejectsWrongAnswers: the schemas are strict enough to notice a member too
 // many, a missing one and a wrong type.
-func TestOpenAPIRefusesWrongAnswers(t *testing.T) {
+func TestOpenAPIRejectsWrongAnswers(t *testing.T) {
 	s, _ := newServer(t, nil)
 	document, good := openDocument(t, s), ask(s, "POST", "/v1/check", searchBody)
 	for _, wrong := range []string{

@@ -45,7 +45,7 @@ func (s *Server) addRequestMetrics() {
 	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests.Load)
 	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, s.envoy.Counts.BadInputs.Load)
 	if s.resp != nil {
-		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.server.Counts.Refused.Load)
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.server.Counts.Rejected.Load)
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
 		n := s.api.Unauthorized.Load()
@@ -128,7 +128,7 @@ func (s *Server) addCapMetrics(e *weir.Memory) {
 		m.Gauge("weir_store_max_bytes", "The bound of the bytes of histories in memory, by --max-memory.", nil, func() float64 { return float64(bytes) })
 	}
 	if keys > 0 || bytes > 0 {
-		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Refused)
+		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Rejected)
 	}
 }
 

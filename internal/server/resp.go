@@ -187,14 +187,14 @@ func (p *respPolicy) Count(ctx context.Context, key weir.Key, limit string, ms i
 	defer p.s.capacity.Leave()
 	target := p.TargetOfKey(key, p.plan)
 	n, _, err := p.Policy.Count(ctx, observe.RESP, &target, limit, ms)
-	return n, refused(p.s.logged(err))
+	return n, rejected(p.s.logged(err))
 }
 
 // Reserve decides as POST /v1/reserve does.
 func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id string, ms int64) (d weir.Decision, r resp.Reservation, err error) {
 	ttl, err := reserve.TTL(p.Policy, ms, "TTL")
 	if err != nil {
-		return d, r, refused(err)
+		return d, r, rejected(err)
 	}
 	o, err := p.decide(ctx, key, weir.OpAttempt, n, id)
 	if d = o.Decision; err != nil || !d.Allowed {
@@ -243,7 +243,7 @@ func (r respServer) Settle(ctx context.Context, token string, actual int64) (res
 	defer r.s.capacity.Leave()
 	done, err := r.s.reservations.Settle(ctx, observe.RESP, token, actual)
 	if err != nil {
-		return resp.Settlement{}, refused(r.s.logged(err))
+		return resp.Settlement{}, rejected(r.s.logged(err))
 	}
 	return resp.Settlement{Reserved: done.Reserved, Actual: done.Actual, Refunded: done.Refunded, Recorded: done.Recorded}, nil
 }
@@ -256,14 +256,14 @@ func (r respServer) Extend(ctx context.Context, token string) (resp.Reservation,
 	defer r.s.capacity.Leave()
 	x, err := r.s.reservations.Extend(ctx, observe.RESP, token)
 	if err != nil {
-		return resp.Reservation{}, refused(r.s.logged(err))
+		return resp.Reservation{}, rejected(r.s.logged(err))
 	}
 	return resp.Reservation{ID: x.Token, Expires: x.Expires, HeldUntil: x.HeldUntil}, nil
 }
 
-// refused translates a Problem to an error with a code of RESP, and returns other errors as
+// rejected translates a Problem to an error with a code of RESP, and returns other errors as
 // they are.
-func refused(err error) error {
+func rejected(err error) error {
 	var p *serving.Problem
 	if !errors.As(err, &p) {
 		return err
@@ -275,5 +275,5 @@ func refused(err error) error {
 	case http.StatusGone:
 		code = resp.CodeExpired
 	}
-	return &resp.Refused{Code: code, Problem: p.Detail}
+	return &resp.Rejected{Code: code, Problem: p.Detail}
 }

@@ -157,7 +157,7 @@ func TestRedisListenerForOtherMachinesRequiresAuthentication(t *testing.T) {
 	_, err := New(Config{Policies: file(t), RESPListen: "0.0.0.0:0"})
 	var e *listen.ExposedError
 	if !errors.As(err, &e) || e.Flag != "--resp-listen" {
-		t.Errorf("%v, want a refusal of --resp-listen", err)
+		t.Errorf("%v, want a rejection of --resp-listen", err)
 	}
 	for _, change := range []func(*Config){
 		func(c *Config) { c.Auth.Token = secret(t, tokenWord) },

@@ -118,8 +118,8 @@ func TestLateRedisSettlementHasItsOwnCode(t *testing.T) {
 			t.Fatalf("%+v, %+v, %v; want a second", d, r, err)
 		}
 		time.Sleep(time.Second)
-		var refused *resp.Refused
-		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
+		var rejected *resp.Rejected
+		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &rejected) || rejected.Code != "EXPIRED" {
 			t.Errorf("a second later: %v", err)
 		}
 		if n := left(t, s); n != 4 {

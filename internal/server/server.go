@@ -1,7 +1,7 @@
 // Package server is weir serve: its configuration, listeners, reloads and shutdown.
 // Package httpapi holds the HTTP calls, package serving the policies in force.
 //
-// Callers from other machines must show a token or a certificate, or New refuses to
+// Callers from other machines must show a token or a certificate, or New does not
 // listen there; proxies may show a secret that opens only gates. Operators get a
 // listener of their own as soon as other machines can reach the main one.
 package server

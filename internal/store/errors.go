@@ -24,9 +24,9 @@ func (t *target) explain(err error) error {
 	if errors.As(err, &call) {
 		err = call.Err
 	}
-	var refused weirredis.ReplyError
-	if errors.As(err, &refused) {
-		return t.replyError(refused)
+	var rejected weirredis.ReplyError
+	if errors.As(err, &rejected) {
+		return t.replyError(rejected)
 	}
 	var record tls.RecordHeaderError
 	var unknown x509.UnknownAuthorityError

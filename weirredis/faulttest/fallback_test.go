@@ -171,6 +171,6 @@ func (f *traffic) recovers(t testing.TB, since time.Duration) {
 				return nil
 			}
 		}
-		return errors.New("every call was refused, failed or was answered by the fallback")
+		return errors.New("every call was rejected, failed or was answered by the fallback")
 	})
 }

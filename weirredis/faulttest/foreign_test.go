@@ -169,7 +169,7 @@ func TestErrorsOnDamagedDataWriteNothing(t *testing.T) {
 			}
 		}
 		keys := keysOf(t, server)
-		refused := 0
+		rejected := 0
 		for i := range 25 {
 			key := keys[r.IntN(len(keys))]
 			ours := server.Must(t, "DUMP", key)
@@ -182,17 +182,17 @@ func TestErrorsOnDamagedDataWriteNothing(t *testing.T) {
 			before := snapshot(t, server)
 			for op, run := range operations(g) {
 				if err := run(ctx); err != nil {
-					refused++
+					rejected++
 					if errors.Is(err, context.DeadlineExceeded) || mayHaveCounted(err) {
 						t.Fatalf("%s: %s: got %v, want an answer or an error without effect", what, op, err)
 					}
-					sameSnapshot(t, server, before, fmt.Sprintf("%s: %s refused with %v", what, op, err))
+					sameSnapshot(t, server, before, fmt.Sprintf("%s: %s rejected with %v", what, op, err))
 				}
 				before = snapshot(t, server)
 			}
 			server.Must(t, "RESTORE", key, "0", ours, "REPLACE")
 		}
-		if refused == 0 {
+		if rejected == 0 {
 			t.Error("no damage was noticed")
 		}
 	})

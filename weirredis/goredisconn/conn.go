@@ -98,8 +98,8 @@ func (c *Conn) reloadSlots(ctx context.Context) {
 // slotsMayHaveMoved reports whether the node did not reply, or replied that the Cluster
 // or the node cannot serve.
 func slotsMayHaveMoved(err error) bool {
-	var refused redis.Error
-	return !errors.As(err, &refused) || redis.IsClusterDownError(err) || redis.IsLoadingError(err)
+	var rejected redis.Error
+	return !errors.As(err, &rejected) || redis.IsClusterDownError(err) || redis.IsLoadingError(err)
 }
 
 func (c *Conn) run(ctx context.Context, command, script string, keys, args []string) (string, error) {
@@ -121,13 +121,13 @@ func (c *Conn) run(ctx context.Context, command, script string, keys, args []str
 
 // classify returns the error as the contract of Conn demands.
 func classify(err error) error {
-	var refused redis.Error
+	var rejected redis.Error
 	var op *net.OpError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &refused):
-		return weirredis.ReplyError(refused.Error())
+	case errors.As(err, &rejected):
+		return weirredis.ReplyError(rejected.Error())
 	case errors.As(err, &op) && op.Op == "dial", errors.Is(err, redis.ErrPoolTimeout), errors.Is(err, redis.ErrClosed):
 		return weirredis.UnsentError{Err: err}
 	}

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
-func TestNewRefusesClientsThatMoveKeys(t *testing.T) {
+func TestNewRejectsClientsThatMoveKeys(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer ring.Close()
 	_, err := goredisconn.New(ring)

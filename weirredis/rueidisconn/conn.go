@@ -82,8 +82,8 @@ func classify(err error) error {
 	if err == nil {
 		return nil
 	}
-	if refused, ok := rueidis.IsRedisErr(err); ok {
-		return weirredis.ReplyError(refused.Error())
+	if rejected, ok := rueidis.IsRedisErr(err); ok {
+		return weirredis.ReplyError(rejected.Error())
 	}
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrClosing) {

@@ -88,8 +88,8 @@ func TestRejectedCallsHaveNoUnknownOutcome(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = c.Eval(context.Background(), &weirredis.Script{Text: "return redis.error_reply('ERR no')"}, nil, nil)
-	var refused weirredis.ReplyError
-	if !errors.As(err, &refused) || !strings.Contains(string(refused), "no") {
+	var rejected weirredis.ReplyError
+	if !errors.As(err, &rejected) || !strings.Contains(string(rejected), "no") {
 		t.Errorf("a script that fails: got %v, want a ReplyError", err)
 	}
 	c.Close()

@@ -10,7 +10,7 @@ import (
 func uber() Peer {
 	return Peer{
 		Name: "uber-go/ratelimit", Module: "go.uber.org/ratelimit", Kind: Spacing,
-		Note: "default slack of 10; waits in place of refusing", Blocking: true,
+		Note: "default slack of 10; waits in place of denying", Blocking: true,
 		New: func(limit int, window time.Duration) Limiter {
 			return &uberMap{fresh: func() any { return ratelimit.New(limit, ratelimit.Per(window)) }}
 		},

@@ -26,7 +26,7 @@ func TestExamplesOfTheManual(t *testing.T) {
 			two.wants(fmt.Sprintf("OK | OK %d/5 24h0m0s | OK %d/100 24h0m0s", 4-i, 99-i),
 				"message_type=marketing,to_number=2061111111", "to_number=2061111111")
 		}
-		// The sixth is refused by one descriptor, and costs the other nothing.
+		// The sixth is denied by one descriptor, and costs the other nothing.
 		two.wants("OVER_LIMIT | OVER_LIMIT 0/5 24h0m0s | OK 95/100 24h0m0s",
 			"message_type=marketing,to_number=2061111111", "to_number=2061111111")
 		two.wants("OK | OK 94/100 24h0m0s", "to_number=2061111111")

@@ -42,7 +42,7 @@ func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	case r.Unit == 0:
 		f.fail(at, "use "+unitWords, "invalid rate limit unit '%s'", word)
 	case words["requests_per_unit"] == nil:
-		f.fail(at, "write 0 to refuse everything", "requests_per_unit is missing")
+		f.fail(at, "write 0 to deny everything", "requests_per_unit is missing")
 	}
 	r.Requests = f.number(words, "requests_per_unit")
 	multiplier := uint32(1)

@@ -70,8 +70,8 @@ func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 			}
 		}
 	}
-	if n := s.Counts.Refused.Load(); n != 0 {
-		t.Errorf("%d commands were refused", n)
+	if n := s.Counts.Rejected.Load(); n != 0 {
+		t.Errorf("%d commands were rejected", n)
 	}
 }
 

@@ -24,7 +24,7 @@ func ping(c *session, args []string) {
 // auth checks a password.
 func auth(c *session, args []string) {
 	if c.server.config.Guard.Password == nil {
-		c.refuse("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
+		c.reject("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
 		return
 	}
 	user := defaultUser
@@ -107,7 +107,7 @@ func (c *session) helloOptions(args []string) bool {
 			}
 			args = args[2:]
 		default:
-			c.refuse("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
+			c.reject("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
 			return false
 		}
 	}
@@ -133,7 +133,7 @@ func client(c *session, args []string) {
 	case sub == "INFO" && len(args) == 1:
 		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
 	default:
-		c.refuse("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
+		c.reject("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
 			"; it has SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
 	}
 }
@@ -143,12 +143,12 @@ func (c *session) rename(name string) bool {
 	const longest = 256
 	for i := range len(name) {
 		if name[i] < '!' || name[i] > '~' {
-			c.refuse("Client names cannot contain spaces, newlines or special characters.")
+			c.reject("Client names cannot contain spaces, newlines or special characters.")
 			return false
 		}
 	}
 	if len(name) > longest {
-		c.refuse(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))
+		c.reject(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))
 		return false
 	}
 	c.name = strings.Clone(name)
@@ -158,7 +158,7 @@ func (c *session) rename(name string) bool {
 // selectDatabase accepts database 0.
 func selectDatabase(c *session, args []string) {
 	if args[0] != "0" {
-		c.refuse("DB index is out of range; Weir has no databases, only 0")
+		c.reject("DB index is out of range; Weir has no databases, only 0")
 		return
 	}
 	c.out = appendOK(c.out)
@@ -179,7 +179,7 @@ func info(c *session, _ []string) {
 // configCommand answers the CONFIG GET of redis-benchmark.
 func configCommand(c *session, args []string) {
 	if !strings.EqualFold(args[0], "GET") || len(args) < 2 {
-		c.refuse("CONFIG has GET name; weir serve -h lists the settings")
+		c.reject("CONFIG has GET name; weir serve -h lists the settings")
 		return
 	}
 	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(c.server.config.Limits.Idle / time.Second))}

@@ -28,26 +28,26 @@ type Unavailable string
 // Error returns the text for the client.
 func (u Unavailable) Error() string { return string(u) }
 
-// Refused is an error of a Policy or of Reservations with a code. Both are sent to the
+// Rejected is an error of a Policy or of Reservations with a code. Both are sent to the
 // client.
-type Refused struct{ Code, Problem string }
+type Rejected struct{ Code, Problem string }
 
 // Error returns the text for the client.
-func (r *Refused) Error() string { return r.Problem }
+func (r *Rejected) Error() string { return r.Problem }
 
 // fail appends the reply for an error.
 func (s *Server) fail(out []byte, err error) []byte {
 	var input inputError
 	var unavailable Unavailable
-	var refused *Refused
+	var rejected *Rejected
 	switch {
-	case errors.As(err, &refused):
-		s.Counts.Refused.Add(1)
-		return appendError(out, refused.Code, refused.Problem)
+	case errors.As(err, &rejected):
+		s.Counts.Rejected.Add(1)
+		return appendError(out, rejected.Code, rejected.Problem)
 	case errors.As(err, &unavailable):
 		return appendError(out, codeUnavailable, unavailable.Error())
 	case errors.As(err, &input) || answer.IsBadInput(err):
-		s.Counts.Refused.Add(1)
+		s.Counts.Rejected.Add(1)
 		return appendError(out, codeInput, err.Error())
 	case errors.Is(err, weir.ErrFull):
 		return appendError(out, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room")

@@ -80,7 +80,7 @@ type settler struct{}
 func (settler) Settle(ctx context.Context, id string, actual int64) (done Settlement, err error) {
 	found, ok := reservations.Load(id)
 	if !ok {
-		return done, &Refused{Code: codeInput, Problem: "there is no such reservation"}
+		return done, &Rejected{Code: codeInput, Problem: "there is no such reservation"}
 	}
 	r := found.(*weir.Reservation)
 	if actual < 0 {
@@ -90,9 +90,9 @@ func (settler) Settle(ctx context.Context, id string, actual int64) (done Settle
 	}
 	switch {
 	case errors.Is(err, weir.ErrSettled):
-		return done, &Refused{Code: CodeSettled, Problem: err.Error()}
+		return done, &Rejected{Code: CodeSettled, Problem: err.Error()}
 	case errors.Is(err, weir.ErrExpired):
-		return done, &Refused{Code: CodeExpired, Problem: err.Error()}
+		return done, &Rejected{Code: CodeExpired, Problem: err.Error()}
 	}
 	return Settlement{Reserved: r.Units(), Actual: actual, Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
 }
@@ -100,11 +100,11 @@ func (settler) Settle(ctx context.Context, id string, actual int64) (done Settle
 func (settler) Extend(ctx context.Context, id string) (r Reservation, err error) {
 	found, ok := reservations.Load(id)
 	if !ok {
-		return r, &Refused{Code: codeInput, Problem: "there is no such reservation"}
+		return r, &Rejected{Code: codeInput, Problem: "there is no such reservation"}
 	}
 	made := found.(*weir.Reservation)
 	if err := made.Extend(ctx); err != nil {
-		return r, &Refused{Code: codeInput, Problem: err.Error()}
+		return r, &Rejected{Code: codeInput, Problem: err.Error()}
 	}
 	reservations.Store(id+"x", made)
 	return Reservation{ID: id + "x", Expires: made.HeldUntil(), HeldUntil: made.HeldUntil()}, nil

@@ -111,7 +111,7 @@ type Server struct {
 
 // Counts are the numbers of commands since the start.
 type Counts struct {
-	Refused      atomic.Int64 // commands with bad input
+	Rejected     atomic.Int64 // commands with bad input
 	Unauthorized atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
 }
 

@@ -51,9 +51,9 @@ func (c *session) command(args []string) {
 	case c.locked() && (cmd == nil || !cmd.open):
 		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
 	case cmd == nil:
-		c.refuse(unknownCommand(args[0]))
+		c.reject(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
-		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
+		c.reject("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
 	case cmd.needs&^c.may() != 0:
 		c.unauthorized("NOPERM", cmd.name+" is for operators: send AUTH with their token, or use their listener over HTTP")
 	case cmd.reply != nil:
@@ -115,9 +115,9 @@ func (c *session) unauthorized(code, problem string) {
 	c.out = appendError(c.out, code, problem)
 }
 
-// refuse answers bad input, after the batch.
-func (c *session) refuse(problem string) {
+// reject answers bad input, after the batch.
+func (c *session) reject(problem string) {
 	c.flush()
-	c.server.Counts.Refused.Add(1)
+	c.server.Counts.Rejected.Add(1)
 	c.out = appendError(c.out, codeInput, problem)
 }

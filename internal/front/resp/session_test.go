@@ -142,7 +142,7 @@ func TestBadInputChargesNothing(t *testing.T) {
 		if !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) || strings.Count(got, "\r\n") != 1 {
 			t.Errorf("%.60s: %q, want an error with %q", c.ask, got, c.want)
 		}
-		if n := s.Counts.Refused.Load(); n != int64(i+1) {
+		if n := s.Counts.Rejected.Load(); n != int64(i+1) {
 			t.Fatalf("%.60s: %d commands are counted as rejected, want %d", c.ask, n, i+1)
 		}
 	}

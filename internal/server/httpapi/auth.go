@@ -119,8 +119,8 @@ func (a *API) isDNSRebinding(r *http.Request, as role, on *Endpoint) bool {
 	return on.Names != nil && !on.Names.Has(r.Host) && as != gates && a.mayCall(anonymous, as, on)
 }
 
-// refuseName rejects a request with the name of another site in Host.
-func (a *API) refuseName(w http.ResponseWriter, r *http.Request) {
+// rejectName rejects a request with the name of another site in Host.
+func (a *API) rejectName(w http.ResponseWriter, r *http.Request) {
 	stopReading(w, r)
 	weirhttp.WriteError(w, http.StatusForbidden, "the Host field names "+answer.Shown(r.Host)+
 		", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or require a token by --token-file FILE")

@@ -20,7 +20,7 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 		err = a.within(r, s, to.decide)
 	}
 	if err != nil {
-		a.refuse(w, err)
+		a.reject(w, err)
 		return
 	}
 	writeJSON(w, http.StatusOK, s.answer)
@@ -119,7 +119,7 @@ func (a *API) count(r *http.Request, s *scratch) error {
 // serveReset drops the histories of a key, also those that it shares with other keys.
 func (a *API) serveReset(w http.ResponseWriter, r *http.Request) {
 	if err := a.reset(r, nameIn(r.URL.Path, "/v1/keys/{policy}")); err != nil {
-		a.refuse(w, err)
+		a.reject(w, err)
 		return
 	}
 	w.WriteHeader(http.StatusNoContent)

@@ -30,7 +30,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 		if serving.IsBadInput(err) {
 			a.logGate(s.reasonFor(err))
 		}
-		a.refuse(w, err)
+		a.reject(w, err)
 		return
 	}
 	a.writeGate(w, s, denial)

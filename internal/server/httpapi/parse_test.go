@@ -117,7 +117,7 @@ func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 		}
 		for _, body := range c.bodies {
 			if !compareCalls(t, []byte(body), c.takes) {
-				t.Errorf("%s: refused, want it read", body)
+				t.Errorf("%s: rejected, want it read", body)
 			}
 		}
 		const tries = 10_000

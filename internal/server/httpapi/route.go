@@ -155,7 +155,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	case to.role == probes:
 		a.closeAfterProbe(w, r, on)
 	case a.isDNSRebinding(r, to.role, on):
-		a.refuseName(w, r)
+		a.rejectName(w, r)
 		return
 	case !connOf(r).Admit():
 		a.refuseConnection(w)

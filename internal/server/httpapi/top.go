@@ -58,7 +58,7 @@ type policyCalls struct {
 func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	of, err := a.parseTop(r.URL.RawQuery)
 	if err != nil {
-		a.refuse(w, err)
+		a.reject(w, err)
 		return
 	}
 	now := time.Now()

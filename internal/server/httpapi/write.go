@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// refuse answers a request that got no decision with a problem document.
-func (a *API) refuse(w http.ResponseWriter, err error) {
+// reject answers a request that got no decision with a problem document.
+func (a *API) reject(w http.ResponseWriter, err error) {
 	strict(w.Header())
 	if errors.Is(err, serving.ErrBusy) {
 		w.Header()["Retry-After"] = oneSecond

@@ -28,7 +28,7 @@ func TestEveryMutantFits(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatItCannotApply(t *testing.T) {
+func TestParseRejectsWhatItCannotApply(t *testing.T) {
 	for _, text := range []string{"-x\n", "# R1: x\n-x\n", "# R1: x\nfile f\n", "# R1: x\nfile f\n x\n", "file x", "# a\nfile x\n?\n"} {
 		s := suite{file: "some.txt", list: text}
 		if m, err := s.mutants(); err == nil || !strings.HasPrefix(err.Error(), "some.txt:") {

@@ -56,8 +56,8 @@ func TestPassword(t *testing.T) {
 	stranger := *s
 	stranger.Password = ""
 	_, err := stranger.Do("GET", "a")
-	var refused ReplyError
-	if !errors.As(err, &refused) || !strings.HasPrefix(err.Error(), "NOAUTH") {
+	var rejected ReplyError
+	if !errors.As(err, &rejected) || !strings.HasPrefix(err.Error(), "NOAUTH") {
 		t.Errorf("without the password: got %v, want NOAUTH", err)
 	}
 }
