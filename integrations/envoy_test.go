@@ -63,7 +63,7 @@ func TestEnvoySnippet(t *testing.T) {
 		if err := limit.ValidateAll(); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
-		if limit.FailureModeDeny == o.Open || limit.Timeout.AsDuration().Milliseconds() != 100 {
+		if limit.FailureModeDeny == o.Allow || limit.Timeout.AsDuration().Milliseconds() != 100 {
 			t.Errorf("%+v: failure_mode_deny %t, timeout %v", o, limit.FailureModeDeny, limit.Timeout.AsDuration())
 		}
 		// The descriptors of Envoy must be those of weir's file.

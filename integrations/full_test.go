@@ -12,7 +12,7 @@ import (
 )
 
 // Clients that use all connections of HAProxy leave none for its requests to weir. Weir
-// may be up then, so the snippet does not fail open.
+// may be up then, so the snippet does not allow the request.
 func TestFullProxyDoesNotOpen(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ global, web, passed, seconds int }{
@@ -27,7 +27,7 @@ func TestFullProxyDoesNotOpen(t *testing.T) {
 				text = replaced("    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))(t, text)
 				return replaced("    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))(t, text)
 			}
-			s := newStand(t, p, func(o *Options) { o.Open, o.Timeout = true, fmt.Sprintf("%ds", c.seconds) })
+			s := newStand(t, p, func(o *Options) { o.Allow, o.Timeout = true, fmt.Sprintf("%ds", c.seconds) })
 			passed := s.together(6)
 			if passed < c.passed || passed > 3 || s.app.requests() > 3 {
 				t.Errorf("%d requests passed, and the application was asked %d times; want %d to 3", passed, s.app.requests(), c.passed)

@@ -200,7 +200,7 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 				p.global = "\tauto_https off\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n"
 				start := p.start
 				p.start = func(s *stand) { s.write("cert.pem", certificate(t)); start(s) }
-				s := newStand(t, p, func(o *Options) { o.Open = true })
+				s := newStand(t, p, func(o *Options) { o.Allow = true })
 				s.client.Transport = http2Transport(secure)
 				t.Cleanup(s.client.CloseIdleConnections)
 				var unanswered []int
@@ -301,7 +301,7 @@ func certificate(t *testing.T) string {
 }
 
 // A request without a valid key is rejected while weir is down, too, also by snippets
-// that fail open.
+// that allow while weir is down.
 func TestBadKeyWithoutWeir(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		s.killWeir()

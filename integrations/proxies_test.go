@@ -52,14 +52,14 @@ func read(s *stand, name string) string {
 	return string(b)
 }
 
-// each runs a test for every proxy, failing open and failing closed, beside other tests.
+// each runs a test for every proxy, with both words of --when-down, beside other tests.
 func each(t *testing.T, change func(*Options), test func(t *testing.T, s *stand)) {
 	t.Parallel()
 	for _, p := range proxies {
-		for name, open := range map[string]bool{"open": true, "closed": false} {
+		for name, allow := range map[string]bool{"allow": true, "deny": false} {
 			t.Run(p.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				test(t, newStand(t, p, func(o *Options) { o.Open = open; change(o) }))
+				test(t, newStand(t, p, func(o *Options) { o.Allow = allow; change(o) }))
 			})
 		}
 	}
@@ -193,7 +193,7 @@ func (s *stand) decides(when, user string) {
 func TestWithoutWeir(t *testing.T) {
 	each(t, func(o *Options) { o.Timeout = "" }, func(t *testing.T, s *stand) {
 		unanswered := 503
-		if s.options.Open {
+		if s.options.Allow {
 			unanswered = 200
 		}
 		s.decides("at first", "ann")
@@ -209,7 +209,7 @@ func TestWithoutWeir(t *testing.T) {
 		for range 3 {
 			before := s.app.requests()
 			s.want("while weir is gone", s.do("POST", "/", "a body", "X-User", "ann"), unanswered)
-			if got := s.app.requests() - before; got > 1 || s.options.Open && got == 0 {
+			if got := s.app.requests() - before; got > 1 || s.options.Allow && got == 0 {
 				t.Errorf("while weir is gone the application was asked %d times", got)
 			}
 		}

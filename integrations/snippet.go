@@ -3,7 +3,7 @@
 // prints them.
 //
 // A snippet is a template. The files beside it are the template with the defaults, for
-// readers: one version fails open, the other fails closed. A test compares them with
+// readers: one version allows while weir is down, the other denies. A test compares them with
 // the templates. Other tests start the real nginx, HAProxy and Caddy with a real weir,
 // and stop, hang or restart weir. They do the same with the applications of examples/ for
 // Express and Flask.
@@ -37,7 +37,7 @@ type Options struct {
 	App       string // host:port of the application behind the proxy; default 127.0.0.1:8080
 	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
 	Timeout   string // of requests to weir, in ms or s, 10ms to 10s; default 100ms
-	Open      bool   // while weir is down or hangs, let requests pass; default: reject them
+	Allow     bool   // while weir is down or hangs, let requests pass; default: reject them
 	Secret    bool   // send weir the secret of --gate-secret-file
 	Dir       string // directory of the files, for references between them; default: that of the proxy's package
 }
@@ -53,7 +53,7 @@ type snippet struct {
 	dir   string   // default of Options.Dir
 
 	// Reasons why an option is not supported, "" if it is.
-	noOpen, noSecret, noSocket string
+	noAllow, noSecret, noSocket string
 }
 
 const (
@@ -66,7 +66,7 @@ var snippets = []snippet{
 	{name: "haproxy", files: []string{"haproxy.tmpl", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
 	{name: "caddy", files: []string{"Caddyfile.tmpl"}, weir: overHTTP, dir: "/etc/caddy"},
 	{name: "traefik", files: []string{"traefik.tmpl"}, weir: overHTTP, dir: "/etc/traefik",
-		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; fail closed, or choose another proxy",
+		noAllow:  "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; leave --when-down at deny, or choose another proxy",
 		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port"},
 	{name: "envoy", files: []string{"envoy.tmpl", "ratelimit.tmpl"}, weir: overGRPC, dir: "/etc/envoy",
 		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
@@ -156,8 +156,8 @@ var ownHeaders = []string{"Connection", "Content-Length", "Expect", "Host", "Kee
 // and those that the proxy does not support.
 func (o *Options) check(r snippet) error {
 	switch {
-	case o.Open && r.noOpen != "":
-		return errors.New(r.noOpen)
+	case o.Allow && r.noAllow != "":
+		return errors.New(r.noAllow)
 	case o.Secret && r.noSecret != "":
 		return errors.New(r.noSecret)
 	case o.Socket() != "" && r.noSocket != "":

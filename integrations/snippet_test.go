@@ -14,16 +14,16 @@ var rewrite = flag.Bool("rewrite", false, "write the files beside the templates"
 // a template, run the test with -rewrite and review the files.
 func TestFilesForReaders(t *testing.T) {
 	for _, r := range snippets {
-		for name, open := range map[string]bool{"open": true, "closed": false} {
-			if open && r.noOpen != "" {
+		for name, allow := range map[string]bool{"allow": true, "deny": false} {
+			if allow && r.noAllow != "" {
 				continue
 			}
-			files, err := Render(r.name, Options{Open: open})
+			files, err := Render(r.name, Options{Allow: allow})
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, f := range files {
-				dir := filepath.Join(r.name, "fail-"+name)
+				dir := filepath.Join(r.name, name)
 				path := filepath.Join(dir, f.Name)
 				if *rewrite {
 					os.MkdirAll(dir, 0o777)
@@ -65,11 +65,11 @@ func TestSnippetsAreTidy(t *testing.T) {
 
 // allOptions returns the options that change the text, in every combination.
 func allOptions() (all []Options) {
-	for _, open := range []bool{false, true} {
+	for _, allow := range []bool{false, true} {
 		for _, secret := range []bool{false, true} {
 			for _, header := range []string{"", "X-User"} {
 				for _, weir := range []string{"", "127.0.0.1:9999", "unix:/run/weir/weir.sock"} {
-					all = append(all, Options{Open: open, Secret: secret, Header: header, Weir: weir})
+					all = append(all, Options{Allow: allow, Secret: secret, Header: header, Weir: weir})
 				}
 			}
 		}
@@ -100,7 +100,7 @@ func TestRenderRejectsOptions(t *testing.T) {
 		{"nginx", Options{Timeout: "1h"}, `"1h" is not a timeout`},
 		{"nginx", Options{Timeout: "0.5s"}, `"0.5s" is not a timeout`},
 		{"nginx", Options{Timeout: "1ms"}, `"1ms" is not a timeout`},
-		{"traefik", Options{Open: true}, "fail closed, or choose another proxy"},
+		{"traefik", Options{Allow: true}, "--when-down at deny, or choose another proxy"},
 		{"traefik", Options{Weir: "unix:/run/weir.sock"}, "write host:port"},
 		{"envoy", Options{Secret: true}, "the secret is for gates only"},
 	} {

@@ -37,7 +37,7 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
-	f.StringVar(&o.whenDown, "when-down", "closed", "while weir is down or hangs, let requests pass (open) or answer 503 (closed); `WORD`")
+	f.StringVar(&o.whenDown, "when-down", "deny", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
 	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
 	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
@@ -46,10 +46,10 @@ func snippetCommand() *cobra.Command {
 }
 
 func snippet(cmd *cobra.Command, o *snippetOptions, proxy string) error {
-	if o.whenDown != "open" && o.whenDown != "closed" {
-		return usage("open lets requests pass while weir does not answer, closed rejects them", "--when-down must be open or closed, not %q", o.whenDown)
+	if o.whenDown != "allow" && o.whenDown != "deny" {
+		return usage("allow lets requests pass while weir does not answer, deny answers 503", "--when-down must be deny or allow, not %q", o.whenDown)
 	}
-	o.Open = o.whenDown == "open"
+	o.Allow = o.whenDown == "allow"
 	if o.policies != "" {
 		if err := o.fit(cmd, proxy); err != nil {
 			return err

@@ -77,12 +77,12 @@ func strangers(t *testing.T, to, request string, n int) {
 func TestStrangersDoNotTakeTheSlots(t *testing.T) {
 	const slots = 40
 	for name, says := range map[string]string{
-		"silent":  "",
-		"half":    "POST /v1/check HTTP/1.1\r\nHost: x\r\n",
+		"silent":   "",
+		"half":     "POST /v1/check HTTP/1.1\r\nHost: x\r\n",
 		"rejected": "GET /v1/policies HTTP/1.1\r\nHost: x\r\n\r\n",
-		"probing": "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
-		"redis":   "*2\r\n$4\r\nAUTH\r\n$5\r\nwrong\r\n",
-		"http/2":  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
+		"probing":  "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n",
+		"redis":    "*2\r\n$4\r\nAUTH\r\n$5\r\nwrong\r\n",
+		"http/2":   "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00",
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
