@@ -69,7 +69,7 @@ func TestCheckOfUnreachableServerIsAStoreError(t *testing.T) {
 	defer cancel()
 	_, err := e.Check(within)
 	var store *weirredis.StoreError
-	if !errors.As(err, &store) || store.MayHaveCounted || store.Address != s.Addr || !errors.Is(err, weir.ErrUnavailable) {
+	if !errors.As(err, &store) || store.OutcomeUnknown || store.Address != s.Addr || !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("got %v, want a StoreError of %s", err, s.Addr)
 	}
 }

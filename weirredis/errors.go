@@ -29,9 +29,9 @@ var (
 type StoreError struct {
 	Address string // the server's address, never with a password; "" if the Conn has none
 	Err     error
-	// MayHaveCounted reports whether the script may have run: the call was sent and its
+	// OutcomeUnknown reports whether the script may have run: the call was sent and its
 	// reply was lost. A retry could count twice.
-	MayHaveCounted bool
+	OutcomeUnknown bool
 }
 
 // Error returns the problem, the server and the next step.
@@ -42,8 +42,8 @@ func (e *StoreError) Error() string {
 	}
 	var rejected ReplyError
 	switch {
-	case e.MayHaveCounted:
-		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the call may have been counted, so it is not repeated", where, e.Err)
+	case e.OutcomeUnknown:
+		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the outcome of the call is unknown, so it is not repeated", where, e.Err)
 	case errors.As(e.Err, &rejected):
 		text := fmt.Sprintf("weirredis: Redis%s rejected: %v", where, e.Err)
 		word, _, _ := strings.Cut(string(rejected), " ")
@@ -57,7 +57,7 @@ func (e *StoreError) Error() string {
 
 // Unwrap returns the sentinel for the call's outcome, and the cause.
 func (e *StoreError) Unwrap() []error {
-	if e.MayHaveCounted {
+	if e.OutcomeUnknown {
 		return []error{weir.ErrOutcomeUnknown, e.Err}
 	}
 	return []error{weir.ErrUnavailable, e.Err}
@@ -103,7 +103,7 @@ func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []
 	var rejected ReplyError
 	if !errors.As(err, &rejected) {
 		var unsent UnsentError
-		return &StoreError{Address: e.address(), Err: callersError(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
+		return &StoreError{Address: e.address(), Err: callersError(ctx, err), OutcomeUnknown: writes && !errors.As(err, &unsent)}
 	}
 	if _, inner, wrapped := strings.Cut(string(rejected), "@user_script: "); wrapped { // by a server before 7.0
 		if _, reply, ok := strings.Cut(inner, ": -"); ok {

@@ -22,7 +22,7 @@ func ledgers(calls []call, since time.Duration) map[string]ledger {
 		for _, user := range []string{"", c.user} {
 			sum := m[user]
 			switch {
-			case c.degraded || c.err != nil && mayHaveCounted(c.err):
+			case c.degraded || c.err != nil && outcomeUnknown(c.err):
 				sum.unknown += c.n
 			case c.from >= since:
 				sum.kept += c.granted

@@ -4,7 +4,7 @@
 //
 //   - Every call returns by its deadline, or soon after.
 //   - Answers are true. Units of a granted call are recorded once. Units of a denied
-//     or failed call are not recorded, unless the error is marked MayHaveCounted or
+//     or failed call are not recorded, unless the error is marked OutcomeUnknown or
 //     wraps weir.ErrOutcomeUnknown.
 //   - All limits of a policy hold the same grants: there are no partial writes.
 //   - No window holds more than its limit and the units that the store has lost, seen

@@ -34,7 +34,7 @@ func TestOutOfMemoryRecordsNothing(t *testing.T) {
 		for _, user := range []string{"a", "b"} {
 			err := g.attempt(ctx, user, 1).err
 			var s *weirredis.StoreError
-			if !errors.As(err, &s) || s.MayHaveCounted || !strings.Contains(err.Error(), "maxmemory") {
+			if !errors.As(err, &s) || s.OutcomeUnknown || !strings.Contains(err.Error(), "maxmemory") {
 				t.Errorf("user %s without memory: got %v, want a StoreError about maxmemory that was surely not counted", user, err)
 			}
 		}

@@ -119,7 +119,7 @@ func TestReadOnlyAfterRoleChangeRecordsNothing(t *testing.T) {
 // isReadOnly reports whether a read-only server rejected the call, which counted nothing.
 func isReadOnly(c call) bool {
 	var s *weirredis.StoreError
-	return errors.As(c.err, &s) && !s.MayHaveCounted && strings.Contains(c.err.Error(), "READONLY")
+	return errors.As(c.err, &s) && !s.OutcomeUnknown && strings.Contains(c.err.Error(), "READONLY")
 }
 
 // Scripts that the server has dropped are sent again, and no call fails.

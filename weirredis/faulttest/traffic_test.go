@@ -24,10 +24,10 @@ type call struct {
 	from, to time.Duration // when it was made and when it returned, since the rig's start
 }
 
-// mayHaveCounted reports whether the outcome of a call with this error is unknown.
-func mayHaveCounted(err error) bool {
+// outcomeUnknown reports whether the outcome of a call with this error is unknown.
+func outcomeUnknown(err error) bool {
 	var s *weirredis.StoreError
-	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrOutcomeUnknown)
+	return errors.As(err, &s) && s.OutcomeUnknown || errors.Is(err, weir.ErrOutcomeUnknown)
 }
 
 // attempt makes one call.
