@@ -38,13 +38,8 @@ func WithEngine(e Engine) Option {
 }
 
 // New checks every field of the policy and returns its limiter. The error is a
-// *PolicyError that names the limit and the field. A policy of a file that uses more than
-// a Limiter can apply is rejected too (Policy.Unsupported).
+// *PolicyError that names the limit and the field.
 func New(p Policy, opts ...Option) (*Limiter, error) {
-	if p.Unsupported != "" {
-		return nil, &PolicyError{Policy: shorten.Text(p.Name), Field: "Unsupported",
-			Problem: "the file uses " + p.Unsupported + ", which weir.New would drop; use package enforce (enforce.Open), which applies the whole file"}
-	}
 	plan, err := p.Plan()
 	if err != nil {
 		return nil, err

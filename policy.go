@@ -44,11 +44,6 @@ type Policy struct {
 	Name   string  // same form as Limit.Name
 	Mode   Mode    // AllOrNothing by default
 	Limits []Limit // 1 … MaxLimits
-
-	// Unsupported names the parts of a policy file that a Limiter cannot apply, such as
-	// "shadow, overrides". Package policy sets it and New rejects the policy, so that no
-	// part is dropped silently. Package enforce applies all parts.
-	Unsupported string
 }
 
 // Mode decides how many of n units an attempt may get and the cost of a denial (R6).

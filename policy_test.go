@@ -233,19 +233,3 @@ func TestModeString(t *testing.T) {
 		}
 	}
 }
-
-// TestNewRejectsUnsupportedParts: a policy of a file that uses more than a Limiter can
-// apply is an error that points to package enforce.
-func TestNewRejectsUnsupportedParts(t *testing.T) {
-	p := perUser(5, time.Minute)
-	p.Unsupported = "shadow, overrides"
-	_, err := New(p)
-	var pe *PolicyError
-	if !errors.As(err, &pe) || pe.Field != "Unsupported" ||
-		!strings.Contains(err.Error(), "shadow, overrides") || !strings.Contains(err.Error(), "enforce.Open") {
-		t.Errorf("got %v, want a *PolicyError with the parts and package enforce", err)
-	}
-	if _, err := p.Plan(); err != nil {
-		t.Errorf("Plan: got %v, want a plan for package enforce", err)
-	}
-}

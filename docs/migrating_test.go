@@ -178,7 +178,11 @@ func filePolicy(t *testing.T, section, name string) weir.Policy {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return file.Policy(name).Policy
+	p, err := file.Definition(name).Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }
 
 // newLimiter returns a limiter of the policy in memory.

@@ -27,7 +27,7 @@ type blocks struct {
 }
 
 // newBlocks returns nil for a policy without blocks. base has its own numbers.
-func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error) {
+func newBlocks(p *policy.Definition, base *weir.Plan, e weir.Engine) (*blocks, error) {
 	if p.Blocks == nil {
 		return nil, nil
 	}
@@ -56,9 +56,8 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 // newReplay returns a limiter on the policy's own histories that grants nothing and changes
 // nothing, but returns the earlier grant of an idempotency key. It has the windows and rates
 // of the policy, because even a denied attempt stores other ones (R12).
-func newReplay(p *policy.Policy, e weir.Engine) (*weir.Limiter, error) {
-	none := p.Policy
-	none.Mode, none.Limits, none.Unsupported = weir.AllOrNothing, slices.Clone(p.Limits), ""
+func newReplay(p *policy.Definition, e weir.Engine) (*weir.Limiter, error) {
+	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits)}
 	for i := range none.Limits {
 		if l := &none.Limits[i]; l.Kind == weir.Bucket {
 			l.Burst, l.Cost = 1, 2 // more than ever fits
@@ -70,13 +69,13 @@ func newReplay(p *policy.Policy, e weir.Engine) (*weir.Limiter, error) {
 }
 
 // blockLimit returns the limit that stores the blocks of limit i as its histories.
-func blockLimit(p *policy.Policy, i int) weir.Limit {
+func blockLimit(p *policy.Definition, i int) weir.Limit {
 	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }
 
 // newBlockLimiter compiles the limits of blocks. key holds the index in the key of base
 // of each value of the limiter's key.
-func newBlockLimiter(p *policy.Policy, limits []weir.Limit, base *weir.Plan, e weir.Engine) (l *weir.Limiter, key []int, err error) {
+func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *weir.Plan, e weir.Engine) (l *weir.Limiter, key []int, err error) {
 	limits = append(limits[:len(limits):len(limits)], anchor(limits, p)...)
 	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e)); err != nil {
 		return nil, nil, err
@@ -92,7 +91,7 @@ func newBlockLimiter(p *policy.Policy, limits []weir.Limit, base *weir.Plan, e w
 // makes the shared dimensions those of the policy. So blocks keep their place when other
 // limits gain or lose a block, and combined and single find the same histories. It is
 // empty where the shared dimensions agree already.
-func anchor(blocking []weir.Limit, p *policy.Policy) []weir.Limit {
+func anchor(blocking []weir.Limit, p *policy.Definition) []weir.Limit {
 	shared := sharedDimensions(p.Limits)
 	if len(shared) == len(sharedDimensions(blocking)) {
 		return nil

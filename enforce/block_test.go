@@ -54,7 +54,7 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRule(f.Policy(name), e)
+	r, err := NewRule(f.Definition(name), e)
 	if err != nil {
 		t.Fatal(err)
 	}

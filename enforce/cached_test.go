@@ -98,7 +98,7 @@ func TestShadowOfACachedDenial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRule(f.Policy("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]weir.Decision{}})
+	r, err := NewRule(f.Definition("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]weir.Decision{}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/policy"
 )
 
 // Target is the key that a request counts for, and the plan that its values select.
@@ -138,7 +137,7 @@ func (r *Rule) begin(o *Outcome, a *Request) weir.Op {
 	if by := o.Variation.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
-	if a.Op == weir.OpAttempt && r.ChargeOn == policy.Reported {
+	if a.Op == weir.OpAttempt && r.Reported {
 		return weir.OpPeek
 	}
 	return a.Op
@@ -177,8 +176,8 @@ func (r *Rule) Choose(key *weir.Key, plan int, at time.Time) *Variation {
 		return r.base
 	}
 	override := r.overrideOf(key, at)
-	if override != None && r.Policy.Overrides[override].Plan != "" {
-		plan = r.plans[r.Policy.Overrides[override].Plan]
+	if override != None && r.Definition.Overrides[override].Plan != "" {
+		plan = r.plans[r.Definition.Overrides[override].Plan]
 	}
 	if plan == None && override == None {
 		return r.base

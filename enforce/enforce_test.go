@@ -38,7 +38,7 @@ func rule(t testing.TB, name string, e weir.Engine) *Rule {
 	if e == nil {
 		e = weir.NewMemory()
 	}
-	r, err := NewRule(f.Policy(name), e)
+	r, err := NewRule(f.Definition(name), e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,7 +22,7 @@ type Observer interface {
 func (r *Rule) Engine(observer Observer) (weir.Engine, error) {
 	e := &engine{rule: r, plan: None, observer: observer}
 	if r.Mode == weir.Partial {
-		whole := *r.Policy
+		whole := *r.Definition
 		whole.Mode = weir.AllOrNothing
 		var err error
 		if e.whole, err = NewRule(&whole, r.engine); err != nil {
@@ -82,7 +82,7 @@ func (e *engine) decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 
 // Refund returns the units of an attempt, which are 0 under count: reported.
 func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	if e.rule.Reports() {
+	if e.rule.Reported {
 		return 0, nil
 	}
 	took, err := e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)

@@ -57,7 +57,7 @@ func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 			if first != None && o > first {
 				break
 			}
-			if end := r.Policy.Overrides[o].Until; end.IsZero() || instant(at).Before(end) {
+			if end := r.Definition.Overrides[o].Until; end.IsZero() || instant(at).Before(end) {
 				first = o
 				break
 			}

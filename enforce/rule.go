@@ -14,7 +14,7 @@ import (
 // Rule is one policy of a file on an engine. It is not changed by reloads, and safe for
 // concurrent use.
 type Rule struct {
-	*policy.Policy
+	*policy.Definition
 	engine     weir.Engine
 	dimensions []string
 	planAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
@@ -28,10 +28,10 @@ type Rule struct {
 
 // Variation is a policy with the numbers of a plan and an override.
 type Variation struct {
-	*policy.Policy // with the numbers that apply
-	Limiter        *weir.Limiter
-	Plan           string           // the name of the plan; "" for the policy's own numbers
-	Override       *policy.Override // nil if none applies
+	*policy.Definition // with the numbers that apply
+	Limiter            *weir.Limiter
+	Plan               string           // the name of the plan; "" for the policy's own numbers
+	Override           *policy.Override // nil if none applies
 
 	replay *weir.Limiter // from newReplay, of a policy with blocks
 }
@@ -47,11 +47,11 @@ const None = -1
 
 // NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
 // the policy names for outages. The error is a *weir.PolicyError.
-func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
+func NewRule(p *policy.Definition, e weir.Engine) (*Rule, error) {
 	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(p.WhenStoreIsDown)
 	}
-	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Plans))}
+	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans))}
 	r.variations = make([]planVariations, len(p.Overrides)+1)
 	var err error
 	if r.base, err = r.compile(None, None); err != nil {
@@ -86,26 +86,24 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 	v := &Variation{}
 	var changes [][]policy.Change
 	if plan != None {
-		v.Plan = r.Policy.Plans[plan].Name
-		changes = append(changes, r.Policy.Plans[plan].Changes)
+		v.Plan = r.Definition.Plans[plan].Name
+		changes = append(changes, r.Definition.Plans[plan].Changes)
 	}
 	if override != None {
-		v.Override = &r.Policy.Overrides[override]
+		v.Override = &r.Definition.Overrides[override]
 		changes = append(changes, v.Override.Changes)
 	}
-	v.Policy = r.With(changes...)
-	limits := v.Policy.Policy
-	limits.Unsupported = "" // this package applies those parts
+	v.Definition = r.With(changes...)
 	var err error
-	if v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine)); err == nil && r.Blocks != nil {
-		v.replay, err = newReplay(v.Policy, r.engine)
+	if v.Limiter, err = weir.New(weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits}, weir.WithEngine(r.engine)); err == nil && r.Blocks != nil {
+		v.replay, err = newReplay(v.Definition, r.engine)
 	}
 	return v, err
 }
 
 // variation returns the variation of a plan and an override, compiled at its first use.
 func (r *Rule) variation(plan, override int) *Variation {
-	at := r.variations[override+1].slot(plan, len(r.Policy.Plans))
+	at := r.variations[override+1].slot(plan, len(r.Definition.Plans))
 	if v := at.Load(); v != nil {
 		return v
 	}

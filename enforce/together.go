@@ -86,7 +86,7 @@ func (t *together) problem(r *Rule) string {
 	switch {
 	case r.blocks != nil:
 		return "blocks keys, which takes steps of its own; decide it by itself"
-	case r.Reports():
+	case r.Reported:
 		return "counts reported units, so an attempt charges nothing; decide it by itself"
 	case len(t.at) > 0 && !sameEngine(t.engine(), r.engine):
 		return fmt.Sprintf("has another store or when-store-is-down than policy %q; give both the same", t.items[t.at[0]].Rule.Name)

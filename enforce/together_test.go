@@ -95,7 +95,7 @@ func TestTogetherRejects(t *testing.T) {
 	id := itemOf(rules, "plain", "b", 1)
 	id.ID = "op"
 	open := itemOf(rules, "part", "a", 1)
-	other := *open.Rule.Policy
+	other := *open.Rule.Definition
 	other.WhenStoreIsDown = fallback.Allow
 	var err error
 	if open.Rule, err = NewRule(&other, open.Rule.engine); err != nil {

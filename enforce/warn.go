@@ -2,7 +2,6 @@ package enforce
 
 import (
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy"
 )
 
 // crosses reports whether taking units brought the use of a limit from below percent of its
@@ -27,7 +26,7 @@ func (r *Rule) withStates(op weir.Op, a *Request) *Request {
 // charges reports whether a request can carry a warning: an attempt, or the record of a
 // policy that counts reports.
 func (r *Rule) charges(op weir.Op, n int64) bool {
-	return n > 0 && (op == weir.OpAttempt || op == weir.OpRecord && r.ChargeOn == policy.Reported)
+	return n > 0 && (op == weir.OpAttempt || op == weir.OpRecord && r.Reported)
 }
 
 // warn sets the warnings of a new decision. states are those of the limits, unless the

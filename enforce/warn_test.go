@@ -47,7 +47,7 @@ func warningRule(t testing.TB, name string, e weir.Engine) *Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRule(f.Policy(name), e)
+	r, err := NewRule(f.Definition(name), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,7 +210,7 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 		rule := func(name string, l weir.Limit) teller {
 			t.Helper()
 			l.Name, l.By = "limit", []string{"user"}
-			r, err := NewRule(&policy.Policy{Policy: weir.Policy{Name: name, Limits: []weir.Limit{l}}, WarnPercents: []int{80}}, e)
+			r, err := NewRule(&policy.Definition{Name: name, Limits: []weir.Limit{l}, WarnPercents: []int{80}}, e)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -57,7 +57,7 @@ func TestManyPoliciesKeepTheirOrder(t *testing.T) {
 		t.Fatalf("%v", err)
 	}
 	for i, p := range f.Policies {
-		if want := int64(i + 1); p.Limits[0].Max != want || f.Policy(fmt.Sprintf("policy-%d", i)) != p || p.Line != 3+3*i {
+		if want := int64(i + 1); p.Limits[0].Max != want || f.Definition(fmt.Sprintf("policy-%d", i)) != p || p.Line != 3+3*i {
 			t.Fatalf("policy %d: %+v", i, p)
 		}
 	}

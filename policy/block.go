@@ -16,7 +16,7 @@ const maxName = 64
 
 // BlockOf returns the length of the block that a denial by limit i begins, 0 if it begins
 // none. Plans and overrides do not change it.
-func (p *Policy) BlockOf(i int) time.Duration {
+func (p *Definition) BlockOf(i int) time.Duration {
 	if i < len(p.Blocks) {
 		return p.Blocks[i]
 	}
@@ -25,7 +25,7 @@ func (p *Policy) BlockOf(i int) time.Duration {
 
 // BlocksName returns the name under which a store keeps the blocks of the policy. They
 // are histories of their own, beside those of its limits.
-func (p *Policy) BlocksName() string { return p.Name + blocksSuffix }
+func (p *Definition) BlocksName() string { return p.Name + blocksSuffix }
 
 // completeBlocks collects the blocks of a policy's limits.
 func (c *checker) completeBlocks(d *policyBuilder, name *yamlnode.Node) bool {

@@ -15,14 +15,14 @@ import (
 func Changes(before, after *File) []string {
 	var all []string
 	for _, p := range after.Policies {
-		if old := before.Policy(p.Name); old == nil {
+		if old := before.Definition(p.Name); old == nil {
 			all = append(all, "added "+p.Name)
 		} else {
 			all = append(all, old.changes(p)...)
 		}
 	}
 	for _, p := range before.Policies {
-		if after.Policy(p.Name) == nil {
+		if after.Definition(p.Name) == nil {
 			all = append(all, "removed "+p.Name)
 		}
 	}
@@ -35,7 +35,7 @@ func Changes(before, after *File) []string {
 const startsEmpty = "; it starts empty, because its kind has changed"
 
 // changes describes the differences between p and to.
-func (p *Policy) changes(to *Policy) []string {
+func (p *Definition) changes(to *Definition) []string {
 	var all []string
 	for i, l := range to.Limits {
 		name := p.Name + "." + l.Name
@@ -67,18 +67,18 @@ func (p *Policy) changes(to *Policy) []string {
 }
 
 // limitNamed returns the index of the limit of that name, or -1.
-func (p *Policy) limitNamed(name string) int {
+func (p *Definition) limitNamed(name string) int {
 	return slices.IndexFunc(p.Limits, func(l weir.Limit) bool { return l.Name == name })
 }
 
 // same reports whether two policies differ at most in their lines of the file.
-func (p *Policy) same(o *Policy) bool {
+func (p *Definition) same(o *Definition) bool {
 	return reflect.DeepEqual(p.withoutLines(), o.withoutLines())
 }
 
 // withoutLines returns p with all lines of the file set to 0.
-func (p Policy) withoutLines() Policy {
-	p.Line, p.Plans, p.Overrides = 0, slices.Clone(p.Plans), slices.Clone(p.Overrides)
+func (p Definition) withoutLines() Definition {
+	p.Line, p.file, p.Plans, p.Overrides = 0, "", slices.Clone(p.Plans), slices.Clone(p.Overrides)
 	for i := range p.Plans {
 		p.Plans[i].Line = 0
 	}

@@ -157,7 +157,7 @@ func (c *checker) quote(n *yamlnode.Node) string {
 // policyFile reads the whole file.
 func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
-	f := &File{Name: c.file, byName: map[string]*Policy{}}
+	f := &File{Name: c.file, byName: map[string]*Definition{}}
 	if root.Type() == "nothing" {
 		c.fail(root.Offset, write, "the file is empty")
 		return f
@@ -204,7 +204,7 @@ func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) bool {
 		return c.fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
 	}
 	c.rejected = map[string]bool{}
-	f.Policies = make([]*Policy, 0, value.Len())
+	f.Policies = make([]*Definition, 0, value.Len())
 	for name, words := range value.Pairs() {
 		c.names = append(c.names, name.Text)
 		p, ok := c.policy(name, words)
@@ -220,7 +220,7 @@ func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) bool {
 
 // policyBuilder is a policy while the checker reads it.
 type policyBuilder struct {
-	policy         *Policy
+	policy         *Definition
 	limits         []*limitBuilder
 	limitWord      *yamlnode.Node // limit or limits, the first of them
 	rejected       bool           // a limit has a fault
@@ -239,7 +239,7 @@ type deferredWords struct {
 
 // policy reads a policy. It goes on after a fault as long as later faults are not
 // consequences of it.
-func (c *checker) policy(name, words *yamlnode.Node) (*Policy, bool) {
+func (c *checker) policy(name, words *yamlnode.Node) (*Definition, bool) {
 	if !weir.ValidName(name.Text) {
 		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
 	}
@@ -255,8 +255,7 @@ func (c *checker) policy(name, words *yamlnode.Node) (*Policy, bool) {
 		}
 		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
 	}
-	d := policyBuilder{policy: &Policy{Line: name.Line}}
-	d.policy.Name = name.Text
+	d := policyBuilder{policy: &Definition{Name: name.Text, Line: name.Line, file: c.file}}
 	ok := apply(c, policyWords, aPolicy, words, &d)
 	if d.limitWord == nil {
 		return nil, ok && c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
@@ -285,18 +284,17 @@ func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
 	ok = c.completeBlocks(d, name) && ok
 	d.completeWarnings()
 	ok = c.readCosts(d) && ok
-	plan, err := p.Plan()
+	compiled, err := p.Compile()
 	if err != nil {
 		return c.accept(d.faultOf(err, name.Offset))
 	}
 	ok = c.checkCountDenied(d) && ok
 	ok = c.checkReported(d) && ok
 	read := c.readPlans(d)
-	read = c.readOverrides(d, plan.Dimensions()) && read
+	read = c.readOverrides(d, compiled.Dimensions()) && read
 	if !read {
 		return false
 	}
-	p.Unsupported = p.unsupported()
 	return c.checkPlansUsed(d) && ok
 }
 
@@ -325,7 +323,7 @@ func (c *checker) checkCountDenied(d *policyBuilder) bool {
 // and a report has no reservation that returns its units.
 func (c *checker) checkReported(d *policyBuilder) bool {
 	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency })
-	if d.policy.ChargeOn != Reported || atOnce < 0 {
+	if !d.policy.Reported || atOnce < 0 {
 		return true
 	}
 	return c.fail(d.count.Offset, "write count: attempts, or move the limit at once to a policy of its own",
@@ -337,7 +335,7 @@ func (c *checker) setMode(d *policyBuilder) bool {
 	count := d.denied != nil && d.denied.Text == counted
 	part := d.batch != nil && d.batch.Text == partial
 	switch {
-	case count && d.policy.ChargeOn == Reported:
+	case count && d.policy.Reported:
 		at := max(d.denied.Offset, d.count.Offset)
 		return c.fail(at, "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
 	case count && part:

@@ -36,7 +36,7 @@
 // A policy may also have plans, overrides, a shadow and a count of reports, and a file
 // may have tests: see docs/policies.md. Package enforce applies all of them.
 //
-// [Parse] and [Load] read a file. [Policy.Sentence] writes a limit as a line.
+// [Parse] and [Load] read a file. [Definition.Sentence] writes a limit as a line.
 // weir.schema.json is for editors.
 //
 // # Trade-off

@@ -39,7 +39,7 @@ func (e Errors) Unwrap() []error {
 type Error struct {
 	File    string // as passed to Parse or Load; "" for a single limit line
 	Line    int    // from 1; 0 for the file as a whole
-	Column  int    // from 1, in characters
+	Column  int    // from 1, in characters; 0 for the line as a whole
 	Problem string // the problem and its reason
 	Next    string // the next step, such as the correct word
 	Source  string // the line; Error prints U+FFFD for unprintable characters
@@ -56,6 +56,9 @@ func (e *Error) Error() string {
 	}
 	if e.Line == 0 {
 		return strings.TrimPrefix(fmt.Sprintf("%s %s; %s", where, e.Problem, e.Next), " ")
+	}
+	if e.Column == 0 {
+		return fmt.Sprintf("%s%d: %s; %s", where, e.Line, e.Problem, e.Next)
 	}
 	number := strconv.Itoa(e.Line)
 	line, padding := excerpt(printable(e.Source), e.Column)

@@ -22,8 +22,13 @@ policies:
 		fmt.Println(err)
 		return
 	}
-	sms := file.Policy("sms")
-	limiter, err := weir.New(sms.Policy)
+	sms := file.Definition("sms")
+	p, err := sms.Policy()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter, err := weir.New(p)
 	if err != nil {
 		fmt.Println(err)
 		return

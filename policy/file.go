@@ -15,15 +15,15 @@ const MaxBytes = 256 << 10
 
 // File is a checked policy file.
 type File struct {
-	Name     string    // of the file, as passed to Parse or Load
-	Policies []*Policy // in the order of the file; do not add or rename any
-	Tests    []*Test   // in the order of the file
+	Name     string        // of the file, as passed to Parse or Load
+	Policies []*Definition // in the order of the file; do not add or rename any
+	Tests    []*Test       // in the order of the file
 
-	byName map[string]*Policy
+	byName map[string]*Definition
 }
 
-// Policy returns the policy of that name, or nil.
-func (f *File) Policy(name string) *Policy {
+// Definition returns the policy of that name, or nil.
+func (f *File) Definition(name string) *Definition {
 	if f.byName != nil {
 		return f.byName[name]
 	}

@@ -68,12 +68,12 @@ func TestPoliciesAreFoundByName(t *testing.T) {
 	byHand := &File{Policies: parsed.Policies}
 	for _, f := range []*File{parsed, byHand} {
 		for i, p := range f.Policies {
-			if got := f.Policy(p.Name); got != f.Policies[i] {
-				t.Errorf("Policy(%q): got %p, want %p", p.Name, got, p)
+			if got := f.Definition(p.Name); got != f.Policies[i] {
+				t.Errorf("Definition(%q): got %p, want %p", p.Name, got, p)
 			}
 		}
-		if got := f.Policy("nobody"); got != nil {
-			t.Errorf("Policy of no name: got %+v, want nil", got)
+		if got := f.Definition("nobody"); got != nil {
+			t.Errorf("Definition of no name: got %+v, want nil", got)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	if got, want := fmt.Sprint(names), "[demo push-notifications slack-alerts search sms transfers]"; got != want {
 		t.Errorf("policies: got %s, want %s", got, want)
 	}
-	if got, want := Demo().Policy("demo").Sentence(0), "10 per 10s per user"; got != want {
+	if got, want := Demo().Definition("demo").Sentence(0), "10 per 10s per user"; got != want {
 		t.Errorf("demo: got %q, want %q", got, want)
 	}
 	before := describe(Demo())
@@ -96,7 +96,7 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	spoilt.Policies[0].Limits[0].By[0] = "spoilt"
 	spoilt.Policies[0].Units[0] = "spoilt"
 	spoilt.Policies[0].Limits[0].Max = 0
-	spoilt.Policy("sms").About = "spoilt"
+	spoilt.Definition("sms").About = "spoilt"
 	spoilt.Policies[1] = nil
 	if after := describe(Demo()); after != before {
 		t.Errorf("a caller changed the demonstration of another:\n%s", after)

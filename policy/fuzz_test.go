@@ -33,17 +33,17 @@ func FuzzParse(f *testing.F) {
 		}
 		checkSentences(t, file)
 		for _, p := range file.Policies {
-			if _, err := p.Plan(); err != nil {
+			if _, err := p.Compile(); err != nil {
 				t.Errorf("%q: %v", src, err)
 			}
 			for _, changes := range variations(p) {
-				v, err := p.With(changes...).Plan()
-				base, _ := p.Plan()
+				v, err := p.With(changes...).Compile()
+				base, _ := p.Compile()
 				if err != nil || !slices.Equal(v.Dimensions(), base.Dimensions()) {
 					t.Errorf("%q: with %+v: %v", src, changes, err)
 				}
 			}
-			if p.Line < 1 || len(p.Units) != len(p.Limits) || file.Policy(p.Name) != p {
+			if p.Line < 1 || len(p.Units) != len(p.Limits) || file.Definition(p.Name) != p {
 				t.Errorf("%q: half a policy: %+v", src, p)
 			}
 		}
@@ -59,7 +59,7 @@ func FuzzParse(f *testing.F) {
 
 // variations are the numbers that a policy may have: of every plan, and of every
 // override without a plan and on its own.
-func variations(p *Policy) [][][]Change {
+func variations(p *Definition) [][][]Change {
 	var all [][][]Change
 	for _, plan := range p.Plans {
 		all = append(all, [][]Change{plan.Changes})

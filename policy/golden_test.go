@@ -119,7 +119,7 @@ func describe(f *File) string {
 		fmt.Fprintf(&b, "%d test %q of %s from %s\n", t.Line, t.Name, t.Policy.Name, t.From.Format(time.RFC3339))
 		for _, s := range t.Steps {
 			expect, _ := json.Marshal(s.Expect)
-			fmt.Fprintf(&b, "  %d %v %v %v n=%d times=%d %s\n", s.Line, s.At, s.Op, s.Key, s.N, s.Times, expect)
+			fmt.Fprintf(&b, "  %d %v %v %v n=%d times=%d %s\n", s.Line, s.At, s.Do, s.Key, s.N, s.Times, expect)
 		}
 	}
 	return b.String()
@@ -136,9 +136,9 @@ func details(l *weir.Limit) (text string) {
 	return text
 }
 
-func describeVariations(b *strings.Builder, p *Policy) {
-	if p.Shadow || p.ChargeOn != Attempts || p.PlanBy != "" {
-		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.ChargeOn, p.PlanBy)
+func describeVariations(b *strings.Builder, p *Definition) {
+	if p.Shadow || p.Reported || p.PlanBy != "" {
+		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, map[bool]string{false: "attempts", true: "reported"}[p.Reported], p.PlanBy)
 	}
 	numbers := func(changes []Change) {
 		v := p.With(changes)

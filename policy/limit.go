@@ -187,7 +187,7 @@ const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
 // Sentence returns limit i of the policy as a line of the file: "10 messages per day per
 // phone, 3s apart". ParseLimit reads such a line, unless it has a block. The line has no
 // name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
-func (p *Policy) Sentence(i int) string {
+func (p *Definition) Sentence(i int) string {
 	unit := ""
 	if i < len(p.Units) {
 		unit = p.Units[i]

@@ -23,7 +23,7 @@ func (c *checker) boolean(key, value *yamlnode.Node, to *bool) bool {
 func (c *checker) setCount(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.count = value
 	i, ok := c.choice(key, value, countValues)
-	d.policy.ChargeOn = ChargeOn(i)
+	d.policy.Reported = countValues[i] == "reported"
 	return ok
 }
 

@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	_ "embed"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,33 +12,56 @@ import (
 	"github.com/weirlimit/weir/fallback"
 )
 
-// Policy is one policy of a file: a weir.Policy and the parts that only package enforce
-// applies. Where the file uses shadow, count: reported, blocks, plans or overrides,
-// weir.New(p.Policy) returns an error instead of dropping them.
-type Policy struct {
-	weir.Policy                     // name, mode and limits, in the order of the file
+// Definition is one policy of a file: the parts of a weir.Policy, and those that only package
+// enforce applies.
+type Definition struct {
+	Name            string
+	Mode            weir.Mode
+	Limits          []weir.Limit    // in the order of the file, each with a name
 	About           string          // a sentence for people, "" for none
 	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
 	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
 	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
 	WhenStoreIsDown fallback.Mode   // deny = Deny, allow = Allow, share = Share (R15)
 	Shadow          bool            // decided and counted, not enforced
-	ChargeOn        ChargeOn        // the calls that are charged
+	Reported        bool            // only records are charged; an attempt is a peek
 	PlanBy          string          // the name of the value that selects a plan, "" for none
 	Plans           []Plan          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file
+
+	file string // as File.Name
+}
+
+// Policy returns the policy for [weir.New]. The error is an *[Error] if the file uses shadow,
+// count: reported, blocks, warnings, plans or overrides, which a weir.Limiter cannot apply.
+// Package enforce applies all of them.
+func (p *Definition) Policy() (weir.Policy, error) {
+	if parts := p.unsupported(); parts != "" {
+		return weir.Policy{}, &Error{File: p.file, Line: p.Line, Problem: fmt.Sprintf("policy %s uses %s, which a weir.Limiter cannot apply", p.Name, parts),
+			Next: "use package enforce (enforce.Open), which applies the whole file"}
+	}
+	return p.limiting(), nil
+}
+
+// Compile compiles the policy's own limits, without the other parts of the file. The error
+// is a *[weir.PolicyError].
+func (p *Definition) Compile() (*weir.Plan, error) { return p.limiting().Plan() }
+
+// limiting returns the parts of a weir.Policy.
+func (p *Definition) limiting() weir.Policy {
+	return weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits}
 }
 
 // unsupported names the parts of p that a weir.Limiter cannot apply.
-func (p *Policy) unsupported() string {
+func (p *Definition) unsupported() string {
 	var parts []string
 	for _, part := range []struct {
 		word string
 		used bool
 	}{
 		{"shadow", p.Shadow},
-		{"count: reported", p.ChargeOn == Reported},
+		{"count: reported", p.Reported},
 		{"blocks", p.Blocks != nil},
 		{"warn", p.WarnPercents != nil},
 		{"plans", p.Plans != nil},
@@ -72,9 +96,9 @@ type Change struct {
 }
 
 // With returns the policy with those changes to its numbers; of two changes to a limit the
-// later applies. The result holds only the weir.Policy, Units and Blocks.
-func (p *Policy) With(changes ...[]Change) *Policy {
-	v := &Policy{Policy: p.Policy, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
+// later applies. The result holds only Name, Mode, Limits, Units and Blocks.
+func (p *Definition) With(changes ...[]Change) *Definition {
+	v := &Definition{Name: p.Name, Mode: p.Mode, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
 	copy(v.Units, p.Units)
 	v.Limits = slices.Clone(p.Limits)
 	for _, some := range changes {
@@ -86,24 +110,8 @@ func (p *Policy) With(changes ...[]Change) *Policy {
 	return v
 }
 
-// ChargeOn selects the calls that are charged.
-type ChargeOn uint8
-
-const (
-	// Attempts charges an attempt when it is granted.
-	Attempts ChargeOn = iota
-	// Reported charges records. An attempt is only a peek.
-	Reported
-)
-
-// countValues are the words of the file, by value.
-var countValues = []string{Attempts: "attempts", Reported: "reported"}
-
-// String returns the word of the file: attempts or reported.
-func (c ChargeOn) String() string { return wordOf(c, countValues) }
-
-// Reports reports whether only records are charged.
-func (p *Policy) Reports() bool { return p.ChargeOn == Reported }
+// countValues are the words of the file for the calls that are charged.
+var countValues = []string{"attempts", "reported"}
 
 // Override sets other limits for some keys, until an instant and for a reason.
 type Override struct {
@@ -118,14 +126,11 @@ type Override struct {
 // Dimension is a named value of a key.
 type Dimension struct{ Name, Value string }
 
-// AppliesAt reports whether the override has not expired at an instant.
-func (o *Override) AppliesAt(t time.Time) bool { return o.Until.IsZero() || t.Before(o.Until) }
-
 // Expired returns the policy's overrides that no longer apply at an instant.
-func (p *Policy) Expired(at time.Time) []*Override {
+func (p *Definition) Expired(at time.Time) []*Override {
 	var all []*Override
 	for i := range p.Overrides {
-		if o := &p.Overrides[i]; !o.AppliesAt(at) {
+		if o := &p.Overrides[i]; !o.Until.IsZero() && !at.Before(o.Until) {
 			all = append(all, o)
 		}
 	}

@@ -64,13 +64,13 @@ func TestLimitsAsSentences(t *testing.T) {
 	}
 	for _, c := range cases {
 		c.limit.Name = "limit"
-		p := Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, Units: []string{c.unit}}
+		p := Definition{Name: "p", Limits: []weir.Limit{c.limit}, Units: []string{c.unit}}
 		if got := p.Sentence(0); got != c.want {
 			t.Errorf("%+v: got %q, want %q", c.limit, got, c.want)
 		}
-		checkSentences(t, &File{Policies: []*Policy{&p}})
+		checkSentences(t, &File{Policies: []*Definition{&p}})
 	}
-	bare := Policy{Policy: weir.Policy{Limits: []weir.Limit{{Max: 1, Window: time.Second}}}}
+	bare := Definition{Limits: []weir.Limit{{Max: 1, Window: time.Second}}}
 	if got, want := bare.Sentence(0), "1 per second"; got != want {
 		t.Errorf("without Units: got %q, want %q", got, want)
 	}
@@ -111,7 +111,7 @@ func TestSentencesAreReadBack(t *testing.T) {
 		if _, err := p.Plan(); err != nil {
 			continue // a bucket that fills too slowly
 		}
-		checkSentences(t, &File{Policies: []*Policy{{Policy: p, Units: []string{""}}}})
+		checkSentences(t, &File{Policies: []*Definition{{Name: p.Name, Limits: p.Limits, Units: []string{""}}}})
 	}
 }
 

@@ -21,8 +21,12 @@ func TestSoleLimitIsNamedAlike(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(plan.Policy().Limits, file.Policies[0].Limits) {
 		t.Errorf("got %+v, %v; want %+v as in the file", plan.Policy().Limits, err, file.Policies[0].Limits)
 	}
+	read, err := file.Policies[0].Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
 	engine := weir.NewMemory()
-	for i, p := range []weir.Policy{written, file.Policies[0].Policy, written} {
+	for i, p := range []weir.Policy{written, read, written} {
 		limiter, err := weir.New(p, weir.WithEngine(engine))
 		if err != nil {
 			t.Fatal(err)

@@ -30,7 +30,7 @@ func (c *checker) steps(d *testBuilder) bool {
 			ok = c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
 			continue
 		}
-		s := stepBuilder{step: Step{At: at, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
+		s := stepBuilder{step: Step{At: at, Do: doCheck, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
 		ok = c.step(&s, item, at) && ok
 		at = s.step.At
 		d.test.Steps = append(d.test.Steps, s.step)
@@ -42,16 +42,16 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	if !apply(c, stepWords, aStep, item, s) {
 		return false
 	}
-	empty := s.step.Expect.Empty()
+	empty := s.step.Expect == Expectation{}
 	switch {
 	case s.step.At < before:
 		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
-	case s.step.Op == Reset && !empty:
+	case s.step.Do == doReset && !empty:
 		return c.fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
-	charging := Check
-	if s.test.test.Policy.ChargeOn == Reported {
-		charging = Record
+	charging := doCheck
+	if s.test.test.Policy.Reported {
+		charging = doRecord
 	}
 	if why := s.step.contradiction(charging); why != "" {
 		return c.fail(item.Offset, "remove one of the two", "no decision can be like that: %s", why)
@@ -62,7 +62,7 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 
 // contradiction returns the reason why no decision can meet the expectation, or "".
 // charging is the operation that takes units under the policy.
-func (s *Step) contradiction(charging StepOp) string {
+func (s *Step) contradiction(charging string) string {
 	e := &s.Expect
 	allowed, denied := e.Allowed != nil && *e.Allowed, e.Allowed != nil && !*e.Allowed
 	switch {
@@ -76,12 +76,12 @@ func (s *Step) contradiction(charging StepOp) string {
 		return "denied, and by no limit"
 	case denied && e.Retry != nil && *e.Retry == 0:
 		return "denied, and the same request fits now"
-	case s.Op == Record && denied:
+	case s.Do == doRecord && denied:
 		return "a record is never denied"
 	case e.Warning == nil || !*e.Warning:
 	case denied:
 		return "denied, and only grants carry a warning"
-	case s.N == 0 || s.Op != charging:
+	case s.N == 0 || s.Do != charging:
 		return "only a grant that takes units carries a warning"
 	}
 	return ""
@@ -123,7 +123,7 @@ func (s *stepBuilder) setAt(at int, word string) *fault {
 	return nil
 }
 
-func (s *stepBuilder) setDo(i int) { s.step.Op = StepOp(i) }
+func (s *stepBuilder) setDo(i int) { s.step.Do = doValues[i] }
 
 func (c *checker) setN(s *stepBuilder, key, value *yamlnode.Node) bool {
 	return c.whole(key, value, weir.MaxUnits, &s.step.N)

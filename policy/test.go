@@ -6,7 +6,7 @@ import "time"
 // begins with empty histories.
 type Test struct {
 	Name   string
-	Policy *Policy
+	Policy *Definition
 	From   time.Time   // the instant of 0s
 	Key    []Dimension // of the steps without a key
 	Steps  []Step      // at least one, in the order of their instants
@@ -16,33 +16,23 @@ type Test struct {
 // Step is one call at an instant of a test.
 type Step struct {
 	At     time.Duration // from the beginning of the test
-	Op     StepOp
-	Key    []Dimension // with the value of plan-by, if there is one
-	N      int64       // units
-	Times  int         // the number of repetitions; each must meet the expectation
+	Do     string        // the call, as in the file: check, peek, record or reset
+	Key    []Dimension   // with the value of plan-by, if there is one
+	N      int64         // units
+	Times  int           // the number of repetitions; each must meet the expectation
 	Expect Expectation
 	Line   int // in the file
 }
 
-// StepOp is the call of a step.
-type StepOp uint8
-
+// The words of the file for the call of a step.
 const (
-	// Check is an attempt, as POST /v1/check.
-	Check StepOp = iota
-	// Peek decides and charges nothing.
-	Peek
-	// Record charges units without a decision.
-	Record
-	// Reset deletes the histories of the key.
-	Reset
+	doCheck  = "check"  // an attempt, as POST /v1/check
+	doPeek   = "peek"   // decides and charges nothing
+	doRecord = "record" // charges units without a decision
+	doReset  = "reset"  // deletes the histories of the key
 )
 
-// doValues are the words of the file, by value.
-var doValues = []string{Check: "check", Peek: "peek", Record: "record", Reset: "reset"}
-
-// String returns the word of the file: check, peek, record or reset.
-func (d StepOp) String() string { return wordOf(d, doValues) }
+var doValues = []string{doCheck, doPeek, doRecord, doReset}
 
 // Expectation is the expected decision of a step. Nil fields are not compared.
 type Expectation struct {
@@ -53,6 +43,3 @@ type Expectation struct {
 	Limit     *string        // the limit that denied, "" for none
 	Warning   *bool          // the grant carries the warning of a limit
 }
-
-// Empty reports whether every decision meets the expectation.
-func (e *Expectation) Empty() bool { return *e == Expectation{} }

@@ -52,14 +52,14 @@ func (c *checker) test(f *File, name, words *yamlnode.Node) (*Test, bool) {
 	if d.policyAt == 0 || len(c.names) == 0 || c.rejected[d.policyName] {
 		return nil, false // the fault is recorded already
 	}
-	if d.test.Policy = f.Policy(d.policyName); d.test.Policy == nil {
+	if d.test.Policy = f.Definition(d.policyName); d.test.Policy == nil {
 		return nil, c.fail(d.policyAt, c.nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
 	}
-	plan, err := d.test.Policy.Plan()
+	compiled, err := d.test.Policy.Compile()
 	if err != nil {
 		return nil, c.fail(d.policyAt, "correct the policy", "%v", err)
 	}
-	d.dimensions = plan.Dimensions()
+	d.dimensions = compiled.Dimensions()
 	if !c.steps(&d) || !ok {
 		return nil, false
 	}

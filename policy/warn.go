@@ -8,7 +8,7 @@ import (
 
 // WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
 // 0 if none does. Plans and overrides change the limit's numbers, not the share.
-func (p *Policy) WarnAt(i int) int {
+func (p *Definition) WarnAt(i int) int {
 	if i < len(p.WarnPercents) {
 		return p.WarnPercents[i]
 	}

@@ -106,7 +106,7 @@ func newLogRunner(f *policy.File, engine weir.Engine, o LogOptions) (*LogRunner,
 	return r, nil
 }
 
-func newLogPolicy(p *policy.Policy, engine weir.Engine, keys []LogKey) (*logPolicy, error) {
+func newLogPolicy(p *policy.Definition, engine weir.Engine, keys []LogKey) (*logPolicy, error) {
 	rule, err := enforce.NewRule(p, engine)
 	if err != nil {
 		return nil, err

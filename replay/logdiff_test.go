@@ -308,9 +308,8 @@ type wanted struct {
 func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, requests []request, o LogOptions) {
 	t.Helper()
 	for _, p := range got.Policies {
-		plain := f.Policies[slices.IndexFunc(f.Policies, func(q *policy.Policy) bool { return q.Name == p.Policy })].Policy
-		plain.Unsupported = ""
-		limiter, err := weir.New(plain, weir.WithEngine(spec.New()))
+		d := f.Definition(p.Policy)
+		limiter, err := weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits}, weir.WithEngine(spec.New()))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -56,7 +56,7 @@ type LogKeySummary struct {
 // DefaultTop is the number of keys in the summary of a policy.
 const DefaultTop = 20
 
-func newLogPolicySummary(p *policy.Policy) *LogPolicySummary {
+func newLogPolicySummary(p *policy.Definition) *LogPolicySummary {
 	s := &LogPolicySummary{Policy: p.Name, Shadow: p.Shadow}
 	for _, l := range p.Limits {
 		s.Limits = append(s.Limits, LogLimitSummary{Limit: l.Name})

@@ -29,9 +29,9 @@ type Runner struct {
 // New returns a Runner of policies on an engine. The error is the *weir.PolicyError of
 // the first invalid policy, or names a duplicate policy.
 func New(policies []weir.Policy, engine weir.Engine) (*Runner, error) {
-	all := make([]*policy.Policy, len(policies))
+	all := make([]*policy.Definition, len(policies))
 	for i, p := range policies {
-		all[i] = &policy.Policy{Policy: p}
+		all[i] = &policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}
 	}
 	return newRunnerOf(all, engine)
 }
@@ -42,7 +42,7 @@ func NewFile(f *policy.File, engine weir.Engine) (*Runner, error) {
 	return newRunnerOf(f.Policies, engine)
 }
 
-func newRunnerOf(policies []*policy.Policy, engine weir.Engine) (*Runner, error) {
+func newRunnerOf(policies []*policy.Definition, engine weir.Engine) (*Runner, error) {
 	r := &Runner{
 		policies: make(map[string]*tracePolicy, len(policies)),
 		parser:   newParser(newInterner()),

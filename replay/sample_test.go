@@ -49,11 +49,7 @@ func replaySample(t *testing.T, engine weir.Engine, trace []string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var policies []weir.Policy
-	for _, p := range file.Policies {
-		policies = append(policies, p.Policy)
-	}
-	runner, err := replay.New(policies, engine)
+	runner, err := replay.NewFile(file, engine)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -35,7 +35,7 @@ type LimitSummary struct {
 	Cut    int64  `json:"cut"`    // checks allowed in part, with batch: partial
 }
 
-func newPolicySummary(p *policy.Policy) PolicySummary {
+func newPolicySummary(p *policy.Definition) PolicySummary {
 	s := PolicySummary{Policy: p.Name, Shadow: p.Shadow, Limits: make([]LimitSummary, len(p.Limits))}
 	for i, l := range p.Limits {
 		s.Limits[i].Limit = l.Name
@@ -47,7 +47,7 @@ func newPolicySummary(p *policy.Policy) PolicySummary {
 func (r *Runner) begin() {
 	r.lines, r.summary = 0, Summary{}
 	for _, t := range r.order {
-		t.summary = newPolicySummary(t.rule.Policy)
+		t.summary = newPolicySummary(t.rule.Definition)
 	}
 }
 

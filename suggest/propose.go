@@ -196,7 +196,7 @@ func binsOf(all []peakCount) (bins []Bin) {
 
 // lineOf returns a limit as a line of a policy file.
 func lineOf(limit int64, w *Window, r *Result) string {
-	p := policy.Policy{Policy: weir.Policy{Limits: []weir.Limit{{Max: limit, Window: w.Window, By: r.Dimensions}}}, Units: []string{r.Unit}}
+	p := policy.Definition{Limits: []weir.Limit{{Max: limit, Window: w.Window, By: r.Dimensions}}, Units: []string{r.Unit}}
 	return p.Sentence(0)
 }
 

@@ -49,7 +49,7 @@ type atOnceLimit struct {
 
 // addKind adds limit i to the list of its kind. Rolling limits and those without a bound
 // have none.
-func (v *validFile) addKind(p *policy.Policy, i int, next []windowStart) {
+func (v *validFile) addKind(p *policy.Definition, i int, next []windowStart) {
 	l := &p.Limits[i]
 	switch {
 	case l.Kind == weir.Rolling:
@@ -113,7 +113,7 @@ func worstOf(l *weir.Limit) int64 {
 
 // worstCase returns the bound of limit i in words: the most units in the length of its
 // window, or at once.
-func worstCase(p *policy.Policy, i int) string {
+func worstCase(p *policy.Definition, i int) string {
 	l := &p.Limits[i]
 	if l.Max == weir.MaxUnits {
 		return "no bound"
@@ -144,7 +144,7 @@ func worstCase(p *policy.Policy, i int) string {
 }
 
 // warnsAt returns the share of limit i at which a grant carries a warning, in words.
-func warnsAt(p *policy.Policy, i int) string {
+func warnsAt(p *policy.Definition, i int) string {
 	if share := p.WarnAt(i); share > 0 {
 		return fmt.Sprintf("; warns at %d%%", share)
 	}
@@ -152,7 +152,7 @@ func warnsAt(p *policy.Policy, i int) string {
 }
 
 // maxOf returns the largest value of limit i, with the policy's plans and overrides.
-func maxOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
+func maxOf(p *policy.Definition, i int, value func(*weir.Limit) int64) int64 {
 	most := value(&p.Limits[i])
 	raise := func(changes []policy.Change) {
 		for _, c := range changes {
@@ -173,7 +173,7 @@ func maxOf(p *policy.Policy, i int, value func(*weir.Limit) int64) int64 {
 }
 
 // mistakes returns notes about valid limits that are probably mistakes.
-func mistakes(p *policy.Policy) (notes []string) {
+func mistakes(p *policy.Definition) (notes []string) {
 	for i, l := range p.Limits {
 		if most := maxOf(p, i, (*weir.Limit).Capacity); l.Cost > most {
 			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))

@@ -46,8 +46,8 @@ func loadPolicies(path string, stderr io.Writer) (policySource, error) {
 }
 
 // policy returns the policy of that name.
-func (s *policySource) policy(name string) (*policy.Policy, error) {
-	if p := s.file.Policy(name); p != nil {
+func (s *policySource) policy(name string) (*policy.Definition, error) {
+	if p := s.file.Definition(name); p != nil {
 		return p, nil
 	}
 	next := "its policies are " + listed(names(s.file))

@@ -113,14 +113,14 @@ func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, 
 		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no decision")
 	}
 	for _, summary := range s.Policies {
-		page.Views = append(page.Views, replayView(summary, file.Policy(summary.Policy)))
+		page.Views = append(page.Views, replayView(summary, file.Definition(summary.Policy)))
 	}
 	slices.SortStableFunc(page.Views, func(a, b report.View) int { return cmp.Compare(b.Denied, a.Denied) })
 	return page
 }
 
 // replayView returns the result of one policy.
-func replayView(s *replay.LogPolicySummary, p *policy.Policy) report.View {
+func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 	v := report.View{
 		Name: s.Policy, Requests: s.Allowed + s.Denied, Denied: s.Denied, Keys: s.Keys, KeysDenied: s.KeysDenied,
 		Timeline: timelineOf(&s.Timeline), LimitWord: "limit",

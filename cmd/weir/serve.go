@@ -216,12 +216,12 @@ func (o *serveOptions) curl(address string, c *server.Config) string {
 		return ""
 	}
 	p := c.Policies.Policies[0]
-	plan, err := p.Policy.Plan()
+	compiled, err := p.Compile()
 	if err != nil {
 		return ""
 	}
 	key := map[string]string{}
-	for _, dimension := range plan.Dimensions() {
+	for _, dimension := range compiled.Dimensions() {
 		if key[dimension] = "ann"; dimension == "ip" {
 			key[dimension] = "192.0.2.7"
 		}

@@ -174,11 +174,11 @@ func places(err error) (all []place) {
 func describe(path string, file *policy.File, now time.Time) (*validFile, error) {
 	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
 	for _, p := range file.Policies {
-		plan, err := p.Policy.Plan()
+		compiled, err := p.Compile()
 		if err != nil {
 			return nil, err
 		}
-		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.DescribeSlots(plan)}
+		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(compiled), Cluster: weirredis.DescribeSlots(compiled)}
 		for i, l := range p.Limits {
 			row.Limits = append(row.Limits, l.Name)
 			name := p.Name
@@ -186,7 +186,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 				name = ""
 			}
 			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i) + warnsAt(p, i)})
-			v.addKind(p, i, nextWindows(&plan.Limits()[i], l.Zone, now))
+			v.addKind(p, i, nextWindows(&compiled.Limits()[i], l.Zone, now))
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
@@ -233,7 +233,7 @@ func (v *validFile) text(o *validateOptions) string {
 }
 
 // expiredOverrides returns the overrides of a policy that no longer apply.
-func expiredOverrides(p *policy.Policy, at time.Time) []expiredOverride {
+func expiredOverrides(p *policy.Definition, at time.Time) []expiredOverride {
 	var all []expiredOverride
 	for _, o := range p.Expired(at) {
 		var key []string

@@ -90,7 +90,7 @@ func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) 
 // granted, and none where only reports are charged.
 func charged(p *serving.Policy, o *enforce.Outcome) int64 {
 	switch {
-	case p.Reports():
+	case p.Reported:
 		return 0
 	case o.Applied.Shadow:
 		return o.Applied.Would.Granted

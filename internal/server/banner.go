@@ -57,7 +57,7 @@ func (s *Server) Banner(w io.Writer) error {
 			}
 			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)
 		}
-		if also := furthermore(e.Policy); also != "" {
+		if also := furthermore(e.Definition); also != "" {
 			fmt.Fprintf(t, "    \t(%s)\n", also)
 		}
 	}
@@ -71,12 +71,12 @@ func (s *Server) Banner(w io.Writer) error {
 }
 
 // furthermore returns the parts of a policy besides its limits, or "".
-func furthermore(p *policy.Policy) string {
+func furthermore(p *policy.Definition) string {
 	var all []string
 	if p.Shadow {
 		all = append(all, "shadow: not enforced")
 	}
-	if p.Reports() {
+	if p.Reported {
 		all = append(all, "counts what is reported")
 	}
 	for i, l := range p.Limits {

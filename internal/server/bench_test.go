@@ -96,8 +96,8 @@ func benchHandler(name string) http.Handler {
 
 // benchServer serves one policy that always grants.
 func benchServer(record *recorder.Recorder) *Server {
-	s, err := New(Config{Recorder: record, Policies: &policy.File{Policies: []*policy.Policy{{Policy: weir.Policy{Name: "push", Limits: []weir.Limit{
-		{Name: "limit", Max: weir.MaxUnits, Window: 10 * time.Millisecond, By: []string{"teacher"}}}}}}}})
+	s, err := New(Config{Recorder: record, Policies: &policy.File{Policies: []*policy.Definition{{Name: "push", Limits: []weir.Limit{
+		{Name: "limit", Max: weir.MaxUnits, Window: 10 * time.Millisecond, By: []string{"teacher"}}}}}}})
 	if err != nil {
 		panic(err)
 	}

@@ -113,9 +113,7 @@ func (c *counts) someKey() (policy, user, object string, pairs []string, in *enf
 // specified returns the limiter of the limits on the specification.
 func (c *counts) specified(in *enforce.Variation) *weir.Limiter {
 	c.t.Helper()
-	limits := in.Policy.Policy
-	limits.Unsupported = ""
-	l, err := weir.New(limits, weir.WithEngine(c.mirror))
+	l, err := weir.New(weir.Policy{Name: in.Name, Mode: in.Mode, Limits: in.Limits}, weir.WithEngine(c.mirror))
 	if err != nil {
 		c.t.Fatal(err)
 	}

@@ -42,7 +42,7 @@ func everything(t *testing.T) []string {
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
 		c.Recorder = record
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
-		c.Policies.Policy("search").WarnPercents = []int{80}
+		c.Policies.Definition("search").WarnPercents = []int{80}
 	})
 	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
 	engine, err := weirdisk.Open(t.TempDir())

@@ -78,7 +78,7 @@ func (c *Compiler) Compile(f *policy.File, source string, before *Set) (*Set, er
 
 // compile makes one of n policies ready to decide. before is the policy of its name
 // in the set in force, or nil.
-func (c *Compiler) compile(source *policy.Policy, before *Policy, n int) (*Policy, error) {
+func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*Policy, error) {
 	rule, err := enforce.NewRule(source, c.Engine)
 	if err != nil {
 		return nil, err

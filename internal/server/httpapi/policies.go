@@ -68,11 +68,11 @@ func showPolicy(e *serving.Policy) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 		Dimensions: append([]string{}, e.Plan.Dimensions()...),
 		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
-	if e.Reports() {
-		p.Count = e.ChargeOn.String()
+	if e.Reported {
+		p.Count = "reported"
 	}
 	for i := range e.Limits {
-		p.Limits = append(p.Limits, showLimit(e.Policy, i))
+		p.Limits = append(p.Limits, showLimit(e.Definition, i))
 	}
 	for _, plan := range e.Plans {
 		shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
@@ -84,7 +84,7 @@ func showPolicy(e *serving.Policy) policyShown {
 	return p
 }
 
-func showLimit(p *policy.Policy, i int) limitShown {
+func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
 		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),

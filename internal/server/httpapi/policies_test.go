@@ -37,7 +37,7 @@ func TestMembersOfEachListedKind(t *testing.T) {
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[],"kind":"fixed"}`},
 		{weir.Limit{Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[]}`},
 	} {
-		p := &policy.Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}}
+		p := &policy.Definition{Name: "p", Limits: []weir.Limit{c.limit}}
 		got, err := json.Marshal(showLimit(p, 0))
 		if err != nil || !strings.HasSuffix(string(got), c.want) {
 			t.Errorf("%v: got %s, %v; want the end %s", c.limit.Kind, got, err, c.want)

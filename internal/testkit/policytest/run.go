@@ -59,7 +59,7 @@ func which(s *policy.Step, time int) string {
 }
 
 // ops are the operations of the steps that are decisions.
-var ops = map[policy.StepOp]weir.Op{policy.Check: weir.OpAttempt, policy.Peek: weir.OpPeek, policy.Record: weir.OpRecord}
+var ops = map[string]weir.Op{"check": weir.OpAttempt, "peek": weir.OpPeek, "record": weir.OpRecord}
 
 // take makes a step once and returns the differences from its expectation, or "".
 func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, err error) {
@@ -72,7 +72,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 		return "", err
 	}
 	at := t.From.Add(s.At)
-	op, decides := ops[s.Op]
+	op, decides := ops[s.Do]
 	if !decides {
 		return "", rule.Reset(context.Background(), target.Key)
 	}
