@@ -72,7 +72,7 @@ conformance: ## Compare the memory engine with the specification for ATTEMPTS (1
 
 conformance-redis: ATTEMPTS = 1000000
 conformance-redis: ## Compare the Redis engine with the specification for ATTEMPTS (1,000,000) attempts on a real server.
-	$(GO) test ./weirredis -run '^TestConformance$$/^rueidis$$/^differential$$' -count 1 -timeout 0 -v -args -weirtest.attempts $(ATTEMPTS)
+	$(GO) test ./weirredis -run '^TestConformance$$/^default$$/^differential$$' -count 1 -timeout 0 -v -args -weirtest.attempts $(ATTEMPTS)
 
 conformance-disk: ATTEMPTS = 1000000
 conformance-disk: ## Compare the engine on disk, restarted every 300 calls, for ATTEMPTS (1,000,000) attempts in each of its three modes.

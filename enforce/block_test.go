@@ -13,8 +13,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
-	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -64,11 +64,14 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 // onEach runs a test on memory and on Redis.
 func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
 	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
-	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Addr)) })
+	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Conn(t))) })
 }
 
-func onRedis(t *testing.T, addrs ...string) weir.Engine {
-	e, _ := enginetest.On(t, addrs...)
+func onRedis(t *testing.T, conn weirredis.Conn) weir.Engine {
+	e, err := weirredis.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
 	return e
 }
 
@@ -245,7 +248,7 @@ func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
 		r.wants(check, time.Minute, "user=u ip=j", 1, "denied by user for 9m0s, until 10m0s")
 	}
 	onEach(t, test)
-	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Conn(t))) })
 }
 
 // TestBlocksOutliveChangesOfOtherLimits: a running block continues when other blocking
@@ -266,7 +269,7 @@ func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
 		}
 	}
 	onEach(t, test)
-	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Conn(t))) })
 }
 
 // ruleOf is a policy p of those limits.

@@ -82,7 +82,7 @@ func TestBlockHammer(t *testing.T) {
 		}
 	}
 	onEach(t, func(t *testing.T, e weir.Engine) { test(t, e, nil) })
-	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...), nil) })
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Conn(t)), nil) })
 	t.Run("faults", func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
 		test(t, fallback.New(store, fallback.Deny, fallback.FailureThreshold(0)), store)

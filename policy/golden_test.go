@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
+	"github.com/weirlimit/weir/internal/testkit/txtar"
 
 	"github.com/weirlimit/weir"
 )

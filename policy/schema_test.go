@@ -3,18 +3,13 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/google/jsonschema-go/jsonschema"
-	validator "github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/weirlimit/weir/internal/testkit/jsonschema"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // TestSchemaIsMadeOfTheWords: the schema that is checked in is made of the words Parse reads by. Each of
@@ -29,92 +24,6 @@ func TestSchemaIsMadeOfTheWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "weir.schema.json", indented.Bytes())
-}
-
-// TestSchemaAgreesWithParse: the schema accepts all that Parse accepts, and rejects most that Parse
-// rejects; the golden file lists both verdicts. Files that are no YAML for Parse are left
-// out, because a schema sees only parsed values.
-func TestSchemaAgreesWithParse(t *testing.T) {
-	schema := compiledSchema(t)
-	good := append(archives(t, "testdata/good.txtar")[0].fixtures, fixture{"demo", readFile(t, "demo.yaml")})
-	for _, x := range good {
-		value, err := readYAML(x.src)
-		if err != nil {
-			t.Fatalf("%s: %v", x.name, err)
-		}
-		if err := schema.Validate(value); err != nil {
-			t.Errorf("%s: Parse takes it, the schema does not: %v", x.name, err)
-		}
-	}
-	var verdicts []string
-	for _, archive := range archives(t, "testdata/bad-*.txtar") {
-		for _, x := range archive.fixtures {
-			value, err := readYAML(x.src)
-			if err != nil {
-				continue
-			}
-			verdict := "refused"
-			if schema.Validate(value) == nil {
-				verdict = "taken: only Parse knows"
-			}
-			verdicts = append(verdicts, fmt.Sprintf("%-34s %s\n", x.name+".yaml", verdict))
-		}
-	}
-	slices.Sort(verdicts)
-	golden(t, "testdata/schema.golden", []byte(strings.Join(verdicts, "")))
-}
-
-func compiledSchema(t testing.TB) *validator.Schema {
-	t.Helper()
-	document, err := validator.UnmarshalJSON(bytes.NewReader(readFile(t, "weir.schema.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := validator.NewCompiler()
-	if err := c.AddResource("weir.schema.json", document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("weir.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
-}
-
-// readYAML reads a file as an editor would, into the values of encoding/json.
-func readYAML(src []byte) (any, error) {
-	doc, err := yamlnode.Read(src)
-	if err != nil {
-		return nil, errors.New(err.Problem)
-	}
-	return asJSON(&doc.Root), nil
-}
-
-func asJSON(n *yamlnode.Node) any {
-	switch n.Type() {
-	case "map":
-		m := map[string]any{}
-		for key, value := range n.Pairs() {
-			m[key.Text] = asJSON(value)
-		}
-		return m
-	case "list":
-		list := []any{}
-		for item := range n.Items() {
-			list = append(list, asJSON(item))
-		}
-		return list
-	case "integer", "number":
-		if value, err := strconv.ParseFloat(n.Text, 64); err == nil && !strings.Contains(n.Text, "_") {
-			return value
-		}
-		return n.Text
-	case "boolean":
-		return n.Text[0]|0x20 == 't'
-	case "nothing":
-		return nil
-	}
-	return n.Text
 }
 
 // Patterns of the grammar, made of the tables it is read by.

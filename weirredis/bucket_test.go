@@ -23,7 +23,7 @@ func bucket(max int64, window time.Duration, burst int64) weir.Limit {
 // a single Bucket, and one without. Their answers, stored bytes and expiries must be equal.
 func TestBucketPathEqualsKinds(t *testing.T) {
 	s := redistest.Shared(t)
-	conn, session := connTo(t, s), s.Session(t)
+	conn, session := s.Conn(t), s.Session(t)
 	quick := newEngine(t, conn, weirredis.DenialCacheTTL(0))
 	long := newEngine(t, conn, weirredis.WithoutBucketPath(), weirredis.DenialCacheTTL(0))
 	for seed := range uint64(80) {
@@ -48,7 +48,7 @@ func TestBucketPathEqualsKinds(t *testing.T) {
 // fractions of a microsecond. Every operation returns an error, and writes nothing.
 func TestUnreadableBucketIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0))
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
 	for _, limit := range []weir.Limit{bucket(7, time.Second, 9), bucket(10, time.Second, 9)} {
 		l := limiter(t, e, fmt.Sprintf("cut%d", limit.Max), weir.AllOrNothing, limit)
 		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
@@ -80,7 +80,7 @@ func TestUnreadableBucketIsNotChanged(t *testing.T) {
 // flow in in whole microseconds.
 func TestBucketsHaveSmallForms(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	for max, want := range map[int64]int{10: 33, 7: 54} {
 		l := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000))
 		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
@@ -98,7 +98,7 @@ func TestBucketsHaveSmallForms(t *testing.T) {
 // quarter of the time to fill it longer (R13).
 func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	for name, gap := range map[string]time.Duration{"path": 0, "kinds": time.Second} {
 		limit := bucket(60, time.Hour, 30) // half an hour
 		limit.MinInterval = gap
@@ -116,7 +116,7 @@ func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
 // and of the minimum interval, and at most a quarter of a window longer (R3, R13).
 func TestKeysOfPeriodsLiveUntilTheirEnd(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	l := limiter(t, e, "month", weir.AllOrNothing, weir.Limit{Name: "user", Max: 9, Kind: weir.Fixed, Period: weir.Month, By: []string{"user"}})
 	before := time.Now()
 	d := must(t)(l.Allow(ctx, weir.K("u")))
@@ -131,7 +131,7 @@ func TestKeysOfPeriodsLiveUntilTheirEnd(t *testing.T) {
 func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 	s := redistest.Start(t)
 	for _, off := range []time.Duration{0, 40 * time.Minute, -3 * 365 * 24 * time.Hour, 50 * 365 * 24 * time.Hour} {
-		e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+		e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 		e.WithClock(func() time.Time { return time.Now().Add(off) })
 		for _, limits := range [][]weir.Limit{
 			{{Name: "hour", Max: 2, Kind: weir.Fixed, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
@@ -164,7 +164,7 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 // in, and ends with a refund.
 func TestDenialsOfBucketsAreCached(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(time.Hour))
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(time.Hour))
 	for _, limits := range [][]weir.Limit{{bucket(2, time.Hour, 2)}, {bucket(2, time.Hour, 2), perUser(100, time.Hour)}} {
 		if len(limits) > 1 {
 			limits[1].Name = "other"

@@ -372,7 +372,7 @@ func TestCachedDenialsByMode(t *testing.T) {
 		weir.Partial:      {{2, 2, false}, {2, 1, false}, {2, 0, false}, {2, 0, true}, {1, 0, false}},
 		weir.CountDenied:  {{2, 2, false}, {2, 0, false}, {2, 0, false}},
 	} {
-		e := newEngine(t, rueidisConn(t))
+		e := newEngine(t, redisConn(t))
 		e.WithClock(func() time.Time { return nine })
 		l := limiter(t, e, fmt.Sprint("modes", time.Now().UnixNano()), mode, perUser(3, time.Hour))
 		for i, a := range attempts {
@@ -486,7 +486,7 @@ func TestSettlementsEndCachedDenials(t *testing.T) {
 			"a cancelled one":      func(r *weir.Reservation) error { return r.Cancel(ctx) },
 			"a smaller settlement": func(r *weir.Reservation) error { return r.Commit(ctx, 1) },
 		} {
-			e := newEngine(t, rueidisConn(t))
+			e := newEngine(t, redisConn(t))
 			e.WithClock(func() time.Time { return nine })
 			l := limiter(t, e, fmt.Sprint("settled", time.Now().UnixNano()), weir.AllOrNothing, limits...)
 			r, _, err := l.Reserve(ctx, weir.K("u"), weir.Request{N: 2})
@@ -562,7 +562,7 @@ func TestCachedDenialsAreBounded(t *testing.T) {
 // same instant: all fields are equal (R8), also after other keys of the engine wrote to
 // shared histories.
 func TestCachedDenialsEqualNewOnes(t *testing.T) {
-	conn := &countingConn{Conn: rueidisConn(t)}
+	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
 	remembered := 0
 	for seed := range uint64(40) {

@@ -8,17 +8,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
 func TestCheckReportsTheServer(t *testing.T) {
 	s := redistest.Shared(t)
-	r, err := newEngine(t, rueidisConn(t)).Check(ctx)
+	r, err := newEngine(t, redisConn(t)).Check(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,13 +33,8 @@ func TestCheckRejectsEviction(t *testing.T) {
 	const password = "s3cret"
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
-		conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, Password: password})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(conn.Close)
-		e := newEngine(t, conn)
-		_, err = e.Check(ctx)
+		e := newEngine(t, s.Conn(t))
+		_, err := e.Check(ctx)
 		if !errors.Is(err, weirredis.ErrServer) {
 			t.Fatalf("%s: got %v, want ErrServer", policy, err)
 		}
@@ -63,7 +55,7 @@ func TestCheckRejectsEviction(t *testing.T) {
 
 func TestCheckOfUnreachableServerIsAStoreError(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	s.Stop()
 	within, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -152,7 +144,7 @@ func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
 // TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory.
 func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 	s := redistest.Start(t, "--maxmemory", "1mb")
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
 	_, err := l.Allow(ctx, weir.K("u"))
 	for _, part := range []string{s.Addr, "OOM", "raise it, or wait"} {

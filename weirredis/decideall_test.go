@@ -15,7 +15,7 @@ import (
 // TestDecideAllTakesOneRoundTrip: calls of all forms share a round trip and an instant, up
 // to 128 of them. Operations have one each, and cached denials none.
 func TestDecideAllTakesOneRoundTrip(t *testing.T) {
-	conn := &countingConn{Conn: rueidisConn(t)}
+	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
 	name := func(form string) string { return fmt.Sprintf("batch%d.%s", time.Now().UnixNano(), form) }
 	limiter := func(form string, limits ...weir.Limit) *weir.Limiter {
@@ -163,7 +163,7 @@ func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
 // TestDecideAllSwitchesScripts: where the rate of a bucket has changed, the calls are decided
 // by another script, in the same call of DecideAll.
 func TestDecideAllSwitchesScripts(t *testing.T) {
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	limits := func(max int64) *weir.Limiter {
 		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: max, Window: time.Hour, Kind: weir.Bucket, Burst: 3, By: []string{"k"}}}}, weir.WithEngine(e))
 		if err != nil {

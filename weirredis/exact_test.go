@@ -18,7 +18,7 @@ import (
 // 2255. Above 2^53 Lua's numbers skip every other integer. Clocks also step back around
 // refunds.
 func TestExact(t *testing.T) {
-	conn := rueidisConn(t)
+	conn := redisConn(t)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 12, Piece: 8, Chunk: 40, Block: 2}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			e := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0))
@@ -162,7 +162,7 @@ func (x *exact) step(t *testing.T) {
 // TestExactEntryAlone refunds the newer of two entries that exceed weir.MaxUnits together. The
 // older one, now alone, merges with an attempt of its cell after the clock was corrected.
 func TestExactEntryAlone(t *testing.T) {
-	x := &exact{engine: newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0)), spec: spec.New(), at: nine.UnixMicro()}
+	x := &exact{engine: newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0)), spec: spec.New(), at: nine.UnixMicro()}
 	x.policy = weir.Policy{Name: fmt.Sprint("alone-", time.Now().UnixNano()), Mode: weir.CountDenied,
 		Limits: []weir.Limit{{Name: "l", Max: weir.MaxUnits, Window: time.Minute, Cells: 1}}}
 	x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()

@@ -52,7 +52,7 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 // R13).
 func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	for _, kind := range []weir.Kind{weir.Fixed, weir.FixedFromFirst} {
 		for _, window := range []time.Duration{time.Minute, 400 * 24 * time.Hour} {
 			limit := perUser(2, window)
@@ -75,7 +75,7 @@ func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
 // and at most half as long again. Denials and peeks do not change the expiry (R4, R13).
 func TestKeysExpireAfterTheirNewestEntry(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 	for _, window := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		for _, cells := range []int{0, 1, 10} {
 			limit := perUser(2, window)
@@ -109,7 +109,7 @@ func TestKeysExpireAfterTheirNewestEntry(t *testing.T) {
 // expiry is renewed about once a window where instants are the caller's.
 func TestExpiryIsRenewedByRecording(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	for i, limits := range [][]weir.Limit{{perUser(1000, 24*time.Hour)}, {perUser(1000, 24*time.Hour), {Name: "all", Max: 1000, Window: time.Hour}}} {
 		l := limiter(t, e, "renewed"+strconv.Itoa(i), weir.AllOrNothing, limits...)
 		before := commands(t, s, "pexpire")
@@ -127,7 +127,7 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 // too late, and no other (R13).
 func TestBatchesRenewExpiries(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	l := limiter(t, e, "batches", weir.AllOrNothing, perUser(1000, time.Hour))
 	for _, c := range []struct {
 		user    string
@@ -153,7 +153,7 @@ func TestBatchesRenewExpiries(t *testing.T) {
 // hour, even if its window is short (R13).
 func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	l := limiter(t, e, "virtual", weir.AllOrNothing, perUser(5, time.Second))
 	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
 	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
@@ -174,7 +174,7 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 // recording, and so does a shorter one (R12, R13).
 func TestExpiryFollowsTheWindow(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	for _, window := range []time.Duration{time.Minute, time.Hour, time.Minute, 24 * time.Hour} {
 		l := limiter(t, e, "follows", weir.AllOrNothing, perUser(1000, window))
 		before := time.Now()

@@ -26,7 +26,7 @@ func TestKindsAgreeWithTheSpecification(t *testing.T) {
 	if n, err := strconv.ParseUint(os.Getenv("WEIR_SEEDS"), 10, 64); err == nil {
 		seeds = n
 	}
-	redis := newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0))
+	redis := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
 	for seed := range seeds {
 		p := &pair{seed: seed, r: rand.New(rand.NewPCG(seed, 5)), redis: redis, want: spec.New(), at: nine.UnixMicro()}
 		p.begin(t)

@@ -22,7 +22,7 @@ func TestBatchesEqualSingleDecisions(t *testing.T) {
 			if !merging {
 				opts = append(opts, weirredis.DisableMerging())
 			}
-			engine, want := newEngine(t, rueidisConn(t), opts...), spec.New()
+			engine, want := newEngine(t, redisConn(t), opts...), spec.New()
 			granted, merged := 0, 0
 			for seed := range uint64(60) {
 				r := rand.New(rand.NewPCG(seed, 3))
@@ -101,7 +101,7 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 // TestManyEqualCallersShareSeveralRequests: the argument counts the callers of a request in
 // one byte, so more of them are several requests.
 func TestManyEqualCallersShareSeveralRequests(t *testing.T) {
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	p := limiter(t, e, fmt.Sprint("equal", time.Now().UnixNano()), weir.AllOrNothing, perUser(280, time.Hour)).Plan()
 	call := weirredis.Call{Plan: p, Key: weir.K("u"), Request: weir.Request{N: 1}}
 	decisions, errs := e.DecideBatch(ctx, slices.Repeat([]weirredis.Call{call}, 300))

@@ -13,7 +13,7 @@ import (
 // TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of weir.Oldest
 // equals, in each limit, a refund at the instant of that limit's oldest entry.
 func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
-	conn := rueidisConn(t)
+	conn := redisConn(t)
 	shared := weir.Limit{Name: "shared", Max: 60, Window: 20 * time.Second}
 	for name, p := range map[string]weir.Policy{
 		"exact":     {Limits: []weir.Limit{perUser(40, 10*time.Second)}},
@@ -80,7 +80,7 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 // the next entry, in every part of the history.
 func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
 	const entries = 500
-	for i, e := range []weir.Engine{weir.NewMemory(), newEngine(t, rueidisConn(t))} {
+	for i, e := range []weir.Engine{weir.NewMemory(), newEngine(t, redisConn(t))} {
 		l := limiter(t, e, "oldest-deep", weir.AllOrNothing, perUser(3*entries, time.Hour))
 		for j := range entries {
 			must(t)(l.At(nine.Add(time.Duration(j)*time.Second)).AllowN(ctx, weir.K("u"), 3))

@@ -16,7 +16,7 @@ import (
 // R13).
 func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	for _, window := range []time.Duration{time.Second, time.Hour} {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
 		key := weirredis.OperationKey(l.Plan(), weir.K("u"), "first", false)
@@ -67,7 +67,7 @@ func TestOperationsShareTheSlot(t *testing.T) {
 // TestOperationsIgnoreCachedDenials: a repeated operation gets its stored grant, even if
 // there is a cached denial of its key.
 func TestOperationsIgnoreCachedDenials(t *testing.T) {
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	l := limiter(t, e, "recalled", weir.AllOrNothing, perUser(1, time.Hour))
 	first := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op"))
 	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Cached() == 0 {
@@ -83,7 +83,7 @@ func TestOperationsIgnoreCachedDenials(t *testing.T) {
 // error. They are not changed, and nothing is recorded.
 func TestForeignOperationIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
-	l := limiter(t, newEngine(t, rueidisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
+	l := limiter(t, newEngine(t, redisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
 	key := weirredis.OperationKey(l.Plan(), weir.K("u"), "op", false)
 	for _, set := range [][]string{{"SET", key, ""}, {"SET", key, "hello"}, {"SET", key, "\x01short"}, {"SET", key, "\x02"}, {"HSET", key, "f", "v"}} {
 		s.Do("DEL", key)
@@ -104,7 +104,7 @@ func TestForeignOperationIsNotChanged(t *testing.T) {
 // TestReplayNamesARemovedLimit: a retry returns the stored decision with the name of the
 // limit that bound, even if the policy has lost that limit (R12, R15).
 func TestReplayNamesARemovedLimit(t *testing.T) {
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	name, key := fmt.Sprint("removed", time.Now().UnixNano()), weir.K("u")
 	small := weir.Limit{Name: "small", Max: 1, Window: time.Hour, By: []string{"user"}}
 	first := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))

@@ -10,12 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
 // TestCachedDenialsAndAnotherProcess: a call of another process becomes visible when the
@@ -37,7 +34,7 @@ func TestCachedDenialsAndAnotherProcess(t *testing.T) {
 		{"record", 4, 0},
 	} {
 		for _, here := range []bool{false, true} {
-			e := newEngine(t, rueidisConn(t))
+			e := newEngine(t, redisConn(t))
 			now := nine
 			e.WithClock(func() time.Time { return now })
 			l := limiter(t, e, fmt.Sprint("processes", time.Now().UnixNano()), weir.AllOrNothing, perUser(5, time.Hour))
@@ -161,10 +158,7 @@ func (p *process) answer(policy, call string, granted int64) string {
 
 // serveCalls is the main function of another process. It makes the calls of its input.
 func serveCalls(addr string) error {
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{addr}})
-	if err != nil {
-		return err
-	}
+	conn := redistest.NewConn(addr)
 	defer conn.Close()
 	e, err := weirredis.New(conn, weirredis.FromTemplates())
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 // expiries must be equal.
 func TestQuickPathEqualsLongPath(t *testing.T) {
 	s := redistest.Shared(t)
-	conn, session := connTo(t, s), s.Session(t)
+	conn, session := s.Conn(t), s.Session(t)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Piece: 8, Chunk: 8, Block: 3}, {Run: 12, Piece: 8, Chunk: 30, Block: 3}, {Run: 30, Piece: 12, Chunk: 48, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0), weirredis.DisableMerging())
@@ -172,7 +172,7 @@ func (d *double) same(t *testing.T, answers [2]string) {
 // TestShortHeaderHoldsItsUnits: so few entries fit into a short header, even with the longest
 // run, that their units fit into its three bytes.
 func TestShortHeaderHoldsItsUnits(t *testing.T) {
-	e := newEngine(t, rueidisConn(t), weirredis.WithSizes(weirredis.Sizes{Run: 200, Piece: 48, Chunk: 200, Block: 32}))
+	e := newEngine(t, redisConn(t), weirredis.WithSizes(weirredis.Sizes{Run: 200, Piece: 48, Chunk: 200, Block: 32}))
 	const max = 1 << 40
 	l := limiter(t, e, "bulk", weir.AllOrNothing, perUser(max, time.Hour))
 	used := int64(0)

@@ -14,7 +14,7 @@ import (
 // missing there: another older entry stays in their place, unless the whole entry went.
 func TestTrimmingCountsRefundedUnits(t *testing.T) {
 	const entries, units = 400, 5
-	redis, want := newEngine(t, rueidisConn(t)), spec.New()
+	redis, want := newEngine(t, redisConn(t)), spec.New()
 	for _, c := range []struct {
 		back int64
 		at   int

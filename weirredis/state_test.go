@@ -36,7 +36,7 @@ func perUser(max int64, window time.Duration) weir.Limit {
 // operation returns an error with the key in printable form, and writes nothing.
 func TestUnreadableStateIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t), weirredis.DisableBatching())
+	e := newEngine(t, redisConn(t), weirredis.DisableBatching())
 	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
 	const user = "eve\n\x1b[31m"
 	key := weirredis.Keys(l.Plan(), weir.K(user), false)[0]
@@ -104,7 +104,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 // returns an error.
 func TestMissingChunkIsAnError(t *testing.T) {
 	s := redistest.Shared(t)
-	l := limiter(t, newEngine(t, rueidisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
+	l := limiter(t, newEngine(t, redisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
 	for i := range 300 {
 		if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")); err != nil {
@@ -135,7 +135,7 @@ func TestMissingChunkIsAnError(t *testing.T) {
 // then all but its head. A decision that needs such a piece returns an error.
 func TestTruncatedChunksAreAnError(t *testing.T) {
 	s := redistest.Shared(t)
-	l := limiter(t, newEngine(t, rueidisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
+	l := limiter(t, newEngine(t, redisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
 	for i := range 300 {
 		must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))
@@ -172,7 +172,7 @@ func TestTruncatedChunksAreAnError(t *testing.T) {
 // decision records an entry (R7).
 func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t))
+	e := newEngine(t, redisConn(t))
 	for n := 2; n <= 5; n++ {
 		var limits []weir.Limit
 		for i := range n {

@@ -16,7 +16,7 @@ import (
 // the header and a chunk.
 func TestDecisionsRunFewCommands(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DisableBatching())
+	e := newEngine(t, s.Conn(t), weirredis.DisableBatching())
 	for _, max := range []int64{10, 100, 1000} {
 		l := limiter(t, e, fmt.Sprint("work", max), weir.AllOrNothing, perUser(max, time.Hour))
 		fill(t, e, l, max, time.Hour)
@@ -52,7 +52,7 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 // are deleted a few at a time.
 func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s))
+	e := newEngine(t, s.Conn(t))
 	const max = 18_000
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(max, time.Hour))
 	fill(t, e, l, max, time.Hour)
@@ -125,7 +125,7 @@ func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 func TestChunksLoseEntriesAtTheirFront(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, chunk := range []int{14, 60} {
-		e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: chunk, Block: 32}))
+		e := newEngine(t, s.Conn(t), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: chunk, Block: 32}))
 		l := limiter(t, e, "left", weir.AllOrNothing, perUser(10_000, 100*time.Second))
 		for filled := 4; filled < 12; filled++ {
 			for first := 1; first < filled; first++ {
@@ -152,7 +152,7 @@ func TestChunksLoseEntriesAtTheirFront(t *testing.T) {
 // entry before it becomes the newest, in any piece of the history (R10).
 func TestRefundOfTheNewestInAChunk(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
+	e := newEngine(t, s.Conn(t), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
 	l := limiter(t, e, "newest", weir.AllOrNothing, perUser(100, 100*time.Second))
 	for filled := 3; filled < 14; filled++ {
 		for first := 1; first < filled-1; first++ {

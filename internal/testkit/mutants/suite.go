@@ -68,8 +68,8 @@ var redisList string
 var redis = suite{
 	file: "redis.txt", list: redisList, dir: "weirredis",
 	layers: []layer{
-		{"vectors", ".", []string{"-test.run=^TestConformance$/^rueidis$/^vectors$"}},
-		{"differential", ".", []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^rueidis$/^differential$", "-weirtest.attempts=20000"}},
+		{"vectors", ".", []string{"-test.run=^TestConformance$/^default$/^vectors$"}},
+		{"differential", ".", []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^default$/^differential$", "-weirtest.attempts=20000"}},
 		{"live", ".", []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
 		{"together", ".", []string{"-test.run=^TestConformance$/./^together$"}},
 		{"unit", ".", []string{"-test.skip=^TestConformance|^TestGeneratedScripts$"}}, // every change of a template fails the latter

@@ -1,4 +1,4 @@
-package weirredis_test
+package replay_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
 	"github.com/weirlimit/weir/replay"
 )
 
@@ -24,9 +26,6 @@ func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 			{Name: "ip", Max: 5, Window: time.Minute, By: []string{"ip"}},
 			{Name: "user", Max: 20, Window: time.Hour, By: []string{"user"}}}},
 	}
-	for i := range policies {
-		policies[i].Name += fmt.Sprint("-", time.Now().UnixNano()) // the server is shared
-	}
 	trace := randomTrace(policies, 4000)
 	answers := func(e weir.Engine) []byte {
 		runner, err := replay.New(policies, e)
@@ -34,12 +33,13 @@ func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		var out bytes.Buffer
-		if _, err := runner.Run(ctx, strings.NewReader(trace), &out); err != nil {
+		if _, err := runner.Run(t.Context(), strings.NewReader(trace), &out); err != nil {
 			t.Fatal(err)
 		}
 		return out.Bytes()
 	}
-	want, got := answers(weir.NewMemory()), answers(newEngine(t, rueidisConn(t)))
+	onRedis, _ := enginetest.On(t, redistest.Start(t).Addr)
+	want, got := answers(weir.NewMemory()), answers(onRedis)
 	if !bytes.Equal(got, want) {
 		lines := strings.Split(trace, "\n")
 		gots, wants := bytes.Split(got, []byte("\n")), bytes.Split(want, []byte("\n"))
@@ -55,7 +55,7 @@ func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 // randomTrace writes lines of every kind, forward in time but for a few steps back.
 func randomTrace(policies []weir.Policy, n int) string {
 	r := rand.New(rand.NewPCG(7, 7))
-	at := nine.UnixMicro()
+	at := time.Date(2026, 1, 2, 9, 0, 0, 0, time.UTC).UnixMicro()
 	var b strings.Builder
 	for range n {
 		p := policies[r.IntN(len(policies))]
