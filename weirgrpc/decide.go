@@ -16,7 +16,7 @@ import (
 // limit is the common part of the interceptors.
 type limit struct {
 	limiter *weir.Limiter
-	values  []ValueFunc // in the order of the plan's dimensions
+	values  []ValueFunc // in the order of the policy's dimensions
 	config
 }
 
@@ -31,7 +31,7 @@ func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := &Outcome{Plan: l.limiter.Plan(), Key: key, N: 1}
+	o := &Outcome{Compiled: l.limiter.Plan(), Key: key, N: 1}
 	if l.cost != nil {
 		o.N = l.cost(ctx, c)
 	}
@@ -59,10 +59,10 @@ func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, held *weir.Res
 
 // reserve is attempt, with a reservation if the policy has a limit of kind Concurrency.
 func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
-	if o.Plan.Holds() == nil {
+	if o.Compiled.Holds() == nil {
 		return nil, l.attempt(ctx, o)
 	}
-	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits()))
 	held, o.Decision, err = l.limiter.Reserve(ctx, o.Key, weir.Request{N: o.N, States: o.States})
 	return held, err
 }
@@ -76,7 +76,7 @@ func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 
 // attempt decides an outcome.
 func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
-	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits()))
 	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	return err
 }

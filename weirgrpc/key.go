@@ -36,7 +36,7 @@ type ValueFunc = func(context.Context, *Call) (string, error)
 // answer is INTERNAL and a log line, also with AllowWhenDown.
 var ErrValue = errors.New("weirgrpc: a value function failed")
 
-// readKey returns the key of a call. values are in the order of the plan's dimensions. The
+// readKey returns the key of a call. values are in the order of the policy's dimensions. The
 // error is a *KeyError or wraps ErrValue.
 func readKey(ctx context.Context, c *Call, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
 	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })

@@ -19,18 +19,18 @@ import (
 
 // Outcome is one decision with its request and the states of the limits.
 type Outcome struct {
-	Plan     *weir.Plan
+	Compiled *weir.Plan
 	Key      weir.Key
 	N        int64 // requested units
 	Decision weir.Decision
-	States   []weir.LimitState // in the plan's order; nil = unknown
+	States   []weir.LimitState // in the order of the limits; nil = unknown
 }
 
 // Why returns one English sentence with the decision and the next step.
 func (o *Outcome) Why() string { return o.answer().Why() }
 
 func (o *Outcome) answer() *answer.Answer {
-	return &answer.Answer{Plan: o.Plan, Key: o.Key, N: o.N, Decision: o.Decision, States: o.States}
+	return &answer.Answer{Compiled: o.Compiled, Key: o.Key, N: o.N, Decision: o.Decision, States: o.States}
 }
 
 // Status returns RESOURCE_EXHAUSTED with the sentence of Why. Its details are a
@@ -52,22 +52,22 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining >= o.Plan.Limits()[i].Units(o.N) && s.MinIntervalAfter <= 0 {
+		if s.Remaining >= o.Compiled.Limits()[i].Units(o.N) && s.MinIntervalAfter <= 0 {
 			continue
 		}
 		f.Violations = append(f.Violations, o.violation(i, s))
 	}
 	if len(f.Violations) == 0 { // the states are unknown
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{
-			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Plan.Name(), QuotaId: o.Decision.Limit})
+			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Compiled.Name(), QuotaId: o.Decision.Limit})
 	}
 	return f
 }
 
 func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_Violation {
-	l := &o.Plan.Limits()[i]
+	l := &o.Compiled.Limits()[i]
 	v := &errdetails.QuotaFailure_Violation{
-		QuotaMetric: o.Plan.Name(),
+		QuotaMetric: o.Compiled.Name(),
 		QuotaId:     s.Name,
 		QuotaValue:  s.Max,
 		Description: answer.Bound(l, s),
@@ -80,7 +80,7 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	}
 	var subject []string
 	for _, dim := range l.By {
-		name, value := o.Plan.Dimensions()[dim], shown(o.Key.Value(dim))
+		name, value := o.Compiled.Dimensions()[dim], shown(o.Key.Value(dim))
 		if v.QuotaDimensions == nil {
 			v.QuotaDimensions = map[string]string{}
 		}

@@ -33,7 +33,7 @@ type KeyError struct {
 // Error returns the problem.
 func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
 
-// readKey returns the key of a request. values are in the order of the plan's dimensions.
+// readKey returns the key of a request. values are in the order of the policy's dimensions.
 // The error is a *KeyError or wraps ErrValue.
 func readKey(r *http.Request, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
 	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(r) })

@@ -20,7 +20,7 @@ const maxInteger = 999_999_999_999_999
 // RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10. Lines of these two that an
 // outer Middleware wrote stay. A denial replaces the lines of RateLimit by the limits that
 // denied it, so that no t exceeds Retry-After.
-func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, PolicyField(o.Plan)) }
+func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, PolicyField(o.Compiled)) }
 
 // writeHeaders is WriteHeaders with the value of PolicyField.
 func (o *Outcome) writeHeaders(h http.Header, field string) {
@@ -37,7 +37,7 @@ func (o *Outcome) writeHeaders(h http.Header, field string) {
 }
 
 // PolicyField returns the value of the RateLimit-Policy field, which is the same for
-// every decision. Each limit of the plan is "name";q=max;w=seconds, and its MinInterval
+// every decision. Each limit of the policy is "name";q=max;w=seconds, and its MinInterval
 // is "name.spacing";q=1;w=seconds. Windows are rounded up to seconds; below one second w
 // is left out. The name is "policy.limit", or only "policy" if the limit is called
 // "limit".
@@ -96,17 +96,17 @@ func (o *Outcome) RateLimit() string {
 	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			next := nextRoom(s)
-			if o.Decision.Allowed && o.Plan.Limits()[i].Kind == weir.Concurrency {
+			if o.Decision.Allowed && o.Compiled.Limits()[i].Kind == weir.Concurrency {
 				next = 0
 			}
-			b = appendState(b, fieldName(o.Plan, i), s.Remaining, next)
+			b = appendState(b, fieldName(o.Compiled, i), s.Remaining, next)
 		}
 		if s.MinInterval > 0 && (o.Decision.Allowed || s.MinIntervalAfter > 0) {
 			open := int64(1)
 			if s.MinIntervalAfter > 0 {
 				open = 0
 			}
-			b = appendState(b, fieldName(o.Plan, i)+intervalSuffix, open, s.MinIntervalAfter)
+			b = appendState(b, fieldName(o.Compiled, i)+intervalSuffix, open, s.MinIntervalAfter)
 		}
 	}
 	return string(b)

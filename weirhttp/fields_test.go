@@ -158,7 +158,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 		if d, err := l.At(at).AllowN(t.Context(), weir.K(), c.before); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		o := Outcome{Plan: l.Plan(), N: c.n, States: make([]weir.LimitState, 1)}
+		o := Outcome{Compiled: l.Plan(), N: c.n, States: make([]weir.LimitState, 1)}
 		var err error
 		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at, States: o.States}); err != nil {
 			t.Fatal(err)
@@ -277,7 +277,7 @@ func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := Outcome{Plan: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
+	o := Outcome{Compiled: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
 	o.WriteHeaders(h)
 	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(o.Violated()) != 0 {

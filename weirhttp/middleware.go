@@ -57,7 +57,7 @@ func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.
 
 type middleware struct {
 	limiter *weir.Limiter
-	values  []ValueFunc // in the order of the plan's dimensions
+	values  []ValueFunc // in the order of the policy's dimensions
 	field   string      // the RateLimit-Policy field
 	config
 }
@@ -107,7 +107,7 @@ func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation
 	}
 	o = newOutcome(m.limiter.Plan(), key, m.units(r))
 	ctx := context.WithoutCancel(r.Context())
-	if o.Plan.Holds() != nil {
+	if o.Compiled.Holds() != nil {
 		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
 	} else {
 		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})

@@ -14,12 +14,12 @@ import (
 // Outcome is one decision with its request and the states of the limits: the source of
 // the header fields and of the problem document. Plan and Decision are required.
 type Outcome struct {
-	Plan     *weir.Plan
+	Compiled *weir.Plan
 	Key      weir.Key
 	Op       weir.Op
 	N        int64 // requested units
 	Decision weir.Decision
-	States   []weir.LimitState // as Request.States, in the plan's order; nil = unknown
+	States   []weir.LimitState // as Request.States, in the order of the limits; nil = unknown
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 	Blocked  time.Time         // end of the key's block (policy file); zero = no block
 }
@@ -37,7 +37,7 @@ func newOutcome(p *weir.Plan, key weir.Key, n int64) *Outcome {
 	if limits > len(states) {
 		states = make([]weir.LimitState, limits)
 	}
-	both.Outcome = Outcome{Plan: p, Key: key, N: n, States: states[:limits:limits]}
+	both.Outcome = Outcome{Compiled: p, Key: key, N: n, States: states[:limits:limits]}
 	return &both.Outcome
 }
 
@@ -64,22 +64,22 @@ func (o *Outcome) Violated() []string {
 	}
 	for i, s := range o.known() {
 		if o.lacksRoom(i, s) {
-			names = append(names, fieldName(o.Plan, i))
+			names = append(names, fieldName(o.Compiled, i))
 		}
 		if s.MinIntervalAfter > 0 {
-			names = append(names, fieldName(o.Plan, i)+intervalSuffix)
+			names = append(names, fieldName(o.Compiled, i)+intervalSuffix)
 		}
 	}
 	return names
 }
 
-// known yields the known states with their indices in the plan.
+// known yields the known states with the indices of their limits.
 func (o *Outcome) known() iter.Seq2[int, *weir.LimitState] { return (*answer.Answer)(o).Known() }
 
 // lacksRoom reports whether limit i has too few units left for the attempt. Its minimum
 // interval is not considered.
 func (o *Outcome) lacksRoom(i int, s *weir.LimitState) bool {
-	return s.Remaining < o.Plan.Limits()[i].Units(o.N)
+	return s.Remaining < o.Compiled.Limits()[i].Units(o.N)
 }
 
 type contextKey struct{}

@@ -39,7 +39,7 @@ func Transport(l *weir.Limiter, by By, opts ...Option) http.RoundTripper {
 
 type transport struct {
 	limiter *weir.Limiter
-	values  []ValueFunc // in the order of the plan's dimensions
+	values  []ValueFunc // in the order of the policy's dimensions
 	config
 	backoffs *backoffs
 }

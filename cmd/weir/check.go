@@ -100,7 +100,7 @@ func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)
 	}
-	a.Plan, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision
+	a.Compiled, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision
 	return a, (*answer.Applied)(&made.Applied), nil
 }
 
@@ -160,14 +160,14 @@ func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error
 // whether one counts holds: the last column is then the latest end of the next hold.
 func stateRows(a *answer.Answer) (rows [][]string, held bool) {
 	for i := range a.Known() {
-		held = held || a.Plan.Limits()[i].Kind == weir.Concurrency
+		held = held || a.Compiled.Limits()[i].Kind == weir.Concurrency
 	}
 	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
 		rows[0] = append(rows[0], "NEXT END")
 	}
 	for i, s := range a.Known() {
-		l := &a.Plan.Limits()[i]
+		l := &a.Compiled.Limits()[i]
 		row := []string{s.Name, number(s.Used), number(s.Max), windowText(l, s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
 		if l.Kind == weir.Bucket {
 			row[2] = number(s.Burst)

@@ -17,12 +17,12 @@ import (
 // Answer is a decision with its request and the states of its limits.
 // Plan and Decision are required.
 type Answer struct {
-	Plan     *weir.Plan
+	Compiled *weir.Plan
 	Key      weir.Key
 	Op       weir.Op // an attempt, a peek or a record
 	N        int64   // requested units, 0 … weir.MaxUnits
 	Decision weir.Decision
-	States   []weir.LimitState // as Request.States: in the plan's order, or nil
+	States   []weir.LimitState // as Request.States: in the order of the limits, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 	Blocked  time.Time         // until when a block of a policy file denies the key; zero = none does
 }
@@ -36,7 +36,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
 	b = append(b, `,"policy":`...)
-	b = AppendString(b, a.Plan.Name())
+	b = AppendString(b, a.Compiled.Name())
 	b = appendInt(b, `,"granted":`, d.Granted)
 	b = appendInt(b, `,"remaining":`, d.Remaining)
 	b = appendInt(b, `,"retry_after_ms":`, ceil(d.RetryAfter, time.Millisecond))
@@ -73,7 +73,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	return append(b, "]}"...)
 }
 
-// Known yields the known states with their places in the plan. A fallback without the
+// Known yields the known states with the indices of their limits. A fallback without the
 // store leaves a state without a name; such states are not shown.
 func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
 	return func(yield func(int, *weir.LimitState) bool) {
@@ -91,11 +91,11 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 	b = append(b, `{"name":`...)
 	b = AppendString(b, s.Name)
 	b = append(b, `,"key":{`...)
-	for j, dim := range a.Plan.Limits()[i].By {
+	for j, dim := range a.Compiled.Limits()[i].By {
 		if j > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, a.Plan.Dimensions()[dim])
+		b = AppendString(b, a.Compiled.Dimensions()[dim])
 		b = append(b, ':')
 		b = AppendString(b, a.Key.Value(dim))
 	}

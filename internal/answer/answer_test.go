@@ -26,7 +26,7 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, By: []string{"category"}},
 	}})
 	d.At = instant
-	return &Answer{Plan: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
+	return &Answer{Compiled: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute, Used: 63, Remaining: 37,
 			NextAfter: 10 * time.Second, ResetAfter: 29 * time.Minute},
 		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, Used: 10, Remaining: 0,

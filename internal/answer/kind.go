@@ -19,7 +19,7 @@ const (
 // appendKind appends the members of a bucket, of a period and of a limit at once;
 // none for the other kinds.
 func (a *Answer) appendKind(b []byte, i int) []byte {
-	s, l := &a.States[i], &a.Plan.Limits()[i]
+	s, l := &a.States[i], &a.Compiled.Limits()[i]
 	switch {
 	case l.Kind == weir.Bucket:
 		b = appendInt(append(b, `,"kind":"`+bucketWord+`"`...), `,"burst":`, s.Burst)
@@ -85,7 +85,7 @@ func (a *Answer) appendFill(b []byte, i int) []byte {
 		b = append(strconv.AppendInt(b, -s.Remaining, 10), " below "...)
 	}
 	b = a.appendKeyOr(append(b, "empty"...), i, shared)
-	return append(append(append(b, ": "...), Refill(&a.Plan.Limits()[i])...), ", capacity "+size...)
+	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits()[i])...), ", capacity "+size...)
 }
 
 // Refill describes the rate of a bucket, without rounding: "one unit flows in every 100ms",
@@ -99,7 +99,7 @@ func Refill(l *weir.PlanLimit) string {
 
 // roomAgain returns the words before the wait of a limit without room.
 func (a *Answer) roomAgain(i int) string {
-	s, l := &a.States[i], &a.Plan.Limits()[i]
+	s, l := &a.States[i], &a.Compiled.Limits()[i]
 	switch {
 	case a.Decision.RetryAfter != s.NextAfter:
 	case l.Kind == weir.Concurrency:
@@ -113,7 +113,7 @@ func (a *Answer) roomAgain(i int) string {
 // appendWait appends a wait for room in limit i. Holds can end sooner, by settlement.
 func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 	b = append(b, Wait(wait)...)
-	if a.Plan.Limits()[i].Kind == weir.Concurrency {
+	if a.Compiled.Limits()[i].Kind == weir.Concurrency {
 		b = append(b, " at the latest"...)
 	}
 	return b

@@ -142,7 +142,7 @@ func answerOf(t *testing.T, l weir.Limit, mode weir.Mode, state weir.LimitState)
 		l, {Name: "other", Max: weir.MaxUnits, Window: second, By: []string{"user"}}}})
 	l = plan.Policy().Limits[0]
 	state.Name, state.Kind, state.Max, state.Burst, state.Window = l.Name, l.Kind, l.Max, l.Burst, l.Window
-	return &Answer{Plan: plan, Key: weir.K("ann"), N: 1,
+	return &Answer{Compiled: plan, Key: weir.K("ann"), N: 1,
 		States: []weir.LimitState{state, {Name: "other", Max: weir.MaxUnits, Remaining: weir.MaxUnits, Window: second}}}
 }
 
@@ -189,7 +189,7 @@ func TestBound(t *testing.T) {
 		{perPeriod(weir.Week, "", 0), "at most 1000 in a week, and 3 are used this week in UTC"},
 	} {
 		a := answerOf(t, c.limit, weir.AllOrNothing, weir.LimitState{Used: 3})
-		if got := Bound(&a.Plan.Limits()[0], &a.States[0]); got != c.want {
+		if got := Bound(&a.Compiled.Limits()[0], &a.States[0]); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.limit.Kind, got, c.want)
 		}
 	}

@@ -131,7 +131,7 @@ func TestWhy(t *testing.T) {
 		plan := mustPlan(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
 			Name: "push", Max: s.state.Max, Window: s.state.Window, MinInterval: s.state.MinInterval, By: []string{"teacher"}, Kind: s.kind}}})
 		s.state.Name = "push"
-		a := Answer{Plan: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
+		a := Answer{Compiled: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
 			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}
 		s.want = strings.Replace(s.want, "UNTIL", s.until.UTC().Format("2006-01-02T15:04:05.000000Z"), 1)
 		if got := a.Why(); got != s.want {
@@ -199,7 +199,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	a := Answer{Plan: plan, Key: weir.K("42"), N: 1,
+	a := Answer{Compiled: plan, Key: weir.K("42"), N: 1,
 		Decision: weir.Decision{Limit: "push", RetryAfter: second, At: instant},
 		States:   []weir.LimitState{{Name: "push", Max: 10, Window: minute, Used: 10, RetryAfter: second}}}
 	buf := make([]byte, 0, 1024)

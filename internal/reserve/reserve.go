@@ -49,7 +49,7 @@ func New(policies func() *serving.Set, e weir.Engine, secret string, storeIdenti
 // TTL converts the time to live of a request, in milliseconds; 0 stands for the longest
 // window of the policy. name is the parameter in the error message.
 func TTL(p *serving.Policy, ms int64, name string) (time.Duration, error) {
-	longest := p.Plan.LongestWindow()
+	longest := p.Compiled.LongestWindow()
 	if ms == 0 {
 		return longest, nil
 	}
@@ -77,7 +77,7 @@ func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) 
 	d := &g.Outcome.Decision
 	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: charged(g.Policy, g.Outcome), at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
 	if g.ID != "" {
-		r.span = g.Policy.Plan.LongestWindow()
+		r.span = g.Policy.Compiled.LongestWindow()
 	}
 	r.mark = markOf(g.Policy.Name, &g.Key, cmp.Or(g.ID, rand.Text()), r.at)
 	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
@@ -126,22 +126,22 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	if needsHold {
 		actual = r.units
 	}
-	plan := p.Limiter(&target, time.Time{}).Plan()
-	claimed, err := s.claim(ctx, r, plan, settles(actual), needsHold)
+	compiled := p.Limiter(&target, time.Time{}).Plan()
+	claimed, err := s.claim(ctx, r, compiled, settles(actual), needsHold)
 	if err != nil {
 		p.NoteError(from, err)
 		return done, err
 	}
 	done = Settlement{Policy: r.policy, Reserved: r.units, Actual: actual}
-	h := hold{s, ctx, r, plan, target.Key}
+	h := hold{s, ctx, r, compiled, target.Key}
 	outcome, err := h.correct(&done)
 	if err != nil && serving.IsBadInput(err) {
 		s.claims.void(ctx, r, claimed, rejected)
 	}
-	if err == nil && plan.Holds() != nil && !r.degraded {
+	if err == nil && compiled.Holds() != nil && !r.degraded {
 		var took int64
-		took, err = h.takeBack(plan.Holds(), r.hold, r.units, " end")
-		if plan.Rates() == nil {
+		took, err = h.takeBack(compiled.Holds(), r.hold, r.units, " end")
+		if compiled.Rates() == nil {
 			done.Refunded = min(took, max(0, r.units-actual))
 		}
 		if err == nil && needsHold && took == 0 && r.units > 0 {
@@ -154,7 +154,7 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	}
 	p.Note(observe.Call{Protocol: from, Outcome: outcome})
 	if granted, refunded := r.at, r.units-actual; !r.degraded {
-		if plan.Rates() == nil {
+		if compiled.Rates() == nil {
 			granted, refunded = r.hold, r.units // the end of the hold
 		}
 		p.RecordSettlement(&target, granted, refunded, actual-r.units, h.operation(""))
@@ -187,15 +187,15 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 	if err != nil {
 		return x, err
 	}
-	plan := p.Limiter(&target, time.Time{}).Plan()
-	if plan.Holds() == nil {
+	compiled := p.Limiter(&target, time.Time{}).Plan()
+	if compiled.Holds() == nil {
 		return x, serving.BadInput("policy " + r.policy + " has no limit at once, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
 	}
-	claimed, err := s.claim(ctx, r, plan, extends, true)
+	claimed, err := s.claim(ctx, r, compiled, extends, true)
 	if err == nil {
-		h := hold{s, ctx, r, plan, target.Key}
-		if r, err = h.renew(claimed); err == nil && !claimed.now.Before(heldUntil(plan, r)) {
-			err = (&hold{s, ctx, r, plan, target.Key}).ended(claimed, false)
+		h := hold{s, ctx, r, compiled, target.Key}
+		if r, err = h.renew(claimed); err == nil && !claimed.now.Before(heldUntil(compiled, r)) {
+			err = (&hold{s, ctx, r, compiled, target.Key}).ended(claimed, false)
 		}
 	}
 	if err != nil {
@@ -203,21 +203,21 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 		return x, err
 	}
 	p.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
-	return Extension{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: heldUntil(plan, r)}, nil
+	return Extension{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: heldUntil(compiled, r)}, nil
 }
 
 // heldUntil returns the instant at which the hold of a reservation ends by itself.
-func heldUntil(plan *weir.Plan, r *reservation) time.Time {
-	return time.UnixMicro(r.hold).Add(plan.HoldTime())
+func heldUntil(compiled *weir.Plan, r *reservation) time.Time {
+	return time.UnixMicro(r.hold).Add(compiled.HoldTime())
 }
 
-// hold is a claimed reservation under the plan of its key.
+// hold is a claimed reservation under the compiled policy of its key.
 type hold struct {
-	s    *Service
-	ctx  context.Context
-	r    *reservation
-	plan *weir.Plan
-	key  weir.Key
+	s        *Service
+	ctx      context.Context
+	r        *reservation
+	compiled *weir.Plan
+	key      weir.Key
 }
 
 // operation returns the idempotency key of a step.
@@ -226,7 +226,7 @@ func (h *hold) operation(step string) string { return "weir.reservations:" + h.r
 // correct refunds or records the difference to the reserved units, in the limits that are
 // not of kind Concurrency.
 func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
-	rates, r := h.plan.Rates(), h.r
+	rates, r := h.compiled.Rates(), h.r
 	switch {
 	case done.Actual > r.units:
 		if done.Recorded = done.Actual - r.units; rates != nil {
@@ -244,12 +244,12 @@ func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
 
 // record adds n units now, once for the step, on an engine that fails without its store. A
 // fallback would report success for units that nothing counts.
-func (h *hold) record(plan *weir.Plan, n int64, step string) (weir.Decision, error) {
-	return h.s.claims.engine.Decide(h.ctx, plan, h.key, weir.Request{Op: weir.OpRecord, N: n, ID: h.operation(step)})
+func (h *hold) record(compiled *weir.Plan, n int64, step string) (weir.Decision, error) {
+	return h.s.claims.engine.Decide(h.ctx, compiled, h.key, weir.Request{Op: weir.OpRecord, N: n, ID: h.operation(step)})
 }
 
 // takeBack takes n units of the entry of an instant back, once for the step.
-func (h *hold) takeBack(plan *weir.Plan, at, n int64, step string) (int64, error) {
+func (h *hold) takeBack(compiled *weir.Plan, at, n int64, step string) (int64, error) {
 	e, ok := h.s.claims.engine.(weir.RefundOnceEngine)
 	switch {
 	case n == 0:
@@ -257,14 +257,14 @@ func (h *hold) takeBack(plan *weir.Plan, at, n int64, step string) (int64, error
 	case !ok:
 		return 0, fmt.Errorf("%w: an engine of type %T does not remember refunds", weir.ErrID, h.s.claims.engine)
 	}
-	return e.RefundOnce(h.ctx, plan, h.key, at, n, weir.Now, h.operation(step))
+	return e.RefundOnce(h.ctx, compiled, h.key, at, n, weir.Now, h.operation(step))
 }
 
 // renew moves the hold to now, as weir.Reservation.Extend does, and returns the reservation
 // with the new hold. A fallback's grant is in no store: only its time to live is renewed.
 func (h *hold) renew(claimed claim) (*reservation, error) {
-	r, holds := h.r, h.plan.Holds()
-	end := heldUntil(h.plan, r)
+	r, holds := h.r, h.compiled.Holds()
+	end := heldUntil(h.compiled, r)
 	switch {
 	case r.degraded:
 		return r.extended(claimed.now.UnixMicro()), nil
@@ -280,7 +280,7 @@ func (h *hold) renew(claimed claim) (*reservation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if took >= h.plan.HeldUnits(r.units) {
+		if took >= h.compiled.HeldUnits(r.units) {
 			return r.extended(d.At.UnixMicro()), nil
 		}
 	}
@@ -296,12 +296,12 @@ func (h *hold) ended(claimed claim, void bool) error {
 	if void {
 		h.s.claims.void(h.ctx, h.r, claimed, ended)
 	}
-	return errHoldEnded(h.plan, h.r)
+	return errHoldEnded(h.compiled, h.r)
 }
 
 // errHoldEnded is the error of a claim that needs a hold, after its end.
-func errHoldEnded(plan *weir.Plan, r *reservation) error {
-	return &serving.Problem{Status: http.StatusGone, Detail: "the hold ended by time, at " + heldUntil(plan, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
+func errHoldEnded(compiled *weir.Plan, r *reservation) error {
+	return &serving.Problem{Status: http.StatusGone, Detail: "the hold ended by time, at " + heldUntil(compiled, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
@@ -324,8 +324,8 @@ func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target
 // errOtherStore rejects a reservation of another store.
 var errOtherStore error = &serving.Problem{Status: http.StatusNotFound, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
-// claim claims a reservation of this store, under the plan of its key.
-func (s *Service) claim(ctx context.Context, r *reservation, plan *weir.Plan, units int64, needsHold bool) (c claim, err error) {
+// claim claims a reservation of this store, under the compiled policy of its key.
+func (s *Service) claim(ctx context.Context, r *reservation, compiled *weir.Plan, units int64, needsHold bool) (c claim, err error) {
 	if r.store != "" || !r.degraded {
 		same, err := s.store.is(ctx, r.store)
 		if err != nil {
@@ -346,7 +346,7 @@ func (s *Service) claim(ctx context.Context, r *reservation, plan *weir.Plan, un
 	case c.verdict == extendedBefore:
 		return c, &serving.Problem{Status: http.StatusConflict, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
 	case c.verdict == holdEnded:
-		return c, errHoldEnded(plan, r)
+		return c, errHoldEnded(compiled, r)
 	}
 	return c, nil
 }

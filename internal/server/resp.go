@@ -156,8 +156,8 @@ func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
 	return p, pairs
 }
 
-// Plan returns the compiled policy.
-func (p *respPolicy) Plan() *weir.Plan { return p.Policy.Plan }
+// Compiled returns the compiled policy.
+func (p *respPolicy) Compiled() *weir.Plan { return p.Policy.Compiled }
 
 // Decide decides as POST /v1/check, /v1/peek and /v1/record do.
 func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {

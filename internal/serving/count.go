@@ -34,17 +34,17 @@ func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Ta
 }
 
 // countedLimit returns the limit of a count, or the reason why there is none.
-func countedLimit(plan *weir.Plan, from observe.Protocol, name string) (*weir.PlanLimit, error) {
-	all := plan.Limits()
+func countedLimit(compiled *weir.Plan, from observe.Protocol, name string) (*weir.PlanLimit, error) {
+	all := compiled.Limits()
 	if name == "" {
 		if len(all) > 1 {
-			return nil, BadInput(fmt.Sprintf("%s is missing: policy %q has several limits; name one of %s", field(from, "limit"), plan.Name(), names(all)))
+			return nil, BadInput(fmt.Sprintf("%s is missing: policy %q has several limits; name one of %s", field(from, "limit"), compiled.Name(), names(all)))
 		}
 		name = all[0].Name
 	}
-	i := plan.LimitNamed(name)
+	i := compiled.LimitNamed(name)
 	if i < 0 {
-		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), plan.Name(), suggestion(name, all)))
+		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), compiled.Name(), suggestion(name, all)))
 	}
 	limit := &all[i]
 	fault := ""
@@ -62,7 +62,7 @@ func countedLimit(plan *weir.Plan, from observe.Protocol, name string) (*weir.Pl
 	if rolling := rollingOf(all); len(rolling) > 0 {
 		next += "; rolling limits of this policy: " + names(rolling)
 	}
-	return nil, BadInput(fmt.Sprintf("limit %q of policy %q %s; %s", limit.Name, plan.Name(), fault, next))
+	return nil, BadInput(fmt.Sprintf("limit %q of policy %q %s; %s", limit.Name, compiled.Name(), fault, next))
 }
 
 // suggestion returns the next step after an unknown limit.

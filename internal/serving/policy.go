@@ -18,12 +18,12 @@ import (
 // Policy is one policy in force. It is safe for concurrent use.
 type Policy struct {
 	*enforce.Rule
-	Plan   *weir.Plan      // of the policy's own numbers
-	Envoy  weir.Engine     // the policy as an engine, for Envoy's rate limit service
-	Counts *metrics.Policy // of calls by outcome
-	Top    *topkeys.Sketch // of denied keys; nil if none are kept
+	Compiled *weir.Plan      // of the policy's own numbers
+	Envoy    weir.Engine     // the policy as an engine, for Envoy's rate limit service
+	Counts   *metrics.Policy // of calls by outcome
+	Top      *topkeys.Sketch // of denied keys; nil if none are kept
 
-	field  []string         // the RateLimit-Policy field of Plan
+	field  []string         // the RateLimit-Policy field of Compiled
 	tracer observe.Tracer   // nil while tracing is off
 	record *recorder.Policy // nil while calls are not recorded
 	log    *observe.Log     // of warnings; nil = they are not logged
@@ -31,8 +31,8 @@ type Policy struct {
 
 // Field returns the RateLimit-Policy field of the numbers that v holds.
 func (p *Policy) Field(v *enforce.Variation) []string {
-	if plan := v.Limiter.Plan(); plan != p.Plan {
-		return []string{weirhttp.PolicyField(plan)}
+	if compiled := v.Limiter.Plan(); compiled != p.Compiled {
+		return []string{weirhttp.PolicyField(compiled)}
 	}
 	return p.field
 }
@@ -188,7 +188,7 @@ func (p *Policy) noteWarnings(limits []string) {
 	for _, limit := range limits {
 		p.Counts.Warned(limit)
 		if p.log != nil {
-			share := p.WarnAt(p.Plan.LimitNamed(limit))
+			share := p.WarnAt(p.Compiled.LimitNamed(limit))
 			p.log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.Name, "limit", limit, "share", strconv.Itoa(share)+"%")
 		}
 	}

@@ -65,13 +65,13 @@ func (c *Compiler) Compile(f *policy.File, source string, before *Set) (*Set, er
 		if set.byName[p.Name] != nil {
 			return nil, fmt.Errorf("weir: the policy %q is there twice", p.Name)
 		}
-		compiled, err := c.compile(p, known[p.Name], len(f.Policies))
+		next, err := c.compile(p, known[p.Name], len(f.Policies))
 		if err != nil {
 			return nil, err
 		}
-		set.Policies = append(set.Policies, compiled)
-		set.byName[p.Name] = compiled
-		set.Limits += len(compiled.Plan.Limits())
+		set.Policies = append(set.Policies, next)
+		set.byName[p.Name] = next
+		set.Limits += len(next.Compiled.Limits())
 	}
 	return set, nil
 }
@@ -83,8 +83,8 @@ func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*P
 	if err != nil {
 		return nil, err
 	}
-	plan := rule.Base().Limiter.Plan()
-	p := &Policy{Rule: rule, Plan: plan, field: []string{weirhttp.PolicyField(plan)}, tracer: c.Tracer, log: c.Log}
+	compiled := rule.Base().Limiter.Plan()
+	p := &Policy{Rule: rule, Compiled: compiled, field: []string{weirhttp.PolicyField(compiled)}, tracer: c.Tracer, log: c.Log}
 	if c.Recorder != nil {
 		p.record = c.Recorder.Policy(rule)
 	}
@@ -93,7 +93,7 @@ func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*P
 	}
 	var limits []string
 	var warns []bool
-	for i, l := range plan.Limits() {
+	for i, l := range compiled.Limits() {
 		limits, warns = append(limits, l.Name), append(warns, p.WarnAt(i) > 0)
 	}
 	var counts *metrics.Policy

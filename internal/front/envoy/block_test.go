@@ -43,7 +43,7 @@ func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	}
 	e := &opening{Engine: weir.NewMemory()}
 	p := connect(t, e, nil)
-	if err := p.service.Load(nil, []Policy{{Plan: plan, Engine: e}}); err != nil {
+	if err := p.service.Load(nil, []Policy{{Compiled: plan, Engine: e}}); err != nil {
 		t.Fatal(err)
 	}
 	guard := p.in("guard")

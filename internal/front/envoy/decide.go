@@ -151,7 +151,7 @@ func countDenials(ctx context.Context, c *call, groups []group, last *group) err
 			continue
 		}
 		var err error
-		if g.plan.Mode() == weir.CountDenied {
+		if g.compiled.Mode() == weir.CountDenied {
 			err = g.query(ctx, c, weir.OpAttempt)
 		} else if g.blocks() {
 			err = g.beginBlock(ctx, c)

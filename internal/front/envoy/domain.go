@@ -24,7 +24,7 @@ type domain struct {
 
 	overrides  cache[limit]
 	overridden *tally           // of all overrides; nil for a policy
-	plans      cache[weir.Plan] // of limits that are decided in one step
+	compiled   cache[weir.Plan] // of limits that are decided in one step
 }
 
 // compile returns the domains of a configuration and of policies.
@@ -79,7 +79,7 @@ var errTaken = errors.New("the name is taken by a domain of the Envoy configurat
 
 // addPolicy adds a policy as a domain of its name.
 func (ds domains) addPolicy(p Policy) error {
-	name := p.Plan.Name()
+	name := p.Compiled.Name()
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
 			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)

@@ -10,12 +10,12 @@ import (
 // group is the items that one call of the engine decides: items with different limits,
 // or one item by a policy.
 type group struct {
-	engine weir.Engine
-	plan   *weir.Plan
-	key    weir.Key
-	n      int64 // the most hits of an item
-	mixed  bool  // some items have fewer hits: their limits have a cost of their own in the plan
-	items  []*item
+	engine   weir.Engine
+	compiled *weir.Plan
+	key      weir.Key
+	n        int64 // the most hits of an item
+	mixed    bool  // some items have fewer hits: their limits have a cost of their own
+	items    []*item
 
 	d       weir.Decision     // of the last query
 	states  []weir.LimitState // of each limit, if there are several; otherwise d is complete
@@ -88,8 +88,8 @@ func (g *group) add(it *item) {
 	g.n = max(g.n, it.n)
 }
 
-// cost returns the cost of the item's limit in the group's plan. The attempt is for the
-// largest number of hits, which varies most between requests: so there are few plans.
+// cost returns the cost of the item's limit in the group. The attempt is for the
+// largest number of hits, which varies most between requests: so few policies are compiled.
 func (g *group) cost(it *item) int64 {
 	if it.n == g.n {
 		return 0
@@ -97,34 +97,34 @@ func (g *group) cost(it *item) int64 {
 	return it.n
 }
 
-// prepare sets the group's plan, key and room for states.
+// prepare sets the group's compiled policy, key and room for states.
 func (s *Service) prepare(c *call, g *group) error {
 	first := g.items[0]
 	switch {
 	case first.limit == nil:
 		p := c.domain.policy
-		g.engine, g.plan, g.key = first.engine, p.Plan, first.key
+		g.engine, g.compiled, g.key = first.engine, p.Compiled, first.key
 		if p.Varies { // then only states hold the numbers
-			g.states = c.newStates(len(p.Plan.Limits()))
+			g.states = c.newStates(len(p.Compiled.Limits()))
 			return nil
 		}
 	case len(g.items) == 1:
-		g.plan = first.limit.plan
+		g.compiled = first.limit.compiled
 		g.key = first.limitKey()
 	default:
 		var err error
-		if g.plan, err = c.domain.combinedPlan(c, g); err != nil {
+		if g.compiled, err = c.domain.combined(c, g); err != nil {
 			return err
 		}
 		g.key = combinedKey(g.items)
 	}
-	if n := len(g.plan.Limits()); n > 1 {
+	if n := len(g.compiled.Limits()); n > 1 {
 		g.states = c.newStates(n)
 	}
 	return nil
 }
 
-// limitKey returns the key of the plan of the item's limit alone.
+// limitKey returns the key of the item's limit alone.
 func (it *item) limitKey() (k weir.Key) {
 	if it.limit.weir.By != nil {
 		k = weir.K(it.value)
@@ -132,14 +132,14 @@ func (it *item) limitKey() (k weir.Key) {
 	return k
 }
 
-// combinedPlan returns the plan of the limits of a group.
-func (d *domain) combinedPlan(c *call, g *group) (*weir.Plan, error) {
+// combined returns the compiled policy of the limits of a group.
+func (d *domain) combined(c *call, g *group) (*weir.Plan, error) {
 	key := c.text[:0]
 	for _, it := range g.items {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, it.limit.id), uint64(g.cost(it)))
 	}
 	c.text = key
-	if p := d.plans.get(key); p != nil {
+	if p := d.compiled.get(key); p != nil {
 		return p, nil
 	}
 	p := weir.Policy{Name: d.histories}
@@ -148,14 +148,14 @@ func (d *domain) combinedPlan(c *call, g *group) (*weir.Plan, error) {
 		l.Cost = g.cost(it)
 		p.Limits = append(p.Limits, l)
 	}
-	plan, err := p.Plan()
+	compiled, err := p.Plan()
 	if err == nil {
-		d.plans.put(key, plan)
+		d.compiled.put(key, compiled)
 	}
-	return plan, err
+	return compiled, err
 }
 
-// combinedKey returns the key of such a plan: a value for each limit with a dimension.
+// combinedKey returns the key of such a policy: a value for each limit with a dimension.
 func combinedKey(items []*item) weir.Key {
 	var room [weir.MaxLimits]string
 	values := room[:0]

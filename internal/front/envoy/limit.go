@@ -12,15 +12,15 @@ import (
 
 // limit is a compiled rule, or a compiled override of a request. It never changes.
 type limit struct {
-	id      uint64          // unique in this process
-	rule    *envoyconf.Rule // an override has a rule with only numbers
-	weir    weir.Limit
-	plan    *weir.Plan // of this limit alone
-	shown   *shownLimit
-	windows Windows
-	salt    string // prefix of each key; of an override, its period and a hash of its keys
-	tally   *tally
-	denials *denials // nil for an override
+	id       uint64          // unique in this process
+	rule     *envoyconf.Rule // an override has a rule with only numbers
+	weir     weir.Limit
+	compiled *weir.Plan // of this limit alone
+	shown    *shownLimit
+	windows  Windows
+	salt     string // prefix of each key; of an override, its period and a hash of its keys
+	tally    *tally
+	denials  *denials // nil for an override
 }
 
 // newLimit compiles a rule of the domain.
@@ -42,11 +42,11 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 	}
 	if len(r.Varying) > 0 || l.windows != Rolling || salt != "" {
 		// All values are one dimension, with a name that no other limit has. So any
-		// limits form a plan together, with one value for each.
+		// limits form a policy together, with one value for each.
 		l.weir.By = []string{l.weir.Name}
 	}
 	var err error
-	l.plan, err = weir.Policy{Name: d.histories, Limits: []weir.Limit{l.weir}}.Plan()
+	l.compiled, err = weir.Policy{Name: d.histories, Limits: []weir.Limit{l.weir}}.Plan()
 	return l, err
 }
 

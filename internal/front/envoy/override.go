@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
-// Bounds of the overrides and the plans that a domain caches. Requests choose them, so a
+// Bounds of the overrides and the compiled policies that a domain caches. Requests choose them, so a
 // full cache is cleared. An override with longer keys is not cached.
 const (
 	maxCached      = 4096

@@ -32,7 +32,7 @@ func policies(t testing.TB, e weir.Engine) []Policy {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, Policy{Plan: plan, Engine: e})
+		all = append(all, Policy{Compiled: plan, Engine: e})
 	}
 	return all
 }
@@ -123,7 +123,7 @@ func TestPolicyAndDomainNamesDiffer(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, Policy{Plan: plan, Engine: e})
+			all = append(all, Policy{Compiled: plan, Engine: e})
 		}
 		if err := p.service.Load(config, all); err == nil || !strings.Contains(err.Error(), "taken") {
 			t.Errorf("domain %s: %v; want an error", domain, err)
@@ -190,7 +190,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		}
 		e := newClock(weir.NewMemory())
 		p := connect(t, e, nil)
-		if err := p.service.Load(nil, []Policy{{Plan: plan, Engine: e}}); err != nil {
+		if err := p.service.Load(nil, []Policy{{Compiled: plan, Engine: e}}); err != nil {
 			t.Fatal(err)
 		}
 		p = p.in("p")
@@ -212,7 +212,7 @@ func TestOtherNumbersOfAKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newPolicyDomain(Policy{Plan: plan})
+	d, err := newPolicyDomain(Policy{Compiled: plan})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,15 +13,15 @@ import (
 // Policy is a policy that requests name as a domain. The entries of a descriptor name
 // its dimensions.
 type Policy struct {
-	Plan   *weir.Plan
-	Engine weir.Engine // decides the policy, in its outage mode
-	PlanBy string      // key of the entry that chooses a plan of the policy; "" = none
-	Varies bool        // some keys have other numbers than Plan
+	Compiled *weir.Plan
+	Engine   weir.Engine // decides the policy, in its outage mode
+	PlanBy   string      // key of the entry that chooses a plan of the policy; "" = none
+	Varies   bool        // some keys have other numbers than Compiled
 
 	Observer observe.Policy // receives every call; nil = none
 }
 
-// policyDomain is a policy as a domain. Its plan is all or nothing, and its PlanBy is no
+// policyDomain is a policy as a domain. It is decided all or nothing, and its PlanBy is no
 // dimension.
 type policyDomain struct {
 	Policy
@@ -39,14 +39,14 @@ type planned interface {
 // protocol has no partial grants.
 func newPolicyDomain(p Policy) (*policyDomain, error) {
 	d := &policyDomain{Policy: p}
-	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Plan.Dimensions(), p.PlanBy) {
+	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Compiled.Dimensions(), p.PlanBy) {
 		d.PlanBy = ""
 	}
-	policy := p.Plan.Policy()
+	policy := p.Compiled.Policy()
 	if policy.Mode == weir.Partial {
 		policy.Mode = weir.AllOrNothing
 		var err error
-		if d.Plan, err = policy.Plan(); err != nil {
+		if d.Compiled, err = policy.Plan(); err != nil {
 			return nil, err
 		}
 	}
@@ -61,7 +61,7 @@ func newPolicyDomain(p Policy) (*policyDomain, error) {
 
 // shownLimit returns limit i as answers show it, with the numbers of st.
 func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
-	l := &d.Plan.Limits()[i]
+	l := &d.Compiled.Limits()[i]
 	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
 		return d.shown[i]
 	}
@@ -111,7 +111,7 @@ func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) 
 // key builds the policy's key from entries, with its dimensions as keys. A policy without
 // dimensions accepts any entries, since a descriptor must have one.
 func (d *policyDomain) key(entries []envoyconf.Entry) (weir.Key, error) {
-	dims := d.Plan.Dimensions()
+	dims := d.Compiled.Dimensions()
 	if len(dims) == 0 {
 		return weir.K(), nil
 	}
@@ -140,7 +140,7 @@ func (d *policyDomain) explain(entries []envoyconf.Entry) (k weir.Key, err error
 		}
 		named[e.Key] = e.Value
 	}
-	if k, err = d.Plan.Key(named); err != nil {
+	if k, err = d.Compiled.Key(named); err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}
 	return k, err

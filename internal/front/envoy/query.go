@@ -33,10 +33,10 @@ func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 	r := weir.Request{Op: op, N: g.n, States: g.states}
 	if w, ok := g.engine.(warner); ok && op == weir.OpAttempt {
 		var warnings []string
-		g.d, warnings, err = w.DecideWarned(ctx, g.plan, g.key, r)
+		g.d, warnings, err = w.DecideWarned(ctx, g.compiled, g.key, r)
 		c.warnings = append(c.warnings, warnings...)
 	} else {
-		g.d, err = g.engine.Decide(ctx, g.plan, g.key, r)
+		g.d, err = g.engine.Decide(ctx, g.compiled, g.key, r)
 	}
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (g *group) blocks() bool {
 // and sets the result with its length. If there is room by now, the request is denied
 // all the same and charges nothing.
 func (g *group) beginBlock(ctx context.Context, c *call) error {
-	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: weir.OpAttempt, N: g.n})
+	d, err := g.engine.Decide(ctx, g.compiled, g.key, weir.Request{Op: weir.OpAttempt, N: g.n})
 	if err != nil {
 		return err
 	}
@@ -124,7 +124,7 @@ func (g *group) beginBlock(ctx context.Context, c *call) error {
 		return nil // a fallback has charged nothing in the store
 	}
 	if d.Allowed && g.n > 0 {
-		_, err = g.engine.Refund(ctx, g.plan, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
+		_, err = g.engine.Refund(ctx, g.compiled, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
 		return err
 	}
 	return g.query(ctx, c, weir.OpPeek)
@@ -156,15 +156,15 @@ func (g *group) refundCharge(ctx context.Context) (kept int64, err error) {
 	g.charged = false
 	at := g.d.At.UnixMicro()
 	if !g.mixed {
-		if _, err := g.engine.Refund(ctx, g.plan, g.key, at, g.n, weir.Now); err != nil {
+		if _, err := g.engine.Refund(ctx, g.compiled, g.key, at, g.n, weir.Now); err != nil {
 			return g.n * int64(len(g.items)), err
 		}
 		return 0, nil
 	}
 	// A refund skips limits with a cost of their own. So each item is refunded by the
-	// plan of its limit alone, which has no cost.
+	// policy of its limit alone, which has no cost.
 	for _, it := range g.items {
-		if _, failed := g.engine.Refund(ctx, it.limit.plan, it.limitKey(), at, it.n, weir.Now); failed != nil {
+		if _, failed := g.engine.Refund(ctx, it.limit.compiled, it.limitKey(), at, it.n, weir.Now); failed != nil {
 			kept, err = kept+it.n, failed
 		}
 	}

@@ -54,10 +54,10 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 			return nil
 		}
 		oldest := g.d.At.Add(st.NextAfter - st.Window).UnixMicro()
-		if g.plan.Limits()[narrow].Cell > 0 {
+		if g.compiled.Limits()[narrow].Cell > 0 {
 			oldest-- // into the cell that ends there (R9)
 		}
-		took, err := g.engine.Refund(ctx, g.plan, g.key, oldest, left, weir.Now)
+		took, err := g.engine.Refund(ctx, g.compiled, g.key, oldest, left, weir.Now)
 		if err != nil {
 			return err
 		}
@@ -72,11 +72,11 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 // returns the rest of n. It does nothing for a policy with several limits: these need
 // refunds of the same entries.
 func (g *group) refundOldest(ctx context.Context, n int64) (left int64, err error) {
-	if len(g.plan.Limits()) > 1 {
+	if len(g.compiled.Limits()) > 1 {
 		return n, nil
 	}
 	for n > 0 {
-		took, err := g.engine.Refund(ctx, g.plan, g.key, weir.Oldest, n, weir.Now)
+		took, err := g.engine.Refund(ctx, g.compiled, g.key, weir.Oldest, n, weir.Now)
 		if err != nil || took == 0 {
 			return n, err
 		}

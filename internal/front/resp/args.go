@@ -72,7 +72,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	}
 	pairs, numbers := cutNumbers(rest)
 	if len(numbers) > syntax.numbers() {
-		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Plan()))
+		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Compiled()))
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
@@ -92,7 +92,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	if p, ok := a.policy.(Varied); ok {
 		a.policy, pairs = p.Vary(pairs)
 	}
-	a.key, err = keyOf(a.policy.Plan(), pairs)
+	a.key, err = keyOf(a.policy.Compiled(), pairs)
 	return a, err
 }
 
@@ -175,7 +175,7 @@ func digits(text string) (n int64, ok bool) {
 	return n, true
 }
 
-// keyOf builds the plan's key from dimension=value pairs in any order.
+// keyOf builds the policy's key from dimension=value pairs in any order.
 func keyOf(p *weir.Plan, pairs []string) (weir.Key, error) {
 	dims := p.Dimensions()
 	if len(pairs) == len(dims) {
@@ -204,7 +204,7 @@ func valueOf(dim string, pairs []string) (string, bool) {
 	return "", false
 }
 
-// keyProblem returns the error of pairs that are not a key of the plan.
+// keyProblem returns the error of pairs that are not a key of the policy.
 func keyProblem(p *weir.Plan, pairs []string) error {
 	named := map[string]string{}
 	for _, pair := range pairs {
@@ -221,7 +221,7 @@ func keyProblem(p *weir.Plan, pairs []string) error {
 	return err
 }
 
-// dimensions lists the plan's dimensions for error messages.
+// dimensions lists the policy's dimensions for error messages.
 func dimensions(p *weir.Plan) string {
 	if len(p.Dimensions()) == 0 {
 		return "no dimension: the policy counts all callers together"

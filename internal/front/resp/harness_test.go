@@ -39,6 +39,8 @@ func (l limiters) Names() []string { return slices.Sorted(maps.Keys(l)) }
 
 type limiter struct{ *weir.Limiter }
 
+func (l limiter) Compiled() *weir.Plan { return l.Plan() }
+
 func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
 	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, ID: id})
 }

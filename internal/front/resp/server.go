@@ -24,8 +24,8 @@ type Policies interface {
 // Policy decides one policy. Unless Config.Waits is set, keys and ids are valid only
 // during the call.
 type Policy interface {
-	// Plan is the compiled policy.
-	Plan() *weir.Plan
+	// Compiled is the compiled policy.
+	Compiled() *weir.Plan
 	// Decide decides an attempt, a peek or a record. id is the idempotency key; "" = none.
 	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error)
 	// Count returns the units of a limit in the last ms milliseconds. limit "" is the only

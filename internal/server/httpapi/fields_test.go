@@ -27,7 +27,7 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int64{1, 2} {
-			o := weirhttp.Outcome{Plan: l.Plan(), N: n, States: make([]weir.LimitState, 1)}
+			o := weirhttp.Outcome{Compiled: l.Plan(), N: n, States: make([]weir.LimitState, 1)}
 			if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}); err != nil {
 				t.Fatal(err)
 			}
