@@ -39,7 +39,7 @@ func DecideAll(ctx context.Context, items []Item) {
 		g.calls = append(g.calls, it.Outcome.Limiter.Call(a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}))
 	}
 	for i := range groups {
-		groups[i].decide(ctx)
+		groups[i].decideItems(ctx)
 	}
 }
 
@@ -69,8 +69,8 @@ func sameEngine(a, b weir.Engine) bool {
 	return a == b || isF && isG && *f == *g
 }
 
-// decide decides the items and sets their outcomes.
-func (g *group) decide(ctx context.Context) {
+// decideItems decides the items and sets their outcomes.
+func (g *group) decideItems(ctx context.Context) {
 	weir.DecideAll(ctx, g.engine, g.calls)
 	for i, it := range g.items {
 		c := &g.calls[i]

@@ -124,7 +124,7 @@ func (r *Rule) TargetOfKey(key weir.Key, plan int) Target {
 func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
 	op := r.begin(&o, a)
 	a = r.withStates(op, a)
-	if o.Decision, err = r.decide(ctx, &o, op, a); err == nil {
+	if o.Decision, err = r.decideRequest(ctx, &o, op, a); err == nil {
 		r.warn(&o, op, a.N, a.States, o.granted)
 	}
 	return o, r.finish(&o, a, err)
@@ -161,8 +161,8 @@ func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 	return nil
 }
 
-// decide decides by the limits and the blocks, without shadow and warnings.
-func (r *Rule) decide(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
+// decideRequest decides by the limits and the blocks, without shadow and warnings.
+func (r *Rule) decideRequest(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
 	if r.blocks == nil {
 		return o.decideLimits(ctx, op, a)
 	}

@@ -60,17 +60,17 @@ func (e *engine) ruleFor(p *weir.Plan) *Rule {
 
 // Decide decides as [Rule.Decide] does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	o, err := e.decide(ctx, p, k, a)
+	o, err := e.decideRequest(ctx, p, k, a)
 	return o.Decision, err
 }
 
 // DecideWarned is Decide with the names of the limits of which the decision carries a warning.
 func (e *engine) DecideWarned(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, warnings []string, err error) {
-	o, err := e.decide(ctx, p, k, a)
+	o, err := e.decideRequest(ctx, p, k, a)
 	return o.Decision, o.Applied.Warnings, err
 }
 
-func (e *engine) decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (Outcome, error) {
+func (e *engine) decideRequest(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (Outcome, error) {
 	r := e.ruleFor(p)
 	request := Request{Target: r.TargetOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	o, err := r.Decide(ctx, &request)

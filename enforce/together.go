@@ -24,7 +24,7 @@ func DecideTogether(ctx context.Context, items []Item) error {
 	t := together{items: items}
 	err := t.prepare()
 	if err == nil {
-		err = t.decide(ctx)
+		err = t.decideCalls(ctx)
 	}
 	if err != nil {
 		for i := range items {
@@ -102,8 +102,8 @@ func (t *together) engine() weir.Engine {
 	return t.items[t.at[0]].Rule.engine
 }
 
-// decide decides the calls.
-func (t *together) decide(ctx context.Context) error {
+// decideCalls decides the calls.
+func (t *together) decideCalls(ctx context.Context) error {
 	err := weir.DecideTogether(ctx, t.engine(), t.calls)
 	if of := new(weir.CallError); errors.As(err, &of) {
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}

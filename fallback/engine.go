@@ -101,7 +101,7 @@ func (f *Engine) decideWithout(c *call, cause error) (d weir.Decision, err error
 	case Allow:
 		d = openDecision(c.plan, &c.request)
 	case Share:
-		if d, err = f.store.share().decide(c); err != nil {
+		if d, err = f.store.share().decideCall(c); err != nil {
 			return weir.Decision{}, err
 		}
 	default:

@@ -80,8 +80,8 @@ func scaled(l weir.Limit, share int64) weir.Limit {
 	return l
 }
 
-// decide decides the call by the share.
-func (s *localShare) decide(c *call) (weir.Decision, error) {
+// decideCall decides the call by the share.
+func (s *localShare) decideCall(c *call) (weir.Decision, error) {
 	d, err := s.memory.Decide(context.Background(), s.plan(c.plan), c.key, c.request)
 	if err != nil {
 		return d, err

@@ -198,7 +198,7 @@ func (r *LogRunner) request(ctx context.Context, e *accesslog.Entry) error {
 	}
 	outcome := noKey
 	for _, p := range r.policies {
-		o, err := r.decide(ctx, p, e, n)
+		o, err := r.decideEntry(ctx, p, e, n)
 		if err != nil {
 			return err
 		}
@@ -232,8 +232,8 @@ func (r *LogRunner) key(p *logPolicy, e *accesslog.Entry) (stats *keyStats, plan
 	return stats, plan, false
 }
 
-// decide decides a request by one policy. The error ends the replay.
-func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
+// decideEntry decides a request by one policy. The error ends the replay.
+func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
 	stats, plan, isOutside := r.key(p, e)
 	switch {
 	case isOutside:

@@ -24,7 +24,7 @@ func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target
 	req := enforce.Request{Target: target, N: line.N, At: at, ID: line.ID}
 	if int(line.Op) < len(ops) {
 		req.Op = ops[line.Op]
-		return t.decide(ctx, &req, res)
+		return t.decideRequest(ctx, &req, res)
 	}
 	now := t.rule.Limiter(&target, at).At(at)
 	switch line.Op {
@@ -41,12 +41,12 @@ func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target
 		return err
 	}
 	req.Op, req.N, req.ID = weir.OpPeek, 0, ""
-	return t.decide(ctx, &req, res)
+	return t.decideRequest(ctx, &req, res)
 }
 
-// decide decides a request. If a shadow cannot decide, the replay ends, because
+// decideRequest decides a request. If a shadow cannot decide, the replay ends, because
 // its purpose is the decisions.
-func (t *tracePolicy) decide(ctx context.Context, req *enforce.Request, res *result) error {
+func (t *tracePolicy) decideRequest(ctx context.Context, req *enforce.Request, res *result) error {
 	o, err := t.rule.Decide(ctx, req)
 	if err == nil {
 		err = o.Err

@@ -101,7 +101,7 @@ func (r *Runner) run(ctx context.Context, lines *lineReader, w *bufio.Writer) er
 // answer appends the answer of one line. The error is the engine's; then nothing is
 // appended.
 func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]byte, error) {
-	res, t, err := r.decide(ctx, b, cut)
+	res, t, err := r.decideLine(ctx, b, cut)
 	if err != nil {
 		if !isLineError(err) {
 			return out, err
@@ -122,8 +122,8 @@ func (r *Runner) header(b []byte) error {
 	return err
 }
 
-// decide reads and decides a line; t is nil if the policy is unknown.
-func (r *Runner) decide(ctx context.Context, b []byte, cut bool) (res result, t *tracePolicy, err error) {
+// decideLine reads and decides a line; t is nil if the policy is unknown.
+func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result, t *tracePolicy, err error) {
 	if cut {
 		return res, nil, errTooLong
 	}

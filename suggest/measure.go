@@ -129,9 +129,9 @@ type effect struct {
 // scripts returns the denied requests of scripts.
 func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
 
-// decide returns the effects of limits, ascending: for each window its own. The timeline
+// decideAll returns the effects of limits, ascending: for each window its own. The timeline
 // has all requests.
-func (r *requests) decide(windows []*measured, limits [][]int64, scripts bits, total *timeline) [][]effect {
+func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits, total *timeline) [][]effect {
 	all := make([][]effect, len(windows))
 	for i := range windows {
 		for _, limit := range limits[i] {

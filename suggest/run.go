@@ -148,7 +148,7 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	}
 	total := newTimeline(r.from, r.to)
 	total.count(r.events)
-	effects := r.decide(all, limits, scripts, total)
+	effects := r.decideAll(all, limits, scripts, total)
 	choices, details := make([]choice, len(all)), make([]*detail, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)

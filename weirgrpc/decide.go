@@ -38,10 +38,10 @@ func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
 	return o, nil
 }
 
-// decide attempts a call. It charges even after the client has hung up: a call that is
+// decideCall attempts a call. It charges even after the client has hung up: a call that is
 // cancelled at once must not be free. o is nil for a call that passes uncounted; err is
 // the final error of a call that does not pass. held is nil unless a hold must be ended.
-func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
+func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
 	if l.skip != nil && l.skip(ctx, c) {
 		return nil, nil, nil
 	}

@@ -41,7 +41,7 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 	limit := newLimit("Unary", l, by, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		o, held, err := limit.decide(ctx, &Call{Method: info.FullMethod, Request: req})
+		o, held, err := limit.decideCall(ctx, &Call{Method: info.FullMethod, Request: req})
 		if err != nil {
 			if o != nil {
 				grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, o.pushback()))
@@ -63,7 +63,7 @@ func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor
 	limit := newLimit("Stream", l, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		ctx := stream.Context()
-		o, held, err := limit.decide(ctx, &Call{Method: info.FullMethod})
+		o, held, err := limit.decideCall(ctx, &Call{Method: info.FullMethod})
 		if err != nil {
 			if o != nil {
 				stream.SetTrailer(metadata.Pairs(pushbackTrailer, o.pushback()))

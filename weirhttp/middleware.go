@@ -68,7 +68,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	o, held, err := m.decide(r)
+	o, held, err := m.decideRequest(r)
 	switch {
 	case err == nil && o.Decision.Allowed:
 		o.writeHeaders(w.Header(), m.field)
@@ -98,9 +98,9 @@ func (m *middleware) serveHeld(w http.ResponseWriter, r *http.Request, next http
 	next.ServeHTTP(w, r)
 }
 
-// decide attempts the request's units. held is nil if the policy has no limit of kind
+// decideRequest attempts the request's units. held is nil if the policy has no limit of kind
 // InFlight, or nothing was granted.
-func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
+func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
 	key, err := readKey(r, m.limiter.Plan(), m.values)
 	if err != nil {
 		return nil, nil, err

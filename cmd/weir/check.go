@@ -44,7 +44,7 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 	if o.peek && o.id != "" {
 		return usage("leave out one of them", "--peek takes nothing, so it has no --id")
 	}
-	a, applied, err := decide(cmd, o, name, pairs)
+	a, applied, err := decideCheck(cmd, o, name, pairs)
 	if err != nil {
 		return err
 	}
@@ -60,9 +60,9 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 	return err
 }
 
-// decide makes the decision. If a shadow cannot decide, that is an error here: its
+// decideCheck makes the decision. If a shadow cannot decide, that is an error here: its
 // answer would hide the fault.
-func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
+func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
 	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err

@@ -161,12 +161,12 @@ func (p *respPolicy) Compiled() *weir.Plan { return p.Policy.Compiled }
 
 // Decide decides as POST /v1/check, /v1/peek and /v1/record do.
 func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
-	o, err := p.decide(ctx, key, op, n, id)
+	o, err := p.decideRequest(ctx, key, op, n, id)
 	return o.Decision, err
 }
 
-// decide decides a request within the capacity of the server.
-func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (o enforce.Outcome, err error) {
+// decideRequest decides a request within the capacity of the server.
+func (p *respPolicy) decideRequest(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (o enforce.Outcome, err error) {
 	if err := p.s.enterRESP(); err != nil {
 		return o, err
 	}
@@ -196,7 +196,7 @@ func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id stri
 	if err != nil {
 		return d, r, rejected(err)
 	}
-	o, err := p.decide(ctx, key, weir.OpAttempt, n, id)
+	o, err := p.decideRequest(ctx, key, weir.OpAttempt, n, id)
 	if d = o.Decision; err != nil || !d.Allowed {
 		return d, r, err
 	}

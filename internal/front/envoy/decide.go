@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// decide decides a resolved call and charges the hits that it grants.
-func (s *Service) decide(ctx context.Context, c *call) error {
+// decideCall decides a resolved call and charges the hits that it grants.
+func (s *Service) decideCall(ctx context.Context, c *call) error {
 	if len(c.items) == 1 && c.items[0].kind == enforced {
 		return s.decideSingle(ctx, c)
 	}

@@ -80,7 +80,7 @@ func (s *Service) run(ctx context.Context, c *call) error {
 	// ctx does not reach the engine. A cancelled call is charged all the same: hanging up
 	// must not bypass a limit. And the fallback bounds the time of the store; it learns
 	// nothing from proxies that hang up first.
-	err := s.decide(context.Background(), c)
+	err := s.decideCall(context.Background(), c)
 	took := time.Since(began)
 	s.options.ObserveDuration(took)
 	if s.options.Tracer != nil {

@@ -49,10 +49,10 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decide(weir.OpAttempt)},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, about: decide(weir.OpPeek)},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decideOp(weir.OpAttempt)},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, about: decideOp(weir.OpPeek)},
 		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, options: optionLimit}, about: count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decide(weir.OpRecord)},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decideOp(weir.OpRecord)},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, units: true, options: optionID}, about: refund},
 		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID | optionTTL}, about: reserve},
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, decide: settle, alone: true},

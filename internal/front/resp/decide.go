@@ -11,9 +11,9 @@ import (
 // background is the context of every decision: hanging up must not bypass a limit.
 var background = context.Background()
 
-// decide returns the function for attempts, peeks or records. It answers with nine
+// decideOp returns the function for attempts, peeks or records. It answers with nine
 // elements and, with an idempotency key, a tenth: whether the answer is a replay.
-func decide(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
+func decideOp(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
 	return func(out []byte, a arguments) ([]byte, error) {
 		d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
 		switch {
