@@ -28,11 +28,11 @@ func Example_howDoIAllowABurst() {
 	// 1s true left 2 next after 0s
 }
 
-// R17: an Concurrency limit counts units while they are in use. Done ends a hold and leaves
+// R17: a concurrency limit counts units while they are in use. Done ends a hold and leaves
 // the other limits as they are.
 func Example_howDoILimitConcurrency() {
 	limiter := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
-		{Name: "running", Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second, By: []string{"user"}},
+		{Name: "running", Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second, By: []string{"user"}},
 		{Name: "day", Max: 1000, Window: 24 * time.Hour, By: []string{"user"}},
 	}}))
 	user := weir.K("ann")

@@ -168,7 +168,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	span := micros(last)
 	if span < 1 || span > l.plan.limits[i].Window {
 		return 0, fmt.Errorf("%w: %v; limit %q counts over more than 0 and at most %v",
-			ErrRange, last, limit, l.plan.policy.Limits[i].Window)
+			ErrRange, last, limit, l.plan.policy.Limits[i].window())
 	}
 	return l.engine.Count(ctx, l.plan, key, i, span, r.now())
 }

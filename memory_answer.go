@@ -60,6 +60,7 @@ func (l *Limit) describe(h *window.History, a *window.Arena, r *window.Rule, s *
 		Max:              l.Max,
 		Burst:            l.Burst,
 		Window:           l.Window,
+		MaxHold:          l.MaxHold,
 		MinInterval:      l.MinInterval,
 		Used:             s.Used,
 		Remaining:        s.Room(r),

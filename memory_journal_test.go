@@ -127,6 +127,9 @@ func kindsOf(r *rand.Rand) Policy {
 			if kind != Rolling {
 				l.Cells = 0
 			}
+			if kind == Concurrency {
+				l.Window, l.MaxHold = 0, l.Window
+			}
 		}
 		if p.Mode != Partial && r.IntN(5) == 0 {
 			l.Cost = 1 + r.Int64N(3)

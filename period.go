@@ -34,10 +34,13 @@ func (p Period) Length() time.Duration {
 // longer. The largest since 1970 was a day, at the date line.
 const longestShift = int64(24 * time.Hour / time.Microsecond)
 
-// window returns Window, or the length of the Period.
+// window returns Window, the length of the Period, or of Concurrency MaxHold.
 func (l *Limit) window() time.Duration {
 	if l.Period != NoPeriod {
 		return l.Period.Length()
+	}
+	if l.Kind == Concurrency {
+		return l.MaxHold
 	}
 	return l.Window
 }

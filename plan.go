@@ -32,7 +32,7 @@ type PlanLimit struct {
 	Policy      string // name of the policy; histories belong to it, the limit's name and the values of By
 	Name        string
 	Max         int64 // units, 0 … MaxUnits
-	Window      int64 // 1,000 … 400 days; of a Period the longest it usually lasts
+	Window      int64 // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency its MaxHold
 	MinInterval int64 // 0 … Window
 	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost        int64 // units an attempt takes: 0 = its own number, k = always k
@@ -95,7 +95,10 @@ func (p *Plan) WithLimits(limits []Limit) (*Plan, error) {
 
 // add compiles a checked limit and appends it.
 func (p *Plan) add(l Limit) {
-	l.By, l.Window = slices.Clone(l.By), l.window()
+	l.By = slices.Clone(l.By)
+	if l.Period != NoPeriod {
+		l.Window = l.window()
+	}
 	if l.Kind == Bucket {
 		l.Burst = l.Capacity()
 	}
@@ -153,7 +156,7 @@ func (p *Plan) Holds() *Plan { return p.holds }
 func (p *Plan) Rates() *Plan { return p.rates }
 
 // HoldTime returns the time for which a granted unit is held in every limit of kind
-// Concurrency: the shortest Window of them, or 0 if there are none (R17).
+// Concurrency: the shortest MaxHold of them, or 0 if there are none (R17).
 func (p *Plan) HoldTime() time.Duration {
 	if p.holds == nil {
 		return 0
@@ -185,7 +188,7 @@ func (p *Plan) compile(l Limit) PlanLimit {
 		Policy:      p.policy.Name,
 		Name:        l.Name,
 		Max:         l.Max,
-		Window:      l.Window.Microseconds(),
+		Window:      l.window().Microseconds(),
 		MinInterval: l.MinInterval.Microseconds(),
 		Cost:        l.Cost,
 		Kind:        l.Kind,

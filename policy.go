@@ -17,7 +17,7 @@ const (
 	// in the year 2255, and exact in float64.
 	MaxInstant int64 = 1<<53 - 1
 
-	// MinWindow and MaxWindow bound Limit.Window.
+	// MinWindow and MaxWindow bound Limit.Window and Limit.MaxHold.
 	MinWindow = time.Millisecond
 	MaxWindow = 400 * 24 * time.Hour
 
@@ -79,8 +79,9 @@ func (m Mode) String() string {
 type Limit struct {
 	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" of a sole limit = "limit"
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
-	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period
-	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window
+	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of Concurrency 0
+	MaxHold     time.Duration // of Concurrency, in place of Window: the longest time of a hold (R17); 0 for other kinds
+	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window, or MaxHold
 	By          []string      // dimensions this limit counts by; none = all callers together
 	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
@@ -132,7 +133,7 @@ const (
 	Bucket
 
 	// Concurrency holds at most Max units at any instant. A granted unit is held until its
-	// reservation is settled, and for at most a Window (R17).
+	// reservation is settled, and for at most MaxHold (R17). It has no Window.
 	Concurrency
 )
 
@@ -231,16 +232,25 @@ func (l Limit) problem() (field, problem string) {
 	if field, problem := l.periodProblem(); problem != "" {
 		return field, problem
 	}
-	l.Window = l.window()
+	length, field, what := l.window(), "Window", "window"
+	if l.Kind == Concurrency {
+		field, what = "MaxHold", "longest hold"
+	}
 	switch {
-	case l.Window < MinWindow || l.Window > MaxWindow:
-		return "Window", fmt.Sprintf("%v is out of range; use 1ms to 400 days", l.Window)
-	case l.Window%time.Microsecond != 0:
-		return "Window", fmt.Sprintf("%v is not whole microseconds", l.Window)
+	case l.Kind == Concurrency && l.Window != 0:
+		return "Window", fmt.Sprintf("%v of a limit of kind Concurrency, which has no window; use 0, and MaxHold for the longest time of a hold (R17)", l.Window)
+	case l.Kind == Concurrency && l.MaxHold == 0:
+		return "MaxHold", "missing; a limit of kind Concurrency needs the longest time of a hold, 1ms to 400 days (R17)"
+	case l.Kind != Concurrency && l.MaxHold != 0:
+		return "MaxHold", fmt.Sprintf("%v of a limit of kind %v, which holds nothing; use 0, or kind Concurrency (R17)", l.MaxHold, l.Kind)
+	case length < MinWindow || length > MaxWindow:
+		return field, fmt.Sprintf("%v is out of range; use 1ms to 400 days", length)
+	case length%time.Microsecond != 0:
+		return field, fmt.Sprintf("%v is not whole microseconds", length)
 	case l.MinInterval < 0:
 		return "MinInterval", fmt.Sprintf("%v is below 0", l.MinInterval)
-	case l.MinInterval > l.Window:
-		return "MinInterval", fmt.Sprintf("%v is longer than the window of %v (R5)", l.MinInterval, l.Window)
+	case l.MinInterval > length:
+		return "MinInterval", fmt.Sprintf("%v is longer than the %s of %v (R5)", l.MinInterval, what, length)
 	case l.MinInterval%time.Microsecond != 0:
 		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
 	case l.Cells < 0:

@@ -68,7 +68,15 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Kind, l.Burst = Bucket, MaxUnits }), "l", "Burst", "use at most"},
 		{with(func(l *Limit) { l.Kind, l.Max, l.Window, l.Burst = Bucket, 1, MaxWindow, 2 }), "l", "Burst", "more than 400 days"},
 		{with(func(l *Limit) { l.Burst = 5 }), "l", "Burst", "kind Rolling"},
-		{with(func(l *Limit) { l.Kind, l.Cells = Concurrency, 1 }), "l", "Cells", "kind Concurrency"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold, l.Cells = Concurrency, 0, time.Second, 1 }), "l", "Cells", "kind Concurrency"},
+		{with(func(l *Limit) { l.MaxHold = time.Second }), "l", "MaxHold", "kind Rolling"},
+		{with(func(l *Limit) { l.Kind, l.MaxHold = Concurrency, time.Second }), "l", "Window", "use 0, and MaxHold"},
+		{with(func(l *Limit) { l.Kind, l.Window = Concurrency, 0 }), "l", "MaxHold", "missing"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = Concurrency, 0, MaxWindow+time.Microsecond }), "l", "MaxHold", "1ms to 400 days"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = Concurrency, 0, time.Second+1 }), "l", "MaxHold", "whole microseconds"},
+		{with(func(l *Limit) {
+			l.Kind, l.Window, l.MaxHold, l.MinInterval = Concurrency, 0, time.Second, 2*time.Second
+		}), "l", "MinInterval", "longer than the longest hold"},
 		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use kind Fixed"},
 		{with(func(l *Limit) { l.Kind, l.Zone = Fixed, "Europe/Berlin" }), "l", "Zone", "without a Period"},
 		{with(func(l *Limit) { l.Kind, l.Anchor = Fixed, 3 }), "l", "Anchor", "without a Period"},

@@ -23,7 +23,7 @@ import (
 // units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units. A hold of kind Concurrency ends by itself after the Window of its limit, whatever
+// its units. A hold of kind Concurrency ends by itself after the MaxHold of its limit, whatever
 // the TTL is, unless Extend renews it (R17).
 //
 // req is an attempt now: another Op returns ErrRequest, and an instant ErrInstant. With an ID
@@ -240,7 +240,7 @@ func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64
 	return refundOnce(ctx, r.limiter.engine, p, r.key, at.UnixMicro(), n, Now, id)
 }
 
-// Extend renews the hold of a long use: for another Window of each limit of kind Concurrency,
+// Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,
 // from now. Limits of other kinds do not change. The time to live begins anew. For a moment
 // the units are held twice, so at no instant fewer are held than in use.
 //
@@ -255,7 +255,7 @@ func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64
 func (r *Reservation) Extend(ctx context.Context) error {
 	p := r.limiter.plan
 	if p.Holds() == nil {
-		return fmt.Errorf("%w: policy %q has no limit of kind Concurrency, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
+		return fmt.Errorf("%w: policy %q has no concurrency limit, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -18,8 +18,8 @@ func farm(t *testing.T, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.Concurrency, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
-		{Name: "all", Kind: weir.Concurrency, Max: 50, Window: time.Minute, Cost: 5},
+		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
+		{Name: "all", Kind: weir.Concurrency, Max: 50, MaxHold: time.Minute, Cost: 5},
 	}}, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestExtendThatComesTooLate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-				{Name: "running", Kind: weir.Concurrency, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
+				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
 			}}, weir.WithEngine(&slow{weir.NewMemory(), c.before, c.after}))
 			if err != nil {
 				t.Fatal(err)

@@ -223,7 +223,7 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 		r.warns(check, 2*time.Second, "user=u", 3, "limit")
 		r.warns(check, 3*time.Second, "user=u", 1, "")
 
-		r = rule("held", weir.Limit{Kind: weir.Concurrency, Max: 5, Window: 30 * time.Second})
+		r = rule("held", weir.Limit{Kind: weir.Concurrency, Max: 5, MaxHold: 30 * time.Second})
 		r.warns(check, 0, "user=u", 3, "")
 		r.warns(check, time.Second, "user=u", 1, "limit")
 		r.warns(check, 30*time.Second, "user=u", 3, "limit")

@@ -233,7 +233,7 @@ func TestShareConcurrent(t *testing.T) {
 func TestShareOfAPart(t *testing.T) {
 	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.Concurrency, Max: 3, Window: time.Minute, By: []string{"user"}},
+		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
 	}}.Plan()
 	if err != nil {
 		t.Fatal(err)

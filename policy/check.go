@@ -319,14 +319,14 @@ func (c *checker) checkCountDenied(d *policyBuilder) bool {
 	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
 }
 
-// checkReported rejects limits at once under count: reported. An attempt would hold nothing,
+// checkReported rejects concurrency limits under count: reported. An attempt would hold nothing,
 // and a report has no reservation that returns its units.
 func (c *checker) checkReported(d *policyBuilder) bool {
 	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency })
 	if !d.policy.Reported || atOnce < 0 {
 		return true
 	}
-	return c.fail(d.count.Offset, "write count: attempts, or move the limit at once to a policy of its own",
+	return c.fail(d.count.Offset, "write count: attempts, or move the concurrency limit to a policy of its own",
 		"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[atOnce].Name)
 }
 

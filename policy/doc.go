@@ -23,7 +23,7 @@
 // Windows roll unless the limit is fixed. Fixed windows begin with the calendar, in UTC
 // or by the clock of a time zone, or with the first unit after the last window ended.
 // Across their edges up to twice the count passes. With a burst the limit is a token
-// bucket of that many units, which refills by the count per window. A limit at once counts
+// bucket of that many units, which refills by the count per window. A concurrency limit counts
 // the units that are in use.
 //
 // unlimited in place of the count allows weir.MaxUnits and so never denies. Its window is

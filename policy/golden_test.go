@@ -92,14 +92,22 @@ func TestGoodFiles(t *testing.T) {
 	}
 }
 
+// lengthText returns the window of a limit, or the longest hold of a concurrency limit.
+func lengthText(l weir.Limit) string {
+	if l.Kind == weir.Concurrency {
+		return fmt.Sprintf("max_hold=%v", l.MaxHold)
+	}
+	return fmt.Sprintf("window=%v", l.Window)
+}
+
 // describe writes all there is to a file.
 func describe(f *File) string {
 	var b strings.Builder
 	for _, p := range f.Policies {
 		fmt.Fprintf(&b, "%d %s mode=%v when-store-is-down=%v about=%q\n", p.Line, p.Name, p.Mode, storeDownValues[p.WhenStoreIsDown], p.About)
 		for i, l := range p.Limits {
-			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q window=%v gap=%v by=%q cells=%d\n",
-				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.MinInterval, l.By, l.Cells)
+			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q %s interval=%v by=%q cells=%d\n",
+				l.Name, p.Sentence(i), l.Max, p.Units[i], lengthText(l), l.MinInterval, l.By, l.Cells)
 			if l.Cost > 0 {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
@@ -178,7 +186,7 @@ func TestLimitLines(t *testing.T) {
 		if l.Kind != weir.Rolling {
 			block += fmt.Sprintf(" kind=%v", l.Kind) + details(&l)
 		}
-		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.MinInterval, l.By, block)
+		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q %s interval=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, lengthText(l), l.MinInterval, l.By, block)
 	}
 	golden(t, "testdata/lines.golden", []byte(b.String()))
 }

@@ -14,7 +14,7 @@ type limitForm struct {
 	fixed    bool
 	firstHit bool // with fixed
 	bucket   bool // kind: bucket, or a burst
-	atOnce   bool // at once, kind: at-once, or a hold
+	atOnce   bool // at once, kind: concurrency, or a max_hold
 	rolling  bool // kind: rolling
 	hasBurst bool
 	hold     time.Duration // with hasHold
@@ -22,12 +22,8 @@ type limitForm struct {
 	anchor   weir.Period // Month or Week: the period that a from needs; NoPeriod without one
 }
 
-// kindValues are the words of the long form for a limit's kind, by value.
-var kindValues = []string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed-from-first-hit", weir.Bucket: "bucket", weir.Concurrency: "at-once"}
-
-// KindWord returns the word of the long form for a kind: rolling, fixed,
-// fixed-from-first-hit, bucket or at-once.
-func KindWord(k weir.Kind) string { return wordOf(k, kindValues) }
+// kindValues are the words of the long form for a limit's kind, by value; JSON has the same.
+var kindValues = []string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
 
 // periodNamed returns the period of a window's name, NoPeriod if it has none.
 func periodNamed(word string) weir.Period {
@@ -90,15 +86,15 @@ func (d *limitBuilder) completeAtOnce() *fault {
 	form := &d.form
 	switch {
 	case form.hasHold && form.rolling:
-		return faultf(d.at.hold, "write kind: at-once", "a rolling limit holds nothing")
+		return faultf(d.at.hold, "write kind: concurrency", "a rolling limit holds nothing")
 	case form.hasHold && !form.atOnce && (d.hasWindow || form.fixed || form.bucket):
-		return faultf(d.at.hold, "remove it, or "+example, "the time of a hold belongs to a limit at once")
+		return faultf(d.at.hold, "remove it, or "+example, "the time of a hold belongs to a concurrency limit")
 	case !form.hasHold && !form.atOnce:
 		return nil
 	case form.fixed:
-		return faultf(d.at.kind, "remove fixed: "+example, "a limit at once has no windows")
+		return faultf(d.at.kind, "remove fixed: "+example, "a concurrency limit has no windows")
 	case form.hasBurst:
-		return faultf(d.at.burst, "remove burst, or write two limits below limits:, each with a name", "a limit at once has no burst")
+		return faultf(d.at.burst, "remove burst, or write two limits below limits:, each with a name", "a concurrency limit has no burst")
 	case d.hasWindow:
 		return atOncePerWindow(d.at.window, formatWindow(d.limit.Window))
 	case !form.hasHold:
@@ -108,11 +104,11 @@ func (d *limitBuilder) completeAtOnce() *fault {
 	case form.hold > weir.MaxWindow:
 		return faultf(d.at.hold, "use 1ms to 400d", "the hold is longer than 400 days")
 	}
-	form.atOnce, d.limit.Window = true, form.hold
-	return d.noCalendar("a limit at once")
+	form.atOnce, d.limit.MaxHold = true, form.hold
+	return d.noCalendar("a concurrency limit")
 }
 
-// atOncePerWindow returns the fault of a limit at once with a window.
+// atOncePerWindow returns the fault of a concurrency limit with a window.
 func atOncePerWindow(at int, window string) *fault {
 	return faultf(at, "write two limits below limits:, such as running: 20 at once per user, for at most 30s and started: 100 per "+window+" per user",
 		"at once and per %s in one limit: one bounds how much runs at the same time, the other a rate", window)
@@ -200,13 +196,13 @@ func (d *limitBuilder) completePeriod() *fault {
 func (d *limitBuilder) inherit(base *weir.Limit) *fault {
 	switch {
 	case base.Kind == weir.Concurrency && d.hasWindow && !d.form.atOnce && d.kind() == weir.Rolling && !d.hasKind:
-		return faultf(d.at.window, "write 20 at once, for at most "+FormatDuration(base.Window), "the limit counts at once, not per window")
+		return faultf(d.at.window, "write 20 at once, for at most "+FormatDuration(base.MaxHold), "the limit counts at once, not per window")
 	case d.hasKind || d.kind() != weir.Rolling:
 		return nil
 	}
 	d.setForm(base.Kind)
 	if d.unlimited && !d.hasWindow {
-		d.limit.Window, d.form.hold, d.form.hasHold = base.Window, base.Window, base.Kind == weir.Concurrency
+		d.limit.Window, d.form.hold, d.form.hasHold = base.Window, base.MaxHold, base.Kind == weir.Concurrency
 	}
 	return nil
 }
@@ -221,7 +217,7 @@ func kindSentence(l *weir.Limit) string {
 	case weir.Bucket:
 		return ", " + wordBurst + " " + formatNumber(l.Capacity())
 	case weir.Concurrency:
-		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.Window)
+		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.MaxHold)
 	}
 	return ""
 }

@@ -169,7 +169,7 @@ func (d *limitBuilder) addKey(at int, word string) *fault {
 }
 
 // completeUnlimited sets the numbers of an unlimited limit: it allows MaxUnits. Without a
-// window, it gets the shortest that its spacing allows, so that its history stays small.
+// window, it gets the shortest that its minimum interval allows, so that its history stays small.
 // Its keys stay part of the policy's key. A number in its place finds the same history
 // (R12).
 func (d *limitBuilder) completeUnlimited() {

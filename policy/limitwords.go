@@ -40,7 +40,7 @@ func (c *checker) limit(value *yamlnode.Node) (*limitBuilder, bool) {
 }
 
 // longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with
-// burst, zone, from and hold where the kind has them.
+// burst, zone, from and max_hold where the kind has them.
 func (c *checker) longLimit(value *yamlnode.Node) (*limitBuilder, bool) {
 	l := &limitBuilder{at: offsetsAt(value.Offset)}
 	if !apply(c, limitWords, aLimit, value, l) {
@@ -123,7 +123,7 @@ func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
 	case "MinInterval":
 		if d.limit.Kind == weir.Concurrency {
-			return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer hold", "the time apart is longer than the hold")
+			return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")
 		}
 		return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
 	case "Burst":
@@ -131,7 +131,7 @@ func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 	case "Zone":
 		return faultf(d.at.zone, "install the tzdata of the system, or import time/tzdata in the program", "this machine has no data of time zone %s", clip(d.limit.Zone))
 	case "Kind":
-		return faultf(d.at.kind, "write denied: free", "denied: counted counts denied attempts, and those hold nothing of a limit at once")
+		return faultf(d.at.kind, "write denied: free", "denied: counted counts denied attempts, and those hold nothing of a concurrency limit")
 	}
 	problem, next, _ := strings.Cut(e.Problem, "; ")
 	return faultf(d.at.name, next, "%s", problem)

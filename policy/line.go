@@ -176,7 +176,7 @@ func (p *lineParser) unit() *fault {
 	return p.d.setUnit(t.at, t.text)
 }
 
-// atOnceWords are other words for a limit at once.
+// atOnceWords are other words for a concurrency limit.
 var atOnceWords = []string{"concurrent", "concurrently", "parallel", "simultaneous", "simultaneously", "in-flight", "inflight", "flight"}
 
 func (p *lineParser) window() *fault {
@@ -277,7 +277,7 @@ func (p *lineParser) end() *fault {
 	case p.commaThen(wordFixed):
 		next = "write fixed before the block"
 	case p.d.block > 0 && t.text == ",":
-		next = "end the line with the block; the spacing stands before it"
+		next = "end the line with the block; the minimum interval stands before it"
 	case p.d.block == 0 && t.text == wordThen:
 		next = "write a comma before then block"
 	case isLength && p.d.limit.MinInterval == 0:

@@ -143,7 +143,7 @@ func (c *checker) change(d *policyBuilder, i int, value *yamlnode.Node) (Change,
 	if f := l.sameWindows(&base); f != nil {
 		return Change{}, c.accept(f)
 	}
-	l.limit.Window, l.limit.Period, l.limit.Zone, l.limit.Anchor = base.Window, base.Period, base.Zone, base.Anchor
+	l.limit.Window, l.limit.MaxHold, l.limit.Period, l.limit.Zone, l.limit.Anchor = base.Window, base.MaxHold, base.Period, base.Zone, base.Anchor
 	if f := l.validate(); f != nil {
 		return Change{}, c.accept(f)
 	}
@@ -167,8 +167,8 @@ func (d *limitBuilder) sameWindows(base *weir.Limit) *fault {
 		return faultf(d.at.kind, "write it like the limit itself: "+sentence(*base, "", 0), "another kind of limit would need another history")
 	case l.Kind != base.Kind:
 		return faultf(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
-	case d.form.hasHold && l.Window != base.Window:
-		return faultf(d.at.hold, "write for at most "+FormatDuration(base.Window), "the time of a hold must stay, %s", shared)
+	case d.form.hasHold && l.MaxHold != base.MaxHold:
+		return faultf(d.at.hold, "write for at most "+FormatDuration(base.MaxHold), "the time of a hold must stay, %s", shared)
 	case l.Zone != "" && l.Zone != base.Zone:
 		return faultf(d.at.zone, "leave it out: the time zone of the limit stays", "the time zone must stay, %s", shared)
 	case d.form.anchor != weir.NoPeriod && l.Anchor != base.Anchor:

@@ -115,7 +115,7 @@ func limitObject() *jsonschema.Schema {
 	long.Required = []string{"max"}
 	long.AnyOf = []*jsonschema.Schema{
 		{Required: []string{"window"}},
-		{Required: []string{"hold"}},
+		{Required: []string{"max_hold"}},
 		{Properties: map[string]*jsonschema.Schema{"max": constant(wordUnlimited)}},
 	}
 	return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{line, long}}
@@ -196,7 +196,7 @@ var (
 		{"block", pattern(lengthPattern),
 			"The time for which a key is denied after the limit has denied an attempt of it, such as 1h; 1ms to 400d."},
 		{"kind", oneOf(kindValues),
-			"Where windows begin. rolling: everywhere, so never more than max in any. fixed: with the calendar, at multiples of the window since 1970, UTC; weeks begin on Monday and months on the 1st. fixed-from-first-hit: with the first unit after the last one ended. Across the edge of two fixed windows up to twice max passes. bucket: no windows; max per window flow into a bucket of burst units. at-once: at most max units are held at any instant."},
+			"Where windows begin. rolling: everywhere, so never more than max in any. fixed: with the calendar, at multiples of the window since 1970, UTC; weeks begin on Monday and months on the 1st. fixed_from_first: with the first unit after the last one ended. Across the edge of two fixed windows up to twice max passes. bucket: no windows; max per window flow into a bucket of burst units. concurrency: at most max units are held at any instant."},
 		{"unit", pattern(unitPattern),
 			"The counted unit, in one word such as messages or cents. It is for people only."},
 		{"warn", pattern(sharePattern),
@@ -207,8 +207,8 @@ var (
 			"With kind: fixed, the time zone by whose clock hours, days, weeks and months begin, such as Europe/Berlin. Default: UTC."},
 		{"from", anyOf(&jsonschema.Schema{Type: "integer", Minimum: jsonschema.Ptr(1.0), Maximum: jsonschema.Ptr(31.0)}, pattern(dayPattern)),
 			"With kind: fixed, the first day of a month, such as 14th, or of a week, such as sunday. A day beyond the month's end is its last day."},
-		{"hold", pattern(lengthPattern),
-			"Of a limit at once, the longest time for which a unit is held without a settlement, such as 30s; 1ms to 400d."},
+		{"max_hold", pattern(lengthPattern),
+			"Of a concurrency limit, the longest time for which a unit is held without a settlement, such as 30s; 1ms to 400d."},
 	}
 	testSchemaIsMadeOfTheWords = []wordSchema{
 		{"policy", ref("name"),

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -51,8 +50,8 @@ func TestLimitsAsSentences(t *testing.T) {
 		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Fixed}, "", "unlimited, fixed, 1h apart"},
 		{weir.Limit{Max: 10, Window: time.Second, By: []string{"ip"}, Kind: weir.Bucket, Burst: 20}, "", "10 per second per ip, burst 20"},
 		{weir.Limit{Max: 10, Window: time.Second, MinInterval: time.Millisecond, Kind: weir.Bucket, Burst: 20_000}, "calls", "10 calls per second, burst 20_000, 1ms apart"},
-		{weir.Limit{Max: 20, Window: 30 * time.Second, By: []string{"user"}, Kind: weir.Concurrency}, "renders", "20 renders at once per user, for at most 30s"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Second, Kind: weir.Concurrency}, "", "unlimited at once, for at most 1h, 1s apart"},
+		{weir.Limit{Max: 20, MaxHold: 30 * time.Second, By: []string{"user"}, Kind: weir.Concurrency}, "renders", "20 renders at once per user, for at most 30s"},
+		{weir.Limit{Max: weir.MaxUnits, MaxHold: time.Hour, MinInterval: time.Second, Kind: weir.Concurrency}, "", "unlimited at once, for at most 1h, 1s apart"},
 		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed}, "", "5 per 7d, fixed"},
 		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed, Period: weir.Week}, "", "5 per week, fixed"},
 		{weir.Limit{Max: 5, Window: 31 * day}, "", "5 per 31d"},
@@ -95,6 +94,8 @@ func TestSentencesAreReadBack(t *testing.T) {
 			l.By = []string{"user"}
 		}
 		switch {
+		case l.Kind == weir.Concurrency:
+			l.Window, l.MaxHold = 0, l.Window
 		case l.Kind == weir.Bucket:
 			l.Burst = 1 + r.Int64N(20)
 		case l.Kind == weir.Fixed && r.IntN(2) == 0:
@@ -155,13 +156,6 @@ func TestDurationsAreReadBack(t *testing.T) {
 	}
 	if got, ok := parseLength("9999999999999d"); !ok || got <= weir.MaxWindow {
 		t.Errorf("parseLength of more than a time.Duration: got %v, %v; want the longest", got, ok)
-	}
-}
-
-func TestKindWord(t *testing.T) {
-	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Fixed), " ", KindWord(weir.FixedFromFirst), " ", KindWord(weir.Bucket), " ", KindWord(weir.Concurrency), " ", KindWord(9))
-	if want := "rolling fixed fixed-from-first-hit bucket at-once unknown"; got != want {
-		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

@@ -100,7 +100,7 @@ var limitWords = []word[*limitBuilder]{
 	{"burst", scalar((*limitBuilder).setBurst)},
 	{"zone", text((*limitBuilder).setZone)},
 	{"from", scalar((*limitBuilder).setAnchor)},
-	{"hold", scalar((*limitBuilder).setHold)},
+	{"max_hold", scalar((*limitBuilder).setHold)},
 }
 
 var testWords = []word[*testBuilder]{

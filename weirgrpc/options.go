@@ -52,7 +52,7 @@ func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
 }
 
-// FailFast ends a client's call over the limit at once. By default the call waits, as
+// FailFast ends a client's call over the concurrency limit. By default the call waits, as
 // long as its context allows. It has no effect on servers, which never wait.
 func FailFast() Option {
 	return func(c *config) { c.failFast = true }

@@ -111,7 +111,7 @@ func TestViolationsOfEachKind(t *testing.T) {
 		want  string
 	}{
 		{weir.Limit{Kind: weir.Bucket, Max: 1, Window: time.Hour, Burst: 2}, 2, "a bucket of 2, one unit flows in every 1h, and 2 are missing"},
-		{weir.Limit{Kind: weir.Concurrency, Max: 2, Window: time.Hour}, 2, "at most 2 at once, and 2 are in use"},
+		{weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour}, 2, "at most 2 at once, and 2 are in use"},
 		{weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}, 2, "at most 2 in a month, and 2 are used this month in Europe/Berlin"},
 	} {
 		c.limit.Name = "limit"

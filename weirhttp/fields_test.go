@@ -80,9 +80,9 @@ func TestPolicyField(t *testing.T) {
 	}{
 		{"one limit", search.Limits, []item{{"p", 2, 60, -1, -1}}},
 		{"two limits and a gap", slack.Limits, []item{
-			{"p.channel", 100, 1800, -1, -1}, {"p.category", 2, 1800, -1, -1}, {"p.category.spacing", 1, 3, -1, -1}}},
+			{"p.channel", 100, 1800, -1, -1}, {"p.category", 2, 1800, -1, -1}, {"p.category.interval", 1, 3, -1, -1}}},
 		{"short window and gap", []weir.Limit{{Name: "burst", Max: 5, Window: 250 * time.Millisecond, MinInterval: time.Millisecond}},
-			[]item{{"p.burst", 5, -1, -1, -1}, {"p.burst.spacing", 1, -1, -1, -1}}},
+			[]item{{"p.burst", 5, -1, -1, -1}, {"p.burst.interval", 1, -1, -1, -1}}},
 		{"part of a second", []weir.Limit{{Name: "limit", Max: 5, Window: time.Second + time.Microsecond}}, []item{{"p", 5, 2, -1, -1}}},
 		{"more than 15 digits", []weir.Limit{{Name: "limit", Max: weir.MaxUnits, Window: weir.MaxWindow}},
 			[]item{{"p", 999_999_999_999_999, 34_560_000, -1, -1}}},
@@ -107,9 +107,9 @@ func TestPolicyFieldOfEachKind(t *testing.T) {
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 9}, `"p";q=9`},
 		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, `"p";q=4;w=2`},
 		{weir.Limit{Kind: weir.Bucket, Max: 7, Window: 7*time.Second - time.Microsecond, Burst: 7}, `"p";q=7;w=7`},
-		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20, MinInterval: time.Second}, `"p";q=20;w=2, "p.spacing";q=1;w=1`},
-		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second}, `"p";q=20;qu="concurrent-requests"`},
-		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second, MinInterval: time.Second}, `"p";q=20;qu="concurrent-requests", "p.spacing";q=1;w=1`},
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20, MinInterval: time.Second}, `"p";q=20;w=2, "p.interval";q=1;w=1`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, MaxHold: 30 * time.Second}, `"p";q=20;qu="concurrent-requests"`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, MaxHold: 30 * time.Second, MinInterval: time.Second}, `"p";q=20;qu="concurrent-requests", "p.interval";q=1;w=1`},
 		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Hour}, `"p";q=5;w=3600`},
@@ -145,9 +145,9 @@ func TestFieldsOfEachKind(t *testing.T) {
 		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, true, false},
 		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, true, false},
 		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, false, false},
-		{"at once, a grant", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
-		{"at once, the last one", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
-		{"at once, a denial", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
+		{"at once, a grant", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
+		{"at once, the last one", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
+		{"at once, a denial", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
 		{"a day of 23 hours", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, false, true},
 		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, true, false},
 		{"a month of 31 days", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, false, true},
@@ -180,7 +180,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 func TestFieldsOfRateAndConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
-			{Name: "jobs", Kind: weir.Concurrency, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
+			{Name: "jobs", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
 		var h http.Handler
 		var second *http.Response
 		h = Middleware(l, nil)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
@@ -207,16 +207,16 @@ func testRateLimitField(t *testing.T) {
 	r := get(h, errs)
 	wantItems(t, "first grant: all limits, and the gap", r.Header["Ratelimit"],
 		item{"slack-alerts.channel", -1, -1, 99, 1800}, item{"slack-alerts.category", -1, -1, 1, 1800},
-		item{"slack-alerts.category.spacing", -1, -1, 0, 3})
+		item{"slack-alerts.category.interval", -1, -1, 0, 3})
 	time.Sleep(time.Second)
 	r = get(h, errs)
-	wantItems(t, "too close: only the gap", r.Header["Ratelimit"], item{"slack-alerts.category.spacing", -1, -1, 0, 2})
+	wantItems(t, "too close: only the gap", r.Header["Ratelimit"], item{"slack-alerts.category.interval", -1, -1, 0, 2})
 	wantRetryAfter(t, r, "2")
 	time.Sleep(2 * time.Second)
 	get(h, errs)
 	r = get(h, errs)
 	wantItems(t, "full and too close: units and gap", r.Header["Ratelimit"],
-		item{"slack-alerts.category", -1, -1, 0, 1797}, item{"slack-alerts.category.spacing", -1, -1, 0, 3})
+		item{"slack-alerts.category", -1, -1, 0, 1797}, item{"slack-alerts.category.interval", -1, -1, 0, 3})
 	wantRetryAfter(t, r, "1797")
 	time.Sleep(3 * time.Second)
 	r = get(h, errs)
@@ -224,7 +224,7 @@ func testRateLimitField(t *testing.T) {
 	r = get(h, info)
 	wantItems(t, "another category", r.Header["Ratelimit"],
 		item{"slack-alerts.channel", -1, -1, 97, 1794}, item{"slack-alerts.category", -1, -1, 1, 1800},
-		item{"slack-alerts.category.spacing", -1, -1, 0, 3})
+		item{"slack-alerts.category.interval", -1, -1, 0, 3})
 }
 
 func wantRetryAfter(t *testing.T, r *http.Response, want string) {

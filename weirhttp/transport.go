@@ -27,7 +27,7 @@ import (
 // limit. The response itself is returned unchanged. Nothing is sent twice; a
 // RoundTripper around this one may send a rejected request again, which then waits.
 //
-// Units of a limit of kind weir.Concurrency are held for its whole Window, because Transport
+// Units of a limit of kind weir.Concurrency are held for its whole MaxHold, because Transport
 // makes no reservations (R17).
 //
 // by names the function for each dimension of l's policy; Transport panics as

@@ -480,7 +480,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 // TestSettlementsEndCachedDenials: units that a reservation gives back are there immediately,
 // also under a policy whose limits are settled in two steps because one counts holds.
 func TestSettlementsEndCachedDenials(t *testing.T) {
-	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, Window: time.Hour, By: []string{"user"}}
+	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, MaxHold: time.Hour, By: []string{"user"}}
 	for _, limits := range [][]weir.Limit{{rate}, {rate, hold}} {
 		for about, settle := range map[string]func(*weir.Reservation) error{
 			"a cancelled one":      func(r *weir.Reservation) error { return r.Cancel(ctx) },

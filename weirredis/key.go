@@ -33,7 +33,7 @@ import (
 const keyPrefix = "weir2:{"
 
 // kindMarks are the kinds in keys.
-var kindMarks = [...]string{weir.Rolling: "", weir.Fixed: "/fixed", weir.FixedFromFirst: "/first-hit", weir.Bucket: "/bucket", weir.Concurrency: "/at-once"}
+var kindMarks = [...]string{weir.Rolling: "", weir.Fixed: "/fixed", weir.FixedFromFirst: "/fixed_from_first", weir.Bucket: "/bucket", weir.Concurrency: "/concurrency"}
 
 // keysOf returns the keys of the plan's histories for k, in the order of its limits, and
 // all of them in one string. With one limit it returns only the string.

@@ -15,7 +15,7 @@ func plan(t testing.TB, p weir.Policy) *weir.Plan {
 	t.Helper()
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		if l.Window == 0 {
+		if l.Window == 0 && l.MaxHold == 0 {
 			l.Window = time.Minute
 		}
 	}
@@ -33,7 +33,7 @@ func TestKeys(t *testing.T) {
 	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
 	kinds := plan(t, weir.Policy{Name: "kinds", Limits: []weir.Limit{
 		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
-		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1}}})
+		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}}})
 	for _, c := range []struct {
 		plan    *weir.Plan
 		key     weir.Key
@@ -46,7 +46,7 @@ func TestKeys(t *testing.T) {
 		{push, weir.K("a}b{\x00:=\n"), false, "weir2:{push}teacher:teacher=8:a}b{\x00:=\n"},
 		{both, weir.K("acme", "ann"), false, "weir2:{api}user:tenant=4:acme:user=3:ann weir2:{api}tenant:tenant=4:acme"},
 		{both, weir.K("acme", "ann"), true, "weir2:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir2:{api:Sf-vI6}tenant:tenant=4:acme"},
-		{kinds, weir.K("ann"), false, "weir2:{kinds}a:user=3:ann weir2:{kinds}b/fixed:user=3:ann weir2:{kinds}c/first-hit weir2:{kinds}d/bucket weir2:{kinds}e/at-once"},
+		{kinds, weir.K("ann"), false, "weir2:{kinds}a:user=3:ann weir2:{kinds}b/fixed:user=3:ann weir2:{kinds}c/fixed_from_first weir2:{kinds}d/bucket weir2:{kinds}e/concurrency"},
 		{all, weir.K("disk"), true, "weir2:{alerts}channel weir2:{alerts}category:category=4:disk"},
 	} {
 		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {

@@ -80,6 +80,8 @@ func (p *pair) vary(i int) {
 			l.Cost = pick[int64](p.r, 1, 2, 5, 1<<39)
 		}
 		switch l.Kind {
+		case weir.Concurrency:
+			l.Window, l.MaxHold = 0, l.Window
 		case weir.Rolling:
 			l.Cells = pick(p.r, 0, 0, 0, 1, 4, 60)
 		case weir.Bucket:

@@ -239,6 +239,7 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 			Max:              l.Max,
 			Burst:            l.Burst,
 			Window:           l.Window,
+			MaxHold:          l.MaxHold,
 			MinInterval:      l.MinInterval,
 			Used:             l.Capacity() - remaining,
 			Remaining:        remaining,

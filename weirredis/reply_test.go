@@ -19,7 +19,7 @@ var replyPolicies = [][]weir.Limit{
 	{{Name: "l", Max: 9, Window: time.Hour}, {Name: "m", Max: 99, Window: 2 * time.Hour}},
 	{{Name: "l", Max: 7, Window: time.Second, Kind: weir.Bucket}},
 	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Fixed}},
-	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, Window: time.Hour, Kind: weir.Concurrency}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, MaxHold: time.Hour, Kind: weir.Concurrency}},
 }
 
 // FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a

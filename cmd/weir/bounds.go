@@ -38,13 +38,13 @@ type bucketLimit struct {
 	WindowMS int64  `json:"window_ms"` // rounded up
 }
 
-// atOnceLimit is a limit of concurrency.
-type atOnceLimit struct {
+// concurrencyLimit is a limit of the units that are held.
+type concurrencyLimit struct {
 	Policy   string `json:"policy"`
 	Limit    string `json:"limit"`
 	Sentence string `json:"sentence"`
 	Max      int64  `json:"max"`
-	HoldMS   int64  `json:"hold_ms"` // the longest time of a hold, rounded up
+	MaxHold  int64  `json:"max_hold_ms"` // the longest time of a hold, rounded up
 }
 
 // addKind adds limit i to the list of its kind. Rolling limits and those without a bound
@@ -57,7 +57,7 @@ func (v *validFile) addKind(p *policy.Definition, i int, next []windowStart) {
 		v.Buckets = append(v.Buckets, bucketLimit{p.Name, l.Name, p.Sentence(i), l.Max, l.Capacity(), worstOf(l), answer.Millis(l.Window)})
 	case l.Max == weir.MaxUnits:
 	case l.Kind == weir.Concurrency:
-		v.AtOnce = append(v.AtOnce, atOnceLimit{p.Name, l.Name, p.Sentence(i), l.Max, answer.Millis(l.Window)})
+		v.Concurrency = append(v.Concurrency, concurrencyLimit{p.Name, l.Name, p.Sentence(i), l.Max, answer.Millis(l.MaxHold)})
 	default:
 		v.Fixed = append(v.Fixed, fixedLimit{p.Name, l.Name, p.Sentence(i), l.Max, worstOf(l), answer.Millis(l.Window), next})
 	}
@@ -118,7 +118,7 @@ func worstCase(p *policy.Definition, i int) string {
 	if l.Max == weir.MaxUnits {
 		return "no bound"
 	}
-	length := policy.FormatDuration(l.Window)
+	length := policy.FormatDuration(l.Window + l.MaxHold) // one of them is 0
 	text := ""
 	switch {
 	case l.Kind == weir.Bucket:
@@ -183,7 +183,7 @@ func mistakes(p *policy.Definition) (notes []string) {
 		case weir.Bucket:
 			longest, reason = l.FillTime(), "the time in which it fills"
 		case weir.Concurrency:
-			reason = "the time of a hold"
+			longest, reason = l.MaxHold, "the time of a hold"
 		}
 		if b := p.BlockOf(i); b > 0 && b < longest {
 			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, %s; make the block longer",

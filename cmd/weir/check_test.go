@@ -38,7 +38,7 @@ func TestRowsOfEachKind(t *testing.T) {
 LIMIT  USED  MAX     WINDOW  SAME AGAIN     EMPTY
 api       1   20  10 per 1s         now  in 100ms
 `},
-		{[]weir.Limit{{Name: "jobs", Kind: weir.Concurrency, Max: 1, Window: 30 * time.Second}, {Name: "day", Max: 9, Window: time.Hour}}, `
+		{[]weir.Limit{{Name: "jobs", Kind: weir.Concurrency, Max: 1, MaxHold: 30 * time.Second}, {Name: "day", Max: 9, Window: time.Hour}}, `
 LIMIT  USED  MAX   WINDOW  SAME AGAIN   EMPTY  NEXT END
 jobs      1    1  at once      in 30s  in 30s    in 30s
 day       1    9       1h         now   in 1h         -

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/topkeys"
-	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 )
 
@@ -92,7 +92,7 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 type dumpedLine struct {
 	Policy    string            `json:"policy"`
 	Limit     string            `json:"limit,omitempty"`
-	Kind      string            `json:"kind,omitempty"` // missing for a rolling limit
+	Kind      string            `json:"kind,omitempty"` // missing for an operation
 	Key       map[string]string `json:"key"`
 	Newest    int64             `json:"newest_us,omitempty"`
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
@@ -153,9 +153,7 @@ func dumped(item weirdisk.Item, text func(string) string) (line dumpedLine, err 
 		if line.Policy, line.Limit, kind, dimensions, values, ok = h.Split(); !ok {
 			return line, fmt.Errorf("the history of %q has a key that does not fit its name", h.Name)
 		}
-		if kind != weir.Rolling {
-			line.Kind = policy.KindWord(kind)
-		}
+		line.Kind = answer.KindWords[kind]
 		line.Newest = h.Last
 		for _, e := range h.Entries {
 			line.Entries = append(line.Entries, dumpedEntry{e.End, e.Units})

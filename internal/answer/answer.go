@@ -102,13 +102,11 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 	b = appendInt(b, `},"max":`, s.Max)
 	b = appendInt(b, `,"used":`, s.Used)
 	b = appendInt(b, `,"remaining":`, s.Remaining)
-	b = appendInt(b, `,"window_ms":`, ceil(s.Window, time.Millisecond))
+	b = appendInt(b, `,"window_ms":`, ceil(s.Window+s.MaxHold, time.Millisecond))
 	if s.MinInterval > 0 {
-		b = appendInt(b, `,"gap_ms":`, ceil(s.MinInterval, time.Millisecond))
+		b = appendInt(b, `,"min_interval_ms":`, ceil(s.MinInterval, time.Millisecond))
 	}
-	if s.Kind != weir.Rolling {
-		b = a.appendKind(b, i)
-	}
+	b = a.appendKind(b, i)
 	b = appendInt(b, `,"retry_after_ms":`, ceil(s.RetryAfter, time.Millisecond))
 	b = appendInt(b, `,"next_ms":`, ceil(s.NextAfter, time.Millisecond))
 	b = appendInt(b, `,"reset_after_ms":`, ceil(s.ResetAfter, time.Millisecond))

@@ -51,10 +51,10 @@ func TestAppendJSON(t *testing.T) {
 		`"retry_after_ms":412000,"retry_after_us":411999001,"reset_after_ms":1702000,` +
 		`"at":"2026-11-20T13:07:31.000005Z","limit":"category",` +
 		`"why":"10 of 10 used in the last 30m for category=errors; room again in 6m52s","limits":[` +
-		`{"name":"channel","key":{},"max":100,"used":63,"remaining":37,"window_ms":1800000,` +
+		`{"name":"channel","key":{},"max":100,"used":63,"remaining":37,"window_ms":1800000,"kind":"rolling",` +
 		`"retry_after_ms":0,"next_ms":10000,"reset_after_ms":1740000},` +
 		`{"name":"category","key":{"category":"errors"},"max":10,"used":10,"remaining":0,"window_ms":1800000,` +
-		`"gap_ms":3000,"retry_after_ms":412000,"next_ms":412000,"reset_after_ms":1702000}]}`
+		`"min_interval_ms":3000,"kind":"rolling","retry_after_ms":412000,"next_ms":412000,"reset_after_ms":1702000}]}`
 	if got := string(a.AppendJSON(nil, nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}

@@ -8,25 +8,21 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// The words of JSON for kinds are those of a policy file. Windows that begin with a period
-// are fixed, too.
-const (
-	fixedWord  = "fixed"
-	bucketWord = "bucket"
-	atOnceWord = "at-once"
-)
+// KindWords are the words of JSON for kinds, by value: those of a policy file.
+var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
 
-// appendKind appends the members of a bucket, of a period and of a limit at once;
-// none for the other kinds.
+// appendKind appends the kind, and the members of a bucket, of a period and of a concurrency
+// limit.
 func (a *Answer) appendKind(b []byte, i int) []byte {
 	s, l := &a.States[i], &a.Compiled.Limits()[i]
+	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
 	switch {
 	case l.Kind == weir.Bucket:
-		b = appendInt(append(b, `,"kind":"`+bucketWord+`"`...), `,"burst":`, s.Burst)
+		b = appendInt(b, `,"burst":`, s.Burst)
 	case l.Kind == weir.Concurrency:
-		b = appendInt(append(b, `,"kind":"`+atOnceWord+`"`...), `,"hold_ms":`, Millis(s.Window))
+		b = appendInt(b, `,"max_hold_ms":`, Millis(s.MaxHold))
 	case l.Period != nil:
-		b = append(append(b, `,"kind":"`+fixedWord+`","period":"`...), l.Period.Period().String()...)
+		b = append(append(b, `,"period":"`...), l.Period.Period().String()...)
 		b = AppendString(append(b, `","zone":`...), l.Period.Zone().String())
 		if anchor := l.Period.Anchor(); anchor > 1 { // missing = 1
 			b = appendInt(b, `,"anchor":`, int64(anchor))

@@ -123,7 +123,7 @@ var kindStories = []struct {
 
 var (
 	tenPerSecond = weir.Limit{Kind: weir.Bucket, Max: 10, Window: second, Burst: 20, By: []string{"user"}}
-	twentyAtOnce = weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * second, By: []string{"user"}}
+	twentyAtOnce = weir.Limit{Kind: weir.Concurrency, Max: 20, MaxHold: 30 * second, By: []string{"user"}}
 )
 
 func perPeriod(p weir.Period, zone string, anchor int) weir.Limit {
@@ -141,7 +141,7 @@ func answerOf(t *testing.T, l weir.Limit, mode weir.Mode, state weir.LimitState)
 	plan := mustPlan(t, weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
 		l, {Name: "other", Max: weir.MaxUnits, Window: second, By: []string{"user"}}}})
 	l = plan.Policy().Limits[0]
-	state.Name, state.Kind, state.Max, state.Burst, state.Window = l.Name, l.Kind, l.Max, l.Burst, l.Window
+	state.Name, state.Kind, state.Max, state.Burst, state.Window, state.MaxHold = l.Name, l.Kind, l.Max, l.Burst, l.Window, l.MaxHold
 	return &Answer{Compiled: plan, Key: weir.K("ann"), N: 1,
 		States: []weir.LimitState{state, {Name: "other", Max: weir.MaxUnits, Remaining: weir.MaxUnits, Window: second}}}
 }
@@ -163,12 +163,12 @@ func TestJSONOfEachKind(t *testing.T) {
 	}{
 		{tenPerSecond, `"window_ms":1000,"kind":"bucket","burst":20,"retry_after_ms"`},
 		{weir.Limit{Kind: weir.Bucket, Max: 5, Window: second}, `"window_ms":1000,"kind":"bucket","burst":5,"retry_after_ms"`},
-		{twentyAtOnce, `"window_ms":30000,"kind":"at-once","hold_ms":30000,"retry_after_ms"`},
+		{twentyAtOnce, `"window_ms":30000,"kind":"concurrency","max_hold_ms":30000,"retry_after_ms"`},
 		{perPeriod(weir.Day, "Europe/Berlin", 0), `"window_ms":86400000,"kind":"fixed","period":"day","zone":"Europe/Berlin","retry_after_ms"`},
 		{perPeriod(weir.Month, "", 14), `"window_ms":2678400000,"kind":"fixed","period":"month","zone":"UTC","anchor":14,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.Rolling, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
+		{weir.Limit{Kind: weir.Rolling, Max: 5, Window: second}, `"window_ms":1000,"kind":"rolling","retry_after_ms"`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: second}, `"window_ms":1000,"kind":"fixed","retry_after_ms"`},
+		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: second}, `"window_ms":1000,"kind":"fixed_from_first","retry_after_ms"`},
 	} {
 		a := answerOf(t, c.limit, weir.AllOrNothing, weir.LimitState{})
 		if got := string(a.AppendJSON(nil, nil)); !strings.Contains(got, c.want) {

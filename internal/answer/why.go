@@ -147,7 +147,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
 }
 
-// appendTooClose: there is room, but the gap is closed.
+// appendTooClose: there is room, but the minimum interval is not over.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	if a.Compiled.Mode() == weir.CountDenied {

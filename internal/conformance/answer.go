@@ -178,7 +178,7 @@ func parseError(word string) (a answer, err error) {
 // stateFields returns the fields of the state of a limit after its name.
 func stateFields(s *weir.LimitState) []field {
 	return []field{{"used", &s.Used}, {"remaining", &s.Remaining},
-		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"gap", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}
+		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"interval", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}
 }
 
 // stateText formats the i-th state as in a vector.

@@ -68,7 +68,7 @@ func (g *randomHistory) batchOf(s step) []step {
 	if !s.decides() || s.readsOnly() {
 		return batch
 	}
-	limits := g.policy.current("").Limits
+	limits := g.policy.current()
 	for range g.r.IntN(8) {
 		next := step{op: []string{opTake, opTake, opTake, opPeek, opRecord}[g.r.IntN(5)], at: s.at, n: g.r.Int64N(4), states: g.r.IntN(3) == 0, key: s.key}
 		if g.r.IntN(3) == 0 {

@@ -184,7 +184,7 @@ func inContract(v *vector) bool {
 			}
 			continue
 		}
-		limits := now.current.current("").Limits
+		limits := now.current.current()
 		if s.at < rules.floor() || rules.stale(limits, s) {
 			return false
 		}

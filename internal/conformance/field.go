@@ -20,9 +20,9 @@ type field struct {
 }
 
 var (
-	modeWords   = []string{"all", "partial", "denied"}                                // in the order of weir.Mode
-	kindWords   = []string{"rolling", "calendar", "first-hit", "bucket", "in-flight"} // in the order of weir.Kind
-	periodWords = []string{"none", "hour", "day", "week", "month"}                    // in the order of weir.Period
+	modeWords   = []string{"all", "partial", "denied"}                                      // in the order of weir.Mode
+	kindWords   = []string{"rolling", "fixed", "fixed_from_first", "bucket", "concurrency"} // in the order of weir.Kind
+	periodWords = []string{"none", "hour", "day", "week", "month"}                          // in the order of weir.Period
 )
 
 // read parses the value.

@@ -83,7 +83,7 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 
 // valid reports whether the policy with its present numbers is valid.
 func (b *mutablePolicy) valid() bool {
-	_, err := b.current("").Plan()
+	_, err := b.policy("").Plan()
 	return err == nil
 }
 
@@ -227,8 +227,8 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 			words := []string{limit.Name, "kind=" + kindWords[r.IntN(len(kindWords))], "cells=0", "burst=0", "period=none", "zone=", "anchor=0"}
 			if r.IntN(3) == 0 {
 				p := weir.Period(1 + r.IntN(4))
-				words = []string{limit.Name, "kind=calendar", "cells=0", "burst=0", "period=" + periodWords[p],
-					"window=" + spanText(p.Length()), "gap=0s", "zone=" + zones[r.IntN(len(zones))], "anchor=0"}
+				words = []string{limit.Name, "kind=fixed", "cells=0", "burst=0", "period=" + periodWords[p],
+					"window=" + spanText(p.Length()), "interval=0s", "zone=" + zones[r.IntN(len(zones))], "anchor=0"}
 			}
 			return words
 		}
@@ -237,13 +237,13 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 		if b.mode != weir.Partial && b.costs() {
 			return []string{limit.Name, fmt.Sprintf("cost=%d", randomCost(r, limit.Max))}
 		}
-		return []string{limit.Name, "gap=" + spanText(randomGap(r, limit.Window))}
+		return []string{limit.Name, "interval=" + spanText(randomGap(r, limit.Window))}
 	case 4, 5:
 		if limit.Kind == weir.Bucket && r.IntN(2) == 0 {
 			return []string{limit.Name, fmt.Sprintf("burst=%d", randomBurst(r, limit))}
 		}
 		w := randomWindow(r, limit.Window)
-		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.MinInterval, w))}
+		return []string{limit.Name, "window=" + spanText(w), "interval=" + spanText(min(limit.MinInterval, w))}
 	}
 	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}
 }

@@ -115,7 +115,7 @@ func newConcurrentHistory(r *rand.Rand, e weir.Engine, c *Config) *concurrentHis
 		h.ids = append(h.ids, ids)
 	}
 	var err error
-	h.limiter, err = weir.New(h.policy.current(freshPrefix()), weir.WithEngine(e))
+	h.limiter, err = weir.New(h.policy.policy(freshPrefix()), weir.WithEngine(e))
 	mustBeValid(err)
 	return h
 }

@@ -30,7 +30,7 @@ type hold struct {
 	surely          time.Duration // the units are held from to until then, at least
 	possibly        time.Duration // and from from until then, at most
 	extending       [][2]time.Duration
-	charged, denied int64 // units of the rate; 0 or 1 units denied by the limit at once
+	charged, denied int64 // units of the rate; 0 or 1 units denied by the concurrency limit
 }
 
 // auditHolds makes histories in which a third of the callers never settle, and audits each
@@ -51,7 +51,7 @@ func auditHoldsOnce(e weir.Engine, r *rand.Rand) (breach string) {
 	window := time.Duration(4+r.IntN(12)) * time.Millisecond
 	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
 		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
-		{Name: "running", Kind: weir.Concurrency, Max: holdMax, Window: window},
+		{Name: "running", Kind: weir.Concurrency, Max: holdMax, MaxHold: window},
 	}}, weir.WithEngine(e))
 	mustBeValid(err)
 	var mu sync.Mutex

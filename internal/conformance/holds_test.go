@@ -20,7 +20,7 @@ func (e longerHolds) plan(p *weir.Plan) *weir.Plan {
 	limits := p.Policy().Limits
 	for i := range limits {
 		if limits[i].Kind == weir.Concurrency {
-			limits[i].Window += e.time
+			limits[i].MaxHold += e.time
 		}
 	}
 	p, err := p.WithLimits(limits)

@@ -16,11 +16,22 @@ type mutablePolicy struct {
 	order  []string     // names of the limits in use, in this order
 }
 
-// current returns the policy with its present numbers, its name after prefix.
-func (b *mutablePolicy) current(prefix string) weir.Policy {
-	p := weir.Policy{Name: prefix + b.name, Mode: b.mode}
+// current returns the limits in use with their present numbers.
+func (b *mutablePolicy) current() (limits []weir.Limit) {
 	for _, name := range b.order {
-		p.Limits = append(p.Limits, b.limits[b.index(name)])
+		limits = append(limits, b.limits[b.index(name)])
+	}
+	return limits
+}
+
+// policy returns the policy with its present numbers, its name after prefix. In vectors the
+// window of Concurrency is its MaxHold, so that a change of the kind changes one word.
+func (b *mutablePolicy) policy(prefix string) weir.Policy {
+	p := weir.Policy{Name: prefix + b.name, Mode: b.mode, Limits: b.current()}
+	for i := range p.Limits {
+		if l := &p.Limits[i]; l.Kind == weir.Concurrency {
+			l.Window, l.MaxHold = 0, l.Window
+		}
 	}
 	return p
 }
@@ -50,7 +61,7 @@ func (b *mutablePolicy) clone() *mutablePolicy {
 	return &c
 }
 
-// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=K] [burst=N] [period=P]
+// declare adds a limit: NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=K] [burst=N] [period=P]
 // [zone=Z] [anchor=N] [by=DIM,DIM].
 func (b *mutablePolicy) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
@@ -98,7 +109,7 @@ func (b *mutablePolicy) set(words []string) error {
 		name, value, _ := strings.Cut(word, "=")
 		j := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
 		if j < 0 {
-			return fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost, kind, burst, period, zone, anchor and by", word)
+			return fmt.Errorf("unknown word %q; a limit has max, window, interval, cells, cost, kind, burst, period, zone, anchor and by", word)
 		}
 		if err := fields[j].read(value); err != nil {
 			return err
@@ -111,7 +122,7 @@ func (b *mutablePolicy) set(words []string) error {
 // those that are left out if they are zero.
 func limitFields(l *weir.Limit) (must, may []field) {
 	return []field{{"max", &l.Max}, {"window", &l.Window}},
-		[]field{{"gap", &l.MinInterval}, {"cells", &l.Cells}, {"cost", &l.Cost}, {"kind", &l.Kind},
+		[]field{{"interval", &l.MinInterval}, {"cells", &l.Cells}, {"cost", &l.Cost}, {"kind", &l.Kind},
 			{"burst", &l.Burst}, {"period", &l.Period}, {"zone", &l.Zone}, {"anchor", &l.Anchor}, {"by", &l.By}}
 }
 

@@ -17,7 +17,7 @@ func (g *randomHistory) observe(s step, a answer) {
 		g.buckets = g.buckets || g.policy.buckets()
 		return
 	}
-	limits := g.policy.current("").Limits
+	limits := g.policy.current()
 	g.contract.observe(limits, g.policy.mode, s, a)
 	if !s.readsOnly() {
 		g.now, g.wrote = s.at, -1
@@ -91,7 +91,7 @@ func holds(k, parts []keyPart) bool {
 // longest returns the time for which an operation is remembered, if that is above a minute.
 func (g *randomHistory) longest() time.Duration {
 	longest := time.Duration(0)
-	for _, limit := range g.policy.current("").Limits {
+	for _, limit := range g.policy.current() {
 		longest = max(longest, limit.Window+cell(limit)) // of a bucket at most this
 	}
 	return longest
@@ -114,5 +114,5 @@ func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 	before = after
 	before.at -= us
 	ends := time.Duration(weir.MaxInstant-g.v.epoch) * us
-	return before, after, g.at(d) <= after.at && after.at <= ends && !g.contract.stale(g.policy.current("").Limits, after)
+	return before, after, g.at(d) <= after.at && after.at <= ends && !g.contract.stale(g.policy.current(), after)
 }

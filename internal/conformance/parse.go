@@ -20,10 +20,10 @@ import (
 //
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
-//	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit|bucket|in-flight]
+//	limit NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=rolling|fixed|fixed_from_first|bucket|concurrency]
 //	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [by=DIM,DIM]     (in one line)
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
-//	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (the state of each limit, or of none)
+//	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D    (the state of each limit, or of none)
 //	@D refund N from=D [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
 //	@D reset [DIM=VALUE…]               -> done
@@ -138,7 +138,7 @@ func (p *parser) begin() error {
 		return fmt.Errorf("a step before any limit")
 	}
 	for _, b := range p.v.policies {
-		if _, err := b.current("").Plan(); err != nil {
+		if _, err := b.policy("").Plan(); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *parser) apply(s step) error {
 		err = p.policies.apply(s)
 	}
 	if err == nil {
-		_, err = p.current.current("").Plan()
+		_, err = p.current.policy("").Plan()
 	}
 	if err == nil {
 		p.push(s)

@@ -10,15 +10,15 @@ import (
 const goodVector = `# R3: An entry counts for exactly one window.
 epoch 1600000000000000
 policy p mode=partial
-limit a max=2 window=10m gap=1s cells=5 by=user,ip
-limit y max=9 window=1h kind=first-hit by=user
-limit z max=9 window=1h gap=2s kind=calendar
+limit a max=2 window=10m interval=1s cells=5 by=user,ip
+limit y max=9 window=1h kind=fixed_from_first by=user
+limit z max=9 window=1h interval=2s kind=fixed
 limit b max=3 window=5m
 # A comment in front of a step.
 @0s             take 1 user=u ip="\x00 -> x"        -> allowed granted=1 remaining=1 wait=0s reset=10m
-  a: used=1 remaining=1 wait=0s next=10m gap=0s reset=10m
-  b: used=1 remaining=2 wait=0s next=5m gap=0s reset=5m
-change a max=9 gap=0s
+  a: used=1 remaining=1 wait=0s next=10m interval=0s reset=10m
+  b: used=1 remaining=2 wait=0s next=5m interval=0s reset=5m
+change a max=9 interval=0s
 @-1.5s          peek 2 user="" ip="x"*1000          -> denied granted=0 remaining=-1 wait=never reset=1us limit=a at=0s
 @1h             refund 1 from=3s user=u ip=1        -> refunded=1
 @1h             count b last=1us user=u ip=1        -> count=0
@@ -87,7 +87,7 @@ func TestParseRejectsUnknownWords(t *testing.T) {
 		{head + "change b max=1", `f:3: no limit is named "b"`},
 		{head + "change order b", `f:3: no limit is named "b"`},
 		{head + "change order", "Limits"},
-		{head + "change a gap=2s", "MinInterval"},
+		{head + "change a interval=2s", "MinInterval"},
 		{head + "use q", "f:3: use [\"q\"]: no policy has that name"},
 	} {
 		_, err := parseVectors("f", test.text)

@@ -82,7 +82,7 @@ func (g *randomHistory) next() step {
 	if !s.decides() {
 		s.states = false
 	}
-	if g.contract.stale(g.policy.current("").Limits, s) {
+	if g.contract.stale(g.policy.current(), s) {
 		return step{op: opReset, at: s.at, key: s.key}
 	}
 	return s
@@ -112,7 +112,7 @@ func (g *randomHistory) chooseID(s *step, who int) int {
 func (g *randomHistory) keyOf(who int) []keyPart {
 	var key []keyPart
 	for _, part := range g.keys[who] {
-		if slices.ContainsFunc(g.policy.current("").Limits, func(l weir.Limit) bool { return slices.Contains(l.By, part.dim) }) {
+		if slices.ContainsFunc(g.policy.current(), func(l weir.Limit) bool { return slices.Contains(l.By, part.dim) }) {
 			key = append(key, part)
 		}
 	}
@@ -269,7 +269,7 @@ func (g *randomHistory) refund(s *step, who int) int {
 
 // count chooses a span that begins at an edge, or is as long or as short as possible.
 func (g *randomHistory) count(s *step) {
-	limit := g.policy.current("").Limits[g.r.IntN(len(g.policy.order))]
+	limit := g.policy.current()[g.r.IntN(len(g.policy.order))]
 	s.limit, s.last = limit.Name, limit.Window
 	switch g.r.IntN(4) {
 	case 0:

@@ -20,7 +20,7 @@ var ruleSentences = map[int]string{
 	14: "bad input is an error and changes nothing; a given instant is 1970-01-01T00:00:00Z to 2^53 - 1 µs later; two different keys never share a history",
 	15: "a denial is not an error; an operation with an id may be repeated: it gets the first answer and is charged once",
 	16: "a bucket refills at Max per Window without rounding; an attempt fits if so many whole units are there",
-	17: "units of Concurrency are held for a Window, or until a settlement",
+	17: "units of Concurrency are held for MaxHold, or until a settlement",
 }
 
 // promise is the purpose of the rules. For limits with fixed windows the bound is 2 * Max.

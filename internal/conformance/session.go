@@ -54,7 +54,7 @@ func mustBeValid(err error) {
 
 // open makes the limiter of the current policy with its present numbers.
 func (s *session) open() (err error) {
-	s.limiter, err = weir.New(s.current.current(s.prefix), weir.WithEngine(s.engine))
+	s.limiter, err = weir.New(s.current.policy(s.prefix), weir.WithEngine(s.engine))
 	return err
 }
 
@@ -143,11 +143,11 @@ func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, erro
 		if got.Kind != limit.Kind || got.Burst != limit.Burst {
 			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, limit.Kind, limit.Burst)
 		}
-		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MinInterval != limit.MinInterval {
-			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v gap=%v, want %s max=%d window=%v gap=%v", i,
-				got.Name, got.Max, got.Window, got.MinInterval, limit.Name, limit.Max, limit.Window, limit.MinInterval)
+		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MaxHold != limit.MaxHold || got.MinInterval != limit.MinInterval {
+			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v interval=%v, want %s max=%d window=%v interval=%v", i,
+				got.Name, got.Max, got.Window+got.MaxHold, got.MinInterval, limit.Name, limit.Max, limit.Window+limit.MaxHold, limit.MinInterval)
 		}
-		got.Max, got.Window, got.MinInterval, got.Kind, got.Burst = 0, 0, 0, 0, 0
+		got.Max, got.Window, got.MaxHold, got.MinInterval, got.Kind, got.Burst = 0, 0, 0, 0, 0, 0
 	}
 	return states, nil
 }

@@ -76,7 +76,7 @@ func newTogetherModel(r *rand.Rand, e weir.Engine, c *Config) *togetherModel {
 		for p.mode == weir.CountDenied {
 			p = randomPolicy(r, c)
 		}
-		policy := p.current(freshPrefix())
+		policy := p.policy(freshPrefix())
 		tested, err := weir.New(policy, weir.WithEngine(e))
 		mustBeValid(err)
 		var single []*weir.Limiter

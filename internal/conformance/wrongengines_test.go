@@ -241,19 +241,19 @@ var wrongEngines = []struct {
 	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
 	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.MinInterval = 0 })}, "vdh"},
 	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
-	{"kinds ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind = weir.Rolling })}, "vd"},
+	{"kinds ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Window, l.MaxHold = weir.Rolling, l.Window+l.MaxHold, 0 })}, "vd"},
 	{"the kinds of window mistaken for each other", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
 		if l.Kind == weir.Fixed || l.Kind == weir.FixedFromFirst {
 			l.Kind = weir.Fixed + weir.FixedFromFirst - l.Kind
 		}
 	})}, "vdh"},
-	{"every limit has windows of the calendar", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Cells = weir.Fixed, 0 })}, "vdh"},
+	{"every limit has windows of the calendar", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Cells, l.Window, l.MaxHold = weir.Fixed, 0, l.Window+l.MaxHold, 0 })}, "vdh"},
 	{"buckets of one unit more", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Burst++ })}, "vdh"},
 	{"buckets refill a microsecond a window too fast", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Window -= us })}, "vd"},
 	{"buckets mistaken for windows", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Kind, l.Burst = weir.Rolling, 0 })}, "vdh"},
 	{"zones ignored", wrongEngine{plan: limitsOf(weir.Fixed, func(l *weir.Limit) { l.Zone = "" })}, "vd"},
 	{"anchors ignored", wrongEngine{plan: limitsOf(weir.Fixed, func(l *weir.Limit) { l.Anchor = 0 })}, "vd"},
-	{"holds a microsecond short", wrongEngine{plan: limitsOf(weir.Concurrency, func(l *weir.Limit) { l.Window -= us })}, "vd"},
+	{"holds a microsecond short", wrongEngine{plan: limitsOf(weir.Concurrency, func(l *weir.Limit) { l.MaxHold -= us })}, "vd"},
 	{"costs ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cost = 0 })}, "vd"},
 	{"costs of a unit too much", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
 		if l.Cost > 0 {

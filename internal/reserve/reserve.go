@@ -170,7 +170,7 @@ type Extension struct {
 	HeldUntil time.Time
 }
 
-// Extend renews the hold of limits of kind Concurrency: for another Window from now. The
+// Extend renews the hold of limits of kind Concurrency: for another MaxHold from now. The
 // claim comes first, so of an extension and a settlement one is made. The units are
 // recorded now and taken back at the old instant, under idempotency keys: a retry extends
 // once and returns the same extension.
@@ -189,7 +189,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 	}
 	compiled := p.Limiter(&target, time.Time{}).Plan()
 	if compiled.Holds() == nil {
-		return x, serving.BadInput("policy " + r.policy + " has no limit at once, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
+		return x, serving.BadInput("policy " + r.policy + " has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
 	}
 	claimed, err := s.claim(ctx, r, compiled, extends, true)
 	if err == nil {

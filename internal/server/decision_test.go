@@ -22,7 +22,7 @@ func TestCheckReturnsTheDecision(t *testing.T) {
 		want := decision{Allowed: true, Policy: "push", Granted: 1, Remaining: 9, RetryMS: 3000, RetryUS: 3_000_000, ResetMS: 60_000, At: at,
 			Why: "1 of 10 used in the last minute for teacher=42, 9 left; the same again fits in 3s",
 			Limits: []state{{Name: "limit", Key: map[string]string{"teacher": "42"}, Max: 10, Used: 1, Remaining: 9,
-				WindowMS: 60_000, GapMS: 3000, RetryMS: 3000, NextMS: 60_000, ResetMS: 60_000}}}
+				WindowMS: 60_000, Kind: "rolling", MinIntervalMS: 3000, RetryMS: 3000, NextMS: 60_000, ResetMS: 60_000}}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("first:\ngot  %+v\nwant %+v", got, want)
 		}
@@ -32,7 +32,7 @@ func TestCheckReturnsTheDecision(t *testing.T) {
 		want = decision{Policy: "push", Remaining: 9, RetryMS: 1800, RetryUS: 1_799_999, ResetMS: 58_800, Limit: "limit", At: got.At,
 			Why: "the last grant was 1.2s ago and grants must be 3s apart for teacher=42; open again in 1.8s",
 			Limits: []state{{Name: "limit", Key: map[string]string{"teacher": "42"}, Max: 10, Used: 1, Remaining: 9,
-				WindowMS: 60_000, GapMS: 3000, RetryMS: 1800, NextMS: 58_800, ResetMS: 58_800}}}
+				WindowMS: 60_000, Kind: "rolling", MinIntervalMS: 3000, RetryMS: 1800, NextMS: 58_800, ResetMS: 58_800}}}
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("after 1.200001s:\ngot  %+v\nwant %+v", got, want)
 		}

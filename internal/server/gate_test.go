@@ -100,10 +100,10 @@ func TestGateShowsTheGap(t *testing.T) {
 		ask(s, "GET", "/gate/push?teacher=42", "")
 		time.Sleep(500 * time.Millisecond)
 		r := ask(s, "GET", "/gate/push?teacher=42", "")
-		if got, want := r.header["RateLimit"][0], `"push.spacing";r=0;t=3`; got != want || r.header.Get("Retry-After") != "3" {
+		if got, want := r.header["RateLimit"][0], `"push.interval";r=0;t=3`; got != want || r.header.Get("Retry-After") != "3" {
 			t.Errorf("too close: RateLimit %s, Retry-After %s; want %s, 3", got, r.header.Get("Retry-After"), want)
 		}
-		if got, want := r.header["RateLimit-Policy"][0], `"push";q=10;w=60, "push.spacing";q=1;w=3`; got != want {
+		if got, want := r.header["RateLimit-Policy"][0], `"push";q=10;w=60, "push.interval";q=1;w=3`; got != want {
 			t.Errorf("RateLimit-Policy %s, want %s", got, want)
 		}
 	})

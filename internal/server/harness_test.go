@@ -106,16 +106,17 @@ type decision struct {
 }
 
 type state struct {
-	Name      string            `json:"name"`
-	Key       map[string]string `json:"key"`
-	Max       int64             `json:"max"`
-	Used      int64             `json:"used"`
-	Remaining int64             `json:"remaining"`
-	WindowMS  int64             `json:"window_ms"`
-	GapMS     int64             `json:"gap_ms"`
-	RetryMS   int64             `json:"retry_after_ms"`
-	NextMS    int64             `json:"next_ms"`
-	ResetMS   int64             `json:"reset_after_ms"`
+	Name          string            `json:"name"`
+	Key           map[string]string `json:"key"`
+	Max           int64             `json:"max"`
+	Used          int64             `json:"used"`
+	Remaining     int64             `json:"remaining"`
+	WindowMS      int64             `json:"window_ms"`
+	MinIntervalMS int64             `json:"min_interval_ms"`
+	Kind          string            `json:"kind"`
+	RetryMS       int64             `json:"retry_after_ms"`
+	NextMS        int64             `json:"next_ms"`
+	ResetMS       int64             `json:"reset_after_ms"`
 }
 
 // decide posts a body that must be answered with a decision.

@@ -62,7 +62,7 @@ func TestPoliciesAreListed(t *testing.T) {
 	}
 	push, sms, batch := got.Policies[0], got.Policies[3], got.Policies[4]
 	if l := push.Limits[0]; push.Name != "push" || push.Mode != "AllOrNothing" || push.Dimensions[0] != "teacher" ||
-		l.Max != 10 || l.WindowMS != 60_000 || l.GapMS != 3000 || l.By[0] != "teacher" || l.Sentence != "10 per minute per teacher, 3s apart" {
+		l.Max != 10 || l.WindowMS != 60_000 || l.MinInterval != 3000 || l.By[0] != "teacher" || l.Sentence != "10 per minute per teacher, 3s apart" {
 		t.Errorf("push: %+v", push)
 	}
 	if sms.About == "" || sms.Limits[0].Units != "messages" {

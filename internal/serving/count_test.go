@@ -16,7 +16,7 @@ func TestCountedLimit(t *testing.T) {
 	hour := weir.Limit{Name: "hour", Max: 100, Window: time.Hour}
 	bucket := weir.Limit{Name: "pace", Kind: weir.Bucket, Max: 10, Window: time.Minute}
 	day := weir.Limit{Name: "day", Kind: weir.FixedFromFirst, Max: 10, Window: 24 * time.Hour}
-	held := weir.Limit{Name: "held", Kind: weir.Concurrency, Max: 10, Window: time.Minute}
+	held := weir.Limit{Name: "held", Kind: weir.Concurrency, Max: 10, MaxHold: time.Minute}
 	for _, c := range []struct {
 		name, want string // the counted limit, or a part of the error
 		limits     []weir.Limit

@@ -51,12 +51,16 @@ func (v view) state(i int, n int64) weir.LimitState {
 		Kind:        limit.Kind,
 		Max:         limit.Max,
 		Burst:       burst(limit),
-		Window:      micros(limit.Window),
 		MinInterval: micros(limit.MinInterval),
 		Used:        v.used(i),
 		Remaining:   v.roomOf(i),
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),
+	}
+	if limit.Kind == weir.Concurrency {
+		s.MaxHold = micros(limit.Window)
+	} else {
+		s.Window = micros(limit.Window)
 	}
 	if !v.openOf(i) {
 		s.MinIntervalAfter = micros(v.past[i].last + limit.MinInterval - v.now)

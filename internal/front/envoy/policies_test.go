@@ -176,7 +176,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 			{"hits:2", "OK | OK 0/10 200ms"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/10 100ms"}}},
 		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, "4 per 2 SECOND", nil},
 		{weir.Limit{Kind: weir.Bucket, Max: 60, Window: time.Minute}, "60 per 1 MINUTE", nil},
-		{weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
+		{weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
 			{"hits:2", "OK | OK 0/2 30s"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/2 30s"}, {"refund hits:1", "OK | OK 1/2 30s"}}},
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Hour}, "9 per 1 HOUR", nil},
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Day, Zone: "Europe/Berlin"}, "9 per 1 DAY", nil},

@@ -62,10 +62,10 @@ func newPolicyDomain(p Policy) (*policyDomain, error) {
 // shownLimit returns limit i as answers show it, with the numbers of st.
 func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
 	l := &d.Compiled.Limits()[i]
-	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
+	if st.Name == "" || st.Max == l.Max && (st.Window+st.MaxHold).Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
 		return d.shown[i]
 	}
-	other := weir.Limit{Name: st.Name, Kind: st.Kind, Max: st.Max, Burst: st.Burst, Window: st.Window}
+	other := weir.Limit{Name: st.Name, Kind: st.Kind, Max: st.Max, Burst: st.Burst, Window: st.Window, MaxHold: st.MaxHold}
 	if l.Period != nil && st.Kind == weir.Fixed {
 		other.Period = l.Period.Period()
 	}
@@ -73,13 +73,13 @@ func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
 }
 
 // toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
-// held for the whole window of a limit of kind Concurrency, because the protocol has no
+// held for the longest time of a concurrency limit, because the protocol has no
 // settlement, so such a limit is one per window.
 func toShownLimit(l *weir.Limit) *shownLimit {
 	if l.Period == weir.Month {
 		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
 	}
-	hits, window := l.Max, l.Window
+	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
 	if l.Kind == weir.Bucket && l.Burst > l.Max {
 		// The same rate, for as many hits as can remain.
 		hits, window = l.Burst, l.FillTime()

@@ -53,7 +53,7 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 			it.over = false
 			return nil
 		}
-		oldest := g.d.At.Add(st.NextAfter - st.Window).UnixMicro()
+		oldest := g.d.At.Add(st.NextAfter - st.Window - st.MaxHold).UnixMicro()
 		if g.compiled.Limits()[narrow].Cell > 0 {
 			oldest-- // into the cell that ends there (R9)
 		}

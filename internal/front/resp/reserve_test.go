@@ -47,7 +47,7 @@ func TestRepeatedIDIsChargedOnce(t *testing.T) {
 func TestReservationIsSettledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t, func(c *Config) {
-			atOnce, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{{Name: "running", Kind: weir.Concurrency, Max: 1, Window: 30 * time.Second}}})
+			atOnce, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{{Name: "running", Kind: weir.Concurrency, Max: 1, MaxHold: 30 * time.Second}}})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestReservationIsSettledOnce(t *testing.T) {
 		settle("WEIR.RELEASE nosuch", "-ERR there is no such reservation")
 		settle("WEIR.PEEK push teacher=42", "\\*9 :1 :1 :4 (?s:.*)")
 		all := reserve("WEIR.RESERVE push teacher=43 6", "*11 :1 :6 :4 :60000 :60000", time.Minute+500*time.Millisecond)
-		settle("WEIR.EXTEND "+all, "-ERR .*no limit of kind Concurrency.*")
+		settle("WEIR.EXTEND "+all, "-ERR .*no concurrency limit.*")
 		settle("WEIR.SETTLE "+all, "\\*4 :6 :6 :0 :0")
 
 		// A hold has its end as the last element, and another id after an extension.

@@ -65,14 +65,14 @@ type would struct {
 type state struct {
 	Name         string            `json:"name"`
 	Key          map[string]string `json:"key" jsonschema:"the dimensions that the limit counts by"`
-	Max          int64             `json:"max" jsonschema:"units per window; of a limit at once, units in use"`
-	Used         int64             `json:"used" jsonschema:"units that count now; of a bucket, units that are missing; of a limit at once, units that are held"`
+	Max          int64             `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
+	Used         int64             `json:"used" jsonschema:"units that count now; of a bucket, units that are missing; of a concurrency limit, units that are held"`
 	Remaining    int64             `json:"remaining" jsonschema:"max less used; of a bucket, burst less used"`
 	WindowMS     int64             `json:"window_ms" jsonschema:"the length of the window, milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
-	GapMS        int64             `json:"gap_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
-	Kind         string            `json:"kind,omitempty" jsonschema:"bucket, at-once, or fixed with a period; missing for other limits"`
+	MinInterval  int64             `json:"min_interval_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
+	Kind         string            `json:"kind" jsonschema:"rolling, fixed, fixed_from_first, bucket or concurrency"`
 	Burst        int64             `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
-	HoldMS       int64             `json:"hold_ms,omitempty" jsonschema:"of a limit at once: the longest time for which a unit is held, milliseconds, rounded up"`
+	MaxHold      int64             `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest time for which a unit is held, milliseconds, rounded up"`
 	Period       string            `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
 	Zone         string            `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
 	Anchor       int               `json:"anchor,omitempty" jsonschema:"with period: the first day of a month or of a week, 1 = Monday; missing = 1"`
@@ -86,5 +86,5 @@ type reservation struct {
 	decision
 	Reservation string `json:"reservation,omitempty" jsonschema:"the token for /v1/settle; only after a grant"`
 	ExpiresAt   string `json:"expires_at,omitempty" jsonschema:"from then on it cannot be settled, RFC 3339 with microseconds"`
-	HeldUntil   string `json:"held_until,omitempty" jsonschema:"with a limit at once: the hold ends then unless it is settled or extended before"`
+	HeldUntil   string `json:"held_until,omitempty" jsonschema:"with a concurrency limit: the hold ends then unless it is settled or extended before"`
 }

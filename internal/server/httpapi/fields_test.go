@@ -17,7 +17,7 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 	for _, limit := range []weir.Limit{
 		{Max: 2, Window: time.Minute, MinInterval: 3 * time.Second},
 		{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 2},
-		{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second},
+		{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second},
 		{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"},
 		{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute},
 	} {

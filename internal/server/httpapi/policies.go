@@ -37,23 +37,23 @@ type planShown struct {
 }
 
 type limitShown struct {
-	Name     string   `json:"name"`
-	Sentence string   `json:"sentence"`
-	Max      int64    `json:"max" jsonschema:"units per window; of a limit at once, units in use"`
-	Units    string   `json:"units,omitempty" jsonschema:"the word for its units"`
-	WindowMS int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
-	GapMS    int64    `json:"gap_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
-	BlockMS  int64    `json:"block_ms,omitempty" jsonschema:"how long a denial blocks the key, milliseconds, rounded up"`
-	Warn     int      `json:"warn_percent,omitempty" jsonschema:"the share of max at which a grant carries a warning"`
-	By       []string `json:"by" jsonschema:"the dimensions that it counts by"`
-	Kind     string   `json:"kind,omitempty" jsonschema:"fixed, fixed-from-first-hit, bucket or at-once; missing for a rolling limit"`
-	Burst    int64    `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
-	Period   string   `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
-	Zone     string   `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
-	Anchor   int      `json:"anchor,omitempty" jsonschema:"with period: the first day of a month, 1 to 31, or of a week, 1 = Monday to 7 = Sunday; missing = 1"`
-	HoldMS   int64    `json:"hold_ms,omitempty" jsonschema:"of a limit at once: the longest time for which a unit is held, milliseconds, rounded up"`
-	Cells    int      `json:"cells,omitempty"`
-	Cost     int64    `json:"cost,omitempty" jsonschema:"units that every attempt takes, whatever n is"`
+	Name        string   `json:"name"`
+	Sentence    string   `json:"sentence"`
+	Max         int64    `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
+	Units       string   `json:"units,omitempty" jsonschema:"the word for its units"`
+	WindowMS    int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
+	MinInterval int64    `json:"min_interval_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
+	BlockMS     int64    `json:"block_ms,omitempty" jsonschema:"how long a denial blocks the key, milliseconds, rounded up"`
+	Warn        int      `json:"warn_percent,omitempty" jsonschema:"the share of max at which a grant carries a warning"`
+	By          []string `json:"by" jsonschema:"the dimensions that it counts by"`
+	Kind        string   `json:"kind" jsonschema:"rolling, fixed, fixed_from_first, bucket or concurrency"`
+	Burst       int64    `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
+	Period      string   `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
+	Zone        string   `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
+	Anchor      int      `json:"anchor,omitempty" jsonschema:"with period: the first day of a month, 1 to 31, or of a week, 1 = Monday to 7 = Sunday; missing = 1"`
+	MaxHold     int64    `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest time for which a unit is held, milliseconds, rounded up"`
+	Cells       int      `json:"cells,omitempty"`
+	Cost        int64    `json:"cost,omitempty" jsonschema:"units that every attempt takes, whatever n is"`
 }
 
 func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
@@ -87,8 +87,8 @@ func showPolicy(e *serving.Policy) policyShown {
 func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),
-		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
+		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),
+		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost}
 	showKind(&shown, l)
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
@@ -98,14 +98,11 @@ func showLimit(p *policy.Definition, i int) limitShown {
 
 // showKind sets the members that only some kinds have.
 func showKind(shown *limitShown, l *weir.Limit) {
-	if l.Kind != weir.Rolling {
-		shown.Kind = policy.KindWord(l.Kind)
-	}
 	switch {
 	case l.Kind == weir.Bucket:
 		shown.Burst = l.Capacity()
 	case l.Kind == weir.Concurrency:
-		shown.HoldMS = answer.Millis(l.Window)
+		shown.MaxHold = answer.Millis(l.MaxHold)
 	case l.Period != weir.NoPeriod:
 		shown.WindowMS = answer.Millis(l.Period.Length())
 		shown.Period, shown.Zone = l.Period.String(), cmp.Or(l.Zone, "UTC")

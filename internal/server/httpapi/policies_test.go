@@ -16,14 +16,14 @@ func TestKindOfAListedLimit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"fixed", "fixed-from-first-hit", ""} {
+	for i, want := range []string{"fixed", "fixed_from_first", "rolling"} {
 		if got := showLimit(f.Policies[0], i); got.Kind != want {
 			t.Errorf("limit %s: kind %q, want %q", got.Name, got.Kind, want)
 		}
 	}
 }
 
-// The members of buckets, periods and limits at once appear only for these.
+// The members of buckets, periods and concurrency limits appear only for these.
 func TestMembersOfEachListedKind(t *testing.T) {
 	for _, c := range []struct {
 		limit weir.Limit
@@ -31,11 +31,11 @@ func TestMembersOfEachListedKind(t *testing.T) {
 	}{
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, `"max":10,"window_ms":1000,"by":[],"kind":"bucket","burst":20}`},
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second}, `"max":10,"window_ms":1000,"by":[],"kind":"bucket","burst":10}`},
-		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second}, `"max":20,"window_ms":30000,"by":[],"kind":"at-once","hold_ms":30000}`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, MaxHold: 30 * time.Second}, `"max":20,"window_ms":30000,"by":[],"kind":"concurrency","max_hold_ms":30000}`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Day, Window: 24 * time.Hour, Zone: "Europe/Berlin"}, `"max":5,"window_ms":86400000,"by":[],"kind":"fixed","period":"day","zone":"Europe/Berlin"}`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Month, Anchor: 14}, `"max":5,"window_ms":2678400000,"by":[],"kind":"fixed","period":"month","zone":"UTC","anchor":14}`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[],"kind":"fixed"}`},
-		{weir.Limit{Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[]}`},
+		{weir.Limit{Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[],"kind":"rolling"}`},
 	} {
 		p := &policy.Definition{Name: "p", Limits: []weir.Limit{c.limit}}
 		got, err := json.Marshal(showLimit(p, 0))

@@ -14,7 +14,7 @@ import (
 const instants = "2006-01-02T15:04:05.000000Z"
 
 // reserve answers as a check does and, after a grant, with the token of the reservation,
-// its expiry and, with a limit at once, the end of its hold.
+// its expiry and, with a concurrency limit, the end of its hold.
 func (a *API) reserve(r *http.Request, s *scratch) error {
 	if err := a.answer(r, weir.OpAttempt, s); err != nil || !s.outcome.Decision.Allowed {
 		return err
