@@ -86,7 +86,7 @@ hammer: ## Audit HISTORIES (1,000) concurrent histories, and as many of holds, o
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
 
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
-	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
+	$(GO) test -race -count 1 -timeout 30m ./cmd/weir/internal/faulttest -args -faulttest.seeds $(SEEDS)
 
 kills: ## Kill a process with the engine on disk KILLS (1,000) times under 64 callers and audit all its lives (a quarter of an hour).
 	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestKills$$' -args -weirdisk.kills $(KILLS)
@@ -95,7 +95,7 @@ images: ## Open IMAGES (10,000) directories as power failures leave them, and as
 	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestImages$$|^TestDamagedImages$$' -args -weirdisk.images $(IMAGES)
 
 test-integrations: tools ## Test the snippets with nginx, HAProxy and Caddy, and examples/ with Express and Flask, also while weir is down.
-	$(GO) test -count 1 -v ./integrations
+	$(GO) test -count 1 -v ./cmd/weir/internal/integrations
 
 mutants: ## Put one fault at a time into the memory engine, and into batches; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants
@@ -112,4 +112,4 @@ attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest ca
 
 bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (45 minutes).
 	cd bench && $(GO) run ./all
-	$(GO) test ./docs -count 1 -run Comparison
+	$(GO) test ./cmd/weir/internal/docstest -count 1 -run Comparison

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/replay"
 )
 
 // jsonAgainst is the comparison with the file of --against as JSON.

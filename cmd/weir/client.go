@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redact"
+	"github.com/weirlimit/weir/cmd/weir/internal/redact"
 )
 
 // newHTTPClient returns an HTTP client for the weir serve at an address, a URL or

@@ -7,8 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/weirdisk"
 )
 

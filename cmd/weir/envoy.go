@@ -11,11 +11,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/filewatch"
-	"github.com/weirlimit/weir/internal/front/envoy"
-	"github.com/weirlimit/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/internal/server"
 )
 
 // envoyOptions are the flags of Envoy's rate limit service.

@@ -12,8 +12,8 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/weirlimit/weir/internal/front/envoy"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -87,7 +87,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 			cmd := serveCommand()
 			cmd.ResetFlags()
 			o.addFlags(cmd)
-			if err := cmd.ParseFlags(append([]string{"--envoy-config", "../../internal/front/envoyconf/testdata/manual"}, c.args...)); err != nil {
+			if err := cmd.ParseFlags(append([]string{"--envoy-config", "internal/front/envoyconf/testdata/manual"}, c.args...)); err != nil {
 				t.Fatal(err)
 			}
 			var told bytes.Buffer

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/server"
-	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 )
 
 // listenerOptions are the flags for the addresses of weir serve and for the access

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/replay"
 )
 
 // printLogSummary writes a summary for people.

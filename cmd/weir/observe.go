@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/otlp"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 )
 
 // observeOptions are the flags for the log, the traces and the counts of keys.

@@ -11,8 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/recorder"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 )
 
 // recordOptions are the flags of weir serve that record calls.

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/replay"
 )
 
 // recordedPolicies deny some attempts of every key, however slow the machine is.

@@ -6,8 +6,8 @@ import (
 	"runtime/debug"
 	"sync"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/internal/filewatch"
-	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/policy"
 )
 

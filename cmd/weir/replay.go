@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/replay"
 )
 
 // replayOptions are the flags of weir replay.

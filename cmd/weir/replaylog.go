@@ -12,10 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/nearest"
-	"github.com/weirlimit/weir/internal/report"
-	"github.com/weirlimit/weir/replay"
 )
 
 // logOptions are the flags of weir replay and weir suggest for access logs.

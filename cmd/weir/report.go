@@ -10,10 +10,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/accesslog"
-	"github.com/weirlimit/weir/internal/report"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/replay"
 )
 
 // reportOptions are the flags of a report.

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 )
 
 // secrets are the files with which callers authenticate.

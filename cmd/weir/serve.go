@@ -13,9 +13,9 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/internal/server"
-	"github.com/weirlimit/weir/internal/topkeys"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/integrations"
+	"github.com/weirlimit/weir/cmd/weir/internal/integrations"
 )
 
 // snippetOptions are the flags of weir snippet.

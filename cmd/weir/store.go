@@ -11,9 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/store"
 	"github.com/weirlimit/weir/policy"
 )
 

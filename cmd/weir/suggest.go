@@ -11,10 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/replay"
-	"github.com/weirlimit/weir/suggest"
 )
 
 // suggestOptions are the flags of weir suggest.

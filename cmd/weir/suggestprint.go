@@ -8,11 +8,11 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
+	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/report"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/suggest"
 )
 
 // printSuggestion writes a result for people.

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/suggest"
 )
 
 // policyDraft is a policy file that does not exist yet.

@@ -15,8 +15,8 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // topOptions are the flags of weir top.

@@ -13,8 +13,8 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // screen prints the pages of weir top.

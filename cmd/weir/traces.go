@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/accesslog"
-	"github.com/weirlimit/weir/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
 
 // traceFiles are the files of a recorded trace, in the order of their calls.

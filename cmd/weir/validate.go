@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )

@@ -58,7 +58,7 @@ var batches = suite{
 		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
 		{"batches", ".", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
 		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Warn"}},
-		{"http", "internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
+		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
 }
 

@@ -30,7 +30,7 @@ func TestDeclared(t *testing.T) {
 	case "mount":
 		Tmpfs(t, "1m")
 	case "modules":
-		Modules(t, "../../front/resp/testdata/node")
+		Modules(t, "../../../cmd/weir/internal/front/resp/testdata/node")
 	case "broken modules":
 		Modules(t, t.TempDir())
 	}
@@ -91,7 +91,7 @@ func TestShortLeavesOutNeeds(t *testing.T) {
 func TestUnreachableRegistry(t *testing.T) {
 	Program(t, "npm")
 	env := []string{"npm_config_cache=" + t.TempDir(), "npm_config_registry=http://127.0.0.1:1", "npm_config_fetch_retries=0", "npm_config_audit=false"}
-	if out := declared(t, "modules", nil, env...); !strings.Contains(out, "TestDeclared missing the npm packages of ../../front/resp/testdata/node are not in npm's cache") {
+	if out := declared(t, "modules", nil, env...); !strings.Contains(out, "TestDeclared missing the npm packages of ../../../cmd/weir/internal/front/resp/testdata/node are not in npm's cache") {
 		t.Errorf("it printed\n%s", out)
 	}
 	if out := declared(t, "broken modules", nil, env...); !strings.Contains(out, "--- FAIL: TestDeclared") {

@@ -104,7 +104,7 @@ func stepsOf(tier string) ([]step, error) {
 	case "test":
 		steps = append([]step{{".", race, raced, nil}, {".", nil, others, nil}}, rest(all[1:])...)
 	case "check":
-		const faults = module + "/weirredis/faulttest"
+		const faults = module + "/cmd/weir/internal/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
 		steps = append([]step{
 			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
@@ -143,7 +143,7 @@ func modules(root string) (dirs []string, err error) {
 }
 
 // slowest are the packages that begin first, so that none of them runs alone at the end.
-var slowest = []string{"cmd/weir", "weirredis/faulttest", "weirdisk", "integrations", "weirredis"}
+var slowest = []string{"cmd/weir", "cmd/weir/internal/faulttest", "weirdisk", "cmd/weir/internal/integrations", "weirredis"}
 
 // split returns the packages of the root module that `make test` runs with the race detector,
 // and the others. A package that imports sync or sync/atomic shares memory between goroutines.

@@ -151,7 +151,7 @@ func TestNothingIsLeftOut(t *testing.T) {
 		for _, s := range steps {
 			covered = append(covered, s.module)
 		}
-		for _, m := range []string{".", "bench", "internal/report/browsertest"} {
+		for _, m := range []string{".", "bench", "cmd/weir/internal/report/browsertest"} {
 			if !slices.Contains(covered, m) {
 				t.Errorf("%s leaves out the module %s", tier, m)
 			}
@@ -161,15 +161,15 @@ func TestNothingIsLeftOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, dir := range []string{"", "/weirdisk", "/replay", "/weirhttp"} { // replay runs without the detector, weirhttp has one length
+	for _, dir := range []string{"", "/weirdisk", "/cmd/weir/internal/logs/replay", "/weirhttp"} { // replay runs without the detector, weirhttp has one length
 		if got, want := slices.Contains(shortened, module+dir), dir == "" || dir == "/weirdisk"; got != want {
 			t.Errorf("%s%s: shortened %v", module, dir, got)
 		}
 	}
-	for i, dir := range append(slowest, ".", "internal/keytable", "internal/server", "docs") {
+	for i, dir := range append(slowest, ".", "internal/keytable", "cmd/weir/internal/server", "cmd/weir/internal/docstest") {
 		pkg := strings.TrimSuffix("github.com/weirlimit/weir/"+dir, "/.")
 		inRaced, inOthers := slices.Contains(raced, pkg), slices.Contains(others, pkg)
-		if inRaced == inOthers || i > len(slowest) && inRaced != (dir != "docs") {
+		if inRaced == inOthers || i > len(slowest) && inRaced != (dir != "cmd/weir/internal/docstest") {
 			t.Errorf("%s: with the race detector %v, without %v", dir, inRaced, inOthers)
 		}
 	}

@@ -1,0 +1,523 @@
+//go:build unix
+
+package docs_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/policy"
+)
+
+// The tests of this file run the blocks of docs/migrating.md. The old code and the new code
+// of a section get the same attempts, and the table at the top of the page has the results.
+// migrating_go_test.go has the Go code, bench/scoreboard that of other Go limiters, and
+// integrations that of nginx.
+
+const migratingPage = "docs/migrating.md"
+
+// sectionBlocks returns the blocks of a section of the page in one language, in their order.
+func sectionBlocks(t *testing.T, section, language string) []string {
+	t.Helper()
+	_, text, found := strings.Cut(read(t, migratingPage), "\n## "+section+"\n")
+	if !found {
+		t.Fatalf("%s has no section %q", migratingPage, section)
+	}
+	text, _, _ = strings.Cut(text, "\n## ")
+	var blocks []string
+	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
+		if m[1] == language {
+			blocks = append(blocks, m[2])
+		}
+	}
+	return blocks
+}
+
+// oldAndNew returns the two blocks of a section in one language.
+func oldAndNew(t *testing.T, section, language string) (old, now string) {
+	t.Helper()
+	blocks := sectionBlocks(t, section, language)
+	if len(blocks) != 2 {
+		t.Fatalf("section %q has %d blocks of %s, want 2", section, len(blocks), language)
+	}
+	return blocks[0], blocks[1]
+}
+
+// onlyBlock returns the one block of a section in a language.
+func onlyBlock(t *testing.T, section, language string) string {
+	t.Helper()
+	blocks := sectionBlocks(t, section, language)
+	if len(blocks) != 1 {
+		t.Fatalf("section %q has %d blocks of %s, want 1", section, len(blocks), language)
+	}
+	return blocks[0]
+}
+
+// A score is a row of the table at the top of the page.
+type score struct {
+	minute int // most attempts that passed in any minute
+	three  int // attempts of three minutes that passed
+}
+
+// scoreOf returns the row of the page that begins with a name.
+func scoreOf(t *testing.T, name string) score {
+	t.Helper()
+	row := regexp.MustCompile(`(?m)^\| \[?` + regexp.QuoteMeta(name) + `[^|]*\| (\d+) \| (\d+) \|`)
+	m := row.FindStringSubmatch(read(t, migratingPage))
+	if m == nil {
+		t.Fatalf("the table of %s has no row for %s", migratingPage, name)
+	}
+	minute, _ := strconv.Atoi(m[1])
+	three, _ := strconv.Atoi(m[2])
+	return score{minute, three}
+}
+
+const (
+	second = int64(1_000_000) // microseconds, as all instants of the attack
+	minute = 60 * second
+)
+
+// edges is an attempt, a burst shortly before the minute after it ends, and one at its end.
+func edges() []int64 { return slices.Concat(burst(0, 1), burst(57*second, 40), burst(minute, 40)) }
+
+// polls is a burst, and an attempt every 0.6 s for three minutes.
+func polls() []int64 {
+	at := burst(0, 40)
+	for i := int64(1); i < 300; i++ {
+		at = append(at, i*6*second/10)
+	}
+	return at
+}
+
+// burst is n attempts 1 µs apart.
+func burst(at int64, n int) []int64 {
+	all := make([]int64, n)
+	for i := range all {
+		all[i] = at + int64(i)
+	}
+	return all
+}
+
+// attack sends both series of attempts, each with a key of its own. allow reports for each
+// instant whether the attempt passed.
+func attack(allow func(key string, at []int64) []bool) score {
+	atEdges := passing(edges(), allow("192.0.2.1", edges()))
+	polled := passing(polls(), allow("192.0.2.2", polls()))
+	return score{minute: max(maxInAMinute(atEdges), maxInAMinute(polled)), three: len(polled)}
+}
+
+// maxInAMinute returns the most instants in [s, s + a minute) for any s.
+func maxInAMinute(at []int64) (most int) {
+	for i, first := range at {
+		end, _ := slices.BinarySearch(at, first+minute)
+		most = max(most, end-i)
+	}
+	return most
+}
+
+func passing(at []int64, allowed []bool) []int64 {
+	var passed []int64
+	for i := range at {
+		if allowed[i] {
+			passed = append(passed, at[i])
+		}
+	}
+	return passed
+}
+
+// attackLimiter attacks a limiter of Weir in virtual time.
+func attackLimiter(t *testing.T, limiter *weir.Limiter) score {
+	t.Helper()
+	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
+	return attack(func(key string, at []int64) (allowed []bool) {
+		for _, at := range at {
+			d, err := limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			allowed = append(allowed, d.Allowed)
+		}
+		return allowed
+	})
+}
+
+// compare logs the score of a limiter and compares it with the page.
+func compare(t *testing.T, name string, got score) {
+	t.Helper()
+	t.Logf("%s: %d in one minute, %d in three, at a limit of 20 a minute", name, got.minute, got.three)
+	if want := scoreOf(t, name); got != want {
+		t.Errorf("%s: %+v passed, and the table of %s has %+v", name, got, migratingPage, want)
+	}
+}
+
+// filePolicy returns a policy of the section's file.
+func filePolicy(t *testing.T, section, name string) weir.Policy {
+	t.Helper()
+	file, err := policy.Parse(section, []byte(onlyBlock(t, section, "yaml")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := file.Definition(name).Policy()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// newLimiter returns a limiter of the policy in memory.
+func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
+	t.Helper()
+	limiter, err := weir.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return limiter
+}
+
+// TestMigratingNode runs the limiters of Node in virtual time, and the code that replaces
+// them on a real service.
+func TestMigratingNode(t *testing.T) {
+	n := newNode(t)
+	for _, c := range []struct{ section, call string }{
+		{"rolling-rate-limiter", "allow"},
+		{"Redback", "allow"},
+		{"express-rate-limit", "get"},
+		{"rate-limiter-flexible", "allow"},
+	} {
+		t.Run(c.section, func(t *testing.T) {
+			t.Parallel()
+			old, now := oldAndNew(t, c.section, "js")
+			old = strings.ReplaceAll(old, "127.0.0.1:6379", n.redis)
+			compare(t, c.section, attack(func(key string, at []int64) (allowed []bool) {
+				var calls []call
+				for _, at := range at {
+					calls = append(calls, call{at, c.call, []any{key}})
+				}
+				for _, result := range n.run(t, old, calls, "virtual") {
+					allowed = append(allowed, passes(result))
+				}
+				return allowed
+			}))
+			compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, c.section, "search"))))
+
+			address := n.serve(t, onlyBlock(t, c.section, "yaml"))
+			for i, result := range n.runNew(t, address, now, slices.Repeat([]call{{0, c.call, []any{"192.0.2.1"}}}, 25)) {
+				if passes(result) != (i < 20) {
+					t.Errorf("attempt %d of 25 on the service: %s, want 20 that pass", i+1, result)
+				}
+			}
+		})
+	}
+	t.Run("RisingStack's rate-limiter", n.testRisingStack)
+	t.Run("Redback's count", n.testRedbackCount)
+	t.Run("envoyproxy/ratelimit", n.testEnvoy)
+	t.Run("redis-cell", n.testRedisCell)
+}
+
+// passes reports whether the result of an attempt in Node is a grant.
+func passes(result json.RawMessage) bool {
+	return string(result) == "true" || string(result) == "200"
+}
+
+// testRisingStack takes batches by the new code, and fills the page's table of modes by the
+// rules. The package is not in the registry.
+func (n *node) testRisingStack(t *testing.T) {
+	t.Parallel()
+	const section = "RisingStack's rate-limiter"
+	_, now := oldAndNew(t, section, "js")
+	take := func(units int) call { return call{0, "take", []any{"ann", units}} }
+	address := n.serve(t, onlyBlock(t, section, "yaml"))
+	if got := fmt.Sprintf("%s", n.runNew(t, address, now, []call{take(15), take(10), take(1)})); got != "[15 5 0]" {
+		t.Errorf("batches of 15, 10 and 1 got %s of 20", got)
+	}
+
+	for name, mode := range map[string]weir.Mode{"binary": weir.AllOrNothing, "nary": weir.Partial, "uniform": weir.CountDenied} {
+		limiter := newLimiter(t, weir.Policy{Name: "imports", Mode: mode, Limits: []weir.Limit{weir.PerMinute(10)}})
+		var answers []string
+		for i := range int64(4) {
+			d, err := limiter.At(time.Unix(i, 0)).AllowN(t.Context(), weir.K(), 4)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers = append(answers, fmt.Sprintf("%d/%d", d.Granted, d.Remaining))
+		}
+		row := regexp.MustCompile(`(?m)^\| ` + name + ` \| [^|]* \| ` + regexp.QuoteMeta(strings.Join(answers, ", ")) + ` \|$`)
+		if !row.MatchString(read(t, migratingPage)) {
+			t.Errorf("mode %s answers %v, and the page has another row", name, answers)
+		}
+	}
+}
+
+// testRedbackCount counts by both codes, and once more a lap of the ring later.
+func (n *node) testRedbackCount(t *testing.T) {
+	t.Parallel()
+	old, now := oldAndNew(t, "Redback", "js")
+	old = strings.ReplaceAll(old, "127.0.0.1:6379", n.redis)
+	add := call{0, "add", []any{"ann"}}
+	calls := []call{add, add, add, {0, "count", []any{"ann", 20}}}
+	const lap = 600 * second
+
+	got := n.run(t, old, append(calls, call{lap, "count", []any{"ann", 20}}), "virtual")
+	if string(got[3]) != "3" || string(got[4]) != "3" {
+		t.Errorf("Redback counts %s of 3, and %s after a lap, want 3 and 3", got[3], got[4])
+	}
+	address := n.serve(t, onlyBlock(t, "Redback", "yaml"))
+	if got := n.runNew(t, address, now, calls); string(got[3]) != "3" {
+		t.Errorf("the service counts %s of 3", got[3])
+	}
+	limiter, start := newLimiter(t, filePolicy(t, "Redback", "failed-logins")), time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
+	if _, err := limiter.At(start).Record(t.Context(), weir.K("ann"), 3); err != nil {
+		t.Fatal(err)
+	}
+	after, err := limiter.At(start.Add(600*time.Second)).Count(t.Context(), weir.K("ann"), "limit", 20*time.Second)
+	if err != nil || after != 0 {
+		t.Errorf("after a lap Weir counts %d, %v; want 0", after, err)
+	}
+	t.Logf("Redback counts %s and Weir %d of the last 20 s, ten minutes after three failures", got[4], after)
+}
+
+// testEnvoy sends 25 requests to the command and the configuration of the page.
+func (n *node) testEnvoy(t *testing.T) {
+	t.Parallel()
+	const section = "envoyproxy/ratelimit"
+	_, command := oldAndNew(t, section, "sh")
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "web.yaml"), onlyBlock(t, section, "yaml"))
+	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
+		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
+	listening(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
+	conn, err := grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := &pb.RateLimitRequest{Domain: "web", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}}
+	for i := range 25 {
+		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := pb.RateLimitResponse_OK
+		if i >= 20 {
+			want = pb.RateLimitResponse_OVER_LIMIT
+		}
+		if answer.OverallCode != want {
+			t.Errorf("request %d of 25: %v, want %v", i+1, answer.OverallCode, want)
+		}
+	}
+}
+
+// testRedisCell runs the new commands of the page 25 times. The module itself is not
+// installed.
+func (n *node) testRedisCell(t *testing.T) {
+	t.Parallel()
+	const section = "redis-cell"
+	compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, section, "search"))))
+	blocks, dir := sectionBlocks(t, section, "sh"), t.TempDir()
+	write(t, filepath.Join(dir, "weir.yaml"), onlyBlock(t, section, "yaml"))
+	serve := exec.Command("bash", "-euc", strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0", "127.0.0.1:7073", "unix:resp.sock").Replace(blocks[1]))
+	serve.Dir = dir
+	listening(t, serve)
+	for i := range 25 {
+		check := exec.Command("bash", "-euc", strings.ReplaceAll(blocks[2], "-p 7073", "-s resp.sock"))
+		check.Dir = dir
+		answer, err := check.CombinedOutput()
+		if want := map[bool]string{true: "1\n", false: "0\n"}[i < 20]; err != nil || !strings.HasPrefix(string(answer), want) {
+			t.Errorf("command %d of 25: %s, %v", i+1, answer, err)
+		}
+	}
+}
+
+// node has the packages of the old code, and weir and a Redis for its tests.
+type node struct {
+	dir   string // with node_modules
+	weir  string // the program
+	redis string // address
+}
+
+// newNode installs the packages of testdata/migrating from npm's cache or registry.
+func newNode(t *testing.T) *node {
+	t.Helper()
+	needs.Program(t, "node")
+	n := &node{dir: needs.Modules(t, "testdata/migrating")}
+	n.weir = filepath.Join(n.dir, "weir")
+	if out, err := exec.Command("go", "build", "-o", n.weir, "../../../../cmd/weir").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	n.redis = redistest.Start(t).Addr
+	return n
+}
+
+// serve runs weir with a policy file until the test ends, and returns its address.
+func (n *node) serve(t *testing.T, file string) (address string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	write(t, path, file)
+	return listening(t, exec.Command(n.weir, "serve", "--policies", path, "--listen", "127.0.0.1:0"))
+}
+
+// listening starts weir serve until the test ends, and returns the address that it prints.
+func listening(t *testing.T, serve *exec.Cmd) (address string) {
+	t.Helper()
+	stderr, err := serve.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		serve.Process.Kill()
+		serve.Wait()
+	})
+	var printed strings.Builder
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		if _, address, ok := strings.Cut(lines.Text(), "listens on http://"); ok {
+			go io.Copy(io.Discard, stderr)
+			return address
+		}
+		printed.WriteString(lines.Text() + "\n")
+	}
+	t.Fatalf("%s ended:\n%s", serve, printed.String())
+	return ""
+}
+
+// A call is one of testdata/migrating/calls.mjs.
+type call struct {
+	at   int64 // microseconds since the start
+	name string
+	args []any
+}
+
+func (c call) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"at": c.at / 1000, "call": c.name, "args": c.args})
+}
+
+// run calls functions of a module and returns their results.
+func (n *node) run(t *testing.T, module string, calls []call, mode string) []json.RawMessage {
+	t.Helper()
+	return n.runIn(t, n.moduleDir(t), module, calls, mode)
+}
+
+// runNew runs new code of the page on the service at the address.
+func (n *node) runNew(t *testing.T, address, module string, calls []call) []json.RawMessage {
+	t.Helper()
+	dir, ours := n.moduleDir(t), strings.NewReplacer("127.0.0.1:7070", address, "timeout(500)", "timeout(30_000)") // a busy machine is slow
+	write(t, filepath.Join(dir, "weir.mjs"), ours.Replace(onlyBlock(t, "Calling Weir", "js")))
+	return n.runIn(t, dir, ours.Replace(module), calls, "real")
+}
+
+// moduleDir returns a new directory whose modules find the packages.
+func (n *node) moduleDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp(n.dir, "module")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func (n *node) runIn(t *testing.T, dir, module string, calls []call, mode string) (results []json.RawMessage) {
+	t.Helper()
+	path := filepath.Join(dir, "limiter.mjs")
+	write(t, path, module)
+	input, err := json.Marshal(calls)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command("node", "--no-warnings", "calls.mjs", path, mode)
+	cmd.Dir = n.dir
+	cmd.Stdin = bytes.NewReader(input)
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err == nil {
+		err = json.Unmarshal(out, &results)
+	}
+	if err != nil || len(results) != len(calls) {
+		t.Fatalf("%d results of %d calls, %v\n%s\n%s%s", len(results), len(calls), err, module, stderr.String(), out)
+	}
+	return results
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestMigratingScripts runs the scripts of the page on a real server in virtual time.
+func TestMigratingScripts(t *testing.T) {
+	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
+	t.Cleanup(func() { client.Close() })
+
+	scripts := sectionBlocks(t, "Fixed-window, list and sorted-set scripts", "lua")
+	if len(scripts) != 3 {
+		t.Fatalf("the page has %d scripts, want a fixed window, a list and a sorted set", len(scripts))
+	}
+	for i, name := range []string{"fixed-window script", "list script", "sorted-set script"} {
+		script := redis.NewScript(scripts[i])
+		compare(t, name, attack(func(key string, at []int64) []bool {
+			key = name + key
+			return each(at, func(at int64) bool {
+				if i == 0 && at >= minute && at%minute == 0 {
+					client.Del(t.Context(), key) // the server's own expiry takes a real minute
+				}
+				reply, err := script.Run(t.Context(), client, []string{key}, 20, minute/1000, at/1000).Int()
+				return granted(t, reply, err)
+			})
+		}))
+	}
+
+	// The clock of the test stands in for the server's.
+	text := onlyBlock(t, "Hierarchical Lua script", "lua")
+	virtual := strings.Replace(text, "redis.call('TIME')", "{ARGV[4], ARGV[5]}", 1)
+	if virtual == text {
+		t.Fatal("the hierarchical script does not call TIME")
+	}
+	script := redis.NewScript(virtual)
+	const start = 1_767_603_600 // seconds
+	compare(t, "hierarchical Lua script", attack(func(category string, at []int64) []bool {
+		return each(at, func(at int64) bool {
+			reply, err := script.Run(t.Context(), client, []string{"all" + category, category}, 100, 20, 60, start+at/second, at%second).Int()
+			return granted(t, reply, err)
+		})
+	}))
+}
+
+func each(at []int64, allow func(at int64) bool) (allowed []bool) {
+	for _, at := range at {
+		allowed = append(allowed, allow(at))
+	}
+	return allowed
+}
+
+func granted(t *testing.T, reply int, err error) bool {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply == 1
+}

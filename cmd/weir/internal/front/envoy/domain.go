@@ -1,0 +1,119 @@
+package envoy
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+)
+
+// domains are the domains in force, by name. The map never changes.
+type domains map[string]*domain
+
+// domain has the rules of a configured domain, or a policy. Either rules or policy is
+// nil.
+type domain struct {
+	name      string
+	histories string            // the policy name under which engines store its histories
+	rules     *envoyconf.Domain // nil for a policy
+	limits    []*limit          // of rules, by Rule.Index
+	policy    *policyDomain     // nil for rules
+
+	overrides  cache[limit]
+	overridden *tally           // of all overrides; nil for a policy
+	compiled   cache[weir.Plan] // of limits that are decided in one step
+}
+
+// compile returns the domains of a configuration and of policies.
+func (s *Service) compile(config *envoyconf.Config, policies []Policy, before domains) (domains, error) {
+	next := domains{}
+	if config != nil {
+		for _, rules := range config.Domains {
+			d, err := s.compileDomain(rules, before[rules.Name])
+			if err != nil {
+				return nil, fmt.Errorf("envoy: domain %q: %w", rules.Name, err)
+			}
+			next[d.name] = d
+		}
+	}
+	for _, p := range policies {
+		if err := next.addPolicy(p); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// compileDomain compiles the rules of a domain. A rule that was in force before keeps
+// its counts.
+func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain) (*domain, error) {
+	d := &domain{name: rules.Name, histories: rules.Policy, rules: rules, overridden: new(tally)}
+	known := map[string]*limit{}
+	if before != nil && before.rules != nil { // and not a policy of that name
+		d.overridden = before.overridden
+		for _, l := range before.limits {
+			known[ruleID(l.rule)] = l
+		}
+	}
+	for _, r := range rules.Rules {
+		l, err := s.newLimit(d, r, "")
+		if err != nil {
+			return nil, err
+		}
+		l.denials = newDenials(r, nil)
+		if old := known[ruleID(r)]; old != nil {
+			l.tally, l.denials = old.tally, newDenials(r, old.denials)
+		}
+		d.limits = append(d.limits, l)
+	}
+	return d, nil
+}
+
+// ruleID identifies a rule by its place. Paths alone are ambiguous: keys may hold dots.
+func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\x00" + r.Path }
+
+var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
+
+// addPolicy adds a policy as a domain of its name.
+func (ds domains) addPolicy(p Policy) error {
+	name := p.Compiled.Name()
+	for _, d := range ds {
+		if d.rules != nil && (d.name == name || d.histories == name) {
+			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
+		}
+	}
+	policy, err := newPolicyDomain(p)
+	if err != nil {
+		return err
+	}
+	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: policy}
+	return nil
+}
+
+// cache holds up to maxCached values. The zero cache is empty.
+type cache[T any] struct {
+	mu sync.RWMutex // protects the following
+	of map[string]*T
+}
+
+// get returns nil for a missing key.
+func (c *cache[T]) get(key []byte) *T {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.of[string(key)]
+}
+
+func (c *cache[T]) put(key []byte, v *T) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.of == nil {
+		c.of = map[string]*T{}
+	}
+	if len(c.of) >= maxCached {
+		clear(c.of)
+	}
+	c.of[string(key)] = v
+}

@@ -1,0 +1,232 @@
+package envoy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+)
+
+// policies are addressed as domains in most tests.
+func policies(t testing.TB, e weir.Engine) []Policy {
+	t.Helper()
+	var all []Policy
+	for _, p := range []weir.Policy{
+		{Name: "slack", Limits: []weir.Limit{
+			{Name: "channel", Max: 4, Window: 30 * time.Minute},
+			{Name: "category", Max: 2, Window: 30 * time.Minute, By: []string{"category"}},
+		}},
+		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
+		{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: 1500 * time.Millisecond}}},
+		{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 4, Window: time.Minute}}},
+		{Name: "login", Mode: weir.CountDenied, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}},
+		{Name: "cells", Limits: []weir.Limit{{Name: "limit", Max: 9, Window: time.Minute, Cells: 6, By: []string{"user"}}}},
+	} {
+		plan, err := p.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Policy{Compiled: plan, Engine: e})
+	}
+	return all
+}
+
+func connectPolicies(t testing.TB, e weir.Engine, config *envoyconf.Config) *proxy {
+	p := connect(t, e, nil)
+	if err := p.service.Load(config, policies(t, e)); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// A policy is a domain: its dimensions are the keys of a descriptor's entries.
+func TestPoliciesAreDomains(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connectPolicies(t, c, nil)
+		slack := p.in("slack")
+		slack.wants("OK | OK 1/2 30m0s", "category=a")
+		slack.wants("OK | OK 0/2 30m0s", "category=a")
+		slack.wants("OVER_LIMIT | OVER_LIMIT 0/2 30m0s", "category=a")
+		slack.wants("OK | OK 1/4 30m0s", "category=b") // the channel has as little left
+		a := slack.ask("category=b hits:0")
+		if l := a.Statuses[0].CurrentLimit; l.Name != "channel" || l.Unit.String() != "MINUTE" || l.UnitMultiplier.GetValue() != 30 {
+			t.Errorf("current_limit %v, want 30 minutes", l)
+		}
+		// Two descriptors are both granted or both denied.
+		slack.wants("OVER_LIMIT | OK 1/4 30m0s | OVER_LIMIT 0/2 30m0s", "category=c", "category=a")
+		slack.wants("OK | OK 0/4 30m0s", "category=c")
+		slack.wants("OK | OK 1/4 30m0s", "category=c refund")
+
+		push := p.in("push")
+		push.wants("OK | OK 9/10 1m0s", "teacher=42")
+		push.wants("OVER_LIMIT | OVER_LIMIT 9/10 3s", "teacher=42") // not in the same breath
+		c.pass(3 * time.Second)
+		push.wants("OK | OK 8/10 1m0s", "teacher=42")
+
+		p.in("all").wants("OK | OK 1/2 1.5s", "any=thing")
+		p.in("all").wants("OK | OK 0/2 1.5s", "other=thing")
+
+		p.in("batch").wants("OVER_LIMIT | OVER_LIMIT 4/4 1m0s", "x=y hits:5") // the protocol has no partial grant
+		p.in("batch").wants("OK | OK 0/4 1m0s", "x=y hits:4")
+
+		login := p.in("login")
+		login.wants("OK | OK 0/2 1m0s", "user=ann hits:2")
+		c.pass(30 * time.Second)
+		login.wants("OVER_LIMIT | OVER_LIMIT 0/2 30s", "user=ann")
+		c.pass(31 * time.Second) // the first two have expired, the denial counts
+		login.wants("OK | OK 0/2 1m0s", "user=ann")
+
+		cells := p.in("cells")
+		cells.ask("user=ann hits:4")
+		c.pass(10 * time.Second)
+		cells.ask("user=ann hits:4")
+		if a := cells.ask("user=ann refund hits:6"); a.Statuses[0].LimitRemaining != 7 {
+			t.Errorf("refund in cells: %s, want 7 remaining", brief(a))
+		}
+		// An override of a policy's domain has a history of its own.
+		slack.wants("OK | OK 0/1 1s", "category=a limit:1/SECOND")
+	})
+}
+
+// A descriptor without the policy's dimensions is an error that names them.
+func TestPolicyDescriptorsNeedTheDimensions(t *testing.T) {
+	p := connectPolicies(t, weir.NewMemory(), nil)
+	for _, c := range []struct{ domain, descriptor, word string }{
+		{"push", "user=1", `no dimension "user"`},
+		{"push", "teacher=1,user=2", `no dimension "user"`},
+		{"push", "teacher=1,teacher=2", "given twice"},
+		{"push", "teacher=" + strings.Repeat("x", 1025), "1025 bytes"},
+	} {
+		p := p.in(c.domain)
+		_, err := p.send(p.request(c.descriptor))
+		if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "descriptors[0].entries") || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s %.40s: %v; want InvalidArgument with %s", c.domain, c.descriptor, err, c.word)
+		}
+	}
+}
+
+// A domain and a policy must not have the same name.
+func TestPolicyAndDomainNamesDiffer(t *testing.T) {
+	e := weir.NewMemory()
+	p := connectPolicies(t, e, nil)
+	for _, domain := range []string{"slack", "x"} {
+		config := parse(t, "domain: "+domain)
+		all := policies(t, e)
+		if domain == "x" {
+			plan, err := weir.Policy{Name: envoyconf.PolicyName("x"), Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}.Plan()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, Policy{Compiled: plan, Engine: e})
+		}
+		if err := p.service.Load(config, all); err == nil || !strings.Contains(err.Error(), "taken") {
+			t.Errorf("domain %s: %v; want an error", domain, err)
+		}
+	}
+	p.in("slack").wants("OK | OK 1/2 30m0s", "category=a") // the old configuration stays in force
+}
+
+// A new configuration is in force at once, and histories continue.
+func TestReloadKeepsHistories(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		config := func(n, key string) *envoyconf.Config {
+			return parse(t, "domain: d\ndescriptors: [{key: "+key+", rate_limit: {unit: minute, requests_per_unit: "+n+"}}]")
+		}
+		p := connect(t, c, config("2", "k"))
+		load := func(config *envoyconf.Config) {
+			t.Helper()
+			if err := p.service.Load(config, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+		p.wants("OK | OK 0/2 1m0s", "k=v hits:2")
+		load(config("3", "k"))
+		p.wants("OK | OK 0/3 1m0s", "k=v")
+		load(config("3", "other"))
+		p.wants("OK | OK", "k=v")
+		// A rule for one value continues the history of the rule for all values.
+		load(parse(t, "domain: d\ndescriptors: [{key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 5}}]"))
+		p.wants("OK | OK 1/5 1m0s", "k=v")
+		l := (*p.service.domains.Load())["d"].limits[0]
+		if got := l.tally.granted.Load(); got != 1 {
+			t.Errorf("%d hits granted by the new rule, want 1", got)
+		}
+		load(nil)
+		p.wants("OK | OK", "k=v")
+	})
+}
+
+// Each kind has a limit that the protocol can express. No more hits remain than it shows.
+func TestKindsAsTheProtocolShowsThem(t *testing.T) {
+	for _, c := range []struct {
+		limit weir.Limit
+		want  string // of current_limit
+		steps [][2]string
+	}{
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, "20 per 2 SECOND", [][2]string{
+			{"hits:1", "OK | OK 19/20 100ms"}, {"hits:20", "OVER_LIMIT | OVER_LIMIT 19/20 100ms"},
+			{"hits:21", "OVER_LIMIT | OVER_LIMIT 19/20 2s"}, {"refund hits:1", "OK | OK 20/20 0s"}}},
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 2}, "10 per 1 SECOND", [][2]string{
+			{"hits:2", "OK | OK 0/10 200ms"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/10 100ms"}}},
+		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, "4 per 2 SECOND", nil},
+		{weir.Limit{Kind: weir.Bucket, Max: 60, Window: time.Minute}, "60 per 1 MINUTE", nil},
+		{weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
+			{"hits:2", "OK | OK 0/2 30s"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/2 30s"}, {"refund hits:1", "OK | OK 1/2 30s"}}},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Hour}, "9 per 1 HOUR", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Day, Zone: "Europe/Berlin"}, "9 per 1 DAY", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Week}, "9 per 1 WEEK", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Month, Anchor: 14}, "9 per 1 MONTH", nil},
+	} {
+		c.limit.Name, c.limit.By = "limit", []string{"user"}
+		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := newClock(weir.NewMemory())
+		p := connect(t, e, nil)
+		if err := p.service.Load(nil, []Policy{{Compiled: plan, Engine: e}}); err != nil {
+			t.Fatal(err)
+		}
+		p = p.in("p")
+		for _, step := range c.steps {
+			p.wants(step[1], "user=ann "+step[0])
+		}
+		l := p.ask("user=bob").Statuses[0].CurrentLimit
+		if got := fmt.Sprint(l.RequestsPerUnit, " per ", max(l.UnitMultiplier.GetValue(), 1), " ", l.Unit); got != c.want {
+			t.Errorf("%v: current_limit is %s, want %s", c.limit.Kind, got, c.want)
+		}
+	}
+}
+
+// A plan with other numbers shows them in the same words.
+func TestOtherNumbersOfAKind(t *testing.T) {
+	plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{
+		{Name: "month", Kind: weir.Fixed, Max: 9, Period: weir.Month},
+		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newPolicyDomain(Policy{Compiled: plan})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, st := range []weir.LimitState{
+		{Name: "month", Kind: weir.Fixed, Max: 50, Window: weir.Month.Length()},
+		{Name: "bucket", Kind: weir.Bucket, Max: 10, Burst: 50, Window: time.Second},
+	} {
+		got := d.shownLimit(i, &st)
+		if want := []string{"50 MONTH 0", "50 SECOND 5"}[i]; fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.UnitMultiplier.GetValue()) != want {
+			t.Errorf("%s: got %v, want %s", st.Name, got, want)
+		}
+		st.Max, st.Burst = plan.Limits()[i].Max, plan.Policy().Limits[i].Burst
+		if d.shownLimit(i, &st) != d.shown[i] {
+			t.Errorf("%s: its own numbers are converted again", st.Name)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package envoy
+
+import (
+	"fmt"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+)
+
+// call is the state of one request. It is reused; answers do not reference it.
+type call struct {
+	request  *pb.RateLimitRequest
+	domain   *domain   // nil = unknown
+	now      time.Time // selects fixed windows, read once; zero for rolling ones
+	items    []item    // one for each descriptor
+	groups   []group
+	states   []weir.LimitState
+	entries  []envoyconf.Entry // of the descriptor that is being resolved
+	text     []byte            // scratch for keys
+	one      [1]*item          // the items of a single group
+	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
+
+	degraded bool     // a fallback answered
+	warnings []string // the limits with a warning on this request
+}
+
+// maxKept bounds the memory kept for further calls, in items.
+const maxKept = 256
+
+// reset clears the call.
+func (c *call) reset() {
+	if cap(c.items) > maxKept || cap(c.entries) > maxKept || cap(c.text) > 1<<16 {
+		*c = call{}
+		return
+	}
+	clear(c.items)
+	clear(c.groups)
+	clear(c.entries[:cap(c.entries)])
+	*c = call{items: c.items[:0], groups: c.groups[:0], states: c.states[:0], entries: c.entries[:0], text: c.text[:0]}
+}
+
+// kind is the part of a descriptor in the decision.
+type kind uint8
+
+const (
+	free      kind = iota // no rule applies
+	unlimited             // its rule grants everything
+	refunded              // it gives hits back
+	enforced              // it is granted, or the request is denied
+	shadowed              // it is decided, and reported as OK
+	quota                 // the request is denied only if all of these are
+)
+
+// item is one descriptor of a request, with its result.
+type item struct {
+	kind   kind
+	quota  bool // it counts among the items with quota, of which one must not be over
+	limit  *limit
+	value  string      // of the limit's dimension in the key
+	key    weir.Key    // of a policy
+	engine weir.Engine // of a policy
+	ends   time.Time   // end of the fixed window; zero for rolling windows
+	n      int64       // hits
+
+	detail string // the metric of its values; "" = that of the rule
+
+	result
+}
+
+// result is the decision about an item.
+type result struct {
+	over      bool
+	remaining int64
+	wait      time.Duration // until the same hits would be granted; weir.Never
+	reset     time.Duration // until no hit counts any more
+	shown     *shownLimit
+}
+
+// resolve finds the limit or policy of each descriptor. It charges nothing.
+func (s *Service) resolve(c *call) error {
+	r := c.request
+	if r.GetDomain() == "" {
+		return badInput("domain: rate limit domain must not be empty")
+	}
+	if len(r.Descriptors) == 0 {
+		return badInput("descriptors: rate limit descriptor list must not be empty")
+	}
+	c.domain = (*s.domains.Load())[r.Domain]
+	if c.domain == nil {
+		s.Counts.UnknownDomains.Add(1)
+	}
+	if s.options.Windows != Rolling {
+		c.now = s.options.Now()
+	}
+	for i, d := range r.Descriptors {
+		c.items = append(c.items, item{})
+		if err := s.resolveItem(c, &c.items[i], d); err != nil {
+			return fmt.Errorf("descriptors[%d].%w", i, err)
+		}
+	}
+	if c.replaced != nil {
+		c.dropReplaced()
+	}
+	return nil
+}
+
+// resolveItem validates a descriptor and finds its limit or policy.
+func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) error {
+	if len(d.GetEntries()) == 0 {
+		return badInput("entries must not be empty")
+	}
+	c.entries = c.entries[:0]
+	for j, e := range d.Entries {
+		if e.GetKey() == "" {
+			return badInput("entries[%d].key must not be empty", j)
+		}
+		c.entries = append(c.entries, envoyconf.Entry{Key: e.Key, Value: e.Value})
+	}
+	it.n = int64(max(c.request.HitsAddend, 1))
+	if hits := d.HitsAddend; hits != nil {
+		if hits.Value > uint64(weir.MaxUnits) {
+			return badInput("hits_addend: %d is above the largest, %d", hits.Value, weir.MaxUnits)
+		}
+		it.n = int64(hits.Value)
+	}
+	if err := checkOverride(d.Limit); err != nil {
+		return err
+	}
+	return s.match(c, it, d)
+}
+
+// match sets the limit or policy of a descriptor by the entries in c.entries.
+func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err error) {
+	domain := c.domain
+	switch {
+	case domain == nil:
+		return nil
+	case d.Limit != nil:
+		it.limit, err = s.override(domain, c, d.Limit)
+	case domain.policy != nil:
+		it.kind = enforced
+		err = domain.policy.resolve(it, c.entries)
+	default:
+		if r := domain.rules.Match(c.entries); r != nil {
+			it.limit = domain.limits[r.Index]
+		}
+	}
+	if err != nil || it.limit == nil && it.kind == free {
+		return err
+	}
+	if it.limit != nil {
+		it.applyRule(c)
+	}
+	it.quota = it.kind != unlimited && it.limit != nil && it.limit.rule.Quota
+	if d.IsNegativeHits && it.kind != unlimited {
+		it.kind = refunded
+	}
+	return nil
+}
+
+// applyRule sets the item's kind, key and metric by its limit.
+func (it *item) applyRule(c *call) {
+	r := it.limit.rule
+	for _, name := range r.Replaces {
+		if c.replaced == nil {
+			c.replaced = map[string]bool{}
+		}
+		c.replaced[name] = true
+	}
+	switch {
+	case r.Unlimited:
+		it.kind = unlimited
+	case r.Shadow:
+		it.kind = shadowed
+	case r.Quota:
+		it.kind = quota
+	default:
+		it.kind = enforced
+	}
+	if it.kind != unlimited && it.limit.weir.By != nil {
+		it.value, it.ends = it.limit.value(c)
+	}
+	if len(r.MetricLevels) > 0 {
+		it.detail = detailOf(c.domain.name, r, c.entries)
+	}
+}
+
+// dropReplaced clears items with rules that other rules of the request replace.
+func (c *call) dropReplaced() {
+	for i := range c.items {
+		it := &c.items[i]
+		if it.limit != nil && it.kind != unlimited && c.replaced[it.limit.rule.Name] {
+			c.items[i] = item{}
+		}
+	}
+}

@@ -1,0 +1,139 @@
+package envoy
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+)
+
+// tally counts the hits of a rule since the rule came into force.
+type tally struct {
+	granted, denied atomic.Int64 // hits
+	shadowed        atomic.Int64 // hits over the limit of a rule in shadow_mode
+	refunded        atomic.Int64 // hits given back by is_negative_hits
+	near            atomic.Int64 // granted hits in the last fifth of the limit
+
+	details     sync.Map // name with values to *tally, of a rule with metrics for each value
+	detailCount atomic.Int64
+}
+
+// Requests choose the values in metrics, and metrics must not grow without bound.
+const (
+	maxDetails     = 1000 // names with values of a rule
+	maxDetailBytes = 512  // of one name
+)
+
+// of returns the tally of requests with those values. It returns t for further names
+// beyond the bounds.
+func (t *tally) of(detail string) *tally {
+	if detail == "" || len(detail) > maxDetailBytes {
+		return t
+	}
+	if d, ok := t.details.Load(detail); ok {
+		return d.(*tally)
+	}
+	if t.detailCount.Add(1) > maxDetails {
+		t.detailCount.Add(-1)
+		return t
+	}
+	d, loaded := t.details.LoadOrStore(detail, new(tally))
+	if loaded {
+		t.detailCount.Add(-1)
+	}
+	return d.(*tally)
+}
+
+// near returns the number of granted hits above four fifths of the limit, as the
+// reference counts them.
+func (it *item) near() int64 {
+	limit := int64(it.limit.rule.Requests)
+	return max(min(limit-it.remaining-limit*4/5, it.n), 0)
+}
+
+// detailOf returns the metric name for requests of a rule with detailed_metric or
+// value_to_metric, as the reference names it. It has the values of r.MetricLevels, and
+// the configured name of all other levels. Values that share a threshold appear as their
+// pattern.
+func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) string {
+	b := []byte(domain)
+	levels := r.MetricLevels
+	for i, e := range entries {
+		b = append(b, '.')
+		if len(levels) == 0 || levels[0] != i {
+			b = append(b, r.Levels[i]...)
+			continue
+		}
+		levels = levels[1:]
+		b = append(b, e.Key...)
+		if e.Value != "" {
+			b = append(append(b, '_'), e.Value...)
+		}
+	}
+	return string(b)
+}
+
+// count counts the hits of every item of a decided call.
+func (s *Service) count(c *call, over bool) {
+	for i := range c.items {
+		it := &c.items[i]
+		if it.limit == nil {
+			c.notePolicy(it, over)
+			continue
+		}
+		t := it.limit.tally.of(it.detail)
+		switch {
+		case it.kind == free:
+		case it.kind == refunded:
+			t.refunded.Add(it.n)
+		case it.kind == shadowed && it.over:
+			t.shadowed.Add(it.n)
+			s.noteDenial(c, i)
+		case it.over:
+			t.denied.Add(it.n)
+			if over { // not a quota that is over beside another one that is not
+				s.noteDenial(c, i)
+			}
+		case !over:
+			t.granted.Add(it.n)
+			if it.kind != unlimited && !c.degraded { // a fallback may not know the remaining hits
+				t.near.Add(it.near())
+			}
+		}
+	}
+}
+
+// notePolicy reports an item with a policy to its observer. An item that fits in a denied
+// request was not charged and is not reported.
+func (c *call) notePolicy(it *item, over bool) {
+	if it.kind == free || c.domain.policy.Observer == nil {
+		return
+	}
+	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded}
+	switch {
+	case it.kind == refunded:
+		o.Outcome = observe.Refunded
+	case it.n == 0:
+		o.Outcome = observe.Peeked
+	case it.over:
+		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.key, time.Now().UnixMicro()
+	case over:
+		return
+	}
+	c.domain.policy.Observer.Note(o)
+}
+
+// noteError reports a call without a decision to the observer of its policy, except for
+// bad input.
+func (c *call) noteError(err error) {
+	d := c.domain
+	if d == nil || d.policy == nil || d.policy.Observer == nil || status.Code(err) == codes.InvalidArgument {
+		return
+	}
+	d.policy.Observer.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+}

@@ -1,0 +1,247 @@
+package envoy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+)
+
+// counted returns the rules of the client's domain with granted hits, and the number of
+// hits.
+func (p *proxy) counted() (all []string) {
+	p.service.EachRule(func(h Hits) {
+		if h.Domain == p.domain && h.Granted > 0 {
+			all = append(all, fmt.Sprintf("%s %d", h.Rule, h.Granted))
+		}
+	})
+	slices.Sort(all)
+	return all
+}
+
+// wantsCounted fails the test unless counted returns want.
+func (p *proxy) wantsCounted(what string, want ...string) {
+	p.t.Helper()
+	if got := p.counted(); !slices.Equal(got, want) {
+		p.t.Errorf("%s: metrics have %q, want %q", what, got, want)
+	}
+}
+
+// Metrics name rules as the reference does: by the configuration's entries, and with the
+// values of requests under value_to_metric or detailed_metric. Rules that share a
+// threshold have no values.
+func TestMetricNamesFollowTheReference(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, `
+domain: names
+descriptors:
+  - key: route
+    value_to_metric: true
+    descriptors:
+      - key: http_method
+        value_to_metric: true
+        descriptors: [{key: subject_id, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - key: user
+    value_to_metric: true
+    descriptors:
+      - key: action
+        value: read*
+        value_to_metric: true
+        descriptors: [{key: resource, rate_limit: {unit: minute, requests_per_unit: 60}}]
+      - key: action
+        value: write*
+        descriptors: [{key: resource, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - key: exact
+    value: one
+    value_to_metric: true
+    descriptors: [{key: leaf, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - key: api
+    value: api/*
+    share_threshold: true
+    value_to_metric: true
+    descriptors: [{key: method, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - key: service
+    value: svc/*
+    share_threshold: true
+    descriptors: [{key: endpoint, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - key: both
+    value_to_metric: true
+    descriptors: [{key: leaf, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}]
+  - {key: plain, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: wild, value: "w*", rate_limit: {unit: minute, requests_per_unit: 60}}
+`))
+	for _, d := range []string{
+		"route=api,http_method=GET,subject_id=123", "route=api,http_method=GET,subject_id=124", "route=web,http_method=POST,subject_id=456",
+		"user=alice,action=readfile,resource=documents", "user=bob,action=writefile,resource=documents", "user=,action=read,resource=x",
+		"exact=one,leaf=1", "api=api/v1,method=GET", "api=api/v2,method=PUT",
+		"service=svc/a,endpoint=x", "service=svc/b,endpoint=x", "both=b,leaf=l",
+		"plain=p", "wild=w1", "plain=o limit:3/HOUR",
+	} {
+		p.ask(d)
+	}
+	p.wantsCounted("names", "(override) 1", "api_api/*.method 2", "both_b.leaf_l 1", "exact_one.leaf 1", "plain 1",
+		"route_api.http_method_GET.subject_id 2", "route_web.http_method_POST.subject_id 1",
+		"service_svc/*.endpoint_x 2", "user.action_read.resource 1",
+		"user_alice.action_readfile.resource 1", "user_bob.action_write*.resource 1", "wild_w* 1")
+}
+
+// The number of values in metrics is bounded; further values count with their rule. A
+// reload keeps the values and the counts.
+func TestMetricValuesAreBounded(t *testing.T) {
+	const config = `
+domain: bounds
+descriptors:
+  - {key: k, value_to_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: a, value: b_c, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: a_b, value: c, rate_limit: {unit: minute, requests_per_unit: 60}}
+`
+	p := connect(t, weir.NewMemory(), parse(t, config))
+	for i := range maxDetails + 5 {
+		p.ask(fmt.Sprintf("k=%d", i))
+	}
+	p.ask("k=" + strings.Repeat("x", maxDetailBytes))
+	p.ask("a=b_c")
+	p.ask("a_b=c", "x=1 limit:2/HOUR")
+	for _, when := range []string{"before a reload", "after a reload"} {
+		all := p.counted()
+		if len(all) != maxDetails+4 || !slices.Contains(all, "k 6") || !slices.Contains(all, "(override) 1") {
+			t.Errorf("%s: %d rules and values, want %d; those without a value: %q", when, len(all), maxDetails+4,
+				slices.DeleteFunc(all, func(s string) bool { return strings.HasPrefix(s, "k_") }))
+		}
+		if err := p.service.Load(parse(t, config), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	hits := 0
+	p.service.EachRule(func(h Hits) {
+		if h.Rule == "a_b_c" {
+			hits += int(h.Granted)
+		}
+	})
+	if hits != 2 {
+		t.Errorf("%d hits of two rules with equal spelling, want 2", hits)
+	}
+}
+
+// Values and names in metrics have no control characters.
+func TestMetricNamesArePrintable(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, `
+domain: "d\e[31m"
+descriptors:
+  - {key: k, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: "l\u202e", rate_limit: {unit: minute, requests_per_unit: 60}}
+`))
+	p.ask("k=\x1b]0;x\a\u202e")
+	p.ask("l\u202e=1")
+	var all []string
+	p.service.EachRule(func(h Hits) {
+		if h.Granted > 0 {
+			all = append(all, h.Domain+" "+h.Rule)
+		}
+	})
+	slices.Sort(all)
+	if want := []string{`d\u001b[31m k_\u001b]0;x\u0007\u202e`, `d\u001b[31m l\u202e`}; !slices.Equal(all, want) {
+		t.Errorf("got %q, want %q", all, want)
+	}
+}
+
+// Hits above four fifths of the limit are near it, as in the reference. Denied hits,
+// peeks and unlimited hits are not.
+func TestHitsNearTheLimitAreCounted(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, `
+domain: near
+descriptors:
+  - {key: ten, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: three, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - {key: free, rate_limit: {unlimited: true}}
+`))
+	near := func(rule string) (n int64) {
+		p.service.EachRule(func(h Hits) {
+			if h.Rule == rule {
+				n += h.Near
+			}
+		})
+		return n
+	}
+	for _, c := range []struct {
+		descriptor, rule string
+		want             int64
+	}{
+		{"ten=a hits:8", "ten", 0},
+		{"ten=a", "ten", 1},
+		{"ten=a hits:0", "ten", 1},
+		{"ten=a hits:2", "ten", 1}, // denied
+		{"ten=a", "ten", 2},
+		{"ten=b hits:9", "ten", 3},
+		{"three=a", "three", 0},
+		{"three=a", "three", 0},
+		{"three=a", "three", 1},
+		{"free=a hits:99", "free", 0},
+		{"ten=c limit:1/HOUR", Overridden, 1},
+	} {
+		if p.ask(c.descriptor); near(c.rule) != c.want {
+			t.Errorf("after %s: %d hits of %s were near the limit, want %d", c.descriptor, near(c.rule), c.rule, c.want)
+		}
+	}
+}
+
+// Denied keys are reported by rule, with the entries that the rule counts by. Grants,
+// peeks, and hits over one quota but not over all are no denials.
+func TestDeniedKeysAreReportedByRule(t *testing.T) {
+	const config = `
+domain: denials
+descriptors:
+  - {key: user, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: q, value: "1", quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}
+  - {key: q, value: "2", quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - key: files
+    value: top/*
+    share_threshold: true
+    descriptors: [{key: files, descriptors: [{key: files, rate_limit: {unit: hour, requests_per_unit: 1}}]}]
+`
+	p := connect(t, weir.NewMemory(), parse(t, config), func(o *Options) {
+		o.Top = func() *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
+	})
+	reported := func() (all []string) {
+		p.service.EachRuleDenials(func(d RuleDenials) {
+			for _, e := range d.Sketch.Top(10, time.Now()).Top {
+				all = append(all, fmt.Sprint(d.Domain, " ", d.Rule, " ", d.Names, e.Values, " ", e.Denials))
+			}
+		})
+		slices.Sort(all)
+		return all
+	}
+	p.granted(1, "user=ann")
+	p.granted(1, "user=ann hits:0")
+	p.granted(1, "none=ann limit:1/HOUR")
+	p.granted(1, "q=1", "q=2") // both have room
+	p.granted(1, "q=1", "q=2") // one is over, and the request is not
+	if got := reported(); got != nil {
+		t.Errorf("no request was denied, but %q are reported", got)
+	}
+	p.granted(3, "user=ann", "user=bob")
+	p.granted(4, "watched=eve")
+	p.granted(1, "none=ann limit:1/HOUR")
+	p.granted(1, "q=1")
+	p.granted(2, "files=top/a,files=b,files=c")
+	p.granted(1, "files=top/z,files=b,files=c")
+	want := []string{
+		"denials files_top/*.files.files [files files#3] [b c] 2",
+		"denials q_1 [q] [1] 1",
+		"denials user [user] [ann] 3",
+		"denials watched [watched] [eve] 3",
+	}
+	if got := reported(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if err := p.service.Load(parse(t, strings.Replace(config, "share_threshold: true", "share_threshold: false", 1)), nil); err != nil {
+		t.Fatal(err)
+	}
+	if got := reported(); !slices.Equal(got, want[1:]) { // keys of other entries are not the same keys
+		t.Errorf("after a reload: got %q, want %q", got, want[1:])
+	}
+}

@@ -1,0 +1,215 @@
+package resp
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"slices"
+	"time"
+	"unsafe"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+)
+
+// Sizes of the buffer of a connection, in bytes.
+const (
+	usualBuffer     = 8 << 10 // while the connection is idle
+	maxUnauthorized = 2 << 10 // before authentication; also the most bytes accepted until then
+)
+
+// conn is the connection of one client.
+type conn struct {
+	server       *Server
+	nc           net.Conn
+	in           []byte    // bytes read and not answered
+	unauthorized int       // bytes read before authentication
+	begun        time.Time // when the partial command in in was first waited for; zero = none
+	session      session
+
+	readBy, writeBy time.Time // the deadlines in force
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	c := &conn{server: s, nc: nc, session: session{server: s, peer: listen.ConnOf(nc), id: s.lastID.Add(1), protocol: 2}}
+	size := usualBuffer
+	if c.session.locked() {
+		size = maxUnauthorized
+	}
+	c.in = make([]byte, 0, size)
+	return c
+}
+
+// serve answers commands until the client closes the connection, breaks the protocol or
+// is silent for too long, or the server drains.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	if !c.handshake() {
+		return
+	}
+	if c.session.ended { // no free slot for a client with a certificate
+		if c.write() {
+			c.closeWrite()
+		}
+		return
+	}
+	for c.read() {
+		used, err := c.session.answer(c.text())
+		if err != nil {
+			c.session.out = appendError(c.session.out, codeInput, err.Error())
+		} else if c.session.locked() && c.unauthorized >= maxUnauthorized {
+			c.session.out = appendError(c.session.out, codeInput, errUnauthorized.Error())
+			err = errUnauthorized
+		}
+		if !c.write() {
+			return
+		}
+		if err != nil || c.session.ended {
+			c.closeWrite()
+			return
+		}
+		c.drop(used)
+	}
+	if c.server.isDraining() {
+		c.closeWrite()
+	}
+}
+
+// handshake completes the TLS handshake, if any, and reports whether it succeeded in
+// time.
+func (c *conn) handshake() bool {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.server.config.Limits.Read)
+	defer cancel()
+	if t.HandshakeContext(ctx) != nil {
+		return false
+	}
+	if certified := c.server.config.Guard.Certified; certified != nil {
+		c.session.certificate = certified(t)
+		c.session.recheck()
+		c.session.takeSlot()
+	}
+	return true
+}
+
+// text returns the bytes that were read and not answered. Unless decisions wait, no part
+// of it is kept: then it is the buffer itself, and a command costs no allocation.
+func (c *conn) text() string {
+	if c.server.config.Waits {
+		return string(c.in)
+	}
+	return unsafe.String(unsafe.SliceData(c.in), len(c.in))
+}
+
+// read reads further bytes into the buffer, and reports whether some arrived.
+func (c *conn) read() bool {
+	c.armRead(time.Now())
+	if c.server.isDraining() { // after armRead, which may have set a later deadline than Shutdown
+		return false
+	}
+	if len(c.in) == cap(c.in) {
+		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse rejects longer commands
+	}
+	most := cap(c.in)
+	locked := c.session.locked()
+	if locked {
+		most = min(most, len(c.in)+maxUnauthorized-c.unauthorized)
+	}
+	n, err := c.nc.Read(c.in[len(c.in):most])
+	c.in = c.in[:len(c.in)+n]
+	if locked {
+		c.unauthorized += n
+	}
+	return n > 0 && err == nil
+}
+
+// deadline returns the deadline of the next read. A command has the same time however
+// many pieces it arrives in.
+func (c *conn) deadline(now time.Time) time.Time {
+	if len(c.in) == 0 {
+		return now.Add(c.server.config.Limits.Idle)
+	}
+	if c.begun.IsZero() {
+		c.begun = now
+	}
+	return c.begun.Add(c.server.config.Limits.Read)
+}
+
+// armRead sets the deadline of the next read. Setting one costs a good part of a small
+// command, so the deadline of a busy client is moved only when it is an eighth of the
+// idle time late. That of a partial command is exact.
+func (c *conn) armRead(now time.Time) {
+	want, late := c.deadline(now), c.server.config.Limits.Idle/8
+	if len(c.in) > 0 {
+		late = 0
+	}
+	if behind := want.Sub(c.readBy); behind < 0 || behind > late {
+		c.readBy = want
+		c.nc.SetReadDeadline(want)
+	}
+}
+
+// armWrite sets the deadline of the next write, unless more than half of Limits.Write is
+// left: so a client has between half of it and all of it to read its answers.
+func (c *conn) armWrite(now time.Time) {
+	if most := c.server.config.Limits.Write; c.writeBy.Sub(now) < most/2 {
+		c.writeBy = now.Add(most)
+		c.nc.SetWriteDeadline(c.writeBy)
+	}
+}
+
+// write sends the answers, and reports whether it succeeded.
+func (c *conn) write() bool {
+	if len(c.session.out) == 0 {
+		return true
+	}
+	c.armWrite(time.Now())
+	_, err := c.nc.Write(c.session.out)
+	if c.session.out = c.session.out[:0]; cap(c.session.out) > usualBuffer {
+		c.session.out = nil
+	}
+	return err == nil
+}
+
+// drop removes the answered commands. An empty buffer returns to its usual size, after it
+// grew and after authentication.
+func (c *conn) drop(used int) {
+	if used > 0 {
+		c.begun = time.Time{}
+	}
+	rest := copy(c.in, c.in[used:])
+	c.in = c.in[:rest]
+	if c.session.locked() {
+		return
+	}
+	c.unauthorized = 0
+	if rest == 0 && cap(c.in) != usualBuffer {
+		c.in = make([]byte, 0, usualBuffer)
+	}
+}
+
+// halfCloser is a connection that can be closed for writing.
+type halfCloser interface{ CloseWrite() error }
+
+// closeWrite closes the connection so that the last answers arrive: with unread input,
+// the system would discard the answers in transit.
+func (c *conn) closeWrite() {
+	half, ok := c.nc.(halfCloser)
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	if over, ok := c.nc.(*tls.Conn); ok { // the end of TLS is a message of its own
+		if half, ok := over.NetConn().(halfCloser); ok {
+			half.CloseWrite()
+		}
+	}
+	c.nc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	var unread [512]byte
+	for range 256 {
+		if _, err := c.nc.Read(unread[:]); err != nil {
+			return
+		}
+	}
+}

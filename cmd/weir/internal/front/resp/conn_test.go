@@ -1,0 +1,272 @@
+package resp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+)
+
+// TestPipelineIsAnsweredInOrder: for any split into packets the answers have the order of
+// the commands.
+func TestPipelineIsAnsweredInOrder(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	var ask, want strings.Builder
+	for i := range 300 {
+		ask.WriteString(array("WEIR.CHECK", "big", "k=pipeline"))
+		fmt.Fprintf(&ask, "ECHO %d\r\n", i)
+		fmt.Fprintf(&want, "*9\r\n:1\r\n:1\r\n:%d\r\n:0\r\n:60000\r\n$0\r\n\r\n:1795186127069717\r\n:0\r\n:0\r\n$%d\r\n%d\r\n", 1<<40-1-i, len(fmt.Sprint(i)), i)
+	}
+	times := regexp.MustCompile(`:6\d{4}\r\n\$0\r\n\r\n:\d{16}`)
+	for _, piece := range []int{ask.Len(), 7, 1000} {
+		c := dial(t, address)
+		text := strings.ReplaceAll(ask.String(), "pipeline", fmt.Sprintf("piece%03d", piece%1000))
+		go func() {
+			for len(text) > 0 {
+				n := min(piece, len(text))
+				if _, err := c.Write([]byte(text[:n])); err != nil {
+					return
+				}
+				text = text[n:]
+			}
+		}()
+		got := make([]byte, want.Len())
+		if _, err := io.ReadFull(c, got); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := times.ReplaceAllString(string(got), ""), times.ReplaceAllString(want.String(), ""); got != want {
+			t.Errorf("in pieces of %d: answers %.300q, want %.300q", piece, got, want)
+		}
+	}
+}
+
+// TestProtocolErrorsEndTheConnection: earlier commands are answered first.
+func TestProtocolErrorsEndTheConnection(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	for _, bad := range []string{"*1\r\n:1\r\n", "*99\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\nWEIR.CHECK one\r\n", strings.Repeat("x", maxInline), "*1\r\n$70000\r\n" + strings.Repeat("x", 70000)} {
+		c := dial(t, address)
+		send(t, c, "PING\r\n"+bad)
+		got, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(got), "+PONG\r\n-ERR Protocol error: ") || strings.Count(string(got), "\n") != 2 {
+			t.Errorf("%.40q: %q, %v; want PONG, an error and the end", bad, got, err)
+		}
+	}
+	c := dial(t, address)
+	send(t, c, array("WEIR.PEEK", "one"))
+	wantAnswer(t, c, "*9\r\n:1\r\n:1\r\n:1\r\n")
+}
+
+// TestLongestCommandIsAnswered: the longest allowed command is answered; its buffer is
+// freed afterwards.
+func TestLongestCommandIsAnswered(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	c := dial(t, address)
+	text := strings.Repeat("y", maxCommand-len("*2\r\n$4\r\nECHO\r\n$65512\r\n\r\n")-0)
+	ask := array("ECHO", text)
+	if len(ask) != maxCommand {
+		t.Fatalf("the command is %d bytes long, want %d", len(ask), maxCommand)
+	}
+	for range 3 {
+		send(t, c, ask+"PING\r\n")
+		wantAnswer(t, c, fmt.Sprintf("$%d\r\n%s\r\n+PONG\r\n", len(text), text))
+	}
+}
+
+// TestConnectionsAboveTheBoundGetAnError: a connection above the bound gets an error; a
+// closed connection frees its slot.
+func TestConnectionsAboveTheBoundGetAnError(t *testing.T) {
+	s := newTestServer(t)
+	local, err := listen.Parse("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.Open(listen.Config{Address: local, Conns: 2, Spare: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, address := serveOn(t, s, l), l.Addr().String()
+	t.Cleanup(func() {
+		stop(t, s)
+		ended.Wait()
+	})
+	first, second := dial(t, address), dial(t, address)
+	for _, c := range []net.Conn{first, second} {
+		send(t, c, "PING\r\n")
+		wantAnswer(t, c, "+PONG\r\n")
+	}
+	third := dial(t, address)
+	send(t, third, "PING\r\n")
+	if got, _ := io.ReadAll(third); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
+		t.Errorf("the third gets %q", got)
+	}
+	first.Close()
+	for deadline := time.Now().Add(patience); ; {
+		c := dial(t, address)
+		send(t, c, "PING\r\n")
+		if line, _ := bufio.NewReader(c).ReadString('\n'); line == "+PONG\r\n" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no room after one has gone")
+		}
+	}
+}
+
+// TestSlowClientsAreDisconnected: a client that sends nothing, one that sends a command
+// byte by byte, and one that reads no answers are disconnected in time.
+func TestSlowClientsAreDisconnected(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(net.Conn)
+		want time.Duration
+	}{
+		"silent": {func(c net.Conn) { c.Read(make([]byte, 1)) }, time.Hour},
+		"silent after a command": {func(c net.Conn) {
+			time.Sleep(30 * time.Minute)
+			c.Write([]byte("PING\r\n"))
+			io.ReadAll(c)
+		}, 90 * time.Minute},
+		"slow": {func(c net.Conn) {
+			for range 1000 {
+				c.Write([]byte("x"))
+				time.Sleep(time.Second)
+			}
+		}, 10 * time.Second},
+		"deaf": {func(c net.Conn) {
+			c.Write([]byte("PING\r\n"))
+			time.Sleep(time.Hour)
+		}, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTestServer(t)
+			ours, theirs := net.Pipe()
+			var client sync.WaitGroup
+			client.Go(func() { c.do(theirs) })
+			begun := time.Now()
+			newConn(s, ours).serve()
+			if took := time.Since(begun); took != c.want {
+				t.Errorf("the %s one is let go after %v, want %v", name, took, c.want)
+			}
+			theirs.Close()
+			client.Wait()
+		})
+	}
+}
+
+// TestBusyPipelinesAreNotDisconnected: a client whose packets always end within a command
+// keeps its connection. Each command has its own time.
+func TestBusyPipelinesAreNotDisconnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		ours, theirs := net.Pipe()
+		var served sync.WaitGroup
+		served.Go(newConn(s, ours).serve)
+		defer served.Wait()
+		defer theirs.Close()
+		send(t, theirs, "PI")
+		for i := range 60 {
+			time.Sleep(time.Second)
+			if _, err := theirs.Write([]byte("NG\r\nPI")); err != nil {
+				t.Fatalf("after %d s: %v", i+1, err)
+			}
+			wantAnswer(t, theirs, "+PONG\r\n")
+		}
+	})
+}
+
+// TestDrainAnswersReadCommands: commands that were read are answered, then the connection
+// ends. Idle connections do not delay the drain.
+func TestDrainAnswersReadCommands(t *testing.T) {
+	hold := make(chan struct{})
+	reached := make(chan struct{})
+	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold} })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := serveOn(t, s, l)
+	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
+	send(t, idle, "PING\r\n")
+	wantAnswer(t, idle, "+PONG\r\n")
+	send(t, busy, array("WEIR.CHECK", "one")+array("ECHO", "second")+"*1\r\n$4\r\nPI")
+	<-reached
+	ended.Go(func() { stop(t, s) })
+	if got, err := io.ReadAll(idle); len(got) > 0 || err != nil {
+		t.Errorf("the idle one gets %q, %v; want the end", got, err)
+	}
+	close(hold)
+	if got, err := io.ReadAll(busy); err != nil || !strings.HasPrefix(string(got), "*9\r\n:1\r\n") || !strings.HasSuffix(string(got), "$6\r\nsecond\r\n") {
+		t.Errorf("the busy one gets %q, %v; want both answers and the end", got, err)
+	}
+	ended.Wait()
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("the address still takes connections")
+	}
+}
+
+// TestDrainCutsOffLateConnections: connections that are not finished in time are cut off,
+// and Shutdown reports an error.
+func TestDrainCutsOffLateConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
+		ours, deaf := net.Pipe()
+		var ended sync.WaitGroup
+		ended.Go(func() { s.Serve(newSingle(ours)) })
+		ended.Go(func() {
+			for {
+				if _, err := deaf.Write([]byte(strings.Repeat("INFO\r\n", 1000))); err != nil {
+					return
+				}
+			}
+		})
+		synctest.Wait() // until neither side takes any more
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("%v, want an error with the number of connections", err)
+		}
+		ended.Wait()
+	})
+}
+
+// single is a listener with one connection.
+type single struct {
+	conns chan net.Conn
+	close func()
+}
+
+func newSingle(c net.Conn) *single {
+	l := &single{conns: make(chan net.Conn, 1)}
+	l.conns <- c
+	l.close = sync.OnceFunc(func() { close(l.conns) })
+	return l
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *single) Close() error   { l.close(); return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+// held is Policies that wait.
+type held struct {
+	Policies
+	reached, hold chan struct{}
+}
+
+func (h held) Policy(name string) (Policy, error) {
+	close(h.reached)
+	<-h.hold
+	return h.Policies.Policy(name)
+}

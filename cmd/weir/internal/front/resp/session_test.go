@@ -1,0 +1,313 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestDecisionsOnTheWire compares answers byte by byte, with a clock that stands still.
+func TestDecisionsOnTheWire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		at := time.Now().UnixMicro()
+		for i, c := range []struct{ ask, want string }{
+			{"WEIR.PEEK push teacher=42", "*9 :1 :1 :10 :0 :0 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42", "*9 :1 :1 :9 :0 :60000 $0  :AT :0 :0"},
+			{"weir.check push teacher=42 9", "*9 :1 :9 :0 :60000 :60000 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42", "*9 :0 :0 :0 :60000 :60000 $5 limit :AT :0 :0"},
+			{"WEIR.CHECK push teacher=43 11", "*9 :0 :0 :10 :-1 :0 $5 limit :AT :0 :0"},
+			{"WEIR.COUNT push teacher=42 1", ":10"},
+			{"WEIR.COUNT push teacher=42 60000 LIMIT limit", ":10"},
+			{"weir.count push teacher=43 60000 limit limit", ":0"},
+			{"WEIR.RECORD push teacher=42 3", "*9 :1 :3 :-3 :60000 :60000 $0  :AT :0 :0"},
+			{"WEIR.REFUND push teacher=42 AT 5", ":5"},
+			{"WEIR.REFUND push teacher=42 AT", ":1"},
+			{"WEIR.REFUND push teacher=42 1000000", ":0"},
+			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
+			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
+			{"WEIR.PEEK push teacher=42 0", "*9 :1 :0 :5 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.RESET push teacher=42", "+OK"},
+			{"WEIR.CHECK push teacher=42 0", "*9 :1 :0 :10 :0 :0 $0  :AT :0 :0"},
+			{"WEIR.CHECK wide user=a tenant=x 2", "*9 :1 :2 :0 :3600000 :3600000 $0  :AT :0 :0"},
+			{"WEIR.CHECK wide tenant=x user=a", "*9 :0 :0 :0 :3600000 :3600000 $4 user :AT :0 :0"},
+			{"WEIR.CHECK wide tenant=x user=b=c", "*9 :1 :1 :1 :0 :3600000 $0  :AT :0 :0"},
+			{"WEIR.COUNT wide tenant=x user=b=c 1000 LIMIT tenant", ":3"},
+			{"WEIR.COUNT wide user=b=c tenant=x 1000 LIMIT user", ":1"},
+			{"WEIR.COUNT one 86400000", ":0"},
+			{"WEIR.CHECK one", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
+			{"WEIR.CHECK one 1", "*9 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0 :0"},
+		} {
+			ask := strings.ReplaceAll(c.ask, "AT", fmt.Sprint(at))
+			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(at)), " ", "\r\n") + "\r\n"
+			if got := say(t, s, array(strings.Fields(ask)...)); got != want {
+				t.Errorf("step %d, %s:\n%q, want\n%q", i, ask, got, want)
+			}
+		}
+	})
+}
+
+// TestCachedDenialsAreMarked: the ninth element of a decision marks a denial that the Redis
+// engine repeats from memory, until a call of this process changes its history.
+func TestCachedDenialsAreMarked(t *testing.T) {
+	_, conn := enginetest.On(t, redistest.Shared(t).Addr)
+	e, err := weirredis.New(conn, weirredis.DenialCacheTTL(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: fmt.Sprint("cached", time.Now().UnixNano()), Limits: []weir.Limit{weir.PerHour(1)}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTestServer(t, func(c *Config) { c.Policies.(limiters)["one"] = l })
+	for i, c := range []struct{ ask, allowed, cached string }{
+		{"WEIR.CHECK one", ":1", ":0"},
+		{"WEIR.CHECK one", ":0", ":0"},
+		{"WEIR.CHECK one", ":0", ":1"},
+		{"WEIR.RESERVE one", ":0", ":1"},
+		{"WEIR.PEEK one", ":0", ":0"},
+		{"WEIR.CHECK one ID a", ":0", ":0"},
+		{"WEIR.CHECK one", ":0", ":1"},
+		{"WEIR.RESET one", "", ""},
+		{"WEIR.CHECK one", ":1", ":0"},
+	} {
+		got := strings.Split(say(t, s, array(strings.Fields(c.ask)...)), "\r\n")
+		if c.allowed != "" && (len(got) < 11 || got[1] != c.allowed || got[10] != c.cached) {
+			t.Errorf("step %d, %s: %q, want allowed %s, cached %s", i, c.ask, got, c.allowed, c.cached)
+		}
+	}
+}
+
+// TestBadInputChargesNothing: an error names the problem and charges nothing (R14).
+func TestBadInputChargesNothing(t *testing.T) {
+	s := newTestServer(t)
+	long := strings.Repeat("x", weir.MaxValueBytes+1)
+	cases := []struct{ ask, want string }{
+		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n] [ID id]"},
+		{"WEIR.REFUND", "write WEIR.REFUND policy dimension=value … at_us [n] [ID id]"},
+		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"; there is push; WEIR.POLICIES lists all policies`},
+		{"WEIR.CHECK push", `needs a value for "teacher"`},
+		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
+		{"WEIR.CHECK push user=1", `no dimension "user"`},
+		{"WEIR.CHECK push teacher=1 user=1", `no dimension "user"`},
+		{"WEIR.CHECK push teacher=1 teacher=2", "given twice"},
+		{"WEIR.CHECK wide tenant=1 tenant=2", "given twice"},
+		{"WEIR.CHECK push 42 teacher=1", "42 has no ="},
+		{"WEIR.CHECK push teacher=1 2 3", "2 has no ="},
+		{"WEIR.CHECK push teacher=1 -1", "n must be a whole number, 0 to 2251799813685247"},
+		{"WEIR.CHECK push teacher=1 1.5", "n must be"},
+		{"WEIR.CHECK push teacher=1 2251799813685248", "n must be"},
+		{"WEIR.CHECK push teacher=1 99999999999999999999", "n must be"},
+		{"WEIR.CHECK push teacher=" + long, "1025 bytes long"},
+		{"WEIR.REFUND push teacher=1", "instant of the grant is missing"},
+		{"WEIR.REFUND push teacher=1 yesterday", "instant of the grant must be"},
+		{"WEIR.REFUND push teacher=1 1 2 3", "1 has no ="},
+		{"WEIR.COUNT", "write WEIR.COUNT policy dimension=value … last_ms [LIMIT name]"},
+		{"WEIR.COUNT push teacher=1", "last_ms is missing: the span to count, 1 to the window of the limit in milliseconds"},
+		{"WEIR.COUNT push teacher=1 LIMIT limit", "last_ms is missing"},
+		{"WEIR.COUNT push teacher=1 0.5", "last_ms must be a whole number, 1 to the window of the limit in milliseconds, in digits alone, not 0.5"},
+		{"WEIR.COUNT push teacher=1 1 2", "1 has no ="},
+		{"WEIR.COUNT push teacher=1 1 LIMIT", "1 has no ="},
+		{"WEIR.COUNT push teacher=1 1 LIMIT ", "LIMIT must be the name of a limit; leave it out"},
+		{"WEIR.COUNT push teacher=1 1 LIMIT limit LIMIT limit", "1 has no ="},
+		{"WEIR.COUNT push teacher=1 1 ID a", "1 has no ="},
+		{"WEIR.COUNT push teacher=1 0", "counts over more than 0 and at most 1m0s"},
+		{"WEIR.COUNT push teacher=1 1 LIMIT minute", "has no limit"},
+		{"WEIR.CHECK push teacher=1 1 LIMIT limit", "1 has no ="},
+		{"WEIR.RESET push teacher=1 7", "7 has no ="},
+		{"WEIR.RESET one 7", "no dimension: the policy counts all callers together"},
+		{"GET k", "unknown command GET; Weir makes decisions"},
+		{"EVAL.something.longer.than.all 1", "unknown command"},
+		{"SELECT 1", "out of range"},
+		{"CLIENT KILL 1", "unknown subcommand"},
+		{"CLIENT TRACKING", "unknown subcommand"},
+		{"CLIENT TRACKING MAYBE", "unknown subcommand"},
+		{"CLIENT SETNAME a\x00", "cannot contain"},
+		{"CLIENT SETNAME " + strings.Repeat("n", 257), "at most 256"},
+		{"CONFIG SET save 1", "CONFIG has GET"},
+		{"HELLO 3 WHAT", "Syntax error in HELLO"},
+		{"AUTH secret", "requires no token"},
+	}
+	for i, c := range cases {
+		got := say(t, s, array(strings.Split(c.ask, " ")...))
+		if !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) || strings.Count(got, "\r\n") != 1 {
+			t.Errorf("%.60s: %q, want an error with %q", c.ask, got, c.want)
+		}
+		if n := s.Counts.Rejected.Load(); n != int64(i+1) {
+			t.Fatalf("%.60s: %d commands are counted as rejected, want %d", c.ask, n, i+1)
+		}
+	}
+	if got := say(t, s, array("WEIR.PEEK", "push", "teacher=1")); !strings.Contains(got, ":10\r\n") {
+		t.Errorf("after bad input: %q, want all of 10 left", got)
+	}
+	if got := say(t, s, array("HELLO", "4")); !strings.HasPrefix(got, "-NOPROTO ") {
+		t.Errorf("HELLO 4: %q", got)
+	}
+	if got := say(t, s, array("EVIL\r\n+OK")); strings.Count(got, "\n") != 1 {
+		t.Errorf("an answer of several lines: %q", got)
+	}
+}
+
+// TestGreetingsAreAnswered covers the commands that clients send when they connect.
+func TestGreetingsAreAnswered(t *testing.T) {
+	s := newTestServer(t)
+	for _, c := range []struct{ ask, want string }{
+		{"PING", "+PONG\r\n"},
+		{"ping hello", "$5\r\nhello\r\n"},
+		{"ECHO hello", "$5\r\nhello\r\n"},
+		{"SELECT 0", "+OK\r\n"},
+		{"CLIENT ID", ":1\r\n"},
+		{"CLIENT SETNAME app", "+OK\r\n"},
+		{"CLIENT GETNAME", "$0\r\n\r\n"}, // of another session
+		{"CLIENT SETINFO LIB-NAME x", "+OK\r\n"},
+		{"CLIENT TRACKING ON OPTIN", "+OK\r\n"},
+		{"CLIENT TRACKING off", "+OK\r\n"},
+		{"CLIENT INFO", "$18\r\nid=1 name= resp=2\n\r\n"},
+		{"CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"},
+		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
+		{"CONFIG GET maxmemory", "*0\r\n"},
+		{"RESET", "+RESET\r\n"},
+		{"QUIT", "+OK\r\n"},
+		{"HELLO", "*14\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n" +
+			"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"},
+	} {
+		if got := say(t, s, array(strings.Split(c.ask, " ")...)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.ask, got, c.want)
+		}
+	}
+	got := say(t, s, array("INFO"))
+	for _, want := range []string{"\nloading:0\r", "\nredis_version:7.4.0\r", "\nweir_version:1.2.3\r", "\nrole:master\r"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("INFO: %q lacks %q", got, want)
+		}
+	}
+	if got := say(t, s, array("CLIENT", "SETNAME", "app")+array("CLIENT", "GETNAME")); got != "+OK\r\n$3\r\napp\r\n" {
+		t.Errorf("a name: %q", got)
+	}
+}
+
+func TestRESP3(t *testing.T) {
+	s := newTestServer(t)
+	got := say(t, s, array("HELLO", "3", "SETNAME", "app")+array("CONFIG", "GET", "save")+array("CLIENT", "GETNAME"))
+	want := `^%7\r\n\$6\r\nserver\r\n(?s:.*)proto\r\n:3\r\n(?s:.*)modules\r\n\*0\r\n%1\r\n\$4\r\nsave\r\n\$0\r\n\r\n\$3\r\napp\r\n$`
+	if !regexp.MustCompile(want).MatchString(got) {
+		t.Errorf("%q, want %s", got, want)
+	}
+	if got := say(t, s, array("HELLO", "3")+array("HELLO", "2")+array("CONFIG", "GET", "save")); !strings.HasSuffix(got, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n") {
+		t.Errorf("back to RESP2: %q", got)
+	}
+}
+
+func TestCommandsNeedThePassword(t *testing.T) {
+	s := newTestServer(t, func(c *Config) {
+		c.Guard = Guard{Password: func(password string) Grant {
+			return func() Rights { return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password] }
+		}}
+	})
+	c := session{server: s, id: 1, protocol: 2}
+	hello := `%7`
+	for i, step := range []struct{ ask, want string }{
+		{"PING", "-NOAUTH "},
+		{"WEIR.CHECK push teacher=1", "-NOAUTH "},
+		{"NOSUCH", "-NOAUTH "},
+		{"HELLO 3", "-NOAUTH "},
+		{"AUTH wrong", "-WRONGPASS "},
+		{"AUTH admin secret", "-WRONGPASS "},
+		{"HELLO 3 AUTH default wrong", "-WRONGPASS "},
+		{"PING", "-NOAUTH "},
+		{"AUTH secret", "+OK"},
+		{"PING", "+PONG"},
+		{"AUTH wrong", "-WRONGPASS "},
+		{"PING", "+PONG"}, // as in Redis, earlier rights stay
+		{"RESET", "+RESET"},
+		{"PING", "-NOAUTH "},
+		{"HELLO 3 AUTH default secret SETNAME app", hello},
+		{"WEIR.CHECK push teacher=1", "*9"},
+		{"WEIR.RESET push teacher=1", "-NOPERM "},
+		{"AUTH master", "+OK"},
+		{"WEIR.RESET push teacher=1", "+OK"},
+		{"RESET", "+RESET"},
+		{"AUTH default secret", "+OK"},
+		{"HELLO 2", "*14"},
+		{"QUIT", "+OK"},
+	} {
+		c.out = c.out[:0]
+		if _, err := c.answer(array(strings.Fields(step.ask)...)); err != nil || !strings.HasPrefix(string(c.out), step.want) {
+			t.Errorf("step %d, %s: %q, %v; want %q", i, step.ask, c.out, err, step.want)
+		}
+	}
+	if !c.ended {
+		t.Error("QUIT did not end the session")
+	}
+}
+
+// TestCommandsAfterQuitAreIgnored: commands after QUIT are neither answered nor charged.
+func TestCommandsAfterQuitAreIgnored(t *testing.T) {
+	s := newTestServer(t)
+	c := session{server: s, protocol: 2}
+	c.answer(array("WEIR.CHECK", "one") + array("QUIT") + array("WEIR.CHECK", "big", "k=1"))
+	if got := string(c.out); !strings.HasSuffix(got, "+OK\r\n") || strings.Count(got, "*9") != 1 {
+		t.Errorf("%q, want one decision and OK", got)
+	}
+}
+
+// broken is a store that is down.
+type broken struct{ weir.Engine }
+
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+	return weir.Decision{}, fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable)
+}
+
+// TestOutageErrorHidesDetails: during an outage a command gets its own error code,
+// without details of the store.
+func TestOutageErrorHidesDetails(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Policies = policies(t, broken{}) })
+	got := say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
+	if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
+		t.Errorf("without a store: %q", got)
+	}
+	s = newTestServer(t, func(c *Config) { c.Policies = policies(t, weir.NewMemory(weir.MaxKeys(1))) })
+	say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
+	if got := say(t, s, array("WEIR.CHECK", "push", "teacher=2")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
+		t.Errorf("full: %q", got)
+	}
+}
+
+// TestDecisionsAllocateNothing: on the memory engine, decisions on known keys allocate
+// nothing.
+func TestDecisionsAllocateNothing(t *testing.T) {
+	s := newTestServer(t)
+	c := session{server: s, protocol: 2}
+	pipeline := strings.Repeat(array("WEIR.CHECK", "big", "k=some.key")+array("WEIR.CHECK", "big", "k=other"), 8)
+	run := func() {
+		c.out = c.out[:0]
+		if used, err := c.answer(pipeline); used != len(pipeline) || err != nil {
+			t.Fatal(used, err)
+		}
+	}
+	run()
+	if n := testing.AllocsPerRun(200, run); n != 0 {
+		t.Errorf("%v allocations for a pipeline of 16 decisions", n)
+	}
+	if strings.Contains(string(c.out), "-ERR") {
+		t.Errorf("answers: %q", c.out)
+	}
+}
+
+// WEIR.POLICIES lists each policy with its dimensions.
+func TestPoliciesAreListedWithDimensions(t *testing.T) {
+	want := "*4\r\n*2\r\n$3\r\nbig\r\n$1\r\nk\r\n*1\r\n$3\r\none\r\n*2\r\n$4\r\npush\r\n$7\r\nteacher\r\n" +
+		"*3\r\n$4\r\nwide\r\n$6\r\ntenant\r\n$4\r\nuser\r\n"
+	if got := say(t, newTestServer(t), array("WEIR.POLICIES")); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,221 @@
+//go:build linux
+
+package integrations
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
+)
+
+// webExamples are the programs of examples/ in other languages. command prepares the copy of
+// a program in dir and returns the command that starts it.
+var webExamples = []struct {
+	name    string
+	command func(t *testing.T, dir string) []string
+}{
+	{"node-express", nodeCommand},
+	{"python-flask", pythonCommand},
+}
+
+// nodeCommand installs the packages of package-lock.json.
+func nodeCommand(t *testing.T, dir string) []string {
+	return []string{needs.Program(t, "node"), filepath.Join(needs.Modules(t, dir), "app.js")}
+}
+
+// pythonCommand finds a Python with Flask: that of the system, or else the first in PATH.
+func pythonCommand(t *testing.T, dir string) []string {
+	needs.Program(t, "python3")
+	for _, python := range []string{"/usr/bin/python3", "python3"} {
+		if exec.CommandContext(t.Context(), python, "-c", "import flask").Run() == nil {
+			return []string{python, "-m", "flask", "--app", filepath.Join(dir, "app.py"), "run"}
+		}
+	}
+	needs.Have(t, "Flask", false, "run `make tools`")
+	return nil
+}
+
+// TestWebExamples runs the programs with their real frameworks and a real weir.
+func TestWebExamples(t *testing.T) {
+	for _, e := range webExamples {
+		t.Run(e.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../../..", "examples", e.name))); err != nil {
+				t.Fatal(err)
+			}
+			command := e.command(t, dir)
+			for name, test := range webTests {
+				t.Run(name, func(t *testing.T) {
+					t.Parallel()
+					test(newWebStand(t, command))
+				})
+			}
+		})
+	}
+}
+
+// newWebStand returns a stand in which command starts both the proxy and the application.
+// Weir and the command are not started.
+func newWebStand(t *testing.T, command []string) *stand {
+	t.Helper()
+	s := &stand{t: t, dir: t.TempDir(), client: &http.Client{Timeout: testTimeout}, secrets: thisSecret}
+	s.options.Weir, s.options.Listen = free(t), free(t)
+	s.serve = []string{"--gate-id-header", "X-Request-Id"}
+	_, port, _ := strings.Cut(s.options.Listen, ":")
+	s.env = []string{"PORT=" + port, "FLASK_RUN_PORT=" + port, "WEIR=" + s.options.Weir}
+	s.proxy.start = func(s *stand) {
+		s.run(command[0], command[1:]...)
+		s.await("tcp", s.options.Listen)
+	}
+	return s
+}
+
+// start starts weir and the program, with further environment.
+func (s *stand) start(env ...string) {
+	s.t.Helper()
+	s.env = append(s.env, env...)
+	s.startWeir()
+	s.proxy.start(s)
+}
+
+// patient is a timeout for tests in which every answer comes: a busy machine is slow.
+const patient = "WEIR_TIMEOUT_MS=20000"
+
+var webTests = map[string]func(s *stand){
+	"limit":               limitsWeb,
+	"lost answer":         chargesLostAnswerOnce,
+	"without weir, deny":  func(s *stand) { decidesWithoutWeir(s, "deny", 503) },
+	"without weir, allow": func(s *stand) { decidesWithoutWeir(s, "allow", 200) },
+	"wrong secret":        deniesWithWrongSecret,
+}
+
+// limitsWeb: three requests pass. The fourth is denied and has the exact wait. No header
+// field of the client changes the address or the id.
+func limitsWeb(s *stand) {
+	s.start(patient)
+	for i := range 3 {
+		r := s.get("/", "X-Request-Id", "an id of the client")
+		s.wantHello("request "+strconv.Itoa(i+1), r)
+		s.wantFields("request "+strconv.Itoa(i+1), r, 2-i)
+	}
+	before := s.peek()
+	r := s.get("/")
+	after := s.peek()
+	s.wantDenied("the fourth", r)
+	var problem struct {
+		RetryAfter int64 `json:"retry_after_ms"`
+	}
+	if err := json.Unmarshal([]byte(r.body), &problem); err != nil {
+		s.t.Fatal(err)
+	}
+	if ms := problem.RetryAfter; ms > before.RetryAfter || ms < after.RetryAfter {
+		s.t.Errorf("the wait is %d ms; before it was %d, afterwards %d", ms, before.RetryAfter, after.RetryAfter)
+	}
+	seconds := strconv.FormatInt((problem.RetryAfter+999)/1000, 10)
+	if got, limit := r.header.Get("Retry-After"), r.header.Get("RateLimit"); got != seconds || limit != `"search";r=0;t=`+seconds {
+		s.t.Errorf("Retry-After %q, RateLimit %q; want %s seconds", got, limit, seconds)
+	}
+	for _, forged := range []string{"X-Forwarded-For", "X-Real-Ip", "Client-Address", "X-Request-Id"} {
+		s.wantDenied("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
+	}
+}
+
+// chargesLostAnswerOnce: a relay drops the first answer of weir. The program retries with
+// the same id, and the request is charged once.
+func chargesLostAnswerOnce(s *stand) {
+	var mu sync.Mutex
+	var ids []string // of the calls of the gate
+	relay := httptest.NewServer(&httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(&url.URL{Scheme: "http", Host: s.options.Weir}) },
+		ModifyResponse: func(res *http.Response) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if ids = append(ids, res.Request.Header.Get("X-Request-Id")); len(ids) == 1 {
+				return errors.New("dropped")
+			}
+			return nil
+		},
+		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
+	})
+	s.t.Cleanup(relay.Close)
+	s.start(patient, "WEIR="+relay.Listener.Addr().String())
+	for i := range 2 {
+		s.wantHello("request "+strconv.Itoa(i+1), s.get("/"))
+		if used := s.peek().used(); used != int64(i+1) {
+			s.t.Errorf("after request %d weir has charged %d", i+1, used)
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(ids) != 3 || ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] {
+		s.t.Errorf("the ids are %q, want the first twice and then another", ids)
+	}
+}
+
+// decidesWithoutWeir: while weir hangs, and while it is gone, status answers requests. The
+// timeout is that of the program.
+func decidesWithoutWeir(s *stand, down string, status int) {
+	s.start("WEIR_DOWN=" + down)
+	s.decides("at first", "")
+	s.freezeWeir()
+	s.want("while weir hangs", s.get("/"), status)
+	s.weir.Process.Signal(syscall.SIGCONT)
+	s.decides("when it goes on", "")
+	s.killWeir()
+	s.want("while weir is gone", s.get("/"), status)
+	s.startWeir()
+	s.decides("when it is back", "")
+}
+
+// deniesWithWrongSecret: an error of weir is no outage, so it lets no request pass.
+func deniesWithWrongSecret(s *stand) {
+	s.options.Secret = true
+	s.start(patient, "WEIR_DOWN=allow")
+	s.want("a request", s.get("/"), 503)
+}
+
+// wantHello checks an answer of the program to a request that may pass.
+func (s *stand) wantHello(what string, r reply) {
+	s.t.Helper()
+	s.want(what, r, 200)
+	if r.body != "Hello.\n" {
+		s.t.Errorf("%s: the body is %q", what, r.body)
+	}
+}
+
+// peeked is the state of the address of the tests in the policy search.
+type peeked struct {
+	RetryAfter int64 `json:"retry_after_ms"`
+	Limits     []struct{ Used int64 }
+}
+
+func (p peeked) used() int64 { return p.Limits[0].Used }
+
+// peek returns the state that weir has.
+func (s *stand) peek() (p peeked) {
+	s.t.Helper()
+	res, err := s.client.Post("http://"+s.options.Weir+"/v1/peek", "application/json",
+		strings.NewReader(`{"policy":"search","key":{"ip":"127.0.0.1"}}`))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || len(p.Limits) != 1 {
+		s.t.Fatalf("%s: %+v, %v", res.Status, p, err)
+	}
+	return p
+}

@@ -1,0 +1,100 @@
+// Package prometheus_test checks that the alert rules and the dashboard use existing
+// metrics. They are in docs/metrics.md, which another test compares with /metrics.
+package prometheus_test
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
+)
+
+func promtool(t *testing.T, args ...string) {
+	t.Helper()
+	if out, err := exec.Command(needs.Program(t, "promtool"), args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+}
+
+func TestRules(t *testing.T) {
+	promtool(t, "check", "rules", "weir.rules.yml")
+	promtool(t, "test", "rules", "weir.rules.test.yml")
+}
+
+// TestEveryRuleIsTested: a rule is seen to fire and to keep quiet.
+func TestEveryRuleIsTested(t *testing.T) {
+	tests := read(t, "weir.rules.test.yml")
+	for _, m := range regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(read(t, "weir.rules.yml"), -1) {
+		quiet, fires := "alertname: "+m[1]+"}", "alertname: "+m[1]+"\n        exp_alerts:"
+		if !strings.Contains(tests, quiet) || !strings.Contains(tests, fires) {
+			t.Errorf("%s is not tested both ways", m[1])
+		}
+	}
+}
+
+// The metrics of rules and panels exist.
+func TestMetricsExist(t *testing.T) {
+	docs := read(t, "../../../../../docs/metrics.md")
+	for _, file := range []string{"weir.rules.yml", "weir.rules.test.yml", "dashboard.json"} {
+		names := regexp.MustCompile(`\bweir_\w+`).FindAllString(read(t, file), -1)
+		if len(names) == 0 {
+			t.Errorf("%s asks for no metric", file)
+		}
+		for _, name := range names {
+			if !strings.Contains(docs, "| `"+strings.TrimSuffix(name, "_bucket")+"` |") {
+				t.Errorf("%s asks for %s, which docs/metrics.md does not know", file, name)
+			}
+		}
+	}
+}
+
+// TestDashboard: it is JSON, and Prometheus understands every expression in it.
+func TestDashboard(t *testing.T) {
+	var d struct {
+		Panels []struct {
+			Title   string
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	rules := "groups:\n- name: panels\n  rules:\n"
+	n := 0
+	for _, p := range d.Panels {
+		for _, target := range p.Targets {
+			expr, _ := json.Marshal(strings.ReplaceAll(target.Expr, "$__rate_interval", "5m"))
+			rules += "  - {record: \"panel\", labels: {panel: " + string(label(p.Title, n)) + "}, expr: " + string(expr) + "}\n"
+			n++
+		}
+	}
+	if n < 10 {
+		t.Fatalf("%d expressions, want a dashboard", n)
+	}
+	file := t.TempDir() + "/panels.yml"
+	if err := os.WriteFile(file, []byte(rules), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	promtool(t, "check", "rules", file)
+}
+
+func label(title string, n int) []byte {
+	b, err := json.Marshal(title + " " + string(rune('A'+n)))
+	if err != nil {
+		panic(err) // a string cannot fail
+	}
+	return b
+}
+
+func read(t *testing.T, file string) string {
+	t.Helper()
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}

@@ -1,0 +1,160 @@
+package listen
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+)
+
+// shake connects a client to a server, and returns the connection state of each side.
+func shake(s *tls.Config, client *tls.Config) (server, there tls.ConnectionState, err error) {
+	a, b := net.Pipe()
+	c, d := tls.Server(a, s), tls.Client(b, client)
+	failed := make(chan error, 1)
+	go func() {
+		err := d.Handshake()
+		if err == nil {
+			_, err = d.Read(make([]byte, 1)) // TLS 1.3 reports a rejected certificate only here
+		}
+		b.Close()
+		failed <- err
+	}()
+	err = c.Handshake()
+	if err == nil {
+		c.Write([]byte("x"))
+	}
+	a.Close()
+	if other := <-failed; err == nil && other != io.EOF {
+		err = other
+	}
+	return c.ConnectionState(), d.ConnectionState(), err
+}
+
+func TestTLSReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
+		files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+		pair := first.Issue(t, "weir.test")
+		write(t, files.Cert, pair.Cert)
+		write(t, files.Key, pair.Key)
+		var reported []error
+		s, err := LoadTLS(files, func(err error) { reported = append(reported, err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := s.Config("h2", "http/1.1")
+		client := func(a *listentest.Authority) *tls.Config {
+			return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
+		}
+		_, there, err := shake(config, client(first))
+		if err != nil || there.NegotiatedProtocol != "http/1.1" || there.Version != tls.VersionTLS13 {
+			t.Fatalf("the first certificate: %v, protocol %q", err, there.NegotiatedProtocol)
+		}
+		pair = second.Issue(t, "weir.test")
+		write(t, files.Cert, pair.Cert)
+		time.Sleep(checkInterval)
+		if _, _, err := shake(config, client(first)); err != nil || len(reported) != 1 {
+			t.Errorf("a certificate without its key: %v, reported %v; want the old one, and the error", err, reported)
+		}
+		write(t, files.Key, pair.Key)
+		time.Sleep(checkInterval)
+		if _, _, err := shake(config, client(second)); err != nil || len(reported) != 1 {
+			t.Errorf("the second certificate: %v, reported %v", err, reported)
+		}
+		if _, _, err := shake(config, client(first)); err == nil {
+			t.Error("the first certificate is still sent")
+		}
+		if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+			t.Error("TLS 1.1 is accepted")
+		}
+	})
+}
+
+func TestClientCertificates(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := listentest.NewAuthority(t), listentest.NewAuthority(t)
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	pair := ours.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	write(t, files.Key, pair.Key)
+	write(t, files.ClientCA, ours.PEM)
+	s, err := LoadTLS(files, nil)
+	if err != nil || !s.AcceptsClientCerts() {
+		t.Fatal(err, s.AcceptsClientCerts())
+	}
+	for _, c := range []struct {
+		name     string
+		by       *listentest.Authority
+		verified bool
+		fails    bool
+	}{{"none", nil, false, false}, {"ours", ours, true, false}, {"another's", theirs, false, true}} {
+		config := &tls.Config{ServerName: "weir.test", RootCAs: ours.Pool()}
+		if c.by != nil {
+			pair := c.by.Issue(t, "client").TLS(t)
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &pair, nil // also one that the server does not accept
+			}
+		}
+		state, _, err := shake(s.Config(), config)
+		if got := s.Verified(nil, &state); (err != nil) != c.fails || got != c.verified {
+			t.Errorf("certificate %s: %v, verified %t; want failure %t, verified %t", c.name, err, got, c.fails, c.verified)
+		}
+	}
+	if s.Verified(nil, nil) {
+		t.Error("without TLS a client is verified")
+	}
+}
+
+func TestBadTLSFiles(t *testing.T) {
+	dir := t.TempDir()
+	pair := listentest.NewAuthority(t).Issue(t, "weir.test")
+	cert, key, empty := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "empty")
+	write(t, cert, pair.Cert)
+	write(t, key, pair.Key)
+	write(t, empty, "")
+	for _, c := range []struct {
+		files TLSFiles
+		want  string
+	}{
+		{TLSFiles{Cert: cert}, "set both"},
+		{TLSFiles{Cert: cert, Key: cert}, "certificate " + cert},
+		{TLSFiles{Cert: cert, Key: filepath.Join(dir, "none")}, "no such file"},
+		{TLSFiles{Cert: cert, Key: key, ClientCA: empty}, "holds no PEM certificate"},
+	} {
+		if _, err := LoadTLS(c.files, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want an error with %q", c.files, err, c.want)
+		}
+	}
+}
+
+// TestWorldReadableKeyIsReported: of the TLS files only the private key is a secret.
+func TestWorldReadableKeyIsReported(t *testing.T) {
+	dir := t.TempDir()
+	authority := listentest.NewAuthority(t)
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	pair := authority.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	write(t, files.Key, pair.Key)
+	for _, c := range []struct {
+		readable string
+		want     []string
+	}{{files.Cert, nil}, {files.Key, []string{files.Key}}} {
+		if err := os.Chmod(c.readable, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var reported []string
+		if _, err := LoadTLS(files, func(err error) { reported = append(reported, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(reported, c.want) {
+			t.Errorf("%s: reported %q, %v; want %q", c.readable, reported, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/jsontest"
+)
+
+// compareParsers holds a line read by p, and by a fresh parser, to the reference.
+func compareParsers(t *testing.T, p *parser, b []byte) {
+	t.Helper()
+	want, wantErr := reference(b)
+	got, err := parseLine(b)
+	if (err == nil) != (wantErr == nil) {
+		t.Fatalf("%q\ngot  %+v, %v\nwant %+v, %v", b, got, err, want, wantErr)
+	}
+	var again Line
+	if p.parse(b, &again); !sameLine(again, got) {
+		t.Fatalf("%q\nthe parser that has read lines before: %+v\na fresh one: %+v", b, again, got)
+	}
+	if err == nil && !sameLine(got, want) {
+		t.Fatalf("%q\ngot  %+v\nwant %+v", b, got, want)
+	}
+	if _, isLineError := err.(*LineError); err != nil && !isLineError {
+		t.Fatalf("%q: got the error %v of type %T, want a *LineError", b, err, err)
+	}
+}
+
+func sameLine(a, b Line) bool {
+	a.given, b.given = 0, 0
+	if len(a.Key) == 0 && len(b.Key) == 0 {
+		a.Key, b.Key = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+// wholeLines are good lines of every op; mutations write words into them.
+var wholeLines = []string{
+	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"},"n":1,"op":"check"}`,
+	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
+	`{"policy":"slack","at_us":0}`,
+	`{"at_us":9007199254740991,"policy":"p","key":{},"n":2251799813685247,"op":"record"}`,
+	`{"at_us":5,"policy":"p","key":{"a":"","b":"\u0000\ud83d\ude00\\\"/"},"op":"peek","n":0}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2,"id":"job-42"}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
+	" {\t\"at_us\" : 5 ,\r\n\"policy\" : \"p\" } ",
+}
+
+var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" check refund`)
+
+func TestParserAgreesWithEncodingJSON(t *testing.T) {
+	p := newParser(newInterner())
+	for _, line := range wholeLines {
+		compareParsers(t, p, []byte(line))
+		if _, err := parseLine([]byte(line)); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	good := 0
+	for seed := range uint64(30_000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		b := jsontest.Mutate(r, wholeLines[r.IntN(len(wholeLines))], words...)
+		compareParsers(t, p, b)
+		if _, err := parseLine(b); err == nil {
+			good++
+		}
+	}
+	if good < 500 || good > 15_000 {
+		t.Errorf("%d of 30000 mutated lines are good; the mutations no longer lie about the border", good)
+	}
+}
+
+// FuzzLine looks for a line that the parser and encoding/json read differently.
+func FuzzLine(f *testing.F) {
+	for _, line := range wholeLines {
+		f.Add([]byte(line))
+	}
+	for _, line := range []string{ // found by fuzzing
+		"{0",
+		"{\"\x15",
+		"{\"\U000adb6d\"",
+		"{\"\xd4\"",
+		"{\"ۛ\"",
+		`{"00`,
+		`{"\"`,
+		`{"\b`,
+		`{"\f`,
+		`{"\n`,
+		"{    ",
+		"{\"\x7f\x7f\"",
+		"{\"\xbe\xbe\"",
+		"{\"īı\"",
+		"{\"ﱭ҉\"",
+		"{\"\xe1\xdf\xd5\"",
+		"{}\r\r\r\r",
+		`{"":"",`,
+		"{\"ĹĹ掎Ďľ\"",
+		`{"\uX000`,
+		"{       0",
+		"{\"\xe3\x92\xf0\xa1\xa10\"",
+		"{\"key\":{\x12",
+		"{\"\xab\xab\xab\xab\xab\xf9\xa9\xb1\"",
+		"{\"policy\":\x80",
+		"{\"ĹĹ掎Ĺ掎ĎĎľ\"",
+		`{"\b0000000`,
+		`{"` + strings.Repeat("\x7f", 8) + `"`,
+		`{"` + strings.Repeat("\xd8", 8) + `"`,
+		"{\"at_us\":0\r\n",
+		`{"\t00000000`,
+		`{"` + strings.Repeat("\xd2", 8) + `0"`,
+		`{"\u0000\uaX00`,
+		"{                ",
+		`{"` + strings.Repeat("0", 32) + `"`,
+		`{"at_us":1,"policy":"","key":{"":""},"op"'`,
+		"{\"at_us\":1,\"policy\":\"0\",\"key\":{\"0\":\xa80000000000aaaaaa000aaaaaaaaaa",
+	} {
+		f.Add([]byte(line))
+	}
+	p := newParser(newInterner())
+	f.Fuzz(func(t *testing.T, b []byte) {
+		compareParsers(t, p, b)
+	})
+}

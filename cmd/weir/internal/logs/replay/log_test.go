@@ -1,0 +1,414 @@
+package replay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/policy"
+)
+
+// logRun replays a log against the text of a policy file.
+func logRun(t *testing.T, policies, log string, o LogOptions) (LogSummary, error) {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewLogRunner(f, weir.NewMemory(), o)
+	if err != nil {
+		return LogSummary{}, err
+	}
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.Run(context.Background(), in)
+}
+
+// keysOf reads keys as on the command line.
+func keysOf(t *testing.T, texts ...string) (all []LogKey) {
+	t.Helper()
+	for _, text := range texts {
+		k, err := ParseLogKey(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+func whereOf(t *testing.T, texts ...string) (all []LogWhere) {
+	t.Helper()
+	for _, text := range texts {
+		w, err := ParseLogWhere(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// logLine is a combined line at a second.
+func logLine(at int64, addr, path string, size int) string {
+	return fmt.Sprintf("%s - - [%s] \"GET %s HTTP/1.1\" 200 %d \"-\" \"-\"\n", addr,
+		time.Unix(at, 0).UTC().Format("02/Jan/2006:15:04:05 -0700"), path, size)
+}
+
+const perIP = "version: 1\npolicies:\n  search:\n    limit: %s\n"
+
+var one = LogUnits{N: 1}
+
+// TestDenialsOfALogAreThoseOfTheWindow compares random logs with a list of granted
+// instants for each key.
+func TestDenialsOfALogAreThoseOfTheWindow(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		limit, window := 1+r.IntN(6), int64(5+r.IntN(60))
+		granted, denied := map[string][]int64{}, map[string]int64{}
+		var log strings.Builder
+		var total int64
+		at := int64(1772697600)
+		for range 2000 {
+			at += int64(r.IntN(3))
+			addr := fmt.Sprintf("192.0.2.%d", r.IntN(20))
+			log.WriteString(logLine(at, addr, "/", 1))
+			recent := 0
+			for _, g := range granted[addr] {
+				if g > at-window {
+					recent++
+				}
+			}
+			if recent < limit {
+				granted[addr] = append(granted[addr], at)
+			} else {
+				denied[addr]++
+				total++
+			}
+		}
+		s, err := logRun(t, fmt.Sprintf(perIP, fmt.Sprintf("%d per %ds per ip", limit, window)), log.String(),
+			LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := s.Policies[0]
+		if s.Requests != 2000 || s.Denied != total || p.Denied != total || p.KeysDenied != int64(len(denied)) || p.Limits[0].Denied != total {
+			t.Errorf("seed %d: got %+v, %+v; want %d denied, %d keys", seed, s, p, total, len(denied))
+		}
+		for _, k := range p.Top {
+			if addr := k.Key[0].Value; k.Denied != denied[addr] || k.Allowed != int64(len(granted[addr])) {
+				t.Errorf("seed %d, %s: got %+v, want %d denied, %d allowed", seed, addr, k, denied[addr], len(granted[addr]))
+			}
+		}
+	}
+}
+
+func TestKeysUnitsAndConditionsOfALog(t *testing.T) {
+	log := logLine(1772697600, "2001:db8::1", "/api/a", 100) + logLine(1772697601, "2001:db8::2", "/api/b?x", 100) +
+		logLine(1772697602, "2001:db8:0:1::1", "/static/x", 300) + logLine(1772697603, "192.0.2.1", "/", 50)
+	for _, c := range []struct {
+		name, limit string
+		o           LogOptions
+		want        string // requests, denied, keys, filtered
+	}{
+		{"IPv6 counts by /64", "1 per minute per ip", LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}, "4 1 3 0"},
+		{"bytes", "150 bytes per minute per ip", LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: LogUnits{Bytes: true}}, "4 2 3 0"},
+		{"a condition", "1 per minute", LogOptions{Where: whereOf(t, "path=/api/*", "remote_addr=2001:*"), Units: one}, "2 1 1 2"},
+		{"the path", "1 per minute per path", LogOptions{Keys: keysOf(t, "path=path"), Units: one}, "4 0 4 0"},
+		{"prefixes", "1 per minute per route", LogOptions{Keys: keysOf(t, "route=path:/api/", "route=path:/static/"), Units: one}, "3 1 2 1"},
+		{"the longest prefix", "1 per minute per route", LogOptions{Keys: keysOf(t, "route=path:/", "route=path:/api/"), Units: one}, "4 2 2 0"},
+	} {
+		s, err := logRun(t, fmt.Sprintf(perIP, c.limit), log, c.o)
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		if got := fmt.Sprint(s.Requests, s.Denied, s.Policies[0].Keys, s.Filtered); got != c.want {
+			t.Errorf("%s: got %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestPoliciesOfALogDecideOnTheirOwn(t *testing.T) {
+	file := "version: 1\npolicies:\n  one:\n    limit: 1 per minute per ip\n  two:\n    limit: 2 per minute per ip\n    shadow: true\n  other:\n    limit: 1 per day per user\n"
+	log := strings.Repeat(logLine(1772697600, "192.0.2.1", "/", 1), 4)
+	s, err := logRun(t, file, log, LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
+	if err != nil || len(s.Policies) != 2 || s.Policies[0].Denied != 3 || s.Policies[1].Denied != 2 || s.Denied != 3 || s.Allowed != 1 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	s, err = logRun(t, file, log, LogOptions{Policy: "two", Keys: keysOf(t, "ip=remote_addr"), Units: one})
+	if err != nil || len(s.Policies) != 1 || s.Denied != 2 || !s.Policies[0].Shadow {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+// TestAgainstAnotherFile compares the changes with two replays of their own.
+func TestAgainstAnotherFile(t *testing.T) {
+	for seed := range uint64(20) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		limit := func() string { return fmt.Sprintf("%d per %ds", 1+r.IntN(5), 5+r.IntN(30)) }
+		files := [2]string{
+			"version: 1\npolicies:\n  both: {limit: " + limit() + " per ip per path}\n  new: {limit: " + limit() + " per ip}\n  other: {limit: " + limit() + " per ip}\n",
+			"version: 1\npolicies:\n  both: {limits: {a: " + limit() + " per path, b: " + limit() + " per ip}}\n  old: {limit: " + limit() + " per ip}\n  other: {limit: " + limit() + " per path}\n",
+		}
+		var log strings.Builder
+		for i := range int64(800) {
+			log.WriteString(logLine(1772697600+i/3, fmt.Sprintf("192.0.2.%d", r.IntN(9)), fmt.Sprintf("/%d", r.IntN(2)), 1))
+		}
+		o := LogOptions{Keys: keysOf(t, "ip=remote_addr", "path=path"), Units: one}
+		denied := [2]map[string]bool{{}, {}}
+		for i, file := range files {
+			s, err := logRun(t, file, log.String(), LogOptions{Policy: "both", Keys: o.Keys, Units: one})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p := s.Policies[0]; p.KeysDenied > DefaultTop {
+				continue // Top is no list of all
+			}
+			for _, k := range s.Policies[0].Top {
+				denied[i][fmt.Sprint(keyMap(k.Key))] = true
+			}
+		}
+		s := runAgainst(t, files, log.String(), o)
+		var names []string
+		for _, c := range s.Against {
+			names = append(names, fmt.Sprint(c.Policy, " ", c.Old != nil, " ", c.New != nil, " ", c.Comparable))
+		}
+		if got, want := strings.Join(names, ", "), "both true true true, new false true false, other true true false, old true false false"; got != want {
+			t.Fatalf("got %s, want %s", got, want)
+		}
+		c := s.Against[0]
+		if c.New.KeysDenied > DefaultTop || c.Old.KeysDenied > DefaultTop {
+			continue
+		}
+		for i, changes := range []LogKeyChanges{c.NewlyDenied, c.NoLongerDenied} {
+			want := 0
+			for k := range denied[i] {
+				if !denied[1-i][k] {
+					want++
+				}
+			}
+			if changes.Keys != int64(want) || len(changes.Top) != want {
+				t.Errorf("seed %d, file %d: got %+v, want %d keys", seed, i, changes, want)
+			}
+			for _, k := range changes.Top {
+				if name := fmt.Sprint(keyMap(k.Key)); !denied[i][name] || denied[1-i][name] || k.Denied == 0 {
+					t.Errorf("seed %d, file %d: got %+v", seed, i, k)
+				}
+			}
+		}
+	}
+}
+
+func keyMap(key []Dimension) map[string]string {
+	m := map[string]string{}
+	for _, d := range key {
+		m[d.Name] = d.Value
+	}
+	return m
+}
+
+// runAgainst decides a log by the first file, against the second.
+func runAgainst(t *testing.T, files [2]string, log string, o LogOptions) LogSummary {
+	t.Helper()
+	var parsed [2]*policy.File
+	for i, text := range files {
+		var err error
+		if parsed[i], err = policy.Parse("weir.yaml", []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := NewLogRunner(parsed[0], weir.NewMemory(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Against(parsed[1], weir.NewMemory()); err != nil {
+		t.Fatal(err)
+	}
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Run(t.Context(), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func TestAPlanComesFromTheLog(t *testing.T) {
+	file := "version: 1\npolicies:\n  api:\n    limit: 1 per minute per ip\n    plan-by: plan\n    plans:\n      pro: { limit: 3 per minute per ip }\n"
+	line := func(ip, plan string) string {
+		return fmt.Sprintf(`{"ts":1772697600,"remote_addr":%q,"http_x_plan":%q}`+"\n", ip, plan)
+	}
+	log := strings.Repeat(line("192.0.2.1", "pro"), 5) + strings.Repeat(line("192.0.2.2", "-"), 5)
+	s, err := logRun(t, file, log, LogOptions{Keys: keysOf(t, "ip=remote_addr", "plan=header:X-Plan"), Units: one})
+	if err != nil || s.Denied != 2+4 || s.Policies[0].Keys != 2 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+}
+
+func TestWrongLogOptions(t *testing.T) {
+	log := logLine(1772697600, "192.0.2.1", "/", 1) + "cut off\n"
+	for _, c := range []struct {
+		o    LogOptions
+		want string
+	}{
+		{LogOptions{}, "policy search counts by ip; add --key ip=FIELD, such as --key ip=remote_addr"},
+		{LogOptions{Policy: "none"}, `no policy "none"`},
+		{LogOptions{Keys: keysOf(t, "ip=remote_addr", "user=user")}, `no policy counts by "user"`},
+		{LogOptions{Keys: keysOf(t, "ip=remote_addr", "ip=user")}, "given twice"},
+		{LogOptions{Keys: keysOf(t, "ip=header:X-Forwarded-For")}, "no line has the field header:x-forwarded-for of the key ip; the lines have remote_addr, method"},
+		{LogOptions{Keys: keysOf(t, "ip=remote_addr"), Where: whereOf(t, "tenant=a")}, "no line has the field tenant; the lines have"},
+	} {
+		if _, err := logRun(t, fmt.Sprintf(perIP, "1 per day per ip"), log, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: got %v, want %q", c.o, err, c.want)
+		}
+	}
+	if s, err := logRun(t, fmt.Sprintf(perIP, "1 per day per ip"), log, LogOptions{Keys: keysOf(t, "ip=remote_addr"), Where: whereOf(t, "path=/x", "user=a")}); err != nil || s.Filtered != 1 {
+		t.Errorf("a second condition that is never read: got %+v, %v", s, err)
+	}
+	for _, text := range []string{"ip", "=x", "ip=", "ip=header:", "route=path:api"} {
+		if _, err := ParseLogKey(text); err == nil {
+			t.Errorf("key %q: no error", text)
+		}
+	}
+	for _, text := range []string{"-1", "x", "", "1.5", "2251799813685248"} {
+		if _, err := ParseLogUnits(text); err == nil {
+			t.Errorf("units %q: no error", text)
+		}
+	}
+	if _, err := ParseLogWhere("path"); err == nil {
+		t.Error("a condition without =: no error")
+	}
+}
+
+func TestLogsWithoutReadableLines(t *testing.T) {
+	f, _ := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "1 per day per ip"))
+	for text, want := range map[string]string{"nonsense\n": "no line is readable; the first is -:1: ", "": "no lines"} {
+		r, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, err := accesslog.Open([]string{"-"}, accesslog.Options{Format: accesslog.Combined, Stdin: strings.NewReader(text)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wrong *LogError
+		if s, err := r.Run(context.Background(), in); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %+v, %v; want %q", text, s, err, want)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, c := range []struct {
+		glob, text string
+		want       bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*", "a", true}, {"a*c", "abbc", true}, {"a*c", "abcb", false},
+		{"*b*", "abc", true}, {"a?c", "abc", true}, {"a?c", "ac", false}, {"/search*", "/search/a/b", true}, {"**a", "bba", true}, {"*a*a*a", "aa", false},
+	} {
+		if got := matches(c.glob, []byte(c.text)); got != c.want {
+			t.Errorf("%q, %q: got %v", c.glob, c.text, got)
+		}
+	}
+}
+
+// BenchmarkLog parses and decides.
+func BenchmarkLog(b *testing.B) {
+	var text strings.Builder
+	r := rand.New(rand.NewPCG(1, 1))
+	const lines = 100_000
+	for i := range lines {
+		text.WriteString(logLine(1772697600+int64(i/100), fmt.Sprintf("10.%d.%d.%d", r.IntN(2), r.IntN(10), r.IntN(256)), "/search?q=x", 100))
+	}
+	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	k, _ := ParseLogKey("ip=remote_addr")
+	b.ReportAllocs()
+	for range b.N {
+		run, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: []LogKey{k}, Units: one})
+		if err != nil {
+			b.Fatal(err)
+		}
+		in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(text.String())})
+		if err != nil {
+			b.Fatal(err)
+		}
+		if s, err := run.Run(context.Background(), in); err != nil || s.Requests != lines {
+			b.Fatal(s, err)
+		}
+	}
+	b.ReportMetric(float64(b.N)*lines/b.Elapsed().Seconds(), "lines/s")
+}
+
+// keyStream is a log whose lines have all different clients.
+type keyStream struct {
+	lines int
+	rest  []byte
+}
+
+func (s *keyStream) Read(b []byte) (int, error) {
+	for len(s.rest) < len(b) {
+		s.rest = fmt.Appendf(s.rest, "10.%d.%d.%d - - [05/Mar/2026:08:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n", s.lines>>16, s.lines>>8&255, s.lines&255)
+		s.lines++
+	}
+	n := copy(b, s.rest)
+	s.rest = append(s.rest[:0], s.rest[n:]...)
+	return n, nil
+}
+
+// TestTooManyKeysStopTheReplay reads an endless log of new keys. The runner has seen all but
+// 200,000 of the keys that fit, because two million take minutes under the race detector.
+func TestTooManyKeysStopTheReplay(t *testing.T) {
+	const left = 200_000
+	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.used.keys = MaxLogKeys - left
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := r.Run(t.Context(), in)
+	var wrong *LogError
+	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != left {
+		t.Errorf("got %d requests, %v", s.Requests, err)
+	}
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	if m.HeapAlloc > 400<<20*left/MaxLogKeys {
+		t.Errorf("%d MiB are live", m.HeapAlloc>>20)
+	}
+	t.Logf("%d MiB are live", m.HeapAlloc>>20)
+	runtime.KeepAlive(r)
+}
+
+// TestLongKeysStopTheReplay has keys of 60 KiB.
+func TestLongKeysStopTheReplay(t *testing.T) {
+	var log strings.Builder
+	for i := range 2000 {
+		log.WriteString(logLine(1772697600, "192.0.2.1", fmt.Sprintf("/%d%s", i, strings.Repeat("x", 60<<10)), 1))
+	}
+	if _, err := logRun(t, fmt.Sprintf(perIP, "5 per minute per path"), log.String(), LogOptions{Keys: keysOf(t, "path=path"), Units: one}); err == nil || !strings.Contains(err.Error(), "100 MiB of keys") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,238 @@
+package replay
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/keyenc"
+)
+
+// logSelector selects requests and reads the values of their keys.
+type logSelector struct {
+	where     []LogWhere
+	units     LogUnits
+	addresses *addresses
+	one       []byte
+	read      []bool   // by where: the field was read of some line
+	seen      []bool   // by where: some line had the field
+	sized     bool     // some line had a size
+	names     []string // the fields of the first line, for messages
+}
+
+// newLogSelector returns a selector. The error is that of two sources for one dimension.
+func newLogSelector(o *LogOptions) (*logSelector, error) {
+	for i, k := range o.Keys {
+		if slices.ContainsFunc(o.Keys[:i], func(other LogKey) bool {
+			return other.Dimension == k.Dimension && (other.Prefix == "" || k.Prefix == "")
+		}) {
+			return nil, fmt.Errorf("the key %q is given twice; only path prefixes can share a dimension", k.Dimension)
+		}
+	}
+	a := new(addresses)
+	for _, p := range o.TrustedProxies {
+		a.proxies = a.proxies.With(p)
+	}
+	return &logSelector{where: o.Where, units: o.Units, addresses: a, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}, nil
+}
+
+// selected reports whether all conditions match.
+func (s *logSelector) selected(e *accesslog.Entry) bool {
+	if s.names == nil {
+		s.names = e.Names()
+	}
+	for i := range s.where {
+		b, ok := e.Get(s.where[i].Field)
+		if !ok {
+			b = nil
+		}
+		s.read[i], s.seen[i] = true, s.seen[i] || ok
+		if !matches(s.where[i].Glob, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// unitsOf returns the units of a request. ok is false if its size is no number.
+func (s *logSelector) unitsOf(e *accesslog.Entry) (n int64, ok bool) {
+	if !s.units.Bytes {
+		return s.units.N, true
+	}
+	b, ok := e.Get(accesslog.Bytes)
+	if !ok {
+		return 0, true
+	}
+	s.sized = true
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil && n >= 0 && n <= weir.MaxUnits
+}
+
+// dimensions are the values of a key and their sources.
+type dimensions struct {
+	names   []string
+	sources [][]LogKey
+	had     []bool // some line had a value
+}
+
+// add adds a dimension with its sources among all keys.
+func (d *dimensions) add(name string, keys []LogKey) {
+	d.names, d.sources, d.had = append(d.names, name), append(d.sources, sourcesOf(name, keys)), append(d.had, false)
+}
+
+// sourcesOf returns the keys of a dimension.
+func sourcesOf(name string, keys []LogKey) (all []LogKey) {
+	for _, k := range keys {
+		if k.Dimension == name {
+			all = append(all, k)
+		}
+	}
+	return all
+}
+
+// appendKey appends the encoded key of a request. The outcome is allowed, noKey or outside.
+func (s *logSelector) appendKey(encoded []byte, d *dimensions, e *accesslog.Entry) ([]byte, logOutcome) {
+	outcome := allowed
+	for i, sources := range d.sources {
+		var ok bool
+		if s.one, ok = s.addresses.value(sources, e, s.one[:0]); !ok {
+			if outcome != outside {
+				outcome = noKey
+			}
+			if sources[0].Prefix != "" {
+				outcome = outside
+			}
+			continue
+		}
+		d.had[i] = true
+		encoded = keyenc.Append(encoded, s.one)
+	}
+	return encoded, outcome
+}
+
+// problem returns the error of logs without a readable line, or of a field that no line has.
+func (s *logSelector) problem(log *accesslog.Stats, skipped int64, all ...*dimensions) error {
+	if log.Entries == 0 {
+		if len(log.First) > 0 {
+			return &LogError{"no line is readable; the first is " + log.First[0].Error()}
+		}
+		return &LogError{"the logs have no lines"}
+	}
+	fields := "; the lines have " + strings.Join(s.names, ", ")
+	for i, w := range s.where {
+		if s.read[i] && !s.seen[i] && w.Glob != "" {
+			return &LogError{fmt.Sprintf("no line has the field %s%s", w.Field, fields)}
+		}
+	}
+	if s.units.Bytes && !s.sized && skipped < log.Entries {
+		return &LogError{fmt.Sprintf("no line has the field %s of --units%s", accesslog.Bytes, fields)}
+	}
+	if skipped == log.Entries {
+		return nil // no key was read
+	}
+	for _, d := range all {
+		for i, had := range d.had {
+			switch k := d.sources[i][0]; {
+			case had || k.Prefix != "":
+			case slices.Contains(s.names, k.Field.String()):
+				return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, log.Entries)}
+			default:
+				return &LogError{fmt.Sprintf("no line has the field %s of the key %s%s", k.Field, k.Dimension, fields)}
+			}
+		}
+	}
+	return nil
+}
+
+// LogKeys reads the key and the units of each request of access logs, as a [LogRunner]
+// does. It is used by one goroutine at a time.
+type LogKeys struct {
+	Filtered int64 // requests that Where or a path prefix leaves out
+	NoKey    int64 // requests without a value for a dimension
+	BadUnits int64 // requests with a size that is no number
+	Rejected int64 // requests with a value above weir.MaxValueBytes
+
+	selector   *logSelector
+	dimensions dimensions
+	encoded    []byte
+}
+
+// NewLogKeys returns a reader of the keys of o.Keys; o.Policy has no meaning. The error is
+// that of two sources for one dimension.
+func NewLogKeys(o LogOptions) (*LogKeys, error) {
+	s, err := newLogSelector(&o)
+	if err != nil {
+		return nil, err
+	}
+	k := &LogKeys{selector: s}
+	for _, source := range o.Keys {
+		if !slices.Contains(k.dimensions.names, source.Dimension) {
+			k.dimensions.add(source.Dimension, o.Keys)
+		}
+	}
+	return k, nil
+}
+
+// Dimensions returns the names of the values of a key, in the order of LogOptions.Keys.
+func (k *LogKeys) Dimensions() []string { return k.dimensions.names }
+
+// Read returns the encoded key and the units of a request. ok is false if it has no
+// decision; one of the counts of k has grown then. The key is valid until the next call.
+func (k *LogKeys) Read(e *accesslog.Entry) (key []byte, n int64, ok bool) {
+	if !k.selector.selected(e) {
+		k.Filtered++
+		return nil, 0, false
+	}
+	if n, ok = k.selector.unitsOf(e); !ok {
+		k.BadUnits++
+		return nil, 0, false
+	}
+	var outcome logOutcome
+	if k.encoded, outcome = k.selector.appendKey(k.encoded[:0], &k.dimensions, e); outcome != allowed {
+		if outcome == outside {
+			k.Filtered++
+		} else {
+			k.NoKey++
+		}
+		return nil, 0, false
+	}
+	if len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), func(v string) bool {
+		return len(v) > weir.MaxValueBytes
+	}) {
+		k.Rejected++
+		return nil, 0, false
+	}
+	return k.encoded, n, true
+}
+
+// Named returns the values of an encoded key with their names.
+func (k *LogKeys) Named(key string) []Dimension { return named(k.dimensions.names, key) }
+
+// Err returns the *[LogError] of logs without a readable line, or of a field that no line
+// has.
+func (k *LogKeys) Err(log *accesslog.Stats) error {
+	return k.selector.problem(log, k.Filtered+k.BadUnits, &k.dimensions)
+}
+
+// values appends the values of an encoded key. They share its memory.
+func values(key string, out []string) []string {
+	for len(key) > 0 {
+		n, size := binary.Uvarint([]byte(key[:min(len(key), binary.MaxVarintLen64)]))
+		end := size + int(n)
+		out = append(out, key[size:end])
+		key = key[end:]
+	}
+	return out
+}
+
+// named returns the values of an encoded key with their names.
+func named(names []string, key string) (all []Dimension) {
+	for i, v := range values(key, nil) {
+		all = append(all, Dimension{names[i], v})
+	}
+	return all
+}

@@ -1,0 +1,36 @@
+package replay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+)
+
+// TestLogKeysCountRequestsWithoutAKey reads one line of each outcome.
+func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
+	log := logLine(1772697600, "192.0.2.1", "/api/a", 7) + logLine(1772697601, "-", "/api/a", 7) +
+		logLine(1772697602, "2001:db8::1", "/static/x", 7) + logLine(1772697603, strings.Repeat("a", 1025), "/api/", 7)
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, err := NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for e, err := range in.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key, n, ok := k.Read(e); ok {
+			got = append(got, fmt.Sprint(k.Named(string(key)), n))
+		}
+	}
+	stats := in.Stats()
+	if fmt.Sprint(got, k.Dimensions(), k.NoKey, k.Rejected, k.Filtered, k.Err(&stats)) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
+		t.Errorf("got %v, %v, %+v, %v", got, k.Dimensions(), k, k.Err(&stats))
+	}
+}

@@ -1,0 +1,91 @@
+package replay_test
+
+import (
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/policy"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the answers of testdata/sample.txt anew")
+
+// The answers of the sample were computed by hand.
+func TestSampleOnBothEngines(t *testing.T) {
+	const path = "testdata/sample.txt"
+	src, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.TrimSuffix(string(src), "\n")
+	var trace []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, "{") {
+			trace = append(trace, line)
+		}
+	}
+	for name, engine := range map[string]weir.Engine{"memory": weir.NewMemory(), "spec": spec.New()} {
+		t.Run(name, func(t *testing.T) {
+			got := annotate(text, replaySample(t, engine, trace))
+			if *rewrite && name == "memory" {
+				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			} else if got != text {
+				reportDifferences(t, got, text)
+			}
+		})
+	}
+}
+
+// replaySample returns the answers to the lines of a trace.
+func replaySample(t *testing.T, engine weir.Engine, trace []string) []string {
+	t.Helper()
+	file, err := policy.Load("testdata/sample.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	runner, err := replay.NewFile(file, engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out strings.Builder
+	summary, err := runner.Run(t.Context(), strings.NewReader(strings.Join(trace, "\n")), &out)
+	if err != nil || summary.Lines != int64(len(trace)) {
+		t.Fatalf("got %+v, %v; want %d lines", summary, err, len(trace))
+	}
+	return strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+}
+
+// annotate returns the text with each answer below its line, in place of those
+// that stood there.
+func annotate(text string, answers []string) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		switch {
+		case strings.HasPrefix(line, "{"):
+			out = append(out, line, "=> "+answers[0])
+			answers = answers[1:]
+		case !strings.HasPrefix(line, "=>"):
+			out = append(out, line)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+func reportDifferences(t *testing.T, got, want string) {
+	t.Helper()
+	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
+	if len(gotLines) != len(wantLines) {
+		t.Fatalf("got %d lines, want %d; does every line have its answer?", len(gotLines), len(wantLines))
+	}
+	for i, line := range gotLines {
+		if line != wantLines[i] {
+			t.Errorf("%s\ngot  %s\nwant %s", gotLines[max(0, i-1)], line, wantLines[i])
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package suggest
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+)
+
+// requests are all requests of a log with their keys.
+type requests struct {
+	keys     *keys
+	events   *events
+	from, to int64 // the least and the greatest instant
+	memory   int64 // bytes
+}
+
+// partShare is the share of the memory for the requests of the keys that are decided
+// together. Three quarters of the memory are for all requests and keys; the rest is left to the reader
+// of logs and to garbage.
+const partShare = 16
+
+// add adds a request. The error is that of too many of them.
+func (r *requests) add(name []byte, at, n int64) error {
+	if r.events.n == 0 {
+		r.from, r.to = at, at
+	}
+	r.from, r.to = min(r.from, at), max(r.to, at)
+	number := r.keys.number(name)
+	r.keys.at(number).count++
+	r.events.add(event{number, at, n})
+	if r.events.n%4096 == 0 && r.bytes() > r.memory/4*3 {
+		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than fit in %d MiB; select requests with --where, read fewer files, or raise --max-memory",
+			r.events.n, r.keys.n, r.memory>>20)}
+	}
+	return nil
+}
+
+func (r *requests) bytes() int64 { return r.keys.bytes() + r.events.text.bytes() }
+
+// eachKey calls visit for each key with its requests, in the order of the log. The requests
+// are valid until visit returns.
+func (r *requests) eachKey(visit func(key uint32, all []request)) {
+	most := max(1, r.memory/partShare/16)
+	var part []request
+	var ends []uint32
+	for first := uint32(0); int(first) < r.keys.n; {
+		behind, n := first, int64(0)
+		ends = ends[:0]
+		for ; int(behind) < r.keys.n; behind++ {
+			count := int64(r.keys.at(behind).count)
+			if n > 0 && n+count > most {
+				break
+			}
+			ends = append(ends, uint32(n)) // becomes the end when the key's requests are in place
+			n += count
+		}
+		if int64(cap(part)) < n {
+			part = make([]request, n)
+		}
+		part = part[:n]
+		r.events.each(func(e event) {
+			if i := e.key - first; i < behind-first {
+				part[ends[i]] = request{e.at, e.n}
+				ends[i]++
+			}
+		})
+		from := uint32(0)
+		for i, end := range ends {
+			visit(first+uint32(i), part[from:end])
+			from = end
+		}
+		first = behind
+	}
+}

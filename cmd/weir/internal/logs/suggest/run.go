@@ -1,0 +1,220 @@
+// Package suggest chooses limits from access logs. It computes the effect of limits of
+// several windows on recorded requests exactly, and proposes one for each window.
+//
+//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
+//	keys, err := replay.ParseLogKey("ip=remote_addr")
+//	result, err := suggest.Run(ctx, log, suggest.Options{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}})
+//
+// # Peaks
+//
+// The peak of a key is the largest number of its requests in any rolling window (R3). It is
+// the least limit that denies none of them. Ordinary clients have similar peaks, and
+// scripts stand apart from them by a factor. The suggestion lies in that gap, near the
+// ordinary side. Without a gap it is a percentile of the peaks with headroom.
+//
+// # Exactness
+//
+// A limit is decided for every request of every key with a higher peak, by the rules of the
+// engines: a denied request charges nothing (R4), so it changes the later decisions. Lines
+// that are out of order by more than the reader sorts are decided where they stand, as
+// when a clock is set back (R2). The result is that of package replay for the same limit.
+//
+// # Trade-off
+//
+// The requests are kept in memory, in about six bytes each, because the limits to try
+// follow from the peaks and a pipe cannot be read twice. Keys take about 30 bytes. The sum
+// is bounded by Options.Memory. Deciding all candidates while reading would need no copy of
+// the requests, and a history for each key, window and candidate.
+package suggest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+)
+
+// Run reads all requests of a log and returns the effect of limits on them. The error is
+// that of ctx, of the options, or a *[replay.LogError]; with it the Result has only the
+// counts of lines.
+func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
+	if err := o.check(); err != nil {
+		return &Result{}, err
+	}
+	source, err := replay.NewLogKeys(replay.LogOptions{Keys: o.Keys, Where: o.Where, Units: o.Units, TrustedProxies: o.TrustedProxies})
+	if err != nil {
+		return &Result{}, err
+	}
+	r := &requests{keys: newKeys(), events: newEvents(o.Units != replay.LogUnits{N: 1}), memory: o.Memory}
+	err = r.read(ctx, log, source)
+	result := &Result{
+		NoKey: source.NoKey, BadUnits: source.BadUnits, Rejected: source.Rejected, Filtered: source.Filtered, Log: log.Stats(),
+		Dimensions: source.Dimensions(), Zone: o.Zone,
+	}
+	if err == nil {
+		err = source.Err(&result.Log)
+	}
+	if err == nil && r.events.n == 0 {
+		err = &replay.LogError{Problem: "no request has a key and matches all conditions; check --where and the prefixes of --key"}
+	}
+	if err != nil {
+		return result, err
+	}
+	r.fill(result, &o, source)
+	return result, nil
+}
+
+// check returns the error of options, and sets the defaults.
+func (o *Options) check() error {
+	if len(o.Windows) == 0 {
+		o.Windows = DefaultWindows()
+	}
+	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
+	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
+	o.Spare = cmp.Or(o.Spare, DefaultSpare)
+	o.Memory = cmp.Or(o.Memory, DefaultMemory)
+	if o.Zone == nil {
+		o.Zone = time.UTC
+	}
+	switch {
+	case len(o.Keys) == 0:
+		return fmt.Errorf("no key; name the field that a limit counts by, such as ip=remote_addr")
+	case len(o.Windows) > MaxWindows:
+		return fmt.Errorf("%d windows; at most %d", len(o.Windows), MaxWindows)
+	case len(o.Limits) > MaxLimits:
+		return fmt.Errorf("%d limits; at most %d", len(o.Limits), MaxLimits)
+	case o.Spare < 0 || o.Spare > 1:
+		return fmt.Errorf("the share of keys to spare is %g; it lies above 0 and up to 1", o.Spare)
+	case !o.Units.Bytes && o.Units.N <= 0:
+		return fmt.Errorf("%d units for each request; a limit of them denies nothing or everything", o.Units.N)
+	}
+	for _, w := range o.Windows {
+		if w < weir.MinWindow || w > weir.MaxWindow || w%time.Microsecond != 0 {
+			return fmt.Errorf("the window is %v; it is whole microseconds, 1ms … 400 days", w)
+		}
+	}
+	for _, n := range o.Limits {
+		if n < 0 || n > weir.MaxUnits {
+			return fmt.Errorf("the limit is %d; it is 0 … %d", n, int64(weir.MaxUnits))
+		}
+	}
+	return nil
+}
+
+// read reads all requests.
+func (r *requests) read(ctx context.Context, log *accesslog.Reader, source *replay.LogKeys) error {
+	for e, err := range log.Entries() {
+		if err != nil {
+			return &replay.LogError{Problem: err.Error()}
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		name, n, ok := source.Read(e)
+		if !ok {
+			continue
+		}
+		if err := r.add(name, e.At, n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fill computes the result.
+func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
+	result.Requests, result.Keys = r.events.n, int64(r.keys.n)
+	result.From, result.To = time.UnixMicro(r.from).UTC(), time.UnixMicro(r.to).UTC()
+	if o.Units.Bytes {
+		result.Unit = "bytes"
+	}
+	days := newCalendar(o.Zone, r.from, r.to)
+	result.Hours, result.Days = days.count(r.events)
+	windows := make([]int64, len(o.Windows))
+	for i, w := range o.Windows {
+		windows[i] = w.Microseconds()
+	}
+	scripts, steady := r.scripts()
+	all := r.measure(windows, days, scripts, steady)
+	limits := make([][]int64, len(all))
+	for i, m := range all {
+		limits[i] = m.limits(o)
+	}
+	total := newTimeline(r.from, r.to)
+	total.count(r.events)
+	effects := r.decideAll(all, limits, scripts, total)
+	choices, details := make([]choice, len(all)), make([]*detail, len(all))
+	for i, m := range all {
+		choices[i] = m.choose(effects[i], result, o)
+		details[i] = newDetail(windows[i], choices[i].limit, total)
+	}
+	r.describe(details)
+	named := func(key uint32) []replay.Dimension { return source.Named(string(r.keys.name(key))) }
+	for i, d := range details {
+		w := all[i].propose(effects[i], choices[i], d, result, o)
+		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
+		result.Windows = append(result.Windows, w)
+	}
+	result.Best = bestOf(result.Windows, result.To.Sub(result.From))
+}
+
+// bestOf returns the index of the window to begin with: of those with a gap, and not longer
+// than the log, the one that denies most, otherwise a minute, otherwise the first.
+func bestOf(all []Window, span time.Duration) (best int) {
+	rank := func(w *Window) int64 {
+		switch {
+		case w.Suggested.Basis == Gap && w.Window <= span:
+			return 1 + w.Suggested.RequestsDenied
+		case w.Window == time.Minute:
+			return 0
+		case w.Suggested.Basis == Gap:
+			return -1
+		}
+		return -2
+	}
+	for i := range all {
+		if rank(&all[i]) > rank(&all[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// Bounds of a result.
+const (
+	MaxWindows = 16  // of Options.Windows
+	MaxLimits  = 200 // of Options.Limits
+	MaxTop     = 200 // keys of Window.Top and Window.Heaviest
+	MaxDays    = 62  // of Result.Days; of a longer log the newest
+)
+
+// DefaultMemory is the memory of Options.Memory that is 0: 512 MiB.
+const DefaultMemory = 512 << 20
+
+// DefaultSpare is the share of Options.Spare that is 0.
+const DefaultSpare = 0.999
+
+// Options select the requests, their keys, and the limits to try.
+type Options struct {
+	Keys    []replay.LogKey   // at least one
+	Where   []replay.LogWhere // all must match
+	Units   replay.LogUnits   // of each request, above 0
+	Windows []time.Duration   // whole microseconds up to 400 days; nil = DefaultWindows
+	Limits  []int64           // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
+	Spare   float64           // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
+	Zone    *time.Location    // of hours and days; nil = UTC
+	Memory  int64             // bytes for keys and requests; 0 = DefaultMemory
+
+	TrustedProxies []netip.Prefix // as in replay.LogOptions
+}
+
+// DefaultWindows are the windows of Options without any: 1 s, 1 min and 1 h.
+func DefaultWindows() []time.Duration {
+	return []time.Duration{time.Second, time.Minute, time.Hour}
+}

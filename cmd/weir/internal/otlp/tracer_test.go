@@ -1,0 +1,273 @@
+package otlp
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	collect "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	wire "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+)
+
+// collector reads spans with the generated code of the protocol.
+type collector struct {
+	*httptest.Server
+	t     *testing.T
+	mu    sync.Mutex // protects the following
+	spans []*wire.Span
+	of    string // attributes of the resource
+	head  http.Header
+	next  []int // statuses of the next answers; then 200
+}
+
+func newCollector(t *testing.T, next ...int) *collector {
+	c := &collector{t: t, next: next}
+	c.Server = httptest.NewServer(c)
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.head = r.Header
+	if len(c.next) > 0 {
+		w.WriteHeader(c.next[0])
+		io.WriteString(w, `{"code":3,"message":"no"}`) // as OTLP defines it
+		c.next = c.next[1:]
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	request := new(collect.ExportTraceServiceRequest)
+	if err == nil {
+		err = proto.Unmarshal(body, request)
+	}
+	if err != nil || r.URL.Path != "/v1/traces" {
+		c.t.Errorf("%s %s: %v in %.300q", r.URL.Path, r.Header, err, body)
+	}
+	for _, rs := range request.ResourceSpans {
+		c.of = text(rs.Resource.Attributes)
+		for _, ss := range rs.ScopeSpans {
+			c.spans = append(c.spans, ss.Spans...)
+		}
+	}
+}
+
+// text returns attributes as text: name=value, one after the other.
+func text(attributes []*common.KeyValue) string {
+	var b strings.Builder
+	for _, a := range attributes {
+		switch v := a.Value.Value.(type) {
+		case *common.AnyValue_StringValue:
+			fmt.Fprintf(&b, "%s=%s ", a.Key, v.StringValue)
+		case *common.AnyValue_BoolValue:
+			fmt.Fprintf(&b, "%s=%t ", a.Key, v.BoolValue)
+		}
+	}
+	return b.String()
+}
+
+func newTracer(t *testing.T, c Config) *Tracer {
+	t.Helper()
+	tracer, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tracer
+}
+
+func closed(t *testing.T, tracer *Tracer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := tracer.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+var denied = observe.Span{Protocol: observe.Gate, Policy: `sea"rch`, Outcome: observe.Denied, Limit: "ip", Degraded: true,
+	Began: time.Unix(1_795_186_127, 69_717_001), Took: 12_345 * time.Nanosecond}
+
+func TestSpansArrive(t *testing.T) {
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=k")
+	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "zone=north")
+	c := newCollector(t)
+	tracer := newTracer(t, Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1})
+	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", denied)
+	tracer.Span("", observe.Span{Policy: "search", Outcome: observe.Error, Began: time.Unix(1, 0)})
+	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", denied) // not sampled by its caller
+	closed(t, tracer)
+	if len(c.spans) != 2 || tracer.Made() != 2 || tracer.Sent() != 2 {
+		t.Fatalf("%d spans, %d made, %d sent; want 2, 2 and 2", len(c.spans), tracer.Made(), tracer.Sent())
+	}
+	if !strings.Contains(c.of, "service.name=weir service.version=1.2.3 ") || !strings.Contains(c.of, "zone=north ") || c.head.Get("Api-Key") != "k" {
+		t.Errorf("resource %s, header %v", c.of, c.head)
+	}
+	s := c.spans[0]
+	if hex.EncodeToString(s.TraceId) != "4bf92f3577b34da6a3ce929d0e0e4736" || hex.EncodeToString(s.ParentSpanId) != "00f067aa0ba902b7" || len(s.SpanId) != 8 {
+		t.Errorf("ids %x, %x, %x", s.TraceId, s.ParentSpanId, s.SpanId)
+	}
+	if s.Name != "weir.decide" || s.Kind != wire.Span_SPAN_KIND_SERVER || s.StartTimeUnixNano != uint64(denied.Began.UnixNano()) || s.EndTimeUnixNano-s.StartTimeUnixNano != 12_345 || s.Flags != 0x301 {
+		t.Errorf("%s, %s, %d to %d, flags %x", s.Name, s.Kind, s.StartTimeUnixNano, s.EndTimeUnixNano, s.Flags)
+	}
+	if got := text(s.Attributes); got != `weir.policy=sea"rch weir.front=gate weir.outcome=denied weir.limit=ip weir.degraded=true ` {
+		t.Errorf("attributes %s", got)
+	}
+	root := c.spans[1]
+	if len(root.TraceId) != 16 || len(root.ParentSpanId) != 0 || root.Status.GetCode() != wire.Status_STATUS_CODE_ERROR || s.Status.GetCode() != wire.Status_STATUS_CODE_UNSET {
+		t.Errorf("a trace of its own: %x, parent %x, %s; the other is %s", root.TraceId, root.ParentSpanId, root.Status, s.Status)
+	}
+}
+
+// TestEnvironment: the SDK reads the endpoint, the name and the sampler.
+func TestEnvironment(t *testing.T) {
+	c := newCollector(t)
+	if HasEndpoint() {
+		t.Error("the environment of the tests names a collector")
+	}
+	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
+	t.Setenv("OTEL_SERVICE_NAME", "limits")
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
+	if !HasEndpoint() {
+		t.Error("the endpoint is not found")
+	}
+	tracer := newTracer(t, Config{Ratio: 0})
+	tracer.Span("", denied)
+	closed(t, tracer)
+	if len(c.spans) != 1 || !strings.Contains(c.of, "service.name=limits ") {
+		t.Errorf("%d spans of %s", len(c.spans), c.of)
+	}
+}
+
+func TestRatio(t *testing.T) {
+	c := newCollector(t)
+	tracer := newTracer(t, Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25})
+	const calls = 4000
+	for range calls {
+		tracer.Span("", observe.Span{Began: time.Unix(1, 0)})
+	}
+	closed(t, tracer)
+	if n := len(c.spans); n < calls/5 || n > calls*3/10 {
+		t.Errorf("%d of %d calls began a trace, want about a quarter", n, calls)
+	}
+}
+
+// TestRejectedSpansAreLogged: a collector that rejects spans costs a line of the log.
+func TestRejectedSpansAreLogged(t *testing.T) {
+	c := newCollector(t, 400)
+	var logged bytes.Buffer
+	tracer := newTracer(t, Config{Endpoint: c.URL, Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer.Span("", denied)
+	closed(t, tracer)
+	if tracer.Sent() != 0 || tracer.Made() != 1 || !strings.Contains(logged.String(), "spans are lost") {
+		t.Errorf("%d of %d sent; log %s", tracer.Sent(), tracer.Made(), logged.String())
+	}
+}
+
+// TestLogHoldsNoURL: the log does not name the path of an unreachable collector, which may
+// hold a token.
+func TestLogHoldsNoURL(t *testing.T) {
+
+	var logged bytes.Buffer
+	c := newCollector(t)
+	c.Close()
+	tracer := newTracer(t, Config{Endpoint: c.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer.Span("", observe.Span{})
+	closed(t, tracer)
+	if text := logged.String(); !strings.Contains(text, "spans are lost") || !strings.Contains(text, "refused") || strings.Contains(text, "s3cret") {
+		t.Errorf("logged %q; want the loss and its cause, without the URL", text)
+	}
+}
+
+// TestSlowCollectorBlocksNothing: neither a decision nor Close waits for a collector that
+// hangs.
+func TestSlowCollectorBlocksNothing(t *testing.T) {
+	release := make(chan struct{})
+	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
+	defer hangs.Close()
+	defer close(release)
+	tracer := newTracer(t, Config{Endpoint: hangs.URL, Ratio: 1})
+	for range 10_000 {
+		tracer.Span("", denied)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := tracer.Close(ctx); err == nil {
+		t.Error("spans were lost, but Close returned no error")
+	}
+}
+
+// TestRejectionIsShort: the log has the status of a collector's answer and the beginning
+// of its body. It does not name the path, which may hold a token.
+func TestRejectionIsShort(t *testing.T) {
+	rejects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, "who are you? "+strings.Repeat("x", 1<<20))
+	}))
+	defer rejects.Close()
+	var logged bytes.Buffer
+	tracer := newTracer(t, Config{Endpoint: rejects.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer.Span("", denied)
+	closed(t, tracer)
+	if text := logged.String(); !strings.Contains(text, "the collector answered 401 Unauthorized (body: who are you?") || strings.Contains(text, "s3cret") || len(text) > 500 {
+		t.Errorf("logged %.600q, %d bytes; want the status, the beginning of the body and no path", text, len(text))
+	}
+}
+
+// TestEnvironmentIsChecked: the SDK would ignore these variables, and print them with
+// their secrets.
+func TestEnvironmentIsChecked(t *testing.T) {
+	for _, c := range []struct{ name, value string }{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "u:s3cret@collector:4318"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:s3cret@collector:4318"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector:4318/v1/traces?key=s3cret"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://h:s3cret"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "Bearer s3cret"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "a=b,authorization: Bearer s3cret=="},
+		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=s3cret%zz"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(c.name, c.value)
+			tracer, err := New(Config{Endpoint: "http://127.0.0.1:4318"})
+			if err == nil {
+				tracer.Close(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.name) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: got %v; want an error that names the variable and not its value", c.value, err)
+			}
+		})
+	}
+}
+
+// TestUnknownSamplerIsLogged: it is a warning of weir's log, not a line of the SDK on stderr.
+func TestUnknownSamplerIsLogged(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "sometimes")
+	var logged bytes.Buffer
+	tracer := newTracer(t, Config{Endpoint: "http://127.0.0.1:4318", Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	closed(t, tracer)
+	if !strings.Contains(logged.String(), "unsupported sampler: sometimes") {
+		t.Errorf("logged %q", &logged)
+	}
+}
+
+func TestNewRejects(t *testing.T) {
+	for _, c := range []Config{{Endpoint: "collector:4318"}, {Endpoint: "http://"}, {Endpoint: "http://u:p@a"}, {Endpoint: "http://a?key=k"}, {Endpoint: "http://a", Ratio: 1.5}, {Endpoint: "http://a", Ratio: -1}} {
+		if tracer, err := New(c); err == nil {
+			tracer.Close(t.Context())
+			t.Errorf("%+v is accepted", c)
+		}
+	}
+}

@@ -1,0 +1,172 @@
+// Package recorder writes a sample of live calls to a trace, which weir replay reads.
+//
+// Keys are sampled, not calls: all calls of a sampled key are recorded, so its history is
+// complete. A sample of one call in ten would show a tenth of each peak, and a replay would
+// deny nothing. A limit that counts by fewer dimensions than the key needs the calls of
+// other keys too. So the values of the dimensions that all limits share choose the sample.
+//
+// A call never waits for the disk. It is copied into a buffer with a bound, and one
+// goroutine writes the buffer. Calls that do not fit are dropped and counted, and the trace
+// has their number. Alternatives: a write by each call would wait for the disk, and a
+// channel of calls takes longer than a lock around a slice.
+//
+// Calls of one key are recorded by several goroutines, out of order by as much as their
+// answers were on the way. The writer sorts the calls of two periods by their instants.
+package recorder
+
+import (
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"hash"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+)
+
+// Config configures a Recorder.
+type Config struct {
+	Path      string // of the newest file; older ones are Path.1, Path.2, …
+	FileBytes int64  // the most bytes of a file, at least 1 MiB
+	Files     int    // the most files, with that of Path; at least 1
+	Sample    int64  // one of Sample keys is recorded, 1 … weir.MaxUnits
+	Secret    string // chooses the sample and hashes values; "" = a random one of this run
+	Plain     bool   // values are written as they are
+	Log       *observe.Log
+}
+
+const (
+	maxCalls   = 1 << 15         // of the buffer
+	wakeCalls  = maxCalls / 2    // in the buffer wake the writer at once
+	maxBytes   = 4 << 20         // of keys and ids in the buffer
+	blockBytes = 64 << 10        // of memory for keys and ids is allocated at once: a larger slice would be copied under the lock
+	period     = time.Second     // between two writes
+	closeTime  = 5 * time.Second // for the last write
+	hashBytes  = 12              // of a hash are written, as 16 characters
+)
+
+// Recorder records calls. It is safe for concurrent use.
+type Recorder struct {
+	config Config
+	seed   uint64       // of the sample
+	mac    hash.Hash    // of values; used by the writer alone
+	skew   atomic.Int64 // the engine's clock minus that of this process, in microseconds
+
+	mu     sync.Mutex // protects the following
+	calls  []call
+	block  []byte // of keys and ids; calls share full blocks
+	bytes  int    // of keys and ids of calls
+	closed bool
+
+	written, dropped, failed atomic.Int64 // calls
+
+	writer  writer
+	wake    chan struct{} // the buffer is half full
+	closing chan struct{}
+	done    chan struct{} // closed by the writer
+}
+
+// call is a call in the buffer.
+type call struct {
+	of          *Policy
+	at, granted int64 // instants
+	n           int64
+	data        []byte // the values of the key as keyenc encodes them, then the id
+	key         int    // the bytes of data that are the key
+	plan        string
+	op          replay.Op
+	rank        Rank
+}
+
+// Open opens the file and starts the writer. Older files are renamed first, so that each
+// file is of one run. The error names the file.
+func Open(c Config) (*Recorder, error) {
+	if c.Secret == "" {
+		c.Secret = rand.Text()
+	}
+	r := &Recorder{config: c, mac: hmac.New(sha256.New, []byte(c.Secret)), calls: make([]call, 0, maxCalls),
+		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
+	sample := sha256.Sum256([]byte("weir sample\n" + c.Secret))
+	r.seed = binary.LittleEndian.Uint64(sample[:])
+	r.writer = writer{Recorder: r, spare: make([]call, 0, maxCalls), files: files{path: c.Path, max: c.FileBytes, keep: c.Files,
+		header: replay.Header{Sample: c.Sample, Hashed: !c.Plain}}}
+	if err := r.writer.files.start(); err != nil {
+		return nil, err
+	}
+	go r.writer.run()
+	return r, nil
+}
+
+// Close writes the recorded calls and closes the file, within five seconds. Later calls are
+// dropped.
+func (r *Recorder) Close() {
+	r.mu.Lock()
+	again := r.closed
+	r.closed = true
+	r.mu.Unlock()
+	if !again {
+		close(r.closing)
+	}
+	select {
+	case <-r.done:
+	case <-time.After(closeTime):
+		r.logError(errors.New("the disk takes too long, so the last calls are lost"))
+	}
+}
+
+// Written returns the number of calls in the trace, also in files that were deleted since.
+func (r *Recorder) Written() int64 { return r.written.Load() }
+
+// Dropped returns the number of calls that found the buffer full.
+func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
+
+// Failed returns the number of calls that could not be written.
+func (r *Recorder) Failed() int64 { return r.failed.Load() }
+
+// add adds a call with a copy of its data to the buffer.
+func (r *Recorder) add(c call, data []byte) {
+	r.mu.Lock()
+	if r.closed || len(r.calls) == maxCalls || r.bytes+len(data) > maxBytes {
+		r.mu.Unlock()
+		r.dropped.Add(1)
+		return
+	}
+	if cap(r.block)-len(r.block) < len(data) {
+		r.block = make([]byte, 0, max(blockBytes, len(data)))
+	}
+	start := len(r.block)
+	r.block = append(r.block, data...)
+	c.data = r.block[start:len(r.block):len(r.block)]
+	r.calls = append(r.calls, c)
+	r.bytes += len(data)
+	full := len(r.calls) == wakeCalls
+	r.mu.Unlock()
+	if full {
+		select {
+		case r.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take empties the buffer. spare is reused for the next calls.
+func (r *Recorder) take(spare []call) []call {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	calls := r.calls
+	r.calls, r.bytes = spare[:0], 0
+	return calls
+}
+
+// logError logs a failure of the file.
+func (r *Recorder) logError(err error) {
+	if r.config.Log != nil {
+		r.config.Log.Line(slog.LevelError, "calls could not be recorded; decisions go on", "error", err)
+	}
+}

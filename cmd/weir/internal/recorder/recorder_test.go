@@ -1,0 +1,465 @@
+package recorder
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/policy"
+)
+
+const policies = `version: 1
+policies:
+  search:
+    limits:
+      ip: 5 per minute per ip
+  api:
+    limits:
+      tenant: 100 per minute per tenant
+      user: 10 per minute per tenant per user
+    plan-by: plan
+    plans:
+      gold:
+        user: 20 per minute
+    overrides:
+      - for: {tenant: acme}
+        why: a customer
+        until: forever
+        limits:
+          user: 30 per minute
+  all:
+    limits:
+      all: 7 per minute
+`
+
+// rule returns a rule of the policies.
+func rule(t testing.TB, name string) *enforce.Rule {
+	t.Helper()
+	f, err := policy.Parse("policies", []byte(policies))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range f.Policies {
+		if p.Name == name {
+			r, err := enforce.NewRule(p, weir.NewMemory())
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+	}
+	t.Fatalf("no policy %s", name)
+	return nil
+}
+
+// open opens a recorder of a new directory, all keys and one file unless c differs.
+func open(t testing.TB, c Config) (*Recorder, string) {
+	t.Helper()
+	if c.Path == "" {
+		c.Path = filepath.Join(t.TempDir(), "trace")
+	}
+	c.Files, c.Sample = max(c.Files, 1), max(c.Sample, 1)
+	if c.FileBytes == 0 {
+		c.FileBytes = 1 << 20
+	}
+	r, err := Open(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r, c.Path
+}
+
+// lines returns the lines of a file, of which every one must end.
+func lines(t testing.TB, path string) []string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasSuffix(b, []byte("\n")) {
+		t.Fatalf("%s ends within a line: %q", path, b)
+	}
+	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+func attempt(n int64, values ...string) *enforce.Request {
+	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...), Plan: enforce.None}, N: n}
+}
+
+// TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of
+// one instant grants before denials, and refunds and resets behind the last decision.
+func TestCallsAreWrittenInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, path := open(t, Config{Plain: true})
+		p := r.Policy(rule(t, "search"))
+		p.Decided(attempt(7, "late\"\\\n"), 50, Denied)
+		p.Decided(attempt(1, "late"), 50, Granted)
+		p.Decided(attempt(2, "b"), 30, GrantedInPart)
+		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: weir.OpRecord, N: 3}, 20, Granted)
+		sleepPeriods(1)
+		p.Decided(attempt(1, "a"), 10, Granted)
+		sleepPeriods(3)
+		whole := attempt(1, "q\"\\\n\xff").Target
+		p.Refunded(&whole, 30, 2, "x")
+		p.Refunded(&whole, weir.Oldest, 2, "") // has no instant
+		p.Reset(weir.K("b"))
+		r.Close()
+		got := lines(t, path)
+		want := []string{
+			`{"trace":1,"sample":1,"keys":"plain","dropped":0}`,
+			`{"at_us":10,"policy":"search","key":{"ip":"a"}}`,
+			`{"at_us":20,"policy":"search","key":{"ip":"c"},"n":3,"op":"record"}`,
+			`{"at_us":30,"policy":"search","key":{"ip":"b"},"n":2}`,
+			`{"at_us":50,"policy":"search","key":{"ip":"late"}}`,
+			`{"at_us":50,"policy":"search","key":{"ip":"late\"\\\u000a"},"n":7}`,
+			`{"at_us":3500010,"policy":"search","key":{"ip":"` + r.writer.hash("ip", []byte("q\"\\\n\xff")) + `"},"n":2,"op":"refund","granted_at_us":30,"id":"` + r.writer.hash("", []byte("x")) + `"}`,
+			`{"at_us":3500010,"policy":"search","key":{"ip":"b"},"op":"reset"}`,
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+		if r.Written() != 7 || r.Dropped() != 0 || r.Failed() != 0 {
+			t.Errorf("written %d, dropped %d, failed %d", r.Written(), r.Dropped(), r.Failed())
+		}
+	})
+}
+
+// TestValuesAreHashed: a trace has no value of a key, except those that the policy file
+// names. Equal values have equal hashes under one secret, and others under another one.
+func TestValuesAreHashed(t *testing.T) {
+	record := func(secret string) []string {
+		r, path := open(t, Config{Secret: secret})
+		p := r.Policy(rule(t, "api"))
+		gold := *attempt(1, "acme", "ann")
+		gold.Plan = 0
+		p.Decided(&gold, 1, Granted)
+		p.Decided(attempt(1, "ann", "ann"), 2, Granted)
+		p.Decided(attempt(1, "ann", "bob"), 3, Granted)
+		p.Refunded(&gold.Target, 1, 1, "ann")
+		r.Close()
+		return lines(t, path)[1:]
+	}
+	one, same, other := record("sixteen-letters-1"), record("sixteen-letters-1"), record("sixteen-letters-2")
+	text := strings.Join(one, "\n")
+	if strings.Contains(text, `"ann"`) || strings.Contains(text, `"bob"`) || !strings.Contains(text, `{"tenant":"acme",`) || !strings.Contains(text, `,"plan":"gold"}`) {
+		t.Errorf("got\n%s\nwant the tenant acme, the plan gold and no other value", text)
+	}
+	key := func(line string) string { k, _, _ := strings.Cut(line[strings.Index(line, `"key"`):], "}"); return k }
+	if !slices.EqualFunc(one[:3], same[:3], func(a, b string) bool { return key(a) == key(b) }) {
+		t.Errorf("one secret has two hashes:\n%s\n%s", one, same)
+	}
+	if key(one[1]) == key(other[1]) || key(one[1]) == key(one[2]) {
+		t.Errorf("equal hashes of\n%s\n%s\n%s", one[1], other[1], one[2])
+	}
+	var tenant, user string
+	fmt.Sscanf(strings.NewReplacer(`"`, " ", ",", " ").Replace(key(one[1])), " key :{ tenant : %s  user : %s", &tenant, &user)
+	if tenant == user || len(tenant) != 16 {
+		t.Errorf("tenant %q, user %q: want two hashes of 16 characters", tenant, user)
+	}
+}
+
+// TestSampleIsByKey: of each key all calls are recorded or none, for about the share of
+// keys, and one secret chooses one sample. The dimensions that all limits share choose it.
+func TestSampleIsByKey(t *testing.T) {
+	sample := func(secret string) map[string]int {
+		r, path := open(t, Config{Plain: true, Sample: 4, Secret: secret})
+		p := r.Policy(rule(t, "api"))
+		for i := range 400 {
+			for user := range 3 {
+				p.Decided(attempt(1, fmt.Sprint("t", i), fmt.Sprint(user)), int64(i), Granted)
+			}
+		}
+		r.Close()
+		tenants := map[string]int{}
+		for _, line := range lines(t, path)[1:] {
+			_, rest, _ := strings.Cut(line, `"tenant":"`)
+			tenant, _, _ := strings.Cut(rest, `"`)
+			tenants[tenant]++
+		}
+		return tenants
+	}
+	first, same, other := sample("a"), sample("a"), sample("b")
+	if len(first) < 60 || len(first) > 140 {
+		t.Errorf("%d of 400 tenants in a sample of 1/4", len(first))
+	}
+	equal := len(first) == len(other)
+	for tenant, n := range first {
+		if n != 3 || same[tenant] != 3 {
+			t.Errorf("tenant %s has %d and %d calls, want all 3", tenant, n, same[tenant])
+		}
+		equal = equal && other[tenant] == 3
+	}
+	if equal || len(same) != len(first) {
+		t.Errorf("%d tenants, %d by the same secret, %d by another one", len(first), len(same), len(other))
+	}
+	r, path := open(t, Config{Sample: 1 << 40})
+	p := r.Policy(rule(t, "all"))
+	for i := range 3 {
+		p.Decided(attempt(1), int64(i), Granted)
+	}
+	r.Close()
+	if got := lines(t, path); len(got) != 4 {
+		t.Errorf("a policy without keys has %d lines, want a header and all 3", len(got))
+	}
+}
+
+// TestFilesHaveABound: files never exceed their size, the oldest is deleted, and each has a
+// header and whole lines. A new run keeps the files of the run before.
+func TestFilesHaveABound(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "trace")
+	at := int64(0)
+	run := func(calls int) {
+		r, _ := open(t, Config{Path: path, Files: 3})
+		p := r.Policy(rule(t, "search"))
+		for range calls {
+			at++
+			p.Decided(attempt(1, fmt.Sprint(at)), at, Granted)
+			if at%8192 == 0 {
+				r.writer.waitTaken()
+			}
+		}
+		r.Close()
+		if r.Dropped() != 0 || r.Written() != int64(calls) {
+			t.Errorf("%d dropped, %d of %d written", r.Dropped(), r.Written(), calls)
+		}
+	}
+	run(70_000) // five files
+	sizes := func() (all []int64) {
+		for i := range 4 {
+			info, err := os.Stat((&files{path: path}).name(i))
+			if err != nil {
+				break
+			}
+			all = append(all, info.Size())
+			if info.Mode() != 0o600 || info.Size() > 1<<20 {
+				t.Errorf("file %d has mode %v and %d bytes", i, info.Mode(), info.Size())
+			}
+		}
+		return all
+	}
+	before := sizes()
+	if len(before) != 3 {
+		t.Fatalf("%d files, want 3", len(before))
+	}
+	next := at
+	for i := range 3 {
+		all := lines(t, (&files{path: path}).name(i))
+		if !replay.IsHeader([]byte(all[0])) || replay.IsHeader([]byte(all[1])) {
+			t.Errorf("file %d begins with %s, %s", i, all[0], all[1])
+		}
+		next -= int64(len(all) - 1)
+		if want := fmt.Sprintf(`{"at_us":%d,`, next+1); !strings.HasPrefix(all[1], want) {
+			t.Errorf("file %d begins with %s, want %s", i, all[1], want)
+		}
+	}
+	run(1)
+	run(0) // a file without calls takes no place
+	run(0)
+	after := sizes()
+	if len(after) != 3 || after[2] != before[0] || len(lines(t, path+".1")) != 2 {
+		t.Errorf("sizes %d became %d by a run of one call and two of none", before, after)
+	}
+}
+
+// waitTaken waits until the writer has taken the buffer.
+func (w *writer) waitTaken() {
+	for {
+		w.mu.Lock()
+		n := len(w.calls)
+		w.mu.Unlock()
+		if n == 0 {
+			return
+		}
+		select {
+		case w.wake <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// TestOtherFilesAreSafe: a file that is no trace, or that another recorder writes, is an
+// error that names it, and nothing is changed.
+func TestOtherFilesAreSafe(t *testing.T) {
+	dir := t.TempDir()
+	used, _ := open(t, Config{Path: filepath.Join(dir, "used")})
+	defer used.Close()
+	for _, c := range []struct{ name, file, want string }{
+		{"other", "other", "is not a recorded trace"},
+		{"trace", "trace.1", "is not a recorded trace"},
+		{"dir", "dir", "is not a regular file"},
+		{"missing/trace", "", "no such file or directory"},
+		{"used", "used", "is written by another process"},
+	} {
+		path := filepath.Join(dir, c.file)
+		switch c.file {
+		case "dir":
+			os.Mkdir(path, 0o700)
+		case "other", "trace.1":
+			os.WriteFile(path, []byte("policies"), 0o600)
+		}
+		before := names(dir)
+		r, err := Open(Config{Path: filepath.Join(dir, c.name), Files: 2, FileBytes: 1 << 20, Sample: 1})
+		if err == nil {
+			r.Close()
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), c.file) {
+			t.Errorf("%s: %v, want an error with %q", c.name, err, c.want)
+		}
+		if after := names(dir); !slices.Equal(after, before) {
+			t.Errorf("%s: files %s became %s", c.name, before, after)
+		}
+	}
+}
+
+func names(dir string) (all []string) {
+	fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, _ error) error { all = append(all, path); return nil })
+	return all
+}
+
+// TestDroppedCallsAreCounted: calls beyond the bound of the buffer are dropped at once, and the next
+// header has the number.
+func TestDroppedCallsAreCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r, path := open(t, Config{})
+		p := r.Policy(rule(t, "search"))
+		r.writer.files.close()
+		os.Remove(path)
+		os.Mkdir(path, 0o700) // the file cannot be opened
+		for i := range maxCalls + 5 {
+			p.Decided(attempt(1, "k"), int64(i), Granted)
+		}
+		sleepPeriods(3)
+		if got := r.Dropped() + r.Failed(); got != maxCalls+5 || r.Written() != 0 || r.Failed() == 0 {
+			t.Errorf("dropped %d, failed %d, written %d", r.Dropped(), r.Failed(), r.Written())
+		}
+		os.Remove(path)
+		p.Decided(attempt(1, strings.Repeat("k", maxBytes+1)), 1<<20, Granted)
+		p.Decided(attempt(1, "k"), 1<<20, Granted)
+		sleepPeriods(3)
+		r.Close()
+		p.Decided(attempt(1, "k"), 1<<20, Granted) // after the end
+		got := lines(t, path)
+		dropped := int64(0)
+		for _, line := range got[:len(got)-1] {
+			h, err := replay.ParseHeader([]byte(line))
+			if err != nil {
+				t.Fatal(err)
+			}
+			dropped += h.Dropped
+		}
+		if dropped != maxCalls+6 || !strings.HasPrefix(got[len(got)-1], `{"at_us":1048576,`) {
+			t.Errorf("headers have %d dropped calls, want %d, in\n%s", dropped, maxCalls+6, got)
+		}
+	})
+}
+
+// TestWritesThatFailLeaveWholeLines: a write that is cut off by a full disk is taken back.
+// Once there is room, recording goes on.
+func TestWritesThatFailLeaveWholeLines(t *testing.T) {
+	dir := needs.Tmpfs(t, "64k")
+	path := filepath.Join(dir, "trace")
+	r, _ := open(t, Config{Path: path})
+	p := r.Policy(rule(t, "search"))
+	calls := func() (n int64) {
+		for _, line := range lines(t, path) {
+			if !replay.IsHeader([]byte(line)) {
+				n++
+			}
+		}
+		return n
+	}
+	for i := range 2000 { // 130 KB
+		p.Decided(attempt(1, fmt.Sprint(i)), int64(i), Granted)
+	}
+	r.writer.waitTaken()
+	until(func() bool { return r.Failed() > 0 })
+	if n := calls(); n != r.Written() || n+r.Failed() != 2000 {
+		t.Errorf("%d calls, %d written, %d failed", n, r.Written(), r.Failed())
+	}
+	before := r.Written()
+	os.Truncate(path, 0)
+	p.Decided(attempt(1, "k"), 3000, Granted)
+	r.Close()
+	if n := calls(); n != r.Written()-before || n == 0 {
+		t.Errorf("%d calls after there was room, %d written", n, r.Written()-before)
+	}
+}
+
+// TestConcurrentCallsAreComplete: every call of every goroutine is in the trace once.
+func TestConcurrentCallsAreComplete(t *testing.T) {
+	r, path := open(t, Config{Plain: true})
+	p := r.Policy(rule(t, "search"))
+	var all sync.WaitGroup
+	for g := range 8 {
+		all.Go(func() {
+			for i := range 500 {
+				p.Decided(attempt(1, fmt.Sprintf("%d-%d", g, i)), int64(i), Granted)
+			}
+		})
+	}
+	all.Wait()
+	r.Close()
+	seen := map[string]bool{}
+	for _, line := range lines(t, path)[1:] {
+		seen[line] = true
+	}
+	if len(seen) != 4000 {
+		t.Errorf("%d distinct lines, want 4000", len(seen))
+	}
+}
+
+// TestCallsAllocateNothing: recording allocates nothing but the buffer, on the call's side.
+func TestCallsAllocateNothing(t *testing.T) {
+	r, _ := open(t, Config{Sample: 2})
+	p := r.Policy(rule(t, "search"))
+	request := attempt(1, "192.0.2.1")
+	for range 4000 {
+		p.Decided(request, 1, Granted)
+	}
+	if n := testing.AllocsPerRun(1000, func() { p.Decided(request, 1, Granted) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkDecided(b *testing.B) {
+	for _, sample := range []int64{1, 10} {
+		b.Run(fmt.Sprintf("sample=%d", sample), func(b *testing.B) {
+			r, _ := open(b, Config{Sample: sample, FileBytes: 64 << 20, Files: 2})
+			p := r.Policy(rule(b, "search"))
+			var requests []*enforce.Request
+			for i := range 1000 {
+				requests = append(requests, attempt(1, fmt.Sprintf("192.0.2.%d", i)))
+			}
+			for i := 0; b.Loop(); i++ {
+				p.Decided(requests[i%1000], int64(i), Granted)
+			}
+			b.ReportMetric(float64(r.Dropped())/float64(b.N), "dropped/op")
+		})
+	}
+}
+
+// sleepPeriods waits for n writes, in virtual time.
+func sleepPeriods(n int) {
+	time.Sleep(time.Duration(n)*period + period/2)
+	synctest.Wait()
+}
+
+// until waits until done reports true.
+func until(done func() bool) {
+	for !done() {
+		time.Sleep(time.Millisecond)
+	}
+}

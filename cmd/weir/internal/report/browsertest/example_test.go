@@ -1,0 +1,70 @@
+package browsertest
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
+)
+
+const root = "../../../../.."
+
+// weir runs the program of this tree in its root folder.
+func weir(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.Command(program.Path(t), args...)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("weir %q: %v\n%s", args, err, out)
+	}
+}
+
+// TestSuggestionForTheExampleLog opens the report of the log in examples/logs.
+func TestSuggestionForTheExampleLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "r.html")
+	weir(t, "suggest", "examples/logs/shop.log.gz", "--key", "ip=remote_addr", "--report", name)
+	for _, s := range []screen{wide, {width: 390, height: 844, dark: true}} {
+		b := open(t, "file://"+name, s)
+		if got, want := b.text(`.tabs [aria-pressed="true"]`), "Per hour"; got != want {
+			t.Errorf("%s is shown first, want %s", got, want)
+		}
+		if got, want := b.text("h1"), "5 keys stand apart with "; !strings.HasPrefix(got, want) {
+			t.Errorf("the reason is %q, want %q", got, want)
+		}
+		if got, want := b.text(`.view:not([hidden]) code.chosen`), "400 per hour per ip"; got != want {
+			t.Errorf("the line is %q, want %q", got, want)
+		}
+		if got, want := eval[int](b, "document.querySelectorAll(`.view:not([hidden]) tr.over`).length"), 5; got != want {
+			t.Errorf("%d keys are over the limit, want %d", got, want)
+		}
+		if got := b.overlaps(); len(got) > 0 {
+			t.Errorf("%+v: %q", s, got)
+		}
+		b.accessible()
+		b.do(chromedp.Focus(chromedp.CSS(`.view:not([hidden]) .slide input`)), chromedp.KeyEvent(kb.End))
+		if line, denied := b.text(`.view:not([hidden]) code.chosen`), b.text(`.view:not([hidden]) .n-denied`); line == "400 per hour per ip" || denied != "0" {
+			t.Errorf("the greatest limit is %q and denies %s requests, want 0", line, denied)
+		}
+		b.quiet()
+	}
+}
+
+// TestReplayOfTheExampleLog opens the report of the command in docs/replay.md.
+func TestReplayOfTheExampleLog(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "r.html")
+	weir(t, "replay", "--policies", "examples/policies/web.yaml", "--policy", "search", "--key", "ip=remote_addr",
+		"--where", "path=/search", "--report", name, "examples/logs/access.log")
+	b := open(t, "file://"+name, wide)
+	if got, want := b.text("h1"), "search denies 53 of 162 requests, sent by 2 of 34 keys."; got != want {
+		t.Errorf("the heading is %q, want %q", got, want)
+	}
+	if got, want := b.text("code.chosen"), "5 per minute per ip"; got != want {
+		t.Errorf("the line is %q, want %q", got, want)
+	}
+	b.quiet()
+}

@@ -1,0 +1,13 @@
+module github.com/weirlimit/weir/cmd/weir/internal/report/browsertest
+
+go 1.26.0
+
+require (
+	github.com/chromedp/cdproto v0.159.0
+	github.com/chromedp/chromedp v0.23.0
+	github.com/weirlimit/weir v0.0.0
+)
+
+require github.com/go-json-experiment/json v1.27.2 // indirect
+
+replace github.com/weirlimit/weir => ../../../../../

@@ -1,0 +1,164 @@
+package reserve
+
+import (
+	"cmp"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/internal/keyenc"
+)
+
+// Pair is a dimension of a key with its value.
+type Pair struct{ Name, Value string }
+
+// reservation is the content of a token.
+type reservation struct {
+	store    string // the identity of its store; "" = unknown, only of a degraded one
+	policy   string
+	key      []Pair
+	units    int64
+	at       int64         // the instant of the grant, microseconds since 1970
+	hold     int64         // the instant of the entries in limits of kind Concurrency: as at, or of the last extension
+	ttl      time.Duration // from hold on, whole microseconds
+	degraded bool          // granted by a fallback; the store has no record of it
+	mark     string        // its name among claims, of markBytes
+	span     time.Duration // of an operation or extension: how long its claims are kept, for every token of it; otherwise 0
+}
+
+// seal makes tokens and opens them.
+type seal struct {
+	aead cipher.AEAD // puts a random nonce in front
+}
+
+// newSeal returns the seal of a secret; "" stands for a random one.
+func newSeal(secret string) (*seal, error) {
+	if secret == "" {
+		secret = rand.Text()
+	}
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "weir reservations", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &seal{aead}, err
+}
+
+// token seals r. Every call returns another token, by its nonce.
+func (s *seal) token(r *reservation) string {
+	b := []byte{0}
+	if r.degraded {
+		b[0] = 1
+	}
+	for _, n := range []int64{r.units, r.at, r.hold - r.at, r.ttl.Microseconds(), r.span.Microseconds()} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	b = keyenc.Append(keyenc.Append(keyenc.Append(b, r.mark), r.store), r.policy)
+	for _, p := range r.key {
+		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil))
+}
+
+// errNoReservation rejects a token that no server with this secret made.
+var errNoReservation error = &serving.Problem{Status: http.StatusNotFound, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
+
+// markBytes is the length of a mark: 96 bits, so that no two are equal.
+const markBytes = 12
+
+// markOf returns the mark of a grant. Of an operation with an idempotency key, a retry after a
+// lost answer has another token but the same mark, so one of the tokens is settled.
+func markOf(policy string, key *weir.Key, id string, at int64) string {
+	b := keyenc.Append(nil, policy)
+	for i := range key.Len() {
+		b = keyenc.Append(b, key.Value(i))
+	}
+	sum := sha256.Sum256(strconv.AppendInt(keyenc.Append(b, id), at, 10))
+	return string(sum[:markBytes])
+}
+
+// extended returns the reservation after an extension at an instant. Its mark follows from
+// the mark before, so that retries of the extension return the same reservation.
+func (r *reservation) extended(hold int64) *reservation {
+	next := *r
+	next.hold, next.span = hold, r.claimTTL()
+	sum := sha256.Sum256([]byte("extended " + r.mark))
+	next.mark = string(sum[:markBytes])
+	return &next
+}
+
+// open returns the reservation of a token.
+func (s *seal) open(token string) (*reservation, error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil {
+		return nil, errNoReservation
+	}
+	b, err := s.aead.Open(nil, nil, sealed, nil)
+	if err != nil {
+		return nil, errNoReservation
+	}
+	u := unsealer{rest: b}
+	r := &reservation{degraded: u.number() == 1, units: u.number(), at: u.number()}
+	r.hold, r.ttl, r.span = r.at+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
+	r.mark, r.store, r.policy = u.text(), u.text(), u.text()
+	for len(u.rest) > 0 && u.err == nil {
+		r.key = append(r.key, Pair{u.text(), u.text()})
+	}
+	if u.err != nil {
+		return nil, errNoReservation // sealed by another version
+	}
+	return r, nil
+}
+
+// unsealer reads the fields of a sealed reservation.
+type unsealer struct {
+	rest []byte
+	err  error
+}
+
+var errShort = errors.New("short")
+
+func (u *unsealer) number() int64 {
+	n, size := binary.Uvarint(u.rest)
+	if size <= 0 {
+		u.err, u.rest = errShort, nil
+		return 0
+	}
+	u.rest = u.rest[size:]
+	return int64(n)
+}
+
+func (u *unsealer) text() string {
+	value, rest, ok := keyenc.Next(u.rest)
+	if !ok {
+		u.err = errShort
+	}
+	u.rest = rest
+	return string(value)
+}
+
+// expired reports whether the reservation has expired at an instant of the engine's
+// clock.
+func (r *reservation) expired(at time.Time) bool {
+	return at.UnixMicro() >= r.hold+r.ttl.Microseconds()
+}
+
+// claimTTL returns the least time for which a claim must be kept.
+func (r *reservation) claimTTL() time.Duration { return cmp.Or(r.span, r.ttl) }
+
+// claimKey returns the key of the reservation's claims.
+func (r *reservation) claimKey() weir.Key { return weir.K(r.mark) }

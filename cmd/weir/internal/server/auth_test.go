@@ -1,0 +1,267 @@
+package server
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+)
+
+const (
+	tokenWord = "the-token-of-the-callers"
+	adminWord = "the-token-of-operators"
+	gateWord  = "the-secret-of-the-gates"
+)
+
+func secret(t *testing.T, text string) *listen.Secret {
+	t.Helper()
+	s, err := listen.SecretText(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// shows adds the credentials of a caller to a request.
+type shows struct{ bearer, gate string }
+
+func (c shows) ask(s *Server, on *listener, method, target, body string) int {
+	r := request(method, target, body)
+	if c.bearer != "" {
+		r.Header.Set("Authorization", "Bearer "+c.bearer)
+	}
+	if c.gate != "" {
+		r.Header.Set(httpapi.GateHeader, c.gate)
+	}
+	w := httptest.NewRecorder()
+	on.http.Handler.ServeHTTP(w, r)
+	return w.Code
+}
+
+// one call for each role.
+var calls = []struct {
+	name, method, target, body string
+	good                       int
+}{
+	{"probe", "GET", "/livez", "", 200},
+	{"check", "POST", "/v1/check", searchBody, 200},
+	{"gate", "GET", "/gate/push?teacher=1", "", 204},
+	{"metrics", "GET", "/metrics", "", 200},
+	{"forget", "DELETE", "/v1/keys/search?ip=1", "", 204},
+	{"unknown", "GET", "/v2/check", "", 404},
+}
+
+// TestCallersHaveTheirRights tries every kind of call with every kind of caller. A row has
+// the result of each call: + for success, 0 for 401, - for 404.
+func TestCallersHaveTheirRights(t *testing.T) {
+	nobody, token, admin, gate, wrong := shows{}, shows{bearer: tokenWord}, shows{bearer: adminWord}, shows{gate: gateWord},
+		shows{tokenWord + "x", gateWord[1:]}
+	for _, c := range []struct {
+		name   string
+		guards string // t, a, g for the secrets that are set, i for --insecure-listen
+		admin  string // the admin listener, "" if none
+		by     shows
+		main   string // probe, check, gate, metrics, forget, unknown
+		there  string // the same on the admin listener
+	}{
+		{"nothing set", "", "", nobody, "+++++-", ""},
+		{"nothing set, admin apart", "", "127.0.0.1:0", nobody, "+++---", "+--++-"},
+		{"token, nobody", "t", "", nobody, "+00000", ""},
+		{"token, wrong", "t", "", wrong, "+00000", ""},
+		{"token, token", "t", "", token, "+++++-", ""},
+		{"token, gate's secret", "t", "", gate, "+00000", ""},
+		{"token, admin apart, nobody", "t", "127.0.0.1:0", nobody, "+00000", "+00++-"},
+		{"token, admin apart, token", "t", "127.0.0.1:0", token, "+++---", "+--++-"},
+		{"gate, nobody", "g", "", nobody, "+00000", ""},
+		{"gate, wrong", "g", "", wrong, "+00000", ""},
+		{"gate, gate", "g", "", gate, "+0+000", ""},
+		{"gate, admin apart, nobody", "g", "127.0.0.1:0", nobody, "+00000", "+00++-"},
+		{"gate and admin, nobody", "ga", "", nobody, "+00000", ""},
+		{"gate and admin, gate", "ga", "", gate, "+0+000", ""},
+		{"gate and admin, admin", "ga", "", admin, "+00++-", ""},
+		{"gate, insecure, nobody", "gi", "", nobody, "++0++-", ""},
+		{"gate, insecure, gate", "gi", "", gate, "+++++-", ""},
+		{"token and gate, gate", "tg", "", gate, "+0+000", ""},
+		{"token and gate, token", "tg", "", token, "+++++-", ""},
+		{"token and gate, wrong", "tg", "", wrong, "+00000", ""},
+		{"admin, nobody", "a", "", nobody, "+++000", ""},
+		{"admin, admin", "a", "", admin, "+++++-", ""},
+		{"token and admin, token", "ta", "", token, "+++000", ""},
+		{"token and admin, admin", "ta", "", admin, "+00++-", ""},
+		{"all, apart, nobody", "tag", "127.0.0.1:0", nobody, "+00000", "+00000"},
+		{"all, apart, token", "tag", "127.0.0.1:0", token, "+++000", "+--000"},
+		{"all, apart, admin", "tag", "127.0.0.1:0", admin, "+00---", "+00++-"},
+		{"all, apart, gate", "tag", "127.0.0.1:0", gate, "+0+000", "+0-000"},
+	} {
+		s, _ := newServer(t, nil, func(config *Config) {
+			config.AdminListen = c.admin
+			for _, g := range c.guards {
+				switch g {
+				case 't':
+					config.Auth.Token = secret(t, tokenWord)
+				case 'a':
+					config.Auth.Admin = secret(t, adminWord)
+				case 'g':
+					config.Auth.Gate = secret(t, gateWord)
+				case 'i':
+					config.Insecure = true
+				}
+			}
+		})
+		if got := answersTo(t, s, s.main, c.by); got != c.main {
+			t.Errorf("%s: the main listener answers %s, want %s", c.name, got, c.main)
+		}
+		if s.admin == nil {
+			continue
+		}
+		if got := answersTo(t, s, s.admin, c.by); got != c.there {
+			t.Errorf("%s: the admin listener answers %s, want %s", c.name, got, c.there)
+		}
+	}
+}
+
+// answersTo makes every call to a listener and returns the results.
+func answersTo(t *testing.T, s *Server, on *listener, by shows) string {
+	t.Helper()
+	got := ""
+	for _, call := range calls {
+		switch status := by.ask(s, on, call.method, call.target, call.body); status {
+		case http.StatusNotFound:
+			got += "-"
+		case http.StatusUnauthorized:
+			got += "0"
+		case call.good:
+			got += "+"
+		default:
+			t.Errorf("%s: status %d", call.name, status)
+		}
+	}
+	return got
+}
+
+// TestGateSecretOpensGatesAlone: without a token every other call is rejected, with the
+// flags that open it, and listeners without gates are not opened at all.
+func TestGateSecretOpensGatesAlone(t *testing.T) {
+	onlyGates := func(c *Config) { c.Auth.Gate = secret(t, gateWord) }
+	s, _ := newServer(t, nil, onlyGates)
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1/check", searchBody}, {"GET", "/v1/policies", ""}, {"GET", "/metrics", ""},
+		{"GET", "/v1/top", ""}, {"POST", "/v1/reload", ""}, {"DELETE", "/v1/keys/search?ip=1", ""},
+	} {
+		wantProblem(t, c.method+" "+c.target, ask(s, c.method, c.target, c.body), 401, "--gate-secret-file", "--token-file", "--insecure-listen")
+	}
+	for flag, change := range map[string]func(*Config){
+		"--resp-listen": withRESP, "--grpc-listen": func(c *Config) { c.GRPCListen = "127.0.0.1:0" },
+	} {
+		c := Config{Policies: file(t), Listen: "127.0.0.1:0"}
+		onlyGates(&c)
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), "--token-file") {
+			t.Errorf("%s beside a gate secret alone: %v, want an error that names it and --token-file", flag, err)
+		}
+		c.Insecure = true
+		if _, err := New(c); err != nil {
+			t.Errorf("%s with --insecure-listen: %v", flag, err)
+		}
+	}
+}
+
+func TestCallsWithoutATokenGet401(t *testing.T) {
+	s, logged := newServer(t, nil, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Gate: secret(t, gateWord)} })
+	r := ask(s, "POST", "/v1/check", searchBody, func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess-guess-guess-guess") })
+	wantProblem(t, "no token", r, 401, "Authorization: Bearer TOKEN")
+	if got := r.header.Get("Www-Authenticate"); got != `Bearer realm="weir"` {
+		t.Errorf("WWW-Authenticate: %s", got)
+	}
+	wantProblem(t, "no secret", ask(s, "GET", "/gate/search?ip=1", ""), 401, "Weir-Gate-Secret")
+	ready := ask(s, "GET", "/readyz", "")
+	if ready.status != 200 || ready.body != "{\"ready\":true}\n" {
+		t.Errorf("/readyz without a token: %d %s, want only that it is ready", ready.status, ready.body)
+	}
+	metrics := ask(s, "GET", "/metrics", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) })
+	if !strings.Contains(metrics.body, "weir_unauthorized_requests_total 2\n") || strings.Contains(logged.String(), "guess") {
+		t.Errorf("log %s, metrics\n%s", logged, metrics.body)
+	}
+}
+
+// TestListenersForOtherMachinesRequireAuthentication: a listener that other machines can
+// reach must require a token, a certificate or --insecure-listen.
+func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
+	token, admin := secret(t, tokenWord), secret(t, adminWord)
+	for _, c := range []struct {
+		name, listen, admin string
+		guards              httpapi.Auth
+		insecure            bool
+		rejected            string // the flag to blame
+		operators           string
+	}{
+		{"all local", "127.0.0.1:0", "", httpapi.Auth{}, false, "", "127.0.0.1:0"},
+		{"unix", "unix:/weir.sock", "", httpapi.Auth{}, false, "", "unix:/weir.sock"},
+		{"everywhere", "0.0.0.0:0", "", httpapi.Auth{}, false, "--listen", ""},
+		{"every interface", ":0", "", httpapi.Auth{}, false, "--listen", ""},
+		{"only a gate's secret", "192.0.2.1:1", "", httpapi.Auth{Gate: secret(t, gateWord)}, false, "--listen", ""},
+		{"only the operators' token", "192.0.2.1:1", "", httpapi.Auth{Admin: admin}, false, "--listen", ""},
+		{"a token", "0.0.0.0:0", "", httpapi.Auth{Token: token}, false, "", "127.0.0.1:7072"},
+		{"a token, operators everywhere", "0.0.0.0:0", "0.0.0.0:1", httpapi.Auth{Token: token}, false, "--admin-listen", ""},
+		{"two tokens", "0.0.0.0:0", "0.0.0.0:1", httpapi.Auth{Token: token, Admin: admin}, false, "", "0.0.0.0:1"},
+		{"on purpose", "0.0.0.0:0", "", httpapi.Auth{}, true, "", "127.0.0.1:7072"},
+	} {
+		s, err := New(Config{Policies: file(t), Listen: c.listen, AdminListen: c.admin, Auth: c.guards, Insecure: c.insecure})
+		if c.rejected != "" {
+			var e *listen.ExposedError
+			if !errors.As(err, &e) || e.Flag != c.rejected {
+				t.Errorf("%s: %v, want a rejection of %s", c.name, err, c.rejected)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		got := s.main.addr()
+		if s.admin != nil {
+			got = s.admin.addr()
+		}
+		if got != c.operators {
+			t.Errorf("%s: operators at %s, want %s", c.name, got, c.operators)
+		}
+		warned := strings.Join(s.Warnings(), "\n")
+		if local := s.main.Local; local != (warned == "") || c.insecure != strings.Contains(warned, "anybody") {
+			t.Errorf("%s: warned %q", c.name, warned)
+		}
+	}
+}
+
+// Every answer, of any status, forbids browsers to guess its type, cache it, run it or
+// frame it.
+func TestEveryAnswerHasStrictHeaders(t *testing.T) {
+	s, _ := newServer(t, down{})
+	for _, r := range []reply{
+		ask(s, "GET", "/livez", ""), ask(s, "GET", "/metrics", ""), ask(s, "GET", "/nothing", ""),
+		ask(s, "POST", "/v1/check", searchBody), ask(s, "POST", "/v1/check", "{"), ask(s, "GET", "/v1/check", ""),
+		ask(s, "GET", "/gate/search?ip=1", ""), ask(s, "GET", "/gate/nothing", ""),
+	} {
+		if r.header.Get("X-Content-Type-Options") != "nosniff" || r.header.Get("Cache-Control") != "no-store" ||
+			r.header.Get("Content-Security-Policy") != "default-src 'none'; frame-ancestors 'none'" {
+			t.Errorf("status %d: %v", r.status, r.header)
+		}
+	}
+}
+
+// TestOPTIONSHasStrictHeaders: OPTIONS *, which net/http would answer itself, gets 404
+// with our header fields.
+func TestOPTIONSHasStrictHeaders(t *testing.T) {
+	s, _ := newServer(t, nil)
+	start(t, s)
+	c := dial(t, s)
+	io.WriteString(c, "OPTIONS * HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+	b, err := io.ReadAll(c)
+	if text := string(b); err != nil || !strings.HasPrefix(text, "HTTP/1.1 404 ") || !strings.Contains(text, "X-Content-Type-Options: nosniff") {
+		t.Errorf("%s, %v; want 404 with strict header fields", text, err)
+	}
+}

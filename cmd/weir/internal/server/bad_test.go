@@ -1,0 +1,119 @@
+package server
+
+import (
+	"context"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
+)
+
+// counting counts the calls that reach an engine.
+type counting struct {
+	weir.Engine
+	calls int
+}
+
+func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	c.calls++
+	return c.Engine.Decide(ctx, p, k, a)
+}
+
+func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	c.calls++
+	return c.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+func (c *counting) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	c.calls++
+	return c.Engine.Count(ctx, p, k, i, last, now)
+}
+
+func (c *counting) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	c.calls++
+	return c.Engine.Reset(ctx, p, k)
+}
+
+// Bad input gets 400 with the fault and its place, and reaches no engine (R14).
+func TestBadBodiesAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, logged := newServer(t, e)
+	for _, c := range httpapitest.Bodies {
+		for _, path := range []string{"/v1/check", "/v1/peek", "/v1/record"} {
+			r := ask(s, "POST", path, c.Body)
+			if p := wantProblem(t, path+" "+c.Name, r, 400, c.Words...); len(p.Detail) > 400 {
+				t.Errorf("%s: a detail of %d bytes", c.Name, len(p.Detail))
+			}
+		}
+	}
+	if e.calls != 0 || logged.Len() != 0 {
+		t.Errorf("bad input reached the engine %d times and the log: %s", e.calls, logged)
+	}
+}
+
+func TestBadRefundsAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	const key = `{"policy":"search","key":{"ip":"1"}`
+	for _, c := range []struct{ name, body, word string }{
+		{"no instant", key + `}`, `"granted_at_us" is missing`},
+		{"two instants", key + `,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"}`, "give one of them"},
+		{"negative", key + `,"granted_at_us":-5}`, `"granted_at_us" must be a whole number`},
+		{"a string", key + `,"granted_at_us":"5"}`, `"granted_at_us" must be a whole number`},
+		{"no time", key + `,"at":"yesterday"}`, `"at" must be the instant`},
+		{"nanoseconds", key + `,"at":"2026-11-20T13:07:31.000000001Z"}`, `"at" must be the instant`},
+		{"before 1970", key + `,"at":"1969-12-31T23:59:59Z"}`, `"at" must be the instant`},
+		{"after 2255", key + `,"at":"2256-01-01T00:00:00Z"}`, `"at" must be the instant`},
+		{"a number", key + `,"at":5}`, `"at" must be a string`},
+		{"unknown member", key + `,"granted_at":5}`, "granted_at_us or at"},
+	} {
+		wantProblem(t, c.name, ask(s, "POST", "/v1/refund", c.body), 400, c.word)
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+func TestBadQueriesAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	for _, c := range httpapitest.Queries {
+		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
+		wantProblem(t, "reset: "+c.Name, ask(s, "DELETE", "/v1/keys/search?"+c.Query, ""), 400, c.Words...)
+	}
+	for _, c := range httpapitest.Gates {
+		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+func TestUnknownPathsAndMethodsGet404And405(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, c := range []struct {
+		method, target string
+		status         int
+		allow, word    string
+	}{
+		{"GET", "/", 404, "", "POST /v1/check"},
+		{"POST", "/v1/check/", 404, "", "there is no /v1/check/"},
+		{"GET", "/gate", 404, "", "ANY /gate/{policy}"},
+		{"GET", "/%1b%5b2J", 404, "", `"/\x1b[2J"`},
+		{"GET", "/gate/serch?ip=1", 404, "", `no policy "serch"; did you mean "search"?`},
+		{"GET", "/gate/", 404, "", `no policy ""`},
+		{"GET", "/gate/search/x?ip=1", 404, "", `no policy "search/x"; did you mean "search"?`},
+		{"DELETE", "/v1/keys/serch?ip=1", 404, "", `no policy "serch"; did you mean "search"?`},
+		{"GET", "/v1/check", 405, "POST", "takes POST, not GET"},
+		{"PUT", "/v1/refund", 405, "POST", "takes POST, not PUT"},
+		{"POST", "/v1/keys/search?ip=1", 405, "DELETE", "takes DELETE, not POST"},
+		{"POST", "/readyz", 405, "GET, HEAD", "takes GET, HEAD"},
+		{"DELETE", "/v1/policies", 405, "GET, HEAD", "takes GET, HEAD"},
+	} {
+		r := ask(s, c.method, c.target, "")
+		wantProblem(t, c.method+" "+c.target, r, c.status, c.word)
+		if got := r.header.Get("Allow"); got != c.allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.target, got, c.allow)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package server
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/policy"
+)
+
+// source is the policy file of most tests.
+const source = `
+version: 1
+policies:
+  push:   {limit: "10 per minute per teacher, 3s apart"}
+  slack:  {limits: {channel: 100 per 30m, category: 2 per 30m per category}}
+  search: {limit: 2 per minute per ip}
+  sms:
+    about: Ten messages a day to one phone.
+    limit: 10 messages per day per phone
+  batch:  {limit: 4 per minute, batch: partial}
+  odd:    {limit: 2 per minute per n per deny per key.x}
+  wide:   {limit: 2 per minute per a per b per c per d per e per f}
+`
+
+func file(t testing.TB) *policy.File {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// newServer returns a server on the engine, or on a memory engine for nil, and its log.
+func newServer(t testing.TB, e weir.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
+	t.Helper()
+	var logged bytes.Buffer
+	c := Config{Policies: file(t), Source: "weir.yaml", Engine: e, Listen: "127.0.0.1:0",
+		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3",
+		Limits: Limits{Linger: -1}}
+	for _, f := range change {
+		f(&c)
+	}
+	s, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, &logged
+}
+
+// reply is an answer to a client.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// request returns a request from a client on this machine.
+func request(method, target, body string) *http.Request {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:7070"
+	return r
+}
+
+// ask sends one request to the handler, without a network.
+func ask(s *Server, method, target, body string, change ...func(*http.Request)) reply {
+	r := request(method, target, body)
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	s.Handler().ServeHTTP(w, r)
+	res := w.Result()
+	b, _ := io.ReadAll(res.Body)
+	return reply{res.StatusCode, res.Header, string(b)}
+}
+
+// decision is the JSON of a decision as a client reads it; unknown members fail.
+type decision struct {
+	Allowed   bool   `json:"allowed"`
+	Policy    string `json:"policy"`
+	Granted   int64  `json:"granted"`
+	Remaining int64  `json:"remaining"`
+	RetryMS   int64  `json:"retry_after_ms"`
+	RetryUS   int64  `json:"retry_after_us"`
+	ResetMS   int64  `json:"reset_after_ms"`
+	At        string `json:"at"`
+	Limit     string `json:"limit"`
+	Degraded  bool   `json:"degraded"`
+	Repeated  bool   `json:"repeated"`
+	Blocked   string `json:"blocked_until"`
+	Warning   bool   `json:"warning"`
+	Why       string `json:"why"`
+
+	WarningLimits []string `json:"warning_limits"`
+
+	Limits []state `json:"limits"`
+}
+
+type state struct {
+	Name          string            `json:"name"`
+	Key           map[string]string `json:"key"`
+	Max           int64             `json:"max"`
+	Used          int64             `json:"used"`
+	Remaining     int64             `json:"remaining"`
+	WindowMS      int64             `json:"window_ms"`
+	MinIntervalMS int64             `json:"min_interval_ms"`
+	Kind          string            `json:"kind"`
+	RetryMS       int64             `json:"retry_after_ms"`
+	NextMS        int64             `json:"next_ms"`
+	ResetMS       int64             `json:"reset_after_ms"`
+}
+
+// decide posts a body that must be answered with a decision.
+func decide(t *testing.T, s *Server, path, body string) decision {
+	t.Helper()
+	r := ask(s, "POST", path, body)
+	if r.status != 200 || r.header.Get("Content-Type") != "application/json" {
+		t.Fatalf("POST %s %s: status %d, %s\n%s", path, body, r.status, r.header.Get("Content-Type"), r.body)
+	}
+	var d decision
+	readStrictly(t, r.body, &d)
+	return d
+}
+
+func readStrictly(t *testing.T, body string, v any) {
+	t.Helper()
+	dec := json.NewDecoder(strings.NewReader(body))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(v); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+}
+
+// problem is a problem document as a client reads it; unknown members fail.
+type problem struct {
+	Type     string   `json:"type"`
+	Title    string   `json:"title"`
+	Status   int      `json:"status"`
+	Detail   string   `json:"detail"`
+	Violated []string `json:"violated-policies"`
+	RetryMS  int64    `json:"retry_after_ms"`
+}
+
+// wantProblem checks that r is a problem document with the status, and that its detail
+// contains every one of the words.
+func wantProblem(t *testing.T, what string, r reply, status int, words ...string) problem {
+	t.Helper()
+	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" {
+		t.Errorf("%s: status %d, %s, body %s\nwant %d, application/problem+json", what, r.status, r.header.Get("Content-Type"), r.body, status)
+		return problem{}
+	}
+	var p problem
+	readStrictly(t, r.body, &p)
+	if p.Status != status || p.Title == "" || r.header.Get("Cache-Control") != "no-store" {
+		t.Errorf("%s: %+v, Cache-Control %q; want status %d, a title, no-store", what, p, r.header.Get("Cache-Control"), status)
+	}
+	for _, word := range words {
+		if !strings.Contains(p.Detail, word) {
+			t.Errorf("%s: detail %q, want it to hold %q", what, p.Detail, word)
+		}
+	}
+	return p
+}
+
+// withQuery sets a raw query, which may be malformed.
+func withQuery(raw string) func(*http.Request) {
+	return func(r *http.Request) { r.URL.RawQuery = raw }
+}
+
+// policyOf returns the policy in force of that name.
+func policyOf(t *testing.T, s *Server, name string) *serving.Policy {
+	t.Helper()
+	p, err := s.set().Find(name, http.StatusNotFound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}

@@ -1,0 +1,77 @@
+// Package httpapi is the HTTP interface of weir serve. The table routes lists its calls;
+// docs/http-api.md describes them, and so does GET /openapi.json, which is generated
+// from the table.
+//
+// A request takes one way: route.go finds its route and authenticates it, parse.go reads
+// it, decide.go decides, write.go answers.
+//
+// A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
+// false. Bad input is answered with 400 and a problem document (RFC 9457) that names the
+// fault, its place and the next step; then nothing was charged (R14). No log line and no
+// metric holds a key.
+//
+// The trade-off: a caller with the token can charge every key. There are no users and no
+// rights by policy; a process per trust domain takes their place.
+package httpapi
+
+import (
+	_ "embed"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+)
+
+// Config holds the parts of the server that the handlers use.
+type Config struct {
+	Policies     func() *serving.Set // in force
+	Status       func() Readiness
+	Capacity     *serving.Capacity // of requests that wait for the store
+	Reservations *reserve.Service
+	Envoy        *envoy.Service
+	HasDomain    func(string) bool // reports whether an Envoy configuration has the domain
+	Metrics      http.Handler
+	Reread       func() error // loads the policy file again, for POST /v1/reload; nil = there is none
+	Errors       *observe.Log // of the store
+	GateLog      *observe.Log // of rejected gate calls
+
+	Auth     Auth
+	TLS      *listen.TLS // nil without TLS
+	Insecure bool        // calls that no secret protects are open everywhere
+	GateID   string      // the header field with the idempotency key of a gate call; "" = none
+	Tracing  bool
+	TopKeys  topkeys.Form
+}
+
+// API holds the handlers of all listeners.
+type API struct {
+	Config
+	Bodies  *serving.Capacity // of bodies longer than shortBody that are being received
+	origins *http.CrossOriginProtection
+
+	Draining     atomic.Bool  // the server is not ready, and every answer closes its connection
+	BadRequests  atomic.Int64 // requests that were rejected as bad input
+	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
+}
+
+// New returns the handlers of a configuration.
+func New(c Config) *API {
+	return &API{Config: c, Bodies: serving.NewCapacity(longBodies), origins: http.NewCrossOriginProtection()}
+}
+
+//go:embed openapi.json
+var openAPI []byte
+
+// serveOpenAPI answers with the OpenAPI document.
+func (a *API) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, openAPI)
+}
+
+// Stamp formats an instant: RFC 3339, UTC, whole seconds.
+func Stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -1,0 +1,272 @@
+package httpapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"flag"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/weirlimit/weir"
+)
+
+var update = flag.Bool("update", false, "write openapi.json anew")
+
+type object = map[string]any
+
+// TestOpenAPIFollowsTheRoutes compares openapi.json with the document that the table of
+// routes yields; go test ./cmd/weir/internal/server/httpapi -update writes it.
+func TestOpenAPIFollowsTheRoutes(t *testing.T) {
+	want, err := json.MarshalIndent(openAPIOf(routes), "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if *update {
+		if err := os.WriteFile("openapi.json", want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !bytes.Equal(openAPI, want) {
+		t.Error("openapi.json differs from the table of routes; run go test ./cmd/weir/internal/server/httpapi -update")
+	}
+}
+
+// TestOpenAPIIsValid validates openapi.json by the schema of the OpenAPI Initiative
+// (spec.openapis.org/oas/3.1/schema/2022-10-07), and its schemas by JSON Schema 2020-12.
+func TestOpenAPIIsValid(t *testing.T) {
+	document := readJSON(t, openAPI)
+	file, err := os.ReadFile("testdata/openapi-3.1-schema.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := validator.NewCompiler()
+	if err := c.AddResource("openapi-3.1-schema.json", readJSON(t, file)); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.AddResource("openapi.json", document); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.MustCompile("openapi-3.1-schema.json").Validate(document); err != nil {
+		t.Error(err)
+	}
+	for name := range document.(object)["components"].(object)["schemas"].(object) {
+		if _, err := c.Compile("openapi.json#/components/schemas/" + name); err != nil {
+			t.Errorf("schema %s: %v", name, err)
+		}
+	}
+	// A document without an answer, and one with an unknown version, are not valid.
+	for _, wrong := range []string{`{"openapi":"3.1.0","info":{"title":"x","version":"1"},"paths":{"/x":{"get":{"responses":3}}}}`, `{"openapi":"3.0.0","info":{"title":"x","version":"1"},"paths":{}}`} {
+		if c.MustCompile("openapi-3.1-schema.json").Validate(readJSON(t, []byte(wrong))) == nil {
+			t.Errorf("valid: %s", wrong)
+		}
+	}
+}
+
+func readJSON(t *testing.T, text []byte) any {
+	t.Helper()
+	v, err := validator.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// problems are the statuses of problem documents besides those that follow from a role or
+// a body.
+var problems = map[string][]int{
+	"/v1/settle": {404, 409, 410}, "/v1/release": {404, 409, 410}, "/v1/extend": {404, 409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
+	"/v1/keys/{policy}": {400, 404, 503}, "/gate/{policy}": {400, 403, 404, 429, 503},
+}
+
+var roleNames = map[role]string{operators: "operators", decisions: "decisions", gates: "gates", probes: "probes"}
+
+// openAPIOf returns the OpenAPI document of a table of routes.
+func openAPIOf(table []route) object {
+	schemas, all := object{"Problem": problemSchema()}, object{}
+	for i := range table {
+		to := &table[i]
+		if _, ok := answers[to.path]; !ok {
+			panic("answers lacks " + to.path)
+		}
+		item := object{}
+		methods := to.methods
+		if methods == nil {
+			methods = []string{"GET", "POST"} // of any
+		}
+		for _, method := range methods {
+			if method != "HEAD" {
+				item[strings.ToLower(method)] = operation(to, method, schemas)
+			}
+		}
+		all[to.path] = item
+	}
+	return object{
+		"openapi": "3.1.0",
+		"info": object{"title": "weir serve", "version": "1",
+			"description": "Rate limits: rolling and fixed windows, buckets, and limits of what is in use at once. A denial is a result: POST /v1/check answers it with status 200."},
+		"paths": all,
+		"components": object{"schemas": schemas,
+			"responses": object{"Problem": object{"description": "a problem document (RFC 9457); nothing was charged, unless it is a denial",
+				"content": object{"application/problem+json": object{"schema": reference("Problem")}}}},
+			"securitySchemes": object{
+				"token": object{"type": "http", "scheme": "bearer", "description": "--token-file; for operators --admin-token-file"},
+				"gate":  object{"type": "apiKey", "in": "header", "name": GateHeader, "description": "--gate-secret-file"}}},
+	}
+}
+
+func operation(to *route, method string, schemas object) object {
+	name := strings.ToLower(method) + strings.NewReplacer("{", "", "}", "", "/", "_", ".", "_").Replace(to.path)
+	o := object{"operationId": name, "summary": to.summary, "tags": []string{roleNames[to.role]}}
+	responses := object{"default": object{"$ref": "#/components/responses/Problem"}}
+	status := problems[to.path]
+	if to.role != probes {
+		status = append(status, 401, 403, 503)
+		o["security"] = []object{{}, {"token": []string{}}}
+	}
+	if to.role == gates {
+		o["security"] = []object{{}, {"token": []string{}}, {"gate": []string{}}}
+	}
+	if to.takes != 0 {
+		status = append(status, 400)
+		o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": reference(bodySchema(to.takes, schemas))}}}
+		if to.takes&idMember != 0 {
+			o["parameters"] = []object{{"name": idempotencyField, "in": "header", "description": "as the member id", "schema": object{"type": "string"}}}
+		}
+	}
+	for _, code := range status {
+		responses[strconv.Itoa(code)] = object{"$ref": "#/components/responses/Problem"}
+	}
+	switch {
+	case to.takes == batchMembers:
+		responses["200"] = object{"description": "the answers, in the order of the checks", "content": object{"application/json": object{"schema": reference(batchSchema(schemas))}}}
+	case answers[to.path] != nil:
+		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(answers[to.path], schemas))}}}
+		responses["200"] = answer
+		if to.path == "/readyz" {
+			responses["503"] = answer
+		}
+	case to.path == "/metrics":
+		responses["200"] = object{"description": "text", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
+	default:
+		responses["204"] = object{"description": "done; at a gate: the request may pass"}
+	}
+	if strings.HasSuffix(to.path, policyName) {
+		o["parameters"] = []object{
+			{"name": "policy", "in": "path", "required": true, "schema": object{"type": "string"}},
+			{"name": "key", "in": "query", "description": "a value for each dimension of the policy", "style": "form", "explode": true,
+				"schema": object{"type": "object", "additionalProperties": object{"type": "string"}}}}
+	}
+	o["responses"] = responses
+	return o
+}
+
+func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
+
+// answerSchema adds the schema of an answer's type and returns its name.
+func answerSchema(v any, schemas object) string {
+	of := reflect.TypeOf(v)
+	name := of.Name()
+	if name == "" {
+		return looseSchema(schemas)
+	}
+	name = strings.ToUpper(name[:1]) + name[1:]
+	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{})
+	if err != nil {
+		panic(err)
+	}
+	if name == "Readiness" { // a caller without credentials gets one member
+		s.Required = []string{"ready"}
+	}
+	nonNull(s)
+	schemas[name] = s
+	return name
+}
+
+// batchSchema adds the schema of the answer to a batch and returns its name.
+func batchSchema(schemas object) string {
+	problem := problemSchema()
+	members := problem["properties"].(object)
+	delete(members, "violated-policies")
+	delete(members, "retry_after_ms")
+	members["index"] = object{"type": "integer", "description": "of the check, from 0"}
+	problem["required"] = append(problem["required"].([]string), "index")
+	schemas["CheckProblem"] = problem
+	schemas["Decisions"] = object{"type": "object", "additionalProperties": false, "required": []string{"checks"},
+		"properties": object{"checks": object{"type": "array", "minItems": 1, "maxItems": maxChecks,
+			"items": object{"oneOf": []object{reference(answerSchema(decision{}, schemas)), reference("CheckProblem")}}}}}
+	return "Decisions"
+}
+
+// nonNull removes null from types of slices, maps and pointers: answers leave such members
+// away, or hold empty ones.
+func nonNull(s *jsonschema.Schema) {
+	if len(s.Types) == 2 && s.Types[0] == "null" {
+		s.Type, s.Types = s.Types[1], nil
+	}
+	for _, p := range s.Properties {
+		nonNull(p)
+	}
+	if s.Items != nil {
+		nonNull(s.Items)
+	}
+}
+
+func looseSchema(schemas object) string {
+	schemas["Object"] = object{"type": "object"}
+	return "Object"
+}
+
+// bodySchema adds the schema of a body and returns its name.
+func bodySchema(takes member, schemas object) string {
+	units := func(about string, min int) object {
+		return object{"type": "integer", "minimum": min, "maximum": weir.MaxUnits, "description": about}
+	}
+	text := func(about string) object { return object{"type": "string", "description": about} }
+	all := []object{
+		text("the name of a policy"),
+		{"type": "object", "additionalProperties": object{"type": "string", "maxLength": weir.MaxValueBytes}, "maxProperties": weir.MaxDimensions, "description": "a value for each dimension of the policy"},
+		units("units, default 1", 0),
+		{"type": "integer", "minimum": 0, "maximum": weir.MaxInstant, "description": "the instant of the grant, in microseconds since 1970"},
+		text("the same instant as the answer holds it in at"),
+		{"type": "string", "minLength": 1, "maxLength": weir.MaxIDBytes, "description": "an idempotency key: a retry with it is charged once"},
+		units("milliseconds until the reservation expires, at most and by default the longest window", 1),
+		text("the token of a reservation"),
+		units("units that were used, by default all that were reserved", 0),
+		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},
+		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits in total"},
+		text("the name of a rolling limit; may be missing if the policy has one limit"),
+		{"type": "integer", "minimum": 1, "maximum": weir.MaxWindow.Milliseconds(), "description": "the span to count, milliseconds, at most the window of the limit"},
+	}
+	properties, required := object{}, []string{}
+	for i, name := range memberNames {
+		m := member(1) << i
+		if takes&m == 0 {
+			continue
+		}
+		properties[name] = all[i]
+		if m == lastMember || m == policyMember || m == tokenMember || m == checksMember {
+			required = append(required, name)
+		}
+	}
+	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
+		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", batchMembers: "ChecksRequest"}
+	schemas[names[takes]] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	return names[takes]
+}
+
+func problemSchema() object {
+	text, number := object{"type": "string"}, object{"type": "integer"}
+	return object{"type": "object", "additionalProperties": false, "required": []string{"type", "title", "status", "detail"},
+		"properties": object{"type": text, "title": text, "status": number,
+			"detail":            object{"type": "string", "description": "the fault, its place and the next step"},
+			"violated-policies": object{"type": "array", "items": text, "description": "of a denial: the limits that denied it"},
+			"retry_after_ms":    object{"type": "integer", "description": "of a denial: milliseconds until the same request is granted; -1 = never"}}}
+}

@@ -1,0 +1,193 @@
+package httpapi
+
+import (
+	"math"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/jsontest"
+)
+
+// referenceCall reads a body by encoding/json. It is the reference that call.read
+// is held against.
+func referenceCall(b []byte, takes member) (c call, err error) {
+	defer jsontest.Recover(&err)
+	c = call{n: 1, granted: -1}
+	if takes == settleMembers {
+		c.actual = reserve.All
+	}
+	seen := map[string]bool{}
+	for _, m := range jsontest.Members(jsontest.Must(b)) {
+		seen[m.Name] = true
+		switch {
+		case m.Name == "reservation" && takes&tokenMember != 0:
+			c.token = jsontest.Text(m.Value)
+		case m.Name == "actual" && takes == settleMembers:
+			c.actual = referenceUnits(m.Value)
+		case takes&policyMember == 0:
+			jsontest.Require(false, "unknown member")
+		case m.Name == "ttl_ms" && takes == reserveMembers:
+			c.ttl = referenceUnits(m.Value)
+			jsontest.Require(c.ttl > 0, "ttl_ms")
+		case m.Name == "limit" && takes == countMembers:
+			c.limit = jsontest.Text(m.Value)
+			jsontest.Require(c.limit != "", "limit")
+		case m.Name == "last_ms" && takes == countMembers:
+			c.last = jsontest.Number(m.Value, math.MaxInt64)
+		case m.Name == "policy":
+			c.policy = jsontest.Text(m.Value)
+		case m.Name == "key":
+			for _, d := range jsontest.Members(m.Value) {
+				jsontest.Require(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
+			}
+		case m.Name == "n" && takes&unitsMember != 0:
+			c.n = referenceUnits(m.Value)
+		case m.Name == "granted_at_us" && takes == refundMembers:
+			c.granted = jsontest.Number(m.Value, weir.MaxInstant)
+		case m.Name == "at" && takes == refundMembers:
+			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
+			c.granted = at.UnixMicro()
+			jsontest.Require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxInstant, "at")
+		case m.Name == "id" && takes&idMember != 0:
+			c.id = jsontest.Text(m.Value)
+			jsontest.Require(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
+		default:
+			jsontest.Require(false, "unknown member")
+		}
+	}
+	jsontest.Require(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Require(seen["last_ms"] || takes != countMembers, "no span")
+	jsontest.Require(seen["reservation"] || takes&tokenMember == 0, "no reservation")
+	jsontest.Require(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	return c, nil
+}
+
+func referenceUnits(v any) int64 { return jsontest.Number(v, weir.MaxUnits) }
+
+// compareCalls holds a body to the reference and reports whether it is good.
+func compareCalls(t *testing.T, b []byte, takes member) bool {
+	t.Helper()
+	var got call
+	err := new(callReader).call(b, takes, &got)
+	want, wantErr := referenceCall(b, takes)
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("a body of %v: %q\ngot  %+v, %v\nwant %+v, %v", takes, b, got, err, want, wantErr)
+	}
+	return err == nil
+}
+
+// wholeBodies are good bodies of either kind of call, and words what mutations
+// write into them.
+var wholeBodies = []struct {
+	takes  member
+	bodies []string
+}{
+	{decisionMembers, []string{
+		`{"policy":"search","key":{"ip":"192.0.2.1"}}`,
+		`{"policy":"slack","key":{"category":"error"},"n":2251799813685247}`,
+		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\u00ff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
+		`{"policy":"search","key":{"ip":"192.0.2.1"},"id":"op \u0000 1"}`,
+		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
+		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
+	}},
+	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`}},
+	{countMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":20000}`, `{"last_ms":0,"limit":"ip","policy":"search"}`}},
+	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
+	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`, `{"reservation":"AQID"}`}},
+	{releaseMembers, []string{`{"reservation":"AQID"}`}},
+	{refundMembers, []string{
+		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
+		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
+		`{"at":"2026-11-20T14:07:31+01:00","policy":"batch"}`,
+	}},
+}
+
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+
+func TestCallsAgreeWithEncodingJSON(t *testing.T) {
+	for _, c := range wholeBodies {
+		for _, bad := range httpapitest.Bodies {
+			compareCalls(t, []byte(bad.Body), c.takes)
+		}
+		for _, body := range c.bodies {
+			if !compareCalls(t, []byte(body), c.takes) {
+				t.Errorf("%s: rejected, want it read", body)
+			}
+		}
+		const tries = 10_000
+		good := 0
+		for seed := range uint64(tries) {
+			r := rand.New(rand.NewPCG(seed, uint64(c.takes)))
+			if compareCalls(t, jsontest.Mutate(r, c.bodies[r.IntN(len(c.bodies))], words...), c.takes) {
+				good++
+			}
+		}
+		if good < tries/50 || good > tries/2 {
+			t.Errorf("%d of %d mutated bodies of %v are good; the mutations no longer lie about the border", good, tries, c.takes)
+		}
+	}
+}
+
+// FuzzCall looks for a body that call.read and encoding/json read differently.
+func FuzzCall(f *testing.F) {
+	for _, c := range wholeBodies {
+		for _, body := range c.bodies {
+			f.Add([]byte(body))
+		}
+	}
+	for _, body := range []string{ // found by fuzzing
+		"{\"n\":\x13",
+		"{\"at\":\x10",
+		"{\"n\":0\x1a",
+		`{"at":'`,
+		`{"at":0`,
+		`{"n":00`,
+		"{\"at\":a\xfb0",
+		`{"at":""}`,
+		`{"n":0000`,
+		"{\"key\" : \x00\x80\xff",
+		`{"policy":"",""`,
+		`{"policy":{"000"0`,
+		"{\"granted_at_us\":\xda",
+		"{\"granted_at_us\":0\x00",
+		`{"key":{"":"","0":""`,
+		"{ \"key\" : { \"0\" : \"\\uX00\xff",
+		`{"key" :{"" :"\u00a0\b" , "0" :`,
+		`{"key":{"":"","0":"","1":"","0":""`,
+		`{"at":"2000-01-10T0:00:00+00:00",""`,
+		`{"policy":"","key":{"0":"00000"},"n":1"`,
+		"{\"policy\":\"\",\"key\":{\"\":\"\"},\"n\":0,\"\x830000000\":0}",
+		"{\"policy\":\"AAA\",\"key\":{\"AAAAA\":\"\"}\xffAAAAAAAAAAAA",
+		`{"key":{"":"","0":"","1":"","2":"","7":"","\ud80a\`,
+		// Numbers, arrays and escapes of other grammars than ours.
+		`{"n":0E+0}`,
+		`{"n":0.0E0}`,
+		`{"n":0E+`,
+		`{"n":0e0A`,
+		`{"n":1e700}`,
+		`{"n":-00}`,
+		`{"n":0.00000000000000000}`,
+		"{\"n\":10000000000000000\x05",
+		`{"n":1000000000000000000,"n":-100000000000000}`,
+		`{"n":n`,
+		`{"policy":[[[[[]]]]`,
+		`{"key":[0,0,0,0,`,
+		`{"key":{"":{"":{"":{"":{"":{"":{"":{"":0A`,
+		`{"policy":"\ua000\`,
+		`{"policy":"\u0000\ud80a\udc00\b\u00a0","key":{"":"0000"0`,
+		"{\"policy\":\"\U0010fe80\x17",
+	} {
+		f.Add([]byte(body))
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, c := range wholeBodies {
+			compareCalls(t, b, c.takes)
+		}
+	})
+}

@@ -1,0 +1,135 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// PolicyList is the answer to GET /v1/policies, in the order of the file.
+type PolicyList struct {
+	Policies []policyShown `json:"policies"`
+}
+
+type policyShown struct {
+	Name       string       `json:"name"`
+	About      string       `json:"about,omitempty"`
+	Mode       string       `json:"mode"`
+	Dimensions []string     `json:"dimensions" jsonschema:"the names that a key must hold"`
+	Limits     []limitShown `json:"limits"`
+
+	Shadow    bool        `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
+	Count     string      `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
+	PlanBy    string      `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
+	Plans     []planShown `json:"plans,omitempty"`
+	Overrides int         `json:"overrides,omitempty" jsonschema:"number of overrides; their keys are not shown"`
+}
+
+// planShown is a plan with the limits that it changes.
+type planShown struct {
+	Name   string       `json:"name"`
+	Limits []limitShown `json:"limits"`
+}
+
+type limitShown struct {
+	Name        string   `json:"name"`
+	Sentence    string   `json:"sentence"`
+	Max         int64    `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
+	Units       string   `json:"units,omitempty" jsonschema:"the word for its units"`
+	WindowMS    int64    `json:"window_ms" jsonschema:"milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
+	MinInterval int64    `json:"min_interval_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
+	BlockMS     int64    `json:"block_ms,omitempty" jsonschema:"how long a denial blocks the key, milliseconds, rounded up"`
+	Warn        int      `json:"warn_percent,omitempty" jsonschema:"the share of max at which a grant carries a warning"`
+	By          []string `json:"by" jsonschema:"the dimensions that it counts by"`
+	Kind        string   `json:"kind" jsonschema:"rolling, fixed, fixed_from_first, bucket or concurrency"`
+	Burst       int64    `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
+	Period      string   `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
+	Zone        string   `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
+	Anchor      int      `json:"anchor,omitempty" jsonschema:"with period: the first day of a month, 1 to 31, or of a week, 1 = Monday to 7 = Sunday; missing = 1"`
+	MaxHold     int64    `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest time for which a unit is held, milliseconds, rounded up"`
+	Cells       int      `json:"cells,omitempty"`
+	Cost        int64    `json:"cost,omitempty" jsonschema:"units that every attempt takes, whatever n is"`
+}
+
+func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
+	list := PolicyList{[]policyShown{}}
+	for _, p := range a.Policies().Policies {
+		list.Policies = append(list.Policies, showPolicy(p))
+	}
+	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+func showPolicy(e *serving.Policy) policyShown {
+	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
+		Dimensions: append([]string{}, e.Compiled.Dimensions()...),
+		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
+	if e.Reported {
+		p.Count = "reported"
+	}
+	for i := range e.Limits {
+		p.Limits = append(p.Limits, showLimit(e.Definition, i))
+	}
+	for _, plan := range e.Plans {
+		shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
+		for _, c := range plan.Changes {
+			shown.Limits = append(shown.Limits, showLimit(v, c.Limit))
+		}
+		p.Plans = append(p.Plans, shown)
+	}
+	return p
+}
+
+func showLimit(p *policy.Definition, i int) limitShown {
+	l := &p.Limits[i]
+	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
+		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),
+		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost}
+	showKind(&shown, l)
+	if i < len(p.Units) {
+		shown.Units = p.Units[i]
+	}
+	return shown
+}
+
+// showKind sets the members that only some kinds have.
+func showKind(shown *limitShown, l *weir.Limit) {
+	switch {
+	case l.Kind == weir.Bucket:
+		shown.Burst = l.Capacity()
+	case l.Kind == weir.Concurrency:
+		shown.MaxHold = answer.Millis(l.MaxHold)
+	case l.Period != weir.NoPeriod:
+		shown.WindowMS = answer.Millis(l.Period.Length())
+		shown.Period, shown.Zone = l.Period.String(), cmp.Or(l.Zone, "UTC")
+		if l.Anchor > 1 {
+			shown.Anchor = l.Anchor
+		}
+	}
+}
+
+// reloaded is the answer to POST /v1/reload.
+type reloaded struct {
+	Generation int64 `json:"generation"`
+	Policies   int   `json:"policies" jsonschema:"number of policies"`
+	Limits     int   `json:"limits" jsonschema:"number of limits of all policies"`
+}
+
+// serveReload reads the policy file again, as SIGHUP does, and answers when that is done:
+// 200, or 422 with the fault of the file, while the older policies stay.
+func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
+	if a.Reread == nil {
+		weirhttp.WriteError(w, http.StatusConflict, "there is no file of policies to read again; start weir serve with --policies FILE")
+		return
+	}
+	if err := a.Reread(); err != nil {
+		weirhttp.WriteError(w, http.StatusUnprocessableEntity, "the policies in force stay: "+err.Error())
+		return
+	}
+	set := a.Policies()
+	writeJSON(w, http.StatusOK, marshal(reloaded{set.Generation, len(set.Policies), set.Limits}))
+}

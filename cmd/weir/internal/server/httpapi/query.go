@@ -1,0 +1,154 @@
+package httpapi
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// Prefixes of names in a query. The last two name the header field in which a proxy
+// sends the value, for proxies that cannot write it into the query:
+// header.user=X-User, address.ip=X-Forwarded-For. A dimension of such a name is written
+// key.header.user.
+const (
+	keyPrefix     = "key."     // a dimension, even if its name is reserved: key.n=5
+	headerPrefix  = "header."  // the value is the field
+	addressPrefix = "address." // the value is the address in the field, the last one of a list
+)
+
+// query is the parsed query of a URL.
+type query struct {
+	header   http.Header // of a gate call, for the two prefixes; nil elsewhere
+	key      pairs
+	settings map[string]string // the reserved names that were given
+}
+
+// parse reads name=value&…, in which every name that is not reserved is a dimension.
+// Names and values are form-encoded: %XX, and + for a space. A part without =, a bad
+// escape and a repeated name are errors. So a client that can append to a proxy's query
+// can make a call fail, but cannot choose another key.
+func (q *query) parse(raw string, reserved []string) error {
+	for raw != "" {
+		var part string
+		part, raw, _ = strings.Cut(raw, "&")
+		if part == "" {
+			continue
+		}
+		if err := q.part(part, reserved); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *query) part(part string, reserved []string) error {
+	name, value, ok := strings.Cut(part, "=")
+	if !ok {
+		return &serving.Problem{Status: http.StatusBadRequest, Log: "query: a part has no =",
+			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value"}
+	}
+	name, err := url.QueryUnescape(name)
+	if err == nil {
+		value, err = url.QueryUnescape(value)
+	}
+	if err != nil {
+		return &serving.Problem{Status: http.StatusBadRequest, Log: "query: a % begins no escape; write a percent sign as %25",
+			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
+	}
+	if slices.Contains(reserved, name) {
+		return q.setting(name, value)
+	}
+	if q.header != nil {
+		if name, value, err = fromHeader(q.header, name, value); err != nil {
+			return err
+		}
+	}
+	if problem := q.key.add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
+		return serving.BadInput("query: " + problem)
+	}
+	return nil
+}
+
+func (q *query) setting(name, value string) error {
+	if _, twice := q.settings[name]; twice {
+		return serving.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
+	}
+	if q.settings == nil {
+		q.settings = map[string]string{}
+	}
+	q.settings[name] = value
+	return nil
+}
+
+// gateSettings are the reserved names in the query of a gate.
+var gateSettings = []string{"deny", "n"}
+
+// units returns the setting n: 1 … weir.MaxUnits, default 1. 0 would let a request pass
+// uncounted, and a client that can append to a proxy's query could append n=0.
+func (q *query) units() (int64, error) {
+	v, ok := q.settings["n"]
+	if !ok {
+		return 1, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 || n > weir.MaxUnits || v[0] == '+' || v[0] == '0' {
+		return 0, serving.BadInput("query: n must be a whole number, 1 to " + strconv.FormatInt(weir.MaxUnits, 10) +
+			", not " + answer.Shown(v) + "; to look without counting, POST /v1/peek")
+	}
+	return n, nil
+}
+
+// deny returns the status of a denial: 429, or 403 with the setting deny=403. nginx
+// needs 403: it turns every other denial of auth_request into 500.
+func (q *query) deny() (int, error) {
+	switch v, ok := q.settings["deny"]; {
+	case !ok, v == "429":
+		return http.StatusTooManyRequests, nil
+	case v == "403":
+		return http.StatusForbidden, nil
+	default:
+		return 0, serving.BadInput("query: deny must be 403 or 429, not " + answer.Shown(v))
+	}
+}
+
+// fromHeader replaces the name of a header field by its value, if name has a prefix for
+// that. A field that is missing, empty or repeated is an error: such requests must
+// neither share a history nor choose one.
+func fromHeader(h http.Header, name, value string) (dimension, found string, err error) {
+	dimension, address := strings.CutPrefix(name, addressPrefix)
+	if !address {
+		var header bool
+		if dimension, header = strings.CutPrefix(name, headerPrefix); !header {
+			return name, value, nil
+		}
+	}
+	lines := h.Values(value)
+	switch {
+	case len(lines) == 0 || lines[len(lines)-1] == "":
+		return "", "", serving.BadInput("the request has no header field " + answer.Shown(value) + ", in which the value of " + answer.Shown(dimension) + " must stand")
+	case address:
+		found, err = lastAddress(lines[len(lines)-1])
+		if err != nil {
+			return "", "", serving.BadInput("the header field " + answer.Shown(value) + " does not end with an IP address")
+		}
+	case len(lines) > 1:
+		return "", "", serving.BadInput("the header field " + answer.Shown(value) + " is there more than once; the proxy must set it, not add to it")
+	default:
+		found = lines[0]
+	}
+	return keyPrefix + dimension, found, nil
+}
+
+// lastAddress returns the last address of a list in the form of weirhttp.ClientIP. The
+// calling proxy has added that one; a client may have invented the others.
+func lastAddress(list string) (string, error) {
+	last := list[strings.LastIndexByte(list, ',')+1:]
+	return weirhttp.ClientIP()(&http.Request{RemoteAddr: strings.TrimSpace(last)})
+}

@@ -1,0 +1,152 @@
+package httpapi
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// Bounds of n of GET /v1/top.
+const (
+	defaultTop = 10
+	maxTop     = 1000
+)
+
+// TopList is the answer to GET /v1/top.
+type TopList struct {
+	At       string        `json:"at" jsonschema:"the instant of the answer, RFC 3339"`
+	Keys     string        `json:"keys" jsonschema:"shown, hashed or off, by --top-keys"`
+	Since    string        `json:"since,omitempty" jsonschema:"the beginning of the count of denials, at most 20 minutes ago"`
+	Top      []keyShown    `json:"top" jsonschema:"the keys with the most certain denials first"`
+	Policies []policyCalls `json:"policies" jsonschema:"the policies with calls, in the order of the file"`
+
+	n     int       // the most keys
+	now   time.Time // of At
+	since time.Time // of Since
+}
+
+type keyShown struct {
+	Policy  string            `json:"policy" jsonschema:"or the domain of an Envoy configuration"`
+	Rule    string            `json:"rule,omitempty" jsonschema:"the rule of that domain"`
+	Key     map[string]string `json:"key"`
+	Clipped bool              `json:"clipped,omitempty" jsonschema:"a value is longer than shown"`
+	Denials int64             `json:"denials" jsonschema:"never too low"`
+	Error   int64             `json:"error" jsonschema:"the most by which denials is too high"`
+}
+
+// PolicyCalls counts calls since the start. In openapi.json it has no name.
+type PolicyCalls = policyCalls
+
+type policyCalls struct {
+	Policy    string `json:"policy"`
+	Allowed   int64  `json:"allowed" jsonschema:"in full or in part"`
+	Denied    int64  `json:"denied"`
+	WouldDeny int64  `json:"would_deny" jsonschema:"allowed by a shadow policy that would have denied them"`
+	Errors    int64  `json:"errors"`
+}
+
+// serveTop answers with the keys that are denied most. They are personal data, so the
+// call is for operators.
+func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
+	of, err := a.parseTop(r.URL.RawQuery)
+	if err != nil {
+		a.reject(w, err)
+		return
+	}
+	now := time.Now()
+	list := TopList{At: Stamp(now), Keys: a.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}, n: of.n, now: now}
+	for _, p := range of.policies {
+		list.addCalls(p)
+		if p.Top != nil {
+			list.addKeys(p.Top, keyShown{Policy: p.Name}, p.Dimensions())
+		}
+	}
+	a.Envoy.EachRuleDenials(func(d envoy.RuleDenials) {
+		if of.all || of.domain == d.Domain {
+			list.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
+		}
+	})
+	slices.SortStableFunc(list.Top, func(x, y keyShown) int {
+		return cmp.Or(cmp.Compare(y.Denials-y.Error, x.Denials-x.Error), cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
+	})
+	list.Top = list.Top[:min(of.n, len(list.Top))]
+	if !list.since.IsZero() {
+		list.Since = Stamp(list.since)
+	}
+	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+// topQuery is the query of GET /v1/top.
+type topQuery struct {
+	n        int
+	all      bool // no policy is named
+	policies []*serving.Policy
+	domain   string // of an Envoy configuration; "" = none
+}
+
+// parseTop reads ?policy=…&n=….
+func (a *API) parseTop(raw string) (of topQuery, err error) {
+	var q query
+	if err := q.parse(raw, []string{"policy", "n"}); err != nil {
+		return of, err
+	}
+	if len(q.key) > 0 {
+		return of, serving.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
+	}
+	of.n = defaultTop
+	if text, ok := q.settings["n"]; ok {
+		if of.n, err = strconv.Atoi(text); err != nil || of.n < 0 || of.n > maxTop {
+			return of, serving.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
+		}
+	}
+	name, ok := q.settings["policy"]
+	switch {
+	case !ok:
+		of.all, of.policies = true, a.Policies().Policies
+		return of, nil
+	case a.HasDomain(name):
+		of.domain = name
+		return of, nil
+	}
+	p, err := a.Policies().Find(name, http.StatusNotFound)
+	of.policies = []*serving.Policy{p}
+	return of, err
+}
+
+func (list *TopList) addCalls(p *serving.Policy) {
+	c := policyCalls{
+		Policy:    p.Name,
+		Allowed:   p.Counts.Calls(observe.Allowed) + p.Counts.Calls(observe.Partial),
+		Denied:    p.Counts.Calls(observe.Denied),
+		WouldDeny: p.Counts.Calls(observe.WouldDeny),
+		Errors:    p.Counts.Calls(observe.Error),
+	}
+	if c != (policyCalls{Policy: p.Name}) {
+		list.Policies = append(list.Policies, c)
+	}
+}
+
+// addKeys adds the keys of a sketch, with the names of their values. like holds the
+// other members.
+func (list *TopList) addKeys(sketch *topkeys.Sketch, like keyShown, names []string) {
+	report := sketch.Top(list.n, list.now)
+	if !report.Since.IsZero() && (list.since.IsZero() || report.Since.Before(list.since)) {
+		list.since = report.Since
+	}
+	for i := range report.Top {
+		t, k := &report.Top[i], like
+		k.Key, k.Clipped, k.Denials, k.Error = map[string]string{}, t.Clipped, t.Denials, t.Error
+		for i, name := range names {
+			k.Key[name] = t.Values[i]
+		}
+		list.Top = append(list.Top, k)
+	}
+}

@@ -1,0 +1,176 @@
+//go:build unix
+
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+)
+
+// tlsOn returns a change of the configuration that serves TLS for 127.0.0.1, with
+// client certificates if clients is not nil.
+func tlsOn(t *testing.T, server, clients *listentest.Authority) func(*Config) {
+	t.Helper()
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	pair := server.Issue(t, "weir.test")
+	files := listen.TLSFiles{Cert: write("cert", pair.Cert), Key: write("key", pair.Key)}
+	if clients != nil {
+		files.ClientCA = write("ca", clients.PEM)
+	}
+	loaded, err := listen.LoadTLS(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(c *Config) { c.TLS = loaded }
+}
+
+// status requests a URL with a client of the TLS configuration.
+func status(t *testing.T, config *tls.Config, url string) (status int, protocol string) {
+	t.Helper()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+	r, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	io.Copy(io.Discard, r.Body)
+	return r.StatusCode, r.Proto
+}
+
+func TestTLSServesHTTP2AndRejectsPlainHTTP(t *testing.T) {
+	ours := listentest.NewAuthority(t)
+	s, logged := newServer(t, nil, tlsOn(t, ours, nil))
+	stop := start(t, s)
+	if got, protocol := status(t, &tls.Config{RootCAs: ours.Pool()}, s.main.url()+"/livez"); got != 200 || protocol != "HTTP/2.0" {
+		t.Errorf("over TLS: status %d, %s", got, protocol)
+	}
+	if r, err := http.Get("http://" + s.Addr() + "/livez"); err != nil || r.StatusCode != 400 {
+		t.Errorf("without TLS on a listener with TLS: %v, %v; want 400", r, err)
+	}
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v\n%s", err, logged)
+	}
+}
+
+// A client certificate replaces the token. Probes need neither.
+func TestClientCertificateInPlaceOfToken(t *testing.T) {
+	ours, clients := listentest.NewAuthority(t), listentest.NewAuthority(t)
+	s, _ := newServer(t, nil, tlsOn(t, ours, clients), func(c *Config) {
+		c.Listen, c.AdminListen = "0.0.0.0:0", "127.0.0.1:0"
+	})
+	start(t, s)
+	_, port, _ := net.SplitHostPort(s.Addr())
+	base := "https://127.0.0.1:" + port
+	bare := &tls.Config{RootCAs: ours.Pool()}
+	with := &tls.Config{RootCAs: ours.Pool(), Certificates: []tls.Certificate{clients.Issue(t, "proxy").TLS(t)}}
+	for _, c := range []struct {
+		by   *tls.Config
+		path string
+		want int
+	}{
+		{bare, "/livez", 200}, {bare, "/gate/search?ip=1", 401}, {bare, "/v1/policies", 401},
+		{with, "/livez", 200}, {with, "/gate/search?ip=1", 204}, {with, "/v1/policies", 200},
+		{with, "/metrics", 404}, // on the admin listener
+	} {
+		if got, _ := status(t, c.by, base+c.path); got != c.want {
+			t.Errorf("%s, with a certificate %t: status %d, want %d", c.path, c.by == with, got, c.want)
+		}
+	}
+	if got, _ := status(t, nil, "http://"+s.admin.addr()+"/metrics"); got != 200 {
+		t.Errorf("the admin listener on loopback, without TLS: status %d, want 200", got)
+	}
+}
+
+func TestUnixSocketIsPrivateAndRemoved(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.sock")
+	s, _ := newServer(t, nil, func(c *Config) { c.Listen, c.SocketMode = "unix:"+path, 0o600 })
+	stop := start(t, s)
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the socket: %v, %v; want mode 0600", info, err)
+	}
+	client := http.Client{Timeout: patience, Transport: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
+	}}
+	r, err := client.Post("http://weir/v1/check", "application/json", strings.NewReader(searchBody))
+	if err != nil || r.StatusCode != 200 {
+		t.Fatalf("over the socket: %v, %v", r, err)
+	}
+	r.Body.Close()
+	if err := stop(); err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("the socket is still there: %v", err)
+	}
+}
+
+// The admin listener serves operators and probes while the main listener waits for its
+// last request.
+func TestAdminOutlivesTheMainListener(t *testing.T) {
+	e := newHeld()
+	s, _ := newServer(t, e, func(c *Config) { c.AdminListen = "127.0.0.1:0" })
+	stop := start(t, s)
+	answered := make(chan error, 1)
+	go func() {
+		_, _, err := checkOver(s, searchBody)
+		answered <- err
+	}()
+	<-e.arrived
+	stopped := make(chan error, 1)
+	go func() { stopped <- stop() }()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		if _, err := net.Dial("tcp", s.Addr()); err != nil {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("the main listener still takes requests")
+		}
+	}
+	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 503} {
+		if got, _ := status(t, nil, "http://"+s.admin.addr()+path); got != want {
+			t.Errorf("%s while draining: status %d, want %d", path, got, want)
+		}
+	}
+	close(e.release)
+	if err := <-answered; err != nil {
+		t.Errorf("the last request: %v", err)
+	}
+	if err := <-stopped; err != nil {
+		t.Errorf("Serve: %v", err)
+	}
+}
+
+// If the admin listener cannot be opened, no other listener stays open.
+func TestListenAllOrNone(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s, _ := newServer(t, nil, func(c *Config) { c.AdminListen = taken.Addr().String() })
+	if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
+		t.Errorf("Listen: %v, want an error", err)
+	}
+	if c, err := net.Dial("tcp", s.Addr()); err == nil {
+		c.Close()
+		t.Error("the main listener is open all the same")
+	}
+}

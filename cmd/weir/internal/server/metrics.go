@@ -1,0 +1,194 @@
+package server
+
+import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirdisk"
+)
+
+// sender is a tracer that counts its spans, such as otlp.Tracer.
+type sender interface {
+	Made() int64
+	Sent() int64
+}
+
+// counters returns the counters of the policies in force.
+func (s *Server) counters() []*metrics.Policy {
+	policies := s.set().Policies
+	all := make([]*metrics.Policy, len(policies))
+	for i, p := range policies {
+		all[i] = p.Counts
+	}
+	return all
+}
+
+// addMetrics adds the metrics of the server, besides those of decisions. New calls it
+// last: parts that are not configured have no series.
+func (s *Server) addMetrics() {
+	s.addRequestMetrics()
+	s.addReloadMetrics()
+	s.addStoreMetrics()
+	s.addListenerMetrics()
+	if s.rpc != nil || s.config.Envoy != nil {
+		s.addEnvoyMetrics()
+	}
+}
+
+func (s *Server) addRequestMetrics() {
+	m := s.metrics
+	const bad, help = "weir_bad_requests_total", "Requests rejected as bad input, also those with an unknown policy; gates count as http."
+	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests.Load)
+	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, s.envoy.Counts.BadInputs.Load)
+	if s.resp != nil {
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.server.Counts.Rejected.Load)
+	}
+	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
+		n := s.api.Unauthorized.Load()
+		if s.resp != nil {
+			n += s.resp.server.Counts.Unauthorized.Load()
+		}
+		return n
+	})
+	m.Counter("weir_shed_requests_total", "Requests rejected at once with 503: too many in flight, too many long bodies, or too many connections.", nil,
+		func() int64 { return s.capacity.Rejected() + s.api.Bodies.Rejected() })
+	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight()) })
+	if t, ok := s.config.Tracer.(sender); ok {
+		const name, help = "weir_trace_spans_total", "Sampled spans of decisions: all that were made, and those that the collector accepted."
+		m.Counter(name, help, metrics.Labels{"outcome": "made"}, t.Made)
+		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
+	}
+	if r := s.config.Recorder; r != nil {
+		const name, help = "weir_recorded_calls_total", "Calls of sampled keys for the trace of --record: written, dropped because the buffer was full, or failed because the file cannot be written."
+		m.Counter(name, help, metrics.Labels{"outcome": "written"}, r.Written)
+		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, r.Dropped)
+		m.Counter(name, help, metrics.Labels{"outcome": "failed"}, r.Failed)
+	}
+	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.api.Draining.Load()) })
+}
+
+// addReloadMetrics adds the generation of the policies and the result of the last reload,
+// for alerts.
+func (s *Server) addReloadMetrics() {
+	m := s.metrics
+	const reloads, help = "weir_reloads_total", "Reloads of the policies; after an error the older ones stay."
+	m.Gauge("weir_policies_generation", "Number of the policies in force: 1 at the start, one more with each reload.", nil, func() float64 { return float64(s.Generation()) })
+	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
+	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
+	m.Gauge("weir_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", nil,
+		func() float64 { return gauge(s.reloads.Load().err == nil) })
+	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "Instant of the last successful reload, or of the start, in seconds since 1970.", nil,
+		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
+}
+
+func (s *Server) addStoreMetrics() {
+	m := s.metrics
+	if e, ok := s.config.Engine.(*weir.Memory); ok {
+		s.addMemoryMetrics(e)
+	}
+	if e := s.config.Disk; e != nil {
+		s.addMemoryMetrics(e.Memory())
+		s.addDiskMetrics(e)
+	}
+	f, ok := s.config.Engine.(*fallback.Engine)
+	if !ok {
+		return
+	}
+	m.Gauge("weir_store_up", "1 while no failure of the store is known, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
+	m.Gauge("weir_store_breaker_open", "1 while the store is not called after several failures in a row, except for probes.", nil,
+		func() float64 { return gauge(f.Status().State == fallback.StoreDown) })
+	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
+	m.Counter("weir_store_timeouts_total", "Of these, calls without an answer in time.", nil, func() int64 { return f.Status().Timeouts })
+}
+
+func (s *Server) addMemoryMetrics(e *weir.Memory) {
+	s.metrics.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
+	s.metrics.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
+	s.addCapMetrics(e)
+}
+
+func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
+	m := s.metrics
+	m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil, func() float64 { return float64(e.Stats().Bytes) })
+	m.Counter("weir_disk_writes_total", "Writes to the log. Each has the changes of several callers, if these come fast.", nil, func() int64 { return e.Stats().Batches })
+	m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
+	m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
+	m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
+}
+
+// addCapMetrics adds the bound of memory, if there is one, and its rejections.
+func (s *Server) addCapMetrics(e *weir.Memory) {
+	m := s.metrics
+	keys, bytes := e.Caps()
+	if bytes > 0 {
+		m.Gauge("weir_store_max_bytes", "The bound of the bytes of histories in memory, by --max-memory.", nil, func() float64 { return float64(bytes) })
+	}
+	if keys > 0 || bytes > 0 {
+		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Rejected)
+	}
+}
+
+func (s *Server) addListenerMetrics() {
+	m := s.metrics
+	names := map[string]string{"--listen": "main", adminFlag: "admin", "--grpc-listen": "grpc", "--resp-listen": "resp"}
+	for _, p := range s.ports {
+		of := func(value func(*listen.Listener) int64) int64 {
+			if p.socket == nil {
+				return 0
+			}
+			return value(p.socket)
+		}
+		labels := metrics.Labels{"listener": names[p.flag]}
+		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels,
+			func() float64 { return float64(of(func(l *listen.Listener) int64 { return int64(l.Conns()) })) })
+		m.Counter("weir_closed_connections_total",
+			"Connections closed because their address had too many, they did not authenticate in time, they sent too much before, or newer ones needed the slot.",
+			labels, func() int64 { return of((*listen.Listener).Refused) })
+	}
+}
+
+func (s *Server) addEnvoyMetrics() {
+	m := s.metrics
+	const reloads, help = "weir_envoy_reloads_total", "Reloads of the Envoy configuration; after an error the older one stays."
+	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
+	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
+	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
+		func() float64 { return gauge(!s.envoyFailed.Load()) })
+	n := &s.envoy.Counts
+	for outcome, n := range map[string]*atomic.Int64{"ok": &n.OK, "denied": &n.Over, "error": &n.Failed, "bad_input": &n.BadInputs} {
+		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by outcome; error means that no decision was possible.",
+			metrics.Labels{"outcome": outcome}, n.Load)
+	}
+	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil, n.UnknownDomains.Load)
+	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied requests that stay charged because the store was unavailable for their refund.", nil, n.Kept.Load)
+	m.Table("weir_envoy_hits_total", "Hits by the deciding rule; shadowed ones were above the limit of a rule in shadow_mode.",
+		[]string{"domain", "rule", "outcome"}, s.envoyHits)
+	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",
+		[]string{"domain", "rule"}, func(yield func(metrics.Row)) {
+			s.envoy.EachRule(func(h envoy.Hits) { yield(metrics.Row{Labels: []string{h.Domain, h.Rule}, N: h.Near}) })
+		})
+}
+
+// envoyHits yields the hits of every rule.
+func (s *Server) envoyHits(yield func(metrics.Row)) {
+	s.envoy.EachRule(func(h envoy.Hits) {
+		for _, each := range []struct {
+			outcome string
+			n       int64
+		}{{"granted", h.Granted}, {"denied", h.Denied}, {"shadowed", h.Shadowed}, {"refunded", h.Refunded}} {
+			yield(metrics.Row{Labels: []string{h.Domain, h.Rule, each.outcome}, N: each.n})
+		}
+	})
+}
+
+// gauge returns 1 for true.
+func gauge(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

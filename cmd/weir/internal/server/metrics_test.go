@@ -1,0 +1,222 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/weirdisk"
+)
+
+// everything returns the answers to /metrics of several servers, which together use every
+// setting, after a call of each kind.
+func everything(t *testing.T) []string {
+	t.Helper()
+	rules, err := envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	record, err := recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Close()
+	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
+		c.Recorder = record
+		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+		c.Policies.Definition("search").WarnPercents = []int{80}
+	})
+	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
+	engine, err := weirdisk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	disk, _ := newServer(t, fallback.New(engine, fallback.Deny), func(c *Config) { c.Disk = engine })
+	var pages []string
+	for _, s := range []*Server{memory, store, disk} {
+		ask(s, "POST", "/v1/check", searchBody)
+		ask(s, "GET", "/gate/search?ip=1", "")
+		askEnvoy(t, s, t.Context(), "search", "ip=1")
+		on := s.main
+		if s.admin != nil {
+			on = s.admin
+		}
+		w := httptest.NewRecorder()
+		on.http.Handler.ServeHTTP(w, request("GET", "/metrics", ""))
+		pages = append(pages, w.Body.String())
+	}
+	return pages
+}
+
+// TestDocsListEveryMetric: docs/metrics.md and /metrics have the same metrics, types and
+// labels.
+func TestDocsListEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		labels := strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
+		slices.Sort(labels)
+		listed[m[1]] = m[2] + " " + strings.Join(labels, ",")
+	}
+	found := map[string]string{}
+	for _, text := range everything(t) {
+		for name, kind := range metricsOf(text) {
+			found[name] = kind
+		}
+	}
+	for name, kind := range found {
+		if listed[name] != kind {
+			t.Errorf("%s: docs/metrics.md has %q, /metrics %q", name, listed[name], kind)
+		}
+	}
+	for name := range listed {
+		if found[name] == "" {
+			t.Errorf("%s is in docs/metrics.md and nowhere else", name)
+		}
+	}
+}
+
+var (
+	typeLine = regexp.MustCompile(`(?m)^# TYPE (weir_\w+) (\w+)$`)
+	label    = regexp.MustCompile(`(\w+)="`)
+)
+
+// metricsOf returns the type and the labels of each Weir metric with a series.
+func metricsOf(text string) map[string]string {
+	all := map[string]string{}
+	for _, m := range typeLine.FindAllStringSubmatch(text, -1) {
+		series := regexp.MustCompile(`(?m)^` + m[1] + `(?:_count)?(\{.*\})? `).FindStringSubmatch(text)
+		if series == nil {
+			continue
+		}
+		var labels []string
+		for _, l := range label.FindAllStringSubmatch(series[1], -1) {
+			labels = append(labels, l[1])
+		}
+		slices.Sort(labels)
+		all[m[1]] = m[2] + " " + strings.Join(labels, ",")
+	}
+	return all
+}
+
+// TestPrometheusAcceptsTheMetrics runs promtool on the answer to /metrics.
+func TestPrometheusAcceptsTheMetrics(t *testing.T) {
+	for _, text := range everything(t) {
+		cmd := exec.Command(needs.Program(t, "promtool"), "check", "metrics")
+		cmd.Stdin = strings.NewReader(text)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("promtool check metrics: %v\n%s", err, out)
+		}
+	}
+}
+
+// TestReloadRemovesMetricsOfRemovedPolicies: a reload removes the series of policies that
+// are not in the new file.
+func TestReloadRemovesMetricsOfRemovedPolicies(t *testing.T) {
+	s, _ := newServer(t, nil)
+	decide(t, s, "/v1/check", searchBody)
+	reload(t, s, "  other: {limit: 3 per minute per ip}\n")
+	body := ask(s, "GET", "/metrics", "").body
+	if strings.Contains(body, `policy="search"`) || !strings.Contains(body, `policy="other"`) {
+		t.Errorf("want series of other, and none of search:\n%s", body)
+	}
+}
+
+// TestMetricsAllocateNothing: counting and timing a decision allocates nothing beyond the
+// limiter's allocations.
+func TestMetricsAllocateNothing(t *testing.T) {
+	s, _ := newServer(t, nil)
+	e := policyOf(t, s, "search")
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1)}
+	ctx := t.Context()
+	for range 3 {
+		e.Apply(ctx, observe.HTTP, "", &a)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		o, err := e.Apply(ctx, observe.HTTP, "", &a)
+		if err != nil || o.Decision.Allowed {
+			t.Fatal(o, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a denial, want none", n)
+	}
+}
+
+// TestShadowDenialsAreCountedSeparately: decisions that a shadow would have denied have
+// an outcome of their own.
+func TestShadowDenialsAreCountedSeparately(t *testing.T) {
+	s, _ := newServer(t, nil)
+	reload(t, s, "  search: {limit: 1 per minute per ip, shadow: true}\n")
+	for range 3 {
+		if d := ask(s, "GET", "/gate/search?ip=1", ""); d.status != 204 {
+			t.Fatalf("a shadow answers %d", d.status)
+		}
+	}
+	for range 2 {
+		if a, err := askEnvoy(t, s, t.Context(), "search", "ip=2"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
+			t.Fatalf("a shadow answers %v, %v", a, err)
+		}
+	}
+	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1`,
+		`weir_decisions_total{outcome="would_deny",policy="search",protocol="grpc"} 1`,
+		`weir_decisions_total{outcome="allowed",policy="search",protocol="gate"} 1`,
+		`weir_decisions_total{outcome="would_deny",policy="search",protocol="gate"} 2`,
+		`weir_denials_total{limit="limit",policy="search"} 0`)
+}
+
+// TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
+// listener waits for.
+func TestOpenConnectionsAreCounted(t *testing.T) {
+	s, _ := newServer(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+	var conns []net.Conn
+	for want := range 3 {
+		if want > 0 {
+			c, err := net.Dial("tcp", s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			conns = append(conns, c)
+			io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: weir\r\n\r\n")
+			if _, err := c.Read(make([]byte, 1)); err != nil { // by then it is accepted
+				t.Fatal(err)
+			}
+		}
+		wantMetrics(t, s, fmt.Sprintf(`weir_connections{listener="main"} %d`, want))
+	}
+	for _, c := range conns {
+		c.Close()
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

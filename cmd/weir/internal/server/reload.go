@@ -1,0 +1,108 @@
+package server
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/policy"
+)
+
+// reloads counts reloads.
+type reloads struct {
+	done, failed int64
+	last         time.Time // zero before the first reload
+	succeeded    time.Time // the last success, which may be the start
+	err          error     // of the last reload, nil if it succeeded
+}
+
+// Reload puts all policies of f in force. After an error the older ones stay, and /readyz
+// and /metrics report the error. Requests in flight keep the policies they started with.
+// Histories belong to the names of policy, limit and key, so they stay (R12), unless the kind
+// of a limit changes; so do the counters. Reload is safe for concurrent use.
+func (s *Server) Reload(f *policy.File, source string) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	before := s.set()
+	next, err := s.compile(f, source, before)
+	if err == nil {
+		err = s.envoy.Load(s.rules.Load(), forEnvoy(next.Set))
+	}
+	if err == nil {
+		s.policies.Store(next)
+		s.log.Info("policies reloaded", "source", source, "generation", next.Generation, "changes", firstOf(policy.Changes(before.File, f)))
+	}
+	s.noteReload(err)
+	return err
+}
+
+// ReloadFailed counts a reload without a readable file. The policies in force stay.
+func (s *Server) ReloadFailed(err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	s.noteReload(err)
+}
+
+// noteReload counts a reload; s.reloading is held.
+func (s *Server) noteReload(err error) {
+	r := *s.reloads.Load()
+	r.last, r.err = time.Now(), err
+	if err == nil {
+		r.done++
+		r.succeeded = r.last
+	} else {
+		r.failed++
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
+	}
+	s.reloads.Store(&r)
+}
+
+// firstLine returns the place and the fault of an error, without the line of the file:
+// that is for a terminal, and may name customers.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
+}
+
+// firstOf joins the first few changes in one line.
+func firstOf(changes []string) string {
+	const most = 10
+	if n := len(changes) - most; n > 0 {
+		changes = append(changes[:most:most], fmt.Sprintf("and %d more", n))
+	}
+	if len(changes) == 0 {
+		return "none"
+	}
+	return strings.Join(changes, "; ")
+}
+
+// Generation returns the number of the policies in force: 1 until the first Reload that
+// succeeds.
+func (s *Server) Generation() int64 { return s.set().Generation }
+
+// compile makes the policies of f ready to decide. before is the set in force, nil at the
+// start. f may be empty beside an Envoy configuration.
+func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*inForce, error) {
+	if f == nil && s.config.Envoy != nil {
+		f = &policy.File{}
+	}
+	if f == nil || len(f.Policies) == 0 && s.config.Envoy == nil {
+		return nil, serving.ErrNoPolicy
+	}
+	set, err := s.compiler.Compile(f, source, before)
+	if err != nil {
+		return nil, err
+	}
+	all := &inForce{Set: set, resp: make(map[string]*respPolicy, len(set.Policies))}
+	for _, p := range set.Policies {
+		all.resp[p.Name] = &respPolicy{Policy: p, s: s, plan: enforce.None}
+		for _, o := range p.Expired(set.Since) {
+			s.log.Warn("an override has expired and no longer applies; remove it",
+				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
+		}
+	}
+	return all, nil
+}

@@ -1,0 +1,247 @@
+// Package server is weir serve: its configuration, listeners, reloads and shutdown.
+// Package httpapi holds the HTTP calls, package serving the policies in force.
+//
+// Callers from other machines must show a token or a certificate, or New does not
+// listen there; proxies may show a secret that opens only gates. Operators get a
+// listener of their own as soon as other machines can reach the main one.
+package server
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirdisk"
+)
+
+// Config configures a Server. Only Policies is required.
+type Config struct {
+	Policies  *policy.File
+	Source    string           // of the policies, for people: a file name
+	Engine    weir.Engine      // decides; default: a memory engine of the server
+	StoreName string           // of the engine, for people, without credentials; default: memory
+	StoreNote string           // for the banner; default: none
+	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
+	// StoreIdentity returns a name that all servers on the store share and no other store
+	// has; default: that of an engine that no other process shares.
+	StoreIdentity func(context.Context) (string, error)
+	StoreDown     func() error // why the store is unavailable, as far as is known without a call; nil = always up
+	Listen        string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
+	Log           *slog.Logger // default: no log
+	Version       string       // of the program, for /metrics; default: unknown
+	Limits        Limits
+
+	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
+	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
+	EnvoyOptions envoy.Options     // of the service; the Server sets Engine and Log
+
+	ReservationSecret string             // shared by servers that settle each other's reservations; default: one of this process
+	GateID            string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
+	Tracer            observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
+	TopKeys           topkeys.Form       // of GET /v1/top; default: the values of keys
+	Recorder          *recorder.Recorder // of calls; default: none are recorded. Its owner closes it
+
+	RESPListen  string      // for Redis clients; default: none
+	AdminListen string      // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
+	SocketMode  fs.FileMode // of unix sockets; default 0660
+	TLS         *listen.TLS // default: none
+	Auth        httpapi.Auth
+	Hosts       listen.Names // that Host may hold where callers need no secret, besides localhost, addresses and the name in Listen
+	Insecure    bool         // listen where other machines can connect, though Auth and TLS require nothing of them
+
+	// Reread, for POST /v1/reload, reads the policies again and calls Reload or
+	// ReloadFailed. Default: there is nothing to read again.
+	Reread func() error
+}
+
+// Limits bound the resources of clients. Zero values stand for the defaults.
+type Limits struct {
+	ReadHeader time.Duration // to send a request's header; default 5s
+	Read       time.Duration // to send a whole request; default 10s
+	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
+	Idle       time.Duration // between two requests of a connection; default 2m
+	Conns      int           // connections at once of authenticated callers; further ones get 503; default 10,000
+	PerAddress int           // connections of one client address that have not authenticated, or all of them where no caller must; default a quarter of Conns and at least 16, none on loopback where no caller must
+	Prove      time.Duration // for a connection to authenticate where its listener requires that; default 10s
+	InFlight   int           // requests that wait for the store at once; further ones get 503; default 1,000
+	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests; default 250ms, below 0 none
+	Drain      time.Duration // then, for requests in flight to end; default 10s
+}
+
+// maxHeader is the largest request header, in bytes.
+const maxHeader = 16 << 10
+
+// withDefaults returns l with defaults in place of zeros.
+func (l Limits) withDefaults() Limits {
+	l.ReadHeader = cmp.Or(l.ReadHeader, 5*time.Second)
+	l.Read = cmp.Or(l.Read, 10*time.Second)
+	l.Write = cmp.Or(l.Write, 20*time.Second)
+	l.Idle = cmp.Or(l.Idle, 2*time.Minute)
+	l.Prove = cmp.Or(l.Prove, 10*time.Second)
+	l.Linger = cmp.Or(l.Linger, 250*time.Millisecond)
+	l.Drain = cmp.Or(l.Drain, 10*time.Second)
+	l.Conns = cmp.Or(l.Conns, 10_000)
+	l.InFlight = cmp.Or(l.InFlight, 1000)
+	return l
+}
+
+// Server serves the policies of one file on one engine. Reload replaces the file.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	compiler serving.Compiler
+	policies atomic.Pointer[inForce]
+	metrics  *metrics.Metrics
+	api      *httpapi.API
+
+	reservations *reserve.Service
+
+	reloading sync.Mutex              // held while policies and reloads are replaced
+	reloads   atomic.Pointer[reloads] // never nil
+
+	envoy                     *envoy.Service
+	rules                     atomic.Pointer[envoyconf.Config] // of envoy besides the policies; nil = none
+	envoyReloads, envoyErrors atomic.Int64
+	envoyFailed               atomic.Bool // the last reload of the rules failed
+
+	ports       []*port       // all that follow, the main one first
+	rpc         *rpc          // nil without Config.GRPCListen
+	resp        *respListener // nil without Config.RESPListen
+	main, admin *listener     // admin is nil if main also serves operators
+	connections connections
+	capacity    *serving.Capacity
+	errors      *observe.Log // of the store
+	closings    *observe.Log // of connections
+}
+
+// inForce is the set of policies in force, with their adapters for RESP.
+type inForce struct {
+	*serving.Set
+	resp map[string]*respPolicy
+}
+
+// Rejections, broken connections and warnings are logged logLines times per logPeriod.
+const (
+	logLines  = 10
+	logPeriod = 10 * time.Second
+)
+
+// New checks the configuration and returns a server that does not listen yet.
+func New(c Config) (*Server, error) {
+	if c.Engine == nil {
+		c.Engine = weir.NewMemory()
+	}
+	c.StoreName = cmp.Or(c.StoreName, "memory")
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:7070")
+	c.Version = cmp.Or(c.Version, "unknown")
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	c.Limits = c.Limits.withDefaults()
+	if err := httpapi.CheckGateID(c.GateID); err != nil {
+		return nil, fmt.Errorf("--gate-id-header: %w", err)
+	}
+	s := &Server{config: c, log: c.Log, capacity: serving.NewCapacity(c.Limits.InFlight),
+		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
+		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
+	s.metrics = metrics.New(c.Version, s.counters)
+	s.compiler = serving.Compiler{Engine: c.Engine, Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
+		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
+	first, err := s.compile(c.Policies, c.Source, nil)
+	if err != nil {
+		return nil, err
+	}
+	s.newEnvoy()
+	if err := s.envoy.Load(c.Envoy, forEnvoy(first.Set)); err != nil {
+		return nil, err
+	}
+	s.policies.Store(first)
+	s.reloads.Store(&reloads{succeeded: first.Since})
+	s.reservations, err = reserve.New(s.set, c.Engine, c.ReservationSecret, c.StoreIdentity)
+	if err != nil {
+		return nil, err
+	}
+	s.api = httpapi.New(httpapi.Config{
+		Policies: s.set, Status: s.status, Capacity: s.capacity, Reservations: s.reservations,
+		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
+		Metrics: s.metrics.Handler(), Reread: c.Reread,
+		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
+		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
+	})
+	if err := s.newListeners(); err != nil {
+		return nil, err
+	}
+	if s.rpc, err = s.newRPC(); err != nil {
+		return nil, err
+	}
+	if s.resp, err = s.newRESP(); err != nil {
+		return nil, err
+	}
+	s.addMetrics()
+	return s, errors.Join(s.exposed(), s.checkGatesOnly())
+}
+
+// set returns the policies in force.
+func (s *Server) set() *serving.Set { return s.policies.Load().Set }
+
+// Handler returns the handler of the main listener. It works without Listen.
+func (s *Server) Handler() http.Handler { return s.main.http.Handler }
+
+// status returns the state of the server for /readyz.
+func (s *Server) status() httpapi.Readiness {
+	set := s.set()
+	now := httpapi.Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
+		Store: s.config.StoreName, Source: set.Source, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
+	if s.api.Draining.Load() {
+		now.Ready, now.Why = false, "draining: the server is about to stop"
+	}
+	if err := s.storeDown(); err != nil {
+		now.StoreDown = err.Error()
+	}
+	if r := s.reloads.Load(); !r.last.IsZero() {
+		now.Reload = &httpapi.Reload{OK: r.err == nil, At: httpapi.Stamp(r.last)}
+		if r.err != nil {
+			now.Reload.Error = firstLine(r.err)
+		}
+	}
+	if c := s.rules.Load(); c != nil {
+		now.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyFailed.Load()}
+	}
+	return now
+}
+
+// storeDown returns why the store is unavailable, as far as is known without a call; nil
+// if it is up.
+func (s *Server) storeDown() error {
+	if s.config.StoreDown != nil {
+		if err := s.config.StoreDown(); err != nil {
+			return err
+		}
+	}
+	if f, ok := s.config.Engine.(*fallback.Engine); ok {
+		if status := f.Status(); status.State == fallback.StoreDown {
+			return status.Cause
+		}
+	}
+	return nil
+}

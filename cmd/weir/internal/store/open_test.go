@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+const secret = "s3cret-pass"
+
+// decide makes the one grant of a limit of one, and says whether it was granted.
+func decide(t *testing.T, s *Store) bool {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute, By: []string{"k"}}}},
+		weir.WithEngine(s.Engine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Allow(context.Background(), weir.K("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Allowed
+}
+
+// mustOpen opens a store for the length of the test.
+func mustOpen(t *testing.T, name string) *Store {
+	t.Helper()
+	s, err := Open(name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestOpenMemory(t *testing.T) {
+	s := mustOpen(t, "memory")
+	if s.Shared || !decide(t, s) || decide(t, s) {
+		t.Error("memory: want one grant, shared with nobody")
+	}
+}
+
+// TestOpenShares opens one server twice, in every way a password can be given.
+func TestOpenShares(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", secret)
+	t.Setenv(passwordVariable, secret)
+	a := mustOpen(t, "redis://"+server.Addr)
+	t.Setenv(passwordVariable, "")
+	b := mustOpen(t, "redis://default:"+secret+"@"+server.Addr+"/0")
+	if !decide(t, a) || decide(t, b) || !a.Shared {
+		t.Error("two stores on one server: want one grant between them")
+	}
+	if other := mustOpen(t, "redis://:"+secret+"@"+server.Addr+"/1"); !decide(t, other) {
+		t.Error("another database shares the histories")
+	}
+	if strings.Contains(a.Name+b.Name, secret) {
+		t.Errorf("the names hold the password: %s %s", a.Name, b.Name)
+	}
+}
+
+// TestOpenUnfit: a server that evicts histories is rejected.
+func TestOpenUnfit(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	_, err := Open("redis://"+server.Addr, Options{})
+	if !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), server.Addr) || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("got %v, want ErrServer with the address and the way out", err)
+	}
+}
+
+// TestOpenTLS connects over TLS to a server with the authority of ca=.
+func TestOpenTLS(t *testing.T) {
+	dir := t.TempDir()
+	files := map[string]string{}
+	authority := listentest.NewAuthority(t)
+	pair := authority.Issue(t, "store.test")
+	for name, text := range map[string]string{"key": pair.Key, "cert": pair.Cert, "ca": authority.PEM} {
+		files[name] = filepath.Join(dir, name+".pem")
+		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
+	listener.Close()
+	redistest.Start(t, "--tls-port", port, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
+	if s := mustOpen(t, "rediss://127.0.0.1:"+port+"?ca="+files["ca"]); !decide(t, s) || decide(t, s) {
+		t.Error("over TLS: want one grant")
+	}
+	if _, err := Open("rediss://127.0.0.1:"+port, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
+		t.Errorf("an unknown authority: got %v, want ErrRefused and the way to trust it", err)
+	}
+}
+
+func TestOpenSentinel(t *testing.T) {
+	server := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, server, 0)
+	if s := mustOpen(t, "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName); !decide(t, s) || decide(t, s) {
+		t.Error("behind a Sentinel: want one grant")
+	}
+}
+
+func TestOpenCluster(t *testing.T) {
+	t.Parallel()
+	c := redistest.StartCluster(t)
+	if s := mustOpen(t, "redis+cluster://"+strings.Join(c.Addrs(), ",")); !decide(t, s) || decide(t, s) {
+		t.Error("a Cluster: want one grant")
+	}
+}
