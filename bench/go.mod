@@ -26,6 +26,8 @@ require (
 	github.com/tidwall/wal v1.2.1
 	github.com/ulule/limiter/v3 v3.11.2
 	github.com/weirlimit/weir v0.0.0
+	github.com/weirlimit/weir/weirredis/goredisconn v0.0.0
+	github.com/weirlimit/weir/weirredis/rueidisconn v0.0.0
 	go.etcd.io/bbolt v1.5.0
 	go.uber.org/ratelimit v0.3.1
 	golang.org/x/net v0.60.0
@@ -87,6 +89,9 @@ require (
 	github.com/tidwall/pretty v1.2.0 // indirect
 	github.com/tidwall/tinylru v1.1.0 // indirect
 	github.com/zeebo/xxh3 v1.1.0 // indirect
+	go.opentelemetry.io/otel v1.47.0 // indirect
+	go.opentelemetry.io/otel/metric v1.47.0 // indirect
+	go.opentelemetry.io/otel/trace v1.47.0 // indirect
 	go.uber.org/atomic v1.12.0 // indirect
 	go.uber.org/goleak v1.3.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.6 // indirect
@@ -97,4 +102,11 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/weirlimit/weir => ../
+// cockroachdb/errors needs this version, which holds packages that have moved to modules of their own.
+exclude google.golang.org/genproto v0.0.0-20230410155749-daa745c078e1
+
+replace (
+	github.com/weirlimit/weir => ..
+	github.com/weirlimit/weir/weirredis/goredisconn => ../weirredis/goredisconn
+	github.com/weirlimit/weir/weirredis/rueidisconn => ../weirredis/rueidisconn
+)

@@ -1,4 +1,4 @@
-// Command runtests runs the tests of every module in one of three tiers: quick, test and
+// Command runtests runs the tests of every module of go.work in one of three tiers: quick, test and
 // check. It prints a line per package, the whole output of failures and a summary. The last
 // line is "N passed, N failed, N skipped". `go test ./...` does not leave its module, does not
 // count skips, and lists no missing things.
@@ -18,6 +18,7 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -68,7 +69,6 @@ func run(w io.Writer, args []string) error {
 
 // A step is one run of go test.
 type step struct {
-	module   string // its directory
 	flags    []string
 	packages []string
 	args     []string // for the test binaries
@@ -79,12 +79,12 @@ func (s step) String() string {
 	if len(packages) > 3 {
 		packages = []string{fmt.Sprintf("(%d packages)", len(packages))}
 	}
-	words := slices.Concat([]string{"go test"}, s.flags, packages, s.args)
-	if s.module != "." {
-		words = append(words, "in", s.module)
-	}
-	return strings.Join(words, " ")
+	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
+
+// apart are the modules that `make test` runs without the race detector: benchmarks, and
+// tests in a browser.
+var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 
 // stepsOf returns the steps of a tier.
 func stepsOf(tier string) ([]step, error) {
@@ -92,49 +92,53 @@ func stepsOf(tier string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	raced, others, shortened, err := split()
+	isApart := func(dir string) bool { return slices.Contains(apart, dir) }
+	raced, others, shortened, err := split(slices.DeleteFunc(slices.Clone(all), isApart))
 	if err != nil {
 		return nil, err
 	}
+	rest := patterns(slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return !isApart(dir) }))
 	race := []string{"-race"}
 	var steps []step
 	switch tier {
 	case "quick":
-		steps = rest(all, "-short")
+		steps = []step{{[]string{"-short"}, patterns(all), nil}}
 	case "test":
-		steps = append([]step{{".", race, raced, nil}, {".", nil, others, nil}}, rest(all[1:])...)
+		steps = []step{{race, raced, nil}, {nil, others, nil}, {nil, rest, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
-		steps = append([]step{
-			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
-			{".", race, most, nil},
-			{".", nil, shortened, nil},
-			{".", []string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
-			{".", []string{"-run=^TestImages$|^TestDamagedImages$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
-		}, rest(all[1:], race...)...)
+		steps = []step{
+			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
+			{race, most, nil},
+			{nil, shortened, nil},
+			{[]string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
+			{[]string{"-run=^TestImages$|^TestDamagedImages$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
+			{race, rest, nil},
+		}
 	}
 	return slices.DeleteFunc(steps, func(s step) bool { return len(s.packages) == 0 }), nil
 }
 
-// rest returns a step with all packages for each module.
-func rest(modules []string, flags ...string) (steps []step) {
-	for _, m := range modules {
-		steps = append(steps, step{m, flags, []string{"./..."}, nil})
+// patterns returns the patterns of all packages of the modules.
+func patterns(modules []string) (all []string) {
+	for _, dir := range modules {
+		all = append(all, "./"+path.Join(dir, "..."))
 	}
-	return steps
+	return all
 }
 
-// modules returns the directories of all modules in the tree, the root first.
+// modules returns the directories of all modules in the tree, the root first. Without go.work
+// the go command would leave one out, so a test compares the two.
 func modules(root string) (dirs []string, err error) {
-	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+	err = filepath.WalkDir(root, func(file string, d fs.DirEntry, err error) error {
 		switch name := d.Name(); {
 		case err != nil:
 			return err
 		case name == "testdata" || name == "node_modules" || len(name) > 1 && name[0] == '.' && d.IsDir():
 			return fs.SkipDir
 		case name == "go.mod":
-			dirs = append(dirs, filepath.Dir(path))
+			dirs = append(dirs, filepath.ToSlash(filepath.Dir(file)))
 		}
 		return nil
 	})
@@ -145,11 +149,11 @@ func modules(root string) (dirs []string, err error) {
 // slowest are the packages that begin first, so that none of them runs alone at the end.
 var slowest = []string{"cmd/weir", "cmd/weir/internal/faulttest", "weirdisk", "cmd/weir/internal/integrations", "weirredis"}
 
-// split returns the packages of the root module that `make test` runs with the race detector,
+// split returns the packages of the modules that `make test` runs with the race detector,
 // and the others. A package that imports sync or sync/atomic shares memory between goroutines.
 // Tests of the raced ones that import testkit/race are shortened by the detector.
-func split() (raced, others, shortened []string, err error) {
-	list := exec.Command(goCommand, "list", "-f", "{{.ImportPath}}|{{.Imports}}|{{.TestImports}} {{.XTestImports}}", "./...")
+func split(modules []string) (raced, others, shortened []string, err error) {
+	list := exec.Command(goCommand, append([]string{"list", "-f", "{{.ImportPath}}|{{.Imports}}|{{.TestImports}} {{.XTestImports}}"}, patterns(modules)...)...)
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
@@ -160,18 +164,18 @@ func split() (raced, others, shortened []string, err error) {
 	}
 	for line := range strings.Lines(string(out)) {
 		parts := strings.SplitN(line, "|", 3)
-		path, imports := parts[0], words(parts[1])
+		pkg, imports := parts[0], words(parts[1])
 		if !slices.Contains(imports, "sync") && !slices.Contains(imports, "sync/atomic") {
-			others = append(others, path)
+			others = append(others, pkg)
 			continue
 		}
-		raced = append(raced, path)
+		raced = append(raced, pkg)
 		if slices.Contains(words(parts[2]), module+"/internal/testkit/race") {
-			shortened = append(shortened, path)
+			shortened = append(shortened, pkg)
 		}
 	}
-	rank := func(path string) int {
-		if i := slices.Index(slowest, short(path)); i >= 0 {
+	rank := func(pkg string) int {
+		if i := slices.Index(slowest, short(pkg)); i >= 0 {
 			return i
 		}
 		return len(slowest)
@@ -185,7 +189,7 @@ func split() (raced, others, shortened []string, err error) {
 // run runs the step and adds its events to r.
 func (s step) run(w io.Writer, r *results) error {
 	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-json", "-vet=off"}, s.flags, s.packages, s.args)...)
-	cmd.Dir, cmd.Stderr = s.module, os.Stderr
+	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
 	out, err := cmd.StdoutPipe()
 	if err != nil {

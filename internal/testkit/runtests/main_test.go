@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,6 +37,7 @@ var tree = map[string]string{
 	"p.go":              "package p\n",
 	"good/p_test.go":    head + "func TestGood(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Log(\"quiet\") }) }\n",
 	"wants/p_test.go":   head + "func TestLater(t *testing.T) {\n\tt.Attr(\"needs\", \"time\")\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n}\n\nfunc TestWants(t *testing.T) {\n\tt.Attr(\"needs\", \"an oven\")\n\tt.Attr(\"missing\", \"an oven is missing; buy one\")\n\tt.Skip()\n}\n",
+	"go.work":           "go 1.26\n\nuse (\n\t.\n\t./other\n)\n",
 	"other/go.mod":      "module github.com/weirlimit/weir/other\n\ngo 1.26\n",
 	"other/p_test.go":   head + "func TestOther(t *testing.T) {}\n",
 	"testdata/x/go.mod": "not a module of ours",
@@ -130,7 +132,7 @@ func TestGoItselfFails(t *testing.T) {
 	if printed, err := ran(t, "quick"); err == nil || !strings.Contains(err.Error(), "go list") {
 		t.Errorf("%v, it printed\n%s", err, printed)
 	}
-	if err := (step{".", []string{"-nonsense"}, nil, nil}).run(t.Output(), newResults(false)); err == nil {
+	if err := (step{[]string{"-nonsense"}, nil, nil}).run(t.Output(), newResults(false)); err == nil {
 		t.Error("go test -nonsense succeeds")
 	}
 	if _, err := ran(t, "nightly"); err == nil || !strings.Contains(err.Error(), "quick|test|check|table") {
@@ -138,10 +140,32 @@ func TestGoItselfFails(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOut: the steps of each tier cover every module of the tree, and every
-// package of the root module. The race detector runs where memory is shared.
+// TestNothingIsLeftOut: go.work has every module of the tree, and the steps of each tier cover
+// every package of them. The race detector runs where memory is shared.
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Chdir("../../..")
+	all, err := modules(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range all {
+		if full, _ := filepath.Abs(dir); !slices.Contains(strings.Fields(string(work)), full) {
+			t.Errorf("go.work leaves out the module %s", dir)
+		}
+	}
+	for _, dir := range append(apart, "cmd/weir", "weirgrpc", "weirredis/rueidisconn") {
+		if !slices.Contains(all, dir) {
+			t.Errorf("no module %s in %q", dir, all)
+		}
+	}
+	everything, err := exec.Command("go", append([]string{"list"}, patterns(all)...)...).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, tier := range tiers {
 		steps, err := stepsOf(tier)
 		if err != nil {
@@ -149,15 +173,19 @@ func TestNothingIsLeftOut(t *testing.T) {
 		}
 		var covered []string
 		for _, s := range steps {
-			covered = append(covered, s.module)
+			covered = append(covered, s.packages...)
 		}
-		for _, m := range []string{".", "bench", "cmd/weir/internal/report/browsertest"} {
-			if !slices.Contains(covered, m) {
-				t.Errorf("%s leaves out the module %s", tier, m)
+		listed, err := exec.Command("go", append([]string{"list"}, covered...)...).Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for pkg := range strings.FieldsSeq(string(everything)) {
+			if !slices.Contains(strings.Fields(string(listed)), pkg) {
+				t.Errorf("%s leaves out %s", tier, pkg)
 			}
 		}
 	}
-	raced, others, shortened, err := split()
+	raced, others, shortened, err := split([]string{".", "cmd/weir"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -320,7 +320,8 @@ const module = "github.com/weirlimit/weir"
 func packagePaths(t *testing.T) map[string]string {
 	t.Helper()
 	paths := map[string]string{}
-	for line := range strings.Lines(goList(t, "-deps", "-test", "-f", "{{.Name}} {{.ImportPath}}", "./...")) {
+	patterns := strings.Fields(goList(t, "-m", "-f", "{{.Dir}}/...")) // of every module of go.work
+	for line := range strings.Lines(goList(t, append([]string{"-deps", "-test", "-f", "{{.Name}} {{.ImportPath}}"}, patterns...)...)) {
 		words := strings.Fields(line)
 		if len(words) != 2 { // a package built for a test
 			continue
@@ -358,13 +359,13 @@ func exportsOf(t *testing.T, fset *token.FileSet, paths []string) types.Importer
 	}
 	return importer.ForCompiler(fset, "gc", func(path string) (io.ReadCloser, error) {
 		if exports[path] == "" {
-			return nil, fmt.Errorf("package %s is not in the module or its dependencies", path)
+			return nil, fmt.Errorf("package %s is not in a module of go.work or its dependencies", path)
 		}
 		return os.Open(exports[path])
 	})
 }
 
-// goList runs go list in the root of the module.
+// goList runs go list in the root of the checkout.
 func goList(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)

@@ -163,7 +163,7 @@ func TestReadmeCheckout(t *testing.T) {
 	}
 	shell(t, dir, "go mod init example.com/program")
 	shell(t, dir, script)
-	shell(t, dir, "go build -o program .")
+	shell(t, dir, "GOFLAGS=-mod=mod go build -o program .")
 	if _, err := os.Stat(filepath.Join(dir, "go.sum")); err == nil {
 		t.Errorf("the program needs a go.sum:\n%s", shell(t, dir, "cat go.sum"))
 	}
@@ -202,7 +202,7 @@ func shell(t *testing.T, dir, script string) string {
 	t.Helper()
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = dir
-	cmd.Env = append(environment(), "GOPROXY=off", "GOFLAGS=-mod=mod")
+	cmd.Env = append(environment(), "GOPROXY=off")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
