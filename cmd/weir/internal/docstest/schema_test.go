@@ -60,7 +60,12 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 			t.Fatal(err)
 		}
 	} else if want := string(readPolicies(t, golden)); got != want {
-		t.Errorf("%s: after reading the difference, run with -rewrite\ngot:\n%s\nwant:\n%s", golden, got, want)
+		for _, line := range verdicts {
+			if !strings.Contains(want, line) {
+				t.Errorf("%s has no line %q", golden, line)
+			}
+		}
+		t.Errorf("%s: after reading the difference, run with -rewrite", golden)
 	}
 }
 
