@@ -49,7 +49,7 @@ var layers = []layer{
 		[]string{".", "fallback", "internal/answer", "internal/filewatch", "internal/keyenc", "internal/nearest", "policy"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
 		[]string{".", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/keyenc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
-	{[]string{"internal/testkit/jsonschema", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar", "cmd/weir/internal/testkit/httpapitest", "cmd/weir/internal/testkit/jsontest", "cmd/weir/internal/testkit/listentest"},
+	{[]string{"internal/testkit/httpapitest", "internal/testkit/jsonschema", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
 		[]string{"internal/testkit/needs", "weirredis"}, "programs and servers for tests"},
@@ -86,7 +86,7 @@ type barrier struct{ from, to, why string }
 
 var barriers = []barrier{
 	{"internal/spec", module + "/internal/window", "shared code would be a shared bug"},
-	{"cmd/weir/internal/testkit/jsontest", module + "/cmd/weir/internal/strictjson", "a reference that shares code shares its faults"},
+	{"internal/testkit/jsontest", module + "/cmd/weir/internal/strictjson", "a reference that shares code shares its faults"},
 	{"internal/window", "time", "the core has no clock: an instant is an int64 of microseconds"},
 	{"internal/window", "sync", "the core has no lock: its caller holds one"},
 	{"internal/window", "context", "the core never waits"},

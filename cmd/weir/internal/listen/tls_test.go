@@ -12,7 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // shake connects a client to a server, and returns the connection state of each side.

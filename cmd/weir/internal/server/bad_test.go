@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
+	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
 
 // counting counts the calls that reach an engine.

@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
+	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
 
 // Every body gets a decision or a problem document, and a problem reaches no engine.

@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // tlsOn returns a change of the configuration that serves TLS for 127.0.0.1, with

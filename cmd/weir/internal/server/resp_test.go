@@ -15,8 +15,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // sendTo sends commands on a new connection and returns all answers.

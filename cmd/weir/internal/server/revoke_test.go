@@ -19,7 +19,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 const nextWord = "the-token-of-tomorrow"

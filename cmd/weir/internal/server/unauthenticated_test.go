@@ -22,7 +22,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // dialFrom connects from an address of this machine.

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/jsontest"
+	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
 
 // compareParsers holds a line read by p, and by a fresh parser, to the reference.

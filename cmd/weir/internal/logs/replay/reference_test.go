@@ -2,7 +2,7 @@ package replay
 
 import (
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/jsontest"
+	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
 
 // reference reads a line with encoding/json, as the package comment defines it. Tests

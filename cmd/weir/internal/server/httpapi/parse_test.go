@@ -10,8 +10,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/jsontest"
+	"github.com/weirlimit/weir/internal/testkit/httpapitest"
+	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
 
 // referenceCall reads a body by encoding/json. It is the reference that call.read

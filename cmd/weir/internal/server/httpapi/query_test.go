@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/httpapitest"
+	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
 
 // FuzzQuery compares each accepted query with the reading of net/url.
