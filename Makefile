@@ -62,7 +62,7 @@ vuln: ## Report known vulnerabilities (needs https://vuln.go.dev or GOVULNDB; ex
 
 sbom: ## Write bin/weir.cdx.json, the modules and licenses in the program, as CycloneDX.
 	@mkdir -p $(BIN)
-	CGO_ENABLED=0 $(GO) run $(CYCLONEDX) app -json -licenses -std -main . -output $(BIN)/weir.cdx.json cmd/weir
+	CGO_ENABLED=0 GOWORK=off $(GO) run $(CYCLONEDX) app -json -licenses -std -main . -output $(BIN)/weir.cdx.json cmd/weir
 
 pin-images: ## Write the digests of the image tags into deploy/Dockerfile (needs the images' registry).
 	@GO=$(GO) scripts/pin-images
