@@ -157,14 +157,6 @@ func find[T any](words []word[T], name string) *word[T] {
 	return nil
 }
 
-// wordOf returns the word of a value whose words are indexed by it.
-func wordOf[T ~uint8](v T, words []string) string {
-	if int(v) < len(words) {
-		return words[v]
-	}
-	return "unknown"
-}
-
 func names[T any](words []word[T]) []string {
 	return namesOf(words, func(w word[T]) string { return w.name })
 }
