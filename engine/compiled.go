@@ -1,0 +1,168 @@
+package engine
+
+import (
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// Compiled is the rules of a policy that has been checked, or of calls that are decided
+// together: every number is whole microseconds or units, every dimension an index into the
+// key. [Compile] and [Join] make it. It never changes, and nobody may change its fields.
+type Compiled struct {
+	Name       string // of the policy; of joined rules the names with "+" between them
+	Mode       Mode
+	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
+	Limits     []Limit  // in the order of the policy
+
+	// Rates and Holds are the rules of all limits that are not, and that are, of kind
+	// Concurrency, on the same histories and for the same keys: a reservation settles them
+	// apart (R17). Rates are the rules themselves if no limit is of that kind. Either is nil
+	// if it would have no limits.
+	Rates, Holds *Compiled
+
+	// IdempotencyTTL is the time for which an operation with an ID is remembered, from the
+	// instant of its decision: as long as it can count in some limit, and at least a minute.
+	// Rates and Holds remember operations as long as the whole.
+	IdempotencyTTL time.Duration
+
+	// LongestWindow is the longest window of the limits. Of a bucket it is the time in which
+	// it fills, if that is longer.
+	LongestWindow time.Duration
+
+	// HoldTime is the time for which a granted unit is held in every limit of kind
+	// Concurrency, or 0 without such limits (R17).
+	HoldTime time.Duration
+
+	// Slot is for the engine that used the rules last: its own form of them, which it
+	// recognises by the type and a pointer to itself.
+	Slot atomic.Pointer[any]
+
+	number   uint64 // no other rules of the process have it
+	together bool   // joined rules
+	joins    joins
+}
+
+// minIdempotencyTTL is the least time for which an operation is remembered. With a window
+// of a second, a retry may come after the first call has stopped to count; it must not be
+// charged again.
+const minIdempotencyTTL = time.Minute
+
+// Compile returns the rules of a policy. The limits are checked by the caller (Policy.Compile
+// of package weir), with By as indices into the dimensions. It sets the fields of a Limit
+// that follow from the others: Policy, Capacity, Refill and Shared.
+func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
+	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
+	for i := range limits {
+		limits[i].Policy = name
+		limits[i].complete()
+	}
+	shared := c.shared()
+	for i := range limits {
+		limits[i].Shared = shared
+	}
+	c.finish()
+	return c
+}
+
+// shared returns the dimensions that all limits count by, in the order of their names, so
+// that the order of limits does not matter.
+func (c *Compiled) shared() []int {
+	shared := slices.Clone(c.Limits[0].By)
+	for i := range c.Limits {
+		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(c.Limits[i].By, dim) })
+	}
+	slices.SortFunc(shared, func(i, j int) int { return strings.Compare(c.Dimensions[i], c.Dimensions[j]) })
+	return shared
+}
+
+// compiled counts the rules that were compiled.
+var compiled atomic.Uint64
+
+// finish sets the fields that follow from the limits.
+func (c *Compiled) finish() {
+	c.number = compiled.Add(1)
+	longest, kept := int64(0), minIdempotencyTTL.Microseconds()
+	for i := range c.Limits {
+		l := &c.Limits[i]
+		longest, kept = max(longest, l.Window), max(kept, l.Keep())
+		if l.Kind == Bucket {
+			longest = max(longest, l.Keep())
+		}
+	}
+	c.LongestWindow, c.IdempotencyTTL = Duration(longest), Duration(kept)
+	c.Rates = c
+	if !slices.ContainsFunc(c.Limits, isHold) {
+		return
+	}
+	c.Rates, c.Holds = c.part(false), c.part(true)
+	c.HoldTime = c.Holds.HoldTime
+}
+
+func isHold(l Limit) bool { return l.Kind == Concurrency }
+
+// part returns the rules of the limits that are, or are not, of kind Concurrency, or nil if
+// there are none.
+func (c *Compiled) part(holds bool) *Compiled {
+	p := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions,
+		IdempotencyTTL: c.IdempotencyTTL, LongestWindow: c.LongestWindow}
+	for _, l := range c.Limits {
+		if isHold(l) == holds {
+			p.Limits = append(p.Limits, l)
+		}
+	}
+	switch {
+	case p.Limits == nil:
+		return nil
+	case !holds:
+		p.Rates = p
+		return p
+	}
+	p.Holds = p
+	p.HoldTime = Duration(slices.MinFunc(p.Limits, func(a, b Limit) int { return int(a.Window - b.Window) }).Window)
+	return p
+}
+
+// InMode returns the rules in another mode, on the same histories.
+func (c *Compiled) InMode(m Mode) *Compiled {
+	if c.Mode == m {
+		return c
+	}
+	return Compile(c.Name, m, c.Dimensions, slices.Clone(c.Limits))
+}
+
+// LimitNamed returns the index of the limit of that name, or -1.
+func (c *Compiled) LimitNamed(name string) int {
+	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
+}
+
+// HeldUnits returns the units that the end of a hold of n takes back, as a refund of the Holds
+// returns them: n, or less if every limit of kind Concurrency has a lower Cost. Without such
+// limits it is 0.
+func (c *Compiled) HeldUnits(n int64) (units int64) {
+	if c.Holds == nil {
+		return 0
+	}
+	for i := range c.Holds.Limits {
+		units = max(units, min(n, c.Holds.Limits[i].Units(n)))
+	}
+	return units
+}
+
+// Together reports whether the rules decide several calls together ([Join]). Their limits may
+// be of several policies, and dimensions may have a name in common.
+func (c *Compiled) Together() bool { return c.together }
+
+// Share returns the rules with a share of 1/n of every Max, rounded down, on histories of
+// the same names. It serves processes that decide by a part of each limit while they cannot
+// reach their store. The Burst of a bucket is shared alike; a bucket without a whole unit
+// denies everything.
+func (c *Compiled) Share(n int64) *Compiled {
+	s := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: slices.Clone(c.Limits), together: c.together}
+	for i := range s.Limits {
+		s.Limits[i].share(n)
+	}
+	s.finish()
+	return s
+}

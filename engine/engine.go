@@ -1,0 +1,123 @@
+// Package engine is the contract between limiters and stores, as database/sql/driver is
+// between database/sql and databases. Programs that apply limits use package weir; only an
+// engine, a wrapper of engines or a front end for many policies needs this package.
+//
+// A policy is compiled once to [Compiled] rules. A [Call] names the rules, a key and an
+// operation, and gets a [Result] or an error. [Engine.Do] decides calls. Comments cite the
+// rules of docs/semantics.md, such as R7.
+//
+// examples/engine is an engine in one page. Package weirtest checks any engine against the
+// specification.
+package engine
+
+import "context"
+
+// Engine stores histories and decides calls. It is safe for concurrent use.
+type Engine interface {
+	// Do decides calls in their order and sets Result or Err of each. It keeps these
+	// promises, which weirtest.Run checks by their rule numbers:
+	//
+	//   - Each call is one atomic step at one instant, for all limits of its rules (R1, R7).
+	//     Other callers may decide between two calls. Several calls for one history see each
+	//     other's units. An error of one call does not stop the others.
+	//   - It skips calls with an Err, and clears the Result and the States of all others
+	//     first. A call that fails has the zero Result and cleared States.
+	//   - Calls without an instant share one reading of the engine's clock, as far as R1 and R2
+	//     allow: after a change of its history by another caller, a decision has a later
+	//     instant.
+	//   - A denial, a peek and a count change nothing (R4).
+	//   - A history belongs to the limit's policy (Limit.Policy), the limit's name and kind, and
+	//     the key values that the limit counts by, so rules with other numbers find it. A reset
+	//     forgets the histories of all kinds (R12).
+	//   - Different keys never share a history (R14).
+	//   - An error means that no decision was possible and nothing changed, unless it wraps
+	//     ErrOutcomeUnknown. A denial is not an error (R15).
+	//   - A call with an ID is charged once. Repeated under the same policy, key and ID within
+	//     Compiled.IdempotencyTTL, it gets the first result with Replayed, and nothing
+	//     changes. With other units, another Op or another From it gets an InputError.
+	//   - It returns soon after ctx ends, with the context's error or a decision. An engine that
+	//     never waits may ignore ctx.
+	//   - It keeps no part of calls after it has returned: not the key, the States or the ID.
+	Do(ctx context.Context, calls []Call)
+}
+
+// Op is the operation of a [Call].
+type Op uint8
+
+const (
+	// Attempt decides about N units and records the granted ones (R6). An attempt of 0 units
+	// is a peek.
+	Attempt Op = iota
+	// Peek gets the result of an attempt and changes nothing (R4).
+	Peek
+	// Record adds units without a decision (R10).
+	Record
+	// Refund takes back up to N units of the entry granted at From in every limit, never
+	// below zero (R10). Result.Granted is the most units that it took in one limit.
+	Refund
+	// Count sets Result.Granted to the units recorded in the limit with index Limit in
+	// (now - From, now], where From is microseconds, 1 … Window. For a limit that is not
+	// Rolling it counts the units that count now, for every From (R11, Limit.Span).
+	Count
+	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12).
+	Reset
+)
+
+// Oldest, as the From of a refund, stands for the oldest entry that counts, in each limit
+// its own. It serves callers that do not know which grant was unused. The entries that
+// remain are newer, so they count for longer than the unused one would have.
+const Oldest int64 = -1
+
+// Call is one operation on the histories of a key, with its outcome. An engine gets valid
+// calls only: the key fits the rules, numbers are in their ranges, and States is nil or as
+// long as Rules.Limits.
+type Call struct {
+	Rules  *Compiled // the policy, or the joined rules of calls that are decided together
+	Key    Key
+	Op     Op
+	N      int64   // units, 0 … MaxUnits
+	At     int64   // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
+	Given  bool    // decide at the instant At; otherwise by the engine's clock
+	From   int64   // of a Refund: the instant of the grant, or Oldest; of a Count: the span
+	Limit  int     // of a Count: the index of the limit
+	ID     string  // idempotency key of an Attempt, a Record or a Refund; "" = none
+	Outage Outage  // the answer while the store is away, for package fallback (R15)
+	States []State // nil, or filled with the state of every limit after the decision
+
+	Result Result
+	Err    error
+}
+
+// Changes reports whether the call, with this result, may have changed a history.
+func (c *Call) Changes() bool {
+	switch c.Op {
+	case Attempt:
+		return c.N > 0 && (c.Result.Granted > 0 || c.Rules.Mode == CountDenied)
+	case Record:
+		return c.N > 0
+	case Refund:
+		return c.Result.Granted > 0
+	}
+	return c.Op == Reset
+}
+
+// Fail sets the error of the call and clears its result and its states.
+func (c *Call) Fail(err error) {
+	c.Result, c.Err = Result{}, err
+	clear(c.States)
+}
+
+// Outage selects the answer to a call that the store cannot decide (R15). Engines without
+// package fallback ignore it: they return the error.
+type Outage uint8
+
+const (
+	// OutageDefault leaves the choice to the engine.
+	OutageDefault Outage = iota
+	// OutageDeny returns the store's error: no decision, nothing allowed.
+	OutageDeny
+	// OutageAllow allows everything that an empty store would allow, and records nothing.
+	OutageAllow
+	// OutageShare decides by a share of every limit in the memory of the process.
+	OutageShare
+)

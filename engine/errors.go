@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A denial is not an error (R15). An error means that no decision was possible and
+// nothing changed.
+var (
+	// ErrInput is wrapped by each error of bad input, an *InputError or a weir.PolicyError:
+	// every engine would reject the same call (R14).
+	ErrInput = errors.New("weir: bad input")
+
+	// ErrOverflow: recording would take a history above MaxUnits.
+	ErrOverflow = errors.New("weir: too many units in one history")
+	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
+	// None is forgotten early (R13).
+	ErrFull = errors.New("weir: the engine is full")
+
+	// Stores. Only a call that failed with ErrUnavailable can be repeated without the
+	// risk of a second charge.
+
+	// ErrUnavailable: the store could not be reached, and nothing was recorded.
+	ErrUnavailable = errors.New("weir: the store is unavailable")
+	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
+	// recorded.
+	ErrOutcomeUnknown = errors.New("weir: the outcome of the call is unknown")
+	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
+	// nothing was recorded. Other keys work, so the store does not count as down. Errors
+	// that wrap it also wrap ErrUnavailable.
+	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
+)
+
+// InputError is the error of bad input in a call. It wraps [ErrInput].
+type InputError struct {
+	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request or ttl
+	Problem string // the wrong value, and the next step
+}
+
+// Input returns an *InputError with a formatted problem.
+func Input(field, format string, args ...any) error {
+	return &InputError{field, fmt.Sprintf(format, args...)}
+}
+
+// InputField returns the Field of an InputError that err wraps, or "".
+func InputField(err error) string {
+	var input *InputError
+	if errors.As(err, &input) {
+		return input.Field
+	}
+	return ""
+}
+
+// inputs are the words for fields in errors.
+var inputs = map[string]string{
+	"units": "bad number of units",
+	"limit": "unknown limit",
+	"kind":  "the limit's kind cannot do that",
+	"id":    "bad operation id",
+	"ttl":   "bad time to live",
+}
+
+// Error names the field before the problem.
+func (e *InputError) Error() string {
+	words, ok := inputs[e.Field]
+	if !ok {
+		words = "bad " + e.Field
+	}
+	return "weir: " + words + ": " + e.Problem
+}
+
+// Unwrap returns ErrInput.
+func (e *InputError) Unwrap() error { return ErrInput }

@@ -1,0 +1,59 @@
+package engine
+
+import "fmt"
+
+// Kind defines where the windows of a limit begin (R3), or that it has none.
+type Kind uint8
+
+const (
+	// Rolling windows begin everywhere: at most Max units in any window.
+	Rolling Kind = iota
+
+	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
+	// Periods of a Zone. Each holds at most Max units. A window's length across the edge of
+	// two may hold 2 * Max.
+	Fixed
+
+	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
+	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
+	FixedFromFirst
+
+	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window
+	// (R16). Any span of length d holds at most Burst + floor(d * Max / Window) units.
+	Bucket
+
+	// Concurrency holds at most Max units at any instant. A granted unit is held until its
+	// reservation is settled, and for at most MaxHold (R17).
+	Concurrency
+)
+
+// String returns the name of the kind's constant.
+func (k Kind) String() string {
+	if k > Concurrency {
+		return fmt.Sprintf("Kind(%d)", uint8(k))
+	}
+	return [...]string{"Rolling", "Fixed", "FixedFromFirst", "Bucket", "Concurrency"}[k]
+}
+
+// Mode decides how many of n units an attempt may get and the cost of a denial (R6).
+type Mode uint8
+
+const (
+	// AllOrNothing grants all n units or none. A denial costs nothing.
+	AllOrNothing Mode = iota
+
+	// Partial grants as many of the n units as fit. A denial costs nothing.
+	Partial
+
+	// CountDenied records every attempt in full, allowed or denied. A key that keeps
+	// trying stays denied.
+	CountDenied
+)
+
+// String returns the name of the mode's constant.
+func (m Mode) String() string {
+	if m > CountDenied {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return [...]string{"AllOrNothing", "Partial", "CountDenied"}[m]
+}

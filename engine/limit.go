@@ -1,0 +1,141 @@
+package engine
+
+import (
+	"math/bits"
+	"time"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+const (
+	// MaxUnits is the largest number of units of a limit or a call. Sums of a few such
+	// numbers are exact in float64, too.
+	MaxUnits int64 = 1<<51 - 1
+
+	// MaxInstant is the last instant that a caller may give, in microseconds since 1970. It is
+	// in the year 2255, and exact in float64.
+	MaxInstant int64 = 1<<53 - 1
+
+	// MaxLimits is the largest number of limits of one policy, and of calls decided together.
+	MaxLimits = 16
+)
+
+// Limit is one limit of [Compiled] rules. Times are microseconds.
+type Limit struct {
+	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
+	Name        string
+	Max         int64  // units, 0 … MaxUnits
+	Window      int64  // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
+	MinInterval int64  // least time between two grants, 0 … Window
+	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Cost        int64  // units an attempt takes: 0 = its own number, k = always k
+	Kind        Kind   // where windows begin (R3)
+	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
+	Period      *Zoned // of a Fixed limit with a Period: its windows (R3); otherwise nil
+
+	Capacity int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
+	Refill   Refill // of a Bucket: the time in which one unit flows in (R16)
+
+	// Shared are the dimensions that all limits of the policy count by, as indices into the
+	// key's values, in the order of their names. Engines that place the histories of a policy
+	// together do so by these values.
+	Shared []int
+
+	Call int // of joined rules: the index of the first call that the limit is of; otherwise 0
+}
+
+// Refill is the rate of a [Bucket] in whole numbers: one unit flows in every Micros +
+// Rest/Per microseconds (R16).
+type Refill = window.Refill
+
+// complete sets the fields that follow from the others.
+func (l *Limit) complete() {
+	switch {
+	case l.Kind != Bucket:
+		l.Capacity = l.Max
+	case l.Capacity == 0:
+		l.Capacity = l.Max
+		fallthrough
+	default:
+		l.Refill = window.NewRefill(l.Max, l.Window)
+	}
+}
+
+// Units returns the units that an attempt, a peek or a record of n takes of the limit.
+// An attempt of 0 takes none, because it is a peek (R4).
+func (l *Limit) Units(n int64) int64 {
+	if l.Cost > 0 && n > 0 {
+		return l.Cost
+	}
+	return n
+}
+
+// Burst returns the capacity of a Bucket, and 0 for other kinds.
+func (l *Limit) Burst() int64 {
+	if l.Kind == Bucket {
+		return l.Capacity
+	}
+	return 0
+}
+
+// Span returns the span, in microseconds, that a Count of the last microseconds covers.
+// For fixed windows it is the whole open window, because only its beginning is stored
+// (R11).
+func (l *Limit) Span(last int64) int64 {
+	if l.Kind == Fixed || l.Kind == FixedFromFirst {
+		return l.Window
+	}
+	return last
+}
+
+// Keep returns the most microseconds for which a granted unit can count: the window with a
+// cell, the longest a period can last, or the time in which an empty bucket fills.
+func (l *Limit) Keep() int64 {
+	switch {
+	case l.Kind == Bucket:
+		full, _ := l.Refill.Time(l.Capacity)
+		return full + 1
+	case l.Period != nil:
+		return l.Window + longestShift
+	}
+	return l.Window + l.Cell
+}
+
+// share divides the limit by n (Compiled.Share).
+func (l *Limit) share(n int64) {
+	share := l.Max / n
+	if l.Kind != Bucket {
+		l.Max, l.Capacity = share, share
+		return
+	}
+	hi, lo := bits.Mul64(uint64(l.Capacity), uint64(share))
+	burst, _ := bits.Div64(hi, lo, uint64(l.Max))
+	l.Max = share
+	if burst == 0 {
+		l.Max, l.Kind, l.Capacity = 0, Rolling, 0
+		return
+	}
+	l.Refill = window.NewRefill(l.Max, l.Window)
+	l.Capacity = min(int64(burst), MaxBurst(l.Max, l.Window))
+}
+
+// MaxWindow is the longest window.
+const maxWindow = 400 * 24 * time.Hour
+
+// MaxBurst returns the largest capacity of a bucket of most units per window, in
+// microseconds, both above 0: its refill is exact, and it fills within 400 days (R16).
+func MaxBurst(most, window_ int64) int64 {
+	rate := window.NewRefill(most, window_)
+	longest := maxWindow.Microseconds()
+	if full, _ := rate.Time(rate.Most); full < longest {
+		return rate.Most
+	}
+	n := rate.Units(longest, 0)
+	if full, rest := rate.Time(n); full > longest || rest > 0 {
+		n--
+	}
+	return n
+}
+
+// Duration converts microseconds to a duration.
+func Duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -1,0 +1,44 @@
+package engine
+
+import "time"
+
+// Never is the RetryAfter of an attempt that can never fit: it needs more units than
+// some limit's capacity (R8). It is negative, so test for it before a sleep.
+const Never time.Duration = -1
+
+// Result is the outcome of a [Call]. Durations are whole microseconds. The zero Result
+// allows nothing. Its fields are those of weir.Decision.
+type Result struct {
+	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
+	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a Refund or a Count, units
+	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
+	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
+	ResetAfter time.Duration // time until no unit counts
+	At         time.Time     // the instant of the decision
+	Limit      string        // the limit that denied or cut the attempt, "" if none did
+	Degraded   bool          // the store did not answer; a fallback decided
+	Replayed   bool          // the first result of this ID is returned again; nothing was charged
+	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
+}
+
+// State is the state of one limit of a policy right after a decision.
+type State struct {
+	Name             string
+	Kind             Kind
+	Max              int64         // units per window; of Concurrency, units at once
+	Burst            int64         // capacity of a Bucket; 0 for other kinds
+	Window           time.Duration // its length; of Concurrency, the longest time of a hold
+	MinInterval      time.Duration // least time between two grants
+	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
+	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max
+	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
+	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in; 0 if none counts
+	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
+	ResetAfter       time.Duration // time until no unit counts
+}
+
+// Describe returns a state with the fields of the limit itself, and no units that count.
+func (l *Limit) Describe() State {
+	return State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.Burst(), Window: Duration(l.Window),
+		MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
+}

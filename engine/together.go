@@ -1,0 +1,259 @@
+package engine
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// CallError is bad input in one of several calls that are decided together. Nothing has
+// changed.
+type CallError struct {
+	Call int // its index
+	Err  error
+}
+
+// Error gives the index before the reason.
+func (e *CallError) Error() string { return fmt.Sprintf("call %d: %v", e.Call, e.Err) }
+
+// Unwrap returns the reason.
+func (e *CallError) Unwrap() error { return e.Err }
+
+// Together decides calls on an engine as one attempt (R7): at one instant all of their limits
+// grant, or none is charged. It sets the Result and the States of each call.
+//
+// Allowed, At and RetryAfter are those of the whole. Remaining, ResetAfter and States are
+// those of the call's own limits. Limit is, of the call's own limits that denied, the one
+// with the longest wait. It is "" in a call that is denied because of the others alone.
+//
+// The error is an error of the engine, or a [*CallError] for a call that cannot be decided
+// with the others. After an error every Result is the zero Result.
+func Together(ctx context.Context, e Engine, calls []Call) error {
+	for i := range calls {
+		calls[i].Fail(calls[i].Err)
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	j, key, err := join(calls)
+	if err != nil {
+		return err
+	}
+	one := []Call{{Rules: j.rules, Key: key, N: 1, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls),
+		States: make([]State, len(j.rules.Limits))}}
+	if e.Do(ctx, one); one[0].Err != nil {
+		return one[0].Err
+	}
+	for i := range calls {
+		j.answer(&calls[i], i, &one[0])
+	}
+	return nil
+}
+
+// outage returns the strictest answer of the calls while the store is away.
+func outage(calls []Call) Outage {
+	strictest := calls[0].Outage
+	for i := range calls {
+		if o := calls[i].Outage; o != OutageDefault && (strictest == OutageDefault || strength[o] > strength[strictest]) {
+			strictest = o
+		}
+	}
+	return strictest
+}
+
+var strength = [...]int{OutageDeny: 3, OutageShare: 2, OutageAllow: 1}
+
+// joined is the rules of calls that are decided together. They have a limit for each history,
+// with a Cost of all units for it.
+type joined struct {
+	rules  *Compiled
+	places [][]int // for each call the places of its limits
+}
+
+// joins are the joined rules by the calls, kept with the rules of their first call.
+type joins struct {
+	mu  sync.Mutex // protects all
+	all map[string]*joined
+}
+
+// maxJoins bounds the joined rules that are kept. Calls with ever new numbers of units have
+// ever new rules; at the bound all are dropped.
+const maxJoins = 256
+
+// join returns the rules that decide calls together, and their key.
+func join(calls []Call) (*joined, Key, error) {
+	var key Key
+	var dimensions []string
+	var indices [][]int // for each call, and each value of its key, the index in the key of all
+	var room [256]byte
+	name := room[:0]
+	for i := range calls {
+		c := &calls[i]
+		if err := c.checkTogether(&calls[0]); err != nil {
+			return nil, key, &CallError{i, err}
+		}
+		own := c.joinKey(&key, &dimensions)
+		indices = append(indices, own)
+		name = binary.AppendUvarint(name, c.Rules.number)
+		name = binary.AppendVarint(name, c.N)
+		for _, at := range own {
+			name = append(name, byte(at))
+		}
+	}
+	kept := &calls[0].Rules.joins
+	kept.mu.Lock()
+	defer kept.mu.Unlock()
+	if j := kept.all[string(name)]; j != nil {
+		return j, key, nil
+	}
+	j, err := joinRules(calls, dimensions, indices)
+	if err != nil {
+		return nil, key, err
+	}
+	if kept.all == nil || len(kept.all) == maxJoins {
+		kept.all = map[string]*joined{}
+	}
+	kept.all[string(name)] = j
+	return j, key, nil
+}
+
+// checkTogether returns the reason why the call cannot be decided with others.
+func (c *Call) checkTogether(first *Call) error {
+	switch {
+	case c.Err != nil:
+		return c.Err
+	case c.Rules == nil:
+		return Input("request", "it has no rules; make it with Limiter.Call")
+	case c.N > MaxUnits || c.N < 0:
+		return Input("units", "%d; use 1 to %d", c.N, MaxUnits)
+	case c.Op != Attempt || c.N == 0:
+		return Input("request", "calls that are decided together are attempts of 1 unit or more; make a peek or a record by itself")
+	case c.ID != "":
+		return Input("request", "calls that are decided together have no idempotency key; leave it out, or decide the call by itself")
+	case c.Given != first.Given || c.Given && c.At != first.At:
+		return Input("request", "it has another instant than the first call, and calls are decided together at one; use the same for all, or none")
+	case c.Rules.Mode == CountDenied:
+		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
+	case c.States != nil && len(c.States) != len(c.Rules.Limits):
+		return Input("request", "room for %d states, and policy %q has %d limits", len(c.States), c.Rules.Name, len(c.Rules.Limits))
+	}
+	return c.Rules.CheckKey(&c.Key)
+}
+
+// joinKey adds the values of the call's key to k, those of a dimension and value once, and
+// returns their indices.
+func (c *Call) joinKey(k *Key, dimensions *[]string) (indices []int) {
+	for i, name := range c.Rules.Dimensions {
+		value, at := c.Key.Value(i), 0
+		for at < k.Len() && ((*dimensions)[at] != name || k.Value(at) != value) {
+			at++
+		}
+		if at == k.Len() {
+			*dimensions = append(*dimensions, name)
+			k.Append(value)
+		}
+		indices = append(indices, at)
+	}
+	return indices
+}
+
+// joinRules makes the joined rules of calls.
+func joinRules(calls []Call, dimensions []string, indices [][]int) (*joined, error) {
+	rules := &Compiled{Dimensions: dimensions, together: true}
+	j := &joined{rules: rules}
+	var policies []string
+	for i := range calls {
+		places, err := rules.joinLimits(calls, i, indices[i])
+		if err != nil {
+			return nil, &CallError{i, err}
+		}
+		j.places = append(j.places, places)
+		if name := calls[i].Rules.Name; !slices.Contains(policies, name) {
+			policies = append(policies, name)
+		}
+	}
+	rules.Name = strings.Join(policies, "+")
+	rules.finish()
+	return j, nil
+}
+
+// joinLimits adds the limits of call i, whose key has these indices in that of all, and
+// returns their places. A limit for a history that is known is charged there.
+func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err error) {
+	own := calls[i].Rules
+	for _, l := range own.Limits {
+		original, units := l, l.Units(calls[i].N)
+		l.By, l.Shared, l.Call, l.Cost = pick(key, l.By), pick(key, l.Shared), i, units
+		at := slices.IndexFunc(c.Limits, func(o Limit) bool {
+			return o.Policy == l.Policy && o.Name == l.Name && o.Kind == l.Kind && slices.Equal(o.By, l.By)
+		})
+		if at < 0 {
+			places = append(places, len(c.Limits))
+			c.Limits = append(c.Limits, l)
+			continue
+		}
+		first := calls[c.Limits[at].Call].Rules
+		if first != own && !reflect.DeepEqual(first.Limits[first.LimitNamed(l.Name)], original) {
+			return nil, Input("request", "limit %q of policy %q has the history of an earlier call and other numbers; decide the calls by the same numbers", l.Name, l.Policy)
+		}
+		if c.Limits[at].Cost += units; c.Limits[at].Cost > MaxUnits {
+			return nil, Input("units", "with an earlier call it takes more than %d of limit %q; use fewer", MaxUnits, l.Name)
+		}
+		places = append(places, at)
+	}
+	switch {
+	case len(c.Limits) > MaxLimits:
+		return nil, Input("request", "the calls up to it have %d limits, and at most %d are decided together; use fewer calls", len(c.Limits), MaxLimits)
+	case len(c.Dimensions) > MaxDimensions:
+		return nil, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(c.Dimensions), MaxDimensions)
+	}
+	return places, nil
+}
+
+// pick returns the elements of all at some places.
+func pick(all, places []int) (picked []int) {
+	for _, at := range places {
+		picked = append(picked, all[at])
+	}
+	return picked
+}
+
+// answer sets the result of call i from that of all calls. An engine that does not know the
+// states leaves them without a name.
+func (j *joined) answer(c *Call, i int, all *Call) {
+	r := all.Result
+	r.Limit, r.Granted = "", 0
+	if r.Allowed {
+		r.Granted = c.N
+	}
+	longest, known := time.Duration(0), false
+	for place, at := range j.places[i] {
+		l, s := &j.rules.Limits[at], &all.States[at]
+		wait := s.RetryAfter
+		if l.Cost > l.Capacity {
+			wait = Never // also without a state
+		}
+		if !r.Allowed && longer(wait, longest) {
+			longest, r.Limit = wait, l.Name
+		}
+		if c.States != nil {
+			c.States[place] = *s
+		}
+		if s.Name == "" {
+			continue
+		}
+		if !known {
+			r.Remaining, r.ResetAfter, known = s.Remaining, s.ResetAfter, true
+		}
+		r.Remaining, r.ResetAfter = min(r.Remaining, s.Remaining), max(r.ResetAfter, s.ResetAfter)
+	}
+	c.Result = r
+}
+
+// longer reports whether a wait is longer than another; Never is the longest.
+func longer(a, b time.Duration) bool { return a == Never && b != Never || b != Never && a > b }
