@@ -1,13 +1,14 @@
-package weir
+package memory
 
 import (
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *memoryPlan, req *Request, slots []slot, now int64, full bool, d *Decision) {
+func answer(b *planRules, req *request, slots []slot, now int64, full bool, d *engine.Result) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range slots {
@@ -27,7 +28,7 @@ func answer(b *memoryPlan, req *Request, slots []slot, now int64, full bool, d *
 	}
 	for i := range req.States {
 		s := &slots[i]
-		req.States[i] = s.limit.described.describe(s.h, s.arena, s.rule, &s.state, now, s.wait)
+		req.States[i] = describe(s.limit.described, s.h, s.arena, s.rule, &s.state, now, s.wait)
 	}
 }
 
@@ -53,28 +54,17 @@ func binding(mode window.Mode, slots []slot, n, granted int64) *slot {
 }
 
 // describe returns the state of a limit, whose own wait is known.
-func (l *Limit) describe(h *window.History, a *window.Arena, r *window.Rule, s *window.State, now, wait int64) LimitState {
-	return LimitState{
-		Name:             l.Name,
-		Kind:             l.Kind,
-		Max:              l.Max,
-		Burst:            l.Burst,
-		Window:           l.Window,
-		MaxHold:          l.MaxHold,
-		MinInterval:      l.MinInterval,
-		Used:             s.Used,
-		Remaining:        s.Room(r),
-		RetryAfter:       span(wait),
-		NextAfter:        span(h.Next(a, r, s, now)),
-		MinIntervalAfter: span(s.IntervalWait(r, now)),
-		ResetAfter:       span(h.Reset(r, s, now)),
-	}
+func describe(l *engine.Limit, h *window.History, a *window.Arena, r *window.Rule, s *window.State, now, wait int64) engine.State {
+	d := l.Describe()
+	d.Used, d.Remaining, d.RetryAfter = s.Used, s.Room(r), span(wait)
+	d.NextAfter, d.MinIntervalAfter, d.ResetAfter = span(h.Next(a, r, s, now)), span(s.IntervalWait(r, now)), span(h.Reset(r, s, now))
+	return d
 }
 
 // span converts microseconds, or window.Never, to a duration.
 func span(us int64) time.Duration {
 	if us == window.Never {
-		return Never
+		return engine.Never
 	}
 	return time.Duration(us) * time.Microsecond
 }

@@ -1,4 +1,4 @@
-package weir
+package memory
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 )
 
@@ -21,7 +22,7 @@ import (
 // one in a few dozen other recordings, sweeps: it looks at a few histories and removes
 // those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
 // remove a history that still counts: at the cap, recordings that need more room are
-// rejected with ErrFull (R13).
+// rejected with engine.ErrFull (R13).
 //
 // Histories recorded at instants that the caller passed (Limiter.At) live in their own
 // time. Only recordings at such instants remove them, an hour of that time after they
@@ -46,44 +47,31 @@ type Memory struct {
 	rejected   atomic.Int64 // attempts and records rejected at a cap so far
 }
 
-// MemoryOption adjusts a Memory.
-type MemoryOption func(*memoryCaps)
+// Options are the caps of a Memory, 0 for none, and its journal, nil for none.
+type Options struct {
+	// MaxKeys caps the number of keys, counted once for each limit they have a history in,
+	// and of operations with an idempotency key. At the cap new ones are rejected.
+	MaxKeys int64
 
-// memoryCaps are the caps of a Memory, 0 for none, and its journal.
-type memoryCaps struct {
-	keys, bytes int64
-	journal     Journal
+	// MaxBytes caps the bytes of all histories, keys, operations and tables together. At
+	// the cap new keys are rejected, and so are further entries of known keys that need
+	// more. The process holds a few percent more, for pages that were freed and not yet
+	// collected.
+	MaxBytes int64
+
+	Journal Journal
 }
 
-// MaxKeys caps the number of keys, counted once for each limit they have a history in,
-// and of operations with an idempotency key (Limiter.AllowOnce). At the cap new ones are
-// rejected. 0, the default, is no cap.
-func MaxKeys(n int) MemoryOption {
-	return func(c *memoryCaps) { c.keys = int64(max(n, 0)) }
-}
-
-// MaxBytes caps the bytes of all histories, keys, operations and tables together. At the
-// cap new keys are rejected, and so are further entries of known keys that need more. The
-// process holds a few percent more, for pages that were freed and not yet collected.
-// 0, the default, is no cap.
-func MaxBytes(n int64) MemoryOption {
-	return func(c *memoryCaps) { c.bytes = max(n, 0) }
-}
-
-// NewMemory returns an empty memory engine.
-func NewMemory(opts ...MemoryOption) *Memory {
-	var caps memoryCaps
-	for _, o := range opts {
-		o(&caps)
-	}
-	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), journal: caps.journal}
+// New returns an empty memory engine.
+func New(o Options) *Memory {
+	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), journal: o.Journal}
 	m.base = m.start.UnixMicro()
-	m.table.Init(caps.keys, caps.bytes)
+	m.table.Init(o.MaxKeys, o.MaxBytes)
 	// The errors are made in advance: a flood of new keys at a cap must not fill the heap.
 	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, allow, and all of them still count; wait, or raise the cap",
-		ErrFull, caps.keys)
+		engine.ErrFull, o.MaxKeys)
 	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, and all keys still count; wait, or raise the cap",
-		ErrFull, caps.bytes)
+		engine.ErrFull, o.MaxBytes)
 	return m
 }
 
@@ -108,20 +96,12 @@ const (
 	fromCaller
 )
 
-// moment returns the instant of the request.
-func (r *Request) moment() moment {
-	if micros, given := r.Instant(); given {
-		return moment{micros, fromCaller}
+// momentOf returns the instant of a call.
+func momentOf(c *engine.Call) moment {
+	if c.Given {
+		return moment{c.At, fromCaller}
 	}
 	return moment{}
-}
-
-// momentOf returns the instant now of an Engine's method, which may be Now.
-func momentOf(now int64) moment {
-	if now == Now {
-		return moment{}
-	}
-	return moment{now, fromCaller}
 }
 
 // reading returns a reading of the engine's clock as the instant of a call.

@@ -1,9 +1,10 @@
-package weir
+package memory
 
 import (
 	"hash/maphash"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -20,19 +21,19 @@ import (
 // For each rarer case, bad input included, it reports false and changes nothing: a key
 // without a record, a record on the other clock, a corrected clock, a full arena. Then
 // decideSlots decides.
-func (m *Memory) allowSimple(b *memoryPlan, k *Key, n int64, at moment, states []LimitState, d *Decision) bool {
+func (m *Memory) allowSimple(b *planRules, k *engine.Key, n int64, at moment, states []engine.State, d *engine.Result) bool {
 	l := &b.limits[0]
-	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
+	if k.Len() != 1 || len(k.Value(0)) > engine.MaxValueBytes || n <= 0 || n > engine.MaxUnits {
 		return false
 	}
 	// The clock is read before the locks, which saves 5 ns. A call that gets the lock of the
 	// record meanwhile moves Last if it drops entries, and R2 moves this decision to that
 	// instant. A sweep or a reset removes the record.
 	raw, virtual := m.instant(at), at.virtual()
-	hash := l.mix(maphash.String(m.seed, k.first[0])) // as Memory.hash
+	hash := l.mix(maphash.String(m.seed, k.Value(0))) // as Memory.hash
 	s := m.table.Shard(hash)
 	if n == 1 && states == nil && (l.plain || l.pours) {
-		if r := s.Acquire(uint32(hash), l.group, k.first[0], virtual); r != nil {
+		if r := s.Acquire(uint32(hash), l.group, k.Value(0), virtual); r != nil {
 			if !r.Behind(raw) && r.Rate() == l.Rate && l.takeOne(&r.History, &s.Arena, max(raw, r.Last), d) {
 				if d.Allowed && m.journal != nil {
 					m.append(b.plan, k, ChangeRecord, r.Last, 1, virtual, false, nil)
@@ -49,7 +50,7 @@ func (m *Memory) allowSimple(b *memoryPlan, k *Key, n int64, at moment, states [
 		}
 	}
 	s.Lock()
-	ref := keytable.Find(s, uint32(hash), l.group, k.first[0])
+	ref := keytable.Find(s, uint32(hash), l.group, k.Value(0))
 	if ref == 0 {
 		s.Unlock()
 		return false
@@ -66,7 +67,7 @@ func (m *Memory) allowSimple(b *memoryPlan, k *Key, n int64, at moment, states [
 }
 
 // allowLocked is allowSimple under the locks of the shard and of the record.
-func (m *Memory) allowLocked(b *memoryPlan, k *Key, s *keytable.Shard, r *keytable.Record, n, raw int64, states []LimitState, d *Decision) bool {
+func (m *Memory) allowLocked(b *planRules, k *engine.Key, s *keytable.Shard, r *keytable.Record, n, raw int64, states []engine.State, d *engine.Result) bool {
 	l := &b.limits[0]
 	h, arena, rule := &r.History, &s.Arena, &l.Rule
 	now := max(raw, h.Last) // R2
@@ -100,7 +101,7 @@ func (m *Memory) allowLocked(b *memoryPlan, k *Key, s *keytable.Shard, r *keytab
 		wait, reset = h.Wait(arena, rule, &state, now, n), h.Reset(rule, &state, now)
 	}
 	if states != nil {
-		states[0] = l.described.describe(h, arena, rule, &state, now, wait)
+		states[0] = describe(l.described, h, arena, rule, &state, now, wait)
 	}
 	// The decision is complete before the lock is released: the release waits for these
 	// stores in any case, and a copy of the decision right after them would (5 ns).
@@ -117,7 +118,7 @@ func (m *Memory) allowLocked(b *memoryPlan, k *Key, s *keytable.Shard, r *keytab
 
 // takeOne decides one unit of a plain limit or a plain bucket in one pass, or reports
 // false.
-func (l *memoryLimit) takeOne(h *window.History, a *window.Arena, now int64, d *Decision) bool {
+func (l *limitRules) takeOne(h *window.History, a *window.Arena, now int64, d *engine.Result) bool {
 	switch {
 	case l.pours:
 		missing, wait, reset, granted := h.TakeOne(&l.Rule, now)

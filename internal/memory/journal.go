@@ -1,13 +1,13 @@
-package weir
+package memory
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
@@ -23,64 +23,6 @@ import (
 //   - [Memory.Redo] of the same changes in the same order makes an empty Memory equal.
 type Journal interface {
 	Append(c *Change)
-}
-
-// Journaled returns the option that reports every change to j. The default is none.
-func Journaled(j Journal) MemoryOption {
-	return func(c *memoryCaps) { c.journal = j }
-}
-
-// GuardedEngine is an Engine around a Memory with a Journal, such as weirdisk.Engine. A Limiter
-// decides on the Memory itself, between Enter and Wait, as the engine's Decide does. Otherwise
-// the key, the request and the decision are copied several times, which takes 15 % of a
-// decision.
-type GuardedEngine interface {
-	Engine
-
-	// Guarded returns the engine and its Memory. A type that embeds a GuardedEngine has the
-	// method of that one, so it is another engine and its own Decide decides.
-	Guarded() (Engine, *Memory)
-
-	// Enter begins a call that may change a history. Its error is that of the call.
-	Enter() (since uint64, err error)
-
-	// Wait returns once the changes of a call that began since then are safe. Its error is
-	// that of the call.
-	Wait(ctx context.Context, since uint64) error
-}
-
-// DecideGuarded decides a request on the Memory of an engine, between Enter and Wait. The Decide
-// of a GuardedEngine calls it.
-func DecideGuarded(ctx context.Context, e GuardedEngine, p *Plan, k Key, r Request) (d Decision, err error) {
-	if err := r.check(p); err != nil {
-		return d, err
-	}
-	_, m := e.Guarded()
-	err = m.decideGuarded(ctx, e, p, &k, &r, &d)
-	return d, err
-}
-
-// decideGuarded is DecideGuarded by reference.
-func (m *Memory) decideGuarded(ctx context.Context, e GuardedEngine, p *Plan, k *Key, r *Request, d *Decision) error {
-	if r.Op == OpPeek || r.N == 0 {
-		return m.handle(p, k, r, d)
-	}
-	since, err := e.Enter()
-	if err != nil {
-		return err
-	}
-	if err = m.handle(p, k, r, d); err == nil && r.Changes(p, d) {
-		err = e.Wait(ctx, since)
-	}
-	if err != nil {
-		*d = Decision{}
-	}
-	return err
-}
-
-// Changes reports whether a request with this decision may have changed a history.
-func (r *Request) Changes(p *Plan, d *Decision) bool {
-	return r.Op != OpPeek && r.N > 0 && (d.Granted > 0 || r.Op == OpRecord || p.Mode() == CountDenied)
 }
 
 // ChangeKind is the kind of a [Change].
@@ -105,12 +47,12 @@ const (
 // outcome: Redo decides nothing.
 type Change struct {
 	Kind    ChangeKind
-	Plan    *Plan
-	Key     Key
+	Plan    *engine.Compiled
+	Key     engine.Key
 	At      int64      // the instant of the decision in microseconds, after the adjustment of R2
 	Virtual bool       // the caller passed the instant
 	Units   int64      // recorded in limits without a Cost; of a refund, at most so many were taken
-	Denied  bool       // the units are those of a denied attempt (CountDenied)
+	Denied  bool       // the units are those of a denied attempt (engine.CountDenied)
 	From    int64      // of a refund: the instant of the grant, or Oldest
 	Once    *Operation // the operation with an idempotency key, nil if there is none
 
@@ -124,66 +66,41 @@ type Change struct {
 
 // Operation is an operation with an idempotency key, which is remembered.
 type Operation struct {
-	Name     string   // encodes the policy's name, the key with its dimensions, and the idempotency key
-	Op       Op       // of the Request; of a refund 3
-	Asked    int64    // units of the request
-	Until    int64    // the operation is remembered before this instant
-	Decision Decision // the answer
+	Name     string // encodes the policy's name, the key with its dimensions, and the idempotency key
+	Op       engine.Op
+	Asked    int64         // units of the request
+	Until    int64         // the operation is remembered before this instant
+	Decision engine.Result // the answer
 }
 
 // remembered returns the operation to remember.
-func remembered(p *Plan, name string, op Op, asked int64, d *Decision) *Operation {
-	return &Operation{name, op, asked, d.At.UnixMicro() + p.IdempotencyTTL().Microseconds(), *d}
+func remembered(p *engine.Compiled, name string, op engine.Op, asked int64, d *engine.Result) *Operation {
+	return &Operation{name, op, asked, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}
 }
 
 // changes are used again, because those of decisions would each be allocated.
 var changes = sync.Pool{New: func() any { return new(Change) }}
 
 // report appends the change of a decision to the journal, if there was one.
-func (m *Memory) report(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied, virtual bool, d *Decision) {
+func (m *Memory) report(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, denied, virtual bool, d *engine.Result) {
 	switch {
 	case units > 0 && req.once != "":
 		m.append(b.plan, k, ChangeRecord, now, units, virtual, denied, remembered(b.plan, req.once, req.Op, req.N, d))
 	case units > 0:
 		m.append(b.plan, k, ChangeRecord, now, units, virtual, denied, nil)
-	case req.Op == OpAttempt && req.N > 0 && corrected(slots):
+	case req.Op == engine.Attempt && req.N > 0 && corrected(slots):
 		m.append(b.plan, k, ChangeCorrect, now, 0, virtual, false, nil)
 	}
 }
 
 // append appends a change to the journal.
-func (m *Memory) append(p *Plan, k *Key, kind ChangeKind, at, units int64, virtual, denied bool, once *Operation) {
-	if p.parts != nil {
-		m.journal.Append(p.changes(k, Change{Kind: kind, At: at, Virtual: virtual}))
-		return
-	}
+func (m *Memory) append(p *engine.Compiled, k *engine.Key, kind ChangeKind, at, units int64, virtual, denied bool, once *Operation) {
 	c := changes.Get().(*Change)
 	c.Kind, c.Plan, c.At, c.Units, c.Virtual, c.Denied, c.Once = kind, p, at, units, virtual, denied, once
-	if k.n == 1 { // a whole key takes 5 % of a decision of weirdisk
-		c.Key.n, c.Key.first[0] = 1, k.first[0]
-	} else {
-		c.Key = *k
-	}
+	c.Key = *k
 	m.journal.Append(c)
-	if c.Plan, c.Once = nil, nil; k.n == 1 { // the pool keeps no memory of the caller alive
-		c.Key.first[0] = ""
-	} else {
-		c.Key = Key{}
-	}
+	c.Plan, c.Once, c.Key = nil, nil, engine.Key{} // the pool keeps no memory of the caller alive
 	changes.Put(c)
-}
-
-// changes returns the changes of calls decided together, each like c, in a list.
-func (p *Plan) changes(k *Key, c Change) (first *Change) {
-	for i := len(p.parts) - 1; i >= 0; i-- {
-		part, one := &p.parts[i], c
-		one.Plan, one.Key, one.Next = part.plan, part.keyOf(k), first
-		if c.Kind == ChangeRecord {
-			one.Units = part.units
-		}
-		first = &one
-	}
-	return first
 }
 
 // corrected reports whether a history was corrected (R2, R12).
@@ -199,7 +116,7 @@ func corrected(slots []slot) bool {
 // Redo makes a change again as it was made, at its instant and without a decision. It
 // changes each history by itself: a history that another Redo or a Restore has brought
 // elsewhere does not affect the others. Redo and Restore forget no history, so changes of
-// different keys can be redone at the same time. The only error is ErrFull, at a cap.
+// different keys can be redone at the same time. The only error is engine.ErrFull, at a cap.
 func (m *Memory) Redo(c *Change) error {
 	for ; c != nil; c = c.Next {
 		if err := m.redoOne(c); err != nil {
@@ -234,7 +151,7 @@ func (m *Memory) redoOne(c *Change) error {
 }
 
 // redo changes the histories.
-func (m *Memory) redo(b *memoryPlan, slots []slot, c *Change) error {
+func (m *Memory) redo(b *planRules, slots []slot, c *Change) error {
 	locks := m.locate(b.limits, &c.Key, slots)
 	m.table.Lock(locks)
 	defer m.unlock(slots, locks)
@@ -294,7 +211,7 @@ type StoredHistory struct {
 	Max, Window       int64
 	Full, Part, Front int64
 
-	limit *memoryLimit // of Name, kept by Restore
+	limit *limitRules // of Name, kept by Restore
 }
 
 // StoredEntry is one entry of a history: its units count while End > now - Window.
@@ -302,13 +219,13 @@ type StoredEntry struct{ End, Units int64 }
 
 // Split returns the names of the policy and the limit, its kind, and the names and values of
 // the dimensions. It reports false for a name that no engine has made, or another key.
-func (h *StoredHistory) Split() (policy, limit string, kind Kind, dimensions, values []string, ok bool) {
+func (h *StoredHistory) Split() (policy, limit string, kind engine.Kind, dimensions, values []string, ok bool) {
 	names := strings.Split(h.Name, "\x00")
 	if len(names) < 3 {
 		return "", "", 0, nil, nil, false
 	}
-	for kind = Rolling; kind.String() != names[2]; kind++ {
-		if kind == Concurrency {
+	for kind = engine.Rolling; kind.String() != names[2]; kind++ {
+		if kind == engine.Concurrency {
 			return "", "", 0, nil, nil, false
 		}
 	}
@@ -443,7 +360,7 @@ func (m *Memory) dumped(p *DumpPlace, s *keytable.Shard, r *keytable.Record, n i
 	return h
 }
 
-// Restore replaces a history, or adds it. The errors are ErrFull, at a cap, and ErrKey for
+// Restore replaces a history, or adds it. The errors are engine.ErrFull, at a cap, and ErrKey for
 // a key that does not fit the name. For several histories of one Name, Restore is faster
 // with one StoredHistory in which the other fields change.
 func (m *Memory) Restore(h *StoredHistory) error {
@@ -454,12 +371,12 @@ func (m *Memory) Restore(h *StoredHistory) error {
 		}
 		h.limit = m.stored(h.Name, h.Keep, dimensions)
 	}
-	var room [MaxDimensions]string
+	var room [engine.MaxDimensions]string
 	values, ok := h.values(room[:0], len(h.limit.by))
 	if !ok {
 		return h.misfit()
 	}
-	k := K(values...)
+	k := engine.K(values...)
 	var slots [1]slot
 	s := &slots[0]
 	s.limit = h.limit
@@ -495,13 +412,13 @@ func (m *Memory) Restore(h *StoredHistory) error {
 }
 
 func (h *StoredHistory) misfit() error {
-	return fmt.Errorf("%w: of a stored history of %q", ErrKey, h.Name)
+	return fmt.Errorf("%w: key of a stored history of %q", engine.ErrInput, h.Name)
 }
 
 // stored returns the limit of a stored history's name.
-func (m *Memory) stored(name string, keep int64, dimensions int) *memoryLimit {
+func (m *Memory) stored(name string, keep int64, dimensions int) *limitRules {
 	group, _ := m.table.Group(name, keep)
-	l := &memoryLimit{name: name, group: group, salt: m.salt(name), sole: -1}
+	l := &limitRules{name: name, group: group, salt: m.salt(name), sole: -1}
 	for i := range dimensions {
 		l.by = append(l.by, i)
 	}
@@ -514,12 +431,12 @@ func (m *Memory) stored(name string, keep int64, dimensions int) *memoryLimit {
 // StoredOperation is a remembered operation with an idempotency key.
 type StoredOperation struct {
 	Name     string // as Operation.Name
-	Op       Op
+	Op       engine.Op
 	Asked    int64
 	From     int64 // of a refund: the instant of the grant
 	Until    int64 // the operation is remembered before this instant
 	Virtual  bool
-	Decision Decision
+	Decision engine.Result
 }
 
 // Split returns the name of the policy, the names and values of the key's dimensions, and
@@ -558,14 +475,14 @@ func (m *Memory) DumpOperations(p *DumpPlace, n int, visit func(*StoredOperation
 	}
 	n = min(n, len(p.operations))
 	for _, o := range p.operations[:n] {
-		visit(&StoredOperation{o.name, o.request.Op, o.request.N, o.granted, o.until, o.virtual, o.decision})
+		visit(&StoredOperation{o.name, o.op, o.n, o.from, o.until, o.virtual, o.result})
 	}
 	p.operations = p.operations[n:]
 	return true
 }
 
 // RestoreOperation adds an operation, unless one of that name is remembered. The only
-// error is ErrFull, at a cap.
+// error is engine.ErrFull, at a cap.
 func (m *Memory) RestoreOperation(o *StoredOperation) error {
 	s := m.operations.shard(m, o.Name)
 	s.mu.Lock()
@@ -585,6 +502,6 @@ func (s *operationShard) restore(m *Memory, o *StoredOperation) error {
 	if o.Virtual {
 		at = moment{decided, fromCaller}
 	}
-	s.remember(m, o.Name, &Request{Op: o.Op, N: o.Asked}, at, o.From, o.Until-decided, &o.Decision)
+	s.remember(m, o.Name, &engine.Call{Op: o.Op, N: o.Asked, From: o.From, Result: o.Decision}, at, o.Until-decided)
 	return nil
 }

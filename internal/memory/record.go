@@ -1,27 +1,28 @@
-package weir
+package memory
 
 import (
 	"fmt"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // record adds units to all histories, or to none: each step that can fail comes before
 // the first write. denied reports that they are those of a denied attempt in CountDenied.
-func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied, virtual bool) error {
+func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, denied, virtual bool) error {
 	created := 0
 	for i := range slots {
 		s := &slots[i]
-		units, most := s.limit.units(units), MaxUnits
+		units, most := s.limit.units(units), engine.MaxUnits
 		if s.rule.Rate != 0 {
 			most = s.rule.Refill.MaxExact // R16
 		} else if b.mode == window.CountDenied {
 			units = min(units, s.limit.Max) // R6
 		}
-		if req.Op == OpRecord && s.state.Used+units > most {
+		if req.Op == engine.Record && s.state.Used+units > most {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
-				ErrOverflow, s.limit.name, s.state.Used, units, most)
+				engine.ErrOverflow, s.limit.name, s.state.Used, units, most)
 		}
 		if s.ref == 0 {
 			created++
@@ -35,7 +36,7 @@ func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, 
 
 // store adds units to all histories, of which so many are new, or to none if there is no
 // room.
-func (m *Memory) store(b *memoryPlan, k *Key, slots []slot, now, units int64, created int, denied, virtual bool) error {
+func (m *Memory) store(b *planRules, k *engine.Key, slots []slot, now, units int64, created int, denied, virtual bool) error {
 	if err := m.reserve(slots, k, now, units, created); err != nil {
 		return err
 	}
@@ -55,7 +56,7 @@ func (m *Memory) store(b *memoryPlan, k *Key, slots []slot, now, units int64, cr
 }
 
 // insert adds a record for the key, locked, to the shard, which has room for it.
-func (s *slot) insert(k *Key) {
+func (s *slot) insert(k *engine.Key) {
 	s.ref = s.limit.insert(s.shard, s.tag, k)
 	s.record = s.shard.At(s.ref)
 }
@@ -82,7 +83,7 @@ func (s *slot) add(now, units int64, mode window.Mode, denied bool) {
 // reserve makes sure that each history can grow by an entry and that records can be
 // created where there are none, within the caps. The error names the cap that was met.
 // Keys come last: keys that are counted and given back would for a moment reject others.
-func (m *Memory) reserve(slots []slot, k *Key, now, units int64, created int) error {
+func (m *Memory) reserve(slots []slot, k *engine.Key, now, units int64, created int) error {
 	for i := range slots {
 		records, chunks := slots[i].needs(k, now, units)
 		if records+chunks == 0 {
@@ -105,7 +106,7 @@ func (m *Memory) reserve(slots []slot, k *Key, now, units int64, created int) er
 }
 
 // needs returns the number of records and chunks that recording in the slot takes.
-func (s *slot) needs(k *Key, now, units int64) (records, chunks int) {
+func (s *slot) needs(k *engine.Key, now, units int64) (records, chunks int) {
 	if s.corrected {
 		return 0, window.MostChunks // at most, to correct and to add
 	}

@@ -1,14 +1,14 @@
-package weir
+package memory
 
 import (
 	"container/heap"
-	"context"
 	"hash/maphash"
 	"math"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 )
@@ -34,13 +34,14 @@ type operationShard struct {
 
 // operation is one decision, and the answer when the call is made again.
 type operation struct {
-	name     string
-	request  Request // Op and N
-	granted  int64   // of a refund: the instant of the entry
-	until    int64   // the operation is known before this instant
-	virtual  bool
-	place    int // in its heap
-	decision Decision
+	name    string
+	op      engine.Op
+	n       int64 // units
+	from    int64 // of a refund: the instant of the entry
+	until   int64 // the operation is known before this instant
+	virtual bool
+	place   int // in its heap
+	result  engine.Result
 }
 
 // operationBytes is the memory of an operation besides its name: in itself, in the map
@@ -50,36 +51,28 @@ const operationBytes = 296
 // removedAtCap is the most operations that a caller at a cap removes.
 const removedAtCap = 4096
 
-// RefundOnce is Refund with an idempotency key (RefundOnceEngine).
-func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
-	var d Decision
-	err := m.handleOnce(p, &k, &Request{Op: OpRefund, N: n, ID: id}, momentOf(now), at, &d)
-	return d.Granted, err
-}
-
-// Replay returns the earlier answer of an operation with an ID, and reports whether
-// there is one. It decides nothing.
-func (m *Memory) Replay(p *Plan, k Key, req Request) (d Decision, found bool, err error) {
-	if !req.names() {
-		return d, false, nil
+// Replay sets the earlier result of a call with an ID, and reports whether there is one. It
+// decides nothing.
+func (m *Memory) Replay(c *engine.Call) bool {
+	if c.ID == "" || c.N == 0 || c.Op == engine.Peek {
+		return false
 	}
-	s, name := m.operation(p, &k, req.ID)
+	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.find(m, name, req.moment()); o != nil {
-		err = o.replay(&req, 0, &d)
-		return d, true, err
+	o := s.find(m, name, momentOf(c))
+	if o != nil {
+		o.replay(c)
 	}
-	return d, false, nil
+	return o != nil
 }
 
-// handleOnce decides a request with an ID, or replays the earlier answer. Like
-// decideWithRoom it makes room at a cap and tries again. at is the instant of the call,
-// granted that of the entry that a refund is of.
-func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, at moment, granted int64, d *Decision) error {
-	s, name := m.operation(p, k, req.ID)
+// decideOnce decides a call with an ID, or replays the earlier result. Like decideWithRoom
+// it makes room at a cap and tries again.
+func (m *Memory) decideOnce(c *engine.Call, at moment) error {
+	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	for tries := 0; ; tries++ {
-		done, err := m.replayOrDecide(s, name, p, k, req, at, granted, d)
+		done, err := m.replayOrDecide(s, name, c, at)
 		if done {
 			return err
 		}
@@ -91,7 +84,7 @@ func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, at moment, granted in
 }
 
 // operation returns the name of an operation and its shard.
-func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
+func (m *Memory) operation(p *engine.Compiled, k *engine.Key, id string) (s *operationShard, name string) {
 	name = operationName(p, k, id)
 	return m.operations.shard(m, name), name
 }
@@ -104,21 +97,20 @@ func (all *operations) shard(m *Memory, name string) *operationShard {
 // replayOrDecide replays the answer of a known operation, or decides it and remembers
 // the answer. Without room to remember it still decides an operation that records
 // nothing; otherwise done is false, and the error names the cap.
-func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key, req *Request, at moment, granted int64, d *Decision) (done bool, err error) {
+func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, at moment) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, at); o != nil {
-		return true, o.replay(req, granted, d)
+		o.replay(c)
+		return true, c.Err
 	}
 	full := m.takeOperation(len(name))
-	if req.Op == OpRefund {
+	if c.Op == engine.Refund {
 		var decided int64
-		d.Granted, decided, err = m.refund(p, k, granted, req.N, at, full != nil, name)
-		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
+		c.Result.Granted, decided, err = m.refund(c.Rules, &c.Key, c.From, c.N, at, full != nil, name)
+		c.Result.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
-		once := *req
-		once.ID, once.once, once.full = "", name, full != nil
-		err = m.handle(p, k, &once, d)
+		err = m.handle(c.Rules, &c.Key, &request{Op: c.Op, N: c.N, States: c.States, at: at, once: name, full: full != nil}, &c.Result)
 	}
 	if full != nil {
 		if err == m.fullOfKeys || err == m.fullOfBytes {
@@ -126,11 +118,11 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key,
 		}
 		return true, err
 	}
-	if err != nil || !p.records(req, d) {
+	if err != nil || !c.Changes() {
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, req, at, granted, p.IdempotencyTTL().Microseconds(), d)
+	s.remember(m, name, c, at, c.Rules.IdempotencyTTL.Microseconds())
 	return true, nil
 }
 
@@ -142,15 +134,27 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 	return nil
 }
 
-// replay returns the earlier answer, or ErrID for another operation under the same id.
-func (o *operation) replay(req *Request, granted int64, d *Decision) error {
-	if o.request.Op != req.Op || o.request.N != req.N || o.granted != granted {
-		return errOtherOperation(&o.request, req)
+// replay sets the earlier result, or the error of another operation under the same id.
+func (o *operation) replay(c *engine.Call) {
+	if o.op != c.Op || o.n != c.N || o.op == engine.Refund && o.from != c.From {
+		c.Err = engine.Input("id", "it names %s of %d units, and now %s of %d; give each operation an id of its own",
+			describeOp(o.op), o.n, describeOp(c.Op), c.N)
+		return
 	}
-	clear(req.States) // no state was read
-	*d = o.decision
-	d.Replayed = true
-	return nil
+	clear(c.States) // no state was read
+	c.Result = o.result
+	c.Result.Replayed = true
+}
+
+// describeOp names the op in a sentence.
+func describeOp(op engine.Op) string {
+	switch op {
+	case engine.Record:
+		return "a record"
+	case engine.Refund:
+		return "a refund"
+	}
+	return "an attempt"
 }
 
 // takeOperation takes the room of one operation; the error names the cap that was met.
@@ -173,7 +177,7 @@ func (m *Memory) releaseOperation(name int) {
 
 // remember stores a decision in the room that was reserved and removes two operations
 // that are over, so that memory follows the operations that are known.
-func (s *operationShard) remember(m *Memory, name string, req *Request, at moment, granted, life int64, d *Decision) {
+func (s *operationShard) remember(m *Memory, name string, c *engine.Call, at moment, life int64) {
 	if before := s.byName[name]; before != nil { // over, and not removed yet
 		s.remove(m, before)
 	}
@@ -181,7 +185,7 @@ func (s *operationShard) remember(m *Memory, name string, req *Request, at momen
 		s.byName = map[string]*operation{}
 	}
 	virtual := at.virtual()
-	o := &operation{name: name, request: Request{Op: req.Op, N: req.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
+	o := &operation{name: name, op: c.Op, n: c.N, from: c.From, until: c.Result.At.UnixMicro() + life, virtual: virtual, result: c.Result}
 	s.byName[name] = o
 	heap.Push(s.heap(virtual), o)
 	s.removeOver(m, m.instant(at), virtual, 2)
@@ -276,22 +280,22 @@ func (h *byExpiry) Pop() any {
 // dimensions, and the id, each behind its length, so that no two operations share one
 // (R14). Dimensions stand in the order of their names: a policy whose limits changed
 // places has the same operations (R12).
-func operationName(p *Plan, k *Key, id string) string {
+func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
-	b := keyenc.Append(room[:0], p.Name())
-	var order [MaxDimensions]int
+	b := keyenc.Append(room[:0], p.Name)
+	var order [engine.MaxDimensions]int
 	dims := order[:0]
-	for i := range p.dimensions {
+	for i := range p.Dimensions {
 		dims = append(dims, i)
 	}
 	slices.SortFunc(dims, func(i, j int) int {
-		if p.dimensions[i] < p.dimensions[j] {
+		if p.Dimensions[i] < p.Dimensions[j] {
 			return -1
 		}
 		return 1
 	})
 	for _, i := range dims {
-		b = keyenc.Append(keyenc.Append(b, p.dimensions[i]), k.value(i))
+		b = keyenc.Append(keyenc.Append(b, p.Dimensions[i]), k.Value(i))
 	}
 	return string(keyenc.Append(b, id))
 }

@@ -1,35 +1,102 @@
-package weir
+package memory
 
 import (
 	"context"
 	"hash/maphash"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Decide answers an attempt, a peek or a record.
-func (m *Memory) Decide(_ context.Context, p *Plan, k Key, req Request) (d Decision, err error) {
-	if err := req.check(p); err != nil {
-		return d, err
-	}
-	err = m.handle(p, &k, &req, &d)
-	return d, err
+// request is a call as the engine decides it.
+type request struct {
+	Op     engine.Op
+	N      int64
+	States []engine.State
+	at     moment
+	once   string // the name of the operation, if it is to be remembered
+	full   bool   // there is no room to remember the operation: recording units fails
 }
 
-// handle is Decide by reference: an answer of a hundred bytes that is copied from
-// function to function takes as long as deciding it. It passes the request to the
-// function that decides such requests.
-func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
-	if req.names() {
-		return m.handleOnce(p, k, req, req.moment(), 0, d)
+// Do decides calls in their order. The clock is read once for all calls that allowSimple
+// can decide. The others read it under their locks; after such a call it is read anew, so
+// that no instant lies before an earlier one of the key (R1).
+func (m *Memory) Do(_ context.Context, calls []engine.Call) {
+	if len(calls) == 1 {
+		if c := &calls[0]; c.Err == nil {
+			m.Decide(c)
+		}
+		return
 	}
-	b, at := m.compiled(p), req.moment()
-	if b.simple && req.Op == OpAttempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, at, req.States, d) {
+	now := reading(m.now())
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		if c.Op == engine.Attempt && c.ID == "" && !c.Given {
+			c.Result = engine.Result{}
+			if b := m.compiled(c.Rules); b.simple && m.allowSimple(b, &c.Key, c.N, now, c.States, &c.Result) {
+				continue
+			}
+		}
+		m.Decide(c)
+		now = reading(m.now())
+	}
+}
+
+// Decide decides one call.
+func (m *Memory) Decide(c *engine.Call) {
+	c.Result = engine.Result{}
+	clear(c.States)
+	at := momentOf(c)
+	switch {
+	case c.Op == engine.Count:
+		c.Result.Granted = m.count(c, at)
+		return
+	case c.Op == engine.Reset:
+		m.reset(c.Rules, &c.Key, m.journal)
+		return
+	case c.ID != "" && c.N > 0 && c.Op != engine.Peek:
+		c.Err = m.decideOnce(c, at)
+	case c.Op == engine.Refund:
+		c.Result.Granted, _, c.Err = m.refund(c.Rules, &c.Key, c.From, c.N, at, false, "")
+	default:
+		c.Err = m.handle(c.Rules, &c.Key, &request{Op: c.Op, N: c.N, States: c.States, at: at}, &c.Result)
+	}
+	if c.Err != nil {
+		c.Fail(c.Err)
+	}
+}
+
+// Allow decides an attempt of n units by allowSimple, or reports false and changes nothing.
+// It spares a caller the Call.
+func (m *Memory) Allow(r *Simple, k *engine.Key, n int64, d *engine.Result) bool {
+	return m.allowSimple((*planRules)(r), k, n, moment{}, nil, d)
+}
+
+// Simple is rules for Allow.
+type Simple planRules
+
+// Simple returns the rules for Allow, or nil if it cannot decide by them.
+func (m *Memory) Simple(p *engine.Compiled) *Simple {
+	if b := m.compiled(p); b.simple {
+		return (*Simple)(b)
+	}
+	return nil
+}
+
+// handle passes the request to the function that decides such requests. An answer of a
+// hundred bytes that is copied from function to function takes as long as deciding it, so d
+// is a reference.
+func (m *Memory) handle(p *engine.Compiled, k *engine.Key, req *request, d *engine.Result) error {
+	b, at := m.compiled(p), req.at
+	if b.simple && req.Op == engine.Attempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, at, req.States, d) {
 		return nil
 	}
 	// The slots stand on the stack, as many as the plan needs: clearing room for
-	// MaxLimits would cost as much as a decision.
+	// engine.MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
 	case n == 1:
 		var slots [1]slot
@@ -41,7 +108,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		var slots [4]slot
 		return m.decideWithRoom(b, k, req, at, slots[:n], d)
 	default:
-		var slots [MaxLimits]slot
+		var slots [engine.MaxLimits]slot
 		return m.decideWithRoom(b, k, req, at, slots[:n], d)
 	}
 }
@@ -49,7 +116,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 // decideWithRoom decides in the given slots. At a cap it makes room and decides again, as
 // long as it finds histories to remove: bytes come back by whole pages, so the first ones
 // found may not be enough.
-func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, at moment, slots []slot, d *Decision) error {
+func (m *Memory) decideWithRoom(b *planRules, k *engine.Key, req *request, at moment, slots []slot, d *engine.Result) error {
 	err := m.decideSlots(b, k, req, at, slots, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		if tries == maxTries || !m.makeRoom(m.locate(b.limits, k, slots), at) {
@@ -63,7 +130,7 @@ func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, at moment, 
 
 // decideSlots decides under the locks of all shards concerned: it reads everything, then
 // decides, then writes all or nothing (R7).
-func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, at moment, slots []slot, d *Decision) error {
+func (m *Memory) decideSlots(b *planRules, k *engine.Key, req *request, at moment, slots []slot, d *engine.Result) error {
 	raw, now, locks := m.lockSlots(b.limits, k, slots, at)
 	virtual := at.virtual()
 	room, open := int64(window.Forever), true
@@ -79,9 +146,9 @@ func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, at moment, slo
 	granted, full := window.Grant(b.mode, req.N, room, open)
 	units := granted // to record
 	switch {
-	case req.Op == OpPeek || req.N == 0:
+	case req.Op == engine.Peek || req.N == 0:
 		units = 0
-	case req.Op == OpRecord:
+	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
 	case b.mode == window.CountDenied:
 		units = req.N
@@ -89,7 +156,7 @@ func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, at moment, slo
 	var err error
 	if units > 0 {
 		err = m.record(b, k, req, slots, now, units, granted == 0, virtual)
-	} else if req.Op == OpAttempt && req.N > 0 {
+	} else if req.Op == engine.Attempt && req.N > 0 {
 		err = m.correctAll(slots, now, virtual) // a denial stores no more than this (R2)
 	}
 	if err != nil {
@@ -134,7 +201,7 @@ func (m *Memory) sweepShards(slots []slot, raw int64, virtual bool) {
 
 // slot is one limit of a decision: the place of its history, and the state found there.
 type slot struct {
-	limit  *memoryLimit
+	limit  *limitRules
 	rule   *window.Rule // the limit's numbers at the instant of the decision
 	shard  *keytable.Shard
 	tag    uint32
@@ -163,7 +230,7 @@ type slot struct {
 // The clock is read under the locks. So no call of a shard has read it later than the
 // call that gets the lock next, and no decision happens at an instant before a sweep that
 // has removed a history which still counted then (R1, R3).
-func (m *Memory) lockSlots(limits []memoryLimit, k *Key, slots []slot, at moment) (raw, now int64, locks uint64) {
+func (m *Memory) lockSlots(limits []limitRules, k *engine.Key, slots []slot, at moment) (raw, now int64, locks uint64) {
 	locks = m.locate(limits, k, slots)
 	m.table.Lock(locks)
 	for i := range slots {
@@ -213,7 +280,7 @@ func (s *slot) look(now int64) {
 }
 
 // locate finds the shard of each slot and returns their set.
-func (m *Memory) locate(limits []memoryLimit, k *Key, slots []slot) (locks uint64) {
+func (m *Memory) locate(limits []limitRules, k *engine.Key, slots []slot) (locks uint64) {
 	hashed, value := -1, uint64(0) // limits of a policy often count by the same value
 	for i := range slots {
 		s := &slots[i]
@@ -223,7 +290,7 @@ func (m *Memory) locate(limits []memoryLimit, k *Key, slots []slot) (locks uint6
 		case sole < 0:
 			h = m.hash(s.limit, k)
 		case sole != hashed:
-			hashed, value = sole, maphash.String(m.seed, k.value(sole))
+			hashed, value = sole, maphash.String(m.seed, k.Value(sole))
 			fallthrough
 		default:
 			h = s.limit.mix(value)
@@ -240,7 +307,7 @@ func (m *Memory) locate(limits []memoryLimit, k *Key, slots []slot) (locks uint6
 var noHistory = window.Empty
 
 // load finds the slot's history and locks its record; the shard is locked.
-func (s *slot) load(k *Key) {
+func (s *slot) load(k *engine.Key) {
 	s.rule, s.arena, s.corrected = &s.limit.Rule, &s.shard.Arena, false
 	s.ref = s.limit.find(s.shard, s.tag, k)
 	if s.ref == 0 {

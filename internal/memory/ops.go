@@ -1,20 +1,16 @@
-package weir
+package memory
 
 import (
-	"context"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
-// Refund takes back up to n units of the entry granted at instant at (R10).
-func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
-	took, _, err := m.refund(p, &k, at, n, momentOf(now), false, "")
-	return took, err
-}
-
-// refund is Refund that returns the instant of its decision, too. If full is set there is
-// no room to remember the refund, so one that would take units fails. name is
-// that of the operation to remember, if it is one.
-func (m *Memory) refund(p *Plan, k *Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
+// refund takes back up to n units of the entry granted at instant at (R10). It returns the
+// units and the instant of its decision. If full is set there is no room to remember the
+// refund, so one that would take units fails. name is that of the operation to remember, if
+// it is one.
+func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
 	b := m.compiled(p)
 	slots := make([]slot, len(b.limits))
 	virtual := when.virtual()
@@ -45,7 +41,7 @@ func (m *Memory) refund(p *Plan, k *Key, at, n int64, when moment, full bool, na
 	if m.journal != nil {
 		c := Change{Kind: ChangeRefund, Plan: p, Key: *k, At: now, Virtual: virtual, Units: n, From: at}
 		if name != "" {
-			c.Once = remembered(p, name, OpRefund, n, &Decision{Granted: took, At: time.UnixMicro(now)})
+			c.Once = remembered(p, name, engine.Refund, n, &engine.Result{Granted: took, At: time.UnixMicro(now)})
 		}
 		m.journal.Append(&c)
 	}
@@ -60,7 +56,7 @@ func (s *slot) refund(at, n, now int64) int64 {
 		return 0
 	}
 	if s.rule.Rate != 0 {
-		return s.h.GiveBack(s.rule.Refill, at, at == Oldest, now, n)
+		return s.h.GiveBack(s.rule.Refill, at, at == engine.Oldest, now, n)
 	}
 	cutoff := s.rule.Cutoff(now)
 	return min(n, s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, s.limit.units(n)))
@@ -69,7 +65,7 @@ func (s *slot) refund(at, n, now int64) int64 {
 // refunded is the end of the entry that a refund takes from: the entry granted at an
 // instant, or the oldest that counts; cutoff if there is none.
 func (s *slot) refunded(at, cutoff int64) int64 {
-	if at != Oldest {
+	if at != engine.Oldest {
 		return s.h.Holder(s.rule, at)
 	}
 	if used, _ := s.h.Used(s.arena, cutoff); used == 0 {
@@ -78,29 +74,23 @@ func (s *slot) refunded(at, cutoff int64) int64 {
 	return s.h.Leave(s.arena, cutoff, 1)
 }
 
-// Count returns the units recorded in the last microseconds of limit i (R11).
-func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64) (int64, error) {
+// count returns the units recorded in the last microseconds of a limit (R11).
+func (m *Memory) count(c *engine.Call, at moment) int64 {
 	var slots [1]slot
-	_, now, locks := m.lockSlots(m.compiled(p).limits[i:i+1], &k, slots[:], momentOf(now))
+	_, now, locks := m.lockSlots(m.compiled(c.Rules).limits[c.Limit:c.Limit+1], &c.Key, slots[:], at)
 	defer m.unlock(slots[:], locks)
 	s := &slots[0]
-	cutoff := now - last
-	if k := p.limits[i].Kind; k == Fixed || k == FixedFromFirst {
+	cutoff := now - c.From
+	if k := c.Rules.Limits[c.Limit].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
 		cutoff = s.rule.Cutoff(now)
 	}
 	recorded, _ := s.h.Used(s.arena, cutoff)
-	return recorded, nil
-}
-
-// Reset forgets the histories of the key in every limit of the plan (R10).
-func (m *Memory) Reset(_ context.Context, p *Plan, k Key) error {
-	m.reset(p, &k, m.journal)
-	return nil
+	return recorded
 }
 
 // reset removes the histories of the key in every limit of the plan, of all kinds (R12). It
 // reports that to the journal, unless that is nil.
-func (m *Memory) reset(p *Plan, k *Key, j Journal) {
+func (m *Memory) reset(p *engine.Compiled, k *engine.Key, j Journal) {
 	limits := m.ofAllKinds(p)
 	slots := make([]slot, len(limits))
 	locks := m.locate(limits, k, slots)

@@ -1,4 +1,4 @@
-package weir
+package memory
 
 import (
 	"hash/maphash"
@@ -6,29 +6,30 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// memoryPlan is a Plan as compiled by one memory engine.
-type memoryPlan struct {
+// planRules is a Plan as compiled by one memory engine.
+type planRules struct {
 	engine *Memory
-	plan   *Plan
+	plan   *engine.Compiled
 	mode   window.Mode
-	limits []memoryLimit
+	limits []limitRules
 	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FixedFromFirst nor of a Period, and denials are not counted
 }
 
-// memoryLimit is one limit of a memoryPlan: its numbers, and the names of its histories.
-type memoryLimit struct {
+// limitRules is one limit of a planRules: its numbers, and the names of its histories.
+type limitRules struct {
 	window.Rule
-	described *Limit // as in the policy
+	described *engine.Limit
 	name      string
 	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
 	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
-	cost      int64  // as PlanLimit.Cost
+	cost      int64  // as engine.Limit.Cost
 	holds     bool   // of kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
 	plain     bool   // a rolling window without cells and a minimum interval
@@ -38,42 +39,45 @@ type memoryLimit struct {
 
 // compiled returns the plan as compiled by m. A plan remembers the last engine that used
 // it, so this is one load, except for plans that several engines use by turns.
-func (m *Memory) compiled(p *Plan) *memoryPlan {
-	if b := p.memory.Load(); b != nil && b.engine == m {
-		return b
+func (m *Memory) compiled(p *engine.Compiled) *planRules {
+	if slot := p.Slot.Load(); slot != nil {
+		if b, ok := (*slot).(*planRules); ok && b.engine == m {
+			return b
+		}
 	}
 	b := m.compile(p)
-	p.memory.Store(b)
+	var slot any = b
+	p.Slot.Store(&slot)
 	return b
 }
 
-func (m *Memory) compile(p *Plan) *memoryPlan {
-	b := &memoryPlan{engine: m, plan: p, mode: window.Mode(p.Mode())}
+func (m *Memory) compile(p *engine.Compiled) *planRules {
+	b := &planRules{engine: m, plan: p, mode: window.Mode(p.Mode)}
 	anyLonger := false
-	for i := range p.limits {
-		l := &p.limits[i]
+	for i := range p.Limits {
+		l := &p.Limits[i]
 		name := historyName(p, l, l.Kind)
-		group, longer := m.table.Group(name, l.retention())
+		group, longer := m.table.Group(name, retention(l))
 		anyLonger = anyLonger || longer
 		sole := -1
 		if len(l.By) == 1 {
 			sole = l.By[0]
 		}
-		compiled := memoryLimit{
+		compiled := limitRules{
 			Rule:      rule(l),
-			described: &p.policy.Limits[i],
+			described: l,
 			name:      l.Name,
 			group:     group,
 			salt:      m.salt(name),
 			by:        l.By,
 			cost:      l.Cost,
-			holds:     l.Kind == Concurrency,
-			plain:     l.Kind == Rolling && l.Cell == 0 && l.MinInterval == 0,
-			pours:     l.Kind == Bucket && l.MinInterval == 0,
+			holds:     l.Kind == engine.Concurrency,
+			plain:     l.Kind == engine.Rolling && l.Cell == 0 && l.MinInterval == 0,
+			pours:     l.Kind == engine.Bucket && l.MinInterval == 0,
 			sole:      sole,
 		}
 		switch {
-		case l.Kind == Bucket:
+		case l.Kind == engine.Bucket:
 			compiled.Rate = m.rates.number(l.Refill)
 		case l.Period != nil:
 			compiled.zoned = &zoned{period: l.Period, rule: compiled.Rule}
@@ -84,7 +88,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 		m.journal.Append(&Change{Kind: ChangePlan, Plan: p})
 	}
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FromFirst && first.zoned == nil && p.Mode() != CountDenied
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FromFirst && first.zoned == nil && p.Mode != engine.CountDenied
 	return b
 }
 
@@ -93,9 +97,9 @@ func (m *Memory) salt(name string) uint64 { return maphash.String(m.seed, name) 
 
 // retention returns the microseconds for which a history is kept after its newest instant:
 // that of its newest entry or attempt, or the one at which the bucket is full.
-func (l *PlanLimit) retention() int64 {
+func retention(l *engine.Limit) int64 {
 	switch {
-	case l.Kind == Bucket:
+	case l.Kind == engine.Bucket:
 		return max(l.MinInterval, 1) // 1 for the fraction of a microsecond
 	case l.Period != nil:
 		return l.Keep()
@@ -105,10 +109,10 @@ func (l *PlanLimit) retention() int64 {
 
 // ofAllKinds returns the limits of the plan, and each of them with the histories that it had
 // when it was of another kind.
-func (m *Memory) ofAllKinds(p *Plan) (all []memoryLimit) {
+func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 	for i, l := range m.compiled(p).limits {
-		for kind := Rolling; kind <= Concurrency; kind++ {
-			name := historyName(p, &p.limits[i], kind)
+		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+			name := historyName(p, &p.Limits[i], kind)
 			if group, known := m.table.Find(name); known {
 				l.group, l.salt = group, m.salt(name)
 				all = append(all, l)
@@ -120,27 +124,27 @@ func (m *Memory) ofAllKinds(p *Plan) (all []memoryLimit) {
 
 // historyName names the histories of a limit that is of that kind, without the key's values.
 // Names hold no NUL, so no two limits share one.
-func historyName(p *Plan, l *PlanLimit, kind Kind) string {
+func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 	parts := []string{l.Policy, l.Name, kind.String()}
 	for _, i := range l.By {
-		parts = append(parts, p.dimensions[i])
+		parts = append(parts, p.Dimensions[i])
 	}
 	return strings.Join(parts, "\x00")
 }
 
 // rule returns the numbers of the limit. Windows of the calendar are a grid of cells as
 // wide as they are, whose units leave at the end of the cell, not a window later (R3).
-func rule(l *PlanLimit) window.Rule {
+func rule(l *engine.Limit) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
-		FromFirst: l.Kind == FixedFromFirst, Refill: &l.Refill}
-	if l.Kind == Fixed && l.Period == nil {
+		FromFirst: l.Kind == engine.FixedFromFirst, Refill: &l.Refill}
+	if l.Kind == engine.Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
 	return r
 }
 
 // at returns the limit's numbers for a decision at now.
-func (l *memoryLimit) at(now int64) *window.Rule {
+func (l *limitRules) at(now int64) *window.Rule {
 	if l.zoned == nil {
 		return &l.Rule
 	}
@@ -149,7 +153,7 @@ func (l *memoryLimit) at(now int64) *window.Rule {
 
 // zoned is the windows of a Period. It keeps the one that was used last.
 type zoned struct {
-	period *Zoned
+	period *engine.Zoned
 	rule   window.Rule
 	last   atomic.Pointer[window.Rule]
 }
@@ -201,8 +205,8 @@ func (r *rates) numbered(n uint32) *window.Refill {
 	return &(*r.all.Load())[n-1]
 }
 
-// units is PlanLimit.Units.
-func (l *memoryLimit) units(n int64) int64 {
+// units is engine.Limit.Units.
+func (l *limitRules) units(n int64) int64 {
 	if l.cost > 0 && n > 0 {
 		return l.cost
 	}
@@ -211,7 +215,7 @@ func (l *memoryLimit) units(n int64) int64 {
 
 // fitting is the most units that an attempt of n may request, given the limit's room. A
 // limit with a cost takes all or nothing, for any n.
-func (l *memoryLimit) fitting(room, n int64) int64 {
+func (l *limitRules) fitting(room, n int64) int64 {
 	switch {
 	case l.cost == 0 || n == 0:
 		return room
@@ -222,34 +226,34 @@ func (l *memoryLimit) fitting(room, n int64) int64 {
 }
 
 // hash returns the keyed hash of the values of k that the limit counts by.
-func (m *Memory) hash(l *memoryLimit, k *Key) uint64 {
+func (m *Memory) hash(l *limitRules, k *engine.Key) uint64 {
 	if l.sole >= 0 {
-		return l.mix(maphash.String(m.seed, k.value(l.sole)))
+		return l.mix(maphash.String(m.seed, k.Value(l.sole)))
 	}
 	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
 	h := l.salt
 	for _, i := range l.by {
-		h = h*odd ^ maphash.String(m.seed, k.value(i))
+		h = h*odd ^ maphash.String(m.seed, k.Value(i))
 	}
 	return h
 }
 
 // mix is the hash of a key of one value, made of the hash of that value.
-func (l *memoryLimit) mix(value uint64) uint64 { return l.salt ^ value }
+func (l *limitRules) mix(value uint64) uint64 { return l.salt ^ value }
 
 // find returns the record of the key in a locked shard, or 0.
-func (l *memoryLimit) find(s *keytable.Shard, tag uint32, k *Key) uint32 {
+func (l *limitRules) find(s *keytable.Shard, tag uint32, k *engine.Key) uint32 {
 	if l.sole >= 0 {
-		return keytable.Find(s, tag, l.group, k.value(l.sole))
+		return keytable.Find(s, tag, l.group, k.Value(l.sole))
 	}
 	s.Scratch = l.encode(s.Scratch[:0], k)
 	return keytable.Find(s, tag, l.group, s.Scratch)
 }
 
 // insert adds a record for the key to a locked shard with room for it.
-func (l *memoryLimit) insert(s *keytable.Shard, tag uint32, k *Key) uint32 {
+func (l *limitRules) insert(s *keytable.Shard, tag uint32, k *engine.Key) uint32 {
 	if l.sole >= 0 {
-		return keytable.Insert(s, tag, l.group, k.value(l.sole))
+		return keytable.Insert(s, tag, l.group, k.Value(l.sole))
 	}
 	s.Scratch = l.encode(s.Scratch[:0], k)
 	return keytable.Insert(s, tag, l.group, s.Scratch)
@@ -257,17 +261,17 @@ func (l *memoryLimit) insert(s *keytable.Shard, tag uint32, k *Key) uint32 {
 
 // encode appends the values that the limit counts by to b. The key of a limit with one
 // dimension is its value as it is.
-func (l *memoryLimit) encode(b []byte, k *Key) []byte {
+func (l *limitRules) encode(b []byte, k *engine.Key) []byte {
 	for _, i := range l.by {
-		b = keyenc.Append(b, k.value(i))
+		b = keyenc.Append(b, k.Value(i))
 	}
 	return b
 }
 
 // keySize is the size of the key in a locked shard.
-func (l *memoryLimit) keySize(s *keytable.Shard, k *Key) int {
+func (l *limitRules) keySize(s *keytable.Shard, k *engine.Key) int {
 	if l.sole >= 0 {
-		return len(k.value(l.sole))
+		return len(k.Value(l.sole))
 	}
 	s.Scratch = l.encode(s.Scratch[:0], k)
 	return len(s.Scratch)
