@@ -4,12 +4,9 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/window"
 )
-
-// Refill is the rate of a [Bucket] in whole numbers: one unit flows in every Micros +
-// Rest/Per microseconds (R16).
-type Refill = window.Refill
 
 // Capacity returns the most units of one attempt: the Burst of a Bucket, or Max.
 func (l *Limit) Capacity() int64 {
@@ -50,15 +47,4 @@ func (l *Limit) bucketProblem() (field, problem string) {
 
 // MaxBurst returns the largest Burst at the rate of the limit, whose Max and Window are
 // valid and above 0: its refill is exact, and it fills within 400 days (R16).
-func (l *Limit) MaxBurst() int64 {
-	rate := window.NewRefill(l.Max, l.Window.Microseconds())
-	longest := MaxWindow.Microseconds()
-	if full, _ := rate.Time(rate.MaxExact); full < longest {
-		return rate.MaxExact
-	}
-	n := rate.Units(longest, 0)
-	if full, rest := rate.Time(n); full > longest || rest > 0 {
-		n--
-	}
-	return n
-}
+func (l *Limit) MaxBurst() int64 { return engine.MaxBurst(l.Max, l.Window.Microseconds()) }

@@ -3,81 +3,49 @@ package weir
 import (
 	"errors"
 	"fmt"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // A denial is not an error (R15). An error means that no decision was possible and
 // nothing changed.
 var (
-	// Bad input (R14).
-
-	// ErrUnits: the number of units is below 0 or above MaxUnits.
-	ErrUnits = errors.New("weir: bad number of units")
-	// ErrKey: the key does not fit the policy's dimensions, or a value is too long.
-	ErrKey = errors.New("weir: bad key")
-	// ErrInstant: an instant of the caller is before 1970-01-01T00:00:00Z, or more than
-	// MaxInstant µs after it.
-	ErrInstant = errors.New("weir: bad instant")
-	// ErrUnknownLimit: the policy has no limit of that name.
-	ErrUnknownLimit = errors.New("weir: unknown limit")
-	// ErrRange: the span of a Count is not above 0 and within the limit's window.
-	ErrRange = errors.New("weir: bad span")
-	// ErrKind: the limit's kind has no such operation: a Bucket stores no instants to count.
-	ErrKind = errors.New("weir: the limit's kind cannot do that")
-	// ErrID: the id of an operation is missing, too long, or used for another operation.
-	ErrID = errors.New("weir: bad operation id")
-	// ErrRequest: a Request has an unknown Op, or a wrong number of States.
-	ErrRequest = errors.New("weir: bad request")
-
-	// State that would break a promise.
+	// ErrInput is wrapped by each error of bad input, an *InputError or a *PolicyError: every
+	// engine would reject the same call (R14).
+	ErrInput = engine.ErrInput
 
 	// ErrOverflow: recording would take a history above MaxUnits.
-	ErrOverflow = errors.New("weir: too many units in one history")
+	ErrOverflow = engine.ErrOverflow
 	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
 	// None is forgotten early (R13).
-	ErrFull = errors.New("weir: the engine is full")
+	ErrFull = engine.ErrFull
 
-	// Reservations.
+	// ErrUnavailable: the store could not be reached, and nothing was recorded. Only a call
+	// that failed with it can be repeated without the risk of a second charge.
+	ErrUnavailable = engine.ErrUnavailable
+	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
+	// recorded.
+	ErrOutcomeUnknown = engine.ErrOutcomeUnknown
+	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
+	// nothing was recorded. Errors that wrap it also wrap ErrUnavailable.
+	ErrUnreadable = engine.ErrUnreadable
 
-	// ErrTTL: a reservation cannot last that long.
-	ErrTTL = errors.New("weir: bad time to live")
 	// ErrSettled: the reservation was settled before.
 	ErrSettled = errors.New("weir: the reservation is settled already")
 	// ErrExpired: the reservation was not settled in time.
 	ErrExpired = errors.New("weir: the reservation has expired")
 
-	// Waiting.
-
-	// ErrNever: the attempt can never be granted.
+	// ErrNever: the attempt that waits can never be granted.
 	ErrNever = errors.New("weir: more units than the limit ever allows")
 	// ErrDeadline: the wait would outlast the context's deadline.
 	ErrDeadline = errors.New("weir: the wait would outlast the deadline")
-
-	// Stores. Only a call that failed with ErrUnavailable can be repeated without the
-	// risk of a second charge.
-
-	// ErrUnavailable: the store could not be reached, and nothing was recorded.
-	ErrUnavailable = errors.New("weir: the store is unavailable")
-	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
-	// recorded.
-	ErrOutcomeUnknown = errors.New("weir: the outcome of the call is unknown")
-	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
-	// nothing was recorded. Other keys work, so the store does not count as down. Errors
-	// that wrap it also wrap ErrUnavailable.
-	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
 )
 
-// IsBadInput reports whether every engine would reject the same call (R14).
-func IsBadInput(err error) bool {
-	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrRange, ErrKind, ErrID, ErrRequest, ErrTTL} {
-		if errors.Is(err, input) {
-			return true
-		}
-	}
-	var policy *PolicyError
-	return errors.As(err, &policy)
-}
+// InputError is the error of bad input in a call. It wraps [ErrInput].
+type InputError = engine.InputError
 
-// PolicyError is the error of a policy that New and Policy.Plan reject.
+// PolicyError is the error of a policy that New and Policy.Compile reject. It wraps
+// [ErrInput].
 type PolicyError struct {
 	Policy  string
 	Limit   string // name of the limit, or #1, #2, … if it has none; "" when the policy itself is wrong
@@ -92,6 +60,9 @@ func (e *PolicyError) Error() string {
 	}
 	return fmt.Sprintf("weir: policy %q, limit %q: %s: %s", e.Policy, e.Limit, e.Field, e.Problem)
 }
+
+// Unwrap returns ErrInput.
+func (e *PolicyError) Unwrap() error { return ErrInput }
 
 // WaitError is returned by Wait and WaitN when they stop waiting.
 type WaitError struct {

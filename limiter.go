@@ -3,24 +3,25 @@ package weir
 import (
 	"context"
 	"errors"
-	"fmt"
+	"sync"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Limiter applies one policy on one engine. It is safe for concurrent use. Every call of
 // the zero Limiter returns an error.
 type Limiter struct {
-	plan     *Plan
-	waitPlan *Plan // the plan of Wait: the same histories, all or nothing
-	engine   Engine
-	memory   *Memory       // engine, if it is a Memory
-	guard    GuardedEngine // engine, if it guards a Memory
-	guarded  *Memory       // that Memory
-	simple   *memoryPlan   // the plan in memory, if Memory.allowSimple may decide attempts
-	fixed    bool          // At made it: calls are decided at the instant at
-	at       time.Time
+	rules  *engine.Compiled
+	whole  *engine.Compiled // the rules of Wait: the same histories, all or nothing
+	engine engine.Engine
+	memory *memory.Memory // engine, if it is a Memory
+	simple *memory.Simple // the rules in memory, if memory.Allow may decide by them
+	outage engine.Outage
+	fixed  bool // At made it: calls are decided at the instant at
+	at     time.Time
 }
 
 // Option changes a Limiter that New makes.
@@ -29,7 +30,7 @@ type Option func(*Limiter)
 // WithEngine makes the limiter decide on e instead of a memory engine of its own.
 // Limiters on one engine share the histories of policies and limits with the same names
 // (R12). A nil engine changes nothing.
-func WithEngine(e Engine) Option {
+func WithEngine(e engine.Engine) Option {
 	return func(l *Limiter) {
 		if e != nil {
 			l.engine = e
@@ -37,16 +38,23 @@ func WithEngine(e Engine) Option {
 	}
 }
 
+// WithOutage sets the answer to calls that the store cannot decide (R15), where the engine is
+// that of package fallback. The default is the mode of that engine.
+func WithOutage(o engine.Outage) Option { return func(l *Limiter) { l.outage = o } }
+
 // New checks every field of the policy and returns its limiter. The error is a
 // *PolicyError that names the limit and the field.
 func New(p Policy, opts ...Option) (*Limiter, error) {
-	plan, err := p.Plan()
+	rules, err := p.Compile()
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{plan: plan, waitPlan: plan.allOrNothing()}
-	if plan.Mode() == CountDenied {
-		l.waitPlan = plan
+	l := &Limiter{rules: rules, whole: rules}
+	if p.Mode == Partial {
+		p.Mode = AllOrNothing
+		if l.whole, err = p.Compile(); err != nil {
+			return nil, err
+		}
 	}
 	for _, o := range opts {
 		o(l)
@@ -54,23 +62,17 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.engine == nil {
 		l.engine = NewMemory()
 	}
-	if l.memory, _ = l.engine.(*Memory); l.memory != nil {
-		if b := l.memory.compiled(plan); b.simple {
-			l.simple = b
-		}
-	}
-	if g, ok := l.engine.(GuardedEngine); ok {
-		if e, m := g.Guarded(); e == l.engine {
-			l.guard, l.guarded = g, m
-		}
+	if m, ok := l.engine.(*Memory); ok {
+		l.memory = m.engine
+		l.simple = m.engine.Simple(rules)
 	}
 	return l, nil
 }
 
 // At returns a limiter that decides all calls at instant t instead of at the engine's clock
 // (R1), for replay and tests. t is 1970-01-01T00:00:00Z … MaxInstant µs later, cut to whole
-// microseconds. Calls at an instant out of range, such as the zero time.Time, return
-// [ErrInstant], as do a wait and a reservation at any instant. Reset has no instant.
+// microseconds. Calls at an instant out of range, such as the zero time.Time, return an
+// [InputError], as do a wait and a reservation at any instant. Reset has no instant.
 func (l *Limiter) At(t time.Time) *Limiter {
 	var fixed Limiter
 	if l != nil {
@@ -80,8 +82,18 @@ func (l *Limiter) At(t time.Time) *Limiter {
 	return &fixed
 }
 
-// Plan returns the compiled policy.
-func (l *Limiter) Plan() *Plan { return l.plan }
+// Compiled returns the rules of the policy, for engines and front ends.
+func (l *Limiter) Compiled() *engine.Compiled { return l.rules }
+
+// Key makes a key of named values. Every dimension of the policy needs a value, and no other
+// names are allowed. The error is an [InputError] and lists the names that are missing or
+// unknown.
+func (l *Limiter) Key(values map[string]string) (Key, error) {
+	if l == nil || l.rules == nil {
+		return Key{}, errZeroLimiter
+	}
+	return l.rules.Key(values)
+}
 
 // Allow is AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
@@ -99,10 +111,37 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // allow is AllowN by reference. Allow and AllowN are inlined into their callers, which
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
-	if l != nil && l.simple != nil && l.memory.allowSimple(l.simple, key, n, moment{}, nil, d) {
-		return nil
+	if l != nil && l.simple != nil {
+		var r engine.Result
+		if l.memory.Allow(l.simple, key, n, &r) {
+			*d = decision(l.rules, &r)
+			return nil
+		}
 	}
 	return l.decide(ctx, key, &Request{Op: OpAttempt, N: n}, d)
+}
+
+// AllowOnce is [Limiter.AllowN] with an idempotency key. A caller that does not know the
+// outcome of a call ([ErrOutcomeUnknown]) repeats it with the same id, and is charged once.
+//
+// The repeated call returns the first decision unchanged, with Replayed. This holds for
+// the same policy, key and id, for as long as a unit can count in some limit, and at least a
+// minute. A denial records nothing (R4), so its id is not remembered and a repeated call is
+// decided anew. In [CountDenied] a denial is recorded and remembered. An id that was used
+// with other units or for a record returns an [InputError].
+//
+// The id is 1 … MaxIDBytes arbitrary bytes, such as a UUID or an order number. Choose it
+// before the first call and store it with the operation. Refund and Reset do not forget
+// it: they change histories, not earlier answers.
+//
+// A record or a refund takes an id in its [Request] ([Limiter.Decide]). A refund that took
+// nothing is not remembered.
+func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (d Decision, err error) {
+	if id == "" {
+		return d, engine.Input("id", "it is empty; give each operation an id of its own")
+	}
+	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: n, ID: id}, &d)
+	return d, err
 }
 
 // Peek returns the decision that an attempt of n units would get now, and changes
@@ -121,19 +160,12 @@ func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err
 
 // Decide decides a request with all its options: an id, an instant, the state of every
 // limit from the same atomic step (Request.States). Without an instant (Request.At) it
-// decides now. An instant out of range returns ErrInstant. A limiter of [Limiter.At] ignores
-// that of the request.
+// decides now. A limiter of [Limiter.At] ignores that of the request.
 //
-// r.States is nil or as long as Plan().Limits(), in their order; other lengths return
-// ErrRequest. Decide clears it first, and also when it fails.
+// r.States is nil or as long as Compiled().Limits, in their order; other lengths return an
+// [InputError]. Decide clears it first, and also when it fails.
 func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, err error) {
-	clear(r.States) // an engine without states leaves them as they are
-	if err := r.checkInstant(); err != nil {
-		return d, err
-	}
-	if err = l.decide(ctx, &key, &r, &d); err != nil {
-		clear(r.States)
-	}
+	err = l.decide(ctx, &key, &r, &d)
 	return d, err
 }
 
@@ -151,26 +183,24 @@ func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (r
 // open window, so the result is never too low. 0 < last <= Window (R11); last is rounded
 // up to a microsecond.
 func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
-	if err := l.check(&key, 0); err != nil {
+	var c engine.Call
+	if err := l.prepare(&c, &key, &Request{}); err != nil {
 		return 0, err
 	}
-	var r Request
-	if err := l.setInstant(&r); err != nil {
-		return 0, err
+	c.Op, c.Limit = engine.Count, l.rules.LimitNamed(limit)
+	if c.Limit < 0 {
+		return 0, engine.Input("limit", "policy %q has no limit %q", l.rules.Name, shorten.Text(limit))
 	}
-	i := l.plan.LimitNamed(limit)
-	if i < 0 {
-		return 0, fmt.Errorf("%w: policy %q has no limit %q", ErrUnknownLimit, l.plan.Name(), shorten.Text(limit))
+	of := &l.rules.Limits[c.Limit]
+	if of.Kind == Bucket {
+		return 0, engine.Input("kind", "limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", limit)
 	}
-	if l.plan.limits[i].Kind == Bucket {
-		return 0, fmt.Errorf("%w: limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", ErrKind, limit)
+	c.From = micros(last)
+	if c.From < 1 || c.From > of.Window {
+		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v", last, limit, engine.Duration(of.Window))
 	}
-	span := micros(last)
-	if span < 1 || span > l.plan.limits[i].Window {
-		return 0, fmt.Errorf("%w: %v; limit %q counts over more than 0 and at most %v",
-			ErrRange, last, limit, l.plan.policy.Limits[i].window())
-	}
-	return l.engine.Count(ctx, l.plan, key, i, span, r.now())
+	l.do(ctx, &c)
+	return c.Result.Granted, c.Err
 }
 
 // Reset forgets the key's histories of the policy, including those that the key shares
@@ -179,77 +209,98 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	if err := l.check(&key, 0); err != nil {
 		return err
 	}
-	return l.engine.Reset(ctx, l.plan, key)
+	c := engine.Call{Rules: l.rules, Key: key, Op: engine.Reset, Outage: l.outage}
+	l.do(ctx, &c)
+	return c.Err
 }
 
 var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")
 
 // check rejects bad input before it reaches the engine (R14).
 func (l *Limiter) check(key *Key, n int64) error {
-	if l == nil || l.plan == nil {
+	if l == nil || l.rules == nil {
 		return errZeroLimiter
 	}
 	if uint64(n) > uint64(MaxUnits) {
-		return fmt.Errorf("%w: %d; use 0 to %d", ErrUnits, n, MaxUnits)
+		return engine.Input("units", "%d; use 0 to %d", n, MaxUnits)
 	}
-	if key.n == 1 && len(l.plan.dimensions) == 1 && len(key.first[0]) <= MaxValueBytes {
-		return nil
-	}
-	return l.plan.checkKey(key)
+	return l.rules.CheckKey(key)
 }
 
-// decide writes the engine's decision to d, or the zero Decision and an error. It calls
-// the memory engine directly and by reference. Through the interface the key and the
-// decision are copied, which takes a third of a decision on a hot key.
-func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) (err error) {
+// prepare checks a request and makes its call (R14).
+func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
+	clear(r.States)
 	if err := l.check(key, r.N); err != nil {
 		return err
 	}
-	if err := l.setInstant(r); err != nil {
-		return err
+	at, fixed := r.At, l.fixed
+	if fixed {
+		at = l.at
 	}
-	if r.Op == OpRefund {
-		return l.refund(ctx, key, r, d)
-	}
-	if r.Op > OpRecord || r.ID != "" || r.TTL != 0 || !r.From.IsZero() || r.States != nil && len(r.States) != len(l.plan.limits) {
-		if err := r.check(l.plan); err != nil {
+	*c = engine.Call{Rules: l.rules, Key: *key, Op: r.Op, N: r.N, ID: r.ID, States: r.States, Outage: l.outage}
+	if fixed || !at.IsZero() {
+		var err error
+		if c.At, err = instant(at, "or leave it out to decide now"); err != nil {
 			return err
 		}
+		c.Given = true
 	}
-	if l.memory != nil {
-		return l.memory.handle(l.plan, key, r, d)
+	if r.Op == OpAttempt && r.ID == "" && r.States == nil && r.TTL == 0 && r.From.IsZero() {
+		return nil
 	}
-	if l.guard != nil {
-		return l.guarded.decideGuarded(ctx, l.guard, l.plan, key, r, d)
-	}
-	*d, err = l.engine.Decide(ctx, l.plan, *key, *r)
-	return err
+	return r.check(c)
 }
 
-// refund takes back units of the grant at r.From, and sets Granted and Allowed of d.
-func (l *Limiter) refund(ctx context.Context, key *Key, r *Request, d *Decision) error {
-	if r.TTL != 0 || r.States != nil {
-		return fmt.Errorf("%w: a refund has no TTL and fills no States; leave them out", ErrRequest)
-	}
-	from, err := instant(r.From, "such as the At of the grant's Decision")
-	if err != nil {
+// decide writes the engine's decision to d, or the zero Decision and an error.
+func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) error {
+	var c engine.Call
+	if err := l.prepare(&c, key, r); err != nil {
 		return err
 	}
-	took := int64(0)
-	if r.N > 0 {
-		took, err = refundOnce(ctx, l.engine, l.plan, *key, from, r.N, r.now(), r.ID)
+	if c.Op == OpRefund && c.N == 0 {
+		d.Allowed = true
+		return nil
 	}
-	if err == nil {
-		d.Allowed, d.Granted = true, took
+	l.do(ctx, &c)
+	if c.Err == nil {
+		*d = answer(&c)
 	}
-	return err
+	return c.Err
 }
 
-// setInstant gives the request the instant of a limiter at one.
-func (l *Limiter) setInstant(r *Request) (err error) {
-	if l.fixed {
-		r.At = l.at
-		_, err = instant(l.at, "or call the Limiter itself to decide now")
+// answer returns the decision of a call without an error.
+func answer(c *engine.Call) Decision {
+	if c.Op == OpRefund {
+		return Decision{Allowed: true, Granted: c.Result.Granted}
 	}
-	return err
+	return decision(c.Rules, &c.Result)
+}
+
+// do decides a call. It calls the memory engine directly and by reference: the call stays on
+// the stack. For other engines it is copied field by field, so that the compiler can see
+// that the key stays where it is.
+func (l *Limiter) do(ctx context.Context, c *engine.Call) {
+	if l.memory != nil {
+		l.memory.Decide(c)
+		return
+	}
+	one := single.Get().(*[1]engine.Call)
+	one[0] = engine.Call{Rules: c.Rules, Key: c.Key.Clone(), Op: c.Op, N: c.N, At: c.At, Given: c.Given, From: c.From,
+		Limit: c.Limit, ID: c.ID, Outage: c.Outage, States: c.States}
+	l.engine.Do(ctx, one[:])
+	c.Result, c.Err = one[0].Result, one[0].Err
+	one[0] = engine.Call{}
+	single.Put(one)
+}
+
+// single holds slices of one call, because an Engine gets its calls in a slice.
+var single = sync.Pool{New: func() any { return new([1]engine.Call) }}
+
+// micros converts a duration to microseconds, rounded up, so that waits are not too short.
+func micros(d time.Duration) int64 {
+	us := d / time.Microsecond
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return int64(us)
 }

@@ -8,32 +8,6 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-const (
-	// MaxUnits is the largest number of units of a limit or an attempt. Sums of a few such
-	// numbers are exact in float64, too.
-	MaxUnits int64 = 1<<51 - 1
-
-	// MaxInstant is the last instant that a caller may give, in microseconds since 1970. It is
-	// in the year 2255, and exact in float64.
-	MaxInstant int64 = 1<<53 - 1
-
-	// MinWindow and MaxWindow bound Limit.Window and Limit.MaxHold.
-	MinWindow = time.Millisecond
-	MaxWindow = 400 * 24 * time.Hour
-
-	// MaxValueBytes is the largest size of one value of a Key (R14).
-	MaxValueBytes = 1 << 10
-
-	// MaxIDBytes is the largest size of an idempotency key (Limiter.AllowOnce).
-	MaxIDBytes = 128
-
-	// MaxLimits is the largest number of limits of one policy.
-	MaxLimits = 16
-
-	// MaxDimensions is the largest number of dimensions of one policy.
-	MaxDimensions = 16
-)
-
 // Policy is a named set of limits that are decided together, at one instant, all or none
 // (R7). New rejects the zero Policy.
 //
@@ -44,34 +18,6 @@ type Policy struct {
 	Name   string  // same form as Limit.Name
 	Mode   Mode    // AllOrNothing by default
 	Limits []Limit // 1 … MaxLimits
-}
-
-// Mode decides how many of n units an attempt may get and the cost of a denial (R6).
-type Mode uint8
-
-const (
-	// AllOrNothing grants all n units or none. A denial costs nothing.
-	AllOrNothing Mode = iota
-
-	// Partial grants as many of the n units as fit. A denial costs nothing.
-	Partial
-
-	// CountDenied records every attempt in full, allowed or denied. A key that keeps
-	// trying stays denied.
-	CountDenied
-)
-
-// String returns the name of the mode's constant.
-func (m Mode) String() string {
-	switch m {
-	case AllOrNothing:
-		return "AllOrNothing"
-	case Partial:
-		return "Partial"
-	case CountDenied:
-		return "CountDenied"
-	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
 }
 
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
@@ -111,61 +57,6 @@ func PerHour(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Ho
 // [PerSecond]. The window rolls, so midnight returns no units. For the days of a calendar
 // set the Kind, the Period and the Zone of a Limit.
 func PerDay(n int64, by ...string) Limit { return Limit{Max: n, Window: 24 * time.Hour, By: by} }
-
-// Kind defines where the windows of a limit begin (R3), or that it has none.
-type Kind uint8
-
-const (
-	// Rolling windows begin everywhere: at most Max units in any window.
-	Rolling Kind = iota
-
-	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
-	// Periods of a Zone. Each holds at most Max units. A window's length across the edge of
-	// two may hold 2 * Max.
-	Fixed
-
-	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
-	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
-	FixedFromFirst
-
-	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window
-	// (R16). Any span of length d holds at most Burst + floor(d * Max / Window) units.
-	Bucket
-
-	// Concurrency holds at most Max units at any instant. A granted unit is held until its
-	// reservation is settled, and for at most MaxHold (R17). It has no Window.
-	Concurrency
-)
-
-// Period is a length of the wall clock for Fixed windows.
-type Period uint8
-
-// The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
-// unless an Anchor selects another day.
-const (
-	NoPeriod Period = iota
-	Hour
-	Day
-	Week
-	Month
-)
-
-// String returns the name of the kind's constant.
-func (k Kind) String() string {
-	switch k {
-	case Rolling:
-		return "Rolling"
-	case Fixed:
-		return "Fixed"
-	case FixedFromFirst:
-		return "FixedFromFirst"
-	case Bucket:
-		return "Bucket"
-	case Concurrency:
-		return "Concurrency"
-	}
-	return fmt.Sprintf("Kind(%d)", uint8(k))
-}
 
 // soleLimit is the name of a policy's only limit if it has none, as in policy files.
 const soleLimit = "limit"

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // Reserve is AllowN for a use that is settled when it ends. Its cost may be known only
@@ -19,40 +21,40 @@ import (
 // units (Reservation.Units).
 //
 // It expires after req.TTL: at most the longest window of the policy, because after that the
-// grant no longer counts, and by default that window. Other values return ErrTTL. The
+// grant no longer counts, and by default that window. Other values return an [InputError]. The
 // units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
 // its units. A hold of kind Concurrency ends by itself after the MaxHold of its limit, whatever
 // the TTL is, unless Extend renews it (R17).
 //
-// req is an attempt now: another Op returns ErrRequest, and an instant ErrInstant. With an ID
+// req is an attempt now: another Op or an instant returns an [InputError]. With an ID
 // a repeated call returns a reservation of the first grant, and settlements of both with
 // the same number are made once.
 func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservation, Decision, error) {
-	if l == nil || l.plan == nil {
+	if l == nil || l.rules == nil {
 		return nil, Decision{}, errZeroLimiter
 	}
 	if req.Op != OpAttempt {
-		return nil, Decision{}, fmt.Errorf("%w: a reservation is an attempt; leave Op out", ErrRequest)
+		return nil, Decision{}, engine.Input("request", "a reservation is an attempt; leave Op out")
 	}
 	if l.fixed || !req.At.IsZero() {
 		return nil, Decision{}, errFixed
 	}
 	r := &Reservation{limiter: l, key: key, ttl: req.TTL, begun: time.Now()}
-	switch longest := l.plan.LongestWindow(); {
+	switch longest := l.rules.LongestWindow; {
 	case r.ttl == 0:
 		r.ttl = longest
 	case r.ttl < 0 || r.ttl > longest:
-		return nil, Decision{}, fmt.Errorf("%w: %v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
-			ErrTTL, r.ttl, l.plan.Name(), longest)
+		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
+			r.ttl, l.rules.Name, longest)
 	}
 	req.TTL = 0
 	d, err := l.Decide(ctx, key, req)
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}
-	if _, ok := l.engine.(RefundOnceEngine); ok && req.ID != "" {
+	if req.ID != "" {
 		r.id = fmt.Sprintf("%x", sha256.Sum256([]byte(req.ID)))
 	}
 	r.units, r.at, r.hold, r.degraded = d.Granted, d.At, d.At, d.Degraded
@@ -95,7 +97,7 @@ func (r *Reservation) Units() int64 { return r.units }
 // a Window after the grant or the last extension, and the shortest Window of several
 // limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
-	t := r.limiter.plan.HoldTime()
+	t := r.limiter.rules.HoldTime
 	if t == 0 {
 		return time.Time{}
 	}
@@ -121,9 +123,8 @@ func (r *Reservation) Done(ctx context.Context) error { return r.settle(ctx, r.u
 // to live is over; neither changes anything. After any other error except ErrOutcomeUnknown
 // nothing has changed and the reservation can be settled again. With limits of kind
 // Concurrency beside others, a part of the settlement may have been made; then it can be
-// repeated with the same number only. After ErrOutcomeUnknown, on a RefundOnceEngine, Commit
-// can be repeated with the same number and settles once; on other engines the repetition
-// returns ErrSettled.
+// repeated with the same number only. After ErrOutcomeUnknown Commit can be repeated with the same
+// number, and settles once.
 //
 // During an outage, units used beyond the reservation are recorded by the fallback's
 // mode, like any Record. The store does not get them.
@@ -169,7 +170,7 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 		return r.failed(err, actual)
 	case done && !ended:
 		r.corrected = r.doubt // nothing was corrected, unless by a Commit in doubt
-		return fmt.Errorf("%w: its hold ended by time, at %v or before; nothing was changed", ErrExpired, r.hold.Add(r.limiter.plan.HoldTime()))
+		return fmt.Errorf("%w: its hold ended by time, at %v or before; nothing was changed", ErrExpired, r.hold.Add(r.limiter.rules.HoldTime))
 	}
 	r.settled = true
 	return nil
@@ -195,7 +196,7 @@ func (r *Reservation) expired() bool { return time.Since(r.begun) >= r.ttl }
 // name chooses the idempotency keys of corrections, if the engine accepts any. The memory
 // engine needs none, because it answers every call.
 func (r *Reservation) name() {
-	if _, ok := r.limiter.engine.(RefundOnceEngine); ok && r.id == "" && r.limiter.memory == nil {
+	if r.id == "" && r.limiter.memory == nil {
 		r.id = rand.Text()
 	}
 }
@@ -212,11 +213,11 @@ func (r *Reservation) step(name string) string {
 // not of kind Concurrency. It refunds nothing of a fallback's grant: the store has no entry
 // of it, and may have an entry of another caller at that instant.
 func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
-	rates := r.limiter.plan.Rates()
+	rates := r.limiter.rules.Rates
 	switch {
 	case rates == nil:
 	case actual > r.units:
-		_, err = r.limiter.engine.Decide(ctx, rates, r.key, Request{Op: OpRecord, N: actual - r.units, ID: r.id})
+		_, err = r.do(ctx, engine.Call{Rules: rates, Op: engine.Record, N: actual - r.units, ID: r.id})
 	case actual < r.units && !r.degraded:
 		_, err = r.refund(ctx, rates, r.at, r.units-actual, r.id)
 	}
@@ -225,7 +226,7 @@ func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
 
 // end takes the units of the hold back. It reports false if no unit was held any more.
 func (r *Reservation) end(ctx context.Context) (ended bool, err error) {
-	holds := r.limiter.plan.Holds()
+	holds := r.limiter.rules.Holds
 	if holds == nil || r.degraded || r.units == 0 {
 		return true, nil
 	}
@@ -233,11 +234,19 @@ func (r *Reservation) end(ctx context.Context) (ended bool, err error) {
 	return took > 0, err
 }
 
-func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64, id string) (int64, error) {
+func (r *Reservation) refund(ctx context.Context, rules *engine.Compiled, at time.Time, n int64, id string) (int64, error) {
 	if n == 0 {
 		return 0, nil
 	}
-	return refundOnce(ctx, r.limiter.engine, p, r.key, at.UnixMicro(), n, Now, id)
+	result, err := r.do(ctx, engine.Call{Rules: rules, Op: engine.Refund, N: n, From: at.UnixMicro(), ID: id})
+	return result.Granted, err
+}
+
+// do decides a call for the key of the reservation.
+func (r *Reservation) do(ctx context.Context, c engine.Call) (engine.Result, error) {
+	c.Key, c.Outage = r.key, r.limiter.outage
+	r.limiter.do(ctx, &c)
+	return c.Result, c.Err
 }
 
 // Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,
@@ -246,16 +255,16 @@ func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64
 //
 // It returns ErrExpired, and holds nothing, if the hold has ended by time or its units were
 // taken back, and ErrSettled if the reservation was settled. Neither changes anything, as
-// does ErrKind, for a policy without such a limit. After any other error the hold is the
+// does the InputError of a policy without such a limit. After any other error the hold is the
 // old or the new one, and Extend can be repeated. With several such limits the hold ends
 // with the shortest Window.
 //
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
 // of the store cannot be extended during an outage (ErrUnavailable).
 func (r *Reservation) Extend(ctx context.Context) error {
-	p := r.limiter.plan
-	if p.Holds() == nil {
-		return fmt.Errorf("%w: policy %q has no concurrency limit, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
+	p := r.limiter.rules
+	if p.Holds == nil {
+		return engine.Input("kind", "policy %q has no concurrency limit, so there is no hold to extend; settle the reservation within its time to live of %v", p.Name, r.ttl)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -270,7 +279,7 @@ func (r *Reservation) Extend(ctx context.Context) error {
 		r.begun = now
 		return nil
 	case r.extending.open:
-	case now.Sub(r.begun) >= p.HoldTime():
+	case now.Sub(r.begun) >= p.HoldTime:
 		return r.ended()
 	default:
 		r.name()
@@ -281,19 +290,19 @@ func (r *Reservation) Extend(ctx context.Context) error {
 
 // ended returns the error of a hold that ended by time.
 func (r *Reservation) ended() error {
-	return fmt.Errorf("%w: its hold ended by time, at %v or before; reserve again", ErrExpired, r.hold.Add(r.limiter.plan.HoldTime()))
+	return fmt.Errorf("%w: its hold ended by time, at %v or before; reserve again", ErrExpired, r.hold.Add(r.limiter.rules.HoldTime))
 }
 
 // extend makes the steps of the open extension: it records the units now and takes them
 // back at the old instant. If they were no longer held there, it takes back the new ones.
 func (r *Reservation) extend(ctx context.Context) error {
-	x, p := &r.extending, r.limiter.plan
-	holds := p.Holds()
+	x, p := &r.extending, r.limiter.rules
+	holds := p.Holds
 	number := strconv.Itoa(x.number)
 	if x.at.IsZero() {
-		d, err := r.limiter.engine.Decide(ctx, holds, r.key, Request{Op: OpRecord, N: r.units, ID: r.step(" extend " + number)})
+		d, err := r.do(ctx, engine.Call{Rules: holds, Op: engine.Record, N: r.units, ID: r.step(" extend " + number)})
 		if err == nil && d.Degraded {
-			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime()))
+			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime))
 		}
 		if err != nil {
 			x.open = r.id != "" && errors.Is(err, ErrOutcomeUnknown)
@@ -301,7 +310,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 		}
 		x.at = d.At
 	}
-	if x.at.Before(r.hold.Add(p.HoldTime())) {
+	if x.at.Before(r.hold.Add(p.HoldTime)) {
 		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
 		switch {
 		case err == nil && took < p.HeldUnits(r.units):

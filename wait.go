@@ -2,8 +2,9 @@ package weir
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // Wait is WaitN(ctx, key, 1).
@@ -26,7 +27,7 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		return Decision{}, &WaitError{Cause: err}
 	}
 	for {
-		d, err := l.tryWhole(ctx, key, n)
+		d, err := l.tryWhole(ctx, &key, n)
 		if err != nil || d.Allowed {
 			return d, err
 		}
@@ -49,16 +50,19 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 	}
 }
 
-var errFixed = fmt.Errorf("%w: a wait or a reservation begins now; call the Limiter itself, without an instant", ErrInstant)
+var errFixed = engine.Input("instant", "a wait or a reservation begins now; call the Limiter itself, without an instant")
 
 // tryWhole attempts n units, all or none. In CountDenied it peeks first, because a denied
 // attempt would delay the next one.
-func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, error) {
-	if l.plan.Mode() == CountDenied {
-		d, err := l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpPeek, N: n})
-		if err != nil || !d.Allowed {
-			return d, err
+func (l *Limiter) tryWhole(ctx context.Context, key *Key, n int64) (Decision, error) {
+	c := engine.Call{Rules: l.whole, Key: *key, N: n, Outage: l.outage}
+	if l.rules.Mode == CountDenied {
+		c.Op = engine.Peek
+		if l.do(ctx, &c); c.Err != nil || !c.Result.Allowed {
+			return decision(l.whole, &c.Result), c.Err
 		}
+		c.Op = engine.Attempt
 	}
-	return l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpAttempt, N: n})
+	l.do(ctx, &c)
+	return decision(l.whole, &c.Result), c.Err
 }

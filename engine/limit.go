@@ -127,8 +127,8 @@ const maxWindow = 400 * 24 * time.Hour
 func MaxBurst(most, window_ int64) int64 {
 	rate := window.NewRefill(most, window_)
 	longest := maxWindow.Microseconds()
-	if full, _ := rate.Time(rate.Most); full < longest {
-		return rate.Most
+	if full, _ := rate.Time(rate.MaxExact); full < longest {
+		return rate.MaxExact
 	}
 	n := rate.Units(longest, 0)
 	if full, rest := rate.Time(n); full > longest || rest > 0 {

@@ -27,7 +27,8 @@ type State struct {
 	Kind             Kind
 	Max              int64         // units per window; of Concurrency, units at once
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
-	Window           time.Duration // its length; of Concurrency, the longest time of a hold
+	Window           time.Duration // its length; 0 of Concurrency
+	MaxHold          time.Duration // of Concurrency, the longest time of a hold; 0 for other kinds
 	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max
@@ -39,6 +40,11 @@ type State struct {
 
 // Describe returns a state with the fields of the limit itself, and no units that count.
 func (l *Limit) Describe() State {
-	return State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.Burst(), Window: Duration(l.Window),
-		MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
+	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.Burst(), MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
+	if l.Kind == Concurrency {
+		s.MaxHold = Duration(l.Window)
+	} else {
+		s.Window = Duration(l.Window)
+	}
+	return s
 }

@@ -128,7 +128,7 @@ func (m *Memory) Bytes() int64 { return m.table.Bytes() }
 // Caps are MaxKeys and MaxBytes, 0 for no cap.
 func (m *Memory) Caps() (keys, bytes int64) { return m.table.Caps() }
 
-// Rejected is the number of attempts and records rejected with ErrFull so far.
+// Rejected is the number of attempts and records rejected with engine.ErrFull so far.
 func (m *Memory) Rejected() int64 { return m.rejected.Load() }
 
 // Sweep removes all histories and operations that no longer count on the engine's clock,

@@ -1,0 +1,109 @@
+package weir
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/engine"
+)
+
+// Call is one request of several, with its answer.
+type Call struct {
+	Limiter *Limiter
+	Key     Key
+	Request Request
+
+	Decision Decision // the answer; the zero Decision with an Err
+	Err      error    // as Limiter.Decide returns it
+}
+
+// DecideAll decides several calls in their order: on memory with one reading of the clock, on
+// Redis in one round trip, on disk with one wait. Each has its own decision or error, that of
+// [Limiter.Decide], and denials change nothing for the others. The calls may be of several
+// policies and engines.
+//
+// [DecideTogether] charges all calls or none.
+func DecideAll(ctx context.Context, calls []Call) {
+	prepared := prepareAll(calls)
+	for from := 0; from < len(calls); {
+		to := from + 1
+		for to < len(calls) && calls[to].on() == calls[from].on() {
+			to++
+		}
+		if e := calls[from].on(); e != nil {
+			e.Do(ctx, prepared[from:to])
+		}
+		from = to
+	}
+	takeAnswers(calls, prepared)
+}
+
+// on returns the engine of the call.
+func (c *Call) on() engine.Engine {
+	if c.Limiter == nil {
+		return nil
+	}
+	return c.Limiter.engine
+}
+
+// prepareAll returns the calls for engines.
+func prepareAll(calls []Call) []engine.Call {
+	prepared := make([]engine.Call, len(calls))
+	for i := range calls {
+		c, p := &calls[i], &prepared[i]
+		p.Err = c.Limiter.prepare(p, &c.Key, &c.Request)
+	}
+	return prepared
+}
+
+// takeAnswers sets the answers of calls.
+func takeAnswers(calls []Call, prepared []engine.Call) {
+	for i := range calls {
+		c, p := &calls[i], &prepared[i]
+		c.Decision, c.Err = Decision{}, p.Err
+		if p.Err == nil {
+			c.Decision = answer(p)
+		}
+	}
+}
+
+// CallError is bad input in one of several calls that are decided together. Nothing has
+// changed.
+type CallError = engine.CallError
+
+// DecideTogether decides calls as one attempt (R7): at one instant all of their limits
+// grant, or none is charged. So a transfer counts for both accounts or for neither. The
+// calls may be of several policies on one engine. Units of several calls for one history are
+// one entry, and its limit is charged their sum.
+//
+// It sets the Decision of each call. Allowed, At and RetryAfter are those of the whole.
+// Remaining, ResetAfter and Request.States are those of the call's own limits. Limit is, of
+// the call's own limits that denied, the one with the longest wait. It is "" in a call that
+// is denied because of the others alone.
+//
+// The calls are attempts of 1 unit or more, without an ID and at one instant. A policy in
+// mode Partial is decided all or nothing, as by [Limiter.Wait]. A policy in mode CountDenied
+// is rejected, because its denials change histories, and so is a limit of kind Concurrency
+// beside other calls, because nothing would release its hold. The calls have at most
+// MaxLimits histories and MaxDimensions different values. Calls with different limits for
+// one history are rejected, and on a Redis Cluster histories in different slots.
+//
+// After an error every Decision is the zero Decision. That of bad input is a [*CallError]
+// (R14).
+func DecideTogether(ctx context.Context, calls []Call) error {
+	prepared := prepareAll(calls)
+	for i := range calls {
+		c := &calls[i]
+		c.Decision, c.Err = Decision{}, nil
+		if prepared[i].Err == nil && c.on() != calls[0].on() {
+			prepared[i].Err = engine.Input("request", "policy %q is on another engine than the first call; decide the calls on one engine", c.Limiter.rules.Name)
+		}
+	}
+	if len(calls) == 0 {
+		return nil
+	}
+	if err := engine.Together(ctx, calls[0].on(), prepared); err != nil {
+		return err
+	}
+	takeAnswers(calls, prepared)
+	return nil
+}

@@ -1,0 +1,75 @@
+package weir
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
+)
+
+// Memory is the embedded engine: exact histories in the memory of this process.
+//
+// It starts no goroutine. Its clock is monotonic: setting the machine's clock changes
+// nothing. Keys are spread by a hash with a random seed over shards. A shard has a lock, and
+// so has each key: callers with different keys seldom wait for each other. A decision over
+// several limits locks their shards in one order and acts on all or none.
+//
+// A key with one entry takes about 64 bytes, a further entry 4 to 9. Each new key, and
+// one in a few dozen other recordings, sweeps: it looks at a few histories and removes
+// those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
+// remove a history that still counts: at the cap, recordings that need more room are
+// rejected with ErrFull (R13).
+//
+// Histories recorded at instants that the caller passed (Limiter.At) live in their own
+// time. Only recordings at such instants remove them, an hour of that time after they
+// stopped counting.
+//
+// The histories of a limit are kept for the longest window that the limit ever had on
+// this engine: a shortened window frees memory as slowly as before (R12). A bucket is kept
+// until it is full. The rate of every bucket is remembered, in about 100 bytes.
+type Memory struct{ engine *memory.Memory }
+
+// MemoryOption adjusts a Memory.
+type MemoryOption func(*memory.Options)
+
+// MaxKeys caps the number of keys, counted once for each limit they have a history in,
+// and of operations with an idempotency key (Limiter.AllowOnce). At the cap new ones are
+// rejected. 0, the default, is no cap.
+func MaxKeys(n int) MemoryOption { return func(o *memory.Options) { o.MaxKeys = int64(max(n, 0)) } }
+
+// MaxBytes caps the bytes of all histories, keys, operations and tables together. At the
+// cap new keys are rejected, and so are further entries of known keys that need more. The
+// process holds a few percent more, for pages that were freed and not yet collected.
+// 0, the default, is no cap.
+func MaxBytes(n int64) MemoryOption { return func(o *memory.Options) { o.MaxBytes = max(n, 0) } }
+
+// NewMemory returns an empty memory engine.
+func NewMemory(opts ...MemoryOption) *Memory {
+	var o memory.Options
+	for _, set := range opts {
+		set(&o)
+	}
+	return &Memory{memory.New(o)}
+}
+
+// Do decides calls in their order. A [Limiter] calls it.
+func (m *Memory) Do(ctx context.Context, calls []engine.Call) { m.engine.Do(ctx, calls) }
+
+// Len is the number of keys held, counted once for each limit they have a history in,
+// idle ones included, and of operations with an idempotency key.
+func (m *Memory) Len() int { return m.engine.Len() }
+
+// Bytes is the memory of histories, keys, operations and tables.
+func (m *Memory) Bytes() int64 { return m.engine.Bytes() }
+
+// Caps are MaxKeys and MaxBytes, 0 for no cap.
+func (m *Memory) Caps() (keys, bytes int64) { return m.engine.Caps() }
+
+// Rejected is the number of attempts and records rejected with ErrFull so far.
+func (m *Memory) Rejected() int64 { return m.engine.Rejected() }
+
+// Sweep removes all histories and operations that no longer count on the engine's clock,
+// a slice of a shard at a time, and returns their number. Calling it is optional:
+// recordings sweep a little each. It is for programs that want their memory back while
+// no units are recorded.
+func (m *Memory) Sweep() (removed int) { return m.engine.Sweep() }
