@@ -45,7 +45,7 @@ func BenchmarkDecideAll(b *testing.B) {
 				middle := time.Now()
 				draw()
 				between := time.Now()
-				l.DecideAll(ctx, calls)
+				DecideAll(ctx, calls)
 				single, batch = single+middle.Sub(began), batch+time.Since(between)
 				if i%rounds == rounds-1 {
 					ratios = append(ratios, float64(single)/float64(batch))

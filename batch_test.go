@@ -6,28 +6,27 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
-// plainEngine is an engine without batches.
-type plainEngine struct{ Engine }
-
-// TestBatchesRejectBadInput: bad requests of a batch get the errors of single calls, on
-// engines with and without batches, and the others are decided.
+// TestBatchesRejectBadInput: bad requests of a batch get the errors of single calls, directly
+// and through the interface, and the others are decided.
 func TestBatchesRejectBadInput(t *testing.T) {
-	for _, e := range []Engine{NewMemory(), plainEngine{NewMemory()}} {
+	for _, e := range []engine.Engine{NewMemory(), otherEngine{NewMemory()}} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"user"}}}}, WithEngine(e))
 		calls := []Call{
-			{Key: K("a"), Request: Request{N: 1}},
-			{Key: K("a", "b"), Request: Request{N: 1}},
-			{Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
-			{Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxInstant + 1)}},
-			{Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
-			{Key: K("a"), Request: Request{N: 1, Op: 9}},
-			{Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},
-			{Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}},
+			{Limiter: l, Key: K("a"), Request: Request{N: 1}},
+			{Limiter: l, Key: K("a", "b"), Request: Request{N: 1}},
+			{Limiter: l, Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
+			{Limiter: l, Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxInstant + 1)}},
+			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
+			{Limiter: l, Key: K("a"), Request: Request{N: 1, Op: 9}},
+			{Limiter: l, Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},
+			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}},
 		}
-		l.DecideAll(context.Background(), calls)
-		for i, want := range []error{nil, ErrKey, ErrUnits, ErrInstant, ErrRequest, ErrRequest, nil, nil} {
+		DecideAll(context.Background(), calls)
+		for i, want := range []error{nil, errKey, errUnits, errInstant, errRequest, errRequest, nil, nil} {
 			if c := &calls[i]; !errors.Is(c.Err, want) || c.Err != nil && c.Decision != (Decision{}) {
 				t.Errorf("%T, request %d: %+v, %v; want %v", e, i, c.Decision, c.Err, want)
 			}
@@ -35,15 +34,14 @@ func TestBatchesRejectBadInput(t *testing.T) {
 		if !calls[0].Decision.Allowed || !calls[6].Decision.Allowed || calls[7].Decision.Allowed || calls[7].Request.States[0].Used != 2 {
 			t.Errorf("%T: %+v", e, calls)
 		}
-		mixed := []Call{l.Call(K("b"), Request{N: 1}), l.Call(K(), Request{N: 1}), l.At(time.Time{}).Call(K("b"), Request{N: 1})}
-		DecideAll(context.Background(), e, mixed)
-		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, ErrKey) || !errors.Is(mixed[2].Err, ErrInstant) {
+		mixed := []Call{Call{Limiter: l, Key: K("b"), Request: Request{N: 1}}, Call{Limiter: l, Key: K(), Request: Request{N: 1}}, {Limiter: l.At(time.Time{}), Key: K("b"), Request: Request{N: 1}}}
+		DecideAll(context.Background(), mixed)
+		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, errKey) || !errors.Is(mixed[2].Err, errInstant) {
 			t.Errorf("%T: %+v", e, mixed)
 		}
 	}
-	var zero *Limiter
 	calls := make([]Call, 1)
-	if zero.DecideAll(context.Background(), calls); calls[0].Err == nil {
+	if DecideAll(context.Background(), calls); calls[0].Err == nil {
 		t.Error("the zero Limiter decided a batch")
 	}
 }
@@ -53,17 +51,17 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
 	calls := make([]Call, 4096)
 	for i := range calls {
-		calls[i] = l.Call(K("a"), Request{N: 1})
+		calls[i] = Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}
 	}
 	l.Allow(ctx, K("a"))
 	time.Sleep(time.Millisecond) // the batch is later than the history
-	l.DecideAll(ctx, calls)
+	DecideAll(ctx, calls)
 	for i := range calls {
 		if !calls[i].Decision.At.Equal(calls[0].Decision.At) || calls[i].Err != nil {
 			t.Fatalf("request %d is decided at %v, %v; want %v", i, calls[i].Decision.At, calls[i].Err, calls[0].Decision.At)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { l.DecideAll(ctx, calls[:32]) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { DecideAll(ctx, calls[:32]) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -72,14 +70,14 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 // first answers.
 func TestDecideAllTwice(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Minute))
-	calls := []Call{l.Call(K("a"), Request{N: 1}), l.Call(K("a"), Request{N: 1})}
-	DecideAll(ctx, l.engine, calls)
+	calls := []Call{Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}, Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}}
+	DecideAll(ctx, calls)
 	if !calls[0].Decision.Allowed || calls[1].Decision.Limit == "" {
 		t.Fatalf("got %v, then %v; want one grant", calls[0].Decision, calls[1].Decision)
 	}
 	l.Reset(ctx, K("a"))
 	calls[0], calls[1] = calls[1], calls[0]
-	DecideAll(ctx, l.engine, calls)
+	DecideAll(ctx, calls)
 	if d := calls[0].Decision; !d.Allowed || d.Limit != "" {
 		t.Errorf("after a reset got %v of limit %q, want a grant", d, d.Limit)
 	}
@@ -88,16 +86,15 @@ func TestDecideAllTwice(t *testing.T) {
 // TestBatchesForgetAnswersOfAnEarlierUse: a call that fails at its second use has neither
 // the decision nor the states of the first.
 func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
-	for _, wrap := range []func(Engine) Engine{func(e Engine) Engine { return e }, func(e Engine) Engine { return plainEngine{e} }} {
-		e := wrap(NewMemory(MaxKeys(1)))
+	for _, e := range []engine.Engine{NewMemory(MaxKeys(1)), otherEngine{NewMemory(MaxKeys(1))}} {
 		l := mustNew(t, perUser(2, time.Hour), WithEngine(e))
-		calls := []Call{l.Call(K("a"), Request{N: 1, States: make([]LimitState, 1)})}
-		DecideAll(ctx, e, calls)
+		calls := []Call{Call{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}}}
+		DecideAll(ctx, calls)
 		if !calls[0].Decision.Allowed || calls[0].Request.States[0].Used != 1 {
 			t.Fatalf("%T: got %+v, want a grant", e, calls[0])
 		}
 		calls[0].Key = K("b")
-		DecideAll(ctx, e, calls)
+		DecideAll(ctx, calls)
 		if c := &calls[0]; !errors.Is(c.Err, ErrFull) || c.Decision != (Decision{}) || c.Request.States[0] != (LimitState{}) {
 			t.Errorf("%T: got %+v, want only ErrFull", e, c)
 		}
@@ -124,9 +121,9 @@ func TestBatchesOfAllOperations(t *testing.T) {
 	}
 	var calls []Call
 	for i := range steps {
-		calls = append(calls, l.Call(K("a"), steps[i].request))
+		calls = append(calls, Call{Limiter: l, Key: K("a"), Request: steps[i].request})
 	}
-	l.DecideAll(ctx, calls)
+	DecideAll(ctx, calls)
 	for i, step := range steps {
 		if d := calls[i].Decision; d.Remaining != step.remaining || d.Replayed != (i == 3) || calls[i].Err != nil ||
 			(d.At.UnixMicro() == later.UnixMicro()) != step.request.At.Equal(later) {
@@ -144,10 +141,10 @@ func TestBatchKeepsTheOrderOfInstants(t *testing.T) {
 	}
 	for i := range 2000 {
 		calls := []Call{
-			{Key: K("u"), Request: Request{N: 1, ID: fmt.Sprint(i)}},
-			{Key: K("u"), Request: Request{N: 1}},
+			{Limiter: l, Key: K("u"), Request: Request{N: 1, ID: fmt.Sprint(i)}},
+			{Limiter: l, Key: K("u"), Request: Request{N: 1}},
 		}
-		l.DecideAll(context.Background(), calls)
+		DecideAll(context.Background(), calls)
 		if first, second := calls[0].Decision.At, calls[1].Decision.At; second.Before(first) {
 			t.Fatalf("batch %d: the second call is decided %v before the first", i, first.Sub(second))
 		}

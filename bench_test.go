@@ -23,7 +23,7 @@ func BenchmarkAllow(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("keys=%d/limits=1/general", keys), func(b *testing.B) {
 			l := mustNew(b, limits(1))
-			l.simple, l.memory.compiled(l.plan).simple = nil, false // see Memory.allowSimple
+			l.simple = nil // see memory.Allow
 			benchmarkAllow(b, l, users)
 		})
 	}

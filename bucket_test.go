@@ -55,7 +55,7 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 		if got := l.MaxBurst(); got != c.want {
 			t.Errorf("%d per %v: got a largest burst of %d, want %d", c.most, c.window, got, c.want)
 		}
-		if _, err := (Policy{Name: "p", Limits: []Limit{l}}).Plan(); err != nil {
+		if _, err := (Policy{Name: "p", Limits: []Limit{l}}).Compile(); err != nil {
 			t.Errorf("%d per %v, burst %d: %v", c.most, c.window, c.want, err)
 		}
 	}

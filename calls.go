@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"sync"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -23,7 +24,9 @@ type Call struct {
 //
 // [DecideTogether] charges all calls or none.
 func DecideAll(ctx context.Context, calls []Call) {
-	prepared := prepareAll(calls)
+	pooled := prepareAll(calls)
+	defer release(pooled)
+	prepared := *pooled
 	for from := 0; from < len(calls); {
 		to := from + 1
 		for to < len(calls) && calls[to].on() == calls[from].on() {
@@ -45,24 +48,36 @@ func (c *Call) on() engine.Engine {
 	return c.Limiter.engine
 }
 
-// prepareAll returns the calls for engines.
-func prepareAll(calls []Call) []engine.Call {
-	prepared := make([]engine.Call, len(calls))
+// prepareAll returns the calls for engines, in a slice to be released.
+func prepareAll(calls []Call) *[]engine.Call {
+	pooled := pool.Get().(*[]engine.Call)
 	for i := range calls {
-		c, p := &calls[i], &prepared[i]
-		p.Err = c.Limiter.prepare(p, &c.Key, &c.Request)
+		c, p := &calls[i], engine.Call{}
+		p.Err = c.Limiter.prepare(&p, &c.Key, &c.Request)
+		*pooled = append(*pooled, p)
 	}
-	return prepared
+	return pooled
+}
+
+// pool holds slices of calls, because an Engine gets its calls in a slice.
+var pool = sync.Pool{New: func() any { return new([]engine.Call) }}
+
+// release returns a slice to the pool. It keeps no memory of the caller alive.
+func release(pooled *[]engine.Call) {
+	clear(*pooled)
+	*pooled = (*pooled)[:0]
+	pool.Put(pooled)
 }
 
 // takeAnswers sets the answers of calls.
 func takeAnswers(calls []Call, prepared []engine.Call) {
 	for i := range calls {
 		c, p := &calls[i], &prepared[i]
-		c.Decision, c.Err = Decision{}, p.Err
-		if p.Err == nil {
-			c.Decision = answer(p)
+		if c.Decision, c.Err = (Decision{}), p.Err; c.Err != nil {
+			clear(c.Request.States)
+			continue
 		}
+		c.Decision = answer(p)
 	}
 }
 
@@ -90,7 +105,9 @@ type CallError = engine.CallError
 // After an error every Decision is the zero Decision. That of bad input is a [*CallError]
 // (R14).
 func DecideTogether(ctx context.Context, calls []Call) error {
-	prepared := prepareAll(calls)
+	pooled := prepareAll(calls)
+	defer release(pooled)
+	prepared := *pooled
 	for i := range calls {
 		c := &calls[i]
 		c.Decision, c.Err = Decision{}, nil

@@ -12,17 +12,17 @@ func TestDecisionString(t *testing.T) {
 		"no decision":               {},
 		"allowed: 3 left":           {Allowed: true, Granted: 1, Remaining: 3, At: now},
 		"allowed: 2 over the limit": {Allowed: true, Granted: 5, Remaining: -2, At: now, RetryAfter: time.Second},
-		`allowed 2 units, cut by limit "day": retry after 3h0m0s`: {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: 3 * time.Hour},
-		`allowed 2 units, cut by limit "day": it never fits`:      {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: Never},
-		`denied by limit "minute": retry after 12s`:               {At: now, Limit: "minute", RetryAfter: 12 * time.Second},
-		`denied by limit "minute": retry after 6m51.999001s`:      {At: now, Limit: "minute", RetryAfter: 411_999_001 * time.Microsecond},
-		`denied by limit "minute": it never fits`:                 {At: now, Limit: "minute", RetryAfter: Never},
-		"denied: retry later; decided without the store":          {At: now, Degraded: true},
-		"allowed; decided without the store":                      {Allowed: true, Granted: 1, At: now, Degraded: true},
+		`allowed 2 units, cut by limit "day": room again in 3h0m0s`: {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: 3 * time.Hour},
+		`allowed 2 units, cut by limit "day": it never fits`:        {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: Never},
+		`denied by limit "minute": room again in 12s`:               {At: now, Limit: "minute", RetryAfter: 12 * time.Second},
+		`denied by limit "minute": room again in 6m51.999001s`:      {At: now, Limit: "minute", RetryAfter: 411_999_001 * time.Microsecond},
+		`denied by limit "minute": it never fits`:                   {At: now, Limit: "minute", RetryAfter: Never},
+		"denied: retry later; decided without the store":            {At: now, Degraded: true},
+		"allowed; decided without the store":                        {Allowed: true, Granted: 1, At: now, Degraded: true},
 		"allowed: 4 left; decided without the store": {Allowed: true, Granted: 1, Remaining: 4, At: now,
 			ResetAfter: time.Second, Degraded: true},
-		"allowed: 3 left; replayed, nothing was charged again":        {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
-		`denied by limit "m": retry after 12s; from the denial cache`: {RetryAfter: 12 * time.Second, At: now, Limit: "m", Cached: true},
+		"allowed: 3 left; replayed, nothing was charged again":          {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
+		`denied by limit "m": room again in 12s; from the denial cache`: {RetryAfter: 12 * time.Second, At: now, Limit: "m", Cached: true},
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("%#v:\ngot  %s\nwant %s", d, got, want)
@@ -39,8 +39,8 @@ func TestDecisionStringOfALimiter(t *testing.T) {
 	}{
 		{1, "allowed: 1 left"},
 		{1, "allowed: 0 left"},
-		{1, `denied by limit "user": retry after 1m0s`},
-		{3, `denied by limit "user": it never fits`},
+		{1, `denied by limit "user": 2 of 2 used in the last minute; room again in 1m0s`},
+		{3, `denied by limit "user": 2 of 2 used in the last minute; it never fits`},
 	} {
 		d, err := l.At(at).AllowN(ctx, K("42"), step.n)
 		if got := d.String(); got != step.want || err != nil {

@@ -234,7 +234,7 @@ func ExampleLimiter_DecideAll() {
 	for _, user := range []string{"ann", "bob", "ann", "ann"} {
 		calls = append(calls, weir.Call{Key: weir.K(user), Request: weir.Request{N: 1}})
 	}
-	limiter.DecideAll(context.Background(), calls)
+	DecideAll(context.Background(), calls)
 	for _, c := range calls {
 		fmt.Println(c.Key.Value(0), c.Decision.Allowed, c.Err)
 	}
@@ -263,7 +263,7 @@ func ExampleDecideTogether() {
 	}{{"ann", "bob", 900}, {"cid", "bob", 900}, {"cid", "dan", 900}} {
 		r := weir.Request{N: t.cents}
 		calls := []weir.Call{sent.Call(weir.K(t.from), r), received.Call(weir.K(t.to), r)}
-		if err := weir.DecideTogether(context.Background(), engine, calls); err != nil {
+		if err := DecideTogether(context.Background(), engine, calls); err != nil {
 			panic(err)
 		}
 		out, in := calls[0].Decision, calls[1].Decision

@@ -3,7 +3,6 @@ package weir
 import (
 	"context"
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -239,8 +238,12 @@ func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
 	}
 	*c = engine.Call{Rules: l.rules, Key: *key, Op: r.Op, N: r.N, ID: r.ID, States: r.States, Outage: l.outage}
 	if fixed || !at.IsZero() {
+		next := "or leave it out to decide now"
+		if fixed {
+			next = "or call the Limiter itself to decide now"
+		}
 		var err error
-		if c.At, err = instant(at, "or leave it out to decide now"); err != nil {
+		if c.At, err = instant(at, next); err != nil {
 			return err
 		}
 		c.Given = true
@@ -262,10 +265,12 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 		return nil
 	}
 	l.do(ctx, &c)
-	if c.Err == nil {
-		*d = answer(&c)
+	if c.Err != nil {
+		clear(r.States)
+		return c.Err
 	}
-	return c.Err
+	*d = answer(&c)
+	return nil
 }
 
 // answer returns the decision of a call without an error.
@@ -276,25 +281,19 @@ func answer(c *engine.Call) Decision {
 	return decision(c.Rules, &c.Result)
 }
 
-// do decides a call. It calls the memory engine directly and by reference: the call stays on
-// the stack. For other engines it is copied field by field, so that the compiler can see
-// that the key stays where it is.
+// do decides a call. It calls the memory engine directly and by reference: nothing
+// leaves the stack.
 func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	if l.memory != nil {
 		l.memory.Decide(c)
 		return
 	}
-	one := single.Get().(*[1]engine.Call)
-	one[0] = engine.Call{Rules: c.Rules, Key: c.Key.Clone(), Op: c.Op, N: c.N, At: c.At, Given: c.Given, From: c.From,
-		Limit: c.Limit, ID: c.ID, Outage: c.Outage, States: c.States}
-	l.engine.Do(ctx, one[:])
-	c.Result, c.Err = one[0].Result, one[0].Err
-	one[0] = engine.Call{}
-	single.Put(one)
+	pooled := pool.Get().(*[]engine.Call)
+	*pooled = append(*pooled, *c)
+	l.engine.Do(ctx, *pooled)
+	c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err
+	release(pooled)
 }
-
-// single holds slices of one call, because an Engine gets its calls in a slice.
-var single = sync.Pool{New: func() any { return new([1]engine.Call) }}
 
 // micros converts a duration to microseconds, rounded up, so that waits are not too short.
 func micros(d time.Duration) int64 {

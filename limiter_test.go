@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // TestR14BadInput: bad input is an error that names the mistake, and changes nothing.
@@ -30,59 +32,61 @@ func TestR14BadInput(t *testing.T) {
 		want error
 		says string
 	}{
-		"n < 0":            {n(-1), ErrUnits, "-1"},
-		"n lowest":         {n(math.MinInt64), ErrUnits, "use 0 to 2251799813685247"},
-		"n > MaxUnits":     {n(MaxUnits + 1), ErrUnits, "2251799813685248"},
-		"no value":         {key(K()), ErrKey, `["user"]`},
-		"two values":       {key(K("a", "b")), ErrKey, "this one has 2"},
-		"five values":      {key(K("a", "b", "c", "d", "e")), ErrKey, "this one has 5"},
-		"long value":       {key(K(strings.Repeat("x", MaxValueBytes+1))), ErrKey, `"user" is 1025 bytes`},
-		"peek n < 0":       {func() error { _, err := l.Peek(ctx, K("42"), -1); return err }, ErrUnits, ""},
-		"record n < 0":     {func() error { _, err := l.Record(ctx, K("42"), -1); return err }, ErrUnits, ""},
+		"n < 0":            {n(-1), errUnits, "-1"},
+		"n lowest":         {n(math.MinInt64), errUnits, "use 0 to 2251799813685247"},
+		"n > MaxUnits":     {n(MaxUnits + 1), errUnits, "2251799813685248"},
+		"no value":         {key(K()), errKey, `["user"]`},
+		"two values":       {key(K("a", "b")), errKey, "this one has 2"},
+		"five values":      {key(K("a", "b", "c", "d", "e")), errKey, "this one has 5"},
+		"long value":       {key(K(strings.Repeat("x", MaxValueBytes+1))), errKey, `"user" is 1025 bytes`},
+		"peek n < 0":       {func() error { _, err := l.Peek(ctx, K("42"), -1); return err }, errUnits, ""},
+		"record n < 0":     {func() error { _, err := l.Record(ctx, K("42"), -1); return err }, errUnits, ""},
 		"record too much":  {func() error { l.Record(ctx, K("o"), MaxUnits); _, err := l.Record(ctx, K("o"), 1); return err }, ErrOverflow, `"user"`},
-		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, ErrUnits, ""},
-		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, "such as the At of the grant's Decision"},
-		"reset key":        {func() error { return l.Reset(ctx, K()) }, ErrKey, ""},
-		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{}); return err }, ErrKey, ""},
+		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, errUnits, ""},
+		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, errInstant, "such as the At of the grant's Decision"},
+		"reset key":        {func() error { return l.Reset(ctx, K()) }, errKey, ""},
+		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{}); return err }, errKey, ""},
 		"decide zero":      {func() error { _, err := new(Limiter).Decide(ctx, K(), Request{}); return err }, nil, "weir.New"},
 		"states of two": {func() error {
 			_, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, States: make([]LimitState, 2)})
 			return err
-		}, ErrRequest, "room for 2 states"},
+		}, errRequest, "room for 2 states"},
 		"states of none": {func() error {
-			_, err := m.Decide(ctx, l.Plan(), K("42"), Request{N: 1, States: []LimitState{}})
+			_, err := l.Decide(ctx, K("42"), Request{N: 1, States: []LimitState{}})
 			return err
-		}, ErrRequest, "room for 0 states"},
+		}, errRequest, "room for 0 states"},
 		"refund of no grant": {func() error {
 			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, N: 1})
 			return err
-		}, ErrInstant, "such as the At of the grant's Decision"},
+		}, errInstant, "such as the At of the grant's Decision"},
 		"refund with a TTL": {func() error {
 			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, TTL: time.Second})
 			return err
-		}, ErrRequest, "leave them out"},
+		}, errRequest, "leave them out"},
 		"refund with states": {func() error {
-			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, len(l.Plan().Limits()))})
+			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, len(l.Compiled().Limits))})
 			return err
-		}, ErrRequest, "leave them out"},
-		"refund in a batch": {func() error { return l.Call(K("42"), Request{Op: OpRefund, From: at, N: 1}).Err }, ErrRequest, "Limiter.Decide"},
-		"time to live":      {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, TTL: 1}); return err }, ErrRequest, "Limiter.Reserve"},
-		"from":              {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, From: at}); return err }, ErrRequest, "OpRefund"},
-		"unknown op":        {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
-		"at the far end":    {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
-		"at the far start":  {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, ""},
-		"at zero":           {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, ErrInstant, "or call the Limiter itself to decide now"},
-		"wait n":            {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
-		"at before 1970":    {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, ErrInstant, "1970"},
-		"at after 2255":     {func() error { _, err := l.At(time.UnixMicro(MaxInstant+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
-		"count at":          {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
-		"refund at":         {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
-		"unknown limit":     {count("users", time.Second), ErrUnknownLimit, `"users"`},
-		"span 0":            {count("user", 0), ErrRange, "1m0s"},
-		"span < 0":          {count("user", -1), ErrRange, ""},
-		"span > window":     {count("user", time.Minute+1), ErrRange, ""},
-		"zero limiter":      {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
-		"nil limiter":       {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
+		}, errRequest, "leave them out"},
+		"refund of calls together": {func() error {
+			return DecideTogether(ctx, []Call{{Limiter: l, Key: K("42"), Request: Request{Op: OpRefund, From: at, N: 1}}})
+		}, errRequest, "together"},
+		"time to live":     {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, TTL: 1}); return err }, errRequest, "Limiter.Reserve"},
+		"from":             {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, From: at}); return err }, errRequest, "OpRefund"},
+		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, errRequest, "77"},
+		"at the far end":   {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, errInstant, "2255"},
+		"at the far start": {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, errInstant, ""},
+		"at zero":          {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, errInstant, "or call the Limiter itself to decide now"},
+		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, errUnits, ""},
+		"at before 1970":   {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, errInstant, "1970"},
+		"at after 2255":    {func() error { _, err := l.At(time.UnixMicro(MaxInstant+1)).Allow(ctx, K("42")); return err }, errInstant, "2255"},
+		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, errInstant, ""},
+		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, errInstant, ""},
+		"unknown limit":    {count("users", time.Second), errLimit, `"users"`},
+		"span 0":           {count("user", 0), errSpan, "1m0s"},
+		"span < 0":         {count("user", -1), errSpan, ""},
+		"span > window":    {count("user", time.Minute+1), errSpan, ""},
+		"zero limiter":     {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
+		"nil limiter":      {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
 	} {
 		err := c.do()
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
@@ -98,7 +102,7 @@ func TestR14BadInput(t *testing.T) {
 }
 
 // TestInstantsOutOfRange: a request at such an instant is bad input that names the value, the
-// range and the next step, in every form and on the engine itself (R14).
+// range and the next step, in every form (R14).
 func TestInstantsOutOfRange(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
@@ -107,13 +111,12 @@ func TestInstantsOutOfRange(t *testing.T) {
 	} {
 		r := Request{N: 1, At: at}
 		_, decided := l.Decide(ctx, K("42"), r)
-		_, byEngine := m.Decide(ctx, l.Plan(), K("42"), r)
-		calls := []Call{l.Call(K("42"), r)}
-		DecideAll(ctx, m, calls)
-		together := l.DecideTogether(ctx, []Call{{Key: K("42"), Request: r}})
+		calls := []Call{{Limiter: l, Key: K("42"), Request: r}}
+		DecideAll(ctx, calls)
+		together := DecideTogether(ctx, []Call{{Limiter: l, Key: K("42"), Request: r}})
 		want := fmt.Sprintf("bad instant: %s; use 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, or leave it out to decide now", at.Format(time.RFC3339Nano))
-		for form, err := range map[string]error{"Decide": decided, "Memory.Decide": byEngine, "DecideAll": calls[0].Err, "DecideTogether": together} {
-			if !errors.Is(err, ErrInstant) || !IsBadInput(err) || !strings.Contains(err.Error(), want) {
+		for form, err := range map[string]error{"Decide": decided, "DecideAll": calls[0].Err, "DecideTogether": together} {
+			if !errors.Is(err, errInstant) || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
 				t.Errorf("%s at %v: got %v, want …%s", form, at, err, want)
 			}
 		}
@@ -208,8 +211,8 @@ func TestK(t *testing.T) {
 			}
 		}
 	}
-	if got := testing.AllocsPerRun(100, func() { K("a", "b", "c", "d") }); got != 0 {
-		t.Errorf("K of four values allocates %v times", got)
+	if got := testing.AllocsPerRun(100, func() { K("a", "b") }); got != 0 {
+		t.Errorf("K of two values allocates %v times", got)
 	}
 }
 
@@ -228,7 +231,7 @@ func TestDecideFillsStates(t *testing.T) {
 				t.Errorf("step %d: got %v, %v", i, d, err)
 			}
 			for j, s := range states {
-				limit := l.Plan().Limits()[j]
+				limit := l.Compiled().Limits[j]
 				if s.Name != limit.Name || s.Used != want.used || s.Remaining != limit.Max-want.used || s.MinIntervalAfter != 0 {
 					t.Errorf("step %d: got state %+v, want %d used of limit %s", i, s, want.used, limit.Name)
 				}
@@ -238,16 +241,14 @@ func TestDecideFillsStates(t *testing.T) {
 }
 
 // blindEngine decides without states; with err it fails after it has filled one.
-type blindEngine struct {
-	Engine
-	err error
-}
+type blindEngine struct{ err error }
 
-func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, r Request) (Decision, error) {
-	if e.err != nil {
-		r.States[0].Name = "half done"
+func (e blindEngine) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		if c := &calls[i]; e.err != nil {
+			c.States[0].Name, c.Err = "half done", e.err
+		}
 	}
-	return Decision{}, e.err
 }
 
 // TestDecideClearsStates: no state of an earlier decision remains.
@@ -271,7 +272,7 @@ func TestDecideAllocatesNothing(t *testing.T) {
 
 // otherEngine hides the type of an engine, so that the limiter calls it through the
 // interface.
-type otherEngine struct{ Engine }
+type otherEngine struct{ engine.Engine }
 
 // TestThroughTheInterface: direct calls of the memory engine and calls through the
 // interface return the same decisions.
@@ -332,9 +333,8 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 		t.Errorf("refund: got %d, %v; want 2", n, err)
 	}
 	used(3)
-	call := at.Call(k, Request{N: 1})
-	DecideAll(ctx, l.engine, []Call{call})
-	if calls := []Call{{Key: k, Request: Request{N: 1}}}; at.DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {
+	DecideAll(ctx, []Call{{Limiter: at, Key: k, Request: Request{N: 1}}})
+	if calls := []Call{{Limiter: at, Key: k, Request: Request{N: 1}}}; DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {
 		t.Errorf("together: got %+v, want the instant %v", calls[0], first)
 	}
 	used(5)
@@ -350,8 +350,8 @@ func TestLimiterAtRejectsWaits(t *testing.T) {
 	_, _, byRequest := l.Reserve(ctx, K("42"), Request{N: 1, At: first})
 	_, out := l.At(time.Time{}).Allow(ctx, K("42"))
 	for name, err := range map[string]error{"Wait": waited, "Reserve": reserved, "Reserve by its request": byRequest, "zero instant": out} {
-		if !errors.Is(err, ErrInstant) {
-			t.Errorf("%s: got %v, want ErrInstant", name, err)
+		if !errors.Is(err, errInstant) {
+			t.Errorf("%s: got %v, want errInstant", name, err)
 		}
 	}
 	for name, zero := range map[string]*Limiter{"zero": {}, "nil": nil} {

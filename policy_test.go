@@ -140,8 +140,8 @@ func TestSoleLimitNeedsNoName(t *testing.T) {
 	if n, err := l.Count(ctx, K(), "limit", time.Minute); n != 1 || err != nil {
 		t.Errorf("count: got %d, %v; want 1", n, err)
 	}
-	if got := l.Plan().Policy().Limits[0].Name; got != "limit" || p.Limits[0].Name != "" {
-		t.Errorf("the plan's limit is %q and the caller's %q, want %q and none", got, p.Limits[0].Name, "limit")
+	if got := l.Compiled().Limits[0].Name; got != "limit" || p.Limits[0].Name != "" {
+		t.Errorf("the limit of the rules is %q and the caller's %q, want %q and none", got, p.Limits[0].Name, "limit")
 	}
 }
 
@@ -157,7 +157,7 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
 			if _, err := l.Allow(ctx, K()); err != nil {
-				t.Errorf("%+v: %v", l.Plan().Policy(), err)
+				t.Errorf("%+v: %v", l.Compiled(), err)
 			}
 		}
 	}
@@ -170,17 +170,17 @@ func TestDimensions(t *testing.T) {
 		{Name: "b", Max: 1, Window: time.Second, By: []string{"y", "x"}},
 		{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}},
 	}}
-	plan, err := p.Plan()
+	rules, err := p.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := plan.Dimensions(), []string{"y", "x", "z"}; !slices.Equal(got, want) {
+	if got, want := rules.Dimensions, []string{"y", "x", "z"}; !slices.Equal(got, want) {
 		t.Errorf("dimensions %q, want %q", got, want)
 	}
-	if got, want := plan.Limits()[2].By, []int{1, 2, 0}; !slices.Equal(got, want) {
+	if got, want := rules.Limits[2].By, []int{1, 2, 0}; !slices.Equal(got, want) {
 		t.Errorf("limit c counts by values %v, want %v", got, want)
 	}
-	k, err := plan.Key(map[string]string{"x": "1", "y": "2", "z": "3"})
+	k, err := rules.Key(map[string]string{"x": "1", "y": "2", "z": "3"})
 	if err != nil || k.Value(0) != "2" || k.Value(1) != "1" || k.Value(2) != "3" {
 		t.Errorf("got %v %v, want (2, 1, 3)", k, err)
 	}
@@ -189,12 +189,12 @@ func TestDimensions(t *testing.T) {
 // TestKeyErrorIsDeterministic: of several unknown dimensions the error names the first in
 // alphabetical order.
 func TestKeyErrorIsDeterministic(t *testing.T) {
-	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second}}}.Plan()
+	rules, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	for range 100 {
-		_, err := plan.Key(map[string]string{"d": "", "b": "", "a": "", "c": ""})
+		_, err := rules.Key(map[string]string{"d": "", "b": "", "a": "", "c": ""})
 		if err == nil || !strings.Contains(err.Error(), `no dimension "a"`) {
 			t.Fatalf(`got %v, want the error to name "a"`, err)
 		}
@@ -205,24 +205,23 @@ func TestKeyErrorIsDeterministic(t *testing.T) {
 // (R9).
 func TestCellIsRoundedUp(t *testing.T) {
 	for cells, want := range map[int]int64{1: 1000, 3: 334, 999: 2, 1000: 1, 1001: 1, math.MaxInt: 1} {
-		plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Plan()
+		rules, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := plan.Limits()[0].Cell; got != want {
+		if got := rules.Limits[0].Cell; got != want {
 			t.Errorf("%d cells of 1ms: %d µs wide, want %d", cells, got, want)
 		}
 	}
 }
 
-// TestPlanIsACopy: a later change of the policy does not change the plan.
-func TestPlanIsACopy(t *testing.T) {
+// TestRulesAreACopy: a later change of the policy does not change the rules.
+func TestRulesAreACopy(t *testing.T) {
 	p := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"user"}}}}
 	l := mustNew(t, p)
 	p.Limits[0].Max, p.Limits[0].By[0] = 100, "other"
-	l.Plan().Policy().Limits[0].By[0] = "third"
-	if got := l.Plan().Policy().Limits[0]; got.Max != 1 || got.By[0] != "user" {
-		t.Errorf("the plan became %+v", got)
+	if got := l.Compiled(); got.Limits[0].Max != 1 || got.Dimensions[0] != "user" {
+		t.Errorf("the rules became %+v", got)
 	}
 }
 

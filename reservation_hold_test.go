@@ -148,8 +148,8 @@ func TestExtendOutlivesTheReservation(t *testing.T) {
 // TestExtendOfNoHold: a policy without holds, and units that were taken back.
 func TestExtendOfNoHold(t *testing.T) {
 	r := reserve(t, model(t, weir.AllOrNothing), 10)
-	if err := r.Extend(ctx); !errors.Is(err, weir.ErrKind) || !weir.IsBadInput(err) || !r.HeldUntil().IsZero() {
-		t.Errorf("%v, %v; want ErrKind", err, r.HeldUntil())
+	if err := r.Extend(ctx); !errors.Is(err, weir.ErrKind) || !weir.errors.Is(err, ErrInput) || !r.HeldUntil().IsZero() {
+		t.Errorf("%v, %v; want errKind", err, r.HeldUntil())
 	}
 	if err := r.Done(ctx); err != nil {
 		t.Errorf("Done without a hold: %v", err)

@@ -184,7 +184,7 @@ func TestReservationBadInput(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
 	for _, ttl := range []time.Duration{-1, time.Hour + 1} {
 		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: ttl}); !errors.Is(err, weir.ErrTTL) || r != nil || d != (weir.Decision{}) {
-			t.Errorf("for %v: %v, %+v, %v; want ErrTTL", ttl, r, d, err)
+			t.Errorf("for %v: %v, %+v, %v; want errTTL", ttl, r, d, err)
 		}
 	}
 	if _, _, err := l.Reserve(ctx, acme, weir.Request{N: -1}); !errors.Is(err, weir.ErrUnits) {
@@ -306,7 +306,7 @@ func TestReservationInDoubtByID(t *testing.T) {
 	}
 	wantUsed(t, l, 25, 25)
 	if r, _, _ := l.Reserve(ctx, acme, request); !errors.Is(r.Commit(ctx, 24), weir.ErrID) {
-		t.Error("a settlement with another number, want ErrID")
+		t.Error("a settlement with another number, want errID")
 	}
 	wantUsed(t, l, 25, 25)
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // capped is the policy of a transfer: units of the day, by account.
@@ -16,7 +18,7 @@ func capped(name string, max int64) Policy {
 }
 
 func attempt(l *Limiter, k Key, n int64) Call {
-	return l.Call(k, Request{N: n, States: make([]LimitState, len(l.plan.limits))})
+	return Call{Limiter: l, Key: k, Request: Request{N: n, States: make([]LimitState, len(l.rules.Limits))}}
 }
 
 // TestR7Together: calls of several policies, keys and modes are granted or denied as one.
@@ -33,7 +35,7 @@ func TestR7Together(t *testing.T) {
 		return []Call{attempt(sent, K("a"), n), attempt(received, K("b", "x"), n)}
 	}
 	calls := transfer(4)
-	if err := DecideTogether(ctx, m, calls); err != nil {
+	if err := DecideTogether(ctx, calls); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{6, 1} {
@@ -45,7 +47,7 @@ func TestR7Together(t *testing.T) {
 		t.Errorf("states %+v, %+v", a, b)
 	}
 	denied := transfer(4)
-	if err := DecideTogether(ctx, m, denied); err != nil {
+	if err := DecideTogether(ctx, denied); err != nil {
 		t.Fatal(err)
 	}
 	a, b := denied[0].Decision, denied[1].Decision
@@ -58,11 +60,11 @@ func TestR7Together(t *testing.T) {
 	if n, err := sent.Count(ctx, K("a"), "day", time.Hour); n != 4 || err != nil {
 		t.Errorf("the sender is charged %d, %v; want 4", n, err)
 	}
-	if err := DecideTogether(ctx, m, transfer(6)[:0]); err != nil {
+	if err := DecideTogether(ctx, transfer(6)[:0]); err != nil {
 		t.Error(err)
 	}
 	never := transfer(6)
-	if err := DecideTogether(ctx, m, never); err != nil || never[0].Decision.RetryAfter != Never || never[1].Decision.Limit != "day" || never[0].Decision.Limit != "" {
+	if err := DecideTogether(ctx, never); err != nil || never[0].Decision.RetryAfter != Never || never[1].Decision.Limit != "day" || never[0].Decision.Limit != "" {
 		t.Errorf("%+v, %v; want never", never, err)
 	}
 }
@@ -74,7 +76,7 @@ func TestTogetherMerges(t *testing.T) {
 		{Name: "calls", Max: 3, Window: time.Hour, Cost: 1},
 	}})
 	calls := []Call{attempt(l, K("a"), 2), attempt(l, K("b"), 5), attempt(l, K("a"), 3)}
-	if err := l.DecideTogether(ctx, calls); err != nil {
+	if err := DecideTogether(ctx, calls); err != nil {
 		t.Fatal(err)
 	}
 	for i, want := range []int64{5, 5, 5} {
@@ -83,7 +85,7 @@ func TestTogetherMerges(t *testing.T) {
 		}
 	}
 	again := []Call{attempt(l, K("c"), 11), attempt(l, K("a"), 1)}
-	if err := l.DecideTogether(ctx, again); err != nil || again[0].Decision.Limit != "units" || again[1].Decision.Limit != "calls" || again[1].Decision.RetryAfter != Never {
+	if err := DecideTogether(ctx, again); err != nil || again[0].Decision.Limit != "units" || again[1].Decision.Limit != "calls" || again[1].Decision.RetryAfter != Never {
 		t.Errorf("%+v, %v", again, err)
 	}
 }
@@ -92,12 +94,12 @@ func TestTogetherMerges(t *testing.T) {
 func TestTogetherKeepsPoliciesApart(t *testing.T) {
 	m := NewMemory()
 	sent, received := mustNew(t, capped("sent", 10), WithEngine(m)), mustNew(t, capped("received", 10), WithEngine(m))
-	if err := DecideTogether(ctx, m, []Call{attempt(sent, K("a"), 4), attempt(received, K("a"), 3)}); err != nil {
+	if err := DecideTogether(ctx, []Call{attempt(sent, K("a"), 4), attempt(received, K("a"), 3)}); err != nil {
 		t.Fatal(err)
 	}
 	for l, want := range map[*Limiter]int64{sent: 4, received: 3} {
 		if n, err := l.Count(ctx, K("a"), "day", time.Hour); n != want || err != nil {
-			t.Errorf("policy %q is charged %d, %v; want %d", l.plan.policy.Name, n, err, want)
+			t.Errorf("policy %q is charged %d, %v; want %d", l.rules.Name, n, err, want)
 		}
 	}
 }
@@ -126,23 +128,21 @@ func TestTogetherRejects(t *testing.T) {
 		err  error
 		text string
 	}{
-		"of an earlier error": {with(func(c *Call) { c.Err = ErrKey }), ErrKey, ""},
-		"without a plan":      {Call{Request: Request{N: 1}}, ErrRequest, "Limiter.Call"},
-		"a key":               {with(func(c *Call) { c.Key = K() }), ErrKey, "account"},
-		"units":               {with(func(c *Call) { c.Request.N = -1 }), ErrUnits, "-1"},
-		"no units":            {with(func(c *Call) { c.Request.N = 0 }), ErrRequest, "attempts"},
-		"a peek":              {with(func(c *Call) { c.Request.Op = OpPeek }), ErrRequest, "attempts"},
-		"an id":               {with(func(c *Call) { c.Request.ID = "x" }), ErrRequest, "idempotency"},
-		"another instant":     {with(func(c *Call) { c.Request.At = time.Unix(7, 0) }), ErrRequest, "instant"},
-		"states":              {with(func(c *Call) { c.Request.States = make([]LimitState, 2) }), ErrRequest, "states"},
-		"a mode":              {attempt(mustNew(t, counting, WithEngine(m)), K("a"), 1), ErrRequest, "counts denied"},
-		"another Max":         {attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("a"), 1), ErrRequest, "earlier call and other numbers"},
-		"a sum":               {with(func(c *Call) { c.Request.N = MaxUnits }), ErrUnits, "earlier call"},
+		"a key":           {with(func(c *Call) { c.Key = K() }), errKey, "account"},
+		"units":           {with(func(c *Call) { c.Request.N = -1 }), errUnits, "-1"},
+		"no units":        {with(func(c *Call) { c.Request.N = 0 }), errRequest, "attempts"},
+		"a peek":          {with(func(c *Call) { c.Request.Op = OpPeek }), errRequest, "attempts"},
+		"an id":           {with(func(c *Call) { c.Request.ID = "x" }), errRequest, "idempotency"},
+		"another instant": {with(func(c *Call) { c.Request.At = time.Unix(7, 0) }), errRequest, "instant"},
+		"states":          {with(func(c *Call) { c.Request.States = make([]LimitState, 2) }), errRequest, "states"},
+		"a mode":          {attempt(mustNew(t, counting, WithEngine(m)), K("a"), 1), errRequest, "counts denied"},
+		"another Max":     {attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("a"), 1), errRequest, "earlier call and other numbers"},
+		"a sum":           {with(func(c *Call) { c.Request.N = MaxUnits }), errUnits, "earlier call"},
 	} {
 		calls := []Call{good(), c.call, good()}
 		var of *CallError
-		err := DecideTogether(ctx, m, calls)
-		if !errors.As(err, &of) || of.Call != 1 || !errors.Is(err, c.err) || !IsBadInput(err) || !strings.Contains(err.Error(), c.text) || calls[0].Decision != (Decision{}) {
+		err := DecideTogether(ctx, calls)
+		if !errors.As(err, &of) || of.Call != 1 || !errors.Is(err, c.err) || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), c.text) || calls[0].Decision != (Decision{}) {
 			t.Errorf("%s: %v, want %v with %q of call 1", name, err, c.err, c.text)
 		}
 	}
@@ -150,42 +150,44 @@ func TestTogetherRejects(t *testing.T) {
 		"17 limits":        {attempt(w, K("a"), 1), attempt(w, K("b"), 1)},
 		"different values": {attempt(deep, K("a", "1", "2", "3", "4", "5", "6", "7", "8"), 1), attempt(deep, K("b", "2", "3", "4", "5", "6", "7", "8", "9"), 1)},
 	} {
-		if err := DecideTogether(ctx, m, calls); !errors.Is(err, ErrRequest) || !strings.Contains(err.Error(), "call 1:") || !strings.Contains(err.Error(), "at most 16") {
+		if err := DecideTogether(ctx, calls); !errors.Is(err, errRequest) || !strings.Contains(err.Error(), "call 1:") || !strings.Contains(err.Error(), "at most 16") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	if m.Len() != 0 {
 		t.Errorf("%d histories after bad input, want none", m.Len())
 	}
-	if err := (*Limiter)(nil).DecideTogether(ctx, []Call{good()}); err == nil {
+	if err := DecideTogether(ctx, []Call{good(), {Key: K("a"), Request: Request{N: 1}}}); !errors.Is(err, errZeroLimiter) {
 		t.Error("the zero Limiter decided")
 	}
 	// Instants are cut to whole microseconds (R1), so these two are one.
 	begin := time.Unix(7, 0)
 	one, other := good(), good()
 	one.Request.At, other.Request.At = begin, begin.Add(999)
-	if err := DecideTogether(ctx, NewMemory(), []Call{one, other}); err != nil {
+	if err := DecideTogether(ctx, []Call{one, other}); err != nil {
 		t.Error(err)
 	}
 	// Other numbers of the limit for another key are no mistake.
-	if err := DecideTogether(ctx, m, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}); err != nil {
+	if err := DecideTogether(ctx, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}); err != nil {
 		t.Error(err)
 	}
 	// A limit of another kind has another history (R12).
 	fixed := capped("p", 11)
 	fixed.Limits[0].Kind = Fixed
 	calls := []Call{good(), attempt(mustNew(t, fixed, WithEngine(m)), K("a"), 2)}
-	if err := DecideTogether(ctx, m, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
+	if err := DecideTogether(ctx, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
 		t.Errorf("two kinds: %v, %+v", err, calls)
 	}
 }
 
 // stateless is an engine that leaves states as they are.
-type stateless struct{ Engine }
+type stateless struct{ engine.Engine }
 
-func (e stateless) Decide(ctx context.Context, p *Plan, k Key, r Request) (Decision, error) {
-	r.States = nil
-	return e.Engine.Decide(ctx, p, k, r)
+func (e stateless) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].States = nil
+	}
+	e.Engine.Do(ctx, calls)
 }
 
 // TestTogetherWithoutStates: without states each call has the room of the whole, and of the
@@ -197,7 +199,7 @@ func TestTogetherWithoutStates(t *testing.T) {
 		limit           string
 	}{{3, 7, ""}, {11, 7, "day"}} {
 		calls := []Call{attempt(l, K("a"), c.sent), attempt(l, K("b"), 1)}
-		if err := l.DecideTogether(ctx, calls); err != nil {
+		if err := DecideTogether(ctx, calls); err != nil {
 			t.Fatal(err)
 		}
 		for i, limit := range []string{c.limit, ""} {
@@ -209,7 +211,7 @@ func TestTogetherWithoutStates(t *testing.T) {
 	failing := mustNew(t, capped("p", 10), WithEngine(blindEngine{err: ErrFull}))
 	calls := []Call{attempt(failing, K("a"), 1)}
 	calls[0].Decision.Allowed = true
-	if err := failing.DecideTogether(ctx, calls); err != ErrFull || calls[0].Decision != (Decision{}) || calls[0].Request.States[0] != (LimitState{}) {
+	if err := DecideTogether(ctx, calls); err != ErrFull || calls[0].Decision != (Decision{}) || calls[0].Request.States[0] != (LimitState{}) {
 		t.Errorf("%v, %+v; want ErrFull and nothing else", err, calls[0])
 	}
 }

@@ -98,6 +98,6 @@ const (
 )
 
 // K makes a Key of values, in the order in which the policy's dimensions first appear in
-// Limits[].By. It keeps the values behind the first where they are, so do not change a
-// slice that you pass. [Limiter.Key] makes a Key of named values.
+// Limits[].By. It allocates only for more than two values. [Limiter.Key] makes a Key of
+// named values.
 func K(values ...string) Key { return engine.K(values...) }

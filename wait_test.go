@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/engine"
 )
 
 // TestWaitPassesAtTheAnnouncedInstant: Wait returns at the end of the wait, not later.
@@ -109,14 +111,11 @@ func TestWaitersShareTheWindow(t *testing.T) {
 }
 
 // denier denies with an unknown wait, as a fallback may.
-type denier struct {
-	Engine
-	asked int
-}
+type denier struct{ asked int }
 
-func (e *denier) Decide(context.Context, *Plan, Key, Request) (Decision, error) {
+func (e *denier) Do(_ context.Context, calls []engine.Call) {
 	e.asked++
-	return Decision{Degraded: true, At: time.Now()}, nil
+	calls[0].Result = engine.Result{Degraded: true, At: time.Now()}
 }
 
 // TestWaitDoesNotSpin: denials without a wait are retried once a millisecond at most.

@@ -70,5 +70,12 @@ func (e *InputError) Error() string {
 	return "weir: " + words + ": " + e.Problem
 }
 
+// Is reports whether target is an InputError of the same field without a problem, so that
+// errors.Is(err, &engine.InputError{Field: "key"}) finds bad keys.
+func (e *InputError) Is(target error) bool {
+	t, ok := target.(*InputError)
+	return ok && t.Field == e.Field && t.Problem == ""
+}
+
 // Unwrap returns ErrInput.
 func (e *InputError) Unwrap() error { return ErrInput }

@@ -44,13 +44,13 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	if err != nil {
 		return err
 	}
-	one := []Call{{Rules: j.rules, Key: key, N: 1, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls),
-		States: make([]State, len(j.rules.Limits))}}
+	states := make([]State, len(j.rules.Limits))
+	one := []Call{{Rules: j.rules, Key: key, N: 1, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: states}}
 	if e.Do(ctx, one); one[0].Err != nil {
 		return one[0].Err
 	}
 	for i := range calls {
-		j.answer(&calls[i], i, &one[0])
+		j.answer(&calls[i], i, &one[0].Result, states)
 	}
 	return nil
 }
@@ -98,6 +98,9 @@ func join(calls []Call) (*joined, Key, error) {
 			return nil, key, &CallError{i, err}
 		}
 		own := c.joinKey(&key, &dimensions)
+		if len(dimensions) > MaxDimensions {
+			return nil, key, &CallError{i, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(dimensions), MaxDimensions)}
+		}
 		indices = append(indices, own)
 		name = binary.AppendUvarint(name, c.Rules.number)
 		name = binary.AppendVarint(name, c.N)
@@ -206,11 +209,8 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 		}
 		places = append(places, at)
 	}
-	switch {
-	case len(c.Limits) > MaxLimits:
+	if len(c.Limits) > MaxLimits {
 		return nil, Input("request", "the calls up to it have %d limits, and at most %d are decided together; use fewer calls", len(c.Limits), MaxLimits)
-	case len(c.Dimensions) > MaxDimensions:
-		return nil, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(c.Dimensions), MaxDimensions)
 	}
 	return places, nil
 }
@@ -225,15 +225,15 @@ func pick(all, places []int) (picked []int) {
 
 // answer sets the result of call i from that of all calls. An engine that does not know the
 // states leaves them without a name.
-func (j *joined) answer(c *Call, i int, all *Call) {
-	r := all.Result
+func (j *joined) answer(c *Call, i int, all *Result, states []State) {
+	r := *all
 	r.Limit, r.Granted = "", 0
 	if r.Allowed {
 		r.Granted = c.N
 	}
 	longest, known := time.Duration(0), false
 	for place, at := range j.places[i] {
-		l, s := &j.rules.Limits[at], &all.States[at]
+		l, s := &j.rules.Limits[at], &states[at]
 		wait := s.RetryAfter
 		if l.Cost > l.Capacity {
 			wait = Never // also without a state
