@@ -1,19 +1,19 @@
 package spec
 
 import (
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // bound names the limit that kept an attempt of n from being granted in full. v is the
 // state before the attempt, after the state it left.
-func (v view) bound(after view, mode weir.Mode, n, granted int64) string {
+func (v view) bound(after view, mode engine.Mode, n, granted int64) string {
 	if granted > 0 {
 		return v.tightest()
 	}
 	binding := -1
 	for i := range v.limits {
 		full := v.unitsOf(i, n) > v.roomOf(i)
-		if mode == weir.Partial {
+		if mode == engine.Partial {
 			full = v.roomOf(i) <= 0 // any room would have been granted
 		}
 		if (full || !v.openOf(i)) && (binding < 0 || after.longer(i, binding, n)) {
@@ -37,27 +37,27 @@ func (v view) tightest() string {
 // is the longest.
 func (v view) longer(i, j int, n int64) bool {
 	wi, wj := v.alone(i).wait(n), v.alone(j).wait(n)
-	if wi == weir.Never || wj == weir.Never {
-		return wi == weir.Never && wj != weir.Never
+	if wi == engine.Never || wj == engine.Never {
+		return wi == engine.Never && wj != engine.Never
 	}
 	return wi > wj
 }
 
 // state describes limit i after a decision about n units.
-func (v view) state(i int, n int64) weir.LimitState {
+func (v view) state(i int, n int64) engine.State {
 	limit := v.limits[i]
-	s := weir.LimitState{
+	s := engine.State{
 		Name:        limit.Name,
 		Kind:        limit.Kind,
 		Max:         limit.Max,
-		Burst:       burst(limit),
+		Burst:       limit.Burst(),
 		MinInterval: micros(limit.MinInterval),
 		Used:        v.used(i),
 		Remaining:   v.roomOf(i),
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),
 	}
-	if limit.Kind == weir.Concurrency {
+	if limit.Kind == engine.Concurrency {
 		s.MaxHold = micros(limit.Window)
 	} else {
 		s.Window = micros(limit.Window)
@@ -75,12 +75,4 @@ func (v view) state(i int, n int64) weir.LimitState {
 		s.NextAfter = micros(b.until(b.units(v.now)-1) - v.now)
 	}
 	return s
-}
-
-// burst is the capacity of a bucket, and 0 of a limit of another kind.
-func burst(limit weir.PlanLimit) int64 {
-	if limit.Kind == weir.Bucket {
-		return limit.Capacity
-	}
-	return 0
 }

@@ -3,7 +3,7 @@ package spec
 import (
 	"math/big"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // bucket is a token bucket as it was when units were last taken or given back: the
@@ -16,10 +16,10 @@ type bucket struct {
 }
 
 // rateOf is the rate of a limit: Max per Window.
-func rateOf(limit weir.PlanLimit) *big.Rat { return big.NewRat(limit.Max, limit.Window) }
+func rateOf(limit engine.Limit) *big.Rat { return big.NewRat(limit.Max, limit.Window) }
 
 // full is a full bucket.
-func full(limit weir.PlanLimit, now int64) *bucket {
+func full(limit engine.Limit, now int64) *bucket {
 	return &bucket{missing: new(big.Rat), asOf: now, rate: rateOf(limit), since: now}
 }
 
@@ -75,7 +75,7 @@ func (b *bucket) until(units int64) int64 {
 // paced is the bucket with the rate of a changed limit. The whole units that are missing
 // stay, and so does the time that the next one has already waited, rounded up to a
 // microsecond, but not beyond the whole unit (R12).
-func (b *bucket) paced(limit weir.PlanLimit, now int64) *bucket {
+func (b *bucket) paced(limit engine.Limit, now int64) *bucket {
 	rate := rateOf(limit)
 	if b.rate.Cmp(rate) == 0 {
 		return b

@@ -3,7 +3,7 @@ package spec
 import (
 	"slices"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // entry is the units of one instant or, with Cells, of one cell (R7, R9).
@@ -25,22 +25,22 @@ type history struct {
 // cell. The entry counts while mark > now - Window, which is the floored time against a
 // window one cell longer (R9). A calendar window is stored with its beginning, and so
 // counts until its end (R3).
-func mark(limit weir.PlanLimit, t int64) int64 {
+func mark(limit engine.Limit, t int64) int64 {
 	switch {
 	case limit.Period != nil:
 		start, _ := limit.Period.WindowAt(t)
 		return start
-	case limit.Kind == weir.Fixed:
+	case limit.Kind == engine.Fixed:
 		return t / limit.Window * limit.Window
 	case limit.Cell == 0:
 		return t
 	}
-	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxInstant) // no instant is later
+	return min(t/limit.Cell*limit.Cell+limit.Cell, engine.MaxInstant) // no instant is later
 }
 
 // cutoff is the newest mark that no longer counts at now: one window before it or, in a
 // window of a Period, before the window's beginning (R3).
-func cutoff(limit weir.PlanLimit, now int64) int64 {
+func cutoff(limit engine.Limit, now int64) int64 {
 	if limit.Period != nil {
 		start, _ := limit.Period.WindowAt(now)
 		return start - 1
@@ -49,7 +49,7 @@ func cutoff(limit weir.PlanLimit, now int64) int64 {
 }
 
 // leaves is the instant from which an entry that counts at now no longer counts.
-func leaves(limit weir.PlanLimit, mark, now int64) int64 {
+func leaves(limit engine.Limit, mark, now int64) int64 {
 	if limit.Period != nil {
 		_, end := limit.Period.WindowAt(now)
 		return end
@@ -59,9 +59,9 @@ func leaves(limit weir.PlanLimit, mark, now int64) int64 {
 
 // paced is h with the rate of a changed Bucket at now (R12). A history that remembers
 // nothing is a full bucket (R16).
-func (h history) paced(limit weir.PlanLimit, now int64) history {
+func (h history) paced(limit engine.Limit, now int64) history {
 	switch {
-	case limit.Kind != weir.Bucket:
+	case limit.Kind != engine.Bucket:
 	case h.bucket == nil:
 		h.bucket = full(limit, now)
 	default:
@@ -72,8 +72,8 @@ func (h history) paced(limit weir.PlanLimit, now int64) history {
 
 // open is the mark of units recorded in h at now: the mark of the newest entry while a
 // window that began with its first unit lasts (R3).
-func (h history) open(limit weir.PlanLimit, now int64) int64 {
-	if n := len(h.entries); limit.Kind == weir.FixedFromFirst && n > 0 && h.entries[n-1].u > now-limit.Window {
+func (h history) open(limit engine.Limit, now int64) int64 {
+	if n := len(h.entries); limit.Kind == engine.FixedFromFirst && n > 0 && h.entries[n-1].u > now-limit.Window {
 		return h.entries[n-1].u
 	}
 	return mark(limit, now)
@@ -82,8 +82,8 @@ func (h history) open(limit weir.PlanLimit, now int64) int64 {
 // holder is the mark of the entry of h that holds the units granted at instant at: the
 // newest, if at is within the window of a Period, or within one that began with its first
 // unit (R10). The oldest is the first that counts, behind cutoff; -1 is the mark of none.
-func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
-	if at == weir.Oldest {
+func (h history) holder(limit engine.Limit, at, cutoff int64) int64 {
+	if at == engine.Oldest {
 		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.u > cutoff }); i >= 0 {
 			return h.entries[i].u
 		}
@@ -97,7 +97,7 @@ func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 	switch {
 	case limit.Period != nil:
 		begin, end = limit.Period.WindowAt(cutoff + 1)
-	case limit.Kind == weir.FixedFromFirst:
+	case limit.Kind == engine.FixedFromFirst:
 		begin, end = newest, newest+limit.Window
 	}
 	if begin <= at && at < end {
@@ -119,7 +119,7 @@ func (h history) since(s int64) int64 {
 
 // corrected is h after the clock was found to be at now, behind last: entries of the
 // future merge into one entry of now, which holds at most MaxUnits (R2).
-func (h history) corrected(limit weir.PlanLimit, now int64) history {
+func (h history) corrected(limit engine.Limit, now int64) history {
 	c := history{tried: true, last: now}
 	if h.bucket != nil { // as much is missing now as was then
 		c.bucket = h.bucket.at(h.last)
@@ -129,13 +129,13 @@ func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	for _, e := range h.entries {
 		c = c.plus(min(e.u, mark(limit, now)), e.units)
 		merged := &c.entries[len(c.entries)-1]
-		merged.units = min(merged.units, weir.MaxUnits)
+		merged.units = min(merged.units, engine.MaxUnits)
 	}
 	return c
 }
 
 // pruned is h without the entries that no longer count at now (R3, R4).
-func (h history) pruned(limit weir.PlanLimit, now int64) history {
+func (h history) pruned(limit engine.Limit, now int64) history {
 	h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e entry) bool {
 		return e.u <= cutoff(limit, now)
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // randomLimits are small and awkward: few units, odd microseconds, coarse cells.
@@ -54,7 +55,7 @@ func TestWaitIsTight(t *testing.T) {
 
 func (tr *trace) tight(seed uint64, at time.Duration, n int64, wait time.Duration) {
 	tr.t.Helper()
-	full := func(d weir.Decision) bool { return d.Allowed && d.Granted == n }
+	full := func(d engine.Result) bool { return d.Allowed && d.Granted == n }
 	if !full(tr.decide(weir.OpPeek, at+wait, n)) {
 		tr.t.Errorf("seed %d @%v: %d after a wait of %v: got denied, want granted in full", seed, at, n, wait)
 	}

@@ -1,4 +1,4 @@
-// Package spec is the executable specification of a weir engine: the rules of
+// Package spec is the executable specification of an engine: the rules of
 // docs/semantics.md as a slow and plain program. A history is a list; each answer comes
 // from a walk through all of it.
 //
@@ -16,14 +16,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
-// Engine is a weir.Engine that follows the rules literally and slowly.
+// Engine is an engine.Engine that follows the rules literally and slowly.
 type Engine struct {
 	clock func() int64
 
-	mu        sync.Mutex // held for the whole of every decision (R7)
+	mu        sync.Mutex // held for the whole of every call (R7)
 	histories map[string]history
 	done      map[string]operation
 }
@@ -50,108 +50,118 @@ func New(opts ...Option) *Engine {
 	return e
 }
 
-// Decide answers an attempt, a peek or a record, at the instant that the caller gives, 1970
-// included, or at that of the engine's clock (R1).
-func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+// Do decides calls in their order. Those without an instant are decided at one reading of
+// the clock (R1).
+func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	at, given := a.Instant()
-	if !given {
-		at = e.clock()
-	}
-	if a.ID != "" && a.Op != weir.OpPeek && a.N > 0 {
-		return e.once(p, k, a.ID, at, operation{op: a.Op, n: a.N}, a.States, func() (weir.Decision, error) {
-			return e.decide(p, k, a, at)
-		})
-	}
-	return e.decide(p, k, a, at)
-}
-
-// decide is Decide at an instant; it ignores the ID.
-func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request, at int64) (weir.Decision, error) {
-	names := namesOf(p, k, p.Limits())
-	before := e.look(p.Limits(), names, at)
-	granted := before.grant(p.Mode(), a)
-	after := before
-	if a.Op != weir.OpPeek && a.N > 0 { // R4: a peek, and an attempt of 0, write nothing
+	now := e.clock()
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		c.Fail(nil)
+		at := now
+		if c.Given {
+			at = c.At
+		}
 		var err error
-		if after, err = before.record(p.Mode(), a, granted); err != nil {
-			return weir.Decision{}, err
+		if c.ID != "" && c.N > 0 && (c.Op == engine.Attempt || c.Op == engine.Record || c.Op == engine.Refund) {
+			err = e.once(c, at)
+		} else {
+			err = e.decide(c, at)
 		}
-		e.keep(names, after) // a denial stores no more than R2's correction
-	}
-	for i := range a.States {
-		a.States[i] = after.state(i, a.N)
-	}
-	full := a.Op == weir.OpRecord && a.N > 0 || before.fits(a.N)
-	d := weir.Decision{
-		Allowed:    full || granted > 0,
-		Granted:    granted,
-		Remaining:  after.room(),
-		RetryAfter: after.wait(a.N),
-		ResetAfter: after.reset(),
-		At:         time.UnixMicro(after.now),
-	}
-	if !full {
-		d.Limit = before.bound(after, p.Mode(), a.N, granted)
-	}
-	return d, nil
-}
-
-// Refund takes back up to n units of the entry granted at instant at (R10).
-func (e *Engine) Refund(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.refund(p, k, at, n, now).Granted, nil
-}
-
-// refund is Refund, with the number of units as Granted, at the instant of the
-// decision. A refund that took nothing writes nothing.
-func (e *Engine) refund(p *weir.Plan, k weir.Key, at, n, now int64) weir.Decision {
-	names := namesOf(p, k, p.Limits())
-	after, most := e.look(p.Limits(), names, now).refund(at, n)
-	if most > 0 {
-		e.keep(names, after)
-	}
-	return weir.Decision{Granted: most, At: time.UnixMicro(after.now)}
-}
-
-// Count returns the units that limit i recorded in (now - last, now] (R11). It reads the
-// history of that limit alone. In fixed windows it returns all units that count, because
-// the instants within a window are not stored.
-func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	limits := p.Limits()[i : i+1]
-	v := e.look(limits, namesOf(p, k, limits), now)
-	if k := limits[0].Kind; k == weir.Fixed || k == weir.FixedFromFirst {
-		return v.used(0), nil
-	}
-	return v.past[0].since(v.now - last), nil
-}
-
-// Reset forgets the histories of the key in every limit of the plan, of all kinds (R10, R12).
-func (e *Engine) Reset(_ context.Context, p *weir.Plan, k weir.Key) error {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	limits := slices.Clone(p.Limits())
-	for kind := weir.Rolling; kind <= weir.Concurrency; kind++ {
-		for i := range limits {
-			limits[i].Kind = kind
+		if err != nil {
+			c.Fail(err)
 		}
-		for _, name := range namesOf(p, k, limits) {
-			delete(e.histories, name)
-		}
+	}
+}
+
+// decide decides a call at an instant; it ignores the ID.
+func (e *Engine) decide(c *engine.Call, at int64) error {
+	switch c.Op {
+	case engine.Refund:
+		e.refund(c, at)
+	case engine.Count:
+		e.count(c, at)
+	case engine.Reset:
+		e.reset(c)
+	default:
+		return e.attempt(c, at)
 	}
 	return nil
 }
 
-// look reads the clock once (R1) and returns the state that a decision at that instant
-// reads.
-func (e *Engine) look(limits []weir.PlanLimit, names []string, at int64) view {
-	if at == weir.Now {
-		at = e.clock()
+// attempt decides an attempt, a peek or a record.
+func (e *Engine) attempt(c *engine.Call, at int64) error {
+	names := namesOf(c, c.Rules.Limits)
+	before := e.look(c.Rules.Limits, names, at)
+	granted := before.grant(c)
+	after := before
+	if c.Op != engine.Peek && c.N > 0 { // R4: a peek, and an attempt of 0, write nothing
+		var err error
+		if after, err = before.record(c, granted); err != nil {
+			return err
+		}
+		e.keep(names, after) // a denial stores no more than R2's correction
 	}
+	for i := range c.States {
+		c.States[i] = after.state(i, c.N)
+	}
+	full := c.Op == engine.Record && c.N > 0 || before.fits(c.N)
+	c.Result = engine.Result{
+		Allowed:    full || granted > 0,
+		Granted:    granted,
+		Remaining:  after.room(),
+		RetryAfter: after.wait(c.N),
+		ResetAfter: after.reset(),
+		At:         time.UnixMicro(after.now),
+	}
+	if !full {
+		c.Result.Limit = before.bound(after, c.Rules.Mode, c.N, granted)
+	}
+	return nil
+}
+
+// refund takes back up to N units of the entry granted at From (R10). A refund that took
+// nothing writes nothing.
+func (e *Engine) refund(c *engine.Call, at int64) {
+	names := namesOf(c, c.Rules.Limits)
+	after, most := e.look(c.Rules.Limits, names, at).refund(c.From, c.N)
+	if most > 0 {
+		e.keep(names, after)
+	}
+	c.Result = engine.Result{Granted: most, At: time.UnixMicro(after.now)}
+}
+
+// count finds the units that one limit recorded in the last From microseconds (R11). It
+// reads the history of that limit alone. In fixed windows these are all units that count,
+// because the instants within a window are not stored.
+func (e *Engine) count(c *engine.Call, at int64) {
+	limits := c.Rules.Limits[c.Limit : c.Limit+1]
+	v := e.look(limits, namesOf(c, limits), at)
+	c.Result.Granted = v.past[0].since(v.now - c.From)
+	if k := limits[0].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
+		c.Result.Granted = v.used(0)
+	}
+}
+
+// reset forgets the histories of the key in every limit, of all kinds (R10, R12).
+func (e *Engine) reset(c *engine.Call) {
+	limits := slices.Clone(c.Rules.Limits)
+	for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+		for i := range limits {
+			limits[i].Kind = kind
+		}
+		for _, name := range namesOf(c, limits) {
+			delete(e.histories, name)
+		}
+	}
+}
+
+// look returns the state that a decision at that instant reads.
+func (e *Engine) look(limits []engine.Limit, names []string, at int64) view {
 	past := make([]history, len(names))
 	for i, name := range names {
 		past[i] = e.histories[name]
@@ -171,12 +181,12 @@ func (e *Engine) keep(names []string, v view) {
 // namesOf names the history of each limit: policy, limit, kind, and the dimensions that the
 // limit counts by with their values (R12). Each part stands behind its length, so that no
 // two tuples share a name (R14).
-func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
+func namesOf(c *engine.Call, limits []engine.Limit) []string {
 	names := make([]string, len(limits))
 	for i, limit := range limits {
 		parts := []string{limit.Policy, limit.Name, limit.Kind.String()}
 		for _, dim := range limit.By {
-			parts = append(parts, p.Dimensions()[dim], k.Value(dim))
+			parts = append(parts, c.Rules.Dimensions[dim], c.Key.Value(dim))
 		}
 		var b strings.Builder
 		for _, part := range parts {
@@ -185,20 +195,4 @@ func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 		names[i] = b.String()
 	}
 	return names
-}
-
-// DecideAll decides calls in their order, at one instant.
-func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
-	now := time.UnixMicro(e.clock())
-	for i := range calls {
-		c := &calls[i]
-		if c.Err != nil {
-			continue
-		}
-		r := c.Request
-		if r.At.IsZero() {
-			r.At = now
-		}
-		c.Decision, c.Err = e.Decide(ctx, c.Plan, c.Key, r)
-	}
 }

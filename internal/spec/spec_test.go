@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // epoch is a realistic instant: numbers of this size lose digits as float32 or
@@ -18,7 +19,7 @@ const epoch = int64(1_700_000_000_000_000)
 type trace struct {
 	t   *testing.T
 	e   *Engine
-	p   *weir.Plan
+	p   *engine.Compiled
 	key weir.Key
 }
 
@@ -27,26 +28,34 @@ func newTrace(t *testing.T, mode weir.Mode, limits ...weir.Limit) *trace {
 	return &trace{t: t, e: New(), p: plan(t, mode, limits...)}
 }
 
-func plan(t *testing.T, mode weir.Mode, limits ...weir.Limit) *weir.Plan {
+func plan(t *testing.T, mode weir.Mode, limits ...weir.Limit) *engine.Compiled {
 	t.Helper()
-	p, err := weir.Policy{Name: "p", Mode: mode, Limits: limits}.Plan()
+	p, err := weir.Policy{Name: "p", Mode: mode, Limits: limits}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func (tr *trace) decide(op weir.Op, at time.Duration, n int64) weir.Decision {
+func (tr *trace) decide(op weir.Op, at time.Duration, n int64) engine.Result {
 	tr.t.Helper()
-	d, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: op, N: n, At: time.UnixMicro(epoch).Add(at)})
-	if err != nil {
-		tr.t.Fatalf("@%v op %d of %d: %v", at, op, n, err)
+	c := tr.do(engine.Call{Op: op, N: n, At: epoch + at.Microseconds()})
+	if c.Err != nil {
+		tr.t.Fatalf("@%v op %d of %d: %v", at, op, n, c.Err)
 	}
-	return d
+	return c.Result
+}
+
+// do decides a call for the key of the trace at its instant.
+func (tr *trace) do(c engine.Call) engine.Call {
+	c.Rules, c.Key, c.Given = tr.p, tr.key, true
+	calls := []engine.Call{c}
+	tr.e.Do(context.Background(), calls)
+	return calls[0]
 }
 
 // take attempts n at instant at and compares the decision.
-func (tr *trace) take(at time.Duration, n, granted, remaining int64, retry time.Duration) weir.Decision {
+func (tr *trace) take(at time.Duration, n, granted, remaining int64, retry time.Duration) engine.Result {
 	tr.t.Helper()
 	d := tr.decide(weir.OpAttempt, at, n)
 	if d.Granted != granted || d.Remaining != remaining || d.RetryAfter != retry {
@@ -117,9 +126,9 @@ func TestRefundTakesBackOnlyThatEntry(t *testing.T) { // R10
 	tr.take(time.Second, 2, 2, 1, 59*time.Second)
 	refund := func(granted, now time.Duration, n, want int64) {
 		t.Helper()
-		got, err := tr.e.Refund(context.Background(), tr.p, tr.key, epoch+granted.Microseconds(), n, epoch+now.Microseconds())
-		if err != nil || got != want {
-			t.Errorf("@%v refund %d of @%v: got %d, %v, want %d", now, n, granted, got, err, want)
+		c := tr.do(engine.Call{Op: engine.Refund, N: n, From: epoch + granted.Microseconds(), At: epoch + now.Microseconds()})
+		if c.Err != nil || c.Result.Granted != want {
+			t.Errorf("@%v refund %d of @%v: got %d, %v, want %d", now, n, granted, c.Result.Granted, c.Err, want)
 		}
 	}
 	refund(time.Second, 2*time.Second, 9, 2)
@@ -132,9 +141,8 @@ func TestRefundTakesBackOnlyThatEntry(t *testing.T) { // R10
 func TestOverflowChangesNothing(t *testing.T) { // R10, R14
 	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 5, Window: time.Minute})
 	tr.decide(weir.OpRecord, 0, weir.MaxUnits)
-	_, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: weir.OpRecord, N: 1, At: time.UnixMicro(epoch + 1)})
-	if !errors.Is(err, weir.ErrOverflow) {
-		t.Fatalf("record 1 on top of MaxUnits: got %v, want ErrOverflow", err)
+	if c := tr.do(engine.Call{Op: engine.Record, N: 1, At: epoch + 1}); !errors.Is(c.Err, weir.ErrOverflow) {
+		t.Fatalf("record 1 on top of MaxUnits: got %v, want ErrOverflow", c.Err)
 	}
 	if d := tr.decide(weir.OpPeek, time.Second, 0); d.Remaining != 5-weir.MaxUnits {
 		t.Errorf("after the rejected record: got remaining=%d, want %d", d.Remaining, 5-weir.MaxUnits)
@@ -146,9 +154,10 @@ func TestClockOption(t *testing.T) { // R1
 	e := New(WithClock(func() int64 { return at }))
 	p := plan(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 1, Window: time.Minute})
 	for _, want := range []bool{true, false, true} {
-		d, err := e.Decide(context.Background(), p, weir.Key{}, weir.Request{N: 1})
-		if err != nil || d.Allowed != want || d.At.UnixMicro() != at {
-			t.Errorf("at %d: got allowed=%v at %d, %v, want allowed=%v", at, d.Allowed, d.At.UnixMicro(), err, want)
+		calls := []engine.Call{{Rules: p, N: 1}}
+		e.Do(context.Background(), calls)
+		if d := calls[0].Result; calls[0].Err != nil || d.Allowed != want || d.At.UnixMicro() != at {
+			t.Errorf("at %d: got allowed=%v at %d, %v, want allowed=%v", at, d.Allowed, d.At.UnixMicro(), calls[0].Err, want)
 		}
 		at += time.Minute.Microseconds() / 2
 	}
@@ -156,8 +165,8 @@ func TestClockOption(t *testing.T) { // R1
 
 func TestCached(t *testing.T) { // R8
 	at := time.UnixMicro(1e15)
-	d := weir.Decision{At: at, RetryAfter: 3 * time.Second, ResetAfter: time.Second}
-	if got, want := Cached(d, 2*time.Second), (weir.Decision{Cached: true, At: at.Add(2 * time.Second), RetryAfter: time.Second}); !reflect.DeepEqual(got, want) {
+	d := engine.Result{At: at, RetryAfter: 3 * time.Second, ResetAfter: time.Second}
+	if got, want := Cached(d, 2*time.Second), (engine.Result{Cached: true, At: at.Add(2 * time.Second), RetryAfter: time.Second}); !reflect.DeepEqual(got, want) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	d.RetryAfter = weir.Never

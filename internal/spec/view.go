@@ -5,14 +5,14 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // view is the state that one decision reads: an instant, and for each limit its history
 // as of that instant. Its methods do not change it.
 type view struct {
 	now    int64
-	limits []weir.PlanLimit
+	limits []engine.Limit
 	past   []history // one for each limit
 }
 
@@ -22,7 +22,7 @@ const second = 1_000_000
 // see applies R2. If the clock is behind by less than a second, the decision happens at
 // the newest such entry. A history further ahead is from before a correction of the
 // clock: its future counts as of now.
-func see(limits []weir.PlanLimit, past []history, clock int64) view {
+func see(limits []engine.Limit, past []history, clock int64) view {
 	v := view{now: clock, limits: limits, past: past}
 	for _, h := range past {
 		if h.tried && h.last > clock && h.last-clock < second {
@@ -96,12 +96,12 @@ func (v view) fits(n int64) bool {
 }
 
 // grant is the number of units granted to the request (R6, R10).
-func (v view) grant(mode weir.Mode, a weir.Request) int64 {
+func (v view) grant(c *engine.Call) int64 {
 	switch {
-	case a.Op == weir.OpRecord || v.fits(a.N):
-		return a.N
-	case mode == weir.Partial && v.open() && v.room() > 0:
-		return min(a.N, v.room())
+	case c.Op == engine.Record || v.fits(c.N):
+		return c.N
+	case c.Rules.Mode == engine.Partial && v.open() && v.room() > 0:
+		return min(c.N, v.room())
 	}
 	return 0
 }
@@ -109,10 +109,10 @@ func (v view) grant(mode weir.Mode, a weir.Request) int64 {
 // record is v after the request was granted that number of units: each limit has recorded
 // the same attempt, or none has (R7). It fails if a record would take a history above
 // MaxUnits; in CountDenied the entry is capped at Max first (R6, R10).
-func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error) {
+func (v view) record(c *engine.Call, granted int64) (view, error) {
 	n := granted
-	if mode == weir.CountDenied {
-		n = a.N // R6: granted or not
+	if c.Rules.Mode == engine.CountDenied {
+		n = c.N // R6: granted or not
 	}
 	if n == 0 {
 		return v, nil
@@ -121,24 +121,24 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 	for i, limit := range v.limits {
 		h := v.past[i].pruned(limit, v.now)
 		units := v.unitsOf(i, n)
-		if mode == weir.CountDenied {
+		if c.Rules.Mode == engine.CountDenied {
 			units = min(units, limit.Max)
 		}
 		if h.bucket != nil {
-			b, err := v.take(i, mode, a, granted)
+			b, err := v.take(i, c, granted)
 			if err != nil {
 				return v, err
 			}
 			after.past = append(after.past, history{bucket: b, tried: true, last: v.now})
 			continue
 		}
-		if a.Op == weir.OpRecord && h.since(-1)+units > weir.MaxUnits {
+		if c.Op == engine.Record && h.since(-1)+units > engine.MaxUnits {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
-				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
+				engine.ErrOverflow, limit.Name, h.since(-1), units, engine.MaxUnits)
 		}
 		h = h.plus(h.open(limit, v.now), units)
 		h.tried, h.last = true, v.now
-		if mode == weir.CountDenied {
+		if c.Rules.Mode == engine.CountDenied {
 			h = h.filled().trimmed(limit.Max)
 		}
 		after.past = append(after.past, h.filled())
@@ -149,20 +149,20 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 // take is the bucket of limit i after the request took its units. A denied attempt in
 // CountDenied takes them until the bucket is empty. A record takes them in any mode, up to
 // the most units of which the time to refill is exact (R16).
-func (v view) take(i int, mode weir.Mode, a weir.Request, granted int64) (*bucket, error) {
+func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
 	limit, b := v.limits[i], v.past[i].bucket
-	if a.Op == weir.OpRecord {
-		units := v.unitsOf(i, a.N)
+	if c.Op == engine.Record {
+		units := v.unitsOf(i, c.N)
 		if b.units(v.now)+units > limit.Refill.MaxExact {
 			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
-				weir.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.MaxExact)
+				engine.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.MaxExact)
 		}
-		return b.minus(v.now, units, weir.MaxUnits), nil
+		return b.minus(v.now, units, engine.MaxUnits), nil
 	}
-	if mode == weir.CountDenied && granted == 0 {
-		return b.minus(v.now, v.unitsOf(i, a.N), limit.Capacity), nil
+	if c.Rules.Mode == engine.CountDenied && granted == 0 {
+		return b.minus(v.now, v.unitsOf(i, c.N), limit.Capacity), nil
 	}
-	return b.minus(v.now, v.unitsOf(i, granted), weir.MaxUnits), nil
+	return b.minus(v.now, v.unitsOf(i, granted), engine.MaxUnits), nil
 }
 
 // refund is v after up to n units of the entry granted at instant at were taken
@@ -185,7 +185,7 @@ func (v view) refund(at, n int64) (view, int64) {
 		for j, e := range h.entries {
 			// An entry that no longer counts keeps its units, and a cost of its own
 			// stays, because the attempt was made (R10). A hold ends whole (R17).
-			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == weir.Concurrency) {
+			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.Concurrency) {
 				taken := min(v.unitsOf(i, n), e.units)
 				h.entries[j].units -= taken
 				most = max(most, min(taken, n))
@@ -201,7 +201,7 @@ func (v view) refund(at, n int64) (view, int64) {
 // already, and none is later than the newest attempt (R10, R16).
 func (v view) giveBack(i int, at, n int64) (*bucket, int64) {
 	b := v.past[i].bucket
-	counts := at == weir.Oldest || b.at(v.now).since <= at && at <= v.past[i].last
+	counts := at == engine.Oldest || b.at(v.now).since <= at && at <= v.past[i].last
 	if !counts || v.limits[i].Cost > 0 || b.units(v.now) == 0 {
 		return b, 0
 	}
@@ -238,7 +238,7 @@ func (v view) wait(n int64) time.Duration {
 		}
 	}
 	if least < 0 {
-		return weir.Never // it does not fit when all units have left: n > Max
+		return engine.Never // it does not fit when all units have left: n > Max
 	}
 	return micros(least - v.now)
 }
