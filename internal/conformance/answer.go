@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // answer is the result of one step. The zero answer is that of a reset without error.
@@ -18,31 +19,24 @@ type answer struct {
 	units    int64             // of refund and count
 }
 
-// errorWords are the errors a vector may expect, by the word it uses for them.
-var errorWords = []struct {
-	word string
-	err  error
-}{
-	{"units", weir.ErrUnits},
-	{"key", weir.ErrKey},
-	{"instant", weir.ErrInstant},
-	{"limit", weir.ErrUnknownLimit},
-	{"span", weir.ErrRange},
-	{"kind", weir.ErrKind},
-	{"id", weir.ErrID},
-	{"overflow", weir.ErrOverflow},
-	{"full", weir.ErrFull},
-}
+// errorWords are the words of a vector for the errors that it may expect: fields of bad
+// input, and two states of a store.
+var errorWords = []string{"units", "key", "instant", "limit", "span", "kind", "id", "overflow", "full"}
 
 // draft stands for an answer or for states that -rewrite fills in. It equals no answer.
 const draft = "?"
 
 // errorWord returns the word for err, or its quoted text if there is none.
 func errorWord(err error) string {
-	for _, e := range errorWords {
-		if errors.Is(err, e.err) {
-			return e.word
-		}
+	word := engine.InputField(err)
+	switch {
+	case errors.Is(err, weir.ErrOverflow):
+		word = "overflow"
+	case errors.Is(err, weir.ErrFull):
+		word = "full"
+	}
+	if slices.Contains(errorWords, word) {
+		return word
 	}
 	return fmt.Sprintf("%q", err.Error())
 }
@@ -167,10 +161,8 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 
 // parseError parses the word of an error.
 func parseError(word string) (a answer, err error) {
-	for _, e := range errorWords {
-		if e.word == word {
-			return answer{err: word}, nil
-		}
+	if slices.Contains(errorWords, word) {
+		return answer{err: word}, nil
 	}
 	return a, fmt.Errorf("unknown error %q", word)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -17,7 +18,7 @@ import (
 const attemptsPerBatch = 20
 
 // runBatches compares batches with the sequence of their requests.
-func runBatches(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+func runBatches(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	e := newEngine(t)
 	for _, report := range []string{batches(e, c), liveBatches(e, c)} {
 		if report != "" {
@@ -29,8 +30,7 @@ func runBatches(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config
 // batches applies random histories with batches of requests at one instant. The
 // specification gets the same requests one after the other. batches returns a report of the
 // first different answer, or "".
-func batches(e weir.Engine, c Config) string {
-	c.refundIDs = false
+func batches(e engine.Engine, c Config) string {
 	epoch := int64(defaultEpoch)
 	for n, history := 0, 0; n < c.Attempts/attemptsPerBatch; history++ {
 		r := rand.New(rand.NewPCG(c.Seed, 1<<35+uint64(history)))
@@ -97,9 +97,9 @@ func (s *session) doAll(batch []step) []answer {
 		if st.states {
 			r.States = make([]weir.LimitState, len(s.current.order))
 		}
-		calls[i] = weir.Call{Key: keyOf(s.limiter, st.key), Request: r}
+		calls[i] = weir.Call{Limiter: s.limiter, Key: keyOf(s.limiter, st.key), Request: r}
 	}
-	s.limiter.DecideAll(context.Background(), calls)
+	weir.DecideAll(context.Background(), calls)
 	for i := range calls {
 		c, a := &calls[i], &answers[i]
 		a.decision = c.Decision
@@ -125,7 +125,7 @@ func (s *session) doAll(batch []step) []answer {
 func batchReport(c Config, history int, want *session, batch []step, i int, a answer, got []answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, history %d: a batch and the sequence of its requests differ in request %d, under\n", c.Seed, history, i)
-	for _, l := range want.limiter.Plan().Policy().Limits {
+	for _, l := range want.current.current("").Limits {
 		fmt.Fprintf(&b, "  %+v\n", l)
 	}
 	for j := range batch {
@@ -138,7 +138,7 @@ func batchReport(c Config, history int, want *session, batch []step, i int, a an
 // liveBatches decides batches by the engine's own clock in several goroutines, with many
 // more units than fit. It returns a report unless exactly those that fit were granted. Nor
 // may the instant of a request lie before that of an earlier one for the same key.
-func liveBatches(e weir.Engine, c Config) string {
+func liveBatches(e engine.Engine, c Config) string {
 	const fit, size = 100, 16
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "batches", Limits: []weir.Limit{
 		{Name: "all", Max: fit, Window: time.Hour, By: []string{"k"}},
@@ -157,9 +157,9 @@ func liveBatches(e weir.Engine, c Config) string {
 			for range 8*fit/size/c.Goroutines + 1 {
 				calls := make([]weir.Call, size)
 				for i := range calls {
-					calls[i] = limiter.Call(weir.K(values[i%2]), weir.Request{N: 1})
+					calls[i] = weir.Call{Limiter: limiter, Key: weir.K(values[i%2]), Request: weir.Request{N: 1}}
 				}
-				weir.DecideAll(context.Background(), e, calls)
+				weir.DecideAll(context.Background(), calls)
 				for i := range calls {
 					d := &calls[i].Decision
 					if err := errors.Join(calls[i].Err, c.checkMark(d, weir.AllOrNothing, "")); err != nil {

@@ -2,9 +2,9 @@ package conformance
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/spec"
 )
 
 // fromStore is a denial that the engine did not mark Cached.
@@ -34,12 +34,24 @@ func (g *liveHistory) repeated(s step, got answer) (want answer, ok bool) {
 		if denial.step != s.text() || age < 0 || age >= g.cacheTTL {
 			continue
 		}
-		want, ok = answer{decision: spec.Cached(denial.decision, age)}, true
+		want, ok = answer{decision: repeatedAfter(denial.decision, age)}, true
 		if want.equal(got) {
 			break
 		}
 	}
 	return want, ok
+}
+
+// repeatedAfter returns a denial as an engine on a shared store may repeat it from memory
+// after that time (R8): marked, at a later instant, with waits that end when they ended
+// before. The specification has no memory of denials.
+func repeatedAfter(d weir.Decision, after time.Duration) weir.Decision {
+	d.Cached, d.At = true, d.At.Add(after)
+	if d.RetryAfter != weir.Never {
+		d.RetryAfter -= after
+	}
+	d.ResetAfter = max(0, d.ResetAfter-after)
+	return d
 }
 
 // wanted returns the right answer to a step. got is that of the engine.

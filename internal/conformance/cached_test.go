@@ -3,12 +3,14 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -17,7 +19,7 @@ import (
 type cachingProcess struct {
 	*spec.Engine // the store
 	ttl          time.Duration
-	spoil        func(d *weir.Decision) // changes cached answers
+	spoil        func(r *engine.Result) // changes cached answers
 	other        bool                   // cached denials answer for other units
 	keeps        bool                   // its own writes end none
 	denied       map[string]kept
@@ -25,7 +27,7 @@ type cachingProcess struct {
 
 // kept is a cached denial, which changes when units leave.
 type kept struct {
-	d        weir.Decision
+	result   engine.Result
 	validFor time.Duration
 }
 
@@ -33,82 +35,69 @@ func newCachingProcess(store *spec.Engine, ttl time.Duration) *cachingProcess {
 	return &cachingProcess{Engine: store, ttl: ttl, denied: map[string]kept{}}
 }
 
-func (p *cachingProcess) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if !r.At.IsZero() || r.ID != "" || r.States != nil || r.Op == weir.OpPeek || plan.Mode() == weir.CountDenied {
-		return p.Engine.Decide(ctx, plan, k, r)
-	}
-	name := fmt.Sprint(plan.Name(), " ", r.N)
-	if p.other {
-		name = plan.Name()
-	}
-	for i := range k.Len() {
-		name += "\x00" + k.Value(i)
-	}
-	if was, ok := p.denied[name]; ok && r.Op == weir.OpAttempt {
-		if age := time.Since(was.d.At).Truncate(us); age < min(p.ttl, was.validFor) {
-			d := spec.Cached(was.d, age)
-			if p.spoil != nil {
-				p.spoil(&d)
+func (p *cachingProcess) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		if c := &calls[i]; c.Err == nil {
+			p.decide(ctx, calls[i:i+1])
+			if c.Err == nil && (c.Changes() || c.Op == engine.Refund) && !p.keeps {
+				clear(p.denied)
 			}
-			return d, nil
 		}
 	}
-	r.States = make([]weir.LimitState, len(plan.Limits()))
-	d, err := p.Engine.Decide(ctx, plan, k, r)
-	if err != nil || d.Granted > 0 || r.Op == weir.OpRecord {
-		p.wrote()
-		return d, err
+}
+
+// decide decides one call, or repeats a denial.
+func (p *cachingProcess) decide(ctx context.Context, call []engine.Call) {
+	c := &call[0]
+	if c.Given || c.ID != "" || c.States != nil || c.Op != engine.Attempt || c.Rules.Mode == weir.CountDenied {
+		p.Engine.Do(ctx, call)
+		return
+	}
+	name := fmt.Sprint(c.Rules.Name, " ", c.N)
+	if p.other {
+		name = c.Rules.Name
+	}
+	for i := range c.Key.Len() {
+		name += "\x00" + c.Key.Value(i)
+	}
+	if was, ok := p.denied[name]; ok {
+		if age := time.Since(was.result.At).Truncate(us); age < min(p.ttl, was.validFor) {
+			c.Result = was.result
+			c.Result.Cached, c.Result.At = true, c.Result.At.Add(age)
+			if c.Result.RetryAfter != weir.Never {
+				c.Result.RetryAfter -= age
+			}
+			c.Result.ResetAfter = max(0, c.Result.ResetAfter-age)
+			if p.spoil != nil {
+				p.spoil(&c.Result)
+			}
+			return
+		}
+	}
+	c.States = make([]engine.State, len(c.Rules.Limits))
+	if p.Engine.Do(ctx, call); c.Err != nil || c.Result.Granted > 0 {
+		return
 	}
 	validFor := p.ttl
-	for _, s := range r.States {
+	for _, s := range c.States {
 		for _, change := range []time.Duration{s.NextAfter, s.MinIntervalAfter} {
 			if change > 0 {
 				validFor = min(validFor, change)
 			}
 		}
 	}
-	p.denied[name] = kept{d, validFor}
-	return d, nil
-}
-
-func (p *cachingProcess) wrote() {
-	if !p.keeps {
-		clear(p.denied)
-	}
-}
-
-func (p *cachingProcess) Refund(ctx context.Context, plan *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	defer p.wrote()
-	return p.Engine.Refund(ctx, plan, k, at, n, now)
-}
-
-func (p *cachingProcess) Reset(ctx context.Context, plan *weir.Plan, k weir.Key) error {
-	defer p.wrote()
-	return p.Engine.Reset(ctx, plan, k)
+	p.denied[name] = kept{c.Result, validFor}
 }
 
 // turns makes each call in another process.
 type turns struct {
-	weir.Engine // the store
-	processes   []weir.Engine
-	next        int
+	processes []engine.Engine
+	next      int
 }
 
-func (e *turns) process() weir.Engine {
+func (e *turns) Do(ctx context.Context, calls []engine.Call) {
 	e.next++
-	return e.processes[e.next%len(e.processes)]
-}
-
-func (e *turns) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	return e.process().Decide(ctx, p, k, r)
-}
-
-func (e *turns) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return e.process().Refund(ctx, p, k, at, n, now)
-}
-
-func (e *turns) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	return e.process().Reset(ctx, p, k)
+	e.processes[e.next%len(e.processes)].Do(ctx, calls)
 }
 
 // TestCachedDenials: the live histories accept cached denials as far as R8 permits them, of
@@ -116,21 +105,21 @@ func (e *turns) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 func TestCachedDenials(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const ttl = time.Second
-		one := func(change func(p *cachingProcess)) weir.Engine {
+		one := func(change func(p *cachingProcess)) engine.Engine {
 			p := newCachingProcess(spec.New(), ttl)
 			change(p)
 			return p
 		}
-		two := func() weir.Engine {
+		two := func() engine.Engine {
 			store := spec.New()
-			return &turns{Engine: store, processes: []weir.Engine{newCachingProcess(store, ttl), newCachingProcess(store, ttl)}}
+			return &turns{processes: []engine.Engine{newCachingProcess(store, ttl), newCachingProcess(store, ttl)}}
 		}
-		spoiled := func(spoil func(d *weir.Decision)) weir.Engine {
+		spoiled := func(spoil func(d *engine.Result)) engine.Engine {
 			return one(func(p *cachingProcess) { p.spoil = spoil })
 		}
 		for _, c := range []struct {
 			about  string
-			engine weir.Engine
+			engine engine.Engine
 			config Config
 			want   string // in the report; "" = none
 		}{
@@ -143,9 +132,9 @@ func TestCachedDenials(t *testing.T) {
 			{"its own writes are ignored", one(func(p *cachingProcess) { p.keeps = true }), Config{CacheTTL: ttl}, "differ"},
 			{"for other units", one(func(p *cachingProcess) { p.other = true }), Config{CacheTTL: ttl, Separate: true}, "differ"},
 			{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
-			{"a wait that does not pass", spoiled(func(d *weir.Decision) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
-			{"a grant", spoiled(func(d *weir.Decision) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
-			{"a replay", spoiled(func(d *weir.Decision) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The repeated differs"},
+			{"a wait that does not pass", spoiled(func(d *engine.Result) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
+			{"a grant", spoiled(func(d *engine.Result) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
+			{"a replay", spoiled(func(d *engine.Result) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The repeated differs"},
 		} {
 			c.config.Hammers, c.config.Seed = 4, 1
 			switch report := live(c.engine, c.config); {
@@ -159,9 +148,9 @@ func TestCachedDenials(t *testing.T) {
 }
 
 // unmarked removes the mark of cached denials.
-func (e *turns) unmarked() weir.Engine {
+func (e *turns) unmarked() engine.Engine {
 	for _, p := range e.processes {
-		p.(*cachingProcess).spoil = func(d *weir.Decision) { d.Cached = false }
+		p.(*cachingProcess).spoil = func(d *engine.Result) { d.Cached = false }
 	}
 	return e
 }
@@ -187,5 +176,17 @@ func TestMarks(t *testing.T) {
 		if err := (&Config{CacheTTL: c.ttl}).checkMark(&c.d, c.mode, c.id); (err == nil) != c.ok {
 			t.Errorf("%+v: got %v", c, err)
 		}
+	}
+}
+
+func TestRepeatedAfter(t *testing.T) { // R8
+	at := time.UnixMicro(1e15)
+	d := weir.Decision{At: at, RetryAfter: 3 * time.Second, ResetAfter: time.Second}
+	if got, want := repeatedAfter(d, 2*time.Second), (weir.Decision{Cached: true, At: at.Add(2 * time.Second), RetryAfter: time.Second}); !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	d.RetryAfter = weir.Never
+	if got := repeatedAfter(d, 2*time.Second); got.RetryAfter != weir.Never {
+		t.Errorf("a denial for ever has a wait of %v", got.RetryAfter)
 	}
 }

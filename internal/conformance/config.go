@@ -1,4 +1,4 @@
-// Package conformance checks that a weir.Engine keeps its promises, in the
+// Package conformance checks that an engine.Engine keeps its promises, in the
 // layers that package weirtest, its public face, describes.
 package conformance
 
@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Config sets the size of a run. DefaultConfig returns the defaults.
@@ -23,8 +23,6 @@ type Config struct {
 	Separate    bool   // cached denials need not see the calls of other processes
 
 	CacheTTL time.Duration // of cached denials; 0 = there are none (R8)
-
-	refundIDs bool // the engine's refunds accept an idempotency key
 }
 
 // DefaultConfig returns the defaults of a run with these vectors.
@@ -32,13 +30,12 @@ func DefaultConfig(vectors fs.FS) Config {
 	return Config{Vectors: vectors, Attempts: 20_000, Hammers: 12, Goroutines: 16, Seed: 1}
 }
 
-// Run checks the engines that newEngine makes, in one subtest per layer that applies to
-// them. Flags of the test binary take precedence over c, and -short makes c a tenth.
-func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+// Run checks the engines that newEngine makes, in one subtest per layer. Flags of the
+// test binary take precedence over c, and -short makes c a tenth.
+func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	t.Helper()
 	c.applyFlags()
-	sample := newEngine(t)
-	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c, remembersRefunds(sample)) })
+	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("instants", func(t *testing.T) {
 		if report := instants(newEngine(t)); report != "" {
@@ -49,9 +46,7 @@ func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	if !c.Separate {
 		t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
 	}
-	if _, ok := sample.(weir.BatchEngine); ok {
-		t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
-	}
+	t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
 	t.Run("together", func(t *testing.T) {
 		e := newEngine(t)
 		if report := together(e, c) + transfers(e, c); report != "" {

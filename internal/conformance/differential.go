@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -28,7 +29,7 @@ func (a *tally) add(b tally) {
 
 // runDifferential applies random histories to engines and to the specification, in a few
 // concurrent shards, until c.Attempts attempts were made or an answer differs.
-func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+func runDifferential(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	var mu sync.Mutex
 	var total tally
 	shards := min(runtime.GOMAXPROCS(0), 1+c.Attempts/4_000)
@@ -36,7 +37,7 @@ func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c C
 		for i := range shards {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
-				d := &differential{c: c, newEngine: func() weir.Engine { return newEngine(t) }, shard: i, shards: shards}
+				d := &differential{c: c, newEngine: func() engine.Engine { return newEngine(t) }, shard: i, shards: shards}
 				if report := d.run((c.Attempts + shards - 1) / shards); report != "" {
 					t.Fatal(report)
 				}
@@ -53,7 +54,7 @@ func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c C
 // differential is one shard: it applies every shards-th history.
 type differential struct {
 	c             Config
-	newEngine     func() weir.Engine
+	newEngine     func() engine.Engine
 	shard, shards int
 	tally
 }
@@ -63,8 +64,7 @@ type differential struct {
 // end of time, in 2255. It returns a report of the first difference, or "".
 func (d *differential) run(attempts int) string {
 	const last, hour = weir.MaxInstant / 2, 3_600_000_000
-	epoch, engine := int64(defaultEpoch), d.newEngine()
-	d.c.refundIDs = remembersRefunds(engine)
+	epoch, e := int64(defaultEpoch), d.newEngine()
 	for d.attempts < attempts {
 		r := rand.New(rand.NewPCG(d.c.Seed, uint64(d.shard+d.shards*d.histories)))
 		g := newRandomHistory(r, d.c, epoch+r.Int64N(hour))
@@ -72,7 +72,7 @@ func (d *differential) run(attempts int) string {
 		if atTheEnd {
 			g.v.epoch = weir.MaxInstant - r.Int64N(hour)
 		}
-		if !d.play(g, engine) {
+		if !d.play(g, e) {
 			return d.report(g)
 		}
 		d.histories++
@@ -80,16 +80,16 @@ func (d *differential) run(attempts int) string {
 			continue
 		}
 		if epoch = g.v.epoch + g.contract.high.Microseconds(); epoch > last {
-			epoch, engine = defaultEpoch, d.newEngine()
+			epoch, e = defaultEpoch, d.newEngine()
 		}
 	}
 	return ""
 }
 
 // play applies one history and reports whether all answers agreed.
-func (d *differential) play(g *randomHistory, engine weir.Engine) bool {
+func (d *differential) play(g *randomHistory, e engine.Engine) bool {
 	g.v.write()
-	want, got := validSession(spec.New(), g.v), validSession(engine, g.v)
+	want, got := validSession(spec.New(), g.v), validSession(e, g.v)
 	for range 20 + g.r.IntN(100) {
 		if !d.step(g, g.next(), want, got) {
 			return false
@@ -166,7 +166,7 @@ func (d *differential) report(g *randomHistory) string {
 
 // differs applies v to a new specification and to e, up to the first difference. It
 // returns nil if there is none, or if a step is out of contract.
-func differs(v *vector, e weir.Engine) *mismatch {
+func differs(v *vector, e engine.Engine) *mismatch {
 	if err := v.answers(spec.New()); err != nil || !inContract(v) {
 		return nil
 	}

@@ -83,7 +83,7 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 
 // valid reports whether the policy with its present numbers is valid.
 func (b *mutablePolicy) valid() bool {
-	_, err := b.policy("").Plan()
+	_, err := b.policy("").Compile()
 	return err == nil
 }
 

@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // runHammer makes histories with many concurrent goroutines on one engine, by the engine's
 // own clock, and audits each.
-func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+func runHammer(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	done, report := hammer(newEngine(t), c)
 	if report == "" {
 		report = auditHolds(newEngine(t), c)
@@ -28,7 +29,7 @@ func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config)
 }
 
 // hammer makes the histories. It returns a report of the first broken promise, or "".
-func hammer(e weir.Engine, c Config) (done tally, report string) {
+func hammer(e engine.Engine, c Config) (done tally, report string) {
 	for i := range c.Hammers {
 		h := newConcurrentHistory(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, &c)
 		breach := ""
@@ -90,7 +91,7 @@ const (
 	reused             // as hot or cold under one limit, by two paths, while keys come and go: an engine that uses memory again must not mix histories up
 )
 
-func newConcurrentHistory(r *rand.Rand, e weir.Engine, c *Config) *concurrentHistory {
+func newConcurrentHistory(r *rand.Rand, e engine.Engine, c *Config) *concurrentHistory {
 	h := &concurrentHistory{pace: pace(r.IntN(4)), goroutines: c.Goroutines, config: c, seed: r.Uint64()}
 	for h.policy == nil || !h.policy.valid() {
 		h.policy = hammerPolicy(r, h.pace)
@@ -279,7 +280,7 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 		}
 		limit := h.policy.limits[0]
 		_, err = h.limiter.Count(ctx, key, limit.Name, limit.Window)
-		if err != nil && !errors.Is(err, weir.ErrKind) {
+		if err != nil && engine.InputField(err) != "kind" {
 			return c, err
 		}
 	}
@@ -298,7 +299,7 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 // look reads the state of every key while no call is in flight.
 func (h *concurrentHistory) look() error {
 	for _, parts := range h.keys {
-		states := make([]weir.LimitState, len(h.limiter.Plan().Limits()))
+		states := make([]weir.LimitState, len(h.limiter.Compiled().Limits))
 		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, States: states})
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 const (
@@ -37,7 +38,7 @@ type hold struct {
 // by call and return times only (R17): units in use are never above Max, a denial finds as
 // many units possibly in use, and the rate is charged for grants alone. It returns a report
 // of the first broken promise, or "".
-func auditHolds(e weir.Engine, c Config) (report string) {
+func auditHolds(e engine.Engine, c Config) (report string) {
 	for i := range c.Hammers {
 		r := rand.New(rand.NewPCG(c.Seed, 2<<32+uint64(i)))
 		if breach := auditHoldsOnce(e, r); breach != "" {
@@ -47,7 +48,7 @@ func auditHolds(e weir.Engine, c Config) (report string) {
 	return ""
 }
 
-func auditHoldsOnce(e weir.Engine, r *rand.Rand) (breach string) {
+func auditHoldsOnce(e engine.Engine, r *rand.Rand) (breach string) {
 	window := time.Duration(4+r.IntN(12)) * time.Millisecond
 	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
 		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},

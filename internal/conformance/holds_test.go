@@ -2,38 +2,33 @@ package conformance
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // longerHolds is an engine that holds units for a time longer.
 type longerHolds struct {
-	weir.Engine
+	engine.Engine
 	time time.Duration
 }
 
-func (e longerHolds) plan(p *weir.Plan) *weir.Plan {
-	limits := p.Policy().Limits
-	for i := range limits {
-		if limits[i].Kind == weir.Concurrency {
-			limits[i].MaxHold += e.time
+func (e longerHolds) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		c, limits := calls[i].Rules, slices.Clone(calls[i].Rules.Limits)
+		for j := range limits {
+			if limits[j].Kind == engine.Concurrency {
+				limits[j].Window += e.time.Microseconds()
+			}
 		}
+		calls[i].Rules = engine.Compile(c.Name, c.Mode, c.Dimensions, limits)
 	}
-	p, err := p.WithLimits(limits)
-	mustBeValid(err)
-	return p
-}
-
-func (e longerHolds) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	return e.Engine.Decide(ctx, e.plan(p), k, r)
-}
-
-func (e longerHolds) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return e.Engine.Refund(ctx, e.plan(p), k, at, n, now)
+	e.Engine.Do(ctx, calls)
 }
 
 // TestHoldAuditFindsWrongTimes: the audit of holds notices units that are free too early or

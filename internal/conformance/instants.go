@@ -2,47 +2,47 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // instantForm is one way to decide a request.
 type instantForm struct {
 	name   string
-	decide func(*weir.Limiter, weir.Engine, weir.Key, weir.Request) (weir.Decision, error)
+	decide func(*weir.Limiter, weir.Key, weir.Request) (weir.Decision, error)
 }
 
 var instantForms = []instantForm{
-	{"Decide", func(l *weir.Limiter, _ weir.Engine, k weir.Key, r weir.Request) (weir.Decision, error) {
+	{"Decide", func(l *weir.Limiter, k weir.Key, r weir.Request) (weir.Decision, error) {
 		return l.Decide(context.Background(), k, r)
 	}},
-	{"DecideAll", func(l *weir.Limiter, e weir.Engine, k weir.Key, r weir.Request) (weir.Decision, error) {
-		calls := []weir.Call{l.Call(k, r)}
-		weir.DecideAll(context.Background(), e, calls)
+	{"DecideAll", func(l *weir.Limiter, k weir.Key, r weir.Request) (weir.Decision, error) {
+		calls := []weir.Call{{Limiter: l, Key: k, Request: r}, {Limiter: l, Key: k, Request: weir.Request{Op: weir.OpPeek, At: r.At}}}
+		weir.DecideAll(context.Background(), calls)
 		return calls[0].Decision, calls[0].Err
 	}},
-	{"DecideTogether", func(l *weir.Limiter, e weir.Engine, k weir.Key, r weir.Request) (weir.Decision, error) {
-		calls := []weir.Call{l.Call(k, r)}
-		err := weir.DecideTogether(context.Background(), e, calls)
+	{"DecideTogether", func(l *weir.Limiter, k weir.Key, r weir.Request) (weir.Decision, error) {
+		calls := []weir.Call{{Limiter: l, Key: k, Request: r}}
+		err := weir.DecideTogether(context.Background(), calls)
 		return calls[0].Decision, err
 	}},
 }
 
 // instants decides requests without an instant, and at the first and the last one that a
 // caller may give, in every form. It returns a report of the first wrong answer, or "".
-func instants(e weir.Engine) string {
+func instants(e engine.Engine) string {
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "instants", Limits: []weir.Limit{
 		{Name: "tenth", Max: 1, Window: tenth, By: []string{"k"}},
 	}}, weir.WithEngine(e))
 	mustBeValid(err)
 	for _, form := range instantForms {
-		if err := form.decidesNow(limiter, e); err != nil {
+		if err := form.decidesNow(limiter); err != nil {
 			return fmt.Sprintf("%s: %v\n  %s", form.name, err, quoteRule(1))
 		}
-		if err := form.decidesThen(limiter, e); err != nil {
+		if err := form.decidesThen(limiter); err != nil {
 			return fmt.Sprintf("%s: %v\n  %s", form.name, err, quoteRule(14))
 		}
 	}
@@ -54,7 +54,7 @@ const tenth = 100 * time.Millisecond
 
 // decidesNow makes two attempts without an instant. Each must be decided between two readings
 // of the engine's clock, and the second by its distance from the first.
-func (f instantForm) decidesNow(l *weir.Limiter, e weir.Engine) error {
+func (f instantForm) decidesNow(l *weir.Limiter) error {
 	key := weir.K(f.name)
 	clock := func() (time.Time, error) { // of the same key: servers of a cluster have a clock each
 		d, err := l.Peek(context.Background(), key, 1)
@@ -66,7 +66,7 @@ func (f instantForm) decidesNow(l *weir.Limiter, e weir.Engine) error {
 		if err != nil {
 			return err
 		}
-		d, err := f.decide(l, e, key, weir.Request{N: 1})
+		d, err := f.decide(l, key, weir.Request{N: 1})
 		if err != nil {
 			return fmt.Errorf("a request without an instant: %w", err)
 		}
@@ -86,25 +86,25 @@ func (f instantForm) decidesNow(l *weir.Limiter, e weir.Engine) error {
 
 // decidesThen makes attempts at given instants. 1970-01-01T00:00:00Z is one of them, and
 // instants before it or after the last one are bad input.
-func (f instantForm) decidesThen(l *weir.Limiter, e weir.Engine) error {
+func (f instantForm) decidesThen(l *weir.Limiter) error {
 	first, last := time.UnixMicro(0), time.UnixMicro(weir.MaxInstant)
 	for _, step := range []struct {
 		key  string
 		at   time.Time
 		want bool // allowed
-		err  error
+		bad  bool
 	}{
-		{"first", first.Add(-us), false, weir.ErrInstant},
-		{"first", first, true, nil},
-		{"first", first.Add(tenth - us), false, nil},
-		{"first", first.Add(tenth), true, nil},
-		{"last", last.Add(us), false, weir.ErrInstant},
-		{"last", last, true, nil},
-		{"last", last, false, nil},
+		{"first", first.Add(-us), false, true},
+		{"first", first, true, false},
+		{"first", first.Add(tenth - us), false, false},
+		{"first", first.Add(tenth), true, false},
+		{"last", last.Add(us), false, true},
+		{"last", last, true, false},
+		{"last", last, false, false},
 	} {
-		d, err := f.decide(l, e, weir.K(f.name+" "+step.key), weir.Request{N: 1, At: step.at})
-		if !errors.Is(err, step.err) || step.err == nil && err != nil || d.Allowed != step.want || err == nil && !d.At.Equal(step.at) {
-			return fmt.Errorf("a request at %v: %v at %v, %v; want allowed %t, error %v", step.at.UTC(), d, d.At.UTC(), err, step.want, step.err)
+		d, err := f.decide(l, weir.K(f.name+" "+step.key), weir.Request{N: 1, At: step.at})
+		if (engine.InputField(err) == "instant") != step.bad || !step.bad && err != nil || d.Allowed != step.want || err == nil && !d.At.Equal(step.at) {
+			return fmt.Errorf("a request at %v: %v at %v, %v; want allowed %t, an error %t", step.at.UTC(), d, d.At.UTC(), err, step.want, step.bad)
 		}
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -14,14 +15,14 @@ import (
 const livePerHammer = 4
 
 // runLive applies random histories by the engine's own clock and compares every answer.
-func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+func runLive(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	if report := live(newEngine(t), c); report != "" {
 		t.Fatal(report)
 	}
 }
 
 // live applies the histories. It returns a report of the first difference, or "".
-func live(e weir.Engine, c Config) string {
+func live(e engine.Engine, c Config) string {
 	for i := range livePerHammer * c.Hammers {
 		g := newLiveHistory(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e, &c)
 		if m := g.play(); m != nil {
@@ -55,7 +56,7 @@ type liveHistory struct {
 // maxLive bounds the time of a live history.
 const maxLive = 5 * time.Second
 
-func newLiveHistory(r *rand.Rand, e weir.Engine, c *Config) *liveHistory {
+func newLiveHistory(r *rand.Rand, e engine.Engine, c *Config) *liveHistory {
 	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0}
 	b := g.policy()
 	for !b.valid() {
@@ -125,7 +126,7 @@ func (g *liveHistory) next() step {
 		return g.denied[g.r.IntN(len(g.denied))]
 	}
 	s := step{op: opTake, n: 1 + g.r.Int64N(3)}
-	if g.got.limiter.Plan().Dimensions() != nil {
+	if g.got.limiter.Compiled().Dimensions != nil {
 		s.key = []keyPart{{dims[0], values[g.r.IntN(3)]}}
 	}
 	switch x := g.r.IntN(20); {

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // mismatch is a step with an answer that breaks the rules.
@@ -15,7 +15,7 @@ type mismatch struct {
 }
 
 // replay applies the steps of v to e and passes each answer to do, until do returns false.
-func (v *vector) replay(e weir.Engine, do func(i int, got answer) bool) error {
+func (v *vector) replay(e engine.Engine, do func(i int, got answer) bool) error {
 	s, err := newSession(e, v)
 	if err != nil {
 		return err
@@ -34,7 +34,7 @@ func (v *vector) replay(e weir.Engine, do func(i int, got answer) bool) error {
 
 // run applies the steps of v to e, up to the first answer that differs from the vector.
 // It returns nil if there is none.
-func (v *vector) run(e weir.Engine) (m *mismatch, err error) {
+func (v *vector) run(e engine.Engine) (m *mismatch, err error) {
 	err = v.replay(e, func(i int, got answer) bool {
 		if !v.steps[i].want.equal(got) {
 			m = &mismatch{v, i, got}
@@ -45,7 +45,7 @@ func (v *vector) run(e weir.Engine) (m *mismatch, err error) {
 }
 
 // answers replaces the expected answers of v by those of e.
-func (v *vector) answers(e weir.Engine) error {
+func (v *vector) answers(e engine.Engine) error {
 	return v.replay(e, func(i int, got answer) bool {
 		v.steps[i].want = got
 		return true

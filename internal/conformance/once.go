@@ -2,19 +2,19 @@ package conformance
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // once makes many operations, twice as many as fit, each in several goroutines at once. It
 // returns a report of the first operation that was charged twice or got different
 // answers, or "".
-func once(e weir.Engine, c Config) string {
+func once(e engine.Engine, c Config) string {
 	const fit, operations = 100, 200
 	report := func(format string, args ...any) string {
 		return fmt.Sprintf("seed %d: %s\n  %s", c.Seed, fmt.Sprintf(format, args...), quoteRule(15))
@@ -48,19 +48,6 @@ func once(e weir.Engine, c Config) string {
 		return report("%d of %d operations were granted and %d units recorded (%v), want %d", charged, operations, count, err, fit)
 	}
 	return ""
-}
-
-// remembersRefunds reports whether refunds of e accept an idempotency key. Engines need not
-// support it. An engine around another can detect it only by a call.
-func remembersRefunds(e weir.Engine) bool {
-	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "refunds", Limits: []weir.Limit{
-		{Name: "all", Max: 1, Window: time.Hour},
-	}}, weir.WithEngine(e))
-	if err != nil {
-		panic("conformance: the policy of a probe is invalid: " + err.Error())
-	}
-	_, err = limiter.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpRefund, From: time.UnixMicro(defaultEpoch), N: 1, ID: "id"})
-	return !errors.Is(err, weir.ErrID)
 }
 
 // callConcurrently makes every operation in every goroutine, in random order. It returns

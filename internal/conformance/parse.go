@@ -138,7 +138,7 @@ func (p *parser) begin() error {
 		return fmt.Errorf("a step before any limit")
 	}
 	for _, b := range p.v.policies {
-		if _, err := b.policy("").Plan(); err != nil {
+		if _, err := b.policy("").Compile(); err != nil {
 			return err
 		}
 	}
@@ -153,7 +153,7 @@ func (p *parser) apply(s step) error {
 		err = p.policies.apply(s)
 	}
 	if err == nil {
-		_, err = p.current.policy("").Plan()
+		_, err = p.current.policy("").Compile()
 	}
 	if err == nil {
 		p.push(s)

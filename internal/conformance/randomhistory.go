@@ -75,7 +75,7 @@ func (g *randomHistory) next() step {
 	case opCount:
 		g.count(&s)
 	}
-	if s.op == opTake || s.op == opRecord || s.op == opRefund && g.config.refundIDs {
+	if s.op == opTake || s.op == opRecord || s.op == opRefund {
 		who = g.chooseID(&s, who)
 	}
 	s.key = g.keyOf(who)

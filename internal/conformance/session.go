@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // session applies the steps of one vector to one engine.
 type session struct {
 	policies
-	engine  weir.Engine
+	engine  engine.Engine
 	prefix  string // of every policy's name
 	epoch   int64
 	limiter *weir.Limiter // of the current policy
@@ -33,13 +34,13 @@ var (
 	prefixes     atomic.Int64
 )
 
-func newSession(e weir.Engine, v *vector) (*session, error) {
+func newSession(e engine.Engine, v *vector) (*session, error) {
 	s := &session{policies: newPolicies(v), engine: e, prefix: freshPrefix(), epoch: v.epoch}
 	return s, s.open()
 }
 
 // validSession is newSession of a vector that this package has made.
-func validSession(e weir.Engine, v *vector) *session {
+func validSession(e engine.Engine, v *vector) *session {
 	s, err := newSession(e, v)
 	mustBeValid(err)
 	return s
@@ -116,7 +117,7 @@ func (s *session) instant(at time.Duration) time.Time {
 // keyOf orders the values by the policy's dimensions. Values of other dimensions come last:
 // the limiter must reject them (R14).
 func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
-	dims := limiter.Plan().Dimensions()
+	dims := limiter.Compiled().Dimensions
 	place := func(p keyPart) uint { return uint(slices.Index(dims, p.dim)) } // the last if there is none
 	var values []string
 	for _, part := range slices.SortedStableFunc(slices.Values(parts), func(a, b keyPart) int { return cmp.Compare(place(a), place(b)) }) {
@@ -138,14 +139,16 @@ func checkNoStates(states []weir.LimitState) error {
 // stripPolicy checks the fields of the states that repeat the policy and clears them.
 // Vectors contain the other fields.
 func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, error) {
-	for i, limit := range s.limiter.Plan().Policy().Limits {
-		got := &states[i]
-		if got.Kind != limit.Kind || got.Burst != limit.Burst {
-			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, limit.Kind, limit.Burst)
+	rules := s.limiter.Compiled()
+	for i := range rules.Limits {
+		l, got := &rules.Limits[i], &states[i]
+		if got.Kind != l.Kind || got.Burst != l.Burst() {
+			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, l.Kind, l.Burst())
 		}
-		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MaxHold != limit.MaxHold || got.MinInterval != limit.MinInterval {
+		window, interval := engine.Duration(l.Window), engine.Duration(l.MinInterval)
+		if got.Name != l.Name || got.Max != l.Max || got.Window+got.MaxHold != window || got.MinInterval != interval {
 			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v interval=%v, want %s max=%d window=%v interval=%v", i,
-				got.Name, got.Max, got.Window+got.MaxHold, got.MinInterval, limit.Name, limit.Max, limit.Window+limit.MaxHold, limit.MinInterval)
+				got.Name, got.Max, got.Window+got.MaxHold, got.MinInterval, l.Name, l.Max, window, interval)
 		}
 		got.Max, got.Window, got.MaxHold, got.MinInterval, got.Kind, got.Burst = 0, 0, 0, 0, 0, 0
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -20,7 +21,7 @@ import (
 //
 // The model uses single requests of the specification only, each under one limit: it peeks
 // at every history, and takes the units of all calls if every peek is allowed.
-func together(e weir.Engine, c Config) string {
+func together(e engine.Engine, c Config) string {
 	const perHistory = 20
 	decided, tried := 0, 0
 	for history := range c.Attempts / attemptsPerBatch / perHistory {
@@ -28,16 +29,16 @@ func together(e weir.Engine, c Config) string {
 		m := newTogetherModel(r, e, &c)
 		for range perHistory {
 			calls := m.randomCalls(r)
-			want, err := m.charges(calls), weir.DecideTogether(context.Background(), e, calls)
+			want, err := m.charges(calls), weir.DecideTogether(context.Background(), calls)
 			if want.tooMany() {
-				if !errors.Is(err, weir.ErrUnits) {
+				if engine.InputField(err) != "units" {
 					return fmt.Sprintf("seed %d, history %d: more units than MaxUnits together: %v\n  %s", c.Seed, history, err, quoteRule(14))
 				}
 				m.last = nil
 				continue
 			}
 			tried++
-			if weir.IsBadInput(err) && !m.oneKey(calls) { // on a Cluster
+			if errors.Is(err, weir.ErrInput) && !m.oneKey(calls) { // on a Cluster
 				continue
 			}
 			want.decide(calls[0].Request.At.UnixMicro())
@@ -61,15 +62,16 @@ func together(e weir.Engine, c Config) string {
 
 // togetherModel is two policies on an engine, and each of their limits on a specification.
 type togetherModel struct {
-	spec   *spec.Engine
-	tested []*weir.Limiter
-	single [][]*weir.Limiter // by policy and limit
-	now    int64
-	wait   time.Duration // of the last calls
-	last   []weir.Call
+	spec     *spec.Engine
+	policies []weir.Policy
+	tested   []*weir.Limiter
+	single   [][]*weir.Limiter // by policy and limit
+	now      int64
+	wait     time.Duration // of the last calls
+	last     []weir.Call
 }
 
-func newTogetherModel(r *rand.Rand, e weir.Engine, c *Config) *togetherModel {
+func newTogetherModel(r *rand.Rand, e engine.Engine, c *Config) *togetherModel {
 	m := &togetherModel{spec: spec.New(), now: defaultEpoch}
 	for range 2 {
 		p := randomPolicy(r, c)
@@ -86,7 +88,7 @@ func newTogetherModel(r *rand.Rand, e weir.Engine, c *Config) *togetherModel {
 			mustBeValid(err)
 			single = append(single, l)
 		}
-		m.tested, m.single = append(m.tested, tested), append(m.single, single)
+		m.policies, m.tested, m.single = append(m.policies, policy), append(m.tested, tested), append(m.single, single)
 	}
 	return m
 }
@@ -101,11 +103,12 @@ func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
 		m.now += []int64{0, 0, 1, r.Int64N(1000), r.Int64N(10_000_000), r.Int64N(4_000_000_000)}[r.IntN(6)]
 		for range 1 + r.IntN(4) {
 			l := m.tested[r.IntN(2)]
-			k := make([]string, len(l.Plan().Dimensions()))
+			k := make([]string, len(l.Compiled().Dimensions))
 			for i := range k {
 				k[i] = values[r.IntN(3)]
 			}
-			m.last = append(m.last, l.Call(weir.K(k...), weir.Request{N: 1 + r.Int64N(3), States: make([]weir.LimitState, len(l.Plan().Limits()))}))
+			m.last = append(m.last, weir.Call{Limiter: l, Key: weir.K(k...),
+				Request: weir.Request{N: 1 + r.Int64N(3), States: make([]weir.LimitState, len(l.Compiled().Limits))}})
 		}
 	}
 	at := m.now - max(0, r.Int64N(2_000_000)-1_000_001) // less than a second back (R2)
@@ -117,7 +120,9 @@ func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
 
 // oneKey reports whether all calls are of one policy and one key.
 func (m *togetherModel) oneKey(calls []weir.Call) bool {
-	return !slices.ContainsFunc(calls, func(c weir.Call) bool { return c.Plan != calls[0].Plan || !reflect.DeepEqual(c.Key, calls[0].Key) })
+	return !slices.ContainsFunc(calls, func(c weir.Call) bool {
+		return c.Limiter != calls[0].Limiter || !reflect.DeepEqual(c.Key, calls[0].Key)
+	})
 }
 
 // outcome is the model's decision.
@@ -143,11 +148,11 @@ func (m *togetherModel) charges(calls []weir.Call) *outcome {
 	for i := range calls {
 		c := &calls[i]
 		var of []*charge
-		for j, limit := range c.Plan.Limits() {
-			single := m.single[slices.IndexFunc(m.tested, func(l *weir.Limiter) bool { return l.Plan() == c.Plan })][j]
+		for j, limit := range c.Limiter.Compiled().Limits {
+			single := m.single[slices.Index(m.tested, c.Limiter)][j]
 			var own []string
-			for _, dim := range single.Plan().Dimensions() {
-				own = append(own, c.Key.Value(slices.Index(c.Plan.Dimensions(), dim)))
+			for _, dim := range single.Compiled().Dimensions {
+				own = append(own, c.Key.Value(slices.Index(c.Limiter.Compiled().Dimensions, dim)))
 			}
 			name := fmt.Sprintf("%p %q", single, own)
 			if known[name] == nil {
@@ -219,24 +224,24 @@ func (o *outcome) differs(i int, c *weir.Call) string {
 		}
 		states = append(states, ch.state)
 	}
-	switch {
-	case c.Decision != want:
-		return fmt.Sprintf("got %+v, want %+v", c.Decision, want)
-	case !slices.Equal(states, c.Request.States):
+	switch (answer{decision: want, states: states}).difference(answer{decision: c.Decision, states: c.Request.States}) {
+	case "":
+		return ""
+	case "states":
 		return fmt.Sprintf("got states\n%+v, want\n%+v", c.Request.States, states)
 	}
-	return ""
+	return fmt.Sprintf("got %#v, want %#v", c.Decision, want)
 }
 
 // describe returns the policies and the calls.
 func (m *togetherModel) describe(calls []weir.Call) string {
 	var b strings.Builder
-	for _, l := range m.tested {
-		fmt.Fprintf(&b, "%+v\n", l.Plan().Policy())
+	for _, p := range m.policies {
+		fmt.Fprintf(&b, "%+v\n", p)
 	}
 	for i := range calls {
 		c := &calls[i]
-		fmt.Fprintf(&b, "%d: %d units of %s for %+v at %v\n", i, c.Request.N, c.Plan.Name(), c.Key, c.Request.At)
+		fmt.Fprintf(&b, "%d: %d units of %s for %+v at %v\n", i, c.Request.N, c.Limiter.Compiled().Name, c.Key, c.Request.At)
 	}
 	return b.String()
 }
@@ -244,7 +249,7 @@ func (m *togetherModel) describe(calls []weir.Call) string {
 // transfers charges two histories together in several goroutines, while others read both in
 // one step. No reader may see one charged without the other. The histories are those of two
 // keys, or of all callers.
-func transfers(e weir.Engine, c Config) string {
+func transfers(e engine.Engine, c Config) string {
 	for _, by := range [][]string{{"from", "to"}, {}} {
 		if report := transferred(e, c, by); report != "" {
 			return report
@@ -253,7 +258,7 @@ func transfers(e weir.Engine, c Config) string {
 	return ""
 }
 
-func transferred(e weir.Engine, c Config, by []string) string {
+func transferred(e engine.Engine, c Config, by []string) string {
 	const fit = 80
 	limits := []weir.Limit{{Name: "sent", Max: 2 * fit, Window: time.Hour}, {Name: "received", Max: fit, Window: time.Hour}}
 	key := weir.K(values[:len(by)]...)
@@ -276,8 +281,8 @@ func transferred(e weir.Engine, c Config, by []string) string {
 			states := make([]weir.LimitState, 2)
 			for range 4*fit/c.Goroutines + 1 {
 				r := weir.Request{N: 1}
-				calls := []weir.Call{sent.Call(keys[0], r), received.Call(keys[1], r)}
-				if err := weir.DecideTogether(context.Background(), e, calls); err != nil {
+				calls := []weir.Call{{Limiter: sent, Key: keys[0], Request: r}, {Limiter: received, Key: keys[1], Request: r}}
+				if err := weir.DecideTogether(context.Background(), calls); err != nil {
 					problem = err
 					break
 				}
@@ -301,7 +306,7 @@ func transferred(e weir.Engine, c Config, by []string) string {
 		}
 	}
 	switch {
-	case len(by) > 0 && granted.Load() == 0 && weir.IsBadInput(problem):
+	case len(by) > 0 && granted.Load() == 0 && errors.Is(problem, weir.ErrInput):
 		return "" // on a Cluster
 	case problem != nil:
 		return fmt.Sprintf("%v\n  %s", problem, quoteRule(7))

@@ -3,95 +3,104 @@ package conformance
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
 // joining is an engine with a fault in the decisions about several calls.
 type joining struct {
-	weir.Engine
-	fault func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error)
+	engine.Engine
+	fault func(e engine.Engine, c *engine.Call)
 }
 
-func (j joining) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if p.Together() {
-		return j.fault(j.Engine, p, k, r)
+func (j joining) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		if c := &calls[i]; c.Rules.Together() {
+			j.fault(j.Engine, c)
+		} else {
+			decide(j.Engine, c)
+		}
 	}
-	return j.Engine.Decide(ctx, p, k, r)
 }
 
 // oneByOne decides the limits of calls one after the other, until one denies.
-func oneByOne(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (d weir.Decision, err error) {
-	for i, l := range p.Limits() {
-		policy := weir.Policy{Name: l.Policy, Limits: p.Policy().Limits[i : i+1]}
-		one, err := policy.Plan()
-		mustBeValid(err)
-		var own []string
-		for _, dim := range l.By {
-			own = append(own, k.Value(dim))
+func oneByOne(e engine.Engine, c *engine.Call) {
+	for i := range c.Rules.Limits {
+		l := &c.Rules.Limits[i]
+		one := &engine.Compiled{Name: l.Policy, Dimensions: c.Rules.Dimensions, Limits: c.Rules.Limits[i : i+1]}
+		part := engine.Call{Rules: one, Key: c.Key, N: c.N, At: c.At, Given: c.Given, States: c.States[i : i+1]}
+		if decide(e, &part); part.Err != nil || !part.Result.Allowed {
+			c.Result, c.Err = part.Result, part.Err
+			return
 		}
-		if d, err = e.Decide(context.Background(), one, weir.K(own...), weir.Request{N: r.N, At: r.At, States: r.States[i : i+1]}); err != nil || !d.Allowed {
-			return d, err
-		}
+		c.Result = part.Result
 		runtime.Gosched()
 	}
-	return d, err
+}
+
+// withLimits returns the rules with changed limits.
+func withLimits(c *engine.Compiled, change func(limits []engine.Limit)) *engine.Compiled {
+	limits := slices.Clone(c.Limits)
+	change(limits)
+	return &engine.Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: limits}
 }
 
 // TestWrongTogether: the layer finds each fault of calls together, and none in the
 // specification and in the memory engine.
 func TestWrongTogether(t *testing.T) {
-	ctx, c := context.Background(), DefaultConfig(nil)
-	for _, e := range []weir.Engine{spec.New(), weir.NewMemory()} {
+	c := DefaultConfig(nil)
+	for _, e := range []engine.Engine{spec.New(), weir.NewMemory()} {
 		if report := together(e, c) + transfers(e, c); report != "" {
 			t.Errorf("%T: %s", e, report)
 		}
 	}
-	for name, fault := range map[string]func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error){
+	for name, fault := range map[string]func(e engine.Engine, c *engine.Call){
 		"one by one": oneByOne,
-		"without the last limit": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			limits := p.Policy().Limits
-			limits[len(limits)-1].Max = weir.MaxUnits
-			p, err := p.WithLimits(limits)
-			if err != nil {
-				return weir.Decision{}, err
-			}
-			return e.Decide(ctx, p, k, r)
+		"without the last limit": func(e engine.Engine, c *engine.Call) {
+			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
+				last := &limits[len(limits)-1]
+				last.Max, last.Capacity = weir.MaxUnits, weir.MaxUnits
+			})
+			decide(e, c)
 		},
-		"histories of their own": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			for i := range p.Limits() {
-				p.Limits()[i].Policy = p.Name()
-			}
-			return e.Decide(ctx, p, k, r)
+		"histories of their own": func(e engine.Engine, c *engine.Call) {
+			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
+				for i := range limits {
+					limits[i].Policy = c.Rules.Name
+				}
+			})
+			decide(e, c)
 		},
-		"without a charge": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			r.Op = weir.OpPeek
-			return e.Decide(ctx, p, k, r)
+		"without a charge": func(e engine.Engine, c *engine.Call) {
+			c.Op = engine.Peek
+			decide(e, c)
 		},
-		"at a later instant": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			r.At = r.At.Add(us)
-			return e.Decide(ctx, p, k, r)
+		"at a later instant": func(e engine.Engine, c *engine.Call) {
+			c.At++
+			decide(e, c)
 		},
 	} {
-		if together(joining{spec.New(), fault}, c) == "" {
+		if together(&joining{spec.New(), fault}, c) == "" {
 			t.Errorf("%s: the model did not see it", name)
 		}
 	}
-	for name, fault := range map[string]func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error){
+	for name, fault := range map[string]func(e engine.Engine, c *engine.Call){
 		"one by one": oneByOne,
-		"a look and a charge": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			r.Op = weir.OpPeek
-			if d, err := e.Decide(ctx, p, k, r); err != nil || !d.Allowed {
-				return d, err
+		"a look and a charge": func(e engine.Engine, c *engine.Call) {
+			c.Op = engine.Peek
+			if decide(e, c); c.Err != nil || !c.Result.Allowed {
+				return
 			}
 			runtime.Gosched()
-			r.Op = weir.OpRecord
-			return e.Decide(ctx, p, k, r)
+			c.Op = engine.Record
+			decide(e, c)
 		},
 	} {
-		if transfers(joining{weir.NewMemory(), fault}, c) == "" {
+		if transfers(&joining{weir.NewMemory(), fault}, c) == "" {
 			t.Errorf("%s: the audit did not see it", name)
 		}
 	}

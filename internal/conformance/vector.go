@@ -64,11 +64,6 @@ func (v *vector) changes() bool {
 	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opChange })
 }
 
-// refundsOnce reports whether a refund of the vector has an id.
-func (v *vector) refundsOnce() bool {
-	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opRefund && s.id != "" })
-}
-
 // write sets the head of v by its policies. Parsed vectors have one already.
 func (v *vector) write() {
 	v.head = []string{"# " + v.name}

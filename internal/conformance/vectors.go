@@ -5,14 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // runVectors runs every vector on a new engine, in a subtest named after its file and
-// rule. refundIDs reports whether refunds of the engines accept an idempotency key.
-func runVectors(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config, refundIDs bool) {
+// rule.
+func runVectors(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	for _, v := range allVectors(t, c.Vectors) {
-		if c.FixedLimits && v.changes() || v.refundsOnce() && !refundIDs {
+		if c.FixedLimits && v.changes() {
 			continue
 		}
 		t.Run(strings.TrimSuffix(v.file, ".txt")+"/"+v.name, func(t *testing.T) {

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -16,7 +16,7 @@ func TestWrongEngines(t *testing.T) {
 	for _, wrong := range wrongEngines {
 		t.Run(wrong.name, func(t *testing.T) {
 			t.Parallel()
-			newEngine := func() weir.Engine {
+			newEngine := func() engine.Engine {
 				w := wrong.fault
 				w.Engine = spec.New()
 				return &w
@@ -38,7 +38,7 @@ func TestWrongEngines(t *testing.T) {
 var quotesRule = regexp.MustCompile(`\n *R\d+: `)
 
 // layerReport returns one layer's report about the engine, or "".
-func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (report string) {
+func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (report string) {
 	t.Helper()
 	switch layer {
 	case "v":
@@ -58,7 +58,7 @@ func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (repo
 	return report
 }
 
-func vectorReport(t *testing.T, newEngine func() weir.Engine) string {
+func vectorReport(t *testing.T, newEngine func() engine.Engine) string {
 	t.Helper()
 	for _, v := range allVectors(t, vectorFiles) {
 		if m, err := v.run(newEngine()); err != nil {
@@ -72,7 +72,7 @@ func vectorReport(t *testing.T, newEngine func() weir.Engine) string {
 
 // wantPasteable checks that the report ends in a short vector that the
 // specification passes and the engine does not.
-func wantPasteable(t *testing.T, report string, e weir.Engine) {
+func wantPasteable(t *testing.T, report string, e engine.Engine) {
 	t.Helper()
 	_, text, _ := strings.Cut(report, "\n\n")
 	vectors, err := parseVectors("report", text)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -17,63 +18,108 @@ type wrongEngine struct {
 	*spec.Engine
 	plan   func(weir.Policy) weir.Policy // replaces the limits
 	key    func(string) string           // replaces a value of the key
-	ask    func(weir.Request) weir.Request
-	answer func(weir.Request, *weir.Decision)
-	decide func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error)
+	ask    func(*engine.Call)            // changes an attempt, a peek or a record
+	answer func(*engine.Call)            // changes its result
+	decide func(*spec.Engine, *engine.Call)
 	last   func(int64) int64 // replaces the span of Count
 }
 
-func (w *wrongEngine) taken(p *weir.Plan, k weir.Key) (*weir.Plan, weir.Key) {
+// decide decides one call.
+func decide(e engine.Engine, c *engine.Call) {
+	one := []engine.Call{*c}
+	e.Do(context.Background(), one)
+	c.Result, c.Err = one[0].Result, one[0].Err
+}
+
+// policyOf returns the policy of rules.
+func policyOf(c *engine.Compiled) weir.Policy {
+	p := weir.Policy{Name: c.Name, Mode: c.Mode}
+	for _, l := range c.Limits {
+		limit := weir.Limit{Name: l.Name, Max: l.Max, Window: engine.Duration(l.Window), MinInterval: engine.Duration(l.MinInterval),
+			Cost: l.Cost, Kind: l.Kind, Burst: l.Burst()}
+		for _, dim := range l.By {
+			limit.By = append(limit.By, c.Dimensions[dim])
+		}
+		if l.Cell > 0 {
+			limit.Cells = int((l.Window + l.Cell - 1) / l.Cell)
+		}
+		if z := l.Period; z != nil {
+			limit.Period, limit.Zone = z.Period, z.Zone.String()
+			if z.Period == weir.Week || z.Period == weir.Month {
+				limit.Anchor = z.Anchor
+			}
+		}
+		p.Limits = append(p.Limits, limit)
+	}
+	return p
+}
+
+// taken applies the faults of limits and keys to a call.
+func (w *wrongEngine) taken(c *engine.Call) {
 	if w.plan != nil {
-		if q, err := w.plan(p.Policy()).Plan(); err == nil { // some limits have no such fault
-			p = q
+		if rules, err := w.plan(policyOf(c.Rules)).Compile(); err == nil { // some limits have no such fault
+			c.Rules = rules
 		}
 	}
 	if w.key != nil {
 		var values []string
-		for i := range k.Len() {
-			values = append(values, w.key(k.Value(i)))
+		for i := range c.Key.Len() {
+			values = append(values, w.key(c.Key.Value(i)))
 		}
-		k = weir.K(values...)
+		c.Key = weir.K(values...)
 	}
-	return p, k
 }
 
-func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	limits := p.Policy().Limits
-	p, k = w.taken(p, k)
-	asked := a
+func (w *wrongEngine) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		if calls[i].Err != nil {
+			continue
+		}
+		c := calls[i]
+		w.one(&c)
+		calls[i].Result, calls[i].Err = c.Result, c.Err
+	}
+}
+
+func (w *wrongEngine) one(c *engine.Call) {
+	if c.Op != engine.Reset {
+		limits := c.Rules.Limits
+		defer func() { restore(c, limits) }()
+		w.taken(c)
+	}
+	switch c.Op {
+	case engine.Count:
+		if w.last != nil {
+			c.From = w.last(c.From)
+		}
+		decide(w.Engine, c)
+		return
+	case engine.Refund, engine.Reset:
+		decide(w.Engine, c)
+		return
+	}
 	if w.ask != nil {
-		a = w.ask(a)
+		w.ask(c)
 	}
 	if w.decide != nil {
-		return w.decide(w.Engine, p, k, a)
+		w.decide(w.Engine, c)
+		return
 	}
-	d, err := w.Engine.Decide(ctx, p, k, a)
-	if w.answer != nil && err == nil {
-		w.answer(asked, &d)
+	if decide(w.Engine, c); w.answer != nil && c.Err == nil {
+		w.answer(c)
 	}
-	if d.Replayed {
-		return d, err
-	}
-	for i := range a.States { // the fault is not that the numbers are told wrong
-		s := &a.States[i]
-		s.Name, s.Max, s.Window, s.MinInterval = limits[i].Name, limits[i].Max, limits[i].Window, limits[i].MinInterval
-	}
-	return d, err
 }
 
-func (w *wrongEngine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	p, k = w.taken(p, k)
-	return w.Engine.Refund(ctx, p, k, at, n, now)
-}
-
-func (w *wrongEngine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	p, k = w.taken(p, k)
-	if w.last != nil {
-		last = w.last(last)
+// restore writes the numbers of the right limits to states: the fault is not that they are
+// reported wrong.
+func restore(c *engine.Call, limits []engine.Limit) {
+	if c.Err != nil || c.Result.Replayed {
+		return
 	}
-	return w.Engine.Count(ctx, p, k, i, last, now)
+	for i := range c.States {
+		l, s := &limits[i], &c.States[i]
+		s.Name, s.Max, s.Window, s.MinInterval = l.Name, l.Max, engine.Duration(l.Window), engine.Duration(l.MinInterval)
+	}
 }
 
 // limitsOf is limitsWith for the limits of one kind.
@@ -97,63 +143,56 @@ func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
 
 // checkThenAct peeks, and then records in a second step: right for one caller, wrong for
 // concurrent ones.
-func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	ctx := context.Background()
-	if a.Op != weir.OpAttempt || a.N == 0 || p.Mode() != weir.AllOrNothing {
-		return e.Decide(ctx, p, k, a)
-	}
-	if a.At.IsZero() {
-		look := a
-		look.Op = weir.OpPeek
-		d, err := e.Decide(ctx, p, k, look)
-		if err != nil || !d.Allowed {
-			return d, err
+func checkThenAct(e *spec.Engine, c *engine.Call) {
+	if c.Op == engine.Attempt && c.N > 0 && c.Rules.Mode == engine.AllOrNothing && !c.Given {
+		c.Op = engine.Peek
+		if decide(e, c); c.Err != nil || !c.Result.Allowed {
+			return
 		}
 		runtime.Gosched()
-		a.Op = weir.OpRecord
+		c.Op = engine.Record
 	}
-	return e.Decide(ctx, p, k, a)
+	decide(e, c)
 }
 
 // limitByLimit decides the limits one after the other: units that a later one denies stay
 // recorded in the earlier ones.
-func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, err error) {
-	ctx := context.Background()
-	if a.Op != weir.OpAttempt || len(p.Limits()) == 1 {
-		return e.Decide(ctx, p, k, a)
+func limitByLimit(e *spec.Engine, c *engine.Call) {
+	if c.Op != engine.Attempt || len(c.Rules.Limits) == 1 {
+		decide(e, c)
+		return
 	}
-	for i, limit := range p.Policy().Limits {
-		q := p.Policy()
-		q.Limits = []weir.Limit{limit}
-		one, err := q.Plan()
-		if err != nil {
-			return d, err
-		}
+	last := engine.Call{N: c.N, At: c.At, Given: c.Given}
+	for i, limit := range policyOf(c.Rules).Limits {
+		p := policyOf(c.Rules)
+		p.Limits = []weir.Limit{limit}
+		rules, err := p.Compile()
+		mustBeValid(err)
 		var values []string
-		for _, dim := range p.Limits()[i].By {
-			values = append(values, k.Value(dim))
+		for _, dim := range c.Rules.Limits[i].By {
+			values = append(values, c.Key.Value(dim))
 		}
-		if d, err = e.Decide(ctx, one, weir.K(values...), weir.Request{N: a.N, At: a.At}); err != nil || !d.Allowed {
+		last.Rules, last.Key = rules, weir.K(values...)
+		if decide(e, &last); last.Err != nil || !last.Result.Allowed {
 			break
 		}
 	}
-	a.Op = weir.OpPeek
-	look, err := e.Decide(ctx, p, k, a)
-	look.Allowed, look.Granted, look.Limit = d.Allowed, d.Granted, d.Limit
-	return look, err
+	c.Op = engine.Peek
+	decide(e, c)
+	c.Result.Allowed, c.Result.Granted, c.Result.Limit = last.Result.Allowed, last.Result.Granted, last.Result.Limit
 }
 
 // recallThenAct looks an id up, and then decides, with a step in between: right for one
 // caller, wrong for many with one id. The first caller of all waits in that step until
 // another one has looked up the same id.
-func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+func recallThenAct() func(*spec.Engine, *engine.Call) {
 	var mu sync.Mutex
-	known := map[string]weir.Decision{}
+	known := map[string]engine.Result{}
 	first, met := "", make(chan struct{})
-	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-		id := a.ID
+	return func(e *spec.Engine, c *engine.Call) {
+		id := c.ID
 		mu.Lock()
-		d, ok := known[id]
+		r, ok := known[id]
 		leads := id != "" && first == ""
 		if leads {
 			first = id
@@ -162,64 +201,61 @@ func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (wei
 			first = "over"
 		}
 		mu.Unlock()
-		if d.Replayed = true; ok && id != "" {
-			return d, nil
+		if r.Replayed = true; ok && id != "" {
+			c.Result = r
+			return
 		}
 		if leads {
 			<-met
 		}
-		a.ID = ""
-		d, err := e.Decide(context.Background(), p, k, a)
+		c.ID = ""
+		decide(e, c)
 		mu.Lock()
 		defer mu.Unlock()
-		if id != "" && d.Granted > 0 {
-			known[id] = d
+		if id != "" && c.Result.Granted > 0 {
+			known[id] = c.Result
 		}
-		return d, err
 	}
 }
 
 // cachesDenials repeats a denial for as long as its wait lasts. It ends at a decision of
 // the same key, but not at one of another key that shares a limit.
-func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+func cachesDenials() func(*spec.Engine, *engine.Call) {
 	var mu sync.Mutex
-	denied := map[string]weir.Decision{}
-	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	denied := map[string]engine.Result{}
+	return func(e *spec.Engine, c *engine.Call) {
 		mu.Lock()
 		defer mu.Unlock()
-		key := p.Name()
-		if k.Len() > 0 {
-			key += k.Value(0)
+		key := c.Rules.Name
+		if c.Key.Len() > 0 {
+			key += c.Key.Value(0)
 		}
-		again := fmt.Sprint(key, a.N)
-		if d, ok := denied[again]; ok && a.At.IsZero() && a.Op == weir.OpAttempt {
-			passed := time.Since(d.At).Truncate(us)
-			if d.RetryAfter -= passed; d.RetryAfter > 0 {
-				d.At, d.ResetAfter = d.At.Add(passed), d.ResetAfter-passed
-				return d, nil
+		again := fmt.Sprint(key, c.N)
+		if r, ok := denied[again]; ok && !c.Given && c.Op == engine.Attempt {
+			passed := time.Since(r.At).Truncate(us)
+			if r.RetryAfter -= passed; r.RetryAfter > 0 {
+				r.At, r.ResetAfter = r.At.Add(passed), r.ResetAfter-passed
+				c.Result = r
+				return
 			}
 		}
 		for n := range int64(4) {
 			delete(denied, fmt.Sprint(key, n))
 		}
-		d, err := e.Decide(context.Background(), p, k, a)
-		if err == nil && !d.Allowed && a.Op == weir.OpAttempt && p.Mode() == weir.AllOrNothing {
-			denied[again] = d
+		decide(e, c)
+		if c.Err == nil && !c.Result.Allowed && c.Op == engine.Attempt && c.Rules.Mode == engine.AllOrNothing {
+			denied[again] = c.Result
 		}
-		return d, err
 	}
 }
 
 // recordsDenials records denied units in every mode.
-func recordsDenials(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	d, err := e.Decide(context.Background(), p, k, a)
-	if err == nil && !d.Allowed && a.Op == weir.OpAttempt {
-		a.Op, a.States = weir.OpRecord, nil
-		if _, err := e.Decide(context.Background(), p, k, a); err != nil {
-			return d, nil
-		}
+func recordsDenials(e *spec.Engine, c *engine.Call) {
+	if decide(e, c); c.Err == nil && !c.Result.Allowed && c.Op == engine.Attempt {
+		record := *c
+		record.Op, record.States = engine.Record, nil
+		decide(e, &record)
 	}
-	return d, err
 }
 
 // wrongEngines are faults that limiters have had, and the layers that must see them.
@@ -270,52 +306,37 @@ var wrongEngines = []struct {
 	{"policies share histories", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Name = "all"; return p }}, "v"},
 	{"keys end at NUL", wrongEngine{key: func(v string) string { v, _, _ = strings.Cut(v, "\x00"); return v }}, "vd"},
 	{"keys cut to 512 bytes", wrongEngine{key: func(v string) string { return v[:min(len(v), 512)] }}, "v"},
-	{"instants in milliseconds", wrongEngine{ask: func(a weir.Request) weir.Request {
-		a.At = a.At.Truncate(time.Millisecond)
-		return a
-	}}, "vd"},
-	{"without an instant it decides in 1970", wrongEngine{ask: func(a weir.Request) weir.Request {
-		if a.At.IsZero() {
-			a.At = time.UnixMicro(0)
+	{"instants in milliseconds", wrongEngine{ask: func(c *engine.Call) { c.At -= c.At % 1000 }}, "vd"},
+	{"without an instant it decides in 1970", wrongEngine{ask: func(c *engine.Call) { c.Given = true }}, "i"},
+	{"in 1970 it decides now", wrongEngine{ask: func(c *engine.Call) { c.Given = c.Given && c.At != 0 }}, "vi"},
+	{"a peek is an attempt", wrongEngine{ask: func(c *engine.Call) {
+		if c.Op == engine.Peek {
+			c.Op = engine.Attempt
 		}
-		return a
-	}}, "i"},
-	{"in 1970 it decides now", wrongEngine{ask: func(a weir.Request) weir.Request {
-		if micros, given := a.Instant(); given && micros == 0 {
-			a.At = time.Time{}
-		}
-		return a
-	}}, "vi"},
-	{"a peek is an attempt", wrongEngine{ask: func(a weir.Request) weir.Request {
-		if a.Op == weir.OpPeek {
-			a.Op = weir.OpAttempt
-		}
-		return a
 	}}, "vdh"},
-	{"wait a microsecond short", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) {
-		if d.RetryAfter > 0 {
-			d.RetryAfter -= us
+	{"wait a microsecond short", wrongEngine{answer: func(c *engine.Call) {
+		if c.Result.RetryAfter > 0 {
+			c.Result.RetryAfter -= us
 		}
 	}}, "vd"},
-	{"wait in milliseconds", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) { d.RetryAfter = d.RetryAfter.Round(time.Millisecond) }}, "vd"},
-	{"never is a long wait", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) {
-		if d.RetryAfter == weir.Never {
-			d.RetryAfter = time.Hour
+	{"wait in milliseconds", wrongEngine{answer: func(c *engine.Call) { c.Result.RetryAfter = c.Result.RetryAfter.Round(time.Millisecond) }}, "vd"},
+	{"never is a long wait", wrongEngine{answer: func(c *engine.Call) {
+		if c.Result.RetryAfter == weir.Never {
+			c.Result.RetryAfter = time.Hour
 		}
 	}}, "vd"},
 	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
 	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
-	{"denials are marked as cached", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) { d.Cached = !d.Allowed }}, "vdhlo"},
+	{"denials are marked as cached", wrongEngine{answer: func(c *engine.Call) { c.Result.Cached = !c.Result.Allowed }}, "vdhlo"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
-	{"ids ignored", wrongEngine{ask: func(a weir.Request) weir.Request { a.ID = ""; return a }}, "vdo"},
+	{"ids ignored", wrongEngine{ask: func(c *engine.Call) { c.ID = "" }}, "vdo"},
 	{"an id is known before it is recorded", wrongEngine{decide: recallThenAct()}, "o"},
-	{"ids of records ignored", wrongEngine{ask: func(a weir.Request) weir.Request {
-		if a.Op == weir.OpRecord {
-			a.ID = ""
+	{"ids of records ignored", wrongEngine{ask: func(c *engine.Call) {
+		if c.Op == engine.Record {
+			c.ID = ""
 		}
-		return a
 	}}, "vd"},
-	{"ids cut short", wrongEngine{ask: func(a weir.Request) weir.Request { a.ID = a.ID[:min(len(a.ID), 127)]; return a }}, "v"},
+	{"ids cut short", wrongEngine{ask: func(c *engine.Call) { c.ID = c.ID[:min(len(c.ID), 127)] }}, "v"},
 }

@@ -3,7 +3,6 @@ package spec
 import (
 	"context"
 	"errors"
-	"reflect"
 	"testing"
 	"time"
 
@@ -160,17 +159,5 @@ func TestClockOption(t *testing.T) { // R1
 			t.Errorf("at %d: got allowed=%v at %d, %v, want allowed=%v", at, d.Allowed, d.At.UnixMicro(), calls[0].Err, want)
 		}
 		at += time.Minute.Microseconds() / 2
-	}
-}
-
-func TestCached(t *testing.T) { // R8
-	at := time.UnixMicro(1e15)
-	d := engine.Result{At: at, RetryAfter: 3 * time.Second, ResetAfter: time.Second}
-	if got, want := Cached(d, 2*time.Second), (engine.Result{Cached: true, At: at.Add(2 * time.Second), RetryAfter: time.Second}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	d.RetryAfter = weir.Never
-	if got := Cached(d, 2*time.Second); got.RetryAfter != weir.Never {
-		t.Errorf("a denial for ever has a wait of %v", got.RetryAfter)
 	}
 }
