@@ -3,10 +3,12 @@ package weirtest
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Faulty is an engine around another that can be broken and restored. It tests a program
@@ -18,18 +20,18 @@ import (
 //
 // It is safe for concurrent use and works in virtual time (testing/synctest).
 type Faulty struct {
-	engine weir.Engine
+	engine engine.Engine
 	fault  atomic.Pointer[Fault]
 	calls  atomic.Int64
 }
 
-// Fault replaces the calls of a broken engine. call makes the call on the inner engine; a
-// fault that returns nil must have called it exactly once. Calls counts the call before
-// the fault begins.
+// Fault replaces each Do of a broken engine. call makes it on the inner engine; a fault that
+// returns nil must have called it exactly once. Calls counts the call before the fault
+// begins.
 type Fault func(ctx context.Context, call func()) error
 
 // NewFaulty returns an engine that behaves like e until it is broken.
-func NewFaulty(e weir.Engine) *Faulty { return &Faulty{engine: e} }
+func NewFaulty(e engine.Engine) *Faulty { return &Faulty{engine: e} }
 
 // Break applies the fault to every call from now on.
 func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
@@ -37,7 +39,7 @@ func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
 // Restore ends the fault for calls from now on. Calls in flight keep it.
 func (f *Faulty) Restore() { f.fault.Store(nil) }
 
-// Calls returns the number of calls begun, of all methods together.
+// Calls returns the number of calls of Do begun. A batch is one.
 func (f *Faulty) Calls() int64 { return f.calls.Load() }
 
 // Down is a store that refuses connections. Calls fail with weir.ErrUnavailable and record
@@ -82,50 +84,23 @@ func Slow(d time.Duration) Fault {
 	}
 }
 
-// do makes the call, or lets the fault make it.
-func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
+// Do passes the calls to the inner engine, or fails them.
+func (f *Faulty) Do(ctx context.Context, calls []engine.Call) {
 	f.calls.Add(1)
 	fault := f.fault.Load()
 	if fault == nil {
-		return call()
+		f.engine.Do(ctx, calls)
+		return
 	}
-	if err := (*fault)(ctx, func() { err = call() }); err != nil {
-		return err
+	sent := slices.Clone(calls) // the fault may fail the calls before they have an answer
+	err := (*fault)(ctx, func() { f.engine.Do(ctx, sent) })
+	for i := range calls {
+		switch c := &calls[i]; {
+		case c.Err != nil:
+		case err == nil:
+			c.Result, c.Err = sent[i].Result, sent[i].Err
+		default:
+			c.Fail(err)
+		}
 	}
-	return err
-}
-
-// through returns the result of a call, or the zero value and an error.
-func through[T any](ctx context.Context, f *Faulty, call func() (T, error)) (result T, err error) {
-	err = f.do(ctx, func() (err error) { result, err = call(); return err })
-	if err != nil {
-		result = *new(T)
-	}
-	return result, err
-}
-
-// Decide calls the inner engine, or fails.
-func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	return through(ctx, f, func() (weir.Decision, error) { return f.engine.Decide(ctx, p, k, r) })
-}
-
-// Refund calls the inner engine, or fails.
-func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return through(ctx, f, func() (int64, error) { return f.engine.Refund(ctx, p, k, at, n, now) })
-}
-
-// RefundOnce calls the inner engine, which must be a weir.RefundOnceEngine, or fails.
-func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	once := f.engine.(weir.RefundOnceEngine)
-	return through(ctx, f, func() (int64, error) { return once.RefundOnce(ctx, p, k, at, n, now, id) })
-}
-
-// Count calls the inner engine, or fails.
-func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return through(ctx, f, func() (int64, error) { return f.engine.Count(ctx, p, k, i, last, now) })
-}
-
-// Reset calls the inner engine, or fails.
-func (f *Faulty) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	return f.do(ctx, func() error { return f.engine.Reset(ctx, p, k) })
 }

@@ -55,9 +55,9 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfEveryMethod: every method of a broken engine fails, and every method of a
+// TestFaultsOfEveryOp: every operation of a broken engine fails, and every operation of a
 // restored one returns the result of the inner engine.
-func TestFaultsOfEveryMethod(t *testing.T) {
+func TestFaultsOfEveryOp(t *testing.T) {
 	f := NewFaulty(weir.NewMemory())
 	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
 	if err != nil {
@@ -85,6 +85,42 @@ func TestFaultsOfEveryMethod(t *testing.T) {
 		f.Restore()
 		if got, err := s.do(); got != s.want || err != nil {
 			t.Errorf("%s, restored: got %d, %v; want %d", s.name, got, err, s.want)
+		}
+	}
+}
+
+// TestFaultOfABatch: a batch is one call. Down and Lost fail every call of it that was not
+// bad input, and Lost has recorded.
+func TestFaultOfABatch(t *testing.T) {
+	f := NewFaulty(weir.NewMemory())
+	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		fault    Fault
+		err      error
+		recorded int64
+	}{{Down(), weir.ErrUnavailable, 0}, {Lost(), weir.ErrOutcomeUnknown, 2}, {Slow(0), nil, 4}} {
+		f.Break(c.fault)
+		states := make([]weir.LimitState, 1)
+		calls := []weir.Call{
+			{Limiter: limiter, Request: weir.Request{N: 1, States: states}},
+			{Limiter: limiter, Request: weir.Request{N: -1}},
+			{Limiter: limiter, Request: weir.Request{N: 1}},
+		}
+		weir.DecideAll(t.Context(), calls)
+		for j, want := range []error{c.err, weir.ErrInput, c.err} {
+			if d := calls[j].Decision; !errors.Is(calls[j].Err, want) || d.Allowed != (want == nil) {
+				t.Errorf("fault %d, call %d: %v, %v; want error %v", i, j, d, calls[j].Err, want)
+			}
+		}
+		if (states[0].Name == "") != (c.err != nil) {
+			t.Errorf("fault %d: the state is %+v", i, states[0])
+		}
+		f.Restore()
+		if n, err := limiter.Count(t.Context(), weir.K(), "l", time.Hour); n != c.recorded || err != nil || f.Calls() != int64(2*i+2) {
+			t.Errorf("fault %d: %d units, %v, after %d calls; want %d after %d", i, n, err, f.Calls(), c.recorded, 2*i+2)
 		}
 	}
 }

@@ -1,8 +1,8 @@
-// Package weirtest is the conformance kit for implementations of weir.Engine, and a
+// Package weirtest is the conformance kit for implementations of engine.Engine, and a
 // faulty engine for tests of outages. Run it against your engine:
 //
 //	func TestConformance(t *testing.T) {
-//		weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t) })
+//		weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t) })
 //	}
 //
 // It checks in eight layers. Each layer finds faults that the others miss:
@@ -23,7 +23,7 @@
 //     are repeated between calls with other keys, which finds stale caches. A cached denial
 //     is compared with the denial that it repeats, too.
 //   - batches: random batches of requests; their answers must be those of the same requests
-//     one after the other at one instant. It applies to a weir.BatchEngine only.
+//     one after the other at one instant.
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at once.
@@ -38,7 +38,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/conformance"
 )
 
@@ -53,7 +53,7 @@ var testdata embed.FS
 //
 // The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
 // take precedence over options. With -short Run makes a tenth of the attempts and histories.
-func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, opts ...Option) {
+func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, opts ...Option) {
 	t.Helper()
 	vectors, err := fs.Sub(testdata, "testdata")
 	if err != nil {

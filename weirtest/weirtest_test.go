@@ -4,19 +4,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 // TestSpec runs the kit against the specification, which has no faults.
 func TestSpec(t *testing.T) {
-	weirtest.Run(t, func(t *testing.T) weir.Engine { return spec.New() })
+	weirtest.Run(t, func(t *testing.T) engine.Engine { return spec.New() })
 }
 
 // TestOptions: every option reaches the kit, which still finds nothing.
 func TestOptions(t *testing.T) {
-	weirtest.Run(t, func(t *testing.T) weir.Engine { return spec.New() },
+	weirtest.Run(t, func(t *testing.T) engine.Engine { return spec.New() },
 		weirtest.Attempts(100), weirtest.Hammers(1), weirtest.Goroutines(2), weirtest.FixedLimits(),
 		weirtest.CachesDenials(100*time.Millisecond), weirtest.Separate())
 }
