@@ -10,7 +10,10 @@
 // specification.
 package engine
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Engine stores histories and decides calls. It is safe for concurrent use.
 type Engine interface {
@@ -121,3 +124,11 @@ const (
 	// OutageShare decides by a share of every limit in the memory of the process.
 	OutageShare
 )
+
+// String returns the last word of the constant's name, such as "Deny".
+func (o Outage) String() string {
+	if o > OutageShare {
+		return fmt.Sprintf("Outage(%d)", uint8(o))
+	}
+	return [...]string{"Default", "Deny", "Allow", "Share"}[o]
+}
