@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // denialCache answers retries after a denial without the server. Its answers are marked
@@ -54,10 +54,10 @@ type cachedDenial struct {
 	version   uint32        // sum of those counters before the request was sent
 	reply     reply
 
-	// The weir.Request, for latest.
-	plan *weir.Plan
-	key  weir.Key
-	n    int64
+	// The call, for latest.
+	rules *engine.Compiled
+	key   engine.Key
+	n     int64
 }
 
 // defaultCacheTTL bounds how long a denial outlives a refund by another process. A key that
@@ -75,31 +75,32 @@ func newDenialCache(ttl time.Duration) *denialCache {
 	return &denialCache{ttl: ttl, seed: maphash.MakeSeed()}
 }
 
-// latestDenial answers an attempt now from the latest denial of its key, if plan, key
-// and units are the same. It costs two hashes and one reading of the clock.
-func (c *denialCache) latestDenial(p *weir.Plan, k *weir.Key, n int64, since func(time.Time) time.Duration) (d weir.Decision, ok bool) {
+// latestDenial answers an attempt now from the latest denial of its key, if rules, key
+// and units are the same, and reports whether it did. It costs two hashes and one reading of
+// the clock.
+func (c *denialCache) latestDenial(of *engine.Call, since func(time.Time) time.Duration) bool {
 	if c.size.Load() == 0 {
-		return d, false
+		return false
 	}
-	hash := maphash.String(c.seed, p.Name())
-	cached := c.slot(hash, k).Load()
-	if cached == nil || cached.plan != p || cached.n != n {
-		return d, false
+	cached := c.slot(of.Rules, &of.Key).Load()
+	if cached == nil || cached.rules != of.Rules || cached.n != of.N {
+		return false
 	}
-	for i := range k.Len() {
-		if k.Value(i) != cached.key.Value(i) {
-			return d, false
+	for i := range of.Key.Len() {
+		if of.Key.Value(i) != cached.key.Value(i) {
+			return false
 		}
 	}
 	r, ok := c.repeat(cached, since)
-	if !ok {
-		return d, false
+	if ok {
+		of.Result = r.result(of.Rules)
 	}
-	return r.decision(p), true
+	return ok
 }
 
-// slot returns the place in latest of a key under a policy with this hash of its name.
-func (c *denialCache) slot(hash uint64, k *weir.Key) *atomic.Pointer[cachedDenial] {
+// slot returns the place in latest of a key under some rules.
+func (c *denialCache) slot(p *engine.Compiled, k *engine.Key) *atomic.Pointer[cachedDenial] {
+	hash := maphash.String(c.seed, p.Name)
 	for i := range k.Len() {
 		hash = hash*31 + maphash.String(c.seed, k.Value(i))
 	}
@@ -207,29 +208,29 @@ func (c *denialCache) wrote(keys ...string) {
 
 // add caches the reply to req if it is a denial that can be repeated. The request was
 // sent at that time, when its histories had that version. A denial by a limit of kind
-// InFlight is not cached: a settlement by another process may end it at any time (R17).
-func (c *denialCache) add(p *weir.Plan, k *weir.Key, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
-	denied := r.bound > 0 && r.granted == 0 && p.Limits()[r.bound-1].Kind != weir.Concurrency
+// Concurrency is not cached: a settlement by another process may end it at any time (R17).
+func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
+	denied := r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
 	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
 		return
 	}
-	d := &cachedDenial{arg: req.arg, sent: sent, took: since(sent), version: version, reply: *r, plan: p, key: cloneKey(k), n: req.asked}
+	d := &cachedDenial{arg: req.arg, sent: sent, took: since(sent), version: version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: req.asked}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range req.keys() {
 		d.histories = append(d.histories, c.counter(key))
 	}
 	c.store(req.joined, d)
-	c.slot(maphash.String(c.seed, p.Name()), k).Store(d)
+	c.slot(of.Rules, &of.Key).Store(d)
 }
 
 // cloneKey returns the key with values of its own. The caller's may be parts of a large
 // string, or of a buffer that is reused.
-func cloneKey(k *weir.Key) weir.Key {
+func cloneKey(k *engine.Key) engine.Key {
 	values := make([]string, k.Len())
 	for i := range values {
 		values[i] = strings.Clone(k.Value(i))
 	}
-	return weir.K(values...)
+	return engine.K(values...)
 }
 
 func (c *denialCache) store(joined string, d *cachedDenial) {

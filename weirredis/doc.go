@@ -26,17 +26,17 @@
 // Redis from version 6.2 on, or Valkey, alone, behind Sentinels, or as a Cluster;
 // docs/redis.md names the versions on which the tests were run. In a Cluster a
 // policy spreads over the slots by the dimensions that all its limits count by;
-// DescribeSlots describes the slots of a plan.
+// DescribeSlots describes the slots of a policy.
 //
 // # One decision, file by file
 //
-//   - engine.go: Decide, the steps in order
+//   - engine.go: Do and decide, the steps in order
 //   - cache.go: denials that are answered without the server
 //   - request.go, pack.go, key.go: the request, its packed argument and its keys
 //   - queue.go, batch.go: callers that share a call
 //   - call.go, script.go: the script call, and its retry while a slot moves
 //   - lua/: the scripts; lua/generated holds them as the server runs them
-//   - reply.go: the decision from the reply
+//   - reply.go: the result from the reply
 //   - kinds.go: a request that another script must decide, or with other windows
 //
 // docs/architecture.md has a drawing.

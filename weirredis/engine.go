@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Engine decides on Redis. It is safe for concurrent use, by any number of
@@ -24,7 +24,7 @@ type Engine struct {
 	common  atomic.Pointer[commonRequest] // the last one used
 }
 
-var _ weir.RefundOnceEngine = (*Engine)(nil)
+var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
@@ -57,7 +57,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 }
 
 // Spread reports whether keys are spread over the slots of a Cluster. The slot of a
-// history then also depends on the other limits of its plan, by their dimensions.
+// history then also depends on the other limits of its rules, by their dimensions.
 func (e *Engine) Spread() bool { return e.spread }
 
 // address is the server's address as conn reports it, or "".
@@ -68,43 +68,89 @@ func (e *Engine) address() string {
 	return ""
 }
 
-// Decide decides an attempt, a peek or a record.
-func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if err := ctx.Err(); err != nil {
-		return weir.Decision{}, err
-	}
-	simple := a.At.IsZero() && a.ID == "" && a.States == nil
-	if simple && a.Op == weir.OpAttempt {
-		if d, ok := e.cache.latestDenial(p, &k, a.N, e.since); ok {
-			return d, nil
+// Do decides calls in their order ([engine.Engine]). Several attempts, peeks and records are
+// sent in one round trip, up to 128 of them, and decided at one reading of the server's clock.
+// Other operations, and calls with an idempotency key, have a round trip each, because only
+// their scripts can store the answer. In a Cluster every call has one: the keys of a script
+// must share a slot. For one key, no call is decided before an earlier one.
+func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
+	t := trip{e: e, ctx: ctx}
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		c.Result = engine.Result{}
+		clear(c.States)
+		switch {
+		case len(calls) == 1 || e.spread || ctx.Err() != nil:
+			e.do(ctx, c)
+		case c.Op > engine.Record || c.ID != "" && writes(c):
+			t.send() // a script has no call after it yet
+			e.do(ctx, c)
+		case !t.answerFromCache(c):
+			t.add(c)
 		}
 	}
-	req := e.newRequest(p, &k, &a)
-	if e.spread && p.Together() {
-		if err := oneSlot(p, req.keys()); err != nil {
-			return weir.Decision{}, err
+	t.send()
+	if len(calls) > 1 {
+		e.order(calls)
+	}
+}
+
+// do decides one call, whose result and states are clear.
+func (e *Engine) do(ctx context.Context, c *engine.Call) {
+	err := ctx.Err()
+	switch {
+	case err != nil:
+	case c.Op == engine.Refund:
+		err = e.refund(ctx, c)
+	case c.Op == engine.Count:
+		err = e.count(ctx, c)
+	case c.Op == engine.Reset:
+		err = e.reset(ctx, c)
+	default:
+		err = e.decide(ctx, c)
+	}
+	if err != nil {
+		c.Fail(err)
+	}
+}
+
+// decide decides an attempt, a peek or a record.
+func (e *Engine) decide(ctx context.Context, c *engine.Call) (err error) {
+	simple := !c.Given && c.ID == "" && c.States == nil
+	if simple && c.Op == engine.Attempt && e.cache.latestDenial(c, e.since) {
+		return nil
+	}
+	req := e.newRequest(c)
+	if e.spread && c.Rules.Together() {
+		if err := oneSlot(c.Rules, req.keys()); err != nil {
+			return err
 		}
 	}
-	if a.States != nil || a.ID != "" && req.writes() {
-		return e.decideAlone(ctx, p, &k, &req, &a)
+	if c.States != nil || c.ID != "" && req.writes() {
+		return e.decideAlone(ctx, c, &req)
 	}
 	version := e.cache.version(&req)
 	if simple && req.canCache() {
 		if r, ok := e.cache.find(&req, e.since); ok {
-			return req.decision(&r, p), nil
+			c.Result = req.result(&r, c.Rules)
+			return nil
 		}
 	}
 	r, sent, err := e.send(ctx, &req)
 	if err == nil && r.elsewhere {
-		return e.decideKinds(ctx, p, &req, &a, r.at)
+		return e.decideKinds(ctx, c, &req, r.at)
 	}
 	if err != nil {
-		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
+		return e.callError(ctx, err, c.Rules, req.keys(), req.writes())
 	}
-	if a.At.IsZero() {
-		e.cache.add(p, &k, &req, &r, version, sent, e.since)
+	if !c.Given {
+		e.cache.add(c, &req, &r, version, sent, e.since)
 	}
-	return req.decision(&r, p), nil
+	c.Result = req.result(&r, c.Rules)
+	return nil
 }
 
 // send returns the reply to req and when it was sent. A queue may send it in one call
@@ -119,17 +165,17 @@ func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, erro
 // decideAlone decides in a call of its own and fills in the states of all limits. A
 // request with an idempotency key is not answered from memory either, because only Redis
 // has the operation's stored answer (R15).
-func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req *request, a *weir.Request) (weir.Decision, error) {
-	script, keys, once := e.scripts.forLimits(req.limits()), req.keys(), a.ID != "" && req.writes()
+func (e *Engine) decideAlone(ctx context.Context, c *engine.Call, req *request) error {
+	p, script, keys, once := c.Rules, e.scripts.forLimits(req.limits()), req.keys(), c.ID != "" && req.writes()
 	if req.way != wayPlain {
 		script = e.scripts["kinds"]
 	}
 	if once {
 		script = e.scripts["once"]
-		keys = append(slices.Clip(keys), e.operationKey(p, k, a.ID))
+		keys = append(slices.Clip(keys), e.operationKey(p, &c.Key, c.ID))
 	}
-	text, err := e.evalAround(ctx, momentOf(a), func(around int64) (*Script, []string, []string) {
-		args := []string{packMany(req.kind, p, a, around)}
+	text, err := e.evalAround(ctx, c, func(around int64) (*Script, []string, []string) {
+		args := []string{packMany(req.kind, c, around)}
 		if once {
 			args = append(args, lifetime(p))
 		}
@@ -137,19 +183,20 @@ func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req
 	})
 	if err == nil && len(text) > longBytes && text[0] == replyReplayed {
 		e.cache.wrote(keys...) // the reply to the first call may have been lost
-		return e.replayed(ctx, text[1:], p, keys, a)
+		return e.replayed(ctx, text[1:], c, keys)
 	}
 	var r reply
 	if err == nil {
 		r, text, err = cutReply(text, req, 1)
 	}
-	if err == nil && len(text) != len(a.States)*stateBytes {
+	if err == nil && len(text) != len(c.States)*stateBytes {
 		err = badReply{len(text)}
 	}
 	e.cache.replied(req, &r, err)
 	if err != nil {
-		return weir.Decision{}, e.callError(ctx, err, p, keys, req.writes())
+		return e.callError(ctx, err, p, keys, req.writes())
 	}
-	readStates(text, p, a.States)
-	return req.decision(&r, p), nil
+	readStates(text, p, c.States)
+	c.Result = req.result(&r, p)
+	return nil
 }

@@ -8,13 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 var (
 	// ErrState means that a key holds data that this version of Weir does not write.
-	// Nothing was written. Errors that wrap it also wrap weir.ErrUnreadable and
-	// weir.ErrUnavailable.
+	// Nothing was written. Errors that wrap it also wrap engine.ErrUnreadable and
+	// engine.ErrUnavailable.
 	ErrState = errors.New("weirredis: unreadable history")
 
 	// ErrServer means that the server is unfit for limits. The error has the reason and
@@ -23,7 +23,7 @@ var (
 )
 
 // StoreError means that Redis was unreachable, rejected the call, or did not reply. It
-// wraps weir.ErrOutcomeUnknown or weir.ErrUnavailable, and the cause. It wraps a context's
+// wraps engine.ErrOutcomeUnknown or engine.ErrUnavailable, and the cause. It wraps a context's
 // error only if the context of the call has ended: a timeout of the client itself is not
 // the caller's.
 type StoreError struct {
@@ -58,9 +58,9 @@ func (e *StoreError) Error() string {
 // Unwrap returns the sentinel for the call's outcome, and the cause.
 func (e *StoreError) Unwrap() []error {
 	if e.OutcomeUnknown {
-		return []error{weir.ErrOutcomeUnknown, e.Err}
+		return []error{engine.ErrOutcomeUnknown, e.Err}
 	}
-	return []error{weir.ErrUnavailable, e.Err}
+	return []error{engine.ErrUnavailable, e.Err}
 }
 
 // advice is the next step for common error replies, by their first word.
@@ -93,13 +93,13 @@ func (e *stateError) Error() string {
 }
 
 func (e *stateError) Unwrap() []error {
-	return []error{ErrState, weir.ErrUnreadable, weir.ErrUnavailable}
+	return []error{ErrState, engine.ErrUnreadable, engine.ErrUnavailable}
 }
 
 // callError returns the error of this package for a failed call. ctx is the call's
 // context, keys are those of the decision, p is its policy. writes reports whether the
 // call would have recorded units.
-func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []string, writes bool) error {
+func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, keys []string, writes bool) error {
 	var rejected ReplyError
 	if !errors.As(err, &rejected) {
 		var unsent UnsentError
@@ -128,21 +128,21 @@ func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []
 }
 
 // overflow returns the error for the script's "overflow LIMIT UNITS".
-func overflow(word string, p *weir.Plan) error {
+func overflow(word string, p *engine.Compiled) error {
 	limit, used := 0, ""
-	if _, err := fmt.Sscanf(word, "overflow %d %s", &limit, &used); err != nil || limit < 1 || limit > len(p.Limits()) {
-		return fmt.Errorf("%w: %s", weir.ErrOverflow, word)
+	if _, err := fmt.Sscanf(word, "overflow %d %s", &limit, &used); err != nil || limit < 1 || limit > len(p.Limits) {
+		return fmt.Errorf("%w: %s", engine.ErrOverflow, word)
 	}
 	return fmt.Errorf("%w: limit %q holds %s units that count; with more it would pass %d; record less, or reset the key",
-		weir.ErrOverflow, p.Limits()[limit-1].Name, used, most(&p.Limits()[limit-1]))
+		engine.ErrOverflow, p.Limits[limit-1].Name, used, most(&p.Limits[limit-1]))
 }
 
 // most returns the units up to which a record can bring the history of a limit.
-func most(l *weir.PlanLimit) int64 {
-	if l.Kind == weir.Bucket {
+func most(l *engine.Limit) int64 {
+	if l.Kind == engine.Bucket {
 		return l.Refill.MaxExact
 	}
-	return weir.MaxUnits
+	return engine.MaxUnits
 }
 
 // describeState returns the text for the script's "state …".

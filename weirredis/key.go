@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // The key of a history is
@@ -33,14 +33,14 @@ import (
 const keyPrefix = "weir2:{"
 
 // kindMarks are the kinds in keys.
-var kindMarks = [...]string{weir.Rolling: "", weir.Fixed: "/fixed", weir.FixedFromFirst: "/fixed_from_first", weir.Bucket: "/bucket", weir.Concurrency: "/concurrency"}
+var kindMarks = [...]string{engine.Rolling: "", engine.Fixed: "/fixed", engine.FixedFromFirst: "/fixed_from_first", engine.Bucket: "/bucket", engine.Concurrency: "/concurrency"}
 
-// keysOf returns the keys of the plan's histories for k, in the order of its limits, and
+// keysOf returns the keys of the rules' histories for k, in the order of its limits, and
 // all of them in one string. With one limit it returns only the string.
-func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, joined string) {
-	limits := p.Limits()
+func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, joined string) {
+	limits := p.Limits
 	var room [256]byte
-	var ends [weir.MaxLimits]int
+	var ends [engine.MaxLimits]int
 	b := e.appendTag(room[:0], p, &limits[0], k)
 	tag := len(b)
 	for i := range limits {
@@ -66,8 +66,8 @@ func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, joined str
 	return several, joined
 }
 
-// keysFor returns the keys of the plan's histories for k, in the order of its limits.
-func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
+// keysFor returns the keys of the rules' histories for k, in the order of its limits.
+func (e *Engine) keysFor(p *engine.Compiled, k *engine.Key) []string {
 	several, joined := e.keysOf(p, k)
 	if several == nil {
 		return []string{joined}
@@ -75,11 +75,11 @@ func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
 	return several
 }
 
-// keysOfAllKinds returns the keys of the histories for k that the plan's limits have in every
+// keysOfAllKinds returns the keys of the histories for k that the rules' limits have in every
 // kind.
-func (e *Engine) keysOfAllKinds(p *weir.Plan, k *weir.Key) (keys []string) {
-	for _, l := range p.Limits() {
-		for l.Kind = weir.Rolling; l.Kind <= weir.Concurrency; l.Kind++ {
+func (e *Engine) keysOfAllKinds(p *engine.Compiled, k *engine.Key) (keys []string) {
+	for _, l := range p.Limits {
+		for l.Kind = engine.Rolling; l.Kind <= engine.Concurrency; l.Kind++ {
 			keys = append(keys, string(appendHistory(e.appendTag(nil, p, &l, k), p, &l, k)))
 		}
 	}
@@ -87,7 +87,7 @@ func (e *Engine) keysOfAllKinds(p *weir.Plan, k *weir.Key) (keys []string) {
 }
 
 // appendTag appends the prefix and the hash tag of a limit's histories.
-func (e *Engine) appendTag(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
+func (e *Engine) appendTag(b []byte, p *engine.Compiled, l *engine.Limit, k *engine.Key) []byte {
 	b = append(b, keyPrefix...)
 	b = append(b, l.Policy...)
 	if e.spread && len(l.Shared) > 0 {
@@ -98,7 +98,7 @@ func (e *Engine) appendTag(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Ke
 }
 
 // appendHistory appends the part of the key after the tag.
-func appendHistory(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
+func appendHistory(b []byte, p *engine.Compiled, l *engine.Limit, k *engine.Key) []byte {
 	b = append(append(b, l.Name...), kindMarks[l.Kind]...)
 	for _, dim := range l.By {
 		b = append(b, ':')
@@ -108,23 +108,23 @@ func appendHistory(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byt
 }
 
 // appendValue appends name=length:value of one dimension.
-func appendValue(b []byte, p *weir.Plan, k *weir.Key, dim int) []byte {
+func appendValue(b []byte, p *engine.Compiled, k *engine.Key, dim int) []byte {
 	value := k.Value(dim)
-	b = append(b, p.Dimensions()[dim]...)
+	b = append(b, p.Dimensions[dim]...)
 	b = append(b, '=')
 	b = strconv.AppendInt(b, int64(len(value)), 10)
 	b = append(b, ':')
 	return append(b, value...)
 }
 
-// sortByName sorts dimensions of a plan by their names.
-func sortByName(p *weir.Plan, dims []int) {
-	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions()[i], p.Dimensions()[j]) })
+// sortByName sorts dimensions of rules by their names.
+func sortByName(p *engine.Compiled, dims []int) {
+	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions[i], p.Dimensions[j]) })
 }
 
 // appendSpread appends 36 bits of an FNV-1a hash of the values, as six characters: enough
 // for 16,384 slots. Different values may have equal tags, because the values follow.
-func appendSpread(b []byte, p *weir.Plan, k *weir.Key, dims []int) []byte {
+func appendSpread(b []byte, p *engine.Compiled, k *engine.Key, dims []int) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var room [64]byte
 	hash := uint64(14695981039346656037)

@@ -3,7 +3,7 @@ package weirredis
 import (
 	"context"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // The scripts for a Bucket decide nothing if its rate has changed, or if the clock was
@@ -18,33 +18,33 @@ const maxTries = 4
 // errWindows is the error of a request after maxTries.
 var errWindows = ReplyError("weirredis: the clock of the server leaves every window that is sent; is it being set?")
 
-// decideKinds decides req, which is for the plan and the request a, by the script kinds.
+// decideKinds decides req, which is the request of a call, by the script kinds.
 // The windows of Periods are those around an instant.
-func (e *Engine) decideKinds(ctx context.Context, p *weir.Plan, req *request, a *weir.Request, around int64) (weir.Decision, error) {
+func (e *Engine) decideKinds(ctx context.Context, c *engine.Call, req *request, around int64) error {
 	kinds := *req
-	kinds.way, kinds.bucket, kinds.n = wayKinds, nil, a.N
+	kinds.way, kinds.bucket, kinds.n = wayKinds, nil, c.N
 	var r reply
 	err := error(errWindows)
 	for range maxTries {
-		kinds.arg = packMany(req.kind, p, a, around)
+		kinds.arg = packMany(req.kind, c, around)
 		if r, _, err = e.send(ctx, &kinds); err != nil {
-			return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
+			return e.callError(ctx, err, c.Rules, req.keys(), req.writes())
 		}
 		if !r.elsewhere {
-			return kinds.decision(&r, p), nil
+			c.Result = kinds.result(&r, c.Rules)
+			return nil
 		}
 		around, err = r.at, errWindows
 	}
-	return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
+	return e.callError(ctx, err, c.Rules, req.keys(), req.writes())
 }
 
 // composed returns a script, its keys and its arguments with the windows around an instant.
 type composed func(around int64) (*Script, []string, []string)
 
-// evalAround runs a script in a call of its own, and again where it decided nothing. at is
-// the instant of the call.
-func (e *Engine) evalAround(ctx context.Context, at moment, compose composed) (string, error) {
-	around := e.around(at)
+// evalAround runs a script in a call of its own, and again where it decided nothing.
+func (e *Engine) evalAround(ctx context.Context, c *engine.Call, compose composed) (string, error) {
+	around := e.around(c)
 	for range maxTries {
 		script, keys, args := compose(around)
 		text, err := e.eval(ctx, script, keys, args)

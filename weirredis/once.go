@@ -5,28 +5,27 @@ import (
 	"fmt"
 	"strconv"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // lifetime is the packed time to live of an operation.
-func lifetime(p *weir.Plan) string {
-	return string(append7(nil, p.IdempotencyTTL().Microseconds()))
+func lifetime(p *engine.Compiled) string {
+	return string(append7(nil, p.IdempotencyTTL.Microseconds()))
 }
 
-// replayed returns the stored decision of an operation. The script read no history. The
+// replayed sets the stored result of an operation. The script read no history. The
 // name of the limit is stored behind the decision, because the policy may not have that
 // limit any more.
-func (e *Engine) replayed(ctx context.Context, text string, p *weir.Plan, keys []string, a *weir.Request) (weir.Decision, error) {
+func (e *Engine) replayed(ctx context.Context, text string, c *engine.Call, keys []string) error {
 	if text[0] != replyLong {
-		return weir.Decision{}, e.callError(ctx, badReply{len(text)}, p, keys, true)
+		return e.callError(ctx, badReply{len(text)}, c.Rules, keys, true)
 	}
-	clear(a.States)
 	r, limit := longReply(text), text[longBytes:]
 	denied := r.bound > 0 && r.granted == 0
 	r.bound = 0
-	d := r.decision(nil)
-	d.Allowed, d.Limit, d.Replayed = !denied, limit, true
-	return d, nil
+	c.Result = r.result(nil)
+	c.Result.Allowed, c.Result.Limit, c.Result.Replayed = !denied, limit, true
+	return nil
 }
 
 // operationKey returns the key of an operation:
@@ -36,10 +35,10 @@ func (e *Engine) replayed(ctx context.Context, text string, p *weir.Plan, keys [
 // It has the tag of its decision; a mark with which no limit's name begins; all
 // dimensions of the key in the order of their names; the length of the idempotency key;
 // the idempotency key.
-func (e *Engine) operationKey(p *weir.Plan, k *weir.Key, id string) string {
+func (e *Engine) operationKey(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
-	b := append(e.appendTag(room[:0], p, &p.Limits()[0], k), '!')
-	dims := make([]int, len(p.Dimensions()))
+	b := append(e.appendTag(room[:0], p, &p.Limits[0], k), '!')
+	dims := make([]int, len(p.Dimensions))
 	for i := range dims {
 		dims[i] = i
 	}
@@ -63,5 +62,5 @@ func otherOperation(word string) error {
 	case kind >= kindRecord:
 		op = "a record"
 	}
-	return fmt.Errorf("%w: it names %s of %s units; give each operation an id of its own", weir.ErrID, op, units)
+	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", op, units)
 }

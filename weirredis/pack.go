@@ -3,7 +3,7 @@ package weirredis
 import (
 	"encoding/binary"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Arguments of scripts are packed into one string, because unpacking it costs the server
@@ -25,54 +25,34 @@ const (
 	kindRefund  = 9 // of a stored operation; no request is of this kind
 )
 
-// kindOf returns the kind of a under the plan's mode. Zero units are a peek (R4).
-func kindOf(p *weir.Plan, a *weir.Request) byte {
+// kindOf returns the kind of a call in the mode of its rules. Zero units are a peek (R4).
+func kindOf(c *engine.Call) byte {
 	kind := byte(kindPeek)
-	if a.N > 0 {
-		switch a.Op {
-		case weir.OpAttempt:
+	if c.N > 0 {
+		switch c.Op {
+		case engine.Attempt:
 			kind = kindAttempt
-		case weir.OpRecord:
+		case engine.Record:
 			kind = kindRecord
 		}
 	}
-	return kind + byte(p.Mode())
+	return kind + byte(c.Rules.Mode)
 }
 
-// moment is the instant of a call: that of the caller, or of the server's clock.
-type moment struct {
-	micros int64 // since 1970, if given
-	given  bool
-}
-
-// momentOf returns the instant of a request.
-func momentOf(a *weir.Request) (at moment) {
-	at.micros, at.given = a.Instant()
-	return at
-}
-
-// momentNow returns the instant now of a weir.Engine's method, which may be weir.Now.
-func momentNow(now int64) moment {
-	if now == weir.Now {
-		return moment{}
-	}
-	return moment{now, true}
-}
-
-// packed returns the number that a script receives.
-func (at moment) packed() int64 {
-	if !at.given {
+// instant returns the number that a script receives as the instant of a call.
+func instant(c *engine.Call) int64 {
+	if !c.Given {
 		return serverClock
 	}
-	return at.micros
+	return c.At
 }
 
 // packOne packs a request under one limit. A limit's cost replaces the units.
-func packOne(kind byte, a *weir.Request, l *weir.PlanLimit) string {
+func packOne(kind byte, c *engine.Call, l *engine.Limit) string {
 	var room [48]byte
 	b := append(room[:0], kind)
-	b = append7(b, l.Units(a.N))
-	b = append7(b, momentOf(a).packed())
+	b = append7(b, l.Units(c.N))
+	b = append7(b, instant(c))
 	if l.MinInterval == 0 && cell(l) == 0 {
 		return string(append6(append7(b, l.Max), l.Window))
 	}
@@ -91,10 +71,10 @@ func oneTimes(arg string, times int) string {
 }
 
 // packBucket packs an attempt or a peek under one Bucket, of at most its capacity.
-func packBucket(kind byte, a *weir.Request, l *weir.PlanLimit) string {
+func packBucket(kind byte, c *engine.Call, l *engine.Limit) string {
 	var room [80]byte
-	b := append7(append(room[:0], kind), momentOf(a).packed())
-	n := l.Units(a.N)
+	b := append7(append(room[:0], kind), instant(c))
+	n := l.Units(c.N)
 	if f := &l.Refill; f.Per == 1 {
 		b = append7(append7(b, n*f.Micros), (l.Capacity-n)*f.Micros)
 		return string(append(append6(append7(b, l.Capacity*f.Micros), f.Micros), 1))
@@ -107,21 +87,21 @@ func packBucket(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 }
 
 // appendTime appends the time in which n units flow in.
-func appendTime(b []byte, f *weir.Refill, n int64) []byte {
+func appendTime(b []byte, f *engine.Refill, n int64) []byte {
 	micros, rest := f.Time(n)
 	return append7(append7(b, micros), rest)
 }
 
 // packMany packs a request under several limits, or under limits of all kinds. The windows
 // of Periods are those around an instant.
-func packMany(kind byte, p *weir.Plan, a *weir.Request, around int64) string {
-	limits := p.Limits()
+func packMany(kind byte, c *engine.Call, around int64) string {
+	limits := c.Rules.Limits
 	var room [256]byte
 	b := append(room[:0], kind, 1)
-	b = append7(b, a.N)
-	b = append7(b, momentOf(a).packed())
+	b = append7(b, c.N)
+	b = append7(b, instant(c))
 	b = append(b, byte(len(limits)), 0)
-	if a.States != nil {
+	if c.States != nil {
 		b[len(b)-1] = 1
 	}
 	for i := range limits {
@@ -136,17 +116,16 @@ func manyTimes(arg string, times int) string {
 	return arg[:1] + string([]byte{byte(times)}) + arg[2:]
 }
 
-// packRefund packs a refund of n units of the entry at instant at. The windows of Periods
-// are those around another instant.
-func packRefund(p *weir.Plan, at, n int64, now moment, around int64) string {
-	limits := p.Limits()
+// packRefund packs a refund. The windows of Periods are those around an instant.
+func packRefund(c *engine.Call, around int64) string {
+	limits := c.Rules.Limits
 	var room [256]byte
-	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
-	b = append7(b, now.packed())
-	b = append7(b, at) // weir.Oldest becomes a number above 2^53
-	b = append7(b, n)
+	b := append(room[:0], byte(c.Rules.Mode), byte(len(limits)))
+	b = append7(b, instant(c))
+	b = append7(b, c.From) // engine.Oldest becomes a number above 2^53
+	b = append7(b, c.N)
 	for i := range limits {
-		b = append7(appendLimit(b, &limits[i]), refunded(&limits[i], n))
+		b = append7(appendLimit(b, &limits[i]), refunded(&limits[i], c.N))
 		b = appendKind(b, &limits[i], around)
 	}
 	return string(b)
@@ -154,23 +133,24 @@ func packRefund(p *weir.Plan, at, n int64, now moment, around int64) string {
 
 // refunded returns the most units that a refund of n takes of the limit. A cost is not
 // refunded, because the attempt was made (R10), but a hold ends whole (R17).
-func refunded(l *weir.PlanLimit, n int64) int64 {
-	if l.Cost > 0 && l.Kind != weir.Concurrency {
+func refunded(l *engine.Limit, n int64) int64 {
+	if l.Cost > 0 && l.Kind != engine.Concurrency {
 		return 0
 	}
 	return l.Units(n)
 }
 
-// packCount packs a count of the last microseconds. The windows of a Period are those around
+// packCount packs a count. The windows of a Period are those around
 // an instant.
-func packCount(l *weir.PlanLimit, last int64, now moment, around int64) string {
+func packCount(c *engine.Call, around int64) string {
+	l := &c.Rules.Limits[c.Limit]
 	var room [56]byte
-	b := append6(append7(room[:0], now.packed()), l.Span(last))
+	b := append6(append7(room[:0], instant(c)), l.Span(c.From))
 	return string(appendKind(append6(append6(b, l.Window), cell(l)), l, around))
 }
 
 // appendLimit appends the numbers of a limit.
-func appendLimit(b []byte, l *weir.PlanLimit) []byte {
+func appendLimit(b []byte, l *engine.Limit) []byte {
 	b = append7(b, l.Capacity)
 	b = append6(b, l.Window)
 	b = append6(b, l.MinInterval)
@@ -179,9 +159,9 @@ func appendLimit(b []byte, l *weir.PlanLimit) []byte {
 
 // appendKind appends the further numbers of a Bucket, or of a Period: the edges of the
 // window around an instant, of the one before it and of the one behind it.
-func appendKind(b []byte, l *weir.PlanLimit, around int64) []byte {
+func appendKind(b []byte, l *engine.Limit, around int64) []byte {
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == engine.Bucket:
 		b = append6(b, l.Refill.Micros)
 		b = append7(b, l.Refill.Rest)
 		b = append7(b, l.Refill.Per)
@@ -206,16 +186,16 @@ const (
 )
 
 // cell returns the width of a cell of the limit, or the marker of another kind.
-func cell(l *weir.PlanLimit) int64 {
+func cell(l *engine.Limit) int64 {
 	switch l.Kind {
-	case weir.Bucket:
+	case engine.Bucket:
 		return bucketCell
-	case weir.Fixed:
+	case engine.Fixed:
 		if l.Period != nil {
 			return periodCell
 		}
 		return calendarCell
-	case weir.FixedFromFirst:
+	case engine.FixedFromFirst:
 		return firstHitCell
 	}
 	return l.Cell

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Sizes of replies, as the headers of lua/generated describe them.
@@ -166,7 +166,7 @@ func (r *reply) fill(req *request) {
 }
 
 // missing returns the units that are missing from a bucket.
-func (r *reply) missing(l *weir.PlanLimit) int64 {
+func (r *reply) missing(l *engine.Limit) int64 {
 	if r.debt|r.rest == 0 {
 		return 0
 	}
@@ -174,7 +174,7 @@ func (r *reply) missing(l *weir.PlanLimit) int64 {
 }
 
 // until returns the time until at most that many units are missing from a bucket.
-func (r *reply) until(l *weir.PlanLimit, units int64) int64 {
+func (r *reply) until(l *engine.Limit, units int64) int64 {
 	micros, rest := l.Refill.Time(units)
 	if r.rest > rest {
 		micros--
@@ -210,9 +210,9 @@ func (r *reply) part(req *request, i int64) reply {
 	return c
 }
 
-// decision returns the reply as a decision under the plan.
-func (r *reply) decision(p *weir.Plan) weir.Decision {
-	d := weir.Decision{
+// result returns the reply as a result under the rules.
+func (r *reply) result(p *engine.Compiled) engine.Result {
+	d := engine.Result{
 		Allowed:    r.bound == 0 || r.granted > 0,
 		Granted:    r.granted,
 		Remaining:  r.remaining,
@@ -222,32 +222,22 @@ func (r *reply) decision(p *weir.Plan) weir.Decision {
 		Cached:     r.cached,
 	}
 	if r.bound > 0 {
-		d.Limit = p.Limits()[r.bound-1].Name
+		d.Limit = p.Limits[r.bound-1].Name
 	}
 	return d
 }
 
 // readStates reads the states behind a reply.
-func readStates(text string, p *weir.Plan, states []weir.LimitState) {
-	limits := p.Policy().Limits
+func readStates(text string, p *engine.Compiled, states []engine.State) {
 	for i := range states {
-		l, t := &limits[i], text[i*stateBytes:]
-		remaining := int64At(t, 0)
-		states[i] = weir.LimitState{
-			Name:             l.Name,
-			Kind:             l.Kind,
-			Max:              l.Max,
-			Burst:            l.Burst,
-			Window:           l.Window,
-			MaxHold:          l.MaxHold,
-			MinInterval:      l.MinInterval,
-			Used:             l.Capacity() - remaining,
-			Remaining:        remaining,
-			RetryAfter:       span(int64At(t, 8)),
-			NextAfter:        span(int64At(t, 16)),
-			MinIntervalAfter: span(int64At(t, 24)),
-			ResetAfter:       span(int64At(t, 32)),
-		}
+		s, t := p.Limits[i].Describe(), text[i*stateBytes:]
+		s.Remaining = int64At(t, 0)
+		s.Used = p.Limits[i].Capacity - s.Remaining
+		s.RetryAfter = span(int64At(t, 8))
+		s.NextAfter = span(int64At(t, 16))
+		s.MinIntervalAfter = span(int64At(t, 24))
+		s.ResetAfter = span(int64At(t, 32))
+		states[i] = s
 	}
 }
 
@@ -262,7 +252,7 @@ func int64At(text string, i int) int64 {
 // span converts microseconds, or -1 for never, to a duration.
 func span(us int64) time.Duration {
 	if us < 0 {
-		return weir.Never
+		return engine.Never
 	}
-	return time.Duration(us) * time.Microsecond
+	return engine.Duration(us)
 }

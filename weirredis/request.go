@@ -3,7 +3,7 @@ package weirredis
 import (
 	"slices"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // request is one attempt, peek or record, with its keys and its packed argument.
@@ -12,15 +12,15 @@ type request struct {
 	joined  string   // the keys in one string
 	arg     string   // packed by packOne or packMany
 	n       int64    // units that the script receives
-	asked   int64    // units of the weir.Request
+	asked   int64    // units of the call
 	costs   bool     // a limit has a cost of its own
 	kind    byte
 	way     way
-	bucket  *weir.PlanLimit // the limit, if its way is wayBucket
-	until   int64           // the edges of windows in arg are current before that instant; 0 = always
-	apart   bool            // two different keys share no history, or all of them
-	window  int64           // longest window, in microseconds
-	max     int64           // units per window, if there is one limit
+	bucket  *engine.Limit // the limit, if its way is wayBucket
+	until   int64         // the edges of windows in arg are current before that instant; 0 = always
+	apart   bool          // two different keys share no history, or all of them
+	window  int64         // longest window, in microseconds
+	max     int64         // units per window, if there is one limit
 }
 
 // way selects the scripts that can decide a request.
@@ -32,81 +32,82 @@ const (
 	wayKinds             // limits and histories of all kinds
 )
 
-// commonRequest is an attempt of one unit now under a plan, without keys.
+// commonRequest is an attempt of one unit now under some rules, without keys.
 type commonRequest struct {
-	plan *weir.Plan
+	rules *engine.Compiled
 	request
 }
 
-// newRequest packs a for the key k under p.
-func (e *Engine) newRequest(p *weir.Plan, k *weir.Key, a *weir.Request) (req request) {
-	common := a.N == 1 && a.Op == weir.OpAttempt && a.At.IsZero() && a.States == nil
+// newRequest packs a call. The request does not refer to it: a call in flight may outlast its
+// callers.
+func (e *Engine) newRequest(c *engine.Call) (req request) {
+	common := c.N == 1 && c.Op == engine.Attempt && !c.Given && c.States == nil
 	if !common {
-		req = e.packRequest(p, a)
-	} else if known := e.common.Load(); known != nil && known.plan == p && (known.until == 0 || e.now().UnixMicro() < known.until) {
+		req = e.packRequest(c)
+	} else if known := e.common.Load(); known != nil && known.rules == c.Rules && (known.until == 0 || e.now().UnixMicro() < known.until) {
 		req = known.request
 	} else {
-		req = e.packRequest(p, a)
-		e.common.Store(&commonRequest{p, req})
+		req = e.packRequest(c)
+		e.common.Store(&commonRequest{c.Rules, req})
 	}
-	req.several, req.joined = e.keysOf(p, k)
+	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
 	return req
 }
 
 // packRequest returns a request without keys.
-func (e *Engine) packRequest(p *weir.Plan, a *weir.Request) request {
-	limits := p.Limits()
+func (e *Engine) packRequest(c *engine.Call) request {
+	limits := c.Rules.Limits
 	req := request{
-		n:      a.N,
-		asked:  a.N,
-		costs:  slices.ContainsFunc(limits, func(l weir.PlanLimit) bool { return l.Cost > 0 }),
-		kind:   kindOf(p, a),
+		n:      c.N,
+		asked:  c.N,
+		costs:  slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Cost > 0 }),
+		kind:   kindOf(c),
 		apart:  sameDimensions(limits),
-		window: p.LongestWindow().Microseconds(),
-		way:    scriptFor(p, a),
+		window: c.Rules.LongestWindow.Microseconds(),
+		way:    scriptFor(c),
 	}
 	l := &limits[0]
 	switch {
 	case req.way == wayBucket:
-		req.bucket, req.n = l, l.Units(a.N)
-		req.arg = packBucket(req.kind, a, l)
+		req.bucket, req.n = l, l.Units(c.N)
+		req.arg = packBucket(req.kind, c, l)
 	case req.way == wayKinds:
-		around := e.around(momentOf(a))
+		around := e.around(c)
 		req.until = currentUntil(limits, around)
-		req.arg = packMany(req.kind, p, a, around)
+		req.arg = packMany(req.kind, c, around)
 	case len(limits) == 1:
-		req.max, req.n = l.Max, l.Units(a.N)
-		req.arg = packOne(req.kind, a, l)
+		req.max, req.n = l.Max, l.Units(c.N)
+		req.arg = packOne(req.kind, c, l)
 	default:
-		req.arg = packMany(req.kind, p, a, 0)
+		req.arg = packMany(req.kind, c, 0)
 	}
 	return req
 }
 
 // scriptFor returns the way of a request. Rare forms of one under a Bucket go the general way.
-func scriptFor(p *weir.Plan, a *weir.Request) way {
-	limits := p.Limits()
-	if !slices.ContainsFunc(limits, func(l weir.PlanLimit) bool { return l.Kind == weir.Bucket || l.Period != nil }) {
+func scriptFor(c *engine.Call) way {
+	limits := c.Rules.Limits
+	if !slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Kind == engine.Bucket || l.Period != nil }) {
 		return wayPlain
 	}
 	l := &limits[0]
-	if len(limits) == 1 && l.Kind == weir.Bucket && l.MinInterval == 0 && p.Mode() == weir.AllOrNothing &&
-		a.Op != weir.OpRecord && l.Units(a.N) <= l.Capacity {
+	if len(limits) == 1 && l.Kind == engine.Bucket && l.MinInterval == 0 && c.Rules.Mode == engine.AllOrNothing &&
+		c.Op != engine.Record && l.Units(c.N) <= l.Capacity {
 		return wayBucket
 	}
 	return wayKinds
 }
 
 // around returns the instant around which the windows of Periods are sent.
-func (e *Engine) around(at moment) int64 {
-	if !at.given {
+func (e *Engine) around(c *engine.Call) int64 {
+	if !c.Given {
 		return e.now().UnixMicro()
 	}
-	return at.micros
+	return c.At
 }
 
 // currentUntil returns the first end of the Periods' windows that contain an instant, or 0.
-func currentUntil(limits []weir.PlanLimit, at int64) (until int64) {
+func currentUntil(limits []engine.Limit, at int64) (until int64) {
 	for i := range limits {
 		if z := limits[i].Period; z != nil {
 			if _, end := z.WindowAt(at); until == 0 || end < until {
@@ -119,9 +120,9 @@ func currentUntil(limits []weir.PlanLimit, at int64) (until int64) {
 
 // sameDimensions reports whether all limits count by the same dimensions. Two keys then
 // have all histories in common or none.
-func sameDimensions(limits []weir.PlanLimit) bool {
+func sameDimensions(limits []engine.Limit) bool {
 	first := limits[0].By
-	return !slices.ContainsFunc(limits[1:], func(l weir.PlanLimit) bool {
+	return !slices.ContainsFunc(limits[1:], func(l engine.Limit) bool {
 		return len(l.By) != len(first) || slices.ContainsFunc(l.By, func(dim int) bool { return !slices.Contains(first, dim) })
 	})
 }
@@ -157,13 +158,13 @@ func (req *request) writes() bool { return req.kind < kindPeek || req.kind >= ki
 // and costs of their own, each attempt would have to be counted by itself. With limits of
 // all kinds, the reset of each would differ.
 func (req *request) canMerge() bool {
-	return req.kind == kindAttempt+byte(weir.AllOrNothing) && (!req.costs || req.limits() == 1) && req.way != wayKinds
+	return req.kind == kindAttempt+byte(engine.AllOrNothing) && (!req.costs || req.limits() == 1) && req.way != wayKinds
 }
 
 // canCache reports whether a denial may be answered from memory: the denied attempts
 // themselves must not be recorded.
 func (req *request) canCache() bool {
-	return req.kind < kindPeek && req.kind != kindAttempt+byte(weir.CountDenied)
+	return req.kind < kindPeek && req.kind != kindAttempt+byte(engine.CountDenied)
 }
 
 // equal reports whether both have the same histories and the same argument.
@@ -171,9 +172,9 @@ func (req *request) equal(other *request) bool {
 	return req.joined == other.joined && req.arg == other.arg
 }
 
-// decision returns the caller's decision for the reply.
-func (req *request) decision(r *reply, p *weir.Plan) weir.Decision {
-	d := r.decision(p)
+// result returns the caller's result for the reply.
+func (req *request) result(r *reply, p *engine.Compiled) engine.Result {
+	d := r.result(p)
 	if req.costs && d.Granted > 0 {
 		d.Granted = req.asked
 	}

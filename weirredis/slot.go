@@ -4,45 +4,45 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-// Pinned reports whether a Cluster keeps all histories of the plan in one slot, and so on
+// Pinned reports whether a Cluster keeps all histories of the rules in one slot, and so on
 // one server. It does if the limits have no dimension in common.
-func Pinned(p *weir.Plan) bool { return len(p.Limits()[0].Shared) == 0 }
+func Pinned(p *engine.Compiled) bool { return len(p.Limits[0].Shared) == 0 }
 
-// DescribeSlots returns a sentence about the slots of the plan's histories in a Cluster.
-func DescribeSlots(p *weir.Plan) string {
-	shared := p.Limits()[0].Shared
+// DescribeSlots returns a sentence about the slots of the rules' histories in a Cluster.
+func DescribeSlots(p *engine.Compiled) string {
+	shared := p.Limits[0].Shared
 	if len(shared) > 0 {
 		names := make([]string, len(shared))
 		for i, dim := range shared {
-			names[i] = p.Dimensions()[dim]
+			names[i] = p.Dimensions[dim]
 		}
-		return fmt.Sprintf("policy %s is spread over the slots of a Cluster by %s", p.Name(), strings.Join(names, " and "))
+		return fmt.Sprintf("policy %s is spread over the slots of a Cluster by %s", p.Name, strings.Join(names, " and "))
 	}
 	because := "its limits have no dimension in common"
-	for _, l := range p.Limits() {
+	for _, l := range p.Limits {
 		if len(l.By) == 0 {
 			because = fmt.Sprintf("limit %s counts all callers together", l.Name)
 			break
 		}
 	}
-	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name(), Slot(keyPrefix+p.Name()+"}"), because)
+	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name, Slot(keyPrefix+p.Name+"}"), because)
 }
 
 // oneSlot returns an error if the histories of a call, with these keys, are in different
 // slots.
-func oneSlot(p *weir.Plan, keys []string) error {
+func oneSlot(p *engine.Compiled, keys []string) error {
 	first := Slot(keys[0])
 	for i, key := range keys {
 		if slot := Slot(key); slot != first {
-			l := &p.Limits()[i]
-			return &weir.CallError{Call: l.Call, Err: fmt.Errorf("%w: its limit %q is in slot %d of the Cluster, and limit %q of the first call in slot %d; calls together need one slot: use one policy with a limit without dimensions, which pins it to a slot, or a Redis that is no Cluster",
-				weir.ErrRequest, l.Name, slot, p.Limits()[0].Name, first)}
+			l := &p.Limits[i]
+			return &engine.CallError{Call: l.Call, Err: engine.Input("request", "its limit %q is in slot %d of the Cluster, and limit %q of the first call in slot %d; calls together need one slot: use one policy with a limit without dimensions, which pins it to a slot, or a Redis that is no Cluster",
+				l.Name, slot, p.Limits[0].Name, first)}
 		}
 	}
 	return nil

@@ -4,7 +4,7 @@
 -- ARGV[1]  packed: kind B (0 attempt, 3 peek), instant I7 (above 2^53: the server's clock); take I7, part I7: the time in
 --          which the units of the attempt flow in, microseconds and a numerator over per; spare I7, left I7: that of the
 --          units that may be missing before it; full I7: that of the whole bucket, microseconds rounded down;
---          micros I6, rest I7, per I7 of weir.Refill; times B (merged callers). Without part, left, rest and per, if
+--          micros I6, rest I7, per I7 of engine.Refill; times B (merged callers). Without part, left, rest and per, if
 --          per is 1.
 -- reply    packed, one of:
 --          header: 8 B, instant I7, then the time until the bucket is full: microseconds I7, numerator I7; or 9 B and

@@ -2,7 +2,7 @@
 One history, from its key and back. There is a variable $name for each limit of the
 decision: a local variable h1_name, or the field H.name of a table.
 
-	$key, $max, $window, $gap, $cell   the limit, as in weir.PlanLimit ($gap is MinInterval). Instead of a width, $cell
+	$key, $max, $window, $gap, $cell   the limit, as in engine.Limit ($gap is MinInterval). Instead of a width, $cell
 	                                   can be a marker above every width, calendarCell … bucketCell of pack.go
 
 	as stored
@@ -32,7 +32,7 @@ decision: a local variable h1_name, or the field H.name of a table.
 	                       From $last on as stored, from now on as seen; $debt is false if the limit is no Bucket
 	$since                 when the bucket was last full or changed its rate. Grants from before have flowed in again, and
 	                       at an earlier instant as much is missing as then;  $ahead: the time from now until then
-	$unit,$part,$per,$most of a Bucket, as in weir.Refill; $max is its Burst
+	$unit,$part,$per,$most of a Bucket, as in engine.Refill; $max is its Burst
 	$wasunit,$waspart,$wasper   the rate under which the bucket was stored
 	$edge1 … $edge4        edges of three windows of a Period; $begin,$ends: the window of now (R3), else $ends is false
 

@@ -3,7 +3,7 @@ Limits of kind Bucket, and calendar windows with a Period (R3, R12, R16). Only t
 for all kinds contain them. The names are in lua/history.lua.
 
 Every product is below 2^53: a Bucket has at most as many units as have an exact time
-(weir.Refill.MaxExact).
+(engine.Refill.MaxExact).
 */ -}}
 
 {{define "refills"}}

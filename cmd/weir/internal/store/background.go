@@ -9,14 +9,14 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
 // OpenInBackground is Open for a program that must start without waiting for its store. It
 // returns at once and connects on a goroutine, which retries until it succeeds or the
 // store is closed. Until then the engine's calls return an error that wraps
-// weir.ErrUnavailable and the last error. Calls before the end of the first attempt wait
+// engine.ErrUnavailable and the last error. Calls before the end of the first attempt wait
 // for it.
 //
 // A server that is unfit is tried again as well: an operator may repair it. Ready returns
@@ -81,8 +81,6 @@ type background struct {
 	ended     chan struct{}         // closed when the goroutine has ended
 }
 
-var _ weir.RefundOnceEngine = (*background)(nil)
-
 // The pause between two attempts doubles from retryMin up to retryMax.
 const (
 	retryMin = 100 * time.Millisecond
@@ -126,7 +124,7 @@ func (b *background) connect() *Store {
 
 // engine returns the engine of the store, or the last error. It waits for the first
 // attempt.
-func (b *background) engine(ctx context.Context) (weir.Engine, error) {
+func (b *background) engine(ctx context.Context) (engine.Engine, error) {
 	s := b.connected.Load()
 	if s == nil {
 		select {
@@ -136,7 +134,7 @@ func (b *background) engine(ctx context.Context) (weir.Engine, error) {
 		s = b.connected.Load()
 	}
 	if s == nil {
-		return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *b.lastErr.Load())
+		return nil, fmt.Errorf("%w: %w", engine.ErrUnavailable, *b.lastErr.Load())
 	}
 	return s.Engine, nil
 }
@@ -150,38 +148,16 @@ func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args [
 	return connected.Conn.Eval(ctx, s, keys, args)
 }
 
-func (b *background) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+// Do decides calls on the store, or sets their errors.
+func (b *background) Do(ctx context.Context, calls []engine.Call) {
 	e, err := b.engine(ctx)
-	if err != nil {
-		return weir.Decision{}, err
+	if err == nil {
+		e.Do(ctx, calls)
+		return
 	}
-	return e.Decide(ctx, p, k, a)
-}
-
-func (b *background) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return b.RefundOnce(ctx, p, k, at, n, now, "")
-}
-
-func (b *background) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	e, err := b.engine(ctx)
-	if err != nil {
-		return 0, err
+	for i := range calls {
+		if c := &calls[i]; c.Err == nil {
+			c.Fail(err)
+		}
 	}
-	return e.(weir.RefundOnceEngine).RefundOnce(ctx, p, k, at, n, now, id)
-}
-
-func (b *background) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	e, err := b.engine(ctx)
-	if err != nil {
-		return 0, err
-	}
-	return e.Count(ctx, p, k, i, last, now)
-}
-
-func (b *background) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	e, err := b.engine(ctx)
-	if err != nil {
-		return err
-	}
-	return e.Reset(ctx, p, k)
 }

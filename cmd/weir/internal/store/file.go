@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -105,11 +104,7 @@ func (d *directory) String() string { return fileScheme + d.path + "?sync=" + d.
 
 // open opens the engine.
 func (d *directory) open(o Options) (*Store, error) {
-	opts := []weirdisk.Option{d.sync}
-	if o.MaxBytes > 0 {
-		opts = append(opts, weirdisk.Memory(weir.MaxBytes(o.MaxBytes)))
-	}
-	engine, err := weirdisk.Open(d.path, opts...)
+	engine, err := weirdisk.Open(d.path, d.sync, weirdisk.MaxBytes(o.MaxBytes))
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRefused, d, unprefixed{err})
 	}

@@ -31,6 +31,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
@@ -48,7 +49,7 @@ var (
 
 // Store is an engine with its connection.
 type Store struct {
-	Engine weir.Engine
+	Engine engine.Engine
 	Conn   weirredis.Conn   // of Engine on Redis, otherwise nil
 	Disk   *weirdisk.Engine // Engine, if the name begins with file:, otherwise nil
 	Name   string           // without a password, for logs and errors
@@ -117,11 +118,7 @@ func Open(name string, o Options) (*Store, error) {
 // openHere opens a store of this machine. It returns nil for a URL.
 func openHere(name string, o Options) (*Store, error) {
 	if name == "memory" {
-		var opts []weir.MemoryOption
-		if o.MaxBytes > 0 {
-			opts = append(opts, weir.MaxBytes(o.MaxBytes))
-		}
-		return &Store{Engine: weir.NewMemory(opts...), Name: name}, nil
+		return &Store{Engine: weir.NewMemory(weir.MaxBytes(o.MaxBytes)), Name: name}, nil
 	}
 	if text, ok := strings.CutPrefix(name, fileScheme); ok {
 		d, err := parseFile(text)
@@ -153,24 +150,24 @@ func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
 	}
-	engine, report, err := fitEngine(conn)
+	e, report, err := fitEngine(conn)
 	if err != nil {
 		conn.Close()
 		return nil, t.explain(err)
 	}
-	return &Store{Engine: engine, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
+	return &Store{Engine: e, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
 }
 
 // fitEngine returns an engine on a server that is fit for limits.
 func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error) {
-	engine, err := weirredis.New(conn)
+	e, err := weirredis.New(conn)
 	if err != nil {
 		return nil, weirredis.Report{}, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
 	defer cancel()
-	report, err := engine.Check(ctx)
-	return engine, report, err
+	report, err := e.Check(ctx)
+	return e, report, err
 }
 
 // options returns the client's options for the target.
