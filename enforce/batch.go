@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 )
 
@@ -45,13 +46,13 @@ func DecideAll(ctx context.Context, items []Item) {
 
 // group is the items of one engine.
 type group struct {
-	engine weir.Engine
+	engine engine.Engine
 	items  []*Item
 	calls  []weir.Call
 }
 
 // groupOf returns the group of an engine.
-func groupOf(groups *[]group, e weir.Engine) *group {
+func groupOf(groups *[]group, e engine.Engine) *group {
 	for i := range *groups {
 		if g := &(*groups)[i]; sameEngine(g.engine, e) {
 			return g
@@ -63,7 +64,7 @@ func groupOf(groups *[]group, e weir.Engine) *group {
 
 // sameEngine reports whether two engines are the same. Those around one store are if their
 // mode for outages is.
-func sameEngine(a, b weir.Engine) bool {
+func sameEngine(a, b engine.Engine) bool {
 	f, isF := a.(*fallback.Engine)
 	g, isG := b.(*fallback.Engine)
 	return a == b || isF && isG && *f == *g

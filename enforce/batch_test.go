@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirtest"
@@ -31,7 +32,7 @@ policies:
 `
 
 // batchRules returns the rules of batchSource on an engine.
-func batchRules(t *testing.T, e weir.Engine) (all []*Rule) {
+func batchRules(t *testing.T, e engine.Engine) (all []*Rule) {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(batchSource))
 	if err != nil {

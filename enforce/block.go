@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
@@ -27,7 +28,7 @@ type blocks struct {
 }
 
 // newBlocks returns nil for a policy without blocks. base has its own numbers.
-func newBlocks(p *policy.Definition, base *weir.Plan, e weir.Engine) (*blocks, error) {
+func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*blocks, error) {
 	if p.Blocks == nil {
 		return nil, nil
 	}
@@ -56,7 +57,7 @@ func newBlocks(p *policy.Definition, base *weir.Plan, e weir.Engine) (*blocks, e
 // newReplay returns a limiter on the policy's own histories that grants nothing and changes
 // nothing, but returns the earlier grant of an idempotency key. It has the windows and rates
 // of the policy, because even a denied attempt stores other ones (R12).
-func newReplay(p *policy.Definition, e weir.Engine) (*weir.Limiter, error) {
+func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
 	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits)}
 	for i := range none.Limits {
 		if l := &none.Limits[i]; l.Kind == weir.Bucket {
@@ -75,13 +76,13 @@ func blockLimit(p *policy.Definition, i int) weir.Limit {
 
 // newBlockLimiter compiles the limits of blocks. key holds the index in the key of base
 // of each value of the limiter's key.
-func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *weir.Plan, e weir.Engine) (l *weir.Limiter, key []int, err error) {
+func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Compiled, e engine.Engine) (l *weir.Limiter, key []int, err error) {
 	limits = append(limits[:len(limits):len(limits)], anchor(limits, p)...)
 	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e)); err != nil {
 		return nil, nil, err
 	}
-	for _, dim := range l.Plan().Dimensions() {
-		key = append(key, slices.Index(base.Dimensions(), dim))
+	for _, dim := range l.Compiled().Dimensions {
+		key = append(key, slices.Index(base.Dimensions, dim))
 	}
 	return l, key, nil
 }
@@ -145,7 +146,7 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 	if !a.At.IsZero() {
 		now = d.At
 	}
-	states := make([]weir.LimitState, len(b.single[i].Plan().Limits())) // as in byStore
+	states := make([]weir.LimitState, len(b.single[i].Compiled().Limits)) // as in byStore
 	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
 	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
@@ -171,7 +172,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	}
 	d, err := o.decideLimits(ctx, op, a)
 	if d.Cached { // a block would outlast it, and another process may have reset the key
-		d, err = o.decideLimits(ctx, op, byStore(a, o.Limiter.Plan()))
+		d, err = o.decideLimits(ctx, op, byStore(a, o.Limiter.Compiled()))
 	}
 	if err != nil || d.Replayed {
 		return d, err
@@ -180,7 +181,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 		o.applyBlock(&d, a.States, found)
 		return d, nil
 	}
-	i := o.Limiter.Plan().LimitNamed(d.Limit)
+	i := o.Limiter.Compiled().LimitNamed(d.Limit)
 	if d.Allowed || d.Degraded || a.Op != weir.OpAttempt || a.N == 0 || i < 0 || r.blocks.single[i] == nil {
 		return d, nil // a degraded denial begins no block, because the store cannot hold it
 	}
@@ -199,9 +200,9 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 
 // byStore returns a request like a that no cached denial answers, because it has states of
 // the compiled policy (R8).
-func byStore(a *Request, p *weir.Plan) *Request {
+func byStore(a *Request, p *engine.Compiled) *Request {
 	with := *a
-	with.States = make([]weir.LimitState, len(p.Limits()))
+	with.States = make([]weir.LimitState, len(p.Limits))
 	return &with
 }
 

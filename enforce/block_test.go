@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
@@ -48,7 +49,7 @@ policies:
   open: {limit: "2 per minute per user, then block 10m", when-store-is-down: allow}
 `
 
-func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
+func blockingRule(t testing.TB, name string, e engine.Engine) *Rule {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(blocking))
 	if err != nil {
@@ -62,12 +63,12 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 }
 
 // onEach runs a test on memory and on Redis.
-func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
+func onEach(t *testing.T, test func(t *testing.T, e engine.Engine)) {
 	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
 	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Conn(t))) })
 }
 
-func onRedis(t *testing.T, conn weirredis.Conn) weir.Engine {
+func onRedis(t *testing.T, conn weirredis.Conn) engine.Engine {
 	e, err := weirredis.New(conn)
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ const (
 // TestDenialBeginsABlock: a denied attempt begins a block of exact length. Later attempts
 // do not change it, and each key has its own.
 func TestDenialBeginsABlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
 		r.wants(peek, time.Second, "user=u", 1, "denied by limit for 59s")
@@ -163,7 +164,7 @@ func TestDenialBeginsABlock(t *testing.T) {
 // TestWaitOfABlockIsExact: the wait is the longer one of the block and the limits. An
 // attempt after it is granted; a microsecond earlier it is denied (R8).
 func TestWaitOfABlockIsExact(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "long", e)}
 		r.wants(check, 0, "user=u", 1, "allowed 1, 0s")
 		r.wants(check, 30*time.Minute, "user=u", 1, "allowed 1, 30m0s")
@@ -181,7 +182,7 @@ func TestWaitOfABlockIsExact(t *testing.T) {
 
 // TestResetEndsABlock: a reset ends a block, also through the engine of a front.
 func TestResetEndsABlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		front, err := r.Engine(nil)
 		if err != nil {
@@ -189,7 +190,7 @@ func TestResetEndsABlock(t *testing.T) {
 		}
 		for i, reset := range []func() error{
 			func() error { return r.Reset(context.Background(), weir.K("u")) },
-			func() error { return front.Reset(context.Background(), r.Base().Limiter.Plan(), weir.K("u")) },
+			func() error { return front.Reset(context.Background(), r.Base().Limiter.Compiled(), weir.K("u")) },
 		} {
 			at := time.Duration(i) * time.Second
 			r.wants(check, at, "user=u", 2, "allowed 2, 1m0s")
@@ -205,7 +206,7 @@ func TestResetEndsABlock(t *testing.T) {
 // TestReportsBeginNoBlock: if reports are charged, a denied check begins a block, and a
 // record never does.
 func TestReportsBeginNoBlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "login", e)}
 		r.wants(check, 0, "account=a ip=i", 1, "allowed 1, 0s")
 		r.wants(record, 0, "account=a ip=i", 1, "allowed 1, 0s")
@@ -226,7 +227,7 @@ func TestReportsBeginNoBlock(t *testing.T) {
 // also on a Redis Cluster, where each is found in any request.
 func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
 	t.Parallel() // a Cluster starts in seconds
-	test := func(t *testing.T, e weir.Engine) {
+	test := func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "both", e)}
 		r.wants(check, 0, "tenant=t user=u", 2, "allowed 2, 1m0s")
 		r.wants(check, 0, "tenant=t user=u", 1, "denied by user for 10m0s, until 10m0s")
@@ -255,7 +256,7 @@ func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
 // limits are added or removed, also on a Cluster.
 func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
 	t.Parallel() // a Cluster starts in seconds
-	test := func(t *testing.T, e weir.Engine) {
+	test := func(t *testing.T, e engine.Engine) {
 		r := teller{t, ruleOf(t, e, `{user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant, ip: 9 per minute per ip}`)}
 		r.wants(check, 0, "tenant=t user=u ip=i", 1, "allowed 1, 1m0s")
 		r.wants(check, 0, "tenant=t user=u ip=i", 1, "denied by user for 10m0s, until 10m0s")
@@ -273,7 +274,7 @@ func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
 }
 
 // ruleOf is a policy p of those limits.
-func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
+func ruleOf(t *testing.T, e engine.Engine, limits string) *Rule {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  p: {limits: "+limits+"}\n"))
 	if err != nil {
@@ -289,7 +290,7 @@ func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
 // TestPartialGrantBeginsNoBlock: a partial grant begins no block; a counted denial begins
 // one.
 func TestPartialGrantBeginsNoBlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "part", e)}
 		r.wants(check, 0, "", 5, "allowed 3, -1ns")
 		r.wants(check, 0, "", 2, "denied by limit for 10m0s, until 10m0s")
@@ -322,7 +323,7 @@ func TestPartialGrantBeginsNoBlock(t *testing.T) {
 // TestRepeatedGrantIgnoresTheBlock: an operation that was granted gets its grant again
 // during a block. A new one is denied, and can be tried again later.
 func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wantsID(check, 0, "user=u", 2, "first", "allowed 2, 1m0s")
 		r.wantsID(check, 0, "user=u", 1, "second", "denied by limit for 10m0s, until 10m0s")
@@ -335,7 +336,7 @@ func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 		whose, _ := subject(t, r.Rule, "user=u")
 		r.wants(check, 10*time.Minute, "user=u", 1, "denied by limit for 10m0s, until 20m0s")
 		_, err := r.Decide(context.Background(), &Request{Target: whose, N: 2, At: start.Add(10 * time.Minute), ID: "third"})
-		if !errors.Is(err, weir.ErrID) {
+		if !errors.Is(err, &weir.InputError{Field: "id"}) {
 			t.Errorf("the id of another operation: %v", err)
 		}
 	})
@@ -344,7 +345,7 @@ func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 // TestRepeatedGrantOfABucket: a bucket can block. The repetition of an earlier operation, and
 // of one that was denied, leaves the bucket of a plan as it is (R4).
 func TestRepeatedGrantOfABucket(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, blockingRule(t, "bucket", e)}
 		for _, user := range []string{"user=u plan=pro", "user=v plan=pro"} {
 			r.wantsID(check, 0, user, 2, "first", "allowed 2, 17.142858s")
@@ -370,7 +371,7 @@ func TestRepeatedGrantOfABucket(t *testing.T) {
 
 // TestBlockOnTheEnginesClock: blocks work with the engine's own clock.
 func TestBlockOnTheEnginesClock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := blockingRule(t, "guard", e)
 		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1}
 		var last Outcome
@@ -391,10 +392,10 @@ func TestBlockOnTheEnginesClock(t *testing.T) {
 }
 
 // slow is an engine that delays every decision except those of blocks.
-type slow struct{ weir.Engine }
+type slow struct{ engine.Engine }
 
-func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if p.Name() == "guard" {
+func (s slow) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if p.Name == "guard" {
 		time.Sleep(time.Second)
 	}
 	return s.Engine.Decide(ctx, p, k, a)
@@ -430,7 +431,7 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 // TestConcurrentDenialsShareOneBlock: of many concurrent callers at most Max are granted,
 // and all denied ones see one block.
 func TestConcurrentDenialsShareOneBlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := blockingRule(t, "guard", e)
 		var wg sync.WaitGroup
 		var mu sync.Mutex // protects the following
@@ -532,8 +533,8 @@ type limits struct{ *weirtest.Faulty }
 
 var blocksOf = weir.NewMemory()
 
-func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if strings.HasSuffix(p.Name(), ".block") {
+func (e limits) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if strings.HasSuffix(p.Name, ".block") {
 		return blocksOf.Decide(ctx, p, k, a)
 	}
 	return e.Faulty.Decide(ctx, p, k, a)
@@ -551,7 +552,7 @@ func TestBadInputNamesThePolicy(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", a, o, err)
 		}
 	}
-	if err := r.Reset(context.Background(), weir.K("t")); !errors.Is(err, weir.ErrKey) || strings.Contains(err.Error(), ".block") {
+	if err := r.Reset(context.Background(), weir.K("t")); !errors.Is(err, &weir.InputError{Field: "key"}) || strings.Contains(err.Error(), ".block") {
 		t.Errorf("a reset: %v", err)
 	}
 }

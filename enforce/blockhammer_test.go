@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirtest"
@@ -32,7 +33,7 @@ const enoughBlocks = 10
 func TestBlockHammer(t *testing.T) {
 	t.Parallel() // it waits
 	const window, block = 20 * time.Millisecond, 60 * time.Millisecond
-	test := func(t *testing.T, e weir.Engine, store *weirtest.Faulty) {
+	test := func(t *testing.T, e engine.Engine, store *weirtest.Faulty) {
 		t.Parallel()
 		r := ruleOf(t, e, fmt.Sprintf(`{user: "3 per %dms per user, then block %dms", all: 1_000 per second}`, window.Milliseconds(), block.Milliseconds()))
 		keys := []weir.Key{weir.K("a"), weir.K("b")}
@@ -81,7 +82,7 @@ func TestBlockHammer(t *testing.T) {
 			}
 		}
 	}
-	onEach(t, func(t *testing.T, e weir.Engine) { test(t, e, nil) })
+	onEach(t, func(t *testing.T, e engine.Engine) { test(t, e, nil) })
 	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Conn(t)), nil) })
 	t.Run("faults", func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())

@@ -6,25 +6,26 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
 // caching is one process on a shared store. It repeats the denial of an attempt for ever,
 // marked Cached.
 type caching struct {
-	weir.Engine
+	engine.Engine
 	denied map[string]weir.Decision
 	before func(weir.Request) // runs before each attempt on the policy; may be nil
 }
 
-func (e *caching) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+func (e *caching) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
 	if r.Op != weir.OpAttempt || r.States != nil {
 		return e.Engine.Decide(ctx, p, k, r)
 	}
-	if e.before != nil && p.Name() == "guard" {
+	if e.before != nil && p.Name == "guard" {
 		e.before(r)
 	}
-	key := fmt.Sprint(p.Name(), r.N)
+	key := fmt.Sprint(p.Name, r.N)
 	if d, ok := e.denied[key]; ok {
 		return d, nil
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -101,12 +102,12 @@ func (r *Rule) Target(values Lookup) (Target, error) {
 func (r *Rule) keyError(values map[string]string) error {
 	if v, ok := values[r.PlanBy]; ok && r.PlanBy != "" && r.planAt < 0 {
 		if len(v) > weir.MaxValueBytes {
-			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.PlanBy, len(v), weir.MaxValueBytes)
+			return engine.Input("key", "the value of %q is %d bytes long; at most %d are allowed", r.PlanBy, len(v), weir.MaxValueBytes)
 		}
 		values = maps.Clone(values)
 		delete(values, r.PlanBy)
 	}
-	_, err := r.Base().Limiter.Plan().Key(values)
+	_, err := r.Base().Limiter.Compiled().Key(values)
 	return err
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -29,7 +30,7 @@ policies:
   part: {limit: 3 per minute, batch: partial, shadow: true}
 `
 
-func rule(t testing.TB, name string, e weir.Engine) *Rule {
+func rule(t testing.TB, name string, e engine.Engine) *Rule {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(source))
 	if err != nil {
@@ -133,7 +134,7 @@ func TestBadSubjects(t *testing.T) {
 		"tenant=a user=u plan=" + strings.Repeat("x", 1025): "1025 bytes long",
 	} {
 		whose, err := subject(t, r, words)
-		if !errors.Is(err, weir.ErrKey) || !strings.Contains(err.Error(), want) {
+		if !errors.Is(err, &weir.InputError{Field: "key"}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %+v, %v; want an error that holds %s", words, whose, err, want)
 		}
 	}
@@ -166,11 +167,11 @@ func TestHistoryStays(t *testing.T) {
 }
 
 // down is an engine that always fails.
-type down struct{ weir.Engine }
+type down struct{ engine.Engine }
 
 var errDown = errors.New("the store is out")
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+func (down) Decide(context.Context, *engine.Compiled, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errDown
 }
 
@@ -187,7 +188,7 @@ func TestShadow(t *testing.T) {
 		}
 	}
 	ask.N = -1
-	if o, err := r.Decide(context.Background(), &ask); !errors.Is(err, weir.ErrUnits) {
+	if o, err := r.Decide(context.Background(), &ask); !errors.Is(err, &weir.InputError{Field: "units"}) {
 		t.Errorf("-1 units: %+v, %v", o, err)
 	}
 	r, ask.N = rule(t, "shadow", down{}), 2
@@ -246,7 +247,7 @@ func TestEngine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Plan(), at("2027-01-01")
+	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Compiled(), at("2027-01-01")
 	micros := now.UnixMicro()
 	states := make([]weir.LimitState, 2)
 	if d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
@@ -274,7 +275,7 @@ func TestEngine(t *testing.T) {
 	}
 
 	part := rule(t, "part", nil)
-	whole, _ := weir.Policy{Name: "part", Limits: part.Limits}.Plan()
+	whole, _ := weir.Policy{Name: "part", Limits: part.Limits}.Compile()
 	if e, err = part.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
@@ -286,8 +287,8 @@ func TestEngine(t *testing.T) {
 	if e, err = login.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
-	e.Decide(ctx, login.Base().Limiter.Plan(), weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, At: now})
-	if n, err := e.Refund(ctx, login.Base().Limiter.Plan(), weir.K("u"), micros, 1, micros); n != 0 || err != nil {
+	e.Decide(ctx, login.Base().Limiter.Compiled(), weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, At: now})
+	if n, err := e.Refund(ctx, login.Base().Limiter.Compiled(), weir.K("u"), micros, 1, micros); n != 0 || err != nil {
 		t.Errorf("an attempt that charged nothing gave back %d, %v", n, err)
 	}
 }

@@ -75,7 +75,7 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 	for form := range forms {
 		decides(form, "open")
 	}
-	if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, weir.Request{N: 1, At: time.UnixMicro(-1)}); !weir.IsBadInput(err) {
+	if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, weir.Request{N: 1, At: time.UnixMicro(-1)}); !errors.Is(err, weir.ErrInput) {
 		t.Errorf("a shadow, before 1970: %v, want bad input", err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // refundOf is a refund of n units of the grant at an instant.
@@ -19,7 +20,7 @@ func refundOf(at time.Time, n int64, id string) weir.Request {
 // TestRefundOnce: a refund with an id is made once, however often it is repeated and
 // beside other grants of its instant, on every engine.
 func TestRefundOnce(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		ctx := context.Background()
 		l, err := weir.New(weir.Policy{Name: "refunds", Limits: []weir.Limit{
 			{Name: "all", Max: 100, Window: time.Minute}, {Name: "calls", Max: 100, Window: time.Minute, By: []string{"user"}, Cost: 1}}}, weir.WithEngine(e))
@@ -62,13 +63,13 @@ func TestRefundOnce(t *testing.T) {
 		refunds(3*time.Second, at, 7, "nothing", 7)
 		refunds(70*time.Second, at, 7, "nothing", 0) // not remembered any more
 
-		if took, err := e.(weir.RefundOnceEngine).RefundOnce(ctx, l.Plan(), key, weir.Oldest, 2, start.Add(4*time.Second).UnixMicro(), "oldest"); err != nil || took != 0 {
+		if took, err := e.(engine.Engine).RefundOnce(ctx, l.Compiled(), key, engine.Oldest, 2, start.Add(4*time.Second).UnixMicro(), "oldest"); err != nil || took != 0 {
 			t.Errorf("the oldest of nothing: took %d, %v", took, err)
 		}
 		grant(4*time.Second, 3)
 		grant(5*time.Second, 3)
 		for range 2 {
-			if took, err := e.(weir.RefundOnceEngine).RefundOnce(ctx, l.Plan(), key, weir.Oldest, 2, start.Add(6*time.Second).UnixMicro(), "oldest"); err != nil || took != 2 {
+			if took, err := e.(engine.Engine).RefundOnce(ctx, l.Compiled(), key, engine.Oldest, 2, start.Add(6*time.Second).UnixMicro(), "oldest"); err != nil || took != 2 {
 				t.Errorf("the oldest: took %d, %v", took, err)
 			}
 		}
@@ -76,14 +77,14 @@ func TestRefundOnce(t *testing.T) {
 
 		for name, id := range map[string]string{"an attempt": "a", "a refund": "s"} {
 			after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "a"})
-			if _, err := after(10*time.Second).Decide(ctx, key, refundOf(at, 3, id)); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), name) {
+			if _, err := after(10*time.Second).Decide(ctx, key, refundOf(at, 3, id)); !errors.Is(err, &weir.InputError{Field: "id"}) || !strings.Contains(err.Error(), name) {
 				t.Errorf("the id of %s: %v", name, err)
 			}
 		}
-		if d, err := after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "s"}); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), "a refund") {
+		if d, err := after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "s"}); !errors.Is(err, &weir.InputError{Field: "id"}) || !strings.Contains(err.Error(), "a refund") {
 			t.Errorf("an attempt by the id of a refund: %+v, %v", d, err)
 		}
-		if _, err := l.Decide(ctx, key, refundOf(at, 3, strings.Repeat("x", 129))); !errors.Is(err, weir.ErrID) {
+		if _, err := l.Decide(ctx, key, refundOf(at, 3, strings.Repeat("x", 129))); !errors.Is(err, &weir.InputError{Field: "id"}) {
 			t.Errorf("too long an id: %v", err)
 		}
 

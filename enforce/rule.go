@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
@@ -15,7 +16,7 @@ import (
 // concurrent use.
 type Rule struct {
 	*policy.Definition
-	engine     weir.Engine
+	engine     engine.Engine
 	dimensions []string
 	planAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
 	plans      map[string]int // from the name of a plan to its index
@@ -47,7 +48,7 @@ const None = -1
 
 // NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
 // the policy names for outages. The error is a *weir.PolicyError.
-func NewRule(p *policy.Definition, e weir.Engine) (*Rule, error) {
+func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(p.WhenStoreIsDown)
 	}
@@ -57,7 +58,7 @@ func NewRule(p *policy.Definition, e weir.Engine) (*Rule, error) {
 	if r.base, err = r.compile(None, None); err != nil {
 		return nil, err
 	}
-	r.dimensions = r.base.Limiter.Plan().Dimensions()
+	r.dimensions = r.base.Limiter.Compiled().Dimensions
 	r.planAt = slices.Index(r.dimensions, p.PlanBy)
 	for i, plan := range p.Plans {
 		r.plans[plan.Name] = i
@@ -71,7 +72,7 @@ func NewRule(p *policy.Definition, e weir.Engine) (*Rule, error) {
 		}
 	}
 	r.overrides = indexOverrides(p.Overrides, r.dimensions)
-	r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e)
+	r.blocks, err = newBlocks(p, r.base.Limiter.Compiled(), e)
 	return r, err
 }
 

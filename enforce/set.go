@@ -31,6 +31,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/nearest"
@@ -47,7 +48,7 @@ type Values map[string]string
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
 // reload replaces all policies at once: a decision uses the old file or the new one.
 type Set struct {
-	engine  weir.Engine
+	engine  engine.Engine
 	path    string // of the file that Open read; "" for New
 	current atomic.Pointer[fileRules]
 }
@@ -61,14 +62,14 @@ type fileRules struct {
 
 // New returns a Set of the policies of f on e. A [fallback.Engine] takes the mode for
 // outages from each policy's when-store-is-down. The error is a *[weir.PolicyError].
-func New(f *policy.File, e weir.Engine) (*Set, error) {
+func New(f *policy.File, e engine.Engine) (*Set, error) {
 	s := &Set{engine: e}
 	return s, s.reload(f, nil)
 }
 
 // Open returns a Set of the policies of the file at path. The error is that of
 // [policy.Load]. The file is read once; [Set.Watch] reloads it when it changes.
-func Open(path string, e weir.Engine) (*Set, error) {
+func Open(path string, e engine.Engine) (*Set, error) {
 	src, err := policy.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (
 // idempotency key, the states of all limits. Without an instant (Request.At) it decides now.
 func (s *Set) Decide(ctx context.Context, name string, values Values, a weir.Request) (Outcome, error) {
 	if a.Op > weir.OpRecord || a.TTL != 0 || !a.From.IsZero() {
-		return Outcome{}, fmt.Errorf("%w: a policy decides attempts, peeks and records, without TTL and From; refund by Set.Refund", weir.ErrRequest)
+		return Outcome{}, engine.Input("request", "a policy decides attempts, peeks and records, without TTL and From; refund by Set.Refund")
 	}
 	r, t, err := s.target(name, values)
 	if err != nil {

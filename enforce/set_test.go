@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
-func newSet(t *testing.T, src string, e weir.Engine) *Set {
+func newSet(t *testing.T, src string, e engine.Engine) *Set {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(src))
 	if err != nil {
@@ -125,7 +126,7 @@ func TestSetErrors(t *testing.T) {
 		}
 	}
 	for _, r := range []weir.Request{{Op: weir.OpRefund, N: 1, From: time.Now()}, {N: 1, From: time.Now()}, {N: 1, TTL: 1}} {
-		if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, r); !errors.Is(err, weir.ErrRequest) {
+		if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, r); !errors.Is(err, &weir.InputError{Field: "request"}) {
 			t.Errorf("%+v: got %v, want ErrRequest", r, err)
 		}
 	}

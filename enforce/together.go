@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted
@@ -37,7 +38,7 @@ func DecideTogether(ctx context.Context, items []Item) error {
 		it := &items[at]
 		c := &t.calls[i]
 		whole, it.Outcome.Decision = c.Decision, c.Decision
-		it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, c.Request.States, func(l *weir.PlanLimit) int64 { return t.units(it, l) })
+		it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, c.Request.States, func(l *engine.Limit) int64 { return t.units(it, l) })
 	}
 	for i := range items {
 		if it := &items[i]; it.Rule.Shadow {
@@ -74,7 +75,7 @@ func (t *together) prepare() error {
 			continue
 		}
 		if problem := t.problem(r); problem != "" {
-			return &weir.CallError{Call: i, Err: fmt.Errorf("%w: policy %q %s", weir.ErrRequest, r.Name, problem)}
+			return &weir.CallError{Call: i, Err: engine.Input("request", "policy %q %s", r.Name, problem)}
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
 	}
@@ -95,7 +96,7 @@ func (t *together) problem(r *Rule) string {
 }
 
 // engine returns the engine of the calls, nil without calls.
-func (t *together) engine() weir.Engine {
+func (t *together) engine() engine.Engine {
 	if len(t.at) == 0 {
 		return nil
 	}
@@ -112,7 +113,7 @@ func (t *together) decideCalls(ctx context.Context) error {
 }
 
 // units returns the units that all calls took of an item's limit, from the same history.
-func (t *together) units(it *Item, l *weir.PlanLimit) (units int64) {
+func (t *together) units(it *Item, l *engine.Limit) (units int64) {
 	for _, at := range t.at {
 		other := &t.items[at]
 		differs := func(i int) bool { return other.Key.Value(i) != it.Key.Value(i) }

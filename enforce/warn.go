@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // crosses reports whether taking units brought the use of a limit from below percent of its
@@ -31,12 +32,12 @@ func (r *Rule) charges(op weir.Op, n int64) bool {
 
 // warn sets the warnings of a new decision. states are those of the limits, unless the
 // decision has them. units returns the units that a grant took of a limit.
-func (r *Rule) warn(o *Outcome, op weir.Op, n int64, states []weir.LimitState, units func(l *weir.PlanLimit) int64) {
+func (r *Rule) warn(o *Outcome, op weir.Op, n int64, states []weir.LimitState, units func(l *engine.Limit) int64) {
 	d := &o.Decision
 	if r.WarnPercents == nil || !r.charges(op, n) || !d.Allowed || d.Degraded || d.Replayed {
 		return
 	}
-	limits := o.Limiter.Plan().Limits()
+	limits := o.Limiter.Compiled().Limits
 	for i, percent := range r.WarnPercents {
 		l, used := &limits[i], limits[i].Capacity-d.Remaining
 		if states != nil {
@@ -52,4 +53,4 @@ func (r *Rule) warn(o *Outcome, op weir.Op, n int64, states []weir.LimitState, u
 }
 
 // granted returns the units that the decision took of a limit.
-func (o *Outcome) granted(l *weir.PlanLimit) int64 { return l.Units(o.Decision.Granted) }
+func (o *Outcome) granted(l *engine.Limit) int64 { return l.Units(o.Decision.Granted) }

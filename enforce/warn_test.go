@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -41,7 +42,7 @@ policies:
   plain: {limit: 10 per minute per user}
 `
 
-func warningRule(t testing.TB, name string, e weir.Engine) *Rule {
+func warningRule(t testing.TB, name string, e engine.Engine) *Rule {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(warning))
 	if err != nil {
@@ -198,7 +199,7 @@ func TestGrantsThatReachTheShareWarn(t *testing.T) {
 		"plain": func(r teller) { r.warns(check, 0, "user=u", 10, "") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			onEach(t, func(t *testing.T, e weir.Engine) { trace(teller{t, warningRule(t, name, e)}) })
+			onEach(t, func(t *testing.T, e engine.Engine) { trace(teller{t, warningRule(t, name, e)}) })
 		})
 	}
 }
@@ -206,7 +207,7 @@ func TestGrantsThatReachTheShareWarn(t *testing.T) {
 // TestBucketsAndHoldsWarn: the use of a bucket is the missing units, that of a limit of
 // holds the held units. A period counts its own units.
 func TestBucketsAndHoldsWarn(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		rule := func(name string, l weir.Limit) teller {
 			t.Helper()
 			l.Name, l.By = "limit", []string{"user"}
@@ -238,7 +239,7 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 
 // TestReplayedGrantHasNoWarning: a repeated idempotency key takes no units.
 func TestReplayedGrantHasNoWarning(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, warningRule(t, "rolling", e)}
 		r.warnsID(check, 0, "user=u", 8, "first", "limit")
 		r.warnsID(check, time.Second, "user=u", 8, "first", "")
@@ -249,7 +250,7 @@ func TestReplayedGrantHasNoWarning(t *testing.T) {
 // TestRefundedUseWarnsAgain: after a refund or a reset the next grant that reaches the share
 // carries a warning.
 func TestRefundedUseWarnsAgain(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := teller{t, warningRule(t, "rolling", e)}
 		o := r.warns(check, 0, "user=u", 8, "limit")
 		if n, err := o.Limiter.At(start).Refund(context.Background(), weir.K("u"), o.At, 1); n != 1 || err != nil {
@@ -266,11 +267,11 @@ func TestRefundedUseWarnsAgain(t *testing.T) {
 
 // counted is an engine that counts its calls.
 type counted struct {
-	weir.Engine
+	engine.Engine
 	calls int
 }
 
-func (e *counted) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (e *counted) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
 	e.calls++
 	return e.Engine.Decide(ctx, p, k, a)
 }

@@ -291,7 +291,7 @@ func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
 	ok = c.checkCountDenied(d) && ok
 	ok = c.checkReported(d) && ok
 	read := c.readPlans(d)
-	read = c.readOverrides(d, compiled.Dimensions()) && read
+	read = c.readOverrides(d, compiled.Dimensions) && read
 	if !read {
 		return false
 	}

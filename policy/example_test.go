@@ -34,7 +34,7 @@ policies:
 		return
 	}
 	fmt.Println(sms.Sentence(0))
-	fmt.Println(limiter.Plan().Dimensions())
+	fmt.Println(limiter.Compiled().Dimensions)
 	// Output:
 	// 3 messages per day per phone
 	// [phone]

@@ -95,7 +95,7 @@ func (c *checker) isText(key, value *yamlnode.Node) bool {
 func (d *limitBuilder) validate() *fault {
 	l := d.limit
 	l.Name = onlyLimitName
-	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{l}}.Plan()
+	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{l}}.Compile()
 	if err == nil {
 		return nil
 	}

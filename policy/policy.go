@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 )
 
@@ -46,7 +47,7 @@ func (p *Definition) Policy() (weir.Policy, error) {
 
 // Compile compiles the policy's own limits, without the other parts of the file. The error
 // is a *[weir.PolicyError].
-func (p *Definition) Compile() (*weir.Plan, error) { return p.limiting().Plan() }
+func (p *Definition) Compile() (*engine.Compiled, error) { return p.limiting().Plan() }
 
 // limiting returns the parts of a weir.Policy.
 func (p *Definition) limiting() weir.Policy {

@@ -59,7 +59,7 @@ func (c *checker) test(f *File, name, words *yamlnode.Node) (*Test, bool) {
 	if err != nil {
 		return nil, c.fail(d.policyAt, "correct the policy", "%v", err)
 	}
-	d.dimensions = compiled.Dimensions()
+	d.dimensions = compiled.Dimensions
 	if !c.steps(&d) || !ok {
 		return nil, false
 	}

@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Answer is a decision with its request and the states of its limits.
 // Plan and Decision are required.
 type Answer struct {
-	Compiled *weir.Plan
+	Compiled *engine.Compiled
 	Key      weir.Key
 	Op       weir.Op // an attempt, a peek or a record
 	N        int64   // requested units, 0 … weir.MaxUnits
@@ -36,7 +37,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
 	b = append(b, `,"policy":`...)
-	b = AppendString(b, a.Compiled.Name())
+	b = AppendString(b, a.Compiled.Name)
 	b = appendInt(b, `,"granted":`, d.Granted)
 	b = appendInt(b, `,"remaining":`, d.Remaining)
 	b = appendInt(b, `,"retry_after_ms":`, ceil(d.RetryAfter, time.Millisecond))
@@ -91,11 +92,11 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 	b = append(b, `{"name":`...)
 	b = AppendString(b, s.Name)
 	b = append(b, `,"key":{`...)
-	for j, dim := range a.Compiled.Limits()[i].By {
+	for j, dim := range a.Compiled.Limits[i].By {
 		if j > 0 {
 			b = append(b, ',')
 		}
-		b = AppendString(b, a.Compiled.Dimensions()[dim])
+		b = AppendString(b, a.Compiled.Dimensions[dim])
 		b = append(b, ':')
 		b = AppendString(b, a.Key.Value(dim))
 	}
@@ -211,7 +212,7 @@ func appendWould(b []byte, d *weir.Decision) []byte {
 // IsBadInput reports whether an error of a limiter concerns the request and not the
 // engine: the same request would be rejected again (R10, R14).
 func IsBadInput(err error) bool {
-	return weir.IsBadInput(err) || errors.Is(err, weir.ErrOverflow)
+	return errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrOverflow)
 }
 
 // Logged returns the text of an error of the store for the log, without keys: they are

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 3600))
@@ -35,7 +36,7 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 	}}
 }
 
-func mustPlan(t *testing.T, p weir.Policy) *weir.Plan {
+func mustPlan(t *testing.T, p weir.Policy) *engine.Compiled {
 	t.Helper()
 	plan, err := p.Plan()
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // KindWords are the words of JSON for kinds, by value: those of a policy file.
@@ -14,7 +15,7 @@ var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.F
 // appendKind appends the kind, and the members of a bucket, of a period and of a concurrency
 // limit.
 func (a *Answer) appendKind(b []byte, i int) []byte {
-	s, l := &a.States[i], &a.Compiled.Limits()[i]
+	s, l := &a.States[i], &a.Compiled.Limits[i]
 	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
 	switch {
 	case l.Kind == weir.Bucket:
@@ -22,9 +23,9 @@ func (a *Answer) appendKind(b []byte, i int) []byte {
 	case l.Kind == weir.Concurrency:
 		b = appendInt(b, `,"max_hold_ms":`, Millis(s.MaxHold))
 	case l.Period != nil:
-		b = append(append(b, `,"period":"`...), l.Period.Period().String()...)
-		b = AppendString(append(b, `","zone":`...), l.Period.Zone().String())
-		if anchor := l.Period.Anchor(); anchor > 1 { // missing = 1
+		b = append(append(b, `,"period":"`...), l.Period.Period.String()...)
+		b = AppendString(append(b, `","zone":`...), l.Period.Zone.String())
+		if anchor := l.Period.Anchor; anchor > 1 { // missing = 1
 			b = appendInt(b, `,"anchor":`, int64(anchor))
 		}
 	}
@@ -53,16 +54,16 @@ func ordinal(day int) string {
 }
 
 // appendPeriod appends "today in Europe/Berlin", or "this month from the 14th in UTC".
-func appendPeriod(b []byte, z *weir.Zoned) []byte {
-	b = append(b, periodWords[z.Period()].present...)
-	switch anchor := z.Anchor(); {
+func appendPeriod(b []byte, z *engine.Zoned) []byte {
+	b = append(b, periodWords[z.Period].present...)
+	switch anchor := z.Anchor; {
 	case anchor <= 1:
-	case z.Period() == weir.Week:
+	case z.Period == weir.Week:
 		b = append(append(b, " from "...), weekdays[anchor]...)
 	default:
 		b = append(append(b, " from the "...), ordinal(anchor)...)
 	}
-	return append(append(b, " in "...), z.Zone().String()...)
+	return append(append(b, " in "...), z.Zone.String()...)
 }
 
 // appendFill appends "13 of 20 tokens left in the bucket for ip=192.0.2.1" or, without a
@@ -81,12 +82,12 @@ func (a *Answer) appendFill(b []byte, i int) []byte {
 		b = append(strconv.AppendInt(b, -s.Remaining, 10), " below "...)
 	}
 	b = a.appendKeyOr(append(b, "empty"...), i, shared)
-	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits()[i])...), ", capacity "+size...)
+	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits[i])...), ", capacity "+size...)
 }
 
 // Refill describes the rate of a bucket, without rounding: "one unit flows in every 100ms",
 // or "3 units flow in every second" where the time for one is no whole microsecond.
-func Refill(l *weir.PlanLimit) string {
+func Refill(l *engine.Limit) string {
 	if l.Refill.Rest == 0 {
 		return "one unit flows in every " + Exactly(time.Duration(l.Refill.Micros)*time.Microsecond)
 	}
@@ -95,13 +96,13 @@ func Refill(l *weir.PlanLimit) string {
 
 // roomAgain returns the words before the wait of a limit without room.
 func (a *Answer) roomAgain(i int) string {
-	s, l := &a.States[i], &a.Compiled.Limits()[i]
+	s, l := &a.States[i], &a.Compiled.Limits[i]
 	switch {
 	case a.Decision.RetryAfter != s.NextAfter:
 	case l.Kind == weir.Concurrency:
 		return "the next hold ends in "
 	case l.Period != nil:
-		return periodWords[l.Period.Period()].ends
+		return periodWords[l.Period.Period].ends
 	}
 	return "room again in "
 }
@@ -109,21 +110,21 @@ func (a *Answer) roomAgain(i int) string {
 // appendWait appends a wait for room in limit i. Holds can end sooner, by settlement.
 func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 	b = append(b, Wait(wait)...)
-	if a.Compiled.Limits()[i].Kind == weir.Concurrency {
+	if a.Compiled.Limits[i].Kind == weir.Concurrency {
 		b = append(b, " at the latest"...)
 	}
 	return b
 }
 
 // Bound returns the rule of a limit and its state: "at most 10 in 30m, and 10 are used".
-func Bound(l *weir.PlanLimit, s *weir.LimitState) string {
+func Bound(l *engine.Limit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.Bucket:
 		return fmt.Sprintf("a bucket of %d, %s, and %d are missing", s.Burst, Refill(l), s.Used)
 	case l.Kind == weir.Concurrency:
 		return fmt.Sprintf("at most %d at once, and %d are in use", s.Max, s.Used)
 	case l.Period != nil:
-		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period()].each, s.Used, appendPeriod(nil, l.Period))
+		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period].each, s.Used, appendPeriod(nil, l.Period))
 	}
 	return fmt.Sprintf("at most %d in %s, and %d are used", s.Max, Exactly(s.Window), s.Used)
 }

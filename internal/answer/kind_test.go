@@ -189,7 +189,7 @@ func TestBound(t *testing.T) {
 		{perPeriod(weir.Week, "", 0), "at most 1000 in a week, and 3 are used this week in UTC"},
 	} {
 		a := answerOf(t, c.limit, weir.AllOrNothing, weir.LimitState{Used: 3})
-		if got := Bound(&a.Compiled.Limits()[0], &a.States[0]); got != c.want {
+		if got := Bound(&a.Compiled.Limits[0], &a.States[0]); got != c.want {
 			t.Errorf("%v: got %s, want %s", c.limit.Kind, got, c.want)
 		}
 	}

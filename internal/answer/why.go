@@ -96,10 +96,10 @@ func (a *Answer) appendOthers(b []byte) []byte {
 // appendDenied: the attempt got nothing.
 func (a *Answer) appendDenied(b []byte, i int) []byte {
 	s := &a.States[i]
-	partial := a.Compiled.Mode() == weir.Partial
+	partial := a.Compiled.Mode == weir.Partial
 	n := a.taken(i)
 	switch {
-	case s.Max == 0 || n > a.Compiled.Limits()[i].Capacity && !partial:
+	case s.Max == 0 || n > a.Compiled.Limits[i].Capacity && !partial:
 		return a.appendNever(b, i)
 	case s.MinIntervalAfter > 0 && (s.Remaining >= n || partial && s.Remaining > 0):
 		return a.appendTooClose(b, i)
@@ -110,7 +110,7 @@ func (a *Answer) appendDenied(b []byte, i int) []byte {
 		return a.appendWhen(b, i, "room for "+asked+" in ")
 	}
 	b = a.appendUsed(b, i)
-	if a.Compiled.Mode() == weir.CountDenied {
+	if a.Compiled.Mode == weir.CountDenied {
 		b = append(b, ", denied attempts included"...)
 	}
 	return a.appendWhen(b, i, a.roomAgain(i))
@@ -126,7 +126,7 @@ func (a *Answer) appendUntil(b []byte) []byte {
 }
 
 // taken returns the units that the request takes of limit i.
-func (a *Answer) taken(i int) int64 { return a.Compiled.Limits()[i].Units(a.N) }
+func (a *Answer) taken(i int) int64 { return a.Compiled.Limits[i].Units(a.N) }
 
 // appendNever: n is above the limit's Max or Burst, and no waiting helps.
 func (a *Answer) appendNever(b []byte, i int) []byte {
@@ -136,13 +136,13 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
-	switch l := &a.Compiled.Limits()[i]; {
+	switch l := &a.Compiled.Limits[i]; {
 	case l.Kind == weir.Bucket:
 		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
 	case l.Kind == weir.Concurrency:
 		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
 	case l.Period != nil:
-		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period()].each)
+		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period].each)
 	}
 	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
 }
@@ -150,7 +150,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 // appendTooClose: there is room, but the minimum interval is not over.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
-	if a.Compiled.Mode() == weir.CountDenied {
+	if a.Compiled.Mode == weir.CountDenied {
 		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i)
 		b = append(b, ", and a denied one counts too"...)
 	} else {
@@ -176,7 +176,7 @@ func (a *Answer) appendPart(b []byte, i int) []byte {
 func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	s := &a.States[i]
 	b = a.appendUsed(b, i)
-	if s.Max != weir.MaxUnits && s.Remaining > 0 && a.Compiled.Limits()[i].Kind != weir.Bucket {
+	if s.Max != weir.MaxUnits && s.Remaining > 0 && a.Compiled.Limits[i].Kind != weir.Bucket {
 		b = append(strconv.AppendInt(append(b, ", "...), s.Remaining, 10), " left"...)
 	}
 	if a.Decision.RetryAfter > 0 {
@@ -188,7 +188,7 @@ func (a *Answer) appendAllowed(b []byte, i int) []byte {
 // appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
 // same in the words of another kind.
 func (a *Answer) appendUsed(b []byte, i int) []byte {
-	s, l := &a.States[i], &a.Compiled.Limits()[i]
+	s, l := &a.States[i], &a.Compiled.Limits[i]
 	if l.Kind == weir.Bucket {
 		return a.appendFill(b, i)
 	}
@@ -233,7 +233,7 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	if wait != weir.Never {
 		return a.appendWait(append(append(b, "; "...), what...), i, wait)
 	}
-	if a.Compiled.Mode() != weir.Partial { // the sum of checks decided together is above Max
+	if a.Compiled.Mode != weir.Partial { // the sum of checks decided together is above Max
 		return append(b, "; together with the other checks it never fits, ask for less"...)
 	}
 	wait = 0
@@ -251,8 +251,8 @@ func (a *Answer) appendKey(b []byte, i int) []byte {
 
 // appendKeyOr is appendKey with other words for a shared history.
 func (a *Answer) appendKeyOr(b []byte, i int, shared string) []byte {
-	by := a.Compiled.Limits()[i].By
-	if len(by) == 0 && len(a.Compiled.Dimensions()) > 0 {
+	by := a.Compiled.Limits[i].By
+	if len(by) == 0 && len(a.Compiled.Dimensions) > 0 {
 		return append(b, shared...)
 	}
 	for j, dim := range by {
@@ -261,7 +261,7 @@ func (a *Answer) appendKeyOr(b []byte, i int, shared string) []byte {
 		} else {
 			b = append(b, ", "...)
 		}
-		b = append(append(b, a.Compiled.Dimensions()[dim]...), '=')
+		b = append(append(b, a.Compiled.Dimensions[dim]...), '=')
 		b = append(b, Shown(a.Key.Value(dim))...)
 	}
 	return b

@@ -195,7 +195,7 @@ func TestWhyShowsHostileKeys(t *testing.T) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	plan, err := weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Plan()
+	plan, err := weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Compile()
 	if err != nil {
 		b.Fatal(err)
 	}

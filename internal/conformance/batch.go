@@ -125,7 +125,7 @@ func (s *session) doAll(batch []step) []answer {
 func batchReport(c Config, history int, want *session, batch []step, i int, a answer, got []answer) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d, history %d: a batch and the sequence of its requests differ in request %d, under\n", c.Seed, history, i)
-	for _, l := range want.current.current("").Limits {
+	for _, l := range want.current.policy("").Limits {
 		fmt.Fprintf(&b, "  %+v\n", l)
 	}
 	for j := range batch {
