@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -34,8 +35,8 @@ func TestBucketPathEqualsKinds(t *testing.T) {
 		limit.Cost = pick[int64](r, 0, 0, 0, 1, 2)
 		for i, name := range []string{"quick", "whole"} {
 			l := limiter(t, d.engines[i], name, weir.AllOrNothing, limit)
-			d.plans[i] = l.Plan()
-			d.keys[i] = weirredis.Keys(l.Plan(), weir.K(fmt.Sprint(seed)), false)[0]
+			d.plans[i] = l.Compiled()
+			d.keys[i] = weirredis.Keys(l.Compiled(), weir.K(fmt.Sprint(seed)), false)[0]
 		}
 		session.List(t, []string{"DEL", d.keys[0], d.keys[1]})
 		for range 80 {
@@ -51,7 +52,7 @@ func TestUnreadableBucketIsNotChanged(t *testing.T) {
 	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
 	for _, limit := range []weir.Limit{bucket(7, time.Second, 9), bucket(10, time.Second, 9)} {
 		l := limiter(t, e, fmt.Sprintf("cut%d", limit.Max), weir.AllOrNothing, limit)
-		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
 		must(t)(l.At(nine).AllowN(ctx, weir.K("u"), 3))
 		header := s.Must(t, "HGET", key, "h")
@@ -83,7 +84,7 @@ func TestBucketsHaveSmallForms(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	for max, want := range map[int64]int{10: 33, 7: 54} {
 		l := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000))
-		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range 100 {
 			must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))
@@ -105,7 +106,7 @@ func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
 		l := limiter(t, e, name, weir.AllOrNothing, limit)
 		before := time.Now()
 		must(t)(l.AllowN(ctx, weir.K("u"), 20))
-		got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+		got := ttl(t, s, weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
 		if shorter(got, 30*time.Minute, before) || got > 40*time.Minute {
 			t.Errorf("%s: the key lives %v, want half an hour to 40 minutes", name, got)
 		}
@@ -120,7 +121,7 @@ func TestKeysOfPeriodsLiveUntilTheirEnd(t *testing.T) {
 	l := limiter(t, e, "month", weir.AllOrNothing, weir.Limit{Name: "user", Max: 9, Kind: weir.Fixed, Period: weir.Month, By: []string{"user"}})
 	before := time.Now()
 	d := must(t)(l.Allow(ctx, weir.K("u")))
-	got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+	got := ttl(t, s, weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
 	if shorter(got, d.ResetAfter, before) || got > d.ResetAfter+8*24*time.Hour {
 		t.Errorf("the window ends in %v, the key lives %v", d.ResetAfter, got)
 	}
@@ -138,9 +139,9 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 			{{Name: "day", Max: 2, Kind: weir.Fixed, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
 		} {
 			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
-			z := l.Plan().Limits()[0].Period
+			z := l.Compiled().Limits[0].Period
 			for i := range 3 {
-				d, err := e.Decide(ctx, l.Plan(), weir.K(), weir.Request{N: 1, ID: pick(rand.New(rand.NewPCG(uint64(i), 1)), "", fmt.Sprint(i))})
+				d, err := do(e, engine.Call{Rules: l.Compiled(), N: 1, ID: pick(rand.New(rand.NewPCG(uint64(i), 1)), "", fmt.Sprint(i))})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -153,8 +154,8 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 			if err != nil || n != 2 {
 				t.Errorf("clock off by %v, %d limits: count is %d, %v, want 2", off, len(limits), n, err)
 			}
-			if n, err := e.Refund(ctx, l.Plan(), weir.K(), weir.Oldest, 1, weir.Now); err != nil || n != 1 {
-				t.Errorf("clock off by %v, %d limits: refund took %d, %v, want 1", off, len(limits), n, err)
+			if d, err := do(e, engine.Call{Rules: l.Compiled(), Op: engine.Refund, From: engine.Oldest, N: 1}); err != nil || d.Granted != 1 {
+				t.Errorf("clock off by %v, %d limits: refund took %d, %v, want 1", off, len(limits), d.Granted, err)
 			}
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
@@ -54,6 +55,12 @@ func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedCon
 	return c, limiter(t, newEngine(t, c, opts...), "denied", mode, perUser(5, time.Second))
 }
 
+// unanswered returns a peek for another key. As the last call of a batch it gets an error,
+// because the connection replies to one call.
+func unanswered(l *weir.Limiter) weir.Call {
+	return weir.Call{Limiter: l, Key: weir.K("w"), Request: weir.Request{Op: weir.OpPeek, N: 1}}
+}
+
 // granting runs do while the connection grants every call.
 func (c *cannedConn) granting(do func() error) error {
 	swap := func(reply string) (old string) {
@@ -88,9 +95,9 @@ func TestCachedDenialsAge(t *testing.T) {
 		} {
 			time.Sleep(time.Until(start.Add(step.at)))
 			d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
-			want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
+			want := engine.Result{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
 				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age, Cached: step.cached}
-			if c.calls != step.calls || d != want {
+			if c.calls != step.calls || fields(d) != want {
 				t.Errorf("after %v: got %+v after %d calls, want %+v after %d", step.at, d, c.calls, want, step.calls)
 			}
 		}
@@ -129,8 +136,8 @@ func TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cannedConn{reply: weirredis.DenialByHeader(nine, nine.Add(-800*time.Millisecond), nine.Add(-100*time.Millisecond))}
 		l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Second)), "denied", weir.AllOrNothing, perUser(2, time.Second))
-		want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
-		if d := must(t)(l.Allow(ctx, weir.K("u"))); d != want {
+		want := engine.Result{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
+		if d := must(t)(l.Allow(ctx, weir.K("u"))); fields(d) != want {
 			t.Errorf("got %+v, want %+v", d, want)
 		}
 		for _, step := range []struct {
@@ -288,8 +295,9 @@ func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 			if c.do == nil {
 				c.do = func(conn *cannedConn, l *weir.Limiter) error {
 					return conn.granting(func() error {
-						_, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: v, Request: weir.Request{N: 1}}})
-						return errs[0]
+						calls := []engine.Call{{Rules: l.Compiled(), Key: v, N: 1}}
+						e.DecideBatch(ctx, calls)
+						return calls[0].Err
 					})
 				}
 			}
@@ -341,13 +349,15 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 				l := limiter(t, newEngine(t, c), "others", weir.AllOrNothing, perUser(5, time.Second))
 				must(t)(l.AllowN(ctx, u, 2))
 				c.reply += strings.Repeat("\x00", len(request.States)*5*8)
-				calls := []weir.Call{{Key: u, Request: request}}
+				calls, want := []weir.Call{{Limiter: l, Key: u, Request: request}}, 2
 				if batch {
-					l.DecideAll(ctx, calls)
-				} else {
-					calls[0].Decision, calls[0].Err = l.Decide(ctx, u, request)
+					calls = append(calls, unanswered(l))
 				}
-				if calls[0].Err != nil || calls[0].Decision.Cached || c.calls != 2 {
+				if batch && request.ID != "" {
+					want++ // a call of its own, then one for the others
+				}
+				weir.DecideAll(ctx, calls)
+				if calls[0].Err != nil || calls[0].Decision.Cached || c.calls != want {
 					t.Errorf("%s, in a batch: %v: got %+v, %v after %d calls; want it from the server", about, batch, calls[0].Decision, calls[0].Err, c.calls)
 				}
 				cached := about != "an attempt of fewer units" // its denial takes the place of the first
@@ -427,8 +437,8 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	attempts := map[string]func(*weir.Limiter) error{
 		"by Decide": func(l *weir.Limiter) error { _, err := l.Allow(ctx, u); return err },
 		"by DecideAll": func(l *weir.Limiter) error {
-			calls := []weir.Call{{Key: u, Request: weir.Request{N: 1}}}
-			l.DecideAll(ctx, calls)
+			calls := []weir.Call{{Limiter: l, Key: u, Request: weir.Request{N: 1}}, unanswered(l)}
+			weir.DecideAll(ctx, calls)
 			return calls[0].Err
 		},
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 				opts = append(opts, cachesDenials)
 			}
 			conn := redistest.Shared(t).Conn(t)
-			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, c.opts...) }, opts...)
+			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, c.opts...) }, opts...)
 		})
 	}
 }
@@ -60,7 +60,7 @@ func TestConformanceOfLongHistories(t *testing.T) {
 	for _, z := range []weirredis.Sizes{{Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 9, Piece: 8, Chunk: 26, Block: 3}, {Run: 20, Piece: 5, Chunk: 12, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			sized := weirredis.WithSizes(z)
-			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, sized) },
+			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, sized) },
 				weirtest.Attempts(5_000), weirtest.Hammers(1), cachesDenials)
 		})
 	}
@@ -69,8 +69,8 @@ func TestConformanceOfLongHistories(t *testing.T) {
 // TestConformanceOfSeveralProcesses runs the conformance kit on one server through
 // several engines, each as in its own process.
 func TestConformanceOfSeveralProcesses(t *testing.T) {
-	weirtest.Run(t, func(t *testing.T) weir.Engine {
-		return &processes{engines: []weir.Engine{
+	weirtest.Run(t, func(t *testing.T) engine.Engine {
+		return &processes{engines: []engine.Engine{
 			newEngine(t, redisConn(t)),
 			newEngine(t, redisConn(t), weirredis.DisableBatching()),
 			newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0)),
@@ -78,30 +78,14 @@ func TestConformanceOfSeveralProcesses(t *testing.T) {
 	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), cachesDenials, weirtest.Separate())
 }
 
-// processes sends each call to the next of its engines.
+// processes sends the calls of each Do to the next of its engines.
 type processes struct {
-	engines []weir.Engine
+	engines []engine.Engine
 	next    atomic.Int64
 }
 
-func (p *processes) engine() weir.Engine {
-	return p.engines[int(p.next.Add(1))%len(p.engines)]
-}
-
-func (p *processes) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	return p.engine().Decide(ctx, plan, k, a)
-}
-
-func (p *processes) Refund(ctx context.Context, plan *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return p.engine().Refund(ctx, plan, k, at, n, now)
-}
-
-func (p *processes) Count(ctx context.Context, plan *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return p.engine().Count(ctx, plan, k, i, last, now)
-}
-
-func (p *processes) Reset(ctx context.Context, plan *weir.Plan, k weir.Key) error {
-	return p.engine().Reset(ctx, plan, k)
+func (p *processes) Do(ctx context.Context, calls []engine.Call) {
+	p.engines[int(p.next.Add(1))%len(p.engines)].Do(ctx, calls)
 }
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {

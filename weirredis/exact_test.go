@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -32,9 +33,6 @@ func TestExact(t *testing.T) {
 	}
 }
 
-// fields is a decision that is formatted with all its fields, not by Decision.String.
-type fields weir.Decision
-
 // exact is one policy on the engine and on the specification.
 type exact struct {
 	r       *rand.Rand
@@ -42,18 +40,17 @@ type exact struct {
 	engine  *weirredis.Engine
 	spec    *spec.Engine
 	policy  weir.Policy
-	plan    *weir.Plan
+	plan    *engine.Compiled
 	at      int64
 	granted []int64
 	trace   []func() string
 }
 
-// exactAnswer is what one call returned.
+// exactAnswer is the answer to one call.
 type exactAnswer struct {
-	decision fields
-	states   [2]weir.LimitState
-	units    int64 // of a refund or a count
-	problem  string
+	result  engine.Result
+	states  [2]engine.State
+	problem string
 }
 
 func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
@@ -79,7 +76,7 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 	if seed%5 == 0 {
 		x.at = weir.MaxInstant - 100_000
 	}
-	x.plan = limiter(t, e, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+	x.plan = limiter(t, e, x.policy.Name, x.policy.Mode, x.policy.Limits...).Compiled()
 	return x
 }
 
@@ -111,19 +108,13 @@ func (x *exact) step(t *testing.T) {
 			at = x.granted[x.r.IntN(len(x.granted))]
 		}
 		if x.r.IntN(8) == 0 {
-			at = weir.Oldest
+			at = engine.Oldest
 		}
-		x.same(t, func() string { return fmt.Sprintf("refund %d of %d", n, at) }, func(e weir.Engine) exactAnswer {
-			got, err := e.Refund(ctx, x.plan, weir.K(), at, n, x.at)
-			return exactAnswer{units: got, problem: problemOf(err)}
-		})
+		x.same(t, func() string { return fmt.Sprintf("refund %d of %d", n, at) }, engine.Call{Op: engine.Refund, From: at, N: n})
 	case 1:
 		i := x.r.IntN(len(x.policy.Limits))
 		last := 1 + x.r.Int64N(x.policy.Limits[i].Window.Microseconds())
-		x.same(t, func() string { return fmt.Sprintf("count %d of limit %d", last, i) }, func(e weir.Engine) exactAnswer {
-			got, err := e.Count(ctx, x.plan, weir.K(), i, last, x.at)
-			return exactAnswer{units: got, problem: problemOf(err)}
-		})
+		x.same(t, func() string { return fmt.Sprintf("count %d of limit %d", last, i) }, engine.Call{Op: engine.Count, Limit: i, From: last})
 	case 2:
 		if x.r.IntN(4) == 0 { // R12
 			l := &x.policy.Limits[x.r.IntN(len(x.policy.Limits))]
@@ -131,31 +122,22 @@ func (x *exact) step(t *testing.T) {
 			if x.r.IntN(2) == 0 && !slices.ContainsFunc(x.policy.Limits, func(l weir.Limit) bool { return l.Cost > 0 }) {
 				x.policy.Mode = weir.Mode(x.r.IntN(3))
 			}
-			x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+			x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Compiled()
 			name, most, mode := l.Name, l.Max, x.policy.Mode
 			x.trace = append(x.trace, func() string { return fmt.Sprintf("limit %s is now %d, the mode %v", name, most, mode) })
 		}
 	default:
-		op := []weir.Op{weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord}[x.r.IntN(5)]
-		withStates := x.r.IntN(2) == 0
-		if op == weir.OpPeek && x.r.IntN(2) == 0 {
-			n = 0
+		op := []engine.Op{engine.Attempt, engine.Attempt, engine.Attempt, engine.Peek, engine.Record}[x.r.IntN(5)]
+		c := engine.Call{Op: op, N: n}
+		if x.r.IntN(2) == 0 {
+			c.States = make([]engine.State, len(x.policy.Limits))
 		}
-		x.same(t, func() string { return fmt.Sprintf("op %v of %d", op, n) }, func(e weir.Engine) (got exactAnswer) {
-			a := weir.Request{Op: op, N: n, At: time.UnixMicro(x.at)}
-			if withStates {
-				a.States = got.states[:len(x.policy.Limits)]
-			}
-			d, err := e.Decide(ctx, x.plan, weir.K(), a)
-			if err != nil {
-				return exactAnswer{problem: "no decision"} // the words differ
-			}
-			if d.Granted > 0 {
-				x.granted = append(x.granted, d.At.UnixMicro())
-			}
-			got.decision = fields(d)
-			return got
-		})
+		if op == weir.OpPeek && x.r.IntN(2) == 0 {
+			c.N = 0
+		}
+		if d := x.same(t, func() string { return fmt.Sprintf("op %v of %d", op, c.N) }, c); d.Granted > 0 {
+			x.granted = append(x.granted, d.At.UnixMicro())
+		}
 	}
 }
 
@@ -165,43 +147,51 @@ func TestExactEntryAlone(t *testing.T) {
 	x := &exact{engine: newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0)), spec: spec.New(), at: nine.UnixMicro()}
 	x.policy = weir.Policy{Name: fmt.Sprint("alone-", time.Now().UnixNano()), Mode: weir.CountDenied,
 		Limits: []weir.Limit{{Name: "l", Max: weir.MaxUnits, Window: time.Minute, Cells: 1}}}
-	x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+	x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Compiled()
 	cell := x.at - x.at%60_000_000 + 60_000_000
 	attempt := func(at, n int64) {
 		x.at = at
-		x.same(t, func() string { return fmt.Sprint("attempt of ", n) }, func(e weir.Engine) exactAnswer {
-			d, err := e.Decide(ctx, x.plan, weir.K(), weir.Request{N: n, At: time.UnixMicro(at)})
-			return exactAnswer{decision: fields(d), problem: problemOf(err)}
-		})
+		x.same(t, func() string { return fmt.Sprint("attempt of ", n) }, engine.Call{N: n})
 	}
 	attempt(cell-100_000, weir.MaxUnits)
 	attempt(cell+100_000, 5)
-	x.same(t, func() string { return "refund" }, func(e weir.Engine) exactAnswer {
-		took, err := e.Refund(ctx, x.plan, weir.K(), cell+100_000, 5, cell+100_000)
-		return exactAnswer{units: took, problem: problemOf(err)}
-	})
+	x.same(t, func() string { return "refund" }, engine.Call{Op: engine.Refund, From: cell + 100_000, N: 5})
 	attempt(cell-1_000_000, 3)
 }
 
-// same fails the test unless run returns the same on the engine and the specification. Only
-// a failure writes the words of what and of the answers, which would take a third of the time.
-func (x *exact) same(t *testing.T, what func() string, run func(e weir.Engine) exactAnswer) {
+// same makes a call at x.at and fails the test unless the engine and the specification answer
+// alike. Only a failure writes the words of what and of the answers, which would take a third
+// of the time.
+func (x *exact) same(t *testing.T, what func() string, c engine.Call) engine.Result {
 	t.Helper()
 	at := x.at
 	x.trace = append(x.trace, func() string { return fmt.Sprintf("at %d: %s", at, what()) })
-	got, want := run(x.engine), run(x.spec)
-	if got == want {
-		return
+	c.Rules, c.At, c.Given = x.plan, at, true
+	got, want := answerOf(x.engine, c), answerOf(x.spec, c)
+	if got != want {
+		for _, line := range x.trace[max(0, len(x.trace)-12):] {
+			t.Log(line())
+		}
+		t.Fatalf("seed %d, step %d, %+v:\ngot  %+v\nwant %+v", x.seed, len(x.trace), x.policy, got, want)
 	}
-	for _, line := range x.trace[max(0, len(x.trace)-12):] {
-		t.Log(line())
-	}
-	t.Fatalf("seed %d, step %d, %+v:\ngot  %+v\nwant %+v", x.seed, len(x.trace), x.policy, got, want)
+	return want.result
 }
 
-func problemOf(err error) string {
-	if err == nil {
-		return ""
+// answerOf makes a call with room of its own for states. Of attempts and records that fail,
+// the words differ between engines. Refunds and counts have units only.
+func answerOf(e engine.Engine, c engine.Call) (got exactAnswer) {
+	if c.States != nil {
+		c.States = got.states[:len(c.Rules.Limits)]
 	}
-	return err.Error()
+	var err error
+	if got.result, err = do(e, c); err != nil {
+		got.problem = "no decision"
+		if c.Op > engine.Record {
+			got.problem = err.Error()
+		}
+	}
+	if c.Op > engine.Record {
+		got.result = engine.Result{Granted: got.result.Granted}
+	}
+	return got
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -63,7 +64,7 @@ func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
 			}
 			before := time.Now()
 			must(t)(l.Allow(ctx, weir.K("u")))
-			got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+			got := ttl(t, s, weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
 			if shorter(got, window, before) || got > window+window/4+5*time.Second {
 				t.Errorf("%v, window and gap %v: the key lives %v", kind, window, got)
 			}
@@ -84,7 +85,7 @@ func TestKeysExpireAfterTheirNewestEntry(t *testing.T) {
 			if err := l.Reset(ctx, weir.K("u")); err != nil {
 				t.Fatal(err)
 			}
-			key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+			key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 			before := time.Now()
 			d := must(t)(l.Allow(ctx, weir.K("u")))
 			if got := ttl(t, s, key); shorter(got, d.ResetAfter, before) || got > d.ResetAfter+window/4+5*time.Second {
@@ -135,15 +136,15 @@ func TestBatchesRenewExpiries(t *testing.T) {
 		renewed int
 	}{{"early", -30 * time.Minute, 1}, {"right", 0, 0}, {"late", time.Hour, 1}} {
 		must(t)(l.Allow(ctx, weir.K(c.user)))
-		key := weirredis.Keys(l.Plan(), weir.K(c.user), false)[0]
+		key := weirredis.Keys(l.Compiled(), weir.K(c.user), false)[0]
 		header := []byte(s.Must(t, "HGET", key, "h"))
 		lives := binary.BigEndian.Uint32(header[16:]) // the last four of its five bytes, in seconds
 		binary.BigEndian.PutUint32(header[16:], lives+uint32(int32(c.moved/time.Second)))
 		s.Must(t, "HSET", key, "h", string(header))
 		before := commands(t, s, "pexpire")
-		calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(c.user), Request: weir.Request{N: 1}}}
-		e.DecideAll(ctx, calls)
-		if got := commands(t, s, "pexpire") - before; got != c.renewed || !calls[0].Decision.Allowed {
+		calls := []engine.Call{{Rules: l.Compiled(), Key: weir.K(c.user), N: 1}}
+		e.DecideBatch(ctx, calls)
+		if got := commands(t, s, "pexpire") - before; got != c.renewed || !calls[0].Result.Allowed {
 			t.Errorf("%s: %d renewals, %+v, want %d and a grant", c.user, got, calls[0], c.renewed)
 		}
 	}
@@ -155,7 +156,7 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, redisConn(t))
 	l := limiter(t, e, "virtual", weir.AllOrNothing, perUser(5, time.Second))
-	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
 		before := time.Now()
 		must(t)(l.At(nine.Add(at)).Allow(ctx, weir.K("u")))
@@ -179,7 +180,7 @@ func TestExpiryFollowsTheWindow(t *testing.T) {
 		l := limiter(t, e, "follows", weir.AllOrNothing, perUser(1000, window))
 		before := time.Now()
 		must(t)(l.Allow(ctx, weir.K("u")))
-		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		if got := ttl(t, s, key); shorter(got, window, before) || got > window+window/2+5*time.Second {
 			t.Errorf("window %v: the key lives %v", window, got)
 		}

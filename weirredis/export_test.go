@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // PlainBytes is the size of a request of a single caller.
@@ -63,32 +63,25 @@ func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
 	return generateAll(files, standardSizes, recipes)
 }
 
-// Call is one request of a caller.
-type Call struct {
-	Plan    *weir.Plan
-	Key     weir.Key
-	Request weir.Request
-}
-
-// DecideBatch decides all requests in one call, as if their callers had waited for each
-// other. The plans have the same number of limits.
-func (e *Engine) DecideBatch(ctx context.Context, all []Call) ([]weir.Decision, []error) {
+// DecideBatch decides all requests in one call of a script, as if their callers had waited for
+// each other. Their rules have the same number of limits.
+func (e *Engine) DecideBatch(ctx context.Context, all []engine.Call) {
 	b := newBatch(new(scratch), e.merging)
 	callers, requests := make([]*caller, len(all)), make([]request, len(all))
 	for i := range all {
-		requests[i] = e.newRequest(all[i].Plan, &all[i].Key, &all[i].Request)
+		requests[i] = e.newRequest(&all[i])
 		callers[i] = b.add(ctx, &requests[i])
 	}
 	e.callBatch(ctx, b.requests)
-	decisions, errs := make([]weir.Decision, len(all)), make([]error, len(all))
 	for i, c := range callers {
+		one := &all[i]
+		one.Result = engine.Result{}
 		if c.err == nil && c.reply.elsewhere {
-			decisions[i], errs[i] = e.decideKinds(ctx, all[i].Plan, &requests[i], &all[i].Request, c.reply.at)
-		} else if errs[i] = c.err; c.err == nil {
-			decisions[i] = requests[i].decision(&c.reply, all[i].Plan)
+			one.Err = e.decideKinds(ctx, one, &requests[i], c.reply.at)
+		} else if one.Err = c.err; c.err == nil {
+			one.Result = requests[i].result(&c.reply, one.Rules)
 		}
 	}
-	return decisions, errs
 }
 
 // WithClock makes the engine read its own, monotonic clock from now. The server's
@@ -98,12 +91,12 @@ func (e *Engine) WithClock(now func() time.Time) {
 }
 
 // Keys returns the keys of a decision, as in a Cluster or not.
-func Keys(p *weir.Plan, k weir.Key, cluster bool) []string {
+func Keys(p *engine.Compiled, k engine.Key, cluster bool) []string {
 	return (&Engine{spread: cluster}).keysFor(p, &k)
 }
 
 // OperationKey returns the key of an operation, as in a Cluster or not.
-func OperationKey(p *weir.Plan, k weir.Key, id string, cluster bool) string {
+func OperationKey(p *engine.Compiled, k engine.Key, id string, cluster bool) string {
 	return (&Engine{spread: cluster}).operationKey(p, &k, id)
 }
 

@@ -8,10 +8,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
-func plan(t testing.TB, p weir.Policy) *weir.Plan {
+func plan(t testing.TB, p weir.Policy) *engine.Compiled {
 	t.Helper()
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -19,7 +20,7 @@ func plan(t testing.TB, p weir.Policy) *weir.Plan {
 			l.Window = time.Minute
 		}
 	}
-	compiled, err := p.Plan()
+	compiled, err := p.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +36,7 @@ func TestKeys(t *testing.T) {
 		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
 		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}}})
 	for _, c := range []struct {
-		plan    *weir.Plan
+		plan    *engine.Compiled
 		key     weir.Key
 		cluster bool
 		want    string
@@ -50,7 +51,7 @@ func TestKeys(t *testing.T) {
 		{all, weir.K("disk"), true, "weir2:{alerts}channel weir2:{alerts}category:category=4:disk"},
 	} {
 		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
-			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name(), c.cluster, got, c.want)
+			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name, c.cluster, got, c.want)
 		}
 	}
 }
@@ -144,7 +145,7 @@ func FuzzKey(f *testing.F) {
 }
 
 // fuzzPlan returns one of a few policies with similar names and dimensions.
-func fuzzPlan(t *testing.T, shape uint8) *weir.Plan {
+func fuzzPlan(t *testing.T, shape uint8) *engine.Compiled {
 	t.Helper()
 	by := [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}}
 	limits := []weir.Limit{{Name: []string{"a", "ab"}[shape%2], By: by[shape/2%5]}}
@@ -155,21 +156,21 @@ func fuzzPlan(t *testing.T, shape uint8) *weir.Plan {
 }
 
 // fuzzKey fills the dimensions of a plan with two values.
-func fuzzKey(p *weir.Plan, a, b string) weir.Key {
+func fuzzKey(p *engine.Compiled, a, b string) weir.Key {
 	values := map[string]string{"a": a, "b": b, "ab": a + b}
 	var ordered []string
-	for _, dim := range p.Dimensions() {
+	for _, dim := range p.Dimensions {
 		ordered = append(ordered, values[dim])
 	}
 	return weir.K(ordered...)
 }
 
 // identity returns the identity of a history (R12) in an unambiguous form.
-func identity(p *weir.Plan, i int, k weir.Key) string {
-	l := p.Limits()[i]
-	parts := []string{p.Name(), l.Name}
+func identity(p *engine.Compiled, i int, k weir.Key) string {
+	l := p.Limits[i]
+	parts := []string{p.Name, l.Name}
 	for _, dim := range l.By {
-		parts = append(parts, p.Dimensions()[dim], k.Value(dim))
+		parts = append(parts, p.Dimensions[dim], k.Value(dim))
 	}
 	return fmt.Sprintf("%q", parts)
 }

@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -43,7 +45,7 @@ type pair struct {
 	redis   *weirredis.Engine
 	want    *spec.Engine
 	policy  weir.Policy
-	plan    *weir.Plan
+	plan    *engine.Compiled
 	at      int64   // the caller's clock in microseconds
 	instant []int64 // of grants, and instants at which something changes
 	ids     int
@@ -61,7 +63,7 @@ func (p *pair) begin(t *testing.T) {
 		p.vary(i)
 	}
 	p.compile(t)
-	if err := p.redis.Reset(ctx, p.plan, weir.K("u")); err != nil {
+	if _, err := p.do(p.redis, engine.Call{Op: engine.Reset}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -97,7 +99,7 @@ func (p *pair) vary(i int) {
 			}
 		}
 		p.policy.Limits[i] = l
-		if _, err := p.policy.Plan(); err == nil || !isOf(err, l.Name) {
+		if _, err := p.policy.Compile(); err == nil || !isOf(err, l.Name) {
 			return
 		}
 	}
@@ -115,7 +117,7 @@ func (p *pair) huge() bool { return p.seed%4 == 0 }
 
 func (p *pair) compile(t *testing.T) {
 	t.Helper()
-	plan, err := p.policy.Plan()
+	plan, err := p.policy.Compile()
 	if err != nil {
 		t.Fatalf("seed %d: %v", p.seed, err)
 	}
@@ -146,7 +148,7 @@ func (p *pair) step(t *testing.T) {
 
 // pass moves the clock, mostly forward and often to an instant at which something changes.
 func (p *pair) pass() {
-	l := p.plan.Limits()[p.r.IntN(len(p.policy.Limits))]
+	l := p.plan.Limits[p.r.IntN(len(p.policy.Limits))]
 	switch n := p.r.IntN(24); {
 	case n < 6:
 	case n < 8:
@@ -172,15 +174,21 @@ func (p *pair) pass() {
 }
 
 func (p *pair) units() int64 {
-	l := p.plan.Limits()[p.r.IntN(len(p.policy.Limits))]
+	l := p.plan.Limits[p.r.IntN(len(p.policy.Limits))]
 	return min(weir.MaxUnits, pick(p.r, 0, 1, 1, 1, 1, 2, 3, l.Capacity/2, l.Capacity, l.Capacity+1))
+}
+
+// do makes a call of the policy at the caller's clock.
+func (p *pair) do(e engine.Engine, c engine.Call) (engine.Result, error) {
+	c.Rules, c.Key, c.At, c.Given = p.plan, weir.K("u"), p.at, true
+	return do(e, c)
 }
 
 func (p *pair) decide(t *testing.T) {
 	t.Helper()
-	ask := weir.Request{N: p.units(), At: time.UnixMicro(p.at), Op: pick(p.r, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord)}
-	if ask.Op == weir.OpRecord && p.huge() && p.r.IntN(8) == 0 {
-		ask.N = pick(p.r, weir.MaxUnits, weir.MaxUnits/2, p.plan.Limits()[0].Refill.MaxExact)
+	ask := engine.Call{N: p.units(), Op: pick(p.r, engine.Attempt, engine.Attempt, engine.Attempt, engine.Attempt, engine.Peek, engine.Record)}
+	if ask.Op == engine.Record && p.huge() && p.r.IntN(8) == 0 {
+		ask.N = pick(p.r, weir.MaxUnits, weir.MaxUnits/2, p.plan.Limits[0].Refill.MaxExact)
 	}
 	if p.r.IntN(6) == 0 && len(p.policy.Limits) <= 3 {
 		p.batch(t, ask)
@@ -191,14 +199,14 @@ func (p *pair) decide(t *testing.T) {
 		p.ids++
 	}
 	states := p.r.IntN(3) == 0
-	p.logf("%v at %d, states %v, id %q", ask, p.at, states, ask.ID)
+	p.logf("op %d of %d at %d, states %v, id %q", ask.Op, ask.N, p.at, states, ask.ID)
 	var answers [2]string
-	for i, e := range []weir.Engine{p.redis, p.want} {
+	for i, e := range []engine.Engine{p.redis, p.want} {
 		ask.States = nil
 		if states {
-			ask.States = make([]weir.LimitState, len(p.policy.Limits))
+			ask.States = make([]engine.State, len(p.policy.Limits))
 		}
-		d, err := e.Decide(ctx, p.plan, weir.K("u"), ask)
+		d, err := p.do(e, ask)
 		answers[i] = outcome(d, err) + fmt.Sprintf("%+v", ask.States)
 		if err != nil {
 			answers[i] = outcome(d, err)
@@ -210,7 +218,7 @@ func (p *pair) decide(t *testing.T) {
 }
 
 // remember collects the instant of a decision and those at which its answer changes.
-func (p *pair) remember(d weir.Decision, states []weir.LimitState) {
+func (p *pair) remember(d engine.Result, states []engine.State) {
 	at := d.At.UnixMicro()
 	p.instant = append(p.instant, at, at+d.ResetAfter.Microseconds())
 	if d.RetryAfter > 0 {
@@ -222,22 +230,20 @@ func (p *pair) remember(d weir.Decision, states []weir.LimitState) {
 }
 
 // batch sends the same request of several callers in one call.
-func (p *pair) batch(t *testing.T, ask weir.Request) {
+func (p *pair) batch(t *testing.T, ask engine.Call) {
 	t.Helper()
 	times := 2 + p.r.IntN(4)
-	p.logf("%v at %d, %d times", ask, p.at, times)
-	all := make([]weirredis.Call, times)
-	for i := range all {
-		all[i] = weirredis.Call{Plan: p.plan, Key: weir.K("u"), Request: ask}
-	}
+	p.logf("op %d of %d at %d, %d times", ask.Op, ask.N, p.at, times)
+	ask.Rules, ask.Key, ask.At, ask.Given = p.plan, weir.K("u"), p.at, true
+	all := slices.Repeat([]engine.Call{ask}, times)
 	var answers [2]string
-	decisions, errs := p.redis.DecideBatch(ctx, all)
+	p.redis.DecideBatch(ctx, all)
 	for i := range all {
-		d, err := p.want.Decide(ctx, p.plan, weir.K("u"), ask)
+		d, err := do(p.want, ask)
 		if err == nil {
 			p.remember(d, nil)
 		}
-		answers[0] += outcome(decisions[i], errs[i]) + "\n"
+		answers[0] += outcome(all[i].Result, all[i].Err) + "\n"
 		answers[1] += outcome(d, err) + "\n"
 	}
 	p.same(t, answers)
@@ -245,7 +251,7 @@ func (p *pair) batch(t *testing.T, ask weir.Request) {
 
 func (p *pair) refund(t *testing.T) {
 	t.Helper()
-	at, n := weir.Oldest, p.units()
+	at, n := engine.Oldest, p.units()
 	if len(p.instant) > 0 && p.r.IntN(5) > 0 {
 		at = min(p.instant[p.r.IntN(len(p.instant))], weir.MaxInstant)
 	}
@@ -256,15 +262,9 @@ func (p *pair) refund(t *testing.T) {
 	}
 	p.logf("refund %d of %d at %d, id %q", n, at, p.at, id)
 	var answers [2]string
-	for i, e := range []weir.RefundOnceEngine{p.redis, p.want} {
-		var took int64
-		var err error
-		if id == "" {
-			took, err = e.Refund(ctx, p.plan, weir.K("u"), at, n, p.at)
-		} else {
-			took, err = e.RefundOnce(ctx, p.plan, weir.K("u"), at, n, p.at, id)
-		}
-		answers[i] = fmt.Sprint(took, kindOfError(err))
+	for i, e := range []engine.Engine{p.redis, p.want} {
+		d, err := p.do(e, engine.Call{Op: engine.Refund, From: at, N: n, ID: id})
+		answers[i] = fmt.Sprint(d.Granted, kindOfError(err))
 	}
 	p.same(t, answers)
 }
@@ -272,35 +272,35 @@ func (p *pair) refund(t *testing.T) {
 func (p *pair) count(t *testing.T) {
 	t.Helper()
 	i := p.r.IntN(len(p.policy.Limits))
-	l := p.plan.Limits()[i]
+	l := p.plan.Limits[i]
 	if l.Kind == weir.Bucket {
 		return
 	}
 	last := 1 + p.r.Int64N(l.Window)
 	p.logf("count of limit %d in %d at %d", i, last, p.at)
 	var answers [2]string
-	for j, e := range []weir.Engine{p.redis, p.want} {
-		n, err := e.Count(ctx, p.plan, weir.K("u"), i, last, p.at)
-		answers[j] = fmt.Sprint(n, kindOfError(err))
+	for j, e := range []engine.Engine{p.redis, p.want} {
+		d, err := p.do(e, engine.Call{Op: engine.Count, Limit: i, From: last})
+		answers[j] = fmt.Sprint(d.Granted, kindOfError(err))
 	}
 	p.same(t, answers)
 }
 
-// outcome describes a decision or its error.
-func outcome(d weir.Decision, err error) string {
+// outcome describes a result or its error.
+func outcome(d engine.Result, err error) string {
 	if err != nil {
 		return kindOfError(err)
 	}
-	type bare weir.Decision // without its String
-	return fmt.Sprintf("%+v", bare(d))
+	return fmt.Sprintf("%+v", d)
 }
 
-// kindOfError returns the text of the sentinel that the error wraps.
+// kindOfError returns the text of the sentinel that the error wraps, or the wrong field.
 func kindOfError(err error) string {
-	for _, of := range []error{weir.ErrOverflow, weir.ErrID} {
-		if errors.Is(err, of) {
-			return of.Error()
-		}
+	if field := engine.InputField(err); field != "" {
+		return field
+	}
+	if errors.Is(err, weir.ErrOverflow) {
+		return weir.ErrOverflow.Error()
 	}
 	if err != nil && strings.HasPrefix(err.Error(), "weir:overflow ") { // of a batch
 		return weir.ErrOverflow.Error()

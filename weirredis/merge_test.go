@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -22,7 +23,7 @@ func TestBatchesEqualSingleDecisions(t *testing.T) {
 			if !merging {
 				opts = append(opts, weirredis.DisableMerging())
 			}
-			engine, want := newEngine(t, redisConn(t), opts...), spec.New()
+			redis, want := newEngine(t, redisConn(t), opts...), spec.New()
 			granted, merged := 0, 0
 			for seed := range uint64(60) {
 				r := rand.New(rand.NewPCG(seed, 3))
@@ -31,17 +32,19 @@ func TestBatchesEqualSingleDecisions(t *testing.T) {
 				for range 12 {
 					at = at.Add(time.Duration(r.IntN(400)) * time.Millisecond)
 					all := crowd(r, p, at)
-					got, errs := engine.DecideBatch(ctx, all)
+					redis.DecideBatch(ctx, all)
 					for i, a := range all {
-						d, err := want.Decide(ctx, a.Plan, a.Key, a.Request)
-						if err != nil || errs[i] != nil || got[i] != d {
+						got, failed := a.Result, a.Err
+						a.Err = nil
+						d, err := do(want, a)
+						if err != nil || failed != nil || got != d {
 							t.Fatalf("seed %d: caller %d of %d, %d units at %v under %+v:\n got  %+v, %v\n want %+v, %v",
-								seed, i, len(all), a.Request.N, at.Sub(nine), p.Limits(), got[i], errs[i], d, err)
+								seed, i, len(all), a.N, at.Sub(nine), p.Limits, got, failed, d, err)
 						}
 						if d.Granted > 0 {
 							granted++
 						}
-						if i > 0 && a.Key.Value(0) == all[i-1].Key.Value(0) && a.Request.N == all[i-1].Request.N {
+						if i > 0 && a.Key.Value(0) == all[i-1].Key.Value(0) && a.N == all[i-1].N {
 							merged++
 						}
 					}
@@ -56,7 +59,7 @@ func TestBatchesEqualSingleDecisions(t *testing.T) {
 
 // crowdPlan returns a policy of one to four limits, tight and loose, with different gaps,
 // cells and costs.
-func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
+func crowdPlan(t *testing.T, r *rand.Rand, name string) *engine.Compiled {
 	t.Helper()
 	p := weir.Policy{Name: name, Mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
 	for i := range 1 + r.IntN(4) {
@@ -79,19 +82,18 @@ func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 }
 
 // crowd returns requests of one instant; many are equal and for the same key.
-func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
-	var all []weirredis.Call
+func crowd(r *rand.Rand, p *engine.Compiled, at time.Time) []engine.Call {
+	var all []engine.Call
 	n := 1 + r.Int64N(3)
 	for range 1 + r.IntN(40) {
-		a := weirredis.Call{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
-		a.Request = weir.Request{N: n, At: at}
+		a := engine.Call{Rules: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7]), N: n, At: at.UnixMicro(), Given: true}
 		switch r.IntN(12) {
 		case 0:
-			a.Request.N = r.Int64N(40)
+			a.N = r.Int64N(40)
 		case 1:
-			a.Request.Op = weir.OpPeek
+			a.Op = engine.Peek
 		case 2:
-			a.Request.Op = weir.OpRecord
+			a.Op = engine.Record
 		}
 		all = append(all, a)
 	}
@@ -102,12 +104,13 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 // one byte, so more of them are several requests.
 func TestManyEqualCallersShareSeveralRequests(t *testing.T) {
 	e := newEngine(t, redisConn(t))
-	p := limiter(t, e, fmt.Sprint("equal", time.Now().UnixNano()), weir.AllOrNothing, perUser(280, time.Hour)).Plan()
-	call := weirredis.Call{Plan: p, Key: weir.K("u"), Request: weir.Request{N: 1}}
-	decisions, errs := e.DecideBatch(ctx, slices.Repeat([]weirredis.Call{call}, 300))
-	for i, d := range decisions {
-		if errs[i] != nil || d.Allowed != (i < 280) || d.Remaining != int64(max(279-i, 0)) {
-			t.Fatalf("caller %d of 300 under a limit of 280: got %+v, %v", i, d, errs[i])
+	p := limiter(t, e, fmt.Sprint("equal", time.Now().UnixNano()), weir.AllOrNothing, perUser(280, time.Hour)).Compiled()
+	calls := slices.Repeat([]engine.Call{{Rules: p, Key: weir.K("u"), N: 1}}, 300)
+	e.DecideBatch(ctx, calls)
+	for i := range calls {
+		d, err := calls[i].Result, calls[i].Err
+		if err != nil || d.Allowed != (i < 280) || d.Remaining != int64(max(279-i, 0)) {
+			t.Fatalf("caller %d of 300 under a limit of 280: got %+v, %v", i, d, err)
 		}
 	}
 }

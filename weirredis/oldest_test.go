@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of weir.Oldest
+// TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of engine.Oldest
 // equals, in each limit, a refund at the instant of that limit's oldest entry.
 func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 	conn := redisConn(t)
@@ -29,11 +30,11 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.Name = "oldest-" + strings.ReplaceAll(name, " ", "-")
-			plan, err := p.Plan()
+			plan, err := p.Compile()
 			if err != nil {
 				t.Fatal(err)
 			}
-			engines := []weir.Engine{spec.New(), weir.NewMemory(), newEngine(t, conn)}
+			engines := []engine.Engine{spec.New(), weir.NewMemory(), newEngine(t, conn)}
 			r := rand.New(rand.NewPCG(7, uint64(len(name))))
 			now, taken := nine.UnixMicro(), 0
 			for step := range 1500 {
@@ -43,28 +44,20 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 				}
 				key, n := weir.K(string('a'+rune(r.IntN(2)))), 1+r.Int64N(4)
 				refund := r.IntN(3) == 0
-				did := func(e weir.Engine) exactAnswer {
-					if refund {
-						took, err := e.Refund(ctx, plan, key, weir.Oldest, n, now)
-						if took > 0 && e == engines[0] {
-							taken++
-						}
-						return exactAnswer{units: took, problem: problemOf(err)}
-					}
-					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: time.UnixMicro(now)})
-					return exactAnswer{decision: fields(d), problem: problemOf(err)}
+				call := engine.Call{Rules: plan, Key: key, N: n, At: now, Given: true}
+				if refund {
+					call.Op, call.From = engine.Refund, engine.Oldest
 				}
-				looks := func(e weir.Engine) (got exactAnswer) {
-					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: time.UnixMicro(now), States: got.states[:len(plan.Limits())]})
-					got.decision, got.problem = fields(d), problemOf(err)
-					return got
+				look := engine.Call{Rules: plan, Key: key, Op: engine.Peek, N: 1, At: now, Given: true, States: make([]engine.State, len(plan.Limits))}
+				want, then := answerOf(engines[0], call), answerOf(engines[0], look)
+				if refund && want.result.Granted > 0 {
+					taken++
 				}
-				want, then := did(engines[0]), looks(engines[0])
 				for i, e := range engines[1:] {
-					if got := did(e); got != want {
+					if got := answerOf(e, call); got != want {
 						t.Fatalf("step %d, engine %d, refund %t, %d units at %d: %+v, want %+v", step, i+1, refund, n, now, got, want)
 					}
-					if got := looks(e); got != then {
+					if got := answerOf(e, look); got != then {
 						t.Fatalf("step %d, engine %d, afterwards: %+v, want %+v", step, i+1, got, then)
 					}
 				}
@@ -76,11 +69,11 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 	}
 }
 
-// TestRefundsOfOldestTakeEntriesInOrder: in a long history each refund of weir.Oldest takes
+// TestRefundsOfOldestTakeEntriesInOrder: in a long history each refund of engine.Oldest takes
 // the next entry, in every part of the history.
 func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
 	const entries = 500
-	for i, e := range []weir.Engine{weir.NewMemory(), newEngine(t, redisConn(t))} {
+	for i, e := range []engine.Engine{weir.NewMemory(), newEngine(t, redisConn(t))} {
 		l := limiter(t, e, "oldest-deep", weir.AllOrNothing, perUser(3*entries, time.Hour))
 		for j := range entries {
 			must(t)(l.At(nine.Add(time.Duration(j)*time.Second)).AllowN(ctx, weir.K("u"), 3))
@@ -94,8 +87,8 @@ func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
 			if j >= 2*entries {
 				want = 0
 			}
-			if took, err := e.Refund(ctx, l.Plan(), weir.K("u"), weir.Oldest, n, now); err != nil || took != want {
-				t.Fatalf("engine %d, refund %d: took %d, %v; want %d", i, j, took, err, want)
+			if d, err := do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Refund, From: engine.Oldest, N: n, At: now, Given: true}); err != nil || d.Granted != want {
+				t.Fatalf("engine %d, refund %d: took %d, %v; want %d", i, j, d.Granted, err, want)
 			}
 		}
 	}

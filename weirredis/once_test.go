@@ -19,21 +19,21 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 	e := newEngine(t, s.Conn(t))
 	for _, window := range []time.Duration{time.Second, time.Hour} {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
-		key := weirredis.OperationKey(l.Plan(), weir.K("u"), "first", false)
+		key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "first", false)
 		before := time.Now()
 		must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "first"))
-		least := l.Plan().IdempotencyTTL()
+		least := l.Compiled().IdempotencyTTL
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
 		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "second")); d.Allowed {
 			t.Errorf("window %v: a second unit was granted", window)
 		}
-		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Plan(), weir.K("u"), "second", false)); n != "0" {
+		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)); n != "0" {
 			t.Errorf("window %v: a denial stored a key", window)
 		}
 		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))
-		if got := ttl(t, s, weirredis.OperationKey(l.Plan(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
+		if got := ttl(t, s, weirredis.OperationKey(l.Compiled(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
 			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
 		}
 	}
@@ -43,7 +43,7 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 // operations share a key (R14).
 func TestOperationsShareTheSlot(t *testing.T) {
 	p, err := weir.Policy{Name: "p", Limits: []weir.Limit{
-		{Name: "a", Max: 1, Window: time.Second, By: []string{"user", "ip"}}, {Name: "b", Max: 1, Window: time.Second, By: []string{"ip"}}}}.Plan()
+		{Name: "a", Max: 1, Window: time.Second, By: []string{"user", "ip"}}, {Name: "b", Max: 1, Window: time.Second, By: []string{"ip"}}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestOperationsIgnoreCachedDenials(t *testing.T) {
 func TestForeignOperationIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
-	key := weirredis.OperationKey(l.Plan(), weir.K("u"), "op", false)
+	key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "op", false)
 	for _, set := range [][]string{{"SET", key, ""}, {"SET", key, "hello"}, {"SET", key, "\x01short"}, {"SET", key, "\x02"}, {"HSET", key, "f", "v"}} {
 		s.Do("DEL", key)
 		s.Must(t, set...)
@@ -112,7 +112,7 @@ func TestReplayNamesARemovedLimit(t *testing.T) {
 		t.Fatalf("got %+v, want one unit, bound by small", first)
 	}
 	first.Replayed = true
-	if again := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id")); again != first {
+	if again := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id")); fields(again) != fields(first) {
 		t.Errorf("without the limit: got %+v, want %+v", again, first)
 	}
 }

@@ -113,7 +113,7 @@ func startProcess(t *testing.T, addr string) *process {
 // do makes a call under the policy of l for user u. grant is that of 2 units.
 func (p *process) do(t *testing.T, l *weir.Limiter, call string, grant weir.Decision) {
 	t.Helper()
-	policy, answer := l.Plan().Name(), ""
+	policy, answer := l.Compiled().Name, ""
 	if p.in == nil {
 		answer = p.answer(policy, call, grant.At.UnixMicro())
 	} else if _, err := fmt.Fprintln(p.in, policy, call, grant.At.UnixMicro()); err != nil {

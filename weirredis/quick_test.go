@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -38,7 +39,7 @@ type double struct {
 	r       *rand.Rand
 	seed    uint64
 	engines [2]*weirredis.Engine
-	plans   [2]*weir.Plan
+	plans   [2]*engine.Compiled
 	keys    [2]string
 	at      time.Time
 	wild    bool // refunds and very many units, after which the long path is taken for a while
@@ -56,8 +57,8 @@ func newDouble(t *testing.T, s *redistest.Session, seed uint64, engines ...*weir
 	mode := []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial}[r.IntN(3)]
 	for i, way := range []string{"quick", "whole"} { // equally long names, so that expiries can be compared, too
 		l := limiter(t, engines[i], way, mode, perUser(max, window))
-		d.plans[i] = l.Plan()
-		d.keys[i] = weirredis.Keys(l.Plan(), weir.K(fmt.Sprint(seed)), false)[0]
+		d.plans[i] = l.Compiled()
+		d.keys[i] = weirredis.Keys(l.Compiled(), weir.K(fmt.Sprint(seed)), false)[0]
 	}
 	s.List(t, []string{"DEL", d.keys[0], d.keys[1]})
 	return d
@@ -66,14 +67,14 @@ func newDouble(t *testing.T, s *redistest.Session, seed uint64, engines ...*weir
 // step sends the next request, or several in one call, to both engines.
 func (d *double) step(t *testing.T) {
 	t.Helper()
-	limit := d.plans[0].Policy().Limits[0]
-	d.pass(limit.Window)
-	ask := weir.Request{N: d.units(limit.Max), At: d.at}
+	limit := d.plans[0].Limits[0]
+	d.pass(engine.Duration(limit.Window))
+	ask := engine.Call{N: d.units(limit.Max)}
 	switch d.r.IntN(12) {
 	case 0:
-		ask.Op = weir.OpRecord
+		ask.Op = engine.Record
 	case 1:
-		ask.Op = weir.OpPeek
+		ask.Op = engine.Peek
 	case 2:
 		if d.wild && len(d.granted) > 0 {
 			d.refund(t, d.granted[d.r.IntN(len(d.granted))], ask.N)
@@ -108,28 +109,32 @@ func (d *double) units(max int64) int64 {
 }
 
 // decide sends the request so many times in one batch, or for 0 once in a script of its own.
-func (d *double) decide(t *testing.T, ask weir.Request, times int) {
+func (d *double) decide(t *testing.T, ask engine.Call, times int) {
 	t.Helper()
-	d.trace = append(d.trace, fmt.Sprintf("%v at %v, %d times", ask, d.at.Sub(nine), times))
+	d.trace = append(d.trace, fmt.Sprintf("op %d of %d at %v, %d times", ask.Op, ask.N, d.at.Sub(nine), times))
 	var answers [2]string
 	for i, e := range d.engines {
-		call := weirredis.Call{Plan: d.plans[i], Key: weir.K(fmt.Sprint(d.seed)), Request: ask}
-		var decisions []weir.Decision
-		var errs []error
+		calls := slices.Repeat([]engine.Call{d.call(i, ask)}, max(times, 1))
 		if times == 0 {
-			decision, err := e.Decide(ctx, call.Plan, call.Key, ask)
-			decisions, errs = []weir.Decision{decision}, []error{err}
+			e.Do(ctx, calls)
 		} else {
-			decisions, errs = e.DecideBatch(ctx, slices.Repeat([]weirredis.Call{call}, times))
+			e.DecideBatch(ctx, calls)
 		}
-		for j := range decisions {
-			answers[i] += fmt.Sprintln(fields(decisions[j]), errs[j])
-			if decisions[j].Granted > 0 {
-				d.granted = append(d.granted, decisions[j].At)
+		for j := range calls {
+			r := &calls[j].Result
+			answers[i] += fmt.Sprintln(*r, calls[j].Err)
+			if r.Granted > 0 {
+				d.granted = append(d.granted, r.At)
 			}
 		}
 	}
 	d.same(t, answers)
+}
+
+// call returns a call on engine i at the instant of the clock.
+func (d *double) call(i int, c engine.Call) engine.Call {
+	c.Rules, c.Key, c.At, c.Given = d.plans[i], weir.K(fmt.Sprint(d.seed)), d.at.UnixMicro(), true
+	return c
 }
 
 func (d *double) refund(t *testing.T, at time.Time, n int64) {
@@ -137,8 +142,8 @@ func (d *double) refund(t *testing.T, at time.Time, n int64) {
 	d.trace = append(d.trace, fmt.Sprintf("refund %d of %v at %v", n, at.Sub(nine), d.at.Sub(nine)))
 	var answers [2]string
 	for i, e := range d.engines {
-		most, err := e.Refund(ctx, d.plans[i], weir.K(fmt.Sprint(d.seed)), at.UnixMicro(), n, d.at.UnixMicro())
-		answers[i] = fmt.Sprint(most, err)
+		took, err := do(e, d.call(i, engine.Call{Op: engine.Refund, From: at.UnixMicro(), N: n}))
+		answers[i] = fmt.Sprint(took.Granted, err)
 	}
 	d.same(t, answers)
 }
@@ -165,7 +170,7 @@ func (d *double) same(t *testing.T, answers [2]string) {
 	for _, line := range d.trace[max(0, len(d.trace)-8):] {
 		t.Log(line)
 	}
-	t.Fatalf("seed %d, %+v, step %d:\nquick %v\n      %q, lives %v\nlong  %v\n      %q, lives %v", d.seed, d.plans[0].Policy(), len(d.trace),
+	t.Fatalf("seed %d, %+v, step %d:\nquick %v\n      %q, lives %v\nlong  %v\n      %q, lives %v", d.seed, d.plans[0].Limits, len(d.trace),
 		answers[0], held[0], lives[0], answers[1], held[1], lives[1])
 }
 
@@ -180,9 +185,10 @@ func TestShortHeaderHoldsItsUnits(t *testing.T) {
 		for j, n := range []int64{65_535, 1} {
 			at := nine.Add(time.Duration(2*i+j) * time.Microsecond)
 			used += n
-			d, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: n, At: at}}})
-			if errs[0] != nil || d[0].Remaining != max-used {
-				t.Fatalf("%d units used: got %d remaining, %v, want %d", used, d[0].Remaining, errs[0], max-used)
+			calls := []engine.Call{{Rules: l.Compiled(), Key: weir.K("u"), N: n, At: at.UnixMicro(), Given: true}}
+			e.DecideBatch(ctx, calls)
+			if c := &calls[0]; c.Err != nil || c.Result.Remaining != max-used {
+				t.Fatalf("%d units used: got %d remaining, %v, want %d", used, c.Result.Remaining, c.Err, max-used)
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -24,7 +25,7 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 		{1, 100, 200 * units}, {3, 100, 200 * units}, {units, 100, 200 * units},
 	} {
 		var counts [2]int64
-		for i, e := range []weir.Engine{redis, want} {
+		for i, e := range []engine.Engine{redis, want} {
 			name := fmt.Sprintf("trimmed%d.%d", c.at, c.back)
 			l := limiter(t, e, name, weir.CountDenied, perUser(entries*units, time.Hour))
 			instant := func(j int) time.Time { return nine.Add(time.Duration(j) * time.Second) }
@@ -38,7 +39,7 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 			}
 			must(t)(now.AllowN(ctx, weir.K("u"), units))
 			var err error
-			if counts[i], err = now.Count(ctx, weir.K("u"), lower.Plan().Limits()[0].Name, time.Hour); err != nil {
+			if counts[i], err = now.Count(ctx, weir.K("u"), lower.Compiled().Limits[0].Name, time.Hour); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -45,39 +46,38 @@ func FuzzReplies(f *testing.F) {
 			t.Fatal(err)
 		}
 		p := plan(t, weir.Policy{Name: "p", Limits: slices.Clone(replyPolicies[int(policy)%len(replyPolicies)])})
-		var merged []weirredis.Call
-		var calls []weir.Call
+		var merged, calls []engine.Call
 		for i := range 1 + int(callers) {
-			request := weir.Request{N: 1 + int64(i)/200}
-			merged = append(merged, weirredis.Call{Plan: p, Key: weir.K(), Request: request})
+			call := engine.Call{Rules: p, N: 1 + int64(i)/200}
+			merged = append(merged, call)
 			if i < 3 {
-				request.States = make([]weir.LimitState, i%2*len(p.Limits()))
-				calls = append(calls, weir.Call{Plan: p, Key: weir.K(), Request: request})
+				call.States = make([]engine.State, i%2*len(p.Limits))
+				calls = append(calls, call)
 			}
 		}
-		decisions, errs := e.DecideBatch(context.Background(), merged)
-		for i, d := range decisions {
-			checkReply(t, p, d, errs[i])
+		e.DecideBatch(context.Background(), merged)
+		for i := range merged {
+			checkReply(t, &merged[i])
 		}
-		e.DecideAll(context.Background(), calls)
+		e.Do(context.Background(), calls)
 		for i := range calls {
-			checkReply(t, p, calls[i].Decision, calls[i].Err)
+			checkReply(t, &calls[i])
 			if err := calls[i].Err; err != nil && strings.Contains(err.Error(), "not a reply of this version") && !errors.Is(err, weir.ErrOutcomeUnknown) {
 				t.Errorf("call %d: got %v, want ErrOutcomeUnknown", i, err)
 			}
 		}
-		if len(text) < 8 && errs[len(errs)-1] == nil {
-			t.Errorf("%d bytes decided %+v", len(text), decisions[len(errs)-1])
+		if last := &merged[len(merged)-1]; len(text) < 8 && last.Err == nil {
+			t.Errorf("%d bytes decided %+v", len(text), last.Result)
 		}
 	})
 }
 
-// checkReply checks that an answer is an error alone, or a decision that names a limit of p
-// or none.
-func checkReply(t *testing.T, p *weir.Plan, d weir.Decision, err error) {
+// checkReply checks that an answer is an error alone, or a result that names a limit of the
+// rules or none.
+func checkReply(t *testing.T, c *engine.Call) {
 	t.Helper()
-	known := d.Limit == "" || slices.ContainsFunc(p.Limits(), func(l weir.PlanLimit) bool { return l.Name == d.Limit })
-	if err != nil && d != (weir.Decision{}) || !known {
-		t.Errorf("got %+v, %v", d, err)
+	known := c.Result.Limit == "" || c.Rules.LimitNamed(c.Result.Limit) >= 0
+	if c.Err != nil && c.Result != (engine.Result{}) || !known {
+		t.Errorf("got %+v, %v", c.Result, c.Err)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -19,13 +20,26 @@ var ctx = context.Background()
 var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
 // limiter returns a limiter with the limits on the engine.
-func limiter(t testing.TB, e weir.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
+func limiter(t testing.TB, e engine.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return l
+}
+
+// do makes one call on an engine.
+func do(e engine.Engine, c engine.Call) (engine.Result, error) {
+	calls := []engine.Call{c}
+	e.Do(ctx, calls)
+	return calls[0].Result, calls[0].Err
+}
+
+// fields returns the exported fields of a decision: its reason is not known to tests.
+func fields(d weir.Decision) engine.Result {
+	return engine.Result{Allowed: d.Allowed, Granted: d.Granted, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
+		At: d.At, Limit: d.Limit, Degraded: d.Degraded, Replayed: d.Replayed, Cached: d.Cached}
 }
 
 func perUser(max int64, window time.Duration) weir.Limit {
@@ -39,7 +53,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 	e := newEngine(t, redisConn(t), weirredis.DisableBatching())
 	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
 	const user = "eve\n\x1b[31m"
-	key := weirredis.Keys(l.Plan(), weir.K(user), false)[0]
+	key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
 	quoted := strconv.QuoteToASCII(key)
 
 	fill := func(n int) string { // a history of n entries
@@ -79,9 +93,10 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		for op, ask := range map[string]func() error{
 			"attempt": func() error { _, err := now.AllowN(ctx, weir.K(user), 1); return err },
 			"batch": func() error {
-				calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(user), Request: weir.Request{N: 1, At: nine.Add(10 * time.Minute)}}}
-				e.DecideAll(ctx, calls)
-				return calls[0].Err
+				call := engine.Call{Rules: l.Compiled(), Key: weir.K(user), N: 1, At: nine.Add(10 * time.Minute).UnixMicro(), Given: true}
+				calls := []engine.Call{call, call}
+				e.Do(ctx, calls)
+				return calls[1].Err
 			},
 			"record": func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
 			"peek":   func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
@@ -105,7 +120,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 func TestMissingChunkIsAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
-	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
+	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
 	for i := range 300 {
 		if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")); err != nil {
 			t.Fatal(err)
@@ -136,7 +151,7 @@ func TestMissingChunkIsAnError(t *testing.T) {
 func TestTruncatedChunksAreAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
-	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
+	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
 	for i := range 300 {
 		must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))
 	}
@@ -179,7 +194,7 @@ func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 			limits = append(limits, weir.Limit{Name: "l" + strconv.Itoa(i), Max: 9, Window: time.Hour})
 		}
 		l := limiter(t, e, "bad"+strconv.Itoa(n), weir.AllOrNothing, limits...)
-		keys := weirredis.Keys(l.Plan(), weir.K(), false)
+		keys := weirredis.Keys(l.Compiled(), weir.K(), false)
 		for _, bad := range keys {
 			s.Must(t, append([]string{"DEL"}, keys...)...)
 			s.Must(t, "SET", bad, "x")

@@ -34,11 +34,11 @@ func TestTogetherInOneSlot(t *testing.T) {
 	}
 	var calls []weir.Call
 	for _, user := range []string{"ann", "ann", "bob"} {
-		calls = append(calls, l.Call(weir.K(user), weir.Request{N: 1}))
+		calls = append(calls, weir.Call{Limiter: l, Key: weir.K(user), Request: weir.Request{N: 1}})
 	}
-	err = l.DecideTogether(context.Background(), calls)
+	err = weir.DecideTogether(context.Background(), calls)
 	var of *weir.CallError
-	if !errors.As(err, &of) || of.Call != 2 || !weir.IsBadInput(err) || !strings.Contains(err.Error(), "slot") {
+	if !errors.As(err, &of) || of.Call != 2 || !errors.Is(err, weir.ErrInput) || !strings.Contains(err.Error(), "slot") {
 		t.Errorf("got %v; want an error of call 2 about slots", err)
 	}
 }

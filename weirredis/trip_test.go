@@ -4,17 +4,20 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestDecideAllTakesOneRoundTrip: calls of all forms share a round trip and an instant, up
+// TestDoTakesOneRoundTrip: calls of all forms share a round trip and an instant, up
 // to 128 of them. Operations have one each, and cached denials none.
-func TestDecideAllTakesOneRoundTrip(t *testing.T) {
+func TestDoTakesOneRoundTrip(t *testing.T) {
 	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
 	name := func(form string) string { return fmt.Sprintf("batch%d.%s", time.Now().UnixNano(), form) }
@@ -31,10 +34,10 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 	two := limiter("two", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by}, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: by})
 	bucket := limiter("bucket", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Bucket, By: by})
 	fixed := limiter("fixed", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Fixed, By: by})
-	decide := func(wantTrips int, calls ...weir.Call) []weir.Call {
+	decide := func(wantTrips int, calls ...engine.Call) []engine.Call {
 		t.Helper()
 		before := conn.calls
-		e.DecideAll(context.Background(), calls)
+		e.Do(context.Background(), calls)
 		if got := conn.calls - before; got != wantTrips {
 			t.Errorf("%d round trips, want %d", got, wantTrips)
 		}
@@ -45,22 +48,22 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 		}
 		return calls
 	}
-	attempt := func(l *weir.Limiter, k string, states int) weir.Call {
-		r := weir.Request{N: 1}
+	attempt := func(l *weir.Limiter, k string, states int) engine.Call {
+		c := callOf(l, k, engine.Call{})
 		if states > 0 {
-			r.States = make([]weir.LimitState, states)
+			c.States = make([]engine.State, states)
 		}
-		return l.Call(weir.K(k), r)
+		return c
 	}
-	want := func(calls []weir.Call, allowed string) {
+	want := func(calls []engine.Call, allowed string) {
 		t.Helper()
 		for i := range calls {
-			d := &calls[i].Decision
+			d := &calls[i].Result
 			if d.Allowed != (allowed[i] == 'y') {
 				t.Errorf("call %d: %+v, want %c", i, *d, allowed[i])
 			}
-			if !d.At.Equal(calls[0].Decision.At) {
-				t.Errorf("call %d is decided at %v, the first at %v", i, d.At, calls[0].Decision.At)
+			if !d.At.Equal(calls[0].Result.At) {
+				t.Errorf("call %d is decided at %v, the first at %v", i, d.At, calls[0].Result.At)
 			}
 		}
 	}
@@ -69,27 +72,27 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 	want(decide(1, attempt(bucket, "a", 0), attempt(bucket, "a", 0), attempt(bucket, "a", 0)), "yyn")
 	mixed := decide(1, attempt(one, "c", 1), attempt(two, "c", 2), attempt(one, "c", 0), attempt(one, "c", 1), attempt(two, "d", 0))
 	want(mixed, "yyyny")
-	if s := mixed[3].Request.States[0]; s.Used != 2 || s.Max != 2 || s.Name != "l" {
+	if s := mixed[3].States[0]; s.Used != 2 || s.Max != 2 || s.Name != "l" {
 		t.Errorf("state %+v", s)
 	}
-	if s := mixed[1].Request.States; s[0].Used != 1 || s[1].Used != 3 || mixed[1].Decision.Granted != 1 {
-		t.Errorf("states %+v of %+v", s, mixed[1].Decision)
+	if s := mixed[1].States; s[0].Used != 1 || s[1].Used != 3 || mixed[1].Result.Granted != 1 {
+		t.Errorf("states %+v of %+v", s, mixed[1].Result)
 	}
 	want(decide(1, attempt(one, "e", 0), attempt(bucket, "e", 1), attempt(fixed, "e", 1), attempt(bucket, "e", 0), attempt(bucket, "e", 1), attempt(fixed, "e", 0), attempt(fixed, "e", 0)), "yyyynyn")
 
-	var many []weir.Call
+	var many []engine.Call
 	for i := range 300 {
 		many = append(many, attempt(one, fmt.Sprint("many", i), 0))
 	}
 	decide(3, many...)
 
-	operation := one.Call(weir.K("f"), weir.Request{N: 1, ID: "id"})
+	operation := callOf(one, "f", engine.Call{ID: "id"})
 	parts := decide(3, attempt(one, "f", 0), operation, attempt(one, "f", 0))
-	if !parts[0].Decision.Allowed || !parts[1].Decision.Allowed || parts[2].Decision.Allowed {
+	if !parts[0].Result.Allowed || !parts[1].Result.Allowed || parts[2].Result.Allowed {
 		t.Errorf("around an operation: %+v", parts)
 	}
-	if again := decide(1, operation); !again[0].Decision.Replayed {
-		t.Errorf("the operation again: %+v", again[0].Decision)
+	if again := decide(1, operation); !again[0].Result.Replayed {
+		t.Errorf("the operation again: %+v", again[0].Result)
 	}
 
 	// A cached denial needs no round trip, unless a call before it may change it.
@@ -99,14 +102,20 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 		t.Fatal(denied, err)
 	}
 	decide(0, attempt(one, "a", 0), attempt(one, "a", 0))
-	if calls := decide(1, attempt(one, "g", 0), attempt(one, "a", 0)); calls[1].Decision.Allowed {
-		t.Errorf("%+v", calls[1].Decision)
+	if calls := decide(1, attempt(one, "g", 0), attempt(one, "a", 0)); calls[1].Result.Allowed {
+		t.Errorf("%+v", calls[1].Result)
 	}
 	// It has no states, and it is of one number of units.
-	if s := decide(1, attempt(one, "a", 1))[0].Request.States[0]; s.Name != "l" || s.Used != 2 {
+	if s := decide(1, attempt(one, "a", 1), attempt(one, "g", 0))[0].States[0]; s.Name != "l" || s.Used != 2 {
 		t.Errorf("state %+v", s)
 	}
-	decide(1, one.Call(weir.K("a"), weir.Request{N: 2}))
+	decide(1, callOf(one, "a", engine.Call{N: 2}), callOf(one, "a", engine.Call{N: 2}))
+}
+
+// callOf returns a call of a limiter for one value, of 1 unit unless c has more.
+func callOf(l *weir.Limiter, value string, c engine.Call) engine.Call {
+	c.Rules, c.Key, c.N = l.Compiled(), weir.K(value), max(c.N, 1)
+	return c
 }
 
 // clusterConn is a cannedConn of a Cluster.
@@ -114,21 +123,21 @@ type clusterConn struct{ *cannedConn }
 
 func (clusterConn) Clustered() bool { return true }
 
-// TestDecideAllInAClusterSendsEachCallAlone: the keys of a script must share a slot.
-func TestDecideAllInAClusterSendsEachCallAlone(t *testing.T) {
+// TestDoInAClusterSendsEachCallAlone: the keys of a script must share a slot.
+func TestDoInAClusterSendsEachCallAlone(t *testing.T) {
 	conn := clusterConn{&cannedConn{reply: weirredis.Grant(nine, 4)}}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "cluster", weir.AllOrNothing, perUser(5, time.Second))
-	calls := []weir.Call{l.Call(weir.K("u"), weir.Request{N: 1}), l.Call(weir.K("v"), weir.Request{N: 1})}
-	e.DecideAll(ctx, calls)
+	calls := []engine.Call{callOf(l, "u", engine.Call{}), callOf(l, "v", engine.Call{})}
+	e.Do(ctx, calls)
 	if conn.calls != 2 || calls[0].Err != nil || calls[1].Err != nil {
 		t.Errorf("%d round trips, want 2: %+v", conn.calls, calls)
 	}
 }
 
-// TestDecideAllKeepsTheOrderOfInstants: a cached denial is not decided before an earlier call
+// TestDoKeepsTheOrderOfInstants: a cached denial is not decided before an earlier call
 // of the batch for the same key, whose instant is the server's (R1). Other keys do not matter.
-func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
+func TestDoKeepsTheOrderOfInstants(t *testing.T) {
 	canned := &cannedConn{}
 	for _, conn := range []weirredis.Conn{canned, clusterConn{canned}} {
 		synctest.Test(t, func(t *testing.T) {
@@ -139,19 +148,19 @@ func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
 				must(t)(l.Allow(ctx, weir.K(k)))
 			}
 			canned.reply, canned.took = weirredis.Denial(nine.Add(60*time.Millisecond), 240_000, 840_000, 140_000), 5*time.Millisecond
-			calls := []weir.Call{
-				l.Call(weir.K("u"), weir.Request{Op: weir.OpPeek, N: 1}),
-				l.Call(weir.K("w"), weir.Request{N: 1, ID: "in a call of its own"}),
-				l.Call(weir.K("u"), weir.Request{N: 1}),
-				l.Call(weir.K("v"), weir.Request{N: 1}),
+			calls := []engine.Call{
+				callOf(l, "u", engine.Call{Op: engine.Peek}),
+				callOf(l, "w", engine.Call{ID: "in a call of its own"}),
+				callOf(l, "u", engine.Call{}),
+				callOf(l, "v", engine.Call{}),
 			}
 			before := canned.calls
-			e.DecideAll(ctx, calls)
+			e.Do(ctx, calls)
 			if got := canned.calls - before; got != 2 {
 				t.Errorf("%d calls, want 2: the others are answered from the cache", got)
 			}
 			for i, want := range []time.Duration{60 * time.Millisecond, 60 * time.Millisecond, 60 * time.Millisecond, 10 * time.Millisecond} {
-				d := &calls[i].Decision
+				d := &calls[i].Result
 				if at := d.At.Sub(nine); calls[i].Err != nil || at != want || d.RetryAfter != 300*time.Millisecond-want || d.ResetAfter != 900*time.Millisecond-want {
 					t.Errorf("call %d is decided after %v, want %v: %v, %v, %v", i, at, want, calls[i].Err, d, d.ResetAfter)
 				}
@@ -160,9 +169,9 @@ func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
 	}
 }
 
-// TestDecideAllSwitchesScripts: where the rate of a bucket has changed, the calls are decided
-// by another script, in the same call of DecideAll.
-func TestDecideAllSwitchesScripts(t *testing.T) {
+// TestDoSwitchesScripts: where the rate of a bucket has changed, the calls are decided
+// by another script, in the same Do.
+func TestDoSwitchesScripts(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	limits := func(max int64) *weir.Limiter {
 		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: max, Window: time.Hour, Kind: weir.Bucket, Burst: 3, By: []string{"k"}}}}, weir.WithEngine(e))
@@ -172,35 +181,38 @@ func TestDecideAllSwitchesScripts(t *testing.T) {
 		return l
 	}
 	before, after := limits(3), limits(6)
-	key := weir.K(fmt.Sprint(time.Now().UnixNano()))
-	if d, err := before.AllowN(context.Background(), key, 2); err != nil || !d.Allowed {
+	key := fmt.Sprint(time.Now().UnixNano())
+	if d, err := before.AllowN(context.Background(), weir.K(key), 2); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
-	for _, states := range [][]weir.LimitState{nil, make([]weir.LimitState, 1)} {
-		calls := []weir.Call{
-			after.Call(key, weir.Request{Op: weir.OpPeek, N: 1, States: states}),
-			after.Call(key, weir.Request{Op: weir.OpPeek, N: 2, States: states}),
+	for _, states := range [][]engine.State{nil, make([]engine.State, 1)} {
+		calls := []engine.Call{
+			callOf(after, key, engine.Call{Op: engine.Peek, States: states}),
+			callOf(after, key, engine.Call{Op: engine.Peek, N: 2, States: slices.Clone(states)}),
 		}
-		e.DecideAll(context.Background(), calls)
-		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Decision.Allowed || calls[1].Decision.Allowed {
+		e.Do(context.Background(), calls)
+		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Result.Allowed || calls[1].Result.Allowed {
 			t.Errorf("%+v", calls)
 		}
 	}
 }
 
-// TestDecideAllForgetsAnswersOfAnEarlierUse: a call that fails at its second use has no
+// TestDoForgetsAnswersOfAnEarlierUse: a call that fails at its second use has no
 // decision of the first (R15).
-func TestDecideAllForgetsAnswersOfAnEarlierUse(t *testing.T) {
-	conn := &cannedConn{reply: weirredis.Grant(nine, 4)}
-	e := newEngine(t, conn)
-	calls := []weir.Call{limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second)).Call(weir.K("u"), weir.Request{N: 1})}
-	e.DecideAll(ctx, calls)
-	if !calls[0].Decision.Allowed {
-		t.Fatalf("got %+v, want a grant", calls[0])
-	}
-	conn.reply = "not a reply"
-	e.DecideAll(ctx, calls)
-	if c := &calls[0]; !errors.Is(c.Err, weir.ErrOutcomeUnknown) || c.Decision != (weir.Decision{}) {
-		t.Errorf("got %+v, want only ErrOutcomeUnknown", c)
+func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		conn := &cannedConn{reply: strings.Repeat(weirredis.Grant(nine, 4), n)}
+		e := newEngine(t, conn)
+		l := limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second))
+		calls := slices.Repeat([]engine.Call{callOf(l, "u", engine.Call{})}, n)
+		e.Do(ctx, calls)
+		if !calls[0].Result.Allowed {
+			t.Fatalf("of %d: got %+v, want a grant", n, calls[0])
+		}
+		conn.reply = "not a reply"
+		e.Do(ctx, calls)
+		if c := &calls[0]; !errors.Is(c.Err, weir.ErrOutcomeUnknown) || c.Result != (engine.Result{}) {
+			t.Errorf("of %d: got %+v, want only ErrOutcomeUnknown", n, c)
+		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -56,7 +57,7 @@ func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 	const max = 18_000
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(max, time.Hour))
 	fill(t, e, l, max, time.Hour)
-	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	full, _ := strconv.Atoi(s.Must(t, "HLEN", key))
 
 	few := func(about string, do func()) {
@@ -192,7 +193,7 @@ func (h *seconds) record(t *testing.T, at int, n int64) {
 // check compares Remaining with a sum over all entries that count.
 func (h *seconds) check(t *testing.T, at int) {
 	t.Helper()
-	remain := h.l.Plan().Limits()[0].Max
+	remain := h.l.Compiled().Limits[0].Max
 	for i := range h.at {
 		if h.at[i] > at-h.window {
 			remain -= h.units[i]
@@ -206,15 +207,15 @@ func (h *seconds) check(t *testing.T, at int) {
 // fill records max units for user u, evenly over a window from nine on, in few calls.
 func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window time.Duration) {
 	t.Helper()
-	var all []weirredis.Call
+	var all []engine.Call
 	for i := range max {
 		at := nine.Add(time.Duration(i) * (window / time.Duration(max)))
-		all = append(all, weirredis.Call{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: 1, At: at}})
+		all = append(all, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), N: 1, At: at.UnixMicro(), Given: true})
 		if len(all) == 128 || i == max-1 {
-			decisions, errs := e.DecideBatch(ctx, all)
-			for i, d := range decisions {
-				if errs[i] != nil || !d.Allowed {
-					t.Fatalf("filling: %+v, %v", d, errs[i])
+			e.DecideBatch(ctx, all)
+			for i := range all {
+				if all[i].Err != nil || !all[i].Result.Allowed {
+					t.Fatalf("filling: %+v, %v", all[i].Result, all[i].Err)
 				}
 			}
 			all = all[:0]

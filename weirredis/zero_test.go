@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -13,7 +14,7 @@ import (
 // its cell (R9), and once the limit is raised and exact (R12), entries before that
 // would be taken for later than they are.
 func TestLimitOfZeroKeepsNoMark(t *testing.T) {
-	for _, e := range []weir.Engine{newEngine(t, redisConn(t)), spec.New()} {
+	for _, e := range []engine.Engine{newEngine(t, redisConn(t)), spec.New()} {
 		none := perUser(0, time.Hour)
 		none.Cells = 1
 		if d := must(t)(limiter(t, e, "zero", weir.CountDenied, none).At(nine).Allow(ctx, weir.K("u"))); d.Allowed {

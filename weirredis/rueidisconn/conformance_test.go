@@ -6,7 +6,7 @@ import (
 
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
@@ -31,7 +31,7 @@ func TestConformance(t *testing.T) {
 		{"plain", []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}, 1_000, weirtest.CachesDenials(0)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			weirtest.Run(t, func(t *testing.T) weir.Engine {
+			weirtest.Run(t, func(t *testing.T) engine.Engine {
 				e, err := weirredis.New(conn, c.opts...)
 				if err != nil {
 					t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
@@ -78,7 +79,7 @@ func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *red
 // the same scripts. `make check` has 20,000 attempts.
 func conformanceInCluster(t *testing.T, s stage) {
 	conn := s.open(t)
-	weirtest.Run(t, func(t *testing.T) weir.Engine {
+	weirtest.Run(t, func(t *testing.T) engine.Engine {
 		engine, err := weirredis.New(conn)
 		if err != nil {
 			t.Fatal(err)

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
@@ -86,7 +86,7 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	limits := tightAndAll(maxInWindow, fallbackWindow)
 	g := newRig(t, cl.open(t, at(server.Addr)), limits)
 	g.beside = nil
-	g.around = func(e weir.Engine) weir.Engine {
+	g.around = func(e engine.Engine) engine.Engine {
 		return fallback.New(e, c.mode, slices.Concat(c.opts, []fallback.Option{fallback.Timeout(callTime)})...)
 	}
 	var flows []*traffic
@@ -131,7 +131,9 @@ func TestForeignDataBehindFallback(t *testing.T) {
 		key := keysOf(t, server)[0]
 		server.Must(t, "DEL", key)
 		foreign["string"](t, server, key)
-		g.around = func(e weir.Engine) weir.Engine { return fallback.New(e, fallback.Allow, fallback.Timeout(patience)) }
+		g.around = func(e engine.Engine) engine.Engine {
+			return fallback.New(e, fallback.Allow, fallback.Timeout(patience))
+		}
 		g = g.on(t, cl.open(t, at(server.Addr)))
 		g.users = []string{"a", "b", "b", "b", "b", "c"} // often more than five in a row
 		f := g.traffic(4, 2*patience, r)

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -24,9 +25,9 @@ type rig struct {
 	limits  []weir.Limit
 	users   []string
 	clock   func() time.Duration
-	around  func(weir.Engine) weir.Engine // puts an engine around the one under test; or nil
-	beside  *rig                          // a rig with perUser that has traffic at the same time; or nil
-	done    []call                        // of a rig beside another: the calls that have ended
+	around  func(engine.Engine) engine.Engine // puts an engine around the one under test; or nil
+	beside  *rig                              // a rig with perUser that has traffic at the same time; or nil
+	done    []call                            // of a rig beside another: the calls that have ended
 }
 
 // tightAndAll returns the limits of a rig. The limit under test is "tight": max units
@@ -78,7 +79,7 @@ func (g *rig) connect(conn weirredis.Conn) error {
 	if err != nil {
 		return err
 	}
-	var engine weir.Engine = redis
+	var engine engine.Engine = redis
 	if g.around != nil {
 		engine = g.around(engine)
 	}

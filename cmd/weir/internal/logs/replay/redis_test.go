@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -27,7 +28,7 @@ func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 			{Name: "user", Max: 20, Window: time.Hour, By: []string{"user"}}}},
 	}
 	trace := randomTrace(policies, 4000)
-	answers := func(e weir.Engine) []byte {
+	answers := func(e engine.Engine) []byte {
 		runner, err := replay.New(policies, e)
 		if err != nil {
 			t.Fatal(err)
