@@ -7,7 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // StoreState is the state of a store as an [Engine] sees it.
@@ -116,7 +116,7 @@ func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	failures := b.failures.Add(1)
 	if b.open.Load() || b.threshold > 0 && failures >= int64(b.threshold) {
-		err := fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", weir.ErrUnavailable, failures, cause)
+		err := fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, failures, cause)
 		b.rejection.Store(&rejection{err, cause})
 		if !b.open.Load() {
 			b.scheduleProbe(b.clock())

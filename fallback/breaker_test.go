@@ -199,12 +199,12 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 	left, leave := context.WithCancel(context.Background())
 	leave()
-	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrKey) }
+	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrInput) }
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.Deny)
 		for range 20 {
 			s.Break(badInput)
-			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
+			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrInput) {
 				t.Fatal(err)
 			}
 			s.Break(weirtest.Silent())
@@ -220,7 +220,7 @@ func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 		s.Break(badInput)
 		before := s.Calls()
 		for range 3 {
-			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
+			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrInput) {
 				t.Fatal(err)
 			}
 		}

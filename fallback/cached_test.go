@@ -7,25 +7,22 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // cachingStore is a batchStore with a cached denial of the key "cached", even while it is
 // down.
 type cachingStore struct{ batchStore }
 
-var cachedDenial = weir.Decision{RetryAfter: time.Minute, At: time.UnixMicro(1), Limit: "l", Cached: true}
+var cachedDenial = engine.Result{RetryAfter: time.Minute, At: time.UnixMicro(1), Limit: "l", Cached: true}
 
-func (s *cachingStore) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if k.Value(0) == "cached" {
-		return cachedDenial, nil
-	}
-	return s.batchStore.Decide(ctx, p, k, r)
-}
-
-func (s *cachingStore) DecideAll(ctx context.Context, calls []weir.Call) {
+func (s *cachingStore) Do(ctx context.Context, calls []engine.Call) {
 	for i := range calls {
-		c := &calls[i]
-		c.Decision, c.Err = s.Decide(ctx, c.Plan, c.Key, c.Request)
+		if c := &calls[i]; c.Key.Value(0) == "cached" {
+			c.Result = cachedDenial
+		} else {
+			s.batchStore.Do(ctx, calls[i:i+1])
+		}
 	}
 }
 
@@ -40,13 +37,15 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			allow := func(key string) (weir.Decision, error) {
-				if !batch {
-					return l.Allow(context.Background(), weir.K(key))
+			allow := func(key string) (engine.Result, error) {
+				c := engine.Call{Rules: l.Compiled(), Key: weir.K(key), N: 1}
+				calls := []engine.Call{c}
+				if batch {
+					calls = append(calls, c)
 				}
-				calls := []weir.Call{l.Call(weir.K(key), weir.Request{N: 1})}
-				weir.DecideAll(context.Background(), f, calls)
-				return calls[0].Decision, calls[0].Err
+				f.Do(context.Background(), calls)
+				last := &calls[len(calls)-1]
+				return last.Result, last.Err
 			}
 			for i := range 3 {
 				if d, err := allow("cached"); err != nil || d != cachedDenial {

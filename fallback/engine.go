@@ -2,7 +2,7 @@
 //
 // An [Engine] wraps the engine of a store. While the store answers, its answers
 // pass through unchanged. The wrapper adds a timeout to every call, a circuit
-// breaker that stops calling a failing store, and a [Mode] that decides in the
+// breaker that stops calling a failing store, and a mode that decides in the
 // store's place:
 //
 //	store, err := weirredis.New(conn)
@@ -17,20 +17,41 @@ package fallback
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
-// Engine is a [weir.Engine] around the engine of a store. While the store is out:
+// The modes: the decision for calls that the store cannot decide (R15). An unknown mode is
+// Deny.
+const (
+	// Deny returns the store's error: no decision, nothing allowed. The limits
+	// hold and the work waits.
+	Deny = engine.OutageDeny
+
+	// Allow allows everything that an empty store would allow and records nothing.
+	// Attempts of more than a limit's Max are still denied. No limit holds during the
+	// outage.
+	Allow = engine.OutageAllow
+
+	// Share decides by a share of every limit in the memory of this process. With
+	// [Instances] of n, each share is Max/n rounded down. A window holds at most
+	// 2 * Max: Max granted by the store and Max granted by all shares together.
+	// MinInterval holds within each process, not between processes.
+	Share = engine.OutageShare
+)
+
+// Engine is an [engine.Engine] around the engine of a store. While the store is out:
 //
-//   - Decisions follow the [Mode] and are marked Degraded. In Allow, Remaining,
-//     ResetAfter and the states are zero, because they are unknown. In Share they are
-//     those of the share; the states count the shares of other processes as used.
-//     RetryAfter is one second where the store could grant the attempt and the share
-//     never can.
+//   - Decisions follow the mode, or that of the limiter ([weir.WithOutage]), and are marked
+//     Degraded. In Allow, Remaining, ResetAfter and the states are zero, because they are
+//     unknown. In Share they are those of the share; the states count the shares of other
+//     processes as used. RetryAfter is one second where the store could grant the attempt
+//     and the share never can.
 //   - Records are allowed. Allow drops them, Share records them in the share.
 //   - Refund, Count and Reset return an error in every mode, because only the store
 //     has the data. Reset also resets the share, during an outage or not.
@@ -43,18 +64,24 @@ import (
 // a second time. Allow and Share decide it like any other call, so it may count in
 // the store and in the share.
 type Engine struct {
-	store *store
-	mode  Mode
+	engine  engine.Engine
+	mode    engine.Outage
+	timeout time.Duration // 0 = none
+	start   time.Time
+	breaker breaker
+	share   func() *localShare // of mode Share, made at its first use
+
+	failures, timeouts, degraded atomic.Int64
 }
 
-var _ weir.Engine = (*Engine)(nil)
+var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine that decides by e and, while e cannot, by mode. It panics if
 // e is nil.
 //
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
-func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
+func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if e == nil {
 		panic("fallback: New needs an engine, not nil")
 	}
@@ -62,106 +89,149 @@ func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
 	for _, set := range opts {
 		set(&o)
 	}
-	s := &store{engine: e, timeout: o.timeout, start: time.Now()}
+	f := &Engine{engine: e, mode: mode, timeout: o.timeout, start: time.Now()}
 	if _, ok := e.(*weir.Memory); ok {
-		s.timeout = 0 // it never waits
+		f.timeout = 0 // it never waits
 	}
-	s.share = sync.OnceValue(func() *localShare { return newShare(o.instances) })
-	s.breaker = breaker{threshold: o.failures, clock: s.now, onChange: o.onState, since: s.start}
-	return &Engine{store: s, mode: mode}
+	f.share = sync.OnceValue(func() *localShare { return newShare(o.instances) })
+	f.breaker = breaker{threshold: o.failures, clock: f.now, onChange: o.onState, since: f.start}
+	return f
 }
 
-// WithMode returns an engine of another mode on the same store, with the same
-// options, breaker and shares. Policies with different modes share one store this way.
-func (f *Engine) WithMode(mode Mode) *Engine {
-	return &Engine{store: f.store, mode: mode}
+// now returns the time since the engine was made, in nanoseconds of the monotonic clock.
+func (f *Engine) now() int64 { return int64(time.Since(f.start)) }
+
+// modeOf returns the mode of a call.
+func (f *Engine) modeOf(c *engine.Call) engine.Outage {
+	if c.Outage == engine.OutageDefault {
+		return f.mode
+	}
+	return c.Outage
 }
 
-// Mode returns the mode of the engine.
-func (f *Engine) Mode() Mode { return f.mode }
-
-// Decide returns the store's decision or, while the store is out, that of the mode.
-func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	c := call{plan: p, key: k, request: r}
-	if f.mode == Share {
-		if d, found, err := f.replay(&c); found {
-			return d, err
+// Do decides calls by one call of the store or, while the store is out, by their modes. The
+// timeout is for all calls together.
+func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
+	var room [8]*engine.Call
+	open := room[:0] // the calls for the store
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		c.Fail(nil)
+		if f.modeOf(c) != Share || !f.decidedByShare(c) {
+			open = append(open, c)
 		}
 	}
-	res, decided := f.store.do(ctx, &c)
-	if decided {
-		return res.decision, res.err
+	if len(open) > 0 {
+		f.decideCalls(ctx, calls, open)
 	}
-	return f.decideWithout(&c, res.err)
-}
-
-// decideWithout decides without the store. cause is the store's error.
-func (f *Engine) decideWithout(c *call, cause error) (d weir.Decision, err error) {
-	switch f.mode {
-	case Allow:
-		d = openDecision(c.plan, &c.request)
-	case Share:
-		if d, err = f.store.share().decideCall(c); err != nil {
-			return weir.Decision{}, err
+	for i := range calls {
+		if calls[i].Err == errReplayed {
+			calls[i].Err = nil
 		}
-	default:
-		return weir.Decision{}, cause
 	}
-	f.store.degraded.Add(1)
-	return d, nil
 }
 
-// replay returns the earlier answer of an operation that the share has decided, and
-// reports whether there is one. The store does not know that operation and would
-// charge it again.
-func (f *Engine) replay(c *call) (d weir.Decision, found bool, err error) {
-	if c.request.ID == "" {
-		return d, false, nil
+// errReplayed marks a call that the store skips, because the share has replayed its answer.
+var errReplayed = errors.New("the share has replayed the answer")
+
+// decidedByShare replays the earlier answer of an operation that the share has decided, and
+// reports whether there is one. The store does not know that operation and would charge it
+// again. A reset also resets the share.
+func (f *Engine) decidedByShare(c *engine.Call) bool {
+	switch {
+	case c.Op == engine.Reset:
+		f.share().reset(c)
+		return false
+	case c.ID == "" || c.Op == engine.Refund || !f.share().replay(c):
+		return false
 	}
-	if d, found, err = f.store.share().replay(c); found && err == nil {
-		f.store.degraded.Add(1)
+	if c.Err == nil {
+		f.degraded.Add(1)
+		c.Err = errReplayed
 	}
-	return d, found, err
+	return true
 }
 
-// Refund refunds in the store. During an outage it returns an error.
-func (f *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return f.RefundOnce(ctx, p, k, at, n, now, "")
-}
-
-// RefundOnce is Refund with an idempotency key; "" is none.
-func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	return f.call(ctx, &call{other: func(ctx context.Context, e weir.Engine) (int64, error) {
-		if id == "" {
-			return e.Refund(ctx, p, k, at, n, now)
+// decideCalls sends calls to the store if the breaker permits it, and decides the open ones that
+// have no answer then.
+func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*engine.Call) {
+	sent, probe := f.breaker.admit()
+	if !sent {
+		ended, rejected := callerError(ctx), f.breaker.rejection.Load().err
+		for _, c := range open {
+			if ended != nil { // a grant is of no use to the caller
+				c.Fail(ended)
+			} else {
+				f.decideWithout(c, rejected)
+			}
 		}
-		return e.(weir.RefundOnceEngine).RefundOnce(ctx, p, k, at, n, now, id)
-	}})
-}
-
-// Count counts in the store. During an outage it returns an error.
-func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return f.call(ctx, &call{reads: true, other: func(ctx context.Context, e weir.Engine) (int64, error) {
-		return e.Count(ctx, p, k, i, last, now)
-	}})
-}
-
-// Reset resets the key in the store and in the share. During an outage it returns an
-// error, and the share is reset nevertheless.
-func (f *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	if f.mode == Share {
-		f.store.share().reset(p, k)
+		return
 	}
-	_, err := f.call(ctx, &call{other: func(ctx context.Context, e weir.Engine) (int64, error) {
-		return 0, e.Reset(ctx, p, k)
-	}})
-	return err
+	if probe {
+		defer f.breaker.release()
+	}
+	f.send(ctx, calls)
+	worst, cause := unrelated, error(nil)
+	for _, c := range open {
+		class := f.classify(ctx, c)
+		if class > worst {
+			worst, cause = class, c.Err
+		}
+		if class >= unreadable {
+			f.decideWithout(c, c.Err)
+		}
+	}
+	f.conclude(worst, cause, probe)
 }
 
-// call sends a call that only the store can answer.
-func (f *Engine) call(ctx context.Context, c *call) (int64, error) {
-	res, _ := f.store.do(ctx, c)
-	return res.units, res.err
+// send calls the store within the timeout.
+func (f *Engine) send(ctx context.Context, calls []engine.Call) {
+	if f.timeout > 0 {
+		timed, cancel := context.WithTimeout(ctx, f.timeout)
+		defer cancel()
+		ctx = timed
+	}
+	f.engine.Do(ctx, calls)
+}
+
+// conclude updates the breaker and the counters by the worst answer of the calls sent.
+func (f *Engine) conclude(worst answerClass, cause error, probe bool) {
+	switch worst {
+	case unrelated:
+		if probe {
+			f.breaker.probeSoon()
+		}
+	case answered:
+		f.breaker.succeeded(probe)
+	case unreadable:
+		f.failures.Add(1)
+		f.breaker.succeeded(probe)
+	case failed:
+		f.failures.Add(1)
+		if errors.As(cause, new(timeoutError)) {
+			f.timeouts.Add(1)
+		}
+		f.breaker.failed(cause)
+	}
+}
+
+// decideWithout decides a call without the store. cause is the store's error.
+func (f *Engine) decideWithout(c *engine.Call, cause error) {
+	mode := f.modeOf(c)
+	if c.Op > engine.Record || mode != Allow && mode != Share {
+		c.Fail(cause)
+		return
+	}
+	c.Fail(nil)
+	if mode == Allow {
+		c.Result = openDecision(c)
+	} else if f.share().decideCall(c); c.Err != nil {
+		return
+	}
+	f.degraded.Add(1)
 }
 
 // Status describes an engine and its store, for logs, metrics and health pages.
@@ -176,39 +246,7 @@ type Status struct {
 
 // Status returns the current status. It does not call the store.
 func (f *Engine) Status() Status {
-	s := Status{
-		Failures: f.store.failures.Load(),
-		Timeouts: f.store.timeouts.Load(),
-		Degraded: f.store.degraded.Load(),
-	}
-	s.State, s.Since, s.Cause = f.store.breaker.status()
+	s := Status{Failures: f.failures.Load(), Timeouts: f.timeouts.Load(), Degraded: f.degraded.Load()}
+	s.State, s.Since, s.Cause = f.breaker.status()
 	return s
-}
-
-// Mode selects the decision for calls that the store cannot decide (R15).
-type Mode uint8
-
-const (
-	// Deny returns the store's error: no decision, nothing allowed. The limits
-	// hold and the work waits. An unknown mode is Deny.
-	Deny Mode = iota
-
-	// Allow allows everything that an empty store would allow and records nothing.
-	// Attempts of more than a limit's Max are still denied. No limit holds during the
-	// outage.
-	Allow
-
-	// Share decides by a share of every limit in the memory of this process. With
-	// [Instances] of n, each share is Max/n rounded down. A window holds at most
-	// 2 * Max: Max granted by the store and Max granted by all shares together.
-	// MinInterval holds within each process, not between processes.
-	Share
-)
-
-// String returns the name of the mode's constant.
-func (m Mode) String() string {
-	if m > Share {
-		return fmt.Sprintf("Mode(%d)", uint8(m))
-	}
-	return [...]string{"Deny", "Allow", "Share"}[m]
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -26,7 +27,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-var modes = []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share}
+var modes = []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share}
 
 // ten allows ten an hour for each user and twenty for all.
 var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
@@ -47,7 +48,7 @@ func (s *store) Restore()               { s.faulty.Restore() }
 func (s *store) Calls() int64           { return s.faulty.Calls() }
 
 // newStore returns a limiter of p on a memory engine in place of a store.
-func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.Option) *store {
+func newStore(t *testing.T, p weir.Policy, mode engine.Outage, opts ...fallback.Option) *store {
 	t.Helper()
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
 	s.fallback = fallback.New(s.faulty, mode, opts...)
@@ -62,7 +63,7 @@ func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.
 func (s *store) fail(n int) {
 	s.t.Helper()
 	key := weir.K("failing")
-	if len(s.Plan().Dimensions()) == 0 {
+	if len(s.Compiled().Dimensions) == 0 {
 		key = weir.K()
 	}
 	for i := range n {
@@ -83,17 +84,17 @@ func (s *store) want(state fallback.StoreState) {
 
 // TestFallbackConformance: while the store answers, the fallback changes no answer.
 func TestFallbackConformance(t *testing.T) {
-	engines := map[string]func() weir.Engine{
-		"timed": func() weir.Engine {
+	engines := map[string]func() engine.Engine{
+		"timed": func() engine.Engine {
 			return fallback.New(weirtest.NewFaulty(weir.NewMemory()), fallback.Share, fallback.Instances(3), fallback.Timeout(time.Hour))
 		},
 	}
 	for _, mode := range modes {
-		engines[mode.String()] = func() weir.Engine { return fallback.New(weir.NewMemory(), mode) }
+		engines[mode.String()] = func() engine.Engine { return fallback.New(weir.NewMemory(), mode) }
 	}
-	for name, engine := range engines {
+	for name, newEngine := range engines {
 		t.Run(name, func(t *testing.T) {
-			weirtest.Run(t, func(*testing.T) weir.Engine { return engine() },
+			weirtest.Run(t, func(*testing.T) engine.Engine { return newEngine() },
 				weirtest.Attempts(500), weirtest.Hammers(1))
 		})
 	}
@@ -148,7 +149,7 @@ type answer struct {
 	limit   string
 }
 
-func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op weir.Op, n int64) {
+func (a answer) check(t *testing.T, outage engine.Outage, mode weir.Mode, op weir.Op, n int64) {
 	t.Helper()
 	p := ten
 	p.Mode = mode
@@ -200,19 +201,19 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 func TestFallbackOpenClearsStates(t *testing.T) {
 	s := newStore(t, ten, fallback.Allow)
 	states := make([]weir.LimitState, 2)
-	ask := weir.Request{N: 1, States: states}
-	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
-		t.Fatalf("the store's states: %+v, %v", states, err)
+	calls := []engine.Call{{Rules: s.Compiled(), Key: weir.K("42"), N: 1, States: states}}
+	if s.fallback.Do(ctx, calls); calls[0].Err != nil || states[0].Used != 1 {
+		t.Fatalf("the store's states: %+v, %v", states, calls[0].Err)
 	}
 	s.Break(weirtest.Down())
-	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0] != (weir.LimitState{}) {
-		t.Errorf("states without the store: %+v, %v; want zero", states, err)
+	if s.fallback.Do(ctx, calls); calls[0].Err != nil || states[0] != (weir.LimitState{}) {
+		t.Errorf("states without the store: %+v, %v; want zero", states, calls[0].Err)
 	}
 }
 
 // TestFallbackAtInstants: a fallback decides at the given instant too.
 func TestFallbackAtInstants(t *testing.T) {
-	for _, mode := range []fallback.Mode{fallback.Allow, fallback.Share} {
+	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Down())
 		if d, err := s.At(nine).Allow(ctx, weir.K("42")); err != nil || !d.At.Equal(nine) || !d.Allowed {
@@ -253,10 +254,11 @@ func TestFallbackOfOtherMethods(t *testing.T) {
 	}
 }
 
-// TestFallbackWithMode: engines of several modes on one store share its breaker.
-func TestFallbackWithMode(t *testing.T) {
-	s := newStore(t, ten, fallback.Deny)
-	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(fallback.Allow))))
+// TestFallbackModesOfLimiters: limiters of several modes on one store share its breaker. The
+// strictest mode decides about calls together.
+func TestFallbackModesOfLimiters(t *testing.T) {
+	s := newStore(t, ten, fallback.Deny, fallback.Instances(3))
+	limiter := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))
 	s.Break(weirtest.Down())
 	s.fail(5)
 	s.want(fallback.StoreDown)
@@ -264,19 +266,37 @@ func TestFallbackWithMode(t *testing.T) {
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
-	if s.fallback.Mode() != fallback.Deny || s.fallback.WithMode(fallback.Share).Mode() != fallback.Share {
-		t.Error("Mode returns another mode")
+	share := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Share)))
+	deny := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Deny)))
+	for _, c := range []struct {
+		limiters []*weir.Limiter
+		err      error
+		allowed  bool
+	}{
+		{[]*weir.Limiter{limiter, limiter}, nil, true},
+		{[]*weir.Limiter{limiter, s.Limiter}, nil, true},
+		{[]*weir.Limiter{limiter, share}, nil, false}, // a share of 3 units of 10
+		{[]*weir.Limiter{share}, nil, true},
+		{[]*weir.Limiter{share, deny, limiter}, weir.ErrUnavailable, false},
+	} {
+		var calls []weir.Call
+		for _, l := range c.limiters {
+			calls = append(calls, weir.Call{Limiter: l, Key: weir.K("42"), Request: weir.Request{N: 3}})
+		}
+		if err := weir.DecideTogether(ctx, calls); !errors.Is(err, c.err) || calls[0].Decision.Allowed != c.allowed {
+			t.Errorf("%d calls together: %v, %v; want allowed %t, %v", len(calls), calls[0].Decision, err, c.allowed, c.err)
+		}
 	}
 }
 
 // TestFallbackUnknownMode: an unknown mode denies.
 func TestFallbackUnknownMode(t *testing.T) {
-	s := newStore(t, ten, fallback.Mode(7))
+	s := newStore(t, ten, engine.Outage(7))
 	s.Break(weirtest.Down())
 	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
 	}
-	if got := fmt.Sprint(fallback.Mode(7), fallback.Allow, fallback.StoreUp, fallback.StoreDown); got != "Mode(7) Allow up down" {
+	if got := fmt.Sprint(engine.Outage(7), fallback.Allow, fallback.StoreUp, fallback.StoreDown); got != "Outage(7) Allow up down" {
 		t.Errorf("names: %s", got)
 	}
 }
@@ -314,7 +334,7 @@ func TestFallbackNoAllocation(t *testing.T) {
 // BenchmarkFallback measures the cost that a fallback adds to a decision ("up" compared with
 // "none"), and that of decisions while the store is down.
 func BenchmarkFallback(b *testing.B) {
-	run := func(name string, e weir.Engine) {
+	run := func(name string, e engine.Engine) {
 		b.Run(name, func(b *testing.B) {
 			limiter := must(weir.New(ten, weir.WithEngine(e)))
 			b.ReportAllocs()
@@ -323,7 +343,7 @@ func BenchmarkFallback(b *testing.B) {
 			}
 		})
 	}
-	memory := struct{ weir.Engine }{weir.NewMemory()} // hides its type from New
+	memory := struct{ engine.Engine }{weir.NewMemory()} // hides its type from New
 	run("none", memory)
 	run("up", fallback.New(weir.NewMemory(), fallback.Allow))
 	run("up/contexts", fallback.New(memory, fallback.Allow))

@@ -6,46 +6,53 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
-// errorClass states the meaning of an engine's error for its store.
-type errorClass uint8
+// answerClass is the meaning of a call's answer for its store, the worst last.
+type answerClass uint8
 
 const (
-	answered   errorClass = iota // the store decided, for example that it is full
-	unrelated                    // bad input, the caller's context ended, or the store was not called
-	unreadable                   // the store is up and could not decide this key
-	failed                       // the store could not decide
+	unrelated  answerClass = iota // bad input, the caller's context ended, or the store was not called
+	answered                      // the store decided, or for example it is full
+	unreadable                    // the store is up and could not decide this key
+	failed                        // the store could not decide
 )
 
-// classify separates outages from answers. It returns the error for the caller: a
-// failure wraps ErrUnavailable or ErrOutcomeUnknown. ctx is the caller's own.
-func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, error) {
-	ended := callerError(ctx)
+// classify separates outages from answers. It sets the error for the caller: a failure
+// wraps ErrUnavailable or ErrOutcomeUnknown. ctx is the caller's own.
+func (f *Engine) classify(ctx context.Context, c *engine.Call) answerClass {
+	err := c.Err
 	switch {
-	case errors.Is(err, weir.ErrFull), errors.Is(err, weir.ErrOverflow):
-		return answered, err // about the store's content: no other engine knows better
-	case weir.IsBadInput(err), errors.Is(err, errCached):
-		return unrelated, err
-	case ended != nil:
-		return unrelated, ended
-	case errors.Is(err, weir.ErrUnreadable):
-		return unreadable, err
-	case errors.Is(err, weir.ErrUnavailable), errors.Is(err, weir.ErrOutcomeUnknown):
-		if isContextError(err) {
-			err = timeoutError{s.timeout, err}
+	case err == nil && c.Result.Cached, errors.Is(err, engine.ErrInput):
+		return unrelated
+	case err == nil, errors.Is(err, engine.ErrFull), errors.Is(err, engine.ErrOverflow):
+		return answered // about the store's content: no other engine knows better
+	}
+	if ended := callerError(ctx); ended != nil {
+		c.Fail(ended)
+		return unrelated
+	}
+	unavailable := errors.Is(err, engine.ErrUnavailable) || errors.Is(err, engine.ErrOutcomeUnknown)
+	switch {
+	case errors.Is(err, engine.ErrUnreadable):
+		return unreadable
+	case unavailable && isContextError(err), !unavailable && isTimeout(err):
+		c.Err = timeoutError{f.timeout, err}
+	}
+	if !unavailable {
+		outcome := engine.ErrOutcomeUnknown // an error without a statement is taken for the worse
+		if !mayChange(c) {
+			outcome = engine.ErrUnavailable
 		}
-		return failed, err
+		c.Err = fmt.Errorf("%w: %w", outcome, c.Err)
 	}
-	outcome := weir.ErrOutcomeUnknown // an error without a statement is taken for the worse
-	if !c.writes() {
-		outcome = weir.ErrUnavailable
-	}
-	if isTimeout(err) {
-		err = timeoutError{s.timeout, err}
-	}
-	return failed, fmt.Errorf("%w: %w", outcome, err)
+	return failed
+}
+
+// mayChange reports whether the call may change the store.
+func mayChange(c *engine.Call) bool {
+	return c.Op == engine.Reset || c.Op != engine.Peek && c.Op != engine.Count && c.N > 0
 }
 
 // timeoutError is the error of a call that ran out of time while its caller still

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -111,7 +112,8 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 func TestFallbackBadInput(t *testing.T) {
 	policy := &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}
 	for _, mode := range modes {
-		for _, input := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrRange, weir.ErrRequest, weir.ErrOverflow, weir.ErrFull, policy} {
+		for _, input := range []error{engine.Input("units", ""), engine.Input("key", ""), engine.Input("instant", ""), engine.Input("limit", ""), engine.Input("span", ""),
+			engine.Input("request", ""), weir.ErrOverflow, weir.ErrFull, policy} {
 			s := newStore(t, ten, mode)
 			s.Break(func(context.Context, func()) error { return input })
 			for range 10 {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -16,9 +17,9 @@ var tenPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max:
 // charged once. While the store is down the share charges it once too.
 func TestOnceThroughFallback(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	engine := fallback.New(store, fallback.Deny, fallback.FailureThreshold(0), fallback.Instances(2))
-	closed := must(weir.New(tenPerUser, weir.WithEngine(engine)))
-	local := must(weir.New(tenPerUser, weir.WithEngine(engine.WithMode(fallback.Share))))
+	f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(0), fallback.Instances(2))
+	closed := must(weir.New(tenPerUser, weir.WithEngine(f)))
+	local := must(weir.New(tenPerUser, weir.WithEngine(f), weir.WithOutage(fallback.Share)))
 	key := weir.K("42")
 
 	store.Break(weirtest.Lost())
@@ -85,7 +86,7 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	if d := must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"})); !d.Replayed {
 		t.Errorf("recorded again: %+v", d)
 	}
-	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, weir.ErrID) {
+	if _, err := l.AllowOnce(ctx, key, 4, "a"); engine.InputField(err) != "id" {
 		t.Errorf("of other units: %v", err)
 	}
 	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 0 {
@@ -111,9 +112,5 @@ func TestRefundOnceThroughFallback(t *testing.T) {
 	}
 	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 5 {
 		t.Errorf("%d are charged, want 5", n)
-	}
-	bare := must(weir.New(tenPerUser, weir.WithEngine(struct{ weir.Engine }{weir.NewMemory()})))
-	if _, err := bare.Decide(ctx, key, refund); !errors.Is(err, weir.ErrID) {
-		t.Errorf("an engine that remembers none: %v, want ErrID", err)
 	}
 }

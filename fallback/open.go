@@ -5,49 +5,47 @@ import (
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // openDecision returns the decision of an empty store. Unknown values stay zero:
 // Remaining, ResetAfter and the states.
-func openDecision(p *weir.Plan, r *weir.Request) weir.Decision {
-	clear(r.States)
-	d := weir.Decision{Allowed: true, Granted: r.N, At: instantOf(r), Degraded: true}
-	if r.Op == weir.OpRecord {
-		return d
+func openDecision(c *engine.Call) engine.Result {
+	r := engine.Result{Allowed: true, Granted: c.N, At: instantOf(c), Degraded: true}
+	if c.Op == engine.Record {
+		return r
 	}
-	binding := firstBelow(p, r.N)
+	binding := firstBelow(c)
 	if binding == nil {
-		return d
+		return r
 	}
-	d.Granted, d.RetryAfter = 0, weir.Never
-	if p.Mode() == weir.Partial {
-		least := slices.MinFunc(p.Limits(), func(a, b weir.PlanLimit) int { return cmp.Compare(a.Capacity, b.Capacity) })
-		d.Granted, _ = window.Grant(window.Partial, r.N, least.Capacity, true)
+	r.Granted, r.RetryAfter = 0, engine.Never
+	if c.Rules.Mode == engine.Partial {
+		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
+		r.Granted, _ = window.Grant(window.Partial, c.N, least.Capacity, true)
 		binding = &least
 	}
-	d.Allowed = d.Granted > 0
-	d.Limit = binding.Name
-	return d
+	r.Allowed = r.Granted > 0
+	r.Limit = binding.Name
+	return r
 }
 
-// firstBelow returns the first limit that an attempt of n units never fits, or nil.
-func firstBelow(p *weir.Plan, n int64) *weir.PlanLimit {
-	for i := range p.Limits() {
-		if l := &p.Limits()[i]; l.Units(n) > l.Capacity {
+// firstBelow returns the first limit that the attempt never fits, or nil.
+func firstBelow(c *engine.Call) *engine.Limit {
+	for i := range c.Rules.Limits {
+		if l := &c.Rules.Limits[i]; l.Units(c.N) > l.Capacity {
 			return l
 		}
 	}
 	return nil
 }
 
-// instantOf returns the instant of the request, in whole microseconds. Without one it reads
-// this process's clock.
-func instantOf(r *weir.Request) time.Time {
-	at, given := r.Instant()
-	if !given {
-		at = time.Now().UnixMicro()
+// instantOf returns the instant of the call, in whole microseconds. Without one it reads this
+// process's clock.
+func instantOf(c *engine.Call) time.Time {
+	if c.Given {
+		return time.UnixMicro(c.At)
 	}
-	return time.UnixMicro(at)
+	return time.UnixMicro(time.Now().UnixMicro())
 }

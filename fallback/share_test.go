@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -234,20 +235,22 @@ func TestShareOfAPart(t *testing.T) {
 	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
-	}}.Plan()
+	}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Share)
-	if _, err := e.Decide(context.Background(), p.Holds(), weir.K("acme", "ann"), weir.Request{Op: weir.OpRecord, N: 3}); err != nil {
-		t.Fatal(err)
+	calls := []engine.Call{{Rules: p.Holds, Key: weir.K("acme", "ann"), Op: engine.Record, N: 3}}
+	if e.Do(context.Background(), calls); calls[0].Err != nil {
+		t.Fatal(calls[0].Err)
 	}
 	for key, want := range map[string]bool{"ann": false, "bob": true} {
-		d, err := e.Decide(context.Background(), p, weir.K("other", key), weir.Request{Op: weir.OpPeek, N: 1})
-		if err != nil || d.Allowed != want {
-			t.Errorf("%s: %+v, %v; want allowed %v", key, d, err, want)
+		calls := []engine.Call{{Rules: p, Key: weir.K("other", key), Op: engine.Peek, N: 1}}
+		e.Do(context.Background(), calls)
+		if c := &calls[0]; c.Err != nil || c.Result.Allowed != want {
+			t.Errorf("%s: %+v, %v; want allowed %v", key, c.Result, c.Err, want)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -21,24 +22,19 @@ type batchStore struct {
 
 var errBatchDown = errors.New("the store is down")
 
-func (s *batchStore) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if s.down {
-		return weir.Decision{}, errBatchDown
+func (s *batchStore) Do(ctx context.Context, calls []engine.Call) {
+	if len(calls) > 1 {
+		s.batches++
 	}
-	return s.Memory.Decide(ctx, p, k, r)
-}
-
-func (s *batchStore) DecideAll(ctx context.Context, calls []weir.Call) {
-	s.batches++
 	for i := range calls {
 		switch c := &calls[i]; {
 		case c.Err != nil:
 		case s.down:
 			c.Err = errBatchDown
-		case c.Key.Value(0) == "bad":
-			c.Err = weir.ErrUnreadable
+		case c.Key.Len() > 0 && c.Key.Value(0) == "bad":
+			c.Err = engine.ErrUnreadable
 		default:
-			c.Decision, c.Err = s.Memory.Decide(ctx, c.Plan, c.Key, c.Request)
+			s.Memory.Do(ctx, calls[i:i+1])
 		}
 	}
 }
@@ -47,7 +43,7 @@ func (s *batchStore) DecideAll(ctx context.Context, calls []weir.Call) {
 // a key that it cannot read, each call follows the mode; bad input is an error in any mode.
 func TestBatchesFollowTheMode(t *testing.T) {
 	for _, c := range []struct {
-		mode                    Mode
+		mode                    engine.Outage
 		up, unread, first, outs string // allowed, denied or error
 	}{
 		{Deny, "allowed", "error", "error", "error"},
@@ -64,11 +60,11 @@ func TestBatchesFollowTheMode(t *testing.T) {
 			t.Helper()
 			var calls []weir.Call
 			for _, k := range keys {
-				calls = append(calls, l.Call(weir.K(k), weir.Request{N: 1, ID: id, States: make([]weir.LimitState, 1)}))
+				calls = append(calls, weir.Call{Limiter: l, Key: weir.K(k), Request: weir.Request{N: 1, ID: id, States: make([]weir.LimitState, 1)}})
 			}
-			calls = append(calls, l.Call(weir.K(), weir.Request{N: 1}))
-			weir.DecideAll(context.Background(), f, calls)
-			if n := len(calls) - 1; !errors.Is(calls[n].Err, weir.ErrKey) {
+			calls = append(calls, weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}})
+			weir.DecideAll(context.Background(), calls)
+			if n := len(calls) - 1; engine.InputField(calls[n].Err) != "key" {
 				t.Errorf("%v: a call without a key: %v", c.mode, calls[n].Err)
 			}
 			var words []string
@@ -117,8 +113,8 @@ func TestBatchesEndWithTheirContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1})}
-	if weir.DecideAll(ctx, f, calls); !errors.Is(calls[0].Err, context.Canceled) || calls[0].Decision.Allowed {
+	calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}}}
+	if weir.DecideAll(ctx, calls); !errors.Is(calls[0].Err, context.Canceled) || calls[0].Decision.Allowed {
 		t.Errorf("%+v, %v", calls[0].Decision, calls[0].Err)
 	}
 }
@@ -132,15 +128,15 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := []weir.Call{l.Call(weir.K("a"), weir.Request{N: 1, States: make([]weir.LimitState, 1)})}
-	weir.DecideAll(context.Background(), f, calls)
+	calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K("a"), Request: weir.Request{N: 1, States: make([]weir.LimitState, 1)}}}
+	weir.DecideAll(context.Background(), calls)
 	if c := &calls[0]; !c.Decision.Allowed || c.Request.States[0].Used != 1 {
 		t.Fatalf("got %+v, want a grant", c)
 	}
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
 	store.down = true
-	weir.DecideAll(ended, f, calls)
+	weir.DecideAll(ended, calls)
 	if c := &calls[0]; !errors.Is(c.Err, context.Canceled) || c.Decision != (weir.Decision{}) || c.Request.States[0] != (weir.LimitState{}) {
 		t.Errorf("got %+v, want only the context's error", c)
 	}
@@ -159,8 +155,8 @@ func TestSilentStoreFailsBatches(t *testing.T) {
 		}
 		store.Break(weirtest.Silent())
 		decide := func(ctx context.Context) *weir.Call {
-			calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1})}
-			weir.DecideAll(ctx, f, calls)
+			calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}}}
+			weir.DecideAll(ctx, calls)
 			return &calls[0]
 		}
 		for i := range int64(3) {
