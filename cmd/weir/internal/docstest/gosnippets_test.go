@@ -33,13 +33,13 @@ var (
 	limiter *weir.Limiter
 	err     error
 
-	store        weir.Engine                  // the engine of a store
-	conn         weirredis.Conn               // the connection of a Redis client
-	mode         fallback.Mode                // the reader's choice
-	newEngine    func(*testing.T) weir.Engine // opens an engine of the reader's
-	user, tenant weir.Key                     // keys of one value
-	handler      http.Handler                 // the reader's application
-	addr         string                       // its address
+	store        engine.Engine                  // the engine of a store
+	conn         weirredis.Conn                 // the connection of a Redis client
+	mode         engine.Outage                // the reader's choice
+	newEngine    func(*testing.T) engine.Engine // opens an engine of the reader's
+	user, tenant weir.Key                       // keys of one value
+	handler      http.Handler                   // the reader's application
+	addr         string                         // its address
 )
 `
 
