@@ -35,7 +35,7 @@ var (
 
 	store        engine.Engine                  // the engine of a store
 	conn         weirredis.Conn                 // the connection of a Redis client
-	mode         engine.Outage                // the reader's choice
+	mode         engine.Outage                  // the reader's choice
 	newEngine    func(*testing.T) engine.Engine // opens an engine of the reader's
 	user, tenant weir.Key                       // keys of one value
 	handler      http.Handler                   // the reader's application
