@@ -23,7 +23,7 @@ type Definition struct {
 	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
 	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
 	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
-	WhenStoreIsDown fallback.Mode   // deny = Deny, allow = Allow, share = Share (R15)
+	WhenStoreIsDown engine.Outage  // deny, allow or share; the default is deny (R15)
 	Shadow          bool            // decided and counted, not enforced
 	Reported        bool            // only records are charged; an attempt is a peek
 	PlanBy          string          // the name of the value that selects a plan, "" for none
@@ -47,7 +47,7 @@ func (p *Definition) Policy() (weir.Policy, error) {
 
 // Compile compiles the policy's own limits, without the other parts of the file. The error
 // is a *[weir.PolicyError].
-func (p *Definition) Compile() (*engine.Compiled, error) { return p.limiting().Plan() }
+func (p *Definition) Compile() (*engine.Compiled, error) { return p.limiting().Compile() }
 
 // limiting returns the parts of a weir.Policy.
 func (p *Definition) limiting() weir.Policy {
