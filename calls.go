@@ -40,6 +40,12 @@ func DecideAll(ctx context.Context, calls []Call) {
 	takeAnswers(calls, prepared)
 }
 
+// Check returns the error of bad input in the call (R14), without a decision.
+func (c *Call) Check() error {
+	var p engine.Call
+	return c.Limiter.prepare(&p, &c.Key, &c.Request)
+}
+
 // on returns the engine of the call.
 func (c *Call) on() engine.Engine {
 	if c.Limiter == nil {

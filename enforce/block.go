@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -31,10 +30,6 @@ type blocks struct {
 func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*blocks, error) {
 	if p.Blocks == nil {
 		return nil, nil
-	}
-	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Share {
-		// The share of one unit is 0, which would deny every attempt.
-		e = f.WithMode(fallback.Allow)
 	}
 	b := &blocks{single: make([]*weir.Limiter, len(p.Limits)), singleKey: make([][]int, len(p.Limits))}
 	var all []weir.Limit
@@ -66,7 +61,7 @@ func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
 			l.Max = 0
 		}
 	}
-	return weir.New(none, weir.WithEngine(e))
+	return weir.New(none, weir.WithEngine(e), weir.WithOutage(p.WhenStoreIsDown))
 }
 
 // blockLimit returns the limit that stores the blocks of limit i as its histories.
@@ -78,7 +73,11 @@ func blockLimit(p *policy.Definition, i int) weir.Limit {
 // of each value of the limiter's key.
 func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Compiled, e engine.Engine) (l *weir.Limiter, key []int, err error) {
 	limits = append(limits[:len(limits):len(limits)], anchor(limits, p)...)
-	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e)); err != nil {
+	outage := p.WhenStoreIsDown
+	if outage == engine.OutageShare {
+		outage = engine.OutageAllow // the share of one unit is 0, which would deny every attempt
+	}
+	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e), weir.WithOutage(outage)); err != nil {
 		return nil, nil, err
 	}
 	for _, dim := range l.Compiled().Dimensions {

@@ -21,7 +21,7 @@ type Observer interface {
 //
 // A Partial policy that was compiled as AllOrNothing is decided all or nothing.
 func (r *Rule) Engine(observer Observer) (engine.Engine, error) {
-	e := &engine{rule: r, plan: None, observer: observer}
+	e := &ruleEngine{rule: r, plan: None, observer: observer}
 	if r.Mode == weir.Partial {
 		whole := *r.Definition
 		whole.Mode = weir.AllOrNothing
@@ -33,7 +33,7 @@ func (r *Rule) Engine(observer Observer) (engine.Engine, error) {
 	return e, nil
 }
 
-type engine struct {
+type ruleEngine struct {
 	rule     *Rule
 	whole    *Rule    // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
 	plan     int      // of every key, unless a dimension selects it
@@ -41,7 +41,7 @@ type engine struct {
 }
 
 // Under returns the engine for keys with that value of plan-by.
-func (e *engine) Under(value string) engine.Engine {
+func (e *ruleEngine) Under(value string) engine.Engine {
 	plan := e.rule.PlanOf(value)
 	if plan == e.plan {
 		return e
@@ -52,68 +52,73 @@ func (e *engine) Under(value string) engine.Engine {
 }
 
 // ruleFor returns the rule in the mode of a compiled policy.
-func (e *engine) ruleFor(p *engine.Compiled) *Rule {
+func (e *ruleEngine) ruleFor(p *engine.Compiled) *Rule {
 	if e.whole != nil && p.Mode == weir.AllOrNothing {
 		return e.whole
 	}
 	return e.rule
 }
 
-// Decide decides as [Rule.Decide] does.
-func (e *engine) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
-	o, err := e.decideRequest(ctx, p, k, a)
-	return o.Decision, err
-}
-
-// DecideWarned is Decide with the names of the limits of which the decision carries a warning.
-func (e *engine) DecideWarned(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (d weir.Decision, warnings []string, err error) {
-	o, err := e.decideRequest(ctx, p, k, a)
-	return o.Decision, o.Applied.Warnings, err
-}
-
-func (e *engine) decideRequest(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (Outcome, error) {
-	r := e.ruleFor(p)
-	request := Request{Target: r.TargetOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
-	o, err := r.Decide(ctx, &request)
-	if err == nil && e.observer != nil {
-		e.observer.Decided(request, o)
+// Do decides attempts, peeks and records as [Rule.Decide] does. A refund returns the units of
+// an attempt, which are 0 under count: reported. A reset also ends the blocks of the key.
+func (e *ruleEngine) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		if c := &calls[i]; c.Err == nil {
+			e.DecideWarned(ctx, c)
+		}
 	}
-	return o, err
 }
 
-// Refund returns the units of an attempt, which are 0 under count: reported.
-func (e *engine) Refund(ctx context.Context, p *engine.Compiled, k weir.Key, at, n, now int64) (int64, error) {
-	if e.rule.Reported {
-		return 0, nil
+// DecideWarned decides a call as Do does, and returns the names of the limits of which the
+// decision carries a warning.
+func (e *ruleEngine) DecideWarned(ctx context.Context, c *engine.Call) (warnings []string) {
+	switch r := e.ruleFor(c.Rules); c.Op {
+	case engine.Reset:
+		c.Err = r.Reset(ctx, c.Key)
+	case engine.Refund, engine.Count:
+		e.pass(ctx, c)
+	default:
+		request := Request{Target: r.TargetOfKey(c.Key, e.plan), Op: c.Op, N: c.N, At: instantOf(c), States: c.States, ID: c.ID}
+		o, err := r.Decide(ctx, &request)
+		if err != nil {
+			c.Fail(err)
+			return nil
+		}
+		if e.observer != nil {
+			e.observer.Decided(request, o)
+		}
+		d := &o.Decision
+		c.Result = engine.Result{Allowed: d.Allowed, Granted: d.Granted, Remaining: d.Remaining, RetryAfter: d.RetryAfter, ResetAfter: d.ResetAfter,
+			At: d.At, Limit: d.Limit, Degraded: d.Degraded, Replayed: d.Replayed, Cached: d.Cached}
+		return o.Applied.Warnings
 	}
-	took, err := e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)
-	if err == nil && took > 0 && e.observer != nil {
-		e.observer.Refunded(e.ruleFor(p).TargetOfKey(k, e.plan), at, n)
-	}
-	return took, err
+	return nil
 }
 
-// Count returns the units recorded in limit i.
-func (e *engine) Count(ctx context.Context, p *engine.Compiled, k weir.Key, i int, last, now int64) (int64, error) {
-	return e.rule.engine.Count(ctx, e.limiter(p, &k, now).Plan(), k, i, last, now)
+// pass passes a refund or a count to the engine below, with the numbers that apply to the key.
+func (e *ruleEngine) pass(ctx context.Context, c *engine.Call) {
+	if c.Op == engine.Refund && e.rule.Reported {
+		c.Result = engine.Result{}
+		return
+	}
+	t := e.ruleFor(c.Rules).TargetOfKey(c.Key, e.plan)
+	below := []engine.Call{*c}
+	below[0].Rules, below[0].Outage = e.ruleFor(c.Rules).Limiter(&t, instantOf(c)).Compiled(), e.rule.WhenStoreIsDown
+	e.rule.engine.Do(ctx, below)
+	c.Result, c.Err = below[0].Result, below[0].Err
+	if c.Op == engine.Refund && c.Err == nil && c.Result.Granted > 0 && e.observer != nil {
+		e.observer.Refunded(t, c.From, c.N)
+	}
+}
+
+// instantOf returns the instant of a call as that of a [Request].
+func instantOf(c *engine.Call) time.Time {
+	if !c.Given {
+		return time.Time{}
+	}
+	return time.UnixMicro(c.At)
 }
 
 // Blocks reports whether a denied attempt may begin a block, so that a front end must
 // follow a denied peek by the attempt itself.
-func (e *engine) Blocks() bool { return e.rule.blocks != nil }
-
-// Reset deletes the histories of the key and ends its blocks.
-func (e *engine) Reset(ctx context.Context, p *engine.Compiled, k weir.Key) error {
-	return e.rule.Reset(ctx, k)
-}
-
-// limiter returns the limiter with the numbers that apply to the key.
-func (e *engine) limiter(p *engine.Compiled, k *weir.Key, now int64) *weir.Limiter {
-	r := e.ruleFor(p)
-	t := r.TargetOfKey(*k, e.plan)
-	at := time.Time{}
-	if now != weir.Now {
-		at = time.UnixMicro(now)
-	}
-	return r.Limiter(&t, at)
-}
+func (e *ruleEngine) Blocks() bool { return e.rule.blocks != nil }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -46,12 +45,9 @@ type planVariations struct {
 // None stands for no plan, and for no override.
 const None = -1
 
-// NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
-// the policy names for outages. The error is a *weir.PolicyError.
+// NewRule compiles a policy for decisions on e. A fallback.Engine takes the mode that the
+// policy names for outages. The error is a *weir.PolicyError.
 func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
-	if f, ok := e.(*fallback.Engine); ok {
-		e = f.WithMode(p.WhenStoreIsDown)
-	}
 	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans))}
 	r.variations = make([]planVariations, len(p.Overrides)+1)
 	var err error
@@ -96,7 +92,7 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 	}
 	v.Definition = r.With(changes...)
 	var err error
-	if v.Limiter, err = weir.New(weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits}, weir.WithEngine(r.engine)); err == nil && r.Blocks != nil {
+	if v.Limiter, err = weir.New(weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits}, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown)); err == nil && r.Blocks != nil {
 		v.replay, err = newReplay(v.Definition, r.engine)
 	}
 	return v, err

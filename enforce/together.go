@@ -11,8 +11,8 @@ import (
 )
 
 // DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted
-// and charged, or none. All policies need the same engine and the same mode for outages. A
-// policy with blocks is rejected, because blocks take steps of their own, and so is one of
+// and charged, or none. All policies need the same engine; of their modes for
+// outages the strictest applies. A policy with blocks is rejected, because blocks take steps of their own, and so is one of
 // count: reported, because an attempt charges it nothing.
 //
 // A policy in shadow denies nothing: its items are no part of the attempt. Once the others
@@ -67,11 +67,11 @@ func (t *together) prepare() error {
 		r := it.Rule
 		op := r.begin(&it.Outcome, &it.Request)
 		a := r.withStates(op, &it.Request)
-		c := it.Outcome.Limiter.Call(a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
-		switch {
-		case c.Err != nil:
-			return &weir.CallError{Call: i, Err: c.Err}
-		case r.Shadow:
+		c := weir.Call{Limiter: it.Outcome.Limiter, Key: a.Key, Request: weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}}
+		if err := c.Check(); err != nil {
+			return &weir.CallError{Call: i, Err: err}
+		}
+		if r.Shadow {
 			continue
 		}
 		if problem := t.problem(r); problem != "" {
@@ -89,23 +89,15 @@ func (t *together) problem(r *Rule) string {
 		return "blocks keys, which takes steps of its own; decide it by itself"
 	case r.Reported:
 		return "counts reported units, so an attempt charges nothing; decide it by itself"
-	case len(t.at) > 0 && !sameEngine(t.engine(), r.engine):
-		return fmt.Sprintf("has another store or when-store-is-down than policy %q; give both the same", t.items[t.at[0]].Rule.Name)
+	case len(t.at) > 0 && t.items[t.at[0]].Rule.engine != r.engine:
+		return fmt.Sprintf("has another store than policy %q; give both the same", t.items[t.at[0]].Rule.Name)
 	}
 	return ""
 }
 
-// engine returns the engine of the calls, nil without calls.
-func (t *together) engine() engine.Engine {
-	if len(t.at) == 0 {
-		return nil
-	}
-	return t.items[t.at[0]].Rule.engine
-}
-
 // decideCalls decides the calls.
 func (t *together) decideCalls(ctx context.Context) error {
-	err := weir.DecideTogether(ctx, t.engine(), t.calls)
+	err := weir.DecideTogether(ctx, t.calls)
 	if of := new(weir.CallError); errors.As(err, &of) {
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
@@ -255,7 +256,7 @@ func (c *checker) policy(name, words *yamlnode.Node) (*Definition, bool) {
 		}
 		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
 	}
-	d := policyBuilder{policy: &Definition{Name: name.Text, Line: name.Line, file: c.file}}
+	d := policyBuilder{policy: &Definition{Name: name.Text, Line: name.Line, WhenStoreIsDown: engine.OutageDeny, file: c.file}}
 	ok := apply(c, policyWords, aPolicy, words, &d)
 	if d.limitWord == nil {
 		return nil, ok && c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 )
 
 // Definition is one policy of a file: the parts of a weir.Policy, and those that only package
@@ -23,7 +22,7 @@ type Definition struct {
 	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
 	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
 	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
-	WhenStoreIsDown engine.Outage  // deny, allow or share; the default is deny (R15)
+	WhenStoreIsDown engine.Outage   // deny, allow or share; the default is deny (R15)
 	Shadow          bool            // decided and counted, not enforced
 	Reported        bool            // only records are charged; an attempt is a peek
 	PlanBy          string          // the name of the value that selects a plan, "" for none
@@ -75,8 +74,9 @@ func (p *Definition) unsupported() string {
 	return strings.Join(parts, ", ")
 }
 
-// storeDownValues are the words of the file for an outage of the store (R15), by mode.
-var storeDownValues = []string{fallback.Deny: "deny", fallback.Allow: "allow", fallback.Share: "share"}
+// storeDownValues are the words of the file for an outage of the store (R15), by mode from
+// OutageDeny on.
+var storeDownValues = []string{"deny", "allow", "share"}
 
 // Plan is other numbers for some limits of a policy, on the same histories. Paying
 // customers may have one.

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -71,7 +71,9 @@ func (c *checker) setCells(d *policyBuilder, _, value *yamlnode.Node) bool {
 	return true
 }
 
-func (d *policyBuilder) setWhenStoreIsDown(i int) { d.policy.WhenStoreIsDown = fallback.Mode(i) }
+func (d *policyBuilder) setWhenStoreIsDown(i int) {
+	d.policy.WhenStoreIsDown = engine.OutageDeny + engine.Outage(i)
+}
 
 // faultOf returns the fault of an error of weir's own check, at the limit that it names.
 func (d *policyBuilder) faultOf(err error, name int) *fault {
