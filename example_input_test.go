@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // R14: a value out of range, or a key with the wrong number of values. The error names the
@@ -19,9 +20,9 @@ func Example_whatIsBadInput() {
 
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "ip")}}))
 	_, err = limiter.AllowN(ctx, weir.K("192.0.2.1"), -1)
-	fmt.Println(errors.Is(err, weir.ErrUnits), err)
+	fmt.Println(errors.Is(err, &weir.InputError{Field: "units"}), err)
 	_, err = limiter.Allow(ctx, weir.K("192.0.2.1", "mobile"))
-	fmt.Println(errors.Is(err, weir.ErrKey), err)
+	fmt.Println(errors.Is(err, &weir.InputError{Field: "key"}), err)
 	// Output:
 	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s (R5)
 	// true weir: bad number of units: -1; use 0 to 2251799813685247
@@ -42,11 +43,11 @@ func Example_canTwoKeysCollide() {
 }
 
 // unreachable is an engine with an unreachable store.
-type unreachable struct{ weir.Engine }
+type unreachable struct{ engine.Engine }
 
 var errStore = errors.New("store: connection refused")
 
-func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+func (unreachable) Decide(context.Context, *engine.Compiled, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errStore
 }
 

@@ -77,7 +77,7 @@ func keyOf(i, dimensions int) Key {
 
 // actAtRandom makes a call of any kind that writes, and lets some time pass.
 func actAtRandom(r *rand.Rand, l *Limiter) {
-	k := keyOf(r.IntN(1+r.IntN(keysInUse)), len(l.Plan().Dimensions()))
+	k := keyOf(r.IntN(1+r.IntN(keysInUse)), len(l.Compiled().Dimensions))
 	n := r.Int64N(1 << (1 + r.IntN(53)*(r.IntN(200)/199)))
 	switch x := r.IntN(100); {
 	case x < 55:

@@ -140,7 +140,7 @@ func kindsOf(r *rand.Rand) Policy {
 
 // actOnce makes a call with an idempotency key, often one that was used before.
 func actOnce(r *rand.Rand, l *Limiter) {
-	k, id := keyOf(r.IntN(12), len(l.Plan().Dimensions())), fmt.Sprint(r.IntN(40))
+	k, id := keyOf(r.IntN(12), len(l.Compiled().Dimensions)), fmt.Sprint(r.IntN(40))
 	if r.IntN(3) == 0 {
 		l.Decide(ctx, k, Request{Op: OpRefund, From: time.Now(), N: 1, ID: id})
 		return
@@ -152,7 +152,7 @@ func actOnce(r *rand.Rand, l *Limiter) {
 func actTogether(r *rand.Rand, l *Limiter) {
 	calls := make([]Call, 1+r.IntN(3))
 	for i := range calls {
-		calls[i] = l.Call(keyOf(r.IntN(12), len(l.Plan().Dimensions())), Request{N: 1 + r.Int64N(2)})
+		calls[i] = l.Call(keyOf(r.IntN(12), len(l.Compiled().Dimensions)), Request{N: 1 + r.Int64N(2)})
 	}
 	DecideTogether(ctx, l.engine, calls)
 }
@@ -256,7 +256,7 @@ func TestJournalOfALongerWindow(t *testing.T) {
 // TestRedoMeetsCaps: Redo and Restore return ErrFull at a cap.
 func TestRedoMeetsCaps(t *testing.T) {
 	m := NewMemory(MaxKeys(1))
-	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}.Plan()
+	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,13 +6,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // TestMemoryRefundOfTheOldest: a refund of Oldest takes from the oldest entry that
 // counts and has units, and from no other.
 func TestMemoryRefundOfTheOldest(t *testing.T) {
 	m, ctx := weir.NewMemory(), context.Background()
-	plan, err := weir.Policy{Name: "oldest", Limits: []weir.Limit{{Name: "user", Max: 20, Window: 10 * time.Second, By: []string{"user"}}}}.Plan()
+	plan, err := weir.Policy{Name: "oldest", Limits: []weir.Limit{{Name: "user", Max: 20, Window: 10 * time.Second, By: []string{"user"}}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +38,7 @@ func TestMemoryRefundOfTheOldest(t *testing.T) {
 	} {
 		at, got := step.second*1_000_000, int64(0)
 		if step.n < 0 {
-			got, err = m.Refund(ctx, plan, key, weir.Oldest, -step.n, at)
+			got, err = m.Refund(ctx, plan, key, engine.Oldest, -step.n, at)
 		} else {
 			d, failed := m.Decide(ctx, plan, key, weir.Request{N: step.n, At: time.UnixMicro(at)})
 			got, err = d.Granted, failed

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -148,7 +149,7 @@ func TestExtendOutlivesTheReservation(t *testing.T) {
 // TestExtendOfNoHold: a policy without holds, and units that were taken back.
 func TestExtendOfNoHold(t *testing.T) {
 	r := reserve(t, model(t, weir.AllOrNothing), 10)
-	if err := r.Extend(ctx); !errors.Is(err, weir.ErrKind) || !weir.errors.Is(err, ErrInput) || !r.HeldUntil().IsZero() {
+	if err := r.Extend(ctx); !errors.Is(err, &weir.InputError{Field: "kind"}) || !weir.errors.Is(err, ErrInput) || !r.HeldUntil().IsZero() {
 		t.Errorf("%v, %v; want errKind", err, r.HeldUntil())
 	}
 	if err := r.Done(ctx); err != nil {
@@ -178,11 +179,11 @@ func TestExtendOfNoHold(t *testing.T) {
 
 // slow is an engine whose records take a time.
 type slow struct {
-	weir.Engine
+	engine.Engine
 	before, after time.Duration
 }
 
-func (s *slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+func (s *slow) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
 	if r.Op == weir.OpRecord {
 		time.Sleep(s.before)
 		defer time.Sleep(s.after)
@@ -267,12 +268,12 @@ func (f *failing) next() {
 	f.left--
 }
 
-func (f *failing) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+func (f *failing) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
 	f.next()
 	return f.Faulty.Decide(ctx, p, k, r)
 }
 
-func (f *failing) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+func (f *failing) RefundOnce(ctx context.Context, p *engine.Compiled, k weir.Key, at, n, now int64, id string) (int64, error) {
 	f.next()
 	return f.Faulty.RefundOnce(ctx, p, k, at, n, now, id)
 }
@@ -313,20 +314,20 @@ func TestDegradedHolds(t *testing.T) {
 // TestPlanParts: the parts of a plan share its histories and its keys.
 func TestPlanParts(t *testing.T) {
 	p := farm(t).Plan()
-	if h, r := p.Holds(), p.Rates(); len(h.Limits()) != 2 || len(r.Limits()) != 1 {
+	if h, r := p.Holds, p.Rates; len(h.Limits()) != 2 || len(r.Limits()) != 1 {
 		t.Errorf("parts of %d and %d limits", len(h.Limits()), len(r.Limits()))
 	}
-	if p.Rates().IdempotencyTTL() != 24*time.Hour || p.Holds().IdempotencyTTL() != 24*time.Hour {
-		t.Errorf("operations are known for %v and %v, want a day", p.Rates().IdempotencyTTL(), p.Holds().IdempotencyTTL())
+	if p.Rates.IdempotencyTTL() != 24*time.Hour || p.Holds.IdempotencyTTL() != 24*time.Hour {
+		t.Errorf("operations are known for %v and %v, want a day", p.Rates.IdempotencyTTL(), p.Holds.IdempotencyTTL())
 	}
-	if p.HoldTime() != 30*time.Second || p.HeldUnits(2) != 2 || p.HeldUnits(9) != 9 || p.HeldUnits(0) != 0 {
-		t.Errorf("%v, %d", p.HoldTime(), p.HeldUnits(9))
+	if p.HoldTime != 30*time.Second || p.HeldUnits(2) != 2 || p.HeldUnits(9) != 9 || p.HeldUnits(0) != 0 {
+		t.Errorf("%v, %d", p.HoldTime, p.HeldUnits(9))
 	}
 	m := model(t, weir.AllOrNothing).Plan()
 	if m.Rates() != m || m.Holds() != nil || m.HoldTime() != 0 || m.HeldUnits(3) != 0 {
 		t.Error("a plan without limits of kind Concurrency has parts")
 	}
-	if fmt.Sprint(p.Rates().Dimensions(), p.Holds().Dimensions()) != "[tenant] [tenant]" {
-		t.Errorf("%v, %v", p.Rates().Dimensions(), p.Holds().Dimensions())
+	if fmt.Sprint(p.Rates.Dimensions(), p.Holds.Dimensions()) != "[tenant] [tenant]" {
+		t.Errorf("%v, %v", p.Rates.Dimensions(), p.Holds.Dimensions())
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -183,24 +184,24 @@ func TestReservationModes(t *testing.T) {
 func TestReservationBadInput(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
 	for _, ttl := range []time.Duration{-1, time.Hour + 1} {
-		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: ttl}); !errors.Is(err, weir.ErrTTL) || r != nil || d != (weir.Decision{}) {
+		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: ttl}); !errors.Is(err, &weir.InputError{Field: "ttl"}) || r != nil || d != (weir.Decision{}) {
 			t.Errorf("for %v: %v, %+v, %v; want errTTL", ttl, r, d, err)
 		}
 	}
-	if _, _, err := l.Reserve(ctx, acme, weir.Request{N: -1}); !errors.Is(err, weir.ErrUnits) {
+	if _, _, err := l.Reserve(ctx, acme, weir.Request{N: -1}); !errors.Is(err, &weir.InputError{Field: "units"}) {
 		t.Errorf("-1 units: %v", err)
 	}
-	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), weir.Request{N: 1}); !errors.Is(err, weir.ErrKey) {
+	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), weir.Request{N: 1}); !errors.Is(err, &weir.InputError{Field: "key"}) {
 		t.Errorf("a wrong key: %v", err)
 	}
-	if _, _, err := l.Reserve(ctx, acme, weir.Request{Op: weir.OpRecord, N: 1}); !errors.Is(err, weir.ErrRequest) {
+	if _, _, err := l.Reserve(ctx, acme, weir.Request{Op: weir.OpRecord, N: 1}); !errors.Is(err, &weir.InputError{Field: "request"}) {
 		t.Errorf("a record: %v", err)
 	}
 	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, weir.Request{N: 1}); err == nil {
 		t.Error("the zero Limiter reserves")
 	}
 	r := reserve(t, l, 10)
-	if err := r.Commit(ctx, -1); !errors.Is(err, weir.ErrUnits) {
+	if err := r.Commit(ctx, -1); !errors.Is(err, &weir.InputError{Field: "units"}) {
 		t.Errorf("-1 units used: %v", err)
 	}
 	if err := r.Commit(ctx, 0); err != nil {
@@ -211,11 +212,11 @@ func TestReservationBadInput(t *testing.T) {
 
 // outage is an engine whose refunds fail while err is set.
 type outage struct {
-	weir.Engine
+	engine.Engine
 	err error
 }
 
-func (o *outage) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+func (o *outage) Refund(ctx context.Context, p *engine.Compiled, k weir.Key, at, n, now int64) (int64, error) {
 	if o.err != nil {
 		return 0, o.err
 	}
@@ -315,9 +316,9 @@ func TestReservationInDoubtByID(t *testing.T) {
 func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown) }
 
 // down is a store that decides nothing.
-type down struct{ weir.Engine }
+type down struct{ engine.Engine }
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
+func (down) Decide(context.Context, *engine.Compiled, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, weir.ErrUnavailable
 }
 
