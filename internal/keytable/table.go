@@ -103,6 +103,9 @@ func (t *Table) Groups() (names []string, windows []int64) {
 	return names, *t.retain.Load()
 }
 
+// Kept returns the time for which the histories of a group are kept.
+func (t *Table) Kept(group uint32) int64 { return (*t.retain.Load())[group] }
+
 // Shards is the number of shards.
 const Shards = shardCount
 

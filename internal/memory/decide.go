@@ -56,7 +56,7 @@ func (m *Memory) Decide(c *engine.Call) {
 		c.Result.Granted = m.count(c, at)
 		return
 	case c.Op == engine.Reset:
-		m.reset(c.Rules, &c.Key, m.journal)
+		m.reset(c.Rules, &c.Key)
 		return
 	case c.ID != "" && c.N > 0 && c.Op != engine.Peek:
 		c.Err = m.decideOnce(c, at)
@@ -166,13 +166,27 @@ func (m *Memory) decideSlots(b *planRules, k *engine.Key, req *request, at momen
 	d.Granted, d.Allowed = granted, full || granted > 0
 	answer(b, req, slots, now, full, d)
 	if m.journal != nil {
-		m.report(b, k, req, slots, now, units, granted == 0, virtual, d)
+		m.report(b, k, req, slots, now, units, virtual, d)
 	}
 	if units > 0 { // peeks and denials remove no history (R4)
 		m.sweepShards(slots, raw, virtual)
 	}
 	m.unlock(slots, locks)
 	return nil
+}
+
+// report sends the changes of a decision to the journal.
+func (m *Memory) report(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, virtual bool, d *engine.Result) {
+	r := m.newReport(k, now, virtual)
+	switch {
+	case units > 0:
+		if r.recorded(slots, b.mode, units); req.once != "" {
+			r.remembered(b.plan, req.once, req.Op, req.N, 0, d)
+		}
+	case req.Op == engine.Attempt && req.N > 0:
+		r.corrections(slots)
+	}
+	r.send()
 }
 
 // unlock unlocks the records of the slots and the shards.
@@ -214,6 +228,9 @@ type slot struct {
 	// corrected reports that h is a copy on which the clock's correction was made (R2), or
 	// the change of a bucket's rate (R12).
 	corrected bool
+
+	// Of a refund: the units that it took, and the end of their entry.
+	took, end int64
 
 	// As the attempt found it:
 	from   window.Mark // where the entries that count begin

@@ -39,11 +39,11 @@ func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when mom
 		}
 	}
 	if m.journal != nil {
-		c := Change{Kind: ChangeRefund, Plan: p, Key: *k, At: now, Virtual: virtual, Units: n, From: at}
-		if name != "" {
-			c.Once = remembered(p, name, engine.Refund, n, &engine.Result{Granted: took, At: time.UnixMicro(now)})
+		r := m.newReport(k, now, virtual)
+		if r.refunded(slots); name != "" {
+			r.remembered(p, name, engine.Refund, n, at, &engine.Result{Granted: took, At: time.UnixMicro(now)})
 		}
-		m.journal.Append(&c)
+		r.send()
 	}
 	return took, now, nil
 }
@@ -56,10 +56,13 @@ func (s *slot) refund(at, n, now int64) int64 {
 		return 0
 	}
 	if s.rule.Rate != 0 {
-		return s.h.GiveBack(s.rule.Refill, at, at == engine.Oldest, now, n)
+		s.took = s.h.GiveBack(s.rule.Refill, at, at == engine.Oldest, now, n)
+		return s.took
 	}
 	cutoff := s.rule.Cutoff(now)
-	return min(n, s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, s.limit.units(n)))
+	s.end = s.refunded(at, cutoff)
+	s.took = s.h.Refund(s.arena, s.end, cutoff, s.limit.units(n))
+	return min(n, s.took)
 }
 
 // refunded is the end of the entry that a refund takes from: the entry granted at an
@@ -88,9 +91,8 @@ func (m *Memory) count(c *engine.Call, at moment) int64 {
 	return recorded
 }
 
-// reset removes the histories of the key in every limit of the plan, of all kinds (R12). It
-// reports that to the journal, unless that is nil.
-func (m *Memory) reset(p *engine.Compiled, k *engine.Key, j Journal) {
+// reset removes the histories of the key in every limit of the plan, of all kinds (R12).
+func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 	limits := m.ofAllKinds(p)
 	slots := make([]slot, len(limits))
 	locks := m.locate(limits, k, slots)
@@ -102,7 +104,11 @@ func (m *Memory) reset(p *engine.Compiled, k *engine.Key, j Journal) {
 			s.shard.Remove(&m.table, s.tag, s.ref)
 		}
 	}
-	if j != nil {
-		j.Append(&Change{Kind: ChangeReset, Plan: p, Key: *k, At: m.now()})
+	if m.journal != nil { // it may have histories that a sweep has removed
+		r := m.newReport(k, m.now(), false)
+		for i := range limits {
+			r.add(Remove, &limits[i])
+		}
+		r.send()
 	}
 }

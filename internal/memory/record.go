@@ -31,12 +31,6 @@ func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot,
 	if req.full {
 		return m.fullOfKeys
 	}
-	return m.store(b, k, slots, now, units, created, denied, virtual)
-}
-
-// store adds units to all histories, of which so many are new, or to none if there is no
-// room.
-func (m *Memory) store(b *planRules, k *engine.Key, slots []slot, now, units int64, created int, denied, virtual bool) error {
 	if err := m.reserve(slots, k, now, units, created); err != nil {
 		return err
 	}

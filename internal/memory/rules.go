@@ -26,6 +26,7 @@ type limitRules struct {
 	window.Rule
 	described *engine.Limit
 	name      string
+	histories string // the name of its histories
 	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
 	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
@@ -53,12 +54,14 @@ func (m *Memory) compiled(p *engine.Compiled) *planRules {
 
 func (m *Memory) compile(p *engine.Compiled) *planRules {
 	b := &planRules{engine: m, plan: p, mode: window.Mode(p.Mode)}
-	anyLonger := false
+	var longer []int // the limits whose histories are kept for longer from now on
 	for i := range p.Limits {
 		l := &p.Limits[i]
 		name := historyName(p, l, l.Kind)
-		group, longer := m.table.Group(name, retention(l))
-		anyLonger = anyLonger || longer
+		group, isLonger := m.table.Group(name, retention(l))
+		if isLonger {
+			longer = append(longer, i)
+		}
 		sole := -1
 		if len(l.By) == 1 {
 			sole = l.By[0]
@@ -67,6 +70,7 @@ func (m *Memory) compile(p *engine.Compiled) *planRules {
 			Rule:      rule(l),
 			described: l,
 			name:      l.Name,
+			histories: name,
 			group:     group,
 			salt:      m.salt(name),
 			by:        l.By,
@@ -84,8 +88,12 @@ func (m *Memory) compile(p *engine.Compiled) *planRules {
 		}
 		b.limits = append(b.limits, compiled)
 	}
-	if anyLonger && m.journal != nil {
-		m.journal.Append(&Change{Kind: ChangePlan, Plan: p})
+	if longer != nil && m.journal != nil {
+		r := m.newReport(nil, 0, false)
+		for _, i := range longer {
+			r.add(Retain, &b.limits[i])
+		}
+		r.send()
 	}
 	first := &b.limits[0]
 	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FromFirst && first.zoned == nil && p.Mode != engine.CountDenied
@@ -114,7 +122,7 @@ func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
 			name := historyName(p, &p.Limits[i], kind)
 			if group, known := m.table.Find(name); known {
-				l.group, l.salt = group, m.salt(name)
+				l.histories, l.group, l.salt = name, group, m.salt(name)
 				all = append(all, l)
 			}
 		}
@@ -225,15 +233,17 @@ func (l *limitRules) fitting(room, n int64) int64 {
 	return 0
 }
 
+// hashOdd is 2^64 / golden ratio, for the order of values to matter.
+const hashOdd = 0x9e3779b97f4a7c15
+
 // hash returns the keyed hash of the values of k that the limit counts by.
 func (m *Memory) hash(l *limitRules, k *engine.Key) uint64 {
 	if l.sole >= 0 {
 		return l.mix(maphash.String(m.seed, k.Value(l.sole)))
 	}
-	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
 	h := l.salt
 	for _, i := range l.by {
-		h = h*odd ^ maphash.String(m.seed, k.Value(i))
+		h = h*hashOdd ^ maphash.String(m.seed, k.Value(i))
 	}
 	return h
 }
@@ -259,8 +269,16 @@ func (l *limitRules) insert(s *keytable.Shard, tag uint32, k *engine.Key) uint32
 	return keytable.Insert(s, tag, l.group, s.Scratch)
 }
 
-// encode appends the values that the limit counts by to b. The key of a limit with one
-// dimension is its value as it is.
+// appendKey appends the key of a history to b: that of a limit with one dimension is its
+// value as it is.
+func (l *limitRules) appendKey(b []byte, k *engine.Key) []byte {
+	if l.sole >= 0 {
+		return append(b, k.Value(l.sole)...)
+	}
+	return l.encode(b, k)
+}
+
+// encode appends the values that the limit counts by to b, each behind its length.
 func (l *limitRules) encode(b []byte, k *engine.Key) []byte {
 	for _, i := range l.by {
 		b = keyenc.Append(b, k.Value(i))

@@ -36,7 +36,7 @@ func (m *Memory) allowSimple(b *planRules, k *engine.Key, n int64, at moment, st
 		if r := s.Acquire(uint32(hash), l.group, k.Value(0), virtual); r != nil {
 			if !r.Behind(raw) && r.Rate() == l.Rate && l.takeOne(&r.History, &s.Arena, max(raw, r.Last), d) {
 				if d.Allowed && m.journal != nil {
-					m.append(b.plan, k, ChangeRecord, r.Last, 1, virtual, false, nil)
+					m.reportOne(l, k, &s.Arena, r, r.Last, 1, r.Last-l.Window, r.Last, virtual)
 				}
 				r.Unlock()
 				if d.Allowed && keytable.SweepDue(raw) {
@@ -111,9 +111,21 @@ func (m *Memory) allowLocked(b *planRules, k *engine.Key, s *keytable.Shard, r *
 		d.Limit = l.name
 	}
 	if granted > 0 && m.journal != nil {
-		m.append(b.plan, k, ChangeRecord, now, granted, r.Virtual(), false, nil)
+		m.reportOne(l, k, arena, r, rule.End(now), granted, cutoff, now, r.Virtual())
 	}
 	return true
+}
+
+// reportOne sends the change of one history to the journal: units were added at now, as an
+// entry that ends at an instant.
+func (m *Memory) reportOne(l *limitRules, k *engine.Key, a *window.Arena, record *keytable.Record, end, units, cutoff, now int64, virtual bool) {
+	r := m.newReport(k, now, virtual)
+	if l.Rate != 0 {
+		r.replaced(l, a, record)
+	} else {
+		r.appended(l, end, units, cutoff)
+	}
+	r.send()
 }
 
 // takeOne decides one unit of a plain limit or a plain bucket in one pass, or reports

@@ -1,0 +1,165 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"github.com/weirlimit/weir/engine"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// TestFullNamesItsCap: the error at a cap names the one that was met.
+func TestFullNamesItsCap(t *testing.T) {
+	for _, test := range []struct {
+		memory *Memory
+		want   string
+	}{
+		{New(Options{MaxKeys: 3}), "MaxKeys, 3"}, // two limits: room for one key and a half
+		{New(Options{MaxBytes: 2048}), "MaxBytes, 2048"},
+		{New(Options{MaxKeys: 1_000_000, MaxBytes: 2048}), "MaxBytes, 2048"},
+	} {
+		l := test.memory.on(limits(2))
+		err := error(nil)
+		for i := 0; err == nil && i < 1000; i++ {
+			_, err = l.Allow(K(fmt.Sprint(i)))
+		}
+		if !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, want engine.ErrFull that names %s", err, test.want)
+		}
+	}
+}
+
+// TestRejectedIsCounted: Rejected counts each attempt or record that meets a cap once, with
+// and without an id, and no other call.
+func TestRejectedIsCounted(t *testing.T) {
+	m := New(Options{MaxKeys: 2, MaxBytes: 1 << 20})
+	if keys, bytes := m.Caps(); keys != 2 || bytes != 1<<20 {
+		t.Errorf("caps of %d keys and %d bytes", keys, bytes)
+	}
+	l := m.on(perUser(1, time.Hour))
+	l.Allow(K("a"))
+	l.Allow(K("b"))
+	l.Allow(K("b")) // a denial is not counted
+	l.Peek(K("c"), 1)
+	if got := m.Rejected(); got != 0 {
+		t.Fatalf("%d rejected before the cap was met", got)
+	}
+	for i, call := range []func() (engine.Result, error){
+		func() (engine.Result, error) { return l.Allow(K("c")) },
+		func() (engine.Result, error) { return l.Record(K("c"), 1) },
+		func() (engine.Result, error) { return l.do(K("a"), engine.Call{Op: engine.Record, N: 1, ID: "id"}) },
+	} {
+		if _, err := call(); !errors.Is(err, engine.ErrFull) || m.Rejected() != int64(i+1) {
+			t.Errorf("call %d: %v, %d rejected; want engine.ErrFull, %d", i+1, err, m.Rejected(), i+1)
+		}
+	}
+}
+
+// TestWaitingForRoomGetsRoom: a caller that meets a cap while another caller makes room is
+// not rejected, although it finds no idle key itself afterwards.
+func TestWaitingForRoomGetsRoom(t *testing.T) {
+	for range 50 {
+		m := New(Options{MaxKeys: 64})
+		l := m.on(perUser(1, time.Millisecond))
+		for i := range 64 {
+			l.Allow(K(fmt.Sprint(i)))
+		}
+		time.Sleep(2 * time.Millisecond)
+		var all sync.WaitGroup
+		gate := make(chan struct{})
+		for g := range 16 {
+			all.Go(func() {
+				<-gate
+				if _, err := l.Allow(K(fmt.Sprint("new", g))); err != nil {
+					t.Error("64 of 64 keys were idle:", err)
+				}
+			})
+		}
+		close(gate)
+		all.Wait()
+	}
+}
+
+// TestRejectedAtTheCapTakesNoPlace: an attempt that does not fit leaves the last
+// place to one that does, at every moment.
+func TestRejectedAtTheCapTakesNoPlace(t *testing.T) {
+	m := New(Options{MaxKeys: 100})
+	l := m.on(perUser(1, time.Hour))
+	wide := m.on(limits(16))
+	for i := range 99 {
+		l.Allow(K(fmt.Sprint(i)))
+	}
+	var over atomic.Bool
+	var other sync.WaitGroup
+	other.Go(func() {
+		for i := 0; !over.Load(); i++ {
+			if _, err := wide.Allow(K(fmt.Sprint("wide", i))); !errors.Is(err, engine.ErrFull) {
+				t.Error("16 histories with one place left:", err)
+				return
+			}
+		}
+	})
+	for range 20_000 {
+		if _, err := l.Allow(K("new")); err != nil {
+			t.Error("99 of 100 keys are held:", err)
+			break
+		}
+		l.Reset(K("new"))
+	}
+	over.Store(true)
+	other.Wait()
+}
+
+// TestSecondTryForgetsTheFirst: an attempt that made room and tries again decides by the
+// state it finds then, not by the state of the first try (R2, R13).
+func TestSecondTryForgetsTheFirst(t *testing.T) {
+	m := New(Options{MaxKeys: 2})
+	both := policy{Name: "p", Limits: []limit{
+		{Name: "a", Max: 5, Window: time.Second, By: []string{"a"}},
+		{Name: "b", Max: 1, Window: time.Second, By: []string{"b"}}}}
+	l := m.on(both)
+	onlyA := m.on(policy{Name: "p", Limits: both.Limits[:1]})
+	onlyB := m.on(policy{Name: "p", Limits: both.Limits[1:]})
+	const at = 1_700_000_000_000_000
+	onlyA.At(time.UnixMicro(at + 5_000_000)).Allow(K("x")) // ahead, to be corrected
+	onlyA.At(time.UnixMicro(at)).Allow(K("z"))             // fills the cap
+
+	var slots [2]slot
+	var d engine.Result
+	key, ask, b := K("x", "y"), request{N: 1}, m.compiled(l.rules)
+	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != m.fullOfKeys {
+		t.Fatalf("got %v, want the cap", err)
+	}
+	onlyA.Reset(K("x"))
+	onlyA.Reset(K("z"))
+	onlyB.At(time.UnixMicro(at)).Allow(K("y"))
+	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
+		t.Errorf("got %+v, %v; want a denial by b", d, err)
+	}
+}
+
+// TestManyPolicies: naming the limits of a plan does not copy those of all others.
+func TestManyPolicies(t *testing.T) {
+	m := New(Options{})
+	bind := func(i int) {
+		p := perUser(1, time.Minute)
+		p.Name = fmt.Sprint("p", i)
+		m.on(p)
+	}
+	for i := range 2000 {
+		bind(i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range 500 {
+		bind(2000 + i)
+	}
+	runtime.ReadMemStats(&after)
+	if got := (after.TotalAlloc - before.TotalAlloc) / 500; got > 8000 {
+		t.Errorf("a policy beside thousands takes %d bytes, want one or two thousand", got)
+	}
+}

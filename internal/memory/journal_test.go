@@ -1,0 +1,410 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/race"
+)
+
+// recorder is a journal that keeps copies of all changes, and of those of a dump between them.
+type recorder struct {
+	mu    sync.Mutex
+	steps []Change
+}
+
+func (r *recorder) Append(changes []Change) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range changes {
+		r.steps = append(r.steps, changes[i].copied())
+	}
+}
+
+// copied returns a copy that stays valid.
+func (c *Change) copied() Change {
+	copied := *c
+	copied.Key, copied.Entries, copied.limit = append([]byte{}, c.Key...), append([]Entry{}, c.Entries...), nil
+	return copied
+}
+
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.steps)
+}
+
+// newKept returns a Memory that keeps the histories of all limits for one time, however
+// windows change. Otherwise a history that a sweep removed could count again in one that
+// was not swept, after its window became longer (R12).
+func newKept(o Options) *Memory {
+	m := New(o)
+	for i := range 16 {
+		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+			for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
+				m.table.Group(fmt.Sprint("p\x00l", i, "\x00", kind, dimensions), (30 * time.Hour).Microseconds())
+			}
+		}
+	}
+	return m
+}
+
+// redone returns a Memory made of the steps.
+func redone(t *testing.T, steps []Change) *Memory {
+	t.Helper()
+	m := newKept(Options{})
+	var parts Parts
+	for _, c := range steps {
+		if c.Kind == Replace && !parts.Join(&c) {
+			continue
+		}
+		if err := m.Apply(&c); err != nil {
+			t.Fatalf("%+v: %v", c, err)
+		}
+	}
+	return m
+}
+
+// dump visits everything, a few histories and so many entries at a time, and calls between before each step.
+func dump(m *Memory, most int, between func(), visit func(*Change)) {
+	p := DumpPlace{Max: most}
+	for more := true; more; {
+		between()
+		more = m.Dump(&p, 4, m.Clock(), visit)
+	}
+	for more := true; more; {
+		between()
+		more = m.DumpOperations(&p, 4, visit)
+	}
+}
+
+// content returns the histories and known operations of m by their names.
+func content(m *Memory) map[string]any {
+	m.Sweep()
+	all := map[string]any{}
+	dump(m, 0, func() {}, func(c *Change) {
+		if c.Kind == Remember {
+			all["o"+c.Operation.Name] = *c.Operation
+			return
+		}
+		h := c.copied()
+		h.Limit = 0 // a number in m
+		all["h"+h.Name+"\x00"+string(h.Key)] = h
+	})
+	return all
+}
+
+// kindsOf has limits of all kinds. Its policies share their names, so that limits change
+// while they are in use (R12).
+func kindsOf(r *rand.Rand) policy {
+	p := policyOf(r, 1+r.IntN(3)*r.IntN(3))
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		l.Window = (l.Window / 10).Truncate(time.Millisecond) + time.Millisecond
+		l.MinInterval = (l.MinInterval / 10).Truncate(time.Millisecond)
+		switch kind := engine.Kind(r.IntN(6)); {
+		case kind == engine.Concurrency && p.Mode == engine.CountDenied:
+		case kind == engine.Bucket:
+			l.Kind, l.Cells, l.Max = engine.Bucket, 0, 1+l.Max
+		case kind == engine.Fixed && r.IntN(2) == 0:
+			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, engine.Hour
+		case kind <= engine.Concurrency:
+			l.Kind = kind
+			if kind != engine.Rolling {
+				l.Cells = 0
+			}
+		}
+		if p.Mode != engine.Partial && r.IntN(5) == 0 {
+			l.Cost = 1 + r.Int64N(3)
+		}
+	}
+	return p
+}
+
+// actOnce makes a call with an idempotency key, often one that was used before.
+func actOnce(r *rand.Rand, l *limiter) {
+	k, id := keyOf(r.IntN(12), len(l.rules.Dimensions)), fmt.Sprint(r.IntN(40))
+	if r.IntN(3) == 0 {
+		l.do(k, engine.Call{Op: engine.Refund, From: time.Now().UnixMicro(), N: 1, ID: id})
+		return
+	}
+	l.AllowOnce(k, 1, id)
+}
+
+// actTogether charges several keys together.
+func actTogether(r *rand.Rand, l *limiter) {
+	calls := make([]engine.Call, 1+r.IntN(3))
+	for i := range calls {
+		calls[i] = engine.Call{Rules: l.rules, Key: keyOf(r.IntN(12), len(l.rules.Dimensions)), N: 1 + r.Int64N(2)}
+	}
+	engine.Together(ctx, l.memory, calls)
+}
+
+// TestJournalMakesAnEqualMemory: changes that are made again in the order of the journal
+// lead to the same histories and operations. So do those from the beginning of a dump on,
+// with the dump between them, while other callers go on.
+func TestJournalMakesAnEqualMemory(t *testing.T) {
+	for seed := uint64(0); seed < uint64(race.Fewer(40)) && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var journal recorder
+			m := newKept(Options{Journal: &journal})
+			var began int
+			for round := range 4 {
+				var callers sync.WaitGroup
+				for range 3 {
+					l := m.on(kindsOf(r))
+					mine := rand.New(rand.NewPCG(r.Uint64(), 0))
+					callers.Go(func() {
+						for range 300 {
+							actAtRandom(mine, l)
+							if mine.IntN(10) == 0 {
+								actOnce(mine, l)
+							}
+							if mine.IntN(5) == 0 {
+								actTogether(mine, l)
+							}
+						}
+					})
+				}
+				if round == 2 {
+					began = journal.len()
+					dump(m, 1+r.IntN(20), func() { time.Sleep(time.Microsecond) }, func(c *Change) { journal.Append([]Change{*c}) })
+				}
+				callers.Wait()
+			}
+			if len(journal.steps) < 500 || began == 0 {
+				t.Fatalf("seed %d: %d changes, the dump began at %d", seed, len(journal.steps), began)
+			}
+			want := content(m)
+			compareContent(t, fmt.Sprint("seed ", seed, ", from the beginning"), content(redone(t, journal.steps)), want)
+			compareContent(t, fmt.Sprint("seed ", seed, ", from the dump"), content(redone(t, journal.steps[began:])), want)
+		})
+	}
+}
+
+func compareContent(t *testing.T, from string, got, want map[string]any) {
+	t.Helper()
+	for name, w := range want {
+		if g := got[name]; !reflect.DeepEqual(g, w) {
+			t.Errorf("%s: %.60q\ngot  %.500v\nwant %.500v", from, name, described(g), described(w))
+			return
+		}
+	}
+	for name, g := range got {
+		if want[name] == nil {
+			t.Errorf("%s: %.60q: got %.500v, want none", from, name, described(g))
+			return
+		}
+	}
+}
+
+// TestJournalOfALongerWindow: a plan with a longer window is reported once, and Apply keeps the
+// histories for it (R12).
+func TestJournalOfALongerWindow(t *testing.T) {
+	var journal recorder
+	m := New(Options{Journal: &journal})
+	for _, window := range []time.Duration{time.Second, time.Hour, time.Hour, time.Minute} {
+		l := m.on(perUser(1, window))
+		if _, err := l.Allow(K("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(journal.steps) != 2 {
+		t.Fatalf("got %d changes, want that of the grant and that of the window", len(journal.steps))
+	}
+	again := New(Options{})
+	for _, step := range journal.steps {
+		if err := again.Apply(&step); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range content(again) {
+		if h := c.(Change); h.Keep != time.Hour.Microseconds() {
+			t.Errorf("kept for %d µs, want an hour", h.Keep)
+		}
+	}
+}
+
+// TestApplyMeetsCaps: Apply returns ErrFull at a cap.
+func TestApplyMeetsCaps(t *testing.T) {
+	m := New(Options{MaxKeys: 1})
+	at := m.now()
+	c := Change{Kind: Append, Name: "p\x00l\x00Rolling\x00user", Key: []byte("ann"), Keep: 1, At: at, End: at, Units: 1}
+	if err := m.Apply(&c); err != nil {
+		t.Fatal(err)
+	}
+	c.Key = []byte("bob")
+	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
+		t.Errorf("an append at the cap: got %v, want ErrFull", err)
+	}
+	c = Change{Kind: Replace, Name: c.Name, Key: c.Key, Keep: 1, At: at, Entries: []Entry{{at, 1}}}
+	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
+		t.Errorf("a replace at the cap: got %v, want ErrFull", err)
+	}
+	c.Name += "\x00path"
+	if err := m.Apply(&c); engine.InputField(err) != "key" {
+		t.Errorf("a key that does not fit: got %v, want bad input in the key", err)
+	}
+}
+
+// TestNotBefore: the clock moves ahead only.
+func TestNotBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		began := m.now()
+		m.NotBefore(began - 5)
+		if got := m.now(); got != began {
+			t.Errorf("moved to the past: got %d, want %d", got, began)
+		}
+		m.NotBefore(began + 5)
+		time.Sleep(time.Second)
+		if got := m.now(); got != began+5+1_000_000 {
+			t.Errorf("moved ahead by 5 µs, a second later: got %d, want %d", got, began+5+1_000_000)
+		}
+	})
+}
+
+// described leaves out the key, which may be long and is in the name.
+func described(step any) any {
+	if h, ok := step.(Change); ok {
+		h.Key = nil
+		return fmt.Sprintf("%+v", h)
+	}
+	return fmt.Sprintf("%+v", step)
+}
+
+// TestJournalOfABatchIsOnTheEnginesClock: a batch reads the clock once, and that reading is
+// no instant of the caller (R13).
+func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
+	r := &recorder{}
+	l := New(Options{Journal: r}).on(perUser(5, time.Minute))
+	for range 3 {
+		l.memory.Do(ctx, []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("a"), N: 1}})
+	}
+	if r.len() != 5 {
+		t.Errorf("%d changes, want 5", r.len())
+	}
+	for i, step := range r.steps {
+		if c := step; c.Virtual || c.Units != 1 {
+			t.Errorf("change %d: %d units, at an instant of the caller: %v; want 1, on the engine's clock", i, c.Units, c.Virtual)
+		}
+	}
+}
+
+// TestJournalDumpIsBounded: one call visits a bounded number of entries, of one history or of
+// many, and all calls together visit each entry once.
+func TestJournalDumpIsBounded(t *testing.T) {
+	const entries, most = 1000, 100
+	m := New(Options{})
+	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: engine.MaxUnits, Window: time.Hour, By: []string{"user"}}}})
+	at := time.Now()
+	for i := range entries {
+		for _, user := range []string{"one", fmt.Sprint(i % 50)} {
+			if _, err := l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(user)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p, parts, sum := DumpPlace{Max: most}, Parts{}, 0
+	for more := true; more; {
+		visited := 0
+		more = m.Dump(&p, entries, m.Clock(), func(h *Change) {
+			visited += len(h.Entries)
+			if parts.Join(h) {
+				sum += len(h.Entries)
+			}
+		})
+		if visited > most+20 {
+			t.Errorf("a call visits %d entries, want about %d", visited, most)
+		}
+	}
+	if sum != 2*entries {
+		t.Errorf("%d entries in all, want %d", sum, 2*entries)
+	}
+}
+
+// TestJournalDumpLocksNoShard: callers of other histories in a shard go on while Dump visits a
+// history there, and while it waits for a caller of that one.
+func TestJournalDumpLocksNoShard(t *testing.T) {
+	m := New(Options{})
+	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}})
+	if _, err := l.Allow(K("one")); err != nil {
+		t.Fatal(err)
+	}
+	visited := 0
+	for p, more := (DumpPlace{}), true; more; {
+		s := m.table.At(p.shard)
+		more = m.Dump(&p, 1, m.Clock(), func(*Change) {
+			if visited++; !s.TryLock() {
+				t.Fatal("the shard is locked")
+			}
+			s.Unlock()
+		})
+	}
+	if visited != 1 {
+		t.Errorf("%d histories, want 1", visited)
+	}
+
+	var slots [1]slot
+	one := K("one")
+	_, _, locks := m.lockSlots(m.compiled(l.rules).limits, &one, slots[:], moment{})
+	m.table.Unlock(locks)
+	s, r, began, done := slots[0].shard, slots[0].record, make(chan struct{}), make(chan struct{})
+	go func() {
+		close(began)
+		for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(*Change) {}); {
+		}
+		close(done)
+	}()
+	<-began
+	time.Sleep(20 * time.Millisecond)
+	for late := time.Now().Add(time.Minute); !s.TryLock(); runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatal("the shard is locked while Dump waits for a caller of a history")
+		}
+	}
+	s.Unlock()
+	select {
+	case <-done:
+		t.Error("Dump does not wait for a caller of a history")
+	default:
+	}
+	r.Unlock()
+	<-done
+}
+
+// TestJournalParts: entries that left between the parts of a history do not come back, nor
+// do parts before the history was read anew.
+func TestJournalParts(t *testing.T) {
+	entries := func(ends ...int64) (all []Entry) {
+		for _, end := range ends {
+			all = append(all, Entry{end, 1})
+		}
+		return all
+	}
+	var p Parts
+	for range 2 {
+		for _, h := range []Change{
+			{Entries: entries(1, 4), More: true},
+			{Entries: entries(3, 4), More: true},
+			{Entries: entries(5, 6), More: true, Later: true},
+		} {
+			if p.Join(&h) {
+				t.Errorf("%+v is whole", h)
+			}
+		}
+		last := Change{Entries: entries(7), Later: true, Oldest: 4}
+		if want := entries(4, 5, 6, 7); !p.Join(&last) || !reflect.DeepEqual(last.Entries, want) {
+			t.Errorf("got %v, want %v", last.Entries, want)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package memory
+
+import (
+	"errors"
+	"fmt"
+	"github.com/weirlimit/weir/engine"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOperationsAreForgotten: operations are removed when they are over, a few with each
+// new one and all with Sweep (R13).
+func TestOperationsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		l := m.on(perUser(1_000_000, time.Second))
+		m.Sweep()
+		before := m.Bytes()
+		for i := range 1000 {
+			l.AllowOnce(K("42"), 1, fmt.Sprint("a", i))
+		}
+		if got := m.Len(); got != 1001 {
+			t.Errorf("%d held, want one key and 1000 operations", got)
+		}
+		time.Sleep(time.Minute)
+		for i := range 700 {
+			l.AllowOnce(K("42"), 1, fmt.Sprint("b", i))
+		}
+		if got := m.operations.len(); got > 1000 {
+			t.Errorf("%d operations are held after 700 new ones, and 1000 that are over", got)
+		}
+		time.Sleep(time.Minute)
+		m.Sweep()
+		if m.Len() != 0 || m.Bytes() != before {
+			t.Errorf("%d held in %d bytes, want nothing in %d", m.Len(), m.Bytes(), before)
+		}
+	})
+}
+
+// TestOperationsKeepNoRoomForNothing: a denied, failed or replayed operation takes no room
+// (R4).
+func TestOperationsKeepNoRoomForNothing(t *testing.T) {
+	m := New(Options{MaxKeys: 10, MaxBytes: 1 << 20})
+	l := m.on(perUser(2, time.Hour))
+	l.AllowOnce(K("42"), 2, "granted")
+	keys, bytes := keysCounted(m), m.Bytes()
+	for i := range 100 {
+		l.AllowOnce(K("42"), 2, "granted")
+		l.AllowOnce(K("42"), 1, "granted")
+		l.AllowOnce(K("42"), 1, fmt.Sprint("denied", i))
+		l.do(K("42"), engine.Call{Op: engine.Record, N: engine.MaxUnits, ID: fmt.Sprint("too much", i)})
+	}
+	if keysCounted(m) != keys || m.Bytes() != bytes || m.Len() != 2 {
+		t.Errorf("%d keys in %d bytes and %d held, want %d in %d and 2", keysCounted(m), m.Bytes(), m.Len(), keys, bytes)
+	}
+}
+
+// TestOperationsCountAgainstCaps: at a cap an operation is rejected and not charged.
+// Operations that are over make room (R13).
+func TestOperationsCountAgainstCaps(t *testing.T) {
+	for name, o := range map[string]Options{"keys": {MaxKeys: 50}, "bytes": {MaxBytes: 40_000}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := New(o)
+				l := m.on(perUser(1_000_000, time.Second))
+				granted := int64(0)
+				var err error
+				for i := 0; err == nil && i < 1000; i++ {
+					var d engine.Result
+					d, err = l.AllowOnce(K("42"), 1, fmt.Sprint("a", i))
+					granted += d.Granted
+				}
+				if !errors.Is(err, engine.ErrFull) {
+					t.Fatalf("%d operations: got %v, want ErrFull", granted, err)
+				}
+				if n, _ := l.Count(K("42"), 0, time.Second); n != granted || granted < 40 {
+					t.Errorf("%d units are recorded, %d were granted", n, granted)
+				}
+				if d, err := l.AllowOnce(K("42"), 1, "a0"); err != nil || !d.Replayed {
+					t.Errorf("at the cap, made again: %+v, %v", d, err)
+				}
+				time.Sleep(time.Minute)
+				if d, err := l.AllowOnce(K("42"), 1, "new"); err != nil || !d.Allowed {
+					t.Errorf("when the others are over: %+v, %v", d, err)
+				}
+			})
+		})
+	}
+}
+
+// TestOperationsThatRecordNothingAtACap: a denied attempt and a refund that takes nothing
+// need no room. So they are answered, and remove no history to make some (R4, R13).
+func TestOperationsThatRecordNothingAtACap(t *testing.T) {
+	m := New(Options{MaxKeys: 2})
+	l := m.on(perUser(1, time.Minute))
+	start := time.UnixMicro(1_000_000_000_000_000)
+	for _, key := range []string{"42", "43"} {
+		if d, err := l.At(start).Allow(K(key)); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	later := l.At(start.Add(62 * time.Minute))
+	if d, err := later.do(K("42"), engine.Call{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != engine.Never {
+		t.Errorf("an attempt of 2 of 1: %+v, %v; want a denial", d, err)
+	}
+	if d, err := later.do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "r"}); err != nil || d.Granted != 0 {
+		t.Errorf("a refund after the window: %d, %v; want 0", d.Granted, err)
+	}
+	if d, err := l.At(start).do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "s"}); !errors.Is(err, engine.ErrFull) || d != (engine.Result{}) {
+		t.Errorf("a refund without room to remember it: %v, %v; want ErrFull", d, err)
+	}
+	for _, key := range []string{"42", "43"} {
+		if d, err := l.At(start.Add(time.Second)).Allow(K(key)); err != nil || d.Allowed {
+			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a denial", key, d, err)
+		}
+	}
+	if d, err := later.do(K("42"), engine.Call{N: 1, ID: "b"}); err != nil || !d.Allowed {
+		t.Errorf("an attempt that fits, when the others are over: %+v, %v; want a grant", d, err)
+	}
+}
+
+// TestOperationsOfTwoTimes: operations at instants of the caller are not removed by the
+// engine's clock, nor the reverse (R13).
+func TestOperationsOfTwoTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		l := m.on(perUser(10, time.Second))
+		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
+		at := func(at time.Time, id string) engine.Result {
+			d, err := l.At(at).do(K(id), engine.Call{N: 1, ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		at(past, "virtual")
+		l.AllowOnce(K("real"), 1, "real")
+		at(far, "far")
+		for i := range 100 {
+			at(far, fmt.Sprint("more", i))
+			l.AllowOnce(K("42"), 1, fmt.Sprint(i))
+		}
+		m.Sweep()
+		if d, _ := l.AllowOnce(K("real"), 1, "real"); !d.Replayed {
+			t.Error("an operation on the clock was removed by a caller's instant")
+		}
+		if d := at(far, "far"); !d.Replayed {
+			t.Error("an operation at a caller's instant was removed by the clock")
+		}
+	})
+}
