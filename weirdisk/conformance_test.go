@@ -5,7 +5,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			restarts := 0
-			weirtest.Run(t, func(t *testing.T) weir.Engine {
+			weirtest.Run(t, func(t *testing.T) engine.Engine {
 				e := &restarting{t: t, mode: mode}
 				e.restart(t.TempDir())
 				t.Cleanup(func() { restarts += e.restarts })
@@ -69,47 +69,18 @@ func (r *restarting) restart(dir string) {
 	r.fresh++
 }
 
-// use returns the engine for a call, and the end of the call.
-func (r *restarting) use(p *weir.Plan) (e *Engine, done func()) {
+// Do makes the calls on the engine.
+func (r *restarting) Do(c context.Context, calls []engine.Call) {
 	r.mu.Lock()
-	if r.calls++; r.calls >= callsPerLife {
-		if p.Name() != r.policy && r.fresh > livesPerDir {
+	if r.calls += len(calls); r.calls >= callsPerLife {
+		if name := calls[0].Rules.Name; name != r.policy && r.fresh > livesPerDir {
 			r.dir, r.fresh = r.t.TempDir(), 0
 		}
 		r.restart(r.dir)
 	}
-	r.policy = p.Name()
+	r.policy = calls[0].Rules.Name
 	r.mu.Unlock()
 	r.mu.RLock()
-	return r.e, r.mu.RUnlock
-}
-
-func (r *restarting) Decide(c context.Context, p *weir.Plan, k weir.Key, req weir.Request) (weir.Decision, error) {
-	e, done := r.use(p)
-	defer done()
-	return e.Decide(c, p, k, req)
-}
-
-func (r *restarting) Refund(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	e, done := r.use(p)
-	defer done()
-	return e.Refund(c, p, k, at, n, now)
-}
-
-func (r *restarting) RefundOnce(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	e, done := r.use(p)
-	defer done()
-	return e.RefundOnce(c, p, k, at, n, now, id)
-}
-
-func (r *restarting) Count(c context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	e, done := r.use(p)
-	defer done()
-	return e.Count(c, p, k, i, last, now)
-}
-
-func (r *restarting) Reset(c context.Context, p *weir.Plan, k weir.Key) error {
-	e, done := r.use(p)
-	defer done()
-	return e.Reset(c, p, k)
+	defer r.mu.RUnlock()
+	r.e.Do(c, calls)
 }

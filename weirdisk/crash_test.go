@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -20,28 +22,29 @@ import (
 func content(t testing.TB, dir string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
-	if err := Dump(dir, func(i Item) error { addItem(all, i); return nil }); err != nil {
+	if err := Dump(dir, func(i *Item) error { addItem(all, i); return nil }); err != nil {
 		t.Fatal(err)
 	}
 	return all
 }
 
 // contentOf returns everything that counts in an engine.
-func contentOf(m *weir.Memory) map[string]any {
+func contentOf(m *memory.Memory) map[string]any {
 	all := map[string]any{}
 	var r Report
-	visit(m, func(i Item) error { addItem(all, i); return nil }, &r)
+	visit(m, func(i *Item) error { addItem(all, i); return nil }, &r)
 	return all
 }
 
 // addItem adds a copy of the item, so that copies with equal fields are equal.
-func addItem(all map[string]any, i Item) {
-	if o := i.Operation; o != nil {
-		all["operation "+o.Name] = fmt.Sprintf("%+v", *o)
+func addItem(all map[string]any, i *Item) {
+	if i.Operation != nil {
+		o := *i.Operation
+		o.Result.At = o.Result.At.UTC()
+		all["operation "+o.Name] = fmt.Sprintf("%v %+v", i.Virtual, o)
 		return
 	}
-	h := i.History
-	all["history "+h.Name+"\x00"+string(h.Key)] = fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", h.Virtual, h.Last, h.Entries, h.Max, h.Window, h.Full, h.Part, h.Front)
+	all["history "+i.Name+"\x00"+string(i.Key)] = fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", i.Virtual, i.At, i.Entries, i.Max, i.Window, i.Full, i.Part, i.Front)
 }
 
 // compare fails the test at the first item that differs.
@@ -79,13 +82,13 @@ func policyAt(r *rand.Rand) weir.Policy {
 }
 
 // act makes a random call that may change something. Its error is that of the engine.
-func act(r *rand.Rand, e weir.Engine) error {
+func act(r *rand.Rand, e engine.Engine) error {
 	l, err := weir.New(policyAt(r), weir.WithEngine(e))
 	if err != nil {
 		return err
 	}
 	values := []string{fmt.Sprint("user", r.IntN(6)), fmt.Sprint("path", r.IntN(2)), ""}
-	k := weir.K(values[:len(l.Plan().Dimensions())]...)
+	k := weir.K(values[:len(l.Compiled().Dimensions)]...)
 	switch x := r.IntN(100); {
 	case x < 50:
 		_, err = l.AllowN(ctx, k, 1+r.Int64N(3))
@@ -110,7 +113,7 @@ func act(r *rand.Rand, e weir.Engine) error {
 	default:
 		err = l.Reset(ctx, k)
 	}
-	if weir.IsBadInput(err) || errors.Is(err, weir.ErrOverflow) || errors.Is(err, weir.ErrExpired) {
+	if errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrOverflow) || errors.Is(err, weir.ErrExpired) {
 		return nil // an id of another operation, or units beyond a bucket
 	}
 	return err
@@ -185,24 +188,11 @@ type everyStep struct {
 	after func()
 }
 
-func (e *everyStep) Decide(c context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	defer e.after()
-	return e.Engine.Decide(c, p, k, r)
-}
-
-func (e *everyStep) Refund(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	defer e.after()
-	return e.Engine.Refund(c, p, k, at, n, now)
-}
-
-func (e *everyStep) RefundOnce(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	defer e.after()
-	return e.Engine.RefundOnce(c, p, k, at, n, now, id)
-}
-
-func (e *everyStep) Reset(c context.Context, p *weir.Plan, k weir.Key) error {
-	defer e.after()
-	return e.Engine.Reset(c, p, k)
+func (e *everyStep) Do(c context.Context, calls []engine.Call) {
+	e.Engine.Do(c, calls)
+	if op := calls[0].Op; op != engine.Peek && op != engine.Count {
+		e.after()
+	}
 }
 
 func write(t testing.TB, path string, b []byte) {

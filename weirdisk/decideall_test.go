@@ -16,21 +16,21 @@ func TestBatchesWaitTogether(t *testing.T) {
 	const keys, most = 100, 4
 	dir := t.TempDir()
 	late := time.Now().Add(30 * time.Second) // a batch that waits for each call is not decided before
-	var decided atomic.Pointer[weir.Memory]  // nil while Open syncs
+	var decided atomic.Pointer[Engine]       // nil while Open syncs
 	e := open(t, dir, SyncAlways(), withFiles(slowSync{system{}, func() bool {
 		m := decided.Load()
 		return m == nil || m.Len() == keys || time.Now().After(late)
 	}}))
-	decided.Store(e.Memory())
+	decided.Store(e)
 	once := weir.Limit{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}
 	decide := func(e *Engine) (granted int) {
 		t.Helper()
 		l := newLimiter(t, e, once)
 		var calls []weir.Call
 		for i := range 2 * keys {
-			calls = append(calls, l.Call(weir.K(fmt.Sprint(i%keys)), weir.Request{N: 1}))
+			calls = append(calls, weir.Call{Limiter: l, Key: weir.K(fmt.Sprint(i % keys)), Request: weir.Request{N: 1}})
 		}
-		e.DecideAll(ctx, calls)
+		weir.DecideAll(ctx, calls)
 		for i := range calls {
 			if calls[i].Err != nil {
 				t.Fatal(calls[i].Err)
@@ -50,8 +50,8 @@ func TestBatchesWaitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLimiter(t, e, once)
-	closed := []weir.Call{l.Call(weir.K("new"), weir.Request{N: 1}), l.Call(weir.K("new"), weir.Request{Op: weir.OpPeek, N: 1})}
-	e.DecideAll(ctx, closed)
+	closed := []weir.Call{{Limiter: l, Key: weir.K("new"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("new"), Request: weir.Request{Op: weir.OpPeek, N: 1}}}
+	weir.DecideAll(ctx, closed)
 	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
 		t.Errorf("after Close: %+v", closed)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // childEnv makes the test binary a child that decides until it is killed.
@@ -152,7 +153,7 @@ func keyOf(i uint32) weir.Key { return weir.K(strconv.Itoa(int(i))) }
 type caller struct {
 	index    uint16
 	journal  interface{ write(event) }
-	engine   weir.Engine
+	engine   engine.Engine
 	limiters []*weir.Limiter
 	random   *rand.Rand
 }
@@ -202,7 +203,9 @@ func (x *caller) own(e event) (err error) {
 	case reset:
 		err = l.Reset(ctx, key)
 	case refund:
-		e.N, err = x.engine.Refund(ctx, l.Plan(), key, weir.Oldest, e.N, weir.Now)
+		calls := []engine.Call{{Rules: l.Compiled(), Key: key, Op: engine.Refund, From: engine.Oldest, N: e.N}}
+		x.engine.Do(ctx, calls)
+		e.N, err = calls[0].Result.Granted, calls[0].Err
 	case record:
 		d, err = l.Record(ctx, key, e.N)
 	case once:

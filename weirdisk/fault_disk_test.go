@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -23,7 +24,7 @@ func TestFallbackDecidesWhileTheDiskFails(t *testing.T) {
 	f := &faulty{}
 	e := open(t, t.TempDir(), SyncAlways(), withFiles(f))
 	guards := map[bool]*weir.Limiter{}
-	for mode, allowed := range map[fallback.Mode]bool{fallback.Allow: true, fallback.Deny: false} {
+	for mode, allowed := range map[engine.Outage]bool{engine.OutageAllow: true, engine.OutageDeny: false} {
 		guards[allowed] = newLimiter(t, fallback.New(e, mode, fallback.Timeout(10*time.Second)), daily)
 	}
 	f.writes.Store(true)

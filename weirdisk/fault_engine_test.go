@@ -4,18 +4,18 @@ import (
 	"io"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
-// engine is the part of Engine that the fault tests use.
-type engine interface {
-	weir.RefundOnceEngine
+// disk is the part of Engine that the fault tests use.
+type disk interface {
+	engine.Engine
 	io.Closer
 	Err() error
 }
 
 // openEngine opens a directory in a mode, on files.
-func openEngine(dir, mode string, f files, opts ...Option) (engine, error) {
+func openEngine(dir, mode string, f files, opts ...Option) (disk, error) {
 	sync := map[string]Option{"always": SyncAlways(), "100ms": SyncEvery(100 * time.Millisecond), "off": SyncOff()}[mode]
 	return Open(dir, append([]Option{sync, func(o *options) { o.files = f }}, opts...)...)
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -80,7 +81,7 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 	}
 }
 
-func limitersOn(t *testing.T, e weir.Engine) (all []*weir.Limiter) {
+func limitersOn(t *testing.T, e engine.Engine) (all []*weir.Limiter) {
 	t.Helper()
 	for _, p := range policies {
 		l, err := weir.New(p.policy, weir.WithEngine(e))
@@ -440,7 +441,7 @@ func listing(dir string) string {
 func TestFirstOpensCanBeKilled(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
-	opened := func(x *tape, dir string) engine {
+	opened := func(x *tape, dir string) disk {
 		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
 		if err != nil {
 			t.Fatal(err)

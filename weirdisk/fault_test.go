@@ -134,14 +134,14 @@ func TestFailingDisk(t *testing.T) {
 						if !errors.Is(first, weir.ErrOutcomeUnknown) && !errors.Is(first, weir.ErrUnavailable) {
 							t.Errorf("the first failure: got %v, want ErrOutcomeUnknown or ErrUnavailable", first)
 						}
-						held := e.Memory().Bytes()
+						held := e.Bytes()
 						for range 10 {
 							if err := allow(); !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), dir) && !strings.Contains(err.Error(), "no space") && !strings.Contains(err.Error(), "input/output") {
 								t.Errorf("during the outage: got %v, want ErrUnavailable with the reason", err)
 							}
 						}
-						if e.Err() == nil || e.Memory().Bytes() != held {
-							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Memory().Bytes(), held)
+						if e.Err() == nil || e.Bytes() != held {
+							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Bytes(), held)
 						}
 						if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || !d.Allowed {
 							t.Errorf("a peek during the outage: got %v, %v", d, err)
@@ -314,8 +314,8 @@ func TestFullFileSystem(t *testing.T) {
 	t.Logf("in service %v after space returned", time.Since(began))
 	e.Close()
 	units := 0
-	if err := Dump(dir, func(i Item) error {
-		for _, entry := range i.History.Entries {
+	if err := Dump(dir, func(i *Item) error {
+		for _, entry := range i.Entries {
 			units += int(entry.Units)
 		}
 		return nil

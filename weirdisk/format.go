@@ -2,14 +2,13 @@ package weirdisk
 
 import (
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"hash/crc32"
 	"math"
-	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // docs/durability.md describes the format byte by byte. A segment is a header and batches.
@@ -141,41 +140,48 @@ func batchAt(b []byte, number uint64, offset int64) (entries []byte, synced int6
 
 // The kinds of entries, in the low bits of their first byte.
 const (
-	entryPlan      = 0 // number, JSON of a storedPlan: names a plan in this segment
-	entryRecord    = 1 // a weir.Change
-	entryCorrect   = 2
-	entryRefund    = 3
-	entryReset     = 4
-	entryLimit     = 5  // number, name, keep: names the histories of a limit in this segment
-	entryHistory   = 6  // a weir.StoredHistory
-	entryOperation = 7  // a weir.StoredOperation
-	entryClock     = 8  // an instant: the beginning of a snapshot, or of a process
-	entrySnapshot  = 9  // the number of histories and operations since the clock: the end of a snapshot
-	entryPart      = 10 // entries of a weir.StoredHistory that follows, oldest first
+	entryLimit     = 0 // number, name, keep: names the histories of a limit in this segment
+	entryAppend    = 1 // a memory.Change, as the next four
+	entryRefund    = 2
+	entryReplace   = 3
+	entryRemove    = 4
+	entryOperation = 5
+	entryPart      = 6 // entries of a history that follows in an entryReplace, oldest first
+	entryClock     = 7 // an instant: the beginning of a snapshot, or of a process
+	entrySnapshot  = 8 // the end of a snapshot: the numbers of all histories and operations since the clock, and of its own
 
 	kindBits    = 0x0f
 	flagVirtual = 0x10
-	flagDenied  = 0x20 // of a record; of a history: it is a bucket
-	flagOnce    = 0x40 // of a change: an operation follows; of a history or a part: it goes on behind a part
+	flagSame    = 0x20 // the span of an append, or the rate of a bucket, is that of the limit's change before
+	flagCapped  = 0x40 // of an append: a cap follows
+	flagBucket  = 0x40 // of a replace: it is a bucket
+	flagLater   = 0x80 // of a replace or a part: it goes on behind a part
 )
 
 // encoder appends the entries of one segment. Instants are differences to the one before.
 type encoder struct {
 	previous int64
-	last     *weir.Plan // the last plan, and its number
-	number   uint64
-
-	plans   map[*weir.Plan]uint64
-	limits  map[string]uint64
-	defined uint64 // plans so far
+	limits   []encodedLimit // by their numbers in the memory engine
+	counted  uint64         // histories and operations so far
 }
 
-// maxPlans bounds the plans that an encoder remembers. A program that makes plans for ever
-// defines them again.
-const maxPlans = 4096
+// encodedLimit is a limit in the segment.
+type encodedLimit struct {
+	defined bool
+	keep    int64 // the longest so far
+	rule
+}
 
-func newEncoder(base int64) encoder {
-	return encoder{previous: base, plans: map[*weir.Plan]uint64{}, limits: map[string]uint64{}}
+// rule is the numbers of a limit that seldom change: the span At - Cutoff of an append, or
+// the rate of a bucket.
+type rule struct{ span, max, window int64 }
+
+// begin begins another segment.
+func (e *encoder) begin(base int64) {
+	for i := range e.limits {
+		e.limits[i] = encodedLimit{keep: e.limits[i].keep}
+	}
+	e.previous, e.counted = base, 0
 }
 
 func (e *encoder) instant(b []byte, at int64) []byte {
@@ -188,85 +194,95 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-// plan returns the number of the plan, and defines it if it has none.
-func (e *encoder) plan(b []byte, p *weir.Plan) ([]byte, uint64) {
-	if p == e.last {
-		return b, e.number
+// limit returns the limit of a change. It defines one that is new in the segment, or whose
+// histories are kept for longer.
+func (e *encoder) limit(b []byte, c *memory.Change) ([]byte, *encodedLimit) {
+	for int(c.Limit) >= len(e.limits) {
+		e.limits = append(e.limits, encodedLimit{})
 	}
-	if n, known := e.plans[p]; known {
-		e.last, e.number = p, n
-		return b, n
+	l := &e.limits[c.Limit]
+	if l.defined && l.keep >= c.Keep {
+		return b, l
 	}
-	if len(e.plans) >= maxPlans {
-		clear(e.plans)
-	}
-	n := e.defined
-	e.defined++
-	e.plans[p] = n
-	definition, err := json.Marshal(storedPlan{p.Policy(), p.Dimensions()})
-	if err != nil {
-		panic(err) // a policy consists of strings and numbers
-	}
-	b = binary.AppendUvarint(append(b, entryPlan), n)
-	return appendString(b, definition), n
+	*l = encodedLimit{defined: true, keep: max(l.keep, c.Keep)}
+	b = binary.AppendUvarint(append(b, entryLimit), uint64(c.Limit))
+	b = appendString(b, c.Name)
+	return binary.AppendUvarint(b, uint64(l.keep)), l
 }
 
-// storedPlan is a plan in JSON.
-type storedPlan struct {
-	Policy     weir.Policy
-	Dimensions []string // of the key, in order
-}
-
-// changes appends a change and the next ones. They stand in one batch, so a restart finds
-// all of them or none.
-func (e *encoder) changes(b []byte, c *weir.Change) []byte {
-	for ; c != nil; c = c.Next {
-		b = e.change(b, c)
+// changes appends changes. They stand in one batch, so a restart finds all of them or none.
+func (e *encoder) changes(b []byte, changes []memory.Change) []byte {
+	for i := range changes {
+		b = e.change(b, &changes[i])
 	}
 	return b
 }
 
 // change appends a change.
-func (e *encoder) change(b []byte, c *weir.Change) []byte {
-	b, plan := e.plan(b, c.Plan)
-	if c.Kind == weir.ChangePlan {
+func (e *encoder) change(b []byte, c *memory.Change) []byte {
+	switch {
+	case c.Kind == memory.Remember:
+		return e.operation(b, c)
+	case c.More:
+		return appendEntries(append(b, entryPart|flagIf(c.Later, flagLater)), c.Entries, e.previous)
+	}
+	b, l := e.limit(b, c)
+	if c.Kind == memory.Retain {
 		return b
 	}
-	kind := entryRecord + byte(c.Kind)
-	if c.Virtual {
-		kind |= flagVirtual
-	}
-	if c.Denied {
-		kind |= flagDenied
-	}
-	if c.Once != nil {
-		kind |= flagOnce
-	}
-	b = append(b, kind)
-	b = binary.AppendUvarint(b, plan)
-	b = e.instant(b, c.At)
-	for i := range c.Key.Len() {
-		b = appendString(b, c.Key.Value(i))
-	}
+	first := entryAppend + byte(c.Kind) | flagIf(c.Virtual, flagVirtual)
+	now := rule{max: c.Max, window: c.Window}
 	switch c.Kind {
-	case weir.ChangeRecord:
-		b = binary.AppendUvarint(b, uint64(c.Units))
-	case weir.ChangeRefund:
-		b = binary.AppendUvarint(b, uint64(c.Units))
-		b = binary.AppendVarint(b, c.From)
+	case memory.Append:
+		now.span = c.At - c.Cutoff
+		first |= flagIf(c.Capped, flagCapped) | flagIf(now == l.rule, flagSame)
+	case memory.Replace:
+		first |= flagIf(c.Max > 0, flagBucket) | flagIf(c.Later, flagLater) | flagIf(now == l.rule, flagSame)
+		e.counted++
 	}
-	if o := c.Once; o != nil {
-		b = appendString(b, o.Name)
-		b = append(b, byte(o.Op))
-		b = binary.AppendUvarint(b, uint64(o.Asked))
-		b = binary.AppendVarint(b, o.Until-c.At)
-		b = appendDecision(b, &o.Decision)
+	b = binary.AppendUvarint(append(b, first), uint64(c.Limit))
+	b = e.instant(appendString(b, c.Key), c.At)
+	switch {
+	case c.Kind == memory.Remove:
+		return b
+	case c.Kind == memory.Refund:
+		return binary.AppendUvarint(binary.AppendVarint(b, c.End-c.At), uint64(c.Units))
+	case c.Kind == memory.Append:
+		b = binary.AppendVarint(b, c.End-c.At)
+		if now != l.rule {
+			b = binary.AppendVarint(b, now.span)
+		}
+		if c.Capped {
+			b = binary.AppendUvarint(b, uint64(c.Cap))
+		}
+		b = binary.AppendUvarint(b, uint64(c.Units)) // last, so that no append ends in a zero
+	case c.Max > 0:
+		if now != l.rule {
+			b = binary.AppendUvarint(binary.AppendUvarint(b, uint64(c.Max)), uint64(c.Window))
+		}
+		b = binary.AppendVarint(b, c.Full-c.At)
+		b = binary.AppendVarint(b, c.Part)
+		b = binary.AppendVarint(b, c.Front-c.At)
+	default:
+		if c.Later {
+			b = binary.AppendVarint(b, c.Oldest-c.At)
+		}
+		return appendEntries(b, c.Entries, c.At)
 	}
+	l.rule = now
 	return b
 }
 
-// appendDecision appends the answer for a repeated call, without its instant.
-func appendDecision(b []byte, d *weir.Decision) []byte {
+// flagIf returns a flag if it is set.
+func flagIf(set bool, flag byte) byte {
+	if set {
+		return flag
+	}
+	return 0
+}
+
+// appendResult appends the answer for a repeated call, without its instant.
+func appendResult(b []byte, d *engine.Result) []byte {
 	allowed := byte(0)
 	if d.Allowed {
 		allowed = 1
@@ -279,52 +295,8 @@ func appendDecision(b []byte, d *weir.Decision) []byte {
 	return appendString(b, d.Limit)
 }
 
-// history appends a history, or a part of one.
-func (e *encoder) history(b []byte, h *weir.StoredHistory) []byte {
-	if h.More {
-		kind := byte(entryPart)
-		if h.Later {
-			kind |= flagOnce
-		}
-		return appendEntries(append(b, kind), h.Entries, e.previous)
-	}
-	limit, known := e.limits[h.Name]
-	if !known {
-		limit = uint64(len(e.limits))
-		e.limits[h.Name] = limit
-		b = binary.AppendUvarint(append(b, entryLimit), limit)
-		b = appendString(b, h.Name)
-		b = binary.AppendUvarint(b, uint64(h.Keep))
-	}
-	kind := byte(entryHistory)
-	if h.Virtual {
-		kind |= flagVirtual
-	}
-	if h.Max > 0 {
-		kind |= flagDenied
-	}
-	if h.Later {
-		kind |= flagOnce
-	}
-	b = append(b, kind)
-	b = binary.AppendUvarint(b, limit)
-	b = appendString(b, h.Key)
-	b = e.instant(b, h.Last)
-	if h.Max > 0 {
-		b = binary.AppendUvarint(b, uint64(h.Max))
-		b = binary.AppendUvarint(b, uint64(h.Window))
-		b = binary.AppendVarint(b, h.Full-h.Last)
-		b = binary.AppendVarint(b, h.Part)
-		return binary.AppendVarint(b, h.Front-h.Last)
-	}
-	if h.Later {
-		b = binary.AppendVarint(b, h.Oldest-h.Last)
-	}
-	return appendEntries(b, h.Entries, h.Last)
-}
-
 // appendEntries appends entries with their ends as differences, the first to end.
-func appendEntries(b []byte, entries []weir.StoredEntry, end int64) []byte {
+func appendEntries(b []byte, entries []memory.Entry, end int64) []byte {
 	b = binary.AppendUvarint(b, uint64(len(entries)))
 	for _, entry := range entries {
 		b = binary.AppendVarint(b, entry.End-end)
@@ -335,55 +307,43 @@ func appendEntries(b []byte, entries []weir.StoredEntry, end int64) []byte {
 }
 
 // operation appends an operation.
-func (e *encoder) operation(b []byte, o *weir.StoredOperation) []byte {
-	kind := byte(entryOperation)
-	if o.Virtual {
-		kind |= flagVirtual
-	}
-	at := o.Decision.At.UnixMicro()
-	b = appendString(append(b, kind), o.Name)
-	b = e.instant(b, at)
+func (e *encoder) operation(b []byte, c *memory.Change) []byte {
+	e.counted++
+	o := c.Operation
+	b = appendString(append(b, entryOperation|flagIf(c.Virtual, flagVirtual)), o.Name)
+	b = e.instant(b, c.At)
 	b = append(b, byte(o.Op))
 	b = binary.AppendUvarint(b, uint64(o.Asked))
 	b = binary.AppendVarint(b, o.From)
-	b = binary.AppendVarint(b, o.Until-at)
-	return appendDecision(b, &o.Decision)
+	b = binary.AppendVarint(b, o.Until-c.At)
+	return appendResult(b, &o.Result)
 }
 
 // decoder reads the entries of one segment into a memory engine, or only checks their form.
 type decoder struct {
-	memory   *weir.Memory // nil = only the form
-	lanes    *lanes       // of memory
+	memory   *memory.Memory // nil = only the form
+	lanes    *lanes         // of memory
 	previous int64
-	plans    map[uint64]*decodedPlan
 	limits   map[uint64]*decodedLimit
-	parts    weir.Parts
-	key      []byte // of keyOf
+	parts    memory.Parts
 
-	newest    int64 // newest instant that is not of a caller
-	dumped    int   // histories and operations since the last entryClock
-	snapshots int   // complete ones
+	newest    int64  // newest instant that is not of a caller
+	counted   uint64 // histories and operations since the last entryClock
+	count     int    // those of the last snapshot
+	snapshots int    // complete ones
 	entries   int64
 }
 
-// decodedPlan is a plan made again. Its dimensions may have another order.
-type decodedPlan struct {
-	plan  *weir.Plan
-	width int   // values of a stored key
-	from  []int // the place of each dimension in a stored key
-	by    []int // the places of the dimensions by which all limits count, nil if limits differ or count by none
-}
-
-// decodedLimit is a limit with the last of its histories.
+// decodedLimit is a limit with the last of its changes, of which arrays are used again.
 type decodedLimit struct {
-	history weir.StoredHistory
-	known   bool // to the memory engine
+	change memory.Change
+	rule
 }
 
 func (d *decoder) begin(h *header) {
 	d.previous, d.newest = h.base, max(d.newest, h.base)
-	d.plans, d.limits = map[uint64]*decodedPlan{}, map[uint64]*decodedLimit{}
-	d.dumped = 0
+	d.limits = map[uint64]*decodedLimit{}
+	d.counted = 0
 }
 
 // errEntry is the error of a batch that is whole and cannot be read.
@@ -415,8 +375,8 @@ func (r *reader) uvarint() uint64 {
 	return v
 }
 
-// units reads a number of units, 0 … weir.MaxUnits; so do other numbers of that range.
-func (r *reader) units() int64 { return r.atMost(weir.MaxUnits) }
+// units reads a number of units, 0 … engine.MaxUnits; so do other numbers of that range.
+func (r *reader) units() int64 { return r.atMost(engine.MaxUnits) }
 
 // atMost reads a number, 0 … most.
 func (r *reader) atMost(most int64) int64 {
@@ -450,19 +410,19 @@ func (r *reader) bytes() []byte {
 }
 
 // entries appends entries, the first of which is stored as the difference to end.
-func (r *reader) entries(to []weir.StoredEntry, end int64) []weir.StoredEntry {
+func (r *reader) entries(to []memory.Entry, end int64) []memory.Entry {
 	for range r.uvarint() {
 		end += r.varint()
-		units := r.atMost(2 * weir.MaxUnits) // a history in CountDenied holds fewer (R6)
+		units := r.atMost(2 * engine.MaxUnits) // a history in CountDenied holds fewer (R6)
 		if r.bad = r.bad || units == 0; r.bad {
 			return to
 		}
-		to = append(to, weir.StoredEntry{End: end, Units: units})
+		to = append(to, memory.Entry{End: end, Units: units})
 	}
 	return to
 }
 
-func (r *reader) decision(at int64) (d weir.Decision) {
+func (r *reader) result(at int64) (d engine.Result) {
 	d.Allowed = r.byte() != 0
 	d.Granted, d.Remaining = r.varint(), r.varint()
 	d.RetryAfter, d.ResetAfter = time.Duration(r.varint()), time.Duration(r.varint())
@@ -473,7 +433,7 @@ func (r *reader) decision(at int64) (d weir.Decision) {
 
 func (d *decoder) instant(r *reader) int64 {
 	d.previous += r.varint()
-	if d.previous < 0 || d.previous > weir.MaxInstant {
+	if d.previous < 0 || d.previous > engine.MaxInstant {
 		r.bad = true
 	}
 	return d.previous
@@ -500,95 +460,67 @@ func (d *decoder) batch(entries []byte) error {
 func (d *decoder) entry(r *reader) error {
 	first := r.byte()
 	switch kind := first & kindBits; kind {
-	case entryPlan:
-		return d.plan(r)
-	case entryRecord, entryCorrect, entryRefund, entryReset:
-		return d.change(r, first, weir.ChangeKind(kind-entryRecord))
 	case entryLimit:
-		n := r.uvarint()
-		d.limits[n] = &decodedLimit{history: weir.StoredHistory{Name: string(r.bytes()), Keep: r.units()}}
-		return nil
-	case entryHistory:
-		return d.history(r, first)
+		return d.limit(r)
+	case entryAppend, entryRefund, entryReplace, entryRemove:
+		return d.change(r, first, memory.ChangeKind(kind-entryAppend))
 	case entryOperation:
 		return d.operation(r, first)
 	case entryPart:
-		h := weir.StoredHistory{More: true, Later: first&flagOnce != 0}
-		h.Entries = r.entries(nil, d.previous)
-		d.parts.Join(&h)
+		c := memory.Change{More: true, Later: first&flagLater != 0}
+		c.Entries = r.entries(nil, d.previous)
+		d.parts.Join(&c)
 		return nil
 	case entryClock:
 		d.newest = max(d.newest, d.instant(r))
-		d.dumped = 0
+		d.counted = 0
 		return nil
 	case entrySnapshot:
-		if r.uvarint() == uint64(d.dumped) {
+		if r.uvarint() == d.counted {
 			d.snapshots++
+			d.count = int(r.units())
 			return nil
 		}
 	}
 	return errEntry
 }
 
-func (d *decoder) plan(r *reader) error {
+func (d *decoder) limit(r *reader) error {
 	n := r.uvarint()
-	var stored storedPlan
-	if err := json.Unmarshal(r.bytes(), &stored); err != nil {
+	l := &decodedLimit{change: memory.Change{Kind: memory.Retain, Name: string(r.bytes()), Keep: r.units()}}
+	if r.bad {
 		return errEntry
 	}
-	plan, err := stored.Policy.Plan()
-	if err != nil {
-		return err
-	}
-	p := &decodedPlan{plan: plan, width: len(stored.Dimensions)}
-	for _, name := range plan.Dimensions() {
-		i := slices.Index(stored.Dimensions, name)
-		if i < 0 {
-			return errEntry
-		}
-		p.from = append(p.from, i)
-	}
-	limits := plan.Policy().Limits
-	for _, name := range limits[0].By {
-		p.by = append(p.by, slices.Index(stored.Dimensions, name))
-	}
-	if slices.ContainsFunc(limits, func(l weir.Limit) bool { return !slices.Equal(l.By, limits[0].By) }) {
-		p.by = nil
-	}
-	d.plans[n] = p
+	d.limits[n] = l
 	if d.memory == nil {
 		return nil
 	}
-	d.lanes.wait()
-	return d.memory.Redo(&weir.Change{Kind: weir.ChangePlan, Plan: plan})
+	return d.memory.Apply(&l.change)
 }
 
-func (d *decoder) change(r *reader, first byte, kind weir.ChangeKind) error {
-	p := d.plans[r.uvarint()]
-	if p == nil {
+func (d *decoder) change(r *reader, first byte, kind memory.ChangeKind) error {
+	limit := d.limits[r.uvarint()]
+	if limit == nil {
 		return errEntry
 	}
-	c := weir.Change{Kind: kind, Plan: p.plan, At: d.instant(r), Virtual: first&flagVirtual != 0, Denied: first&flagDenied != 0}
-	var values [weir.MaxDimensions]string
-	for i := range p.width {
-		values[i%len(values)] = string(r.bytes())
-	}
-	var ordered [weir.MaxDimensions]string
-	for i, from := range p.from {
-		ordered[i] = values[from]
-	}
-	c.Key = weir.K(ordered[:len(p.from)]...)
+	c := &limit.change
+	c.Kind, c.Virtual, c.Key, c.At = kind, first&flagVirtual != 0, r.bytes(), d.instant(r)
 	switch kind {
-	case weir.ChangeRecord:
+	case memory.Append:
+		c.End = c.At + r.varint()
+		if first&flagSame == 0 {
+			limit.rule = rule{span: r.varint()}
+		}
+		c.Cutoff = c.At - limit.span
+		if c.Capped = first&flagCapped != 0; c.Capped {
+			c.Cap = r.units()
+		}
 		c.Units = r.units()
-	case weir.ChangeRefund:
-		c.Units, c.From = r.units(), r.varint()
-	}
-	if first&flagOnce != 0 {
-		o := &weir.Operation{Name: string(r.bytes()), Op: weir.Op(r.byte()), Asked: r.units()}
-		o.Until = c.At + r.varint()
-		o.Decision = r.decision(c.At)
-		c.Once = o
+		r.bad = r.bad || c.Units == 0
+	case memory.Refund:
+		c.End, c.Units = c.At+r.varint(), r.units()
+	case memory.Replace:
+		d.history(r, first, limit)
 	}
 	if r.bad {
 		return errEntry
@@ -596,95 +528,66 @@ func (d *decoder) change(r *reader, first byte, kind weir.ChangeKind) error {
 	if !c.Virtual {
 		d.newest = max(d.newest, c.At)
 	}
-	if d.memory == nil {
-		return nil
+	if kind == memory.Replace {
+		d.parts.Join(c)
+		d.counted++
 	}
-	// Plans can name one operation in keys of different orders, so those are applied in order.
-	if p.by != nil && (c.Once == nil || p.width == 1) {
-		if t := d.lanes.task(d.keyOf(p, &values)); t != nil {
-			t.change = c
-			return nil
-		}
-	}
-	d.lanes.wait()
-	return d.memory.Redo(&c)
+	return d.apply(c, c.Key)
 }
 
-// keyOf returns the key of the histories that a change is about, as in a StoredHistory.
-func (d *decoder) keyOf(p *decodedPlan, values *[weir.MaxDimensions]string) []byte {
-	d.key = d.key[:0]
-	for _, i := range p.by {
-		if len(p.by) > 1 {
-			d.key = appendString(d.key, values[i])
-		} else {
-			d.key = append(d.key, values[i]...)
+// history reads the state of a Replace.
+func (d *decoder) history(r *reader, first byte, limit *decodedLimit) {
+	c := &limit.change
+	c.Max, c.Window, c.Entries, c.Later = 0, 0, c.Entries[:0], first&flagLater != 0
+	if first&flagBucket != 0 {
+		if first&flagSame == 0 {
+			limit.rule = rule{max: r.units(), window: r.units()}
 		}
+		c.Max, c.Window = limit.max, limit.window
+		c.Full = c.At + r.varint()
+		c.Part = r.varint()
+		c.Front = c.At + r.varint()
+		r.bad = r.bad || c.Max <= 0 || c.Window <= 0
+		return
 	}
-	return d.key
-}
-
-func (d *decoder) history(r *reader, first byte) error {
-	limit := d.limits[r.uvarint()]
-	if limit == nil {
-		return errEntry
+	if c.Later {
+		c.Oldest = c.At + r.varint()
 	}
-	h := &limit.history
-	h.Key = r.bytes()
-	h.Virtual = first&flagVirtual != 0
-	h.Last = d.instant(r)
-	h.Max, h.Window, h.Full, h.Part, h.Front, h.Entries = 0, 0, 0, 0, 0, h.Entries[:0]
-	if first&flagDenied != 0 {
-		h.Max, h.Window = r.units(), r.units()
-		h.Full = h.Last + r.varint()
-		h.Part = r.varint()
-		h.Front = h.Last + r.varint()
-		r.bad = r.bad || h.Max <= 0 || h.Window <= 0
-	} else {
-		if h.Later = first&flagOnce != 0; h.Later {
-			h.Oldest = h.Last + r.varint()
-		}
-		h.Entries = r.entries(h.Entries, h.Last)
-	}
-	if r.bad {
-		return errEntry
-	}
-	if !h.Virtual {
-		d.newest = max(d.newest, h.Last)
-	}
-	d.parts.Join(h)
-	d.dumped++
-	if d.memory == nil {
-		return nil
-	}
-	if limit.known && len(h.Entries) <= laneEntries {
-		if t := d.lanes.task(h.Key); t != nil {
-			entries := append(t.history.Entries[:0], h.Entries...)
-			t.change.Plan, t.history = nil, *h
-			t.history.Entries = entries
-			return nil
-		}
-	}
-	d.lanes.wait()
-	limit.known = true
-	return d.memory.Restore(h)
+	c.Entries = r.entries(c.Entries, c.At)
 }
 
 func (d *decoder) operation(r *reader, first byte) error {
-	o := &weir.StoredOperation{Name: string(r.bytes()), Virtual: first&flagVirtual != 0}
-	at := d.instant(r)
-	o.Op, o.Asked, o.From = weir.Op(r.byte()), r.units(), r.varint()
-	o.Until = at + r.varint()
-	o.Decision = r.decision(at)
+	o := &memory.Operation{Name: string(r.bytes())}
+	c := memory.Change{Kind: memory.Remember, Virtual: first&flagVirtual != 0, At: d.instant(r), Operation: o}
+	o.Op, o.Asked, o.From = engine.Op(r.byte()), r.units(), r.varint()
+	o.Until = c.At + r.varint()
+	o.Result = r.result(c.At)
 	if r.bad {
 		return errEntry
 	}
-	if !o.Virtual {
-		d.newest = max(d.newest, at)
+	if !c.Virtual {
+		d.newest = max(d.newest, c.At)
 	}
-	d.dumped++
+	d.counted++
+	return d.apply(&c, []byte(o.Name))
+}
+
+// apply makes a change again, in the lane of its key if it has few entries.
+func (d *decoder) apply(c *memory.Change, key []byte) error {
 	if d.memory == nil {
 		return nil
 	}
+	if len(c.Entries) <= laneEntries || c.Kind != memory.Replace {
+		if t := d.lanes.task(key); t != nil {
+			entries := t.Entries[:0]
+			if c.Kind == memory.Replace {
+				entries = append(entries, c.Entries...)
+			}
+			*t = *c
+			t.Entries = entries
+			return nil
+		}
+	}
 	d.lanes.wait()
-	return d.memory.RestoreOperation(o)
+	return d.memory.Apply(c)
 }

@@ -13,27 +13,27 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v1 anew; only a new version of the format may change it")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v1 again, after a change of the format")
 
-// TestVersion1IsReadable opens a segment that an earlier program wrote. All of its instants
+// TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
-func TestVersion1IsReadable(t *testing.T) {
-	const segment, listing = "testdata/v1.weirlog", "testdata/v1.txt"
+func TestFormatIsReadable(t *testing.T) {
+	const segment, items = "testdata/v1.weirlog", "testdata/v1.txt"
 	dir := t.TempDir()
 	if *rewrite {
-		writeVersion1(t, dir)
+		writeFormat(t, dir)
 		b, err := os.ReadFile(segmentPath(dir, 2))
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, segment, b)
-		write(t, listing, []byte(list1(t, dir)))
+		write(t, items, []byte(itemsIn(t, dir)))
 	}
 	b, err := os.ReadFile(segment)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile(listing)
+	want, err := os.ReadFile(items)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,13 +44,13 @@ func TestVersion1IsReadable(t *testing.T) {
 		t.Errorf("it was cut: %+v", cut)
 	}
 	e.Close()
-	if got := list1(t, dir); got != string(want) {
+	if got := itemsIn(t, dir); got != string(want) {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
 
-// list1 lists the content of a directory, a line for each item.
-func list1(t *testing.T, dir string) string {
+// itemsIn returns the content of a directory, a line for each item.
+func itemsIn(t *testing.T, dir string) string {
 	all := content(t, dir)
 	var b strings.Builder
 	for _, name := range slices.Sorted(maps.Keys(all)) {
@@ -59,9 +59,10 @@ func list1(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// writeVersion1 makes a directory with an entry of every kind, before and in a snapshot.
-func writeVersion1(t *testing.T, dir string) {
+// writeFormat makes a directory with an entry of every kind, before and in a snapshot.
+func writeFormat(t *testing.T, dir string) {
 	e := open(t, dir)
+	counting := weir.Policy{Name: "counting", Mode: weir.CountDenied, Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"user"}}}}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
 	for round := range 2 {
 		rates := newLimiter(t, e, daily,
@@ -80,6 +81,16 @@ func writeVersion1(t *testing.T, dir string) {
 			}
 		}
 		if _, err := rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		denied, err := weir.New(counting, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := rates.At(at.Add(-time.Minute)).AllowN(ctx, weir.K("ann", "/x"), 1); err != nil { // the clock was corrected
 			t.Fatal(err)
 		}
 		if err := rates.Reset(ctx, weir.K("bob", "/x")); err != nil {

@@ -5,7 +5,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // Report describes a directory that is not in use.
@@ -26,20 +26,17 @@ func Check(dir string) (Report, error) {
 	if err != nil {
 		return r, err
 	}
-	err = visit(m, func(Item) error { return nil }, &r)
+	err = visit(m, func(*Item) error { return nil }, &r)
 	return r, err
 }
 
-// Item is one stored history or operation; the other field is nil.
-type Item struct {
-	History   *weir.StoredHistory
-	Operation *weir.StoredOperation
-}
+// Item is one stored history, or an operation if its Operation is not nil.
+type Item = memory.Change
 
 // Dump calls visit with everything that counts in a directory that is not in use, and
 // changes nothing. It stops at the first error of visit and returns it. An Item is valid
 // during the call only. Dump's other errors are those of Open.
-func Dump(dir string, each func(Item) error) error {
+func Dump(dir string, each func(*Item) error) error {
 	m, r, err := inspect(dir)
 	if err != nil {
 		return err
@@ -48,7 +45,7 @@ func Dump(dir string, each func(Item) error) error {
 }
 
 // inspect loads a directory under its lock.
-func inspect(dir string) (*weir.Memory, Report, error) {
+func inspect(dir string) (*memory.Memory, Report, error) {
 	dir = filepath.Clean(dir)
 	if err := checkOurs(dir); err != nil {
 		return nil, Report{}, openError(dir, err)
@@ -58,7 +55,7 @@ func inspect(dir string) (*weir.Memory, Report, error) {
 		return nil, Report{}, openError(dir, err)
 	}
 	defer lock.Close()
-	l, err := load(system{}, dir, func() *weir.Memory { return weir.NewMemory() })
+	l, err := load(system{}, dir, func() *memory.Memory { return memory.New(memory.Options{}) })
 	if err != nil {
 		return nil, Report{}, openError(dir, err)
 	}
@@ -73,25 +70,21 @@ func inspect(dir string) (*weir.Memory, Report, error) {
 }
 
 // visit calls each with all items, and counts them.
-func visit(m *weir.Memory, each func(Item) error, r *Report) (err error) {
-	place := weir.DumpPlace{Max: math.MaxInt}
-	next := func(i Item) {
-		if err == nil {
-			err = each(i)
+func visit(m *memory.Memory, each func(*Item) error, r *Report) (err error) {
+	place := memory.DumpPlace{Max: math.MaxInt}
+	next := func(n *int) func(*Item) {
+		return func(i *Item) {
+			if *n++; err == nil {
+				err = each(i)
+			}
 		}
 	}
 	now := m.Clock()
 	for more := true; more && err == nil; {
-		more = m.Dump(&place, snapshotStep, now, func(h *weir.StoredHistory) {
-			r.Histories++
-			next(Item{History: h})
-		})
+		more = m.Dump(&place, snapshotStep, now, next(&r.Histories))
 	}
 	for more := true; more && err == nil; {
-		more = m.DumpOperations(&place, snapshotStep, func(o *weir.StoredOperation) {
-			r.Operations++
-			next(Item{Operation: o})
-		})
+		more = m.DumpOperations(&place, snapshotStep, next(&r.Operations))
 	}
 	return err
 }

@@ -6,16 +6,16 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
-// lanes apply changes and histories to a memory engine in several goroutines. All entries of one
+// lanes apply changes to a memory engine in several goroutines. All changes of one
 // key go to one goroutine, in the order of the log. A start spends most of its time on cache
 // misses, as keys are far apart in memory, so two processors take two thirds of the time of one.
 type lanes struct {
-	memory *weir.Memory
+	memory *memory.Memory
 	lanes  []lane
-	free   chan []task // empty buffers
+	free   chan []memory.Change // empty buffers
 	busy   sync.WaitGroup
 	idle   bool // all tasks are done
 	alone  int  // entries that the reader still applies itself
@@ -24,14 +24,8 @@ type lanes struct {
 
 // lane is one goroutine.
 type lane struct {
-	next []task
-	work chan []task
-}
-
-// task is a change if it has a plan, and otherwise a history.
-type task struct {
-	change  weir.Change
-	history weir.StoredHistory
+	next []memory.Change
+	work chan []memory.Change
 }
 
 const (
@@ -54,33 +48,27 @@ const (
 var errLanes = errors.New("weirdisk: the log cannot be replayed in lanes")
 
 // newLanes returns n lanes, or none if n is 1.
-func newLanes(m *weir.Memory, n int) *lanes {
+func newLanes(m *memory.Memory, n int) *lanes {
 	l := &lanes{memory: m, idle: true}
 	if n == 1 {
 		return l
 	}
-	l.free = make(chan []task, 4*n)
+	l.free = make(chan []memory.Change, 4*n)
 	for range cap(l.free) {
-		l.free <- make([]task, 0, laneTasks)
+		l.free <- make([]memory.Change, 0, laneTasks)
 	}
 	for range n {
-		one := lane{<-l.free, make(chan []task, cap(l.free))}
+		one := lane{<-l.free, make(chan []memory.Change, cap(l.free))}
 		l.lanes = append(l.lanes, one)
 		go l.run(one.work)
 	}
 	return l
 }
 
-func (l *lanes) run(work <-chan []task) {
+func (l *lanes) run(work <-chan []memory.Change) {
 	for tasks := range work {
 		for i := range tasks {
-			var err error
-			if t := &tasks[i]; t.change.Plan != nil {
-				err = l.memory.Redo(&t.change)
-			} else {
-				err = l.memory.Restore(&t.history)
-			}
-			if err != nil {
+			if l.memory.Apply(&tasks[i]) != nil {
 				l.failed.Store(true)
 			}
 		}
@@ -91,7 +79,7 @@ func (l *lanes) run(work <-chan []task) {
 
 // task returns the next task of the key's lane, to be filled in. If it returns nil, the caller
 // waits for all lanes and applies the entry itself.
-func (l *lanes) task(key []byte) *task {
+func (l *lanes) task(key []byte) *memory.Change {
 	if len(l.lanes) == 0 {
 		return nil
 	}

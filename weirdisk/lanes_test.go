@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // TestLanesLoadTheSame: in any number of lanes the log of callers and snapshots gives the same
@@ -43,7 +45,7 @@ func TestLanesLoadTheSame(t *testing.T) {
 					l = limiters[rand.IntN(len(limiters))]
 				}
 				values := []string{fmt.Sprint(rand.IntN(300)), fmt.Sprint(rand.IntN(3))}
-				key := weir.K(values[:len(l.Plan().Dimensions())]...)
+				key := weir.K(values[:len(l.Compiled().Dimensions)]...)
 				var err error
 				switch n := 1 + rand.Int64N(3); rand.IntN(40) {
 				case 0:
@@ -72,14 +74,14 @@ func TestLanesLoadTheSame(t *testing.T) {
 	found.skipOld()
 	var want []string
 	for _, n := range []int{1, 2, 5} {
-		l, err := found.load(weir.NewMemory(), n)
+		l, err := found.load(memory.New(memory.Options{}), n)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var got []string
-		if err := visit(l.decoder.memory, func(i Item) error {
-			if h := i.History; h != nil && len(h.Entries) == 0 {
-				h.Entries = nil
+		if err := visit(l.decoder.memory, func(i *Item) error {
+			if len(i.Entries) == 0 {
+				i.Entries = nil
 			}
 			line, err := json.Marshal(i)
 			got = append(got, string(line))
@@ -112,7 +114,7 @@ func TestOperationsStayInOrder(t *testing.T) {
 	}
 	dir := t.TempDir()
 	e := open(t, dir, SyncOff())
-	limiter := func(e weir.Engine, by ...string) *weir.Limiter {
+	limiter := func(e engine.Engine, by ...string) *weir.Limiter {
 		return newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 30, Window: time.Minute, By: by})
 	}
 	must := func(_ weir.Decision, err error) {
@@ -140,7 +142,7 @@ func TestOperationsStayInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, n := range []int{1, 2} {
-		l, err := found.load(weir.NewMemory(), n)
+		l, err := found.load(memory.New(memory.Options{}), n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -157,10 +159,10 @@ func TestForgottenHistoriesTakeNoRoom(t *testing.T) {
 	const window = 10 * time.Millisecond
 	limit := weir.Limit{Name: "l", Max: 9, Window: window, By: []string{"user"}}
 	once := weir.Limit{Name: "l", Max: 9, Window: time.Hour, By: []string{"user"}}
-	for name, most := range map[string]weir.MemoryOption{"keys": weir.MaxKeys(200), "bytes": weir.MaxBytes(200 << 10)} {
+	for name, most := range map[string]Option{"keys": MaxKeys(200), "bytes": MaxBytes(200 << 10)} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			e := open(t, dir, SyncOff(), Memory(most))
+			e := open(t, dir, SyncOff(), most)
 			if _, err := newLimiter(t, e, once).AllowOnce(ctx, weir.K("ann"), 3, "id"); err != nil {
 				t.Fatal(err)
 			}
@@ -183,7 +185,7 @@ func TestForgottenHistoriesTakeNoRoom(t *testing.T) {
 			if err := e.Close(); err != nil {
 				t.Fatal(err)
 			}
-			after := open(t, dir, Memory(most))
+			after := open(t, dir, most)
 			d, err := newLimiter(t, after, once).AllowOnce(ctx, weir.K("ann"), 3, "id")
 			if err != nil || !d.Replayed || d.Remaining != 6 {
 				t.Errorf("got %+v, %v, want the answer before, 6 left", d, err)
@@ -195,7 +197,7 @@ func TestForgottenHistoriesTakeNoRoom(t *testing.T) {
 // TestLanesKeepACap: a directory opens under the cap that its histories kept, one after the other.
 // In lanes, one may come while another is still there.
 func TestLanesKeepACap(t *testing.T) {
-	dir, capped := t.TempDir(), Memory(weir.MaxKeys(1))
+	dir, capped := t.TempDir(), MaxKeys(1)
 	e := open(t, dir, SyncOff(), capped)
 	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}})
 	for range 2 * laneTasks { // its lane has begun and not ended when the log does
@@ -220,9 +222,9 @@ func TestLanesKeepACap(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	if err := visit(open(t, dir, capped).Memory(), func(i Item) error {
-		if n++; string(i.History.Key) != last {
-			t.Errorf("there is %q, want %q", i.History.Key, last)
+	if err := visit(open(t, dir, capped).memory, func(i *Item) error {
+		if n++; string(i.Key) != last {
+			t.Errorf("there is %q, want %q", i.Key, last)
 		}
 		return nil
 	}, &Report{}); err != nil || n != 1 {

@@ -12,7 +12,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // FormatError is the error of a file that cannot be read. Open changes nothing then.
@@ -30,7 +31,7 @@ func (e *FormatError) Error() string {
 		next = "use the newer program, or another directory"
 	case errors.Is(e.Problem, errForeign):
 		next = "use an empty directory"
-	case errors.Is(e.Problem, weir.ErrFull):
+	case errors.Is(e.Problem, engine.ErrFull):
 		next = "raise the cap"
 	}
 	return fmt.Sprintf("weirdisk: %s, offset %d: %v; %s", e.File, e.Offset, e.Problem, next)
@@ -82,7 +83,7 @@ type stored struct {
 }
 
 // load makes the content of the directory again in a new memory engine. It changes no file (D4).
-func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
+func load(f files, dir string, newMemory func() *memory.Memory) (*loaded, error) {
 	found, err := find(f, dir)
 	if err != nil {
 		return nil, err
@@ -107,7 +108,7 @@ func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
 func processors() int { return min(runtime.GOMAXPROCS(0), maxLanes) }
 
 // load replays the segments into an empty memory engine with so many lanes.
-func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {
+func (f *segments) load(m *memory.Memory, n int) (*loaded, error) {
 	l := &loaded{decoder: decoder{memory: m, lanes: newLanes(m, n)}, segments: *f}
 	err := l.replayAll()
 	if failed := l.decoder.lanes.close(); err == nil {
@@ -119,9 +120,9 @@ func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {
 // loadAgain loads after an error. At a cap the log can hold histories that no longer count, which
 // the engine forgot meanwhile: all are loaded without caps, and those that count have to fit.
 // Other errors, and the final one of a cap, name the first place in the log.
-func (f *segments) loadAgain(newMemory func() *weir.Memory, err error) (*loaded, error) {
-	if errors.Is(err, errLanes) || errors.Is(err, weir.ErrFull) {
-		l, err := f.load(weir.NewMemory(), processors())
+func (f *segments) loadAgain(newMemory func() *memory.Memory, err error) (*loaded, error) {
+	if errors.Is(err, errLanes) || errors.Is(err, engine.ErrFull) {
+		l, err := f.load(memory.New(memory.Options{}), processors())
 		if err == nil {
 			err = l.fit(newMemory())
 		}
@@ -133,16 +134,11 @@ func (f *segments) loadAgain(newMemory func() *weir.Memory, err error) (*loaded,
 }
 
 // fit moves all that counts to an empty memory engine.
-func (l *loaded) fit(to *weir.Memory) error {
+func (l *loaded) fit(to *memory.Memory) error {
 	from := l.decoder.memory
 	from.NotBefore(l.decoder.newest)
 	l.decoder.memory = to
-	return visit(from, func(i Item) error {
-		if i.History != nil {
-			return to.Restore(i.History)
-		}
-		return to.RestoreOperation(i.Operation)
-	}, &Report{})
+	return visit(from, to.Apply, &Report{})
 }
 
 func (l *loaded) replayAll() error {
@@ -193,14 +189,13 @@ func (l *loaded) replay(s *stored, torn bool) error {
 		if !ok {
 			break
 		}
-		counted := d.dumped
 		if err := d.batch(entries); err != nil {
 			return &FormatError{s.path, offset, err}
 		}
 		s.durable = max(s.durable, synced)
 		offset += batchSize + int64(len(entries))
 		if d.snapshots > snapshots {
-			snapshots, l.size, l.count = d.snapshots, offset, max(counted, d.dumped)
+			snapshots, l.size, l.count = d.snapshots, offset, d.count
 		}
 	}
 	s.end = offset

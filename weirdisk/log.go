@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // log writes entries in batches: entries that arrive while a batch is written form the
@@ -157,25 +158,28 @@ func (b *batch) empty() bool { return b.count == 0 && b.into == nil && !b.inTail
 // last is the batch to which entries are added. l.mu is held.
 func (l *log) last() *batch { return l.queue[len(l.queue)-1] }
 
-// Append adds a change to the log. The memory engine calls it under its locks.
-func (l *log) Append(c *weir.Change) {
+// Append adds changes to the log. The memory engine calls it under its locks.
+func (l *log) Append(changes []memory.Change) {
+	n := int64(len(changes))
 	l.mu.Lock()
 	b := l.last()
 	switch {
 	case !l.accepts:
 	case l.tail == nil || !b.empty():
-		b.b = l.encoder.changes(b.b, c)
-		if b.count++; !l.settle(b) {
+		b.b = l.encoder.changes(b.b, changes)
+		if b.count += n; !l.settle(b) {
 			l.hold(b)
 		}
 	default:
-		if len(c.Room) < sealSize {
-			c.Room = make([]byte, sealSize, 256)
+		room := changes[0].Room
+		if len(room) < sealSize {
+			room = make([]byte, sealSize, 256)
 		}
-		c.Room = l.encoder.changes(c.Room[:sealSize], c)
-		if !l.store(c.Room, 1) {
-			b.b = append(b.b, c.Room[sealSize:]...)
-			b.count++
+		room = l.encoder.changes(room[:sealSize], changes)
+		changes[0].Room = room
+		if !l.store(room, n) {
+			b.b = append(b.b, room[sealSize:]...)
+			b.count += n
 			l.hold(b)
 		}
 	}
@@ -230,9 +234,9 @@ func (l *log) enter() (service uint64, err error) {
 	defer l.mu.Unlock()
 	if service&1 == 0 {
 		return 0, fmt.Errorf("%w: weirdisk: %d bytes wait to be written to %s: its disk hangs or is too slow; nothing was recorded",
-			weir.ErrUnavailable, l.pending.Load(), l.dir)
+			engine.ErrUnavailable, l.pending.Load(), l.dir)
 	}
-	return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", weir.ErrUnavailable, l.failure())
+	return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", engine.ErrUnavailable, l.failure())
 }
 
 // failure returns the reason for which the log is or was out of service. l.mu is held.
@@ -342,7 +346,7 @@ func (l *log) request() (newest *batch, done <-chan struct{}) {
 
 // unknown is the error of a call that was decided in memory and may be lost on disk.
 func unknown(err error) error {
-	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", weir.ErrOutcomeUnknown, err)
+	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", engine.ErrOutcomeUnknown, err)
 }
 
 // flush writes the oldest batch of the queue and reports whether it did. Unless all is set,
@@ -564,7 +568,7 @@ func (l *log) begin(h header) error {
 	b := l.last()
 	b.into = s
 	l.accepts, l.repair = true, l.stats.failures.Load()
-	l.encoder = newEncoder(h.base)
+	l.encoder.begin(h.base)
 	b.b = l.encoder.instant(append(b.b, entryClock), h.base)
 	b.count++
 	signal(l.wake)
@@ -656,8 +660,8 @@ func (l *log) create(h header) (*segment, error) {
 
 // end adds the end of a snapshot of so many histories and operations.
 func (l *log) end(count int) bool {
-	return l.add(func(_ *encoder, b []byte) []byte {
-		return binary.AppendUvarint(append(b, entrySnapshot), uint64(count))
+	return l.add(func(e *encoder, b []byte) []byte {
+		return binary.AppendUvarint(binary.AppendUvarint(append(b, entrySnapshot), e.counted), uint64(count))
 	})
 }
 

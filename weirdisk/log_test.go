@@ -9,7 +9,7 @@ import (
 // newLog returns a log that accepts entries, without a writer.
 func newLog() *log {
 	return &log{queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
-		head: &head{accepts: true, encoder: newEncoder(0)}}
+		head: &head{accepts: true}}
 }
 
 // TestDroppedEntriesAreNotFlushed: a snapshot is not whole if its end was dropped, as by a

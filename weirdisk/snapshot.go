@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 const (
@@ -38,7 +38,7 @@ const (
 // keeper takes snapshots, deletes segments and brings the log back into service.
 type keeper struct {
 	log    *log
-	memory *weir.Memory
+	memory *memory.Memory
 	stop   <-chan struct{} // set by run
 	now    chan struct{}   // requests a snapshot
 	ready  chan struct{}   // closed when the engine may be used
@@ -149,7 +149,7 @@ func (k *keeper) resume(content *loaded) error {
 	}
 	l.file, l.number = s.file, s.header.number
 	l.synced.Store(l.offset.Load())
-	l.encoder = newEncoder(base)
+	l.encoder.begin(base)
 	l.accepts = true
 	return nil
 }
@@ -221,30 +221,22 @@ func (k *keeper) deleteBefore(number uint64) {
 // dump adds all that counts at now to the log. It reports false if the log accepts no more,
 // or the keeper must stop. size is the bytes that it added.
 func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
-	place := weir.DumpPlace{Max: k.most}
+	place := memory.DumpPlace{Max: k.most}
 	accepted, bytes := true, 0 // bytes since the writer had all
-	history := func(h *weir.StoredHistory) {
-		if !h.More {
+	add := func(c *memory.Change) {
+		if !c.More {
 			count++
 		}
 		accepted = k.log.add(func(e *encoder, b []byte) []byte {
 			before := len(b)
-			b = e.history(b, h)
+			b = e.change(b, c)
 			bytes += len(b) - before
 			return b
 		}) && accepted
 	}
-	operation := func(o *weir.StoredOperation) {
-		count++
-		accepted = k.log.add(func(e *encoder, b []byte) []byte {
-			before := len(b)
-			b = e.operation(b, o)
-			bytes += len(b) - before
-			return b
-		}) && accepted
-	}
-	dump := func() bool { return k.memory.Dump(&place, snapshotStep, now, history) }
-	for _, step := range []func() bool{dump, func() bool { return k.memory.DumpOperations(&place, snapshotStep, operation) }} {
+	histories := func() bool { return k.memory.Dump(&place, snapshotStep, now, add) }
+	operations := func() bool { return k.memory.DumpOperations(&place, snapshotStep, add) }
+	for _, step := range []func() bool{histories, operations} {
 		for more := true; more; {
 			more = step()
 			select {

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -118,11 +120,11 @@ func TestDamagedTail(t *testing.T) {
 	}
 }
 
-// TestEmbeddedEngineDecides: a limiter on a type that embeds an engine calls the Decide of that type.
+// TestEmbeddedEngineDecides: a limiter on a type that embeds an engine calls the Do of that type.
 func TestEmbeddedEngineDecides(t *testing.T) {
 	e := &counting{Engine: open(t, t.TempDir())}
 	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil || e.calls != 1 {
-		t.Errorf("got %d calls of Decide, %v, want 1", e.calls, err)
+		t.Errorf("got %d calls of Do, %v, want 1", e.calls, err)
 	}
 }
 
@@ -131,9 +133,9 @@ type counting struct {
 	calls int
 }
 
-func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	c.calls++
-	return c.Engine.Decide(ctx, p, k, r)
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
 }
 
 // TestOldTailIsGoneForGood: a start removes the tail of the process before, durably, before it
@@ -358,7 +360,7 @@ func TestNoAnswerBeforeAHeldBatch(t *testing.T) {
 	l := e.log
 	f.hang.Store(&held)
 	change := func() {
-		l.Append(&weir.Change{Kind: weir.ChangeReset, Plan: newLimiter(t, e, daily).Plan(), Key: weir.K("ann")})
+		l.Append([]memory.Change{{Kind: memory.Remove, Name: "p\x00daily\x00Rolling\x00user", Keep: 1, Key: []byte("ann")}})
 	}
 	change()
 	eventually(t, "the writer writes the first batch", func() bool {

@@ -21,8 +21,8 @@ func TestTogetherSurvivesTogether(t *testing.T) {
 	l := newLimiter(t, e, limit)
 	r := weir.Request{N: 1}
 	for range transfers {
-		calls := []weir.Call{l.Call(weir.K("from"), r), l.Call(weir.K("to"), r)}
-		if err := l.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {
+		calls := []weir.Call{{Limiter: l, Key: weir.K("from"), Request: r}, {Limiter: l, Key: weir.K("to"), Request: r}}
+		if err := weir.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {
 			t.Fatalf("%+v, %v", calls, err)
 		}
 	}

@@ -7,7 +7,7 @@
 //	defer engine.Close()
 //	limiter, err := weir.New(policy, weir.WithEngine(engine))
 //
-// It decides in memory, as [weir.Memory] does, and writes every change to a log before the
+// It decides in memory, as weir.Memory does, and writes every change to a log before the
 // answer. Callers that wait share one write, and with [SyncAlways] one sync (group commit).
 // The next start makes the state again from the log.
 //
@@ -17,9 +17,9 @@
 //
 // # Design
 //
-// The log holds outcomes, not requests: the instant, the key, the units. The memory engine
-// appends each change under the locks of the histories that it changed, so the order in the
-// log is the order of the decisions on every history. Redoing them decides nothing.
+// The log holds changes of histories, not requests: the instant, the key, the units. The memory
+// engine appends them under the locks of these histories, so the order in the log is the
+// order of the changes of every history. Applying them needs no policy and decides nothing.
 //
 // With SyncAlways a goroutine writes and syncs for all callers that wait. In the other modes
 // a caller copies its change to the tail, a file that is mapped into memory. That survives a
@@ -33,8 +33,8 @@
 // never stop for a snapshot, and it needs no positions and no second format. Once it is
 // durable the segments before are deleted.
 //
-// A failing disk (D5) fails calls with [weir.ErrUnavailable] or, if they were decided in
-// memory already, [weir.ErrOutcomeUnknown]. Package fallback decides during that time. The engine
+// A failing disk (D5) fails calls with [engine.ErrUnavailable] or, if they were decided in
+// memory already, [engine.ErrOutcomeUnknown]. Package fallback decides during that time. The engine
 // begins a new segment with a whole snapshot as soon as the disk accepts one.
 //
 // # Alternatives
@@ -55,7 +55,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 var (
@@ -69,7 +70,7 @@ var (
 // Engine is a durable engine in a directory. It is safe for concurrent use, and the
 // directory must be on a local disk.
 type Engine struct {
-	memory   *weir.Memory
+	memory   *memory.Memory
 	log      *log
 	lock     *os.File
 	cut      Cut
@@ -82,17 +83,14 @@ type Engine struct {
 	closed  error
 }
 
-var (
-	_ weir.RefundOnceEngine = (*Engine)(nil)
-	_ weir.GuardedEngine    = (*Engine)(nil)
-)
+var _ engine.Engine = (*Engine)(nil)
 
 // Option adjusts an Engine.
 type Option func(*options)
 
 type options struct {
 	sync   syncMode
-	memory []weir.MemoryOption
+	memory memory.Options // its caps
 	files  files
 	most   int           // entries in one step of a snapshot
 	growth int64         // bytes after which a snapshot follows
@@ -126,12 +124,14 @@ func SyncEvery(d time.Duration) Option {
 // the operating system. A power failure may lose all changes since the last snapshot.
 func SyncOff() Option { return func(o *options) { o.sync = syncOff } }
 
-// Memory returns the option to bound the memory engine, by weir.MaxKeys and weir.MaxBytes.
-// Histories of the directory that still count must fit too; otherwise Open fails. If the log has
-// others that the cap has no room for, Open takes the memory of all of them for a moment.
-func Memory(opts ...weir.MemoryOption) Option {
-	return func(o *options) { o.memory = append(o.memory, opts...) }
-}
+// MaxKeys returns the option to cap the number of keys, as weir.MaxKeys does. Histories of the
+// directory that still count must fit too; otherwise Open fails. If the log has others that
+// the cap has no room for, Open takes the memory of all of them for a moment.
+func MaxKeys(n int) Option { return func(o *options) { o.memory.MaxKeys = int64(max(n, 0)) } }
+
+// MaxBytes returns the option to cap the memory of histories, as weir.MaxBytes does. Open
+// treats it as MaxKeys.
+func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = max(n, 0) } }
 
 // Open opens the engine in a directory, or makes a new one there. It returns once all
 // histories are in memory.
@@ -201,9 +201,8 @@ var nextSteps = []struct {
 // start loads the directory and starts the goroutines.
 func (e *Engine) start(o *options) error {
 	l := e.log
-	content, err := load(l.files, l.dir, func() *weir.Memory {
-		return weir.NewMemory(append(o.memory, weir.Journaled(l))...)
-	})
+	o.memory.Journal = l
+	content, err := load(l.files, l.dir, func() *memory.Memory { return memory.New(o.memory) })
 	if err != nil {
 		return err
 	}
@@ -263,7 +262,7 @@ func (e *Engine) run(f func(stop <-chan struct{})) {
 }
 
 // Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
-// after it fail with [weir.ErrUnavailable], except peeks and counts, which read memory. The
+// after it fail with [engine.ErrUnavailable], except peeks and counts, which read memory. The
 // error is that of the last write or sync.
 func (e *Engine) Close() error {
 	e.closing.Do(func() { e.closed = e.close() })
@@ -302,67 +301,51 @@ func (e *Engine) close() error {
 	return nil
 }
 
-// Decide decides an attempt, a peek or a record. One that changed something returns once the
-// change is written, or synced with SyncAlways.
-func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	return weir.DecideGuarded(ctx, e, p, k, r)
-}
-
-// Guarded returns the engine and its engine in memory, for Limiters.
-func (e *Engine) Guarded() (weir.Engine, *weir.Memory) { return e, e.memory }
-
-// Enter begins a call of a Limiter, which decides in Memory. The error is that of an engine
-// out of service.
-func (e *Engine) Enter() (since uint64, err error) { return e.log.enter() }
-
-// Wait ends such a call. It returns once its changes are written, or synced with SyncAlways.
-func (e *Engine) Wait(ctx context.Context, since uint64) error { return e.log.wait(ctx, since) }
-
-// Refund takes units back (R10).
-func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return e.refund(ctx, func() (int64, error) { return e.memory.Refund(ctx, p, k, at, n, now) })
-}
-
-// RefundOnce is Refund with an idempotency key.
-func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	return e.refund(ctx, func() (int64, error) { return e.memory.RefundOnce(ctx, p, k, at, n, now, id) })
-}
-
-func (e *Engine) refund(ctx context.Context, refund func() (int64, error)) (int64, error) {
+// Do decides calls in their order. It returns once the changes of all of them are written,
+// or synced with SyncAlways: they wait together. If that fails, every call that changed
+// something has the error. Peeks, counts and denials wait for nothing.
+func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	service, err := e.log.enter()
 	if err != nil {
-		return 0, err
+		for i := range calls {
+			if c := &calls[i]; c.Err == nil && mayChange(c) {
+				c.Fail(err)
+			}
+		}
 	}
-	took, err := refund()
-	if err == nil && took > 0 {
-		err = e.log.wait(ctx, service)
+	e.memory.Do(ctx, calls)
+	waited := false
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil || !c.Changes() {
+			continue
+		}
+		if !waited {
+			waited, err = true, e.log.wait(ctx, service)
+		}
+		if err != nil {
+			c.Fail(err)
+		}
 	}
-	if err != nil {
-		return 0, err
-	}
-	return took, nil
 }
 
-// Count counts units (R11). It reads memory only.
-func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return e.memory.Count(ctx, p, k, i, last, now)
+// mayChange reports whether the call needs the log.
+func mayChange(c *engine.Call) bool {
+	return c.Op != engine.Peek && c.Op != engine.Count && (c.N > 0 || c.Op == engine.Reset)
 }
 
-// Reset forgets the histories of the key (R10).
-func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	service, err := e.log.enter()
-	if err != nil {
-		return err
-	}
-	if err := e.memory.Reset(ctx, p, k); err != nil {
-		return err
-	}
-	return e.log.wait(ctx, service)
-}
+// Len is the number of keys held, counted once for each limit they have a history in,
+// idle ones included, and of operations with an idempotency key.
+func (e *Engine) Len() int { return e.memory.Len() }
 
-// Memory returns the engine in memory, for its sizes and caps. Calls of its Decide, Refund
-// and Reset are logged, and their answers do not wait for the log.
-func (e *Engine) Memory() *weir.Memory { return e.memory }
+// Bytes is the memory of histories, keys, operations and tables.
+func (e *Engine) Bytes() int64 { return e.memory.Bytes() }
+
+// Caps are those of MaxKeys and MaxBytes, 0 for none.
+func (e *Engine) Caps() (keys, bytes int64) { return e.memory.Caps() }
+
+// Rejected is the number of attempts and records rejected with ErrFull so far.
+func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
 
 // Err returns the reason for which the engine is out of service, such as a full disk, and nil
 // while it is in service.
@@ -396,37 +379,4 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	s := &e.log.stats
 	return Stats{e.log.size(), s.entries.Load(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
-}
-
-var _ weir.BatchEngine = (*Engine)(nil)
-
-// DecideAll decides calls in their order. It returns once the changes of all of them are
-// written, or synced with SyncAlways: they wait together. If that fails, every call that
-// changed something has the error.
-func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
-	service, err := e.log.enter()
-	if err != nil {
-		for i := range calls { // peeks need no log
-			if c := &calls[i]; c.Err == nil {
-				c.Decision, c.Err = e.Decide(ctx, c.Plan, c.Key, c.Request)
-			}
-		}
-		return
-	}
-	e.memory.DecideAll(ctx, calls)
-	var changed []*weir.Call
-	for i := range calls {
-		if c := &calls[i]; c.Err == nil && c.Request.Changes(c.Plan, &c.Decision) {
-			changed = append(changed, c)
-		}
-	}
-	if len(changed) == 0 {
-		return
-	}
-	if err := e.log.wait(ctx, service); err != nil {
-		for _, c := range changed {
-			c.Decision, c.Err = weir.Decision{}, err
-			clear(c.Request.States)
-		}
-	}
 }

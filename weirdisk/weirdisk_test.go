@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 var ctx = context.Background()
@@ -23,7 +24,7 @@ func open(t testing.TB, dir string, opts ...Option) *Engine {
 	return e
 }
 
-func newLimiter(t testing.TB, e weir.Engine, limits ...weir.Limit) *weir.Limiter {
+func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "p", Limits: limits}, weir.WithEngine(e))
 	if err != nil {
