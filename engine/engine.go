@@ -55,8 +55,8 @@ const (
 	Peek
 	// Record adds units without a decision (R10).
 	Record
-	// Refund takes back up to N units of the entry granted at From in every limit, never
-	// below zero (R10). Result.Granted is the most units that it took in one limit.
+	// Refund takes back up to N units of the entry granted at From, or of the oldest entries,
+	// in every limit, never below zero (R10). Result.Granted is the most units that it took in one limit.
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
 	// (now - From, now], where From is microseconds, 1 … Window. For a limit that is not
@@ -66,8 +66,8 @@ const (
 	Reset
 )
 
-// Oldest, as the From of a refund, stands for the oldest entry that counts, in each limit
-// its own. It serves callers that do not know which grant was unused. The entries that
+// Oldest, as the From of a refund, stands for the oldest entries that count, in each limit
+// its own, as many as the units need. It serves callers that do not know which grant was unused. The entries that
 // remain are newer, so they count for longer than the unused one would have.
 const Oldest int64 = -1
 

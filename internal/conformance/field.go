@@ -37,7 +37,12 @@ func (f field) read(value string) (err error) {
 	case *[]string:
 		*to = strings.Split(value, ",")
 	case *time.Duration:
-		if *to = weir.Never; f.name != "wait" || value != "never" {
+		switch {
+		case f.name == "wait" && value == "never":
+			*to = weir.Never
+		case f.name == "from" && value == "oldest":
+			*to = oldest
+		default:
 			*to, err = time.ParseDuration(value)
 		}
 	case *weir.Mode:
@@ -66,8 +71,11 @@ func (f field) text() string {
 	case *[]string:
 		value = strings.Join(*to, ",")
 	case *time.Duration:
-		if value = spanText(*to); f.name == "wait" && *to == weir.Never {
+		switch value = spanText(*to); {
+		case f.name == "wait" && *to == weir.Never:
 			value = "never"
+		case f.name == "from" && *to == oldest:
+			value = "oldest"
 		}
 	case *weir.Mode:
 		value = modeWords[*to]

@@ -136,7 +136,9 @@ func (g *liveHistory) next() step {
 		s.op = opRecord
 	case x < 8 && g.long && len(g.grants) > 0:
 		was := g.grants[g.r.IntN(len(g.grants))]
-		s.op, s.from, s.key = opRefund, was.at, was.key
+		if s.op, s.from, s.key = opRefund, was.at, was.key; g.r.IntN(4) == 0 {
+			s.from = oldest
+		}
 	case x < 9:
 		s.op = opReset
 	}

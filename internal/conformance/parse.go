@@ -24,7 +24,7 @@ import (
 //	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [by=DIM,DIM]     (in one line)
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
 //	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D    (the state of each limit, or of none)
-//	@D refund N from=D [#ID] [DIM=VALUE…]  -> refunded=N
+//	@D refund N from=D|oldest [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
 //	@D reset [DIM=VALUE…]               -> done
 //	change mode=M | change NAME field=value… | change order NAME…

@@ -246,7 +246,8 @@ func (g *randomHistory) weight() int64 {
 	return g.r.Int64N(5)
 }
 
-// refund chooses an entry, or an instant just beside one, and returns the index of its key.
+// refund chooses an entry, an instant just beside one, or the oldest entries, and returns
+// the index of the key.
 func (g *randomHistory) refund(s *step, who int) int {
 	s.n, s.from = 1+g.r.Int64N(4), g.now
 	if len(g.grants) == 0 {
@@ -254,9 +255,13 @@ func (g *randomHistory) refund(s *step, who int) int {
 	}
 	was := g.grants[g.r.IntN(len(g.grants))]
 	s.from = was.at
-	switch g.r.IntN(6) {
+	switch g.r.IntN(8) {
 	case 0:
 		s.from += time.Duration(g.r.IntN(3)-1) * us
+	case 4:
+		s.from = oldest
+	case 5:
+		s.n, s.from = min(was.n+g.r.Int64N(1+2*was.n), weir.MaxUnits), oldest
 	case 1:
 		return who
 	case 2:

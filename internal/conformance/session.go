@@ -85,6 +85,9 @@ func (s *session) call(st step) (a answer, err error) {
 	switch st.op {
 	case opRefund:
 		var d weir.Decision
+		if st.from == oldest {
+			return s.refundOldest(key, st)
+		}
 		d, err = at.Decide(ctx, key, weir.Request{Op: weir.OpRefund, From: s.instant(st.from), N: st.n, ID: st.id})
 		a.units = d.Granted
 	case opCount:
@@ -106,6 +109,15 @@ func (s *session) call(st step) (a answer, err error) {
 		}
 	}
 	return a, err
+}
+
+// refundOldest makes the call of a refund of the oldest entries, which a Limiter has not.
+func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
+	c := engine.Call{Rules: s.limiter.Compiled(), Key: key, Op: engine.Refund, N: st.n, From: engine.Oldest, ID: st.id,
+		At: s.instant(st.at).UnixMicro(), Given: !s.live}
+	calls := []engine.Call{c}
+	s.engine.Do(context.Background(), calls)
+	return answer{units: calls[0].Result.Granted}, calls[0].Err
 }
 
 var requestOps = map[string]weir.Op{opTake: weir.OpAttempt, opPeek: weir.OpPeek, opRecord: weir.OpRecord}

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"math"
 	"regexp"
 	"strconv"
 	"strings"
@@ -28,7 +29,7 @@ type step struct {
 	op    string
 	at    time.Duration
 	n     int64         // units of take, peek, record and refund
-	from  time.Duration // of refund: the instant at which the units were granted
+	from  time.Duration // of refund: the instant at which the units were granted, or oldest
 	limit string        // of count
 	last  time.Duration // of count
 	key   []keyPart
@@ -38,6 +39,9 @@ type step struct {
 	states bool // the call requests the states of the limits
 	want   answer
 }
+
+// oldest, as the from of a refund, stands for the oldest entries that count.
+const oldest time.Duration = math.MinInt64
 
 // keyPart is the value of one dimension.
 type keyPart struct{ dim, value string }

@@ -22,6 +22,7 @@ type wrongEngine struct {
 	answer func(*engine.Call)            // changes its result
 	decide func(*spec.Engine, *engine.Call)
 	last   func(int64) int64 // replaces the span of Count
+	from   func(int64) int64 // replaces the instant of Refund
 }
 
 // decide decides one call.
@@ -94,7 +95,12 @@ func (w *wrongEngine) one(c *engine.Call) {
 		}
 		decide(w.Engine, c)
 		return
-	case engine.Refund, engine.Reset:
+	case engine.Refund:
+		if w.from != nil {
+			c.From = w.from(c.From)
+		}
+		fallthrough
+	case engine.Reset:
 		decide(w.Engine, c)
 		return
 	}
@@ -327,6 +333,8 @@ var wrongEngines = []struct {
 	}}, "vd"},
 	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
 	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
+	{"refunds of the oldest take nothing", wrongEngine{from: func(at int64) int64 { return max(at, 0) }}, "vd"},
+	{"every refund takes from the oldest", wrongEngine{from: func(int64) int64 { return engine.Oldest }}, "vd"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"denials are marked as cached", wrongEngine{answer: func(c *engine.Call) { c.Result.Cached = !c.Result.Allowed }}, "vdhlo"},

@@ -81,14 +81,8 @@ func (h history) open(limit engine.Limit, now int64) int64 {
 
 // holder is the mark of the entry of h that holds the units granted at instant at: the
 // newest, if at is within the window of a Period, or within one that began with its first
-// unit (R10). The oldest is the first that counts, behind cutoff; -1 is the mark of none.
+// unit (R10). -1 is the mark of none.
 func (h history) holder(limit engine.Limit, at, cutoff int64) int64 {
-	if at == engine.Oldest {
-		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.u > cutoff }); i >= 0 {
-			return h.entries[i].u
-		}
-		return -1
-	}
 	if len(h.entries) == 0 {
 		return -1
 	}

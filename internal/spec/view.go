@@ -165,9 +165,10 @@ func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
 	return b.minus(v.now, v.unitsOf(i, granted), engine.MaxUnits), nil
 }
 
-// refund is v after up to n units of the entry granted at instant at were taken
-// back in every limit, and the most that were taken in one (R10). Neither last nor
-// any other entry changes, so a later decision at an earlier instant is right, too.
+// refund is v after up to n units of the entry granted at instant at, or of the oldest
+// entries that count, were taken back in every limit, and the most that were taken in one
+// (R10). Neither last nor any other entry changes, so a later decision at an earlier instant
+// is right, too.
 func (v view) refund(at, n int64) (view, int64) {
 	after := view{now: v.now, limits: v.limits}
 	most := int64(0)
@@ -181,16 +182,17 @@ func (v view) refund(at, n int64) (view, int64) {
 		}
 		h.entries = slices.Clone(h.entries)
 		cutoff := cutoff(limit, v.now)
-		holder := h.holder(limit, at, cutoff)
+		holder, left := h.holder(limit, at, cutoff), v.unitsOf(i, n)
 		for j, e := range h.entries {
 			// An entry that no longer counts keeps its units, and a cost of its own
 			// stays, because the attempt was made (R10). A hold ends whole (R17).
-			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.Concurrency) {
-				taken := min(v.unitsOf(i, n), e.units)
+			if (e.u == holder || at == engine.Oldest) && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.Concurrency) {
+				taken := min(left, e.units)
 				h.entries[j].units -= taken
-				most = max(most, min(taken, n))
+				left -= taken
 			}
 		}
+		most = max(most, min(v.unitsOf(i, n)-left, n))
 		after.past = append(after.past, h.filled())
 	}
 	return after, most
