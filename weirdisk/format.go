@@ -246,7 +246,11 @@ func (e *encoder) change(b []byte, c *memory.Change) []byte {
 	case c.Kind == memory.Remove:
 		return b
 	case c.Kind == memory.Refund:
-		return binary.AppendUvarint(binary.AppendVarint(b, c.End-c.At), uint64(c.Units))
+		b = binary.AppendUvarint(binary.AppendVarint(b, c.End-c.At), uint64(c.Units))
+		if c.End == engine.Oldest {
+			b = binary.AppendVarint(b, c.At-c.Cutoff)
+		}
+		return b
 	case c.Kind == memory.Append:
 		b = binary.AppendVarint(b, c.End-c.At)
 		if now != l.rule {
@@ -518,7 +522,9 @@ func (d *decoder) change(r *reader, first byte, kind memory.ChangeKind) error {
 		c.Units = r.units()
 		r.bad = r.bad || c.Units == 0
 	case memory.Refund:
-		c.End, c.Units = c.At+r.varint(), r.units()
+		if c.End, c.Units = c.At+r.varint(), r.units(); c.End == engine.Oldest {
+			c.Cutoff = c.At - r.varint()
+		}
 	case memory.Replace:
 		d.history(r, first, limit)
 	}

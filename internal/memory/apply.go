@@ -109,7 +109,11 @@ func (m *Memory) applyIn(s *keytable.Shard, tag uint32, c *Change) error {
 		s.Remove(&m.table, tag, ref)
 		return nil
 	case Refund:
-		r.Refund(&s.Arena, c.End, c.End-1, c.Units)
+		if c.End == engine.Oldest {
+			r.RefundOldest(&s.Arena, c.Cutoff, c.Units)
+		} else {
+			r.Refund(&s.Arena, c.End, c.End-1, c.Units)
+		}
 		return nil
 	case Append:
 		used, from := r.Used(&s.Arena, c.Cutoff)

@@ -229,8 +229,8 @@ type slot struct {
 	// the change of a bucket's rate (R12).
 	corrected bool
 
-	// Of a refund: the units that it took, and the end of their entry.
-	took, end int64
+	// Of a refund: the units that it took, the end of their entry, and the cutoff.
+	took, end, cutoff int64
 
 	// As the attempt found it:
 	from   window.Mark // where the entries that count begin

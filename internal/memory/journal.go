@@ -31,7 +31,8 @@ const (
 	// Append added Units to the history as an entry with an End, or to its newest entry if
 	// that does not end earlier. Entries with an End of at most Cutoff were dropped before.
 	Append ChangeKind = iota
-	// Refund took Units from the entry with an End.
+	// Refund took Units from the entry with an End or, if End is engine.Oldest, from the oldest
+	// entries that end after Cutoff.
 	Refund
 	// Replace changed the history to the given one: a bucket, a correction of the clock
 	// (R2), another rate (R12), or a history of a Dump.
@@ -56,7 +57,7 @@ type Change struct {
 	Key     []byte // values of the dimensions: a single one as it is, several each behind its length (uvarint)
 
 	End, Units int64 // of an Append or a Refund
-	Cutoff     int64 // of an Append
+	Cutoff     int64 // of an Append or a Refund
 	Cap        int64 // of an Append: the history was cut to so many units (engine.CountDenied), if Capped
 	Capped     bool
 
@@ -227,7 +228,7 @@ func (r *report) refunded(slots []slot) {
 			r.replaced(s.limit, &s.shard.Arena, s.record)
 		case s.took > 0:
 			c := r.add(Refund, s.limit)
-			c.End, c.Units = s.end, s.took
+			c.End, c.Units, c.Cutoff = s.end, s.took, s.cutoff
 		}
 	}
 }

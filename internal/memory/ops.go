@@ -48,9 +48,10 @@ func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when mom
 	return took, now, nil
 }
 
-// refund takes up to n units back from the entry granted at instant at, and returns their
-// number. No other entry changes: a refund does not store its instant, so a later decision
-// may be at an earlier one (R2), at which older entries still count.
+// refund takes up to n units back from the entry granted at instant at, or from the oldest
+// ones, and returns their number. No other entry changes: a refund does not store its
+// instant, so a later decision may be at an earlier one (R2), at which older entries still
+// count.
 func (s *slot) refund(at, n, now int64) int64 {
 	if s.limit.cost > 0 && !s.limit.holds { // a cost of its own stays: the attempt was made (R10)
 		return 0
@@ -60,21 +61,13 @@ func (s *slot) refund(at, n, now int64) int64 {
 		return s.took
 	}
 	cutoff := s.rule.Cutoff(now)
-	s.end = s.refunded(at, cutoff)
-	s.took = s.h.Refund(s.arena, s.end, cutoff, s.limit.units(n))
+	if s.end, s.cutoff = at, cutoff; at == engine.Oldest {
+		s.took = s.h.RefundOldest(s.arena, cutoff, s.limit.units(n))
+	} else {
+		s.end = s.h.Holder(s.rule, at)
+		s.took = s.h.Refund(s.arena, s.end, cutoff, s.limit.units(n))
+	}
 	return min(n, s.took)
-}
-
-// refunded is the end of the entry that a refund takes from: the entry granted at an
-// instant, or the oldest that counts; cutoff if there is none.
-func (s *slot) refunded(at, cutoff int64) int64 {
-	if at != engine.Oldest {
-		return s.h.Holder(s.rule, at)
-	}
-	if used, _ := s.h.Used(s.arena, cutoff); used == 0 {
-		return cutoff
-	}
-	return s.h.Leave(s.arena, cutoff, 1)
 }
 
 // count returns the units recorded in the last microseconds of a limit (R11).

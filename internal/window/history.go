@@ -227,6 +227,52 @@ func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
 	return 0
 }
 
+// RefundOldest takes up to n units back from the oldest entries that count at cutoff, from as
+// many as needed, and returns their number. Last does not move (R10).
+func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
+	switch {
+	case h.End <= cutoff || h.Total == 0:
+		return 0
+	case h.log.empty() || n >= h.Total && h.Front > cutoff:
+		took = min(n, h.Total)
+	default:
+		took = h.refundFront(a, cutoff, n)
+	}
+	if h.Total -= took; h.Total == 0 {
+		h.clear(a)
+	}
+	return took
+}
+
+// refundFront is RefundOldest from entries of the log, in one walk. As in refundIn, entries
+// without units stay between others.
+func (h *History) refundFront(a *Arena, cutoff, n int64) (took int64) {
+	a.changed(h)
+	var older tail // the newest entry that does not count
+	for c := h.cursor(a); c.more(); {
+		from, place := c, c.place()
+		e := c.next()
+		switch left := n - took; {
+		case e.end <= cutoff:
+			older.see(&c, e)
+		case e.units <= left:
+			from.set(0)
+			took += e.units
+		case older.place == 0: // the oldest that stays
+			from.set(e.units - left)
+			h.log.dropTo(a, place)
+			h.Front = e.end
+			return n
+		default:
+			from.set(e.units - left)
+			return n
+		}
+	}
+	h.log.cutAt(a, older.place, older.kind)
+	h.End = older.end
+	return took
+}
+
 // dropFirst removes the oldest entry; the cursor is behind it.
 func (h *History) dropFirst(a *Arena, c cursor) {
 	for c.more() {

@@ -63,6 +63,18 @@ func (p *plain) refund(end, cutoff, n int64) int64 {
 	return 0
 }
 
+func (p *plain) refundOldest(cutoff, n int64) (took int64) {
+	for i := range p.entries {
+		if e := &p.entries[i]; e.end > cutoff {
+			units := min(n-took, e.units)
+			e.units -= units
+			took += units
+		}
+	}
+	p.entries = slices.DeleteFunc(p.entries, func(e entry) bool { return e.units == 0 })
+	return took
+}
+
 func (p *plain) redate(end, now int64) {
 	old := p.entries
 	p.entries = nil
@@ -99,7 +111,7 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 			now += r.Int64N(rule.Window / (1 + r.Int64N(100)))
 		}
 		end, cutoff := rule.End(now), now-rule.Window
-		switch op := r.IntN(12); {
+		switch op := r.IntN(13); {
 		case op < 8:
 			n := 1 + r.Int64N(3)
 			if single && op > 1 {
@@ -146,6 +158,15 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 				t.Fatalf("step %d: %d chunks taken, at most %d announced", step, took, MostChunks)
 			}
 		case op == 11:
+			at := cutoff - r.Int64N(2)*r.Int64N(rule.Window) // some entries may not count
+			if r.IntN(2) == 0 {
+				at += r.Int64N(rule.Window)
+			}
+			n := r.Int64N(1 << (1 + r.IntN(10)))
+			if got, want := h.RefundOldest(a, at, n), p.refundOldest(at, n); got != want {
+				t.Fatalf("step %d: refund %d of the oldest after %d: got %d, want %d", step, n, at, got, want)
+			}
+		case op == 12:
 			c, own := h.Clone(a)
 			h.Free(a)
 			h, a = *c, own
