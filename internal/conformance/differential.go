@@ -60,23 +60,24 @@ type differential struct {
 }
 
 // run applies histories one after the other to one engine. Each is later than the one
-// before, so that no step needs a history that an engine has forgotten. A few are at the
-// end of time, in 2255. It returns a report of the first difference, or "".
+// before, so that no step needs a history that an engine has forgotten. A few are beyond 2041,
+// where instants need more than 51 bits, or around that instant, or at the end of time, in
+// 2255. It returns a report of the first difference, or "".
 func (d *differential) run(attempts int) string {
 	const last, hour = weir.MaxInstant / 2, 3_600_000_000
 	epoch, e := int64(defaultEpoch), d.newEngine()
 	for d.attempts < attempts {
 		r := rand.New(rand.NewPCG(d.c.Seed, uint64(d.shard+d.shards*d.histories)))
 		g := newRandomHistory(r, d.c, epoch+r.Int64N(hour))
-		atTheEnd := r.IntN(40) == 0
-		if atTheEnd {
-			g.v.epoch = weir.MaxInstant - r.Int64N(hour)
+		far := farEpoch(r)
+		if far > 0 {
+			g.v.epoch = far
 		}
 		if !d.play(g, e) {
 			return d.report(g)
 		}
 		d.histories++
-		if atTheEnd {
+		if far > 0 {
 			continue
 		}
 		if epoch = g.v.epoch + g.contract.high.Microseconds(); epoch > last {
@@ -84,6 +85,20 @@ func (d *differential) run(attempts int) string {
 		}
 	}
 	return ""
+}
+
+// farEpoch returns an epoch out of order for a few histories, and 0 for the others.
+func farEpoch(r *rand.Rand) int64 {
+	const wide, hour = 1 << 51, 3_600_000_000 // in 2041
+	switch r.IntN(40) {
+	case 0:
+		return weir.MaxInstant - r.Int64N(hour)
+	case 1:
+		return wide - r.Int64N(hour)
+	case 2, 3:
+		return wide + r.Int64N(weir.MaxInstant-wide)
+	}
+	return 0
 }
 
 // play applies one history and reports whether all answers agreed.

@@ -201,11 +201,28 @@ func randomKeys(r *rand.Rand) [][]keyPart {
 // randomChange returns the words of a change of b (R12) that leaves it valid.
 func randomChange(r *rand.Rand, b *mutablePolicy, c *Config) []string {
 	for {
-		words, changed := anyChange(r, b), b.clone()
-		if changed.change(words) == nil && changed.valid() {
+		if words := anyChange(r, b); b.allows(words) {
 			return words
 		}
 	}
+}
+
+// allows reports whether the words of a change leave b valid.
+func (b *mutablePolicy) allows(words []string) bool {
+	changed := b.clone()
+	return changed.change(words) == nil && changed.valid()
+}
+
+// undo returns the words of a change after which the limit of that name is as it is now.
+func (b *mutablePolicy) undo(name string) []string {
+	limit, words := b.limits[b.index(name)], []string{name}
+	must, may := limitFields(&limit)
+	for _, f := range append(must, may...) {
+		if f.name != "by" {
+			words = append(words, f.text())
+		}
+	}
+	return words
 }
 
 func anyChange(r *rand.Rand, b *mutablePolicy) []string {

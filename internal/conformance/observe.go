@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -12,6 +13,9 @@ func (g *randomHistory) observe(s step, a answer) {
 	s.want = a
 	g.v.steps = append(g.v.steps, s)
 	if s.op == opChange {
+		if len(s.words) > 1 && strings.HasPrefix(s.words[1], "kind=") {
+			g.undo = g.policy.undo(s.words[0])
+		}
 		mustBeValid(g.policy.change(s.words))
 		g.changed = true
 		g.buckets = g.buckets || g.policy.buckets()

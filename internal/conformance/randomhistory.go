@@ -30,6 +30,7 @@ type randomHistory struct {
 	room    []int64         // the last reported room of each key
 	buckets bool            // a limit is or was a bucket
 	changed bool            // a limit has changed
+	undo    []string        // words of a change that undoes that of a kind, or nil
 }
 
 // grant is a candidate for a refund.
@@ -56,6 +57,11 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 func (g *randomHistory) next() step {
 	if !g.config.FixedLimits && g.r.IntN(25) == 0 {
 		return step{op: opChange, words: randomChange(g.r, g.policy, g.config)}
+	}
+	if words := g.undo; words != nil && g.r.IntN(8) == 0 {
+		if g.undo = nil; g.policy.allows(words) {
+			return step{op: opChange, words: words} // finds the histories of the former kind again
+		}
 	}
 	who := g.r.IntN(len(g.keys))
 	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}

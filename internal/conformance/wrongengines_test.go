@@ -224,6 +224,26 @@ func recallThenAct() func(*spec.Engine, *engine.Call) {
 	}
 }
 
+// forgetsKinds forgets the histories of a limit's other kinds at a decision after a change
+// of its kind.
+func forgetsKinds() func(*spec.Engine, *engine.Call) {
+	var mu sync.Mutex
+	kinds := map[string]engine.Kind{}
+	return func(e *spec.Engine, c *engine.Call) {
+		mu.Lock()
+		defer mu.Unlock()
+		for i, l := range c.Rules.Limits {
+			name := l.Policy + "\x00" + l.Name
+			if was, ok := kinds[name]; ok && was != l.Kind {
+				one := &engine.Compiled{Name: c.Rules.Name, Dimensions: c.Rules.Dimensions, Limits: c.Rules.Limits[i : i+1]}
+				decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Reset})
+			}
+			kinds[name] = l.Kind
+		}
+		decide(e, c)
+	}
+}
+
 // cachesDenials repeats a denial for as long as its wait lasts. It ends at a decision of
 // the same key, but not at one of another key that shares a limit.
 func cachesDenials() func(*spec.Engine, *engine.Call) {
@@ -335,6 +355,8 @@ var wrongEngines = []struct {
 	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
 	{"refunds of the oldest take nothing", wrongEngine{from: func(at int64) int64 { return max(at, 0) }}, "vd"},
 	{"every refund takes from the oldest", wrongEngine{from: func(int64) int64 { return engine.Oldest }}, "vd"},
+	{"a changed kind forgets the others", wrongEngine{decide: forgetsKinds()}, "vd"},
+	{"instants of 51 bits", wrongEngine{ask: func(c *engine.Call) { c.At &= 1<<51 - 1 }}, "vd"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"denials are marked as cached", wrongEngine{answer: func(c *engine.Call) { c.Result.Cached = !c.Result.Allowed }}, "vdhlo"},
