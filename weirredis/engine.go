@@ -93,9 +93,7 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 		}
 	}
 	t.send()
-	if len(calls) > 1 {
-		e.order(calls)
-	}
+	e.order(calls)
 }
 
 // do decides one call, whose result and states are clear.

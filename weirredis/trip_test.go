@@ -197,8 +197,8 @@ func TestDoSwitchesScripts(t *testing.T) {
 	}
 }
 
-// TestDoForgetsAnswersOfAnEarlierUse: a call that fails at its second use has no
-// decision of the first (R15).
+// TestDoForgetsAnswersOfAnEarlierUse: a call that is used again, and one that fails
+// then, has no part of its first result (R15).
 func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 	for n := 1; n <= 2; n++ {
 		conn := &cannedConn{reply: strings.Repeat(weirredis.Grant(nine, 4), n)}
@@ -209,6 +209,12 @@ func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 		if !calls[0].Result.Allowed {
 			t.Fatalf("of %d: got %+v, want a grant", n, calls[0])
 		}
+		calls[0].Op = engine.Refund
+		e.Do(ctx, calls)
+		if want := (engine.Result{Granted: 1}); calls[0].Result != want {
+			t.Errorf("of %d: a refund: got %+v, want %+v", n, calls[0].Result, want)
+		}
+		calls[0].Op = engine.Attempt
 		conn.reply = "not a reply"
 		e.Do(ctx, calls)
 		if c := &calls[0]; !errors.Is(c.Err, weir.ErrOutcomeUnknown) || c.Result != (engine.Result{}) {
