@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 // TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of engine.Oldest
@@ -69,27 +71,53 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 	}
 }
 
-// TestRefundsOfOldestTakeEntriesInOrder: in a long history each refund of engine.Oldest takes
-// the next entry, in every part of the history.
-func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
-	const entries = 500
-	for i, e := range []engine.Engine{weir.NewMemory(), newEngine(t, redisConn(t))} {
-		l := limiter(t, e, "oldest-deep", weir.AllOrNothing, perUser(3*entries, time.Hour))
-		for j := range entries {
-			must(t)(l.At(nine.Add(time.Duration(j)*time.Second)).AllowN(ctx, weir.K("u"), 3))
-		}
-		now := nine.Add(entries * time.Second).UnixMicro()
-		for j := range 3 * entries {
-			n, want := int64(2), int64(2)
-			if j%2 == 1 { // the rest of the entry, and no more
-				n, want = 100, 1
+// TestRefundsOfOldestSpanEntries: in a long history a refund of engine.Oldest takes its units
+// from as many entries as it needs, in every part of the history, and leaves those that no
+// longer count (R2, R10). All fields equal those of the specification.
+func TestRefundsOfOldestSpanEntries(t *testing.T) {
+	conn := redisConn(t)
+	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 9, Piece: 8, Chunk: 26, Block: 3}, {Run: 20, Piece: 5, Chunk: 12, Block: 4}} {
+		t.Run(fmt.Sprint(z), func(t *testing.T) {
+			for seed := range uint64(12) {
+				r := rand.New(rand.NewPCG(seed, 13))
+				e, want := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0)), spec.New()
+				user := perUser(100_000, time.Hour)
+				user.Cells = pick(r, 0, 0, 90)
+				p := limiter(t, e, fmt.Sprint("spans", time.Now().UnixNano()), weir.AllOrNothing, user).Compiled()
+				now, step := nine.UnixMicro(), int64(time.Hour/time.Microsecond)/int64(pick(r, 30, 300, 1500))
+				same := func(c engine.Call) engine.Result {
+					t.Helper()
+					c.Rules, c.Key, c.At, c.Given = p, weir.K("u"), now, true
+					got, expected := answerOf(e, c), answerOf(want, c)
+					if got != expected {
+						t.Fatalf("seed %d, op %d of %d from %d at %d:\ngot  %+v\nwant %+v", seed, c.Op, c.N, c.From, now, got, expected)
+					}
+					return got.result
+				}
+				for range 400 {
+					for range r.IntN(6) {
+						now += r.Int64N(step) + 1
+						same(engine.Call{N: pick[int64](r, 1, 1, 1, 2, 5, 300)})
+					}
+					switch r.IntN(12) {
+					case 0, 1:
+						same(engine.Call{Op: engine.Refund, From: engine.Oldest, N: 1 + r.Int64N(pick[int64](r, 2, 20, 200, 3000))})
+					case 2:
+						if used := same(engine.Call{Op: engine.Count, From: p.Limits[0].Window}).Granted; r.IntN(4) == 0 { // all, or nearly
+							same(engine.Call{Op: engine.Refund, From: engine.Oldest, N: max(1, used-r.Int64N(4))})
+						}
+					case 3:
+						now += r.Int64N(40 * step)
+					case 4:
+						now -= r.Int64N(1_000_000)
+					case 5:
+						if r.IntN(4) == 0 {
+							now -= r.Int64N(20 * step)
+						}
+					}
+					same(engine.Call{Op: engine.Peek, N: pick[int64](r, 1, 99_000, 99_900, 100_000), States: make([]engine.State, 1)})
+				}
 			}
-			if j >= 2*entries {
-				want = 0
-			}
-			if d, err := do(e, engine.Call{Rules: l.Compiled(), Key: weir.K("u"), Op: engine.Refund, From: engine.Oldest, N: n, At: now, Given: true}); err != nil || d.Granted != want {
-				t.Fatalf("engine %d, refund %d: took %d, %v; want %d", i, j, d.Granted, err, want)
-			}
-		}
+		})
 	}
 }

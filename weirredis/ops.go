@@ -45,12 +45,12 @@ func (e *Engine) reset(ctx context.Context, c *engine.Call) error {
 // units runs a script whose reply is a number of units.
 func (e *Engine) units(ctx context.Context, c *engine.Call, keys []string, compose composed) error {
 	text, err := e.evalAround(ctx, c, compose)
-	if err == nil && len(text) != 8 {
+	if err == nil && len(text) != 8 && len(text) != replayedBytes {
 		err = badReply{len(text)}
 	}
 	if err != nil {
 		return e.callError(ctx, err, c.Rules, keys, c.Op != engine.Count)
 	}
-	c.Result.Granted = int64At(text, 0)
+	c.Result.Granted, c.Result.Replayed = int64At(text, 0), len(text) == replayedBytes
 	return nil
 }

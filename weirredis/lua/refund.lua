@@ -1,12 +1,12 @@
--- refund takes back units of the entry of one instant, in every limit (R10).
+-- refund takes back units of the entry of one instant, or of the oldest entries that count, in every limit (R10).
 --
 -- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
---          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
+--          the entry; above 2^53: the oldest entries that count, of each limit its own); n I7 units;
 --          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
 --          Bucket and a Period as in kinds.lua.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
+-- reply    packed: the most units taken in one limit i8, and 1 B if they are the answer of a known operation; or 4 B, instant I7,
 --          as in kinds.lua.
 -- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{hoist}}
@@ -29,6 +29,32 @@ local strike = function(s, b, p, units)
   return string.sub(s, 1, from - 1) .. e .. string.sub(s, after)
 end
 
+-- thin takes up to want units off the entries from s[p] to before s[q], in a run that begins at s[start], oldest first. The
+-- entry before them, or one without units, takes over the time of those that lose all. It returns the new text, the
+-- units that it took and the time of those entries.
+local thin = function(s, start, p, q, want)
+  local from, at, took, time, e, rest = p, p, 0, 0, '', ''
+  local before, held = 0, 0 -- the entry before them: its time and its units.
+  while start < p do
+    from = start
+    {{entry "s" "start"}}
+    before, held = delta, n
+  end
+  while at < q and took < want do
+    {{entry "s" "at"}}
+    if took + n > want then
+      local left = took + n - want
+      {{coded "rest" "delta" "left"}}
+      took = want
+    else
+      took, time = took + n, time + delta
+    end
+  end
+  if at > q then error('weir:state an entry is cut off', 0) end
+  if from < p or time > 0 then {{coded "e" "before + time" "held"}} end
+  return string.sub(s, 1, from - 1) .. e .. rest .. string.sub(s, at), took, time
+end
+
 {{template "refills" .}}
 local virtual, limits = true, {}
 local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
@@ -46,7 +72,7 @@ local operation = KEYS[count + 1]
 if known then
   local took, _, entry = decode('>I7i8I7', known, 19)
   if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
-  return encode('>i8', took)
+  return encode('>i8B', took, 1)
 end
 local now, corrected = raw, false
 {{each}}
@@ -59,14 +85,13 @@ local most = 0
   {{template "view" .}}
   if $debt then
     {{template "return" .}}
+  elseif granted > 9007199254740991 then
+    $took = math.min($n, $used)
+    $all = $took == $used
+    $es, $ep, $eq, $ec, $eu = $ls, $lp, $lq, $lc, $lu
   else
   local mark
-  if granted > 9007199254740991 then
-    mark = 0
-    if $used > 0 then
-      {{leave "mark" "1"}}
-    end
-  elseif $cell == {{firstHit}} and $edge <= granted and granted - $edge < $window then
+  if $cell == {{firstHit}} and $edge <= granted and granted - $edge < $window then
     mark = $edge -- R3
   elseif $cell == {{period}} then
     mark = $begin <= granted and granted < $ends and $edge or -1
@@ -95,6 +120,10 @@ if most == 0 then return encode('>i8', 0) end
   $wide = $wide or $took > 0 and $ep
   if $took == 0 then
     -- only the correction of the clock is stored (R2).
+  elseif $all then -- every entry that counts is removed.
+    {{template "drop" .}}
+  elseif $eu then
+    {{template "thin" .}}
   elseif not $ep then
     $own = $own - $took
     if $own == 0 then
@@ -118,6 +147,7 @@ if most == 0 then return encode('>i8', 0) end
   elseif $took > 0 or $redated then
     if $chunk then call('HSET', $key, $name, $chunk) end
     if $block then call('HSET', $key, $bname, $block) end
+    for name, text in pairs($fields or {}) do call('HSET', $key, name, text) end
     {{template "write" .}}
   end
 {{done}}
@@ -140,6 +170,58 @@ return encode('>i8', most)
       local back, part = cost($took, $unit, $part, $per)
       $debt, $frac = $debt - back, $frac - part
       if $frac < 0 then $debt, $frac = $debt - 1, $frac + $per end
+    end
+{{end}}
+
+{{define "thin"}}
+    -- the older entries, run after run: the rest comes from the newest.
+    local s, p, q, c, u, left, blocks = $es, $ep, $eq, $ec, $eu, $took, {}
+    $fields = {}
+    {{need}}
+    while left > 0 and c <= $to + 1 do
+      local text, took, time = s, 0, 0
+      if p >= q then
+        -- nothing of this run counts.
+      elseif c == $from then
+        text, took, time = thin(s, $p, p, q, left)
+        $ls, $lq = text, $q + #text - #s
+      elseif c == $to + 1 then
+        text, took = thin(s, $o, p, q, left)
+        $z, $late = text, $late - took
+      else
+        local behind, units, start = parse(s)
+        if p == start and units > 0 and units <= left then -- without a look at its entries.
+          local e
+          {{coded "e" "behind - u" "0"}}
+          text, took, time = e, units, behind - u
+        else
+          text, took, time = thin(s, start, p, q, left)
+          text = sub(text, start)
+        end
+        if units > 0 then units = units - took end
+        local size
+        {{put "units" "size"}}
+        $fields[encode('>I6', c - 1)] = encode('>I7BBB', behind, #text, 1, #text) .. size .. text
+        local name = 'b' .. encode('>I6', math.floor((c - 1) / {{.Block}}))
+        blocks[name] = (blocks[name] or 0) + took
+      end
+      left, u = left - took, u + time
+      if c < $to then
+        s, c = call('HGET', $key, encode('>I6', c)), c + 1
+        local _
+        _, _, p = parse(s)
+        q = #s + 1
+      else
+        s, p, q, c = $z, $o, #$z + 1, c + 1
+      end
+    end
+    $own = $own - left
+    for name, took in pairs(blocks) do
+      local block = call('HGET', $key, name)
+      if block then
+        local after, all = decode('>I7I7', block)
+        $fields[name] = encode('>I7I7', after, all - took)
+      end
     end
 {{end}}
 

@@ -1,12 +1,12 @@
--- refund takes back units of the entry of one instant, in every limit (R10).
+-- refund takes back units of the entry of one instant, or of the oldest entries that count, in every limit (R10).
 --
 -- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
---          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
+--          the entry; above 2^53: the oldest entries that count, of each limit its own); n I7 units;
 --          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
 --          Bucket and a Period as in kinds.lua.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
+-- reply    packed: the most units taken in one limit i8, and 1 B if they are the answer of a known operation; or 4 B, instant I7,
 --          as in kinds.lua.
 -- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
@@ -270,6 +270,143 @@ local strike = function(s, b, p, units)
   end
   return string.sub(s, 1, from - 1) .. e .. string.sub(s, after)
 end
+-- thin takes up to want units off the entries from s[p] to before s[q], in a run that begins at s[start], oldest first. The
+-- entry before them, or one without units, takes over the time of those that lose all. It returns the new text, the
+-- units that it took and the time of those entries.
+local thin = function(s, start, p, q, want)
+  local from, at, took, time, e, rest = p, p, 0, 0, '', ''
+  local before, held = 0, 0 -- the entry before them: its time and its units.
+  while start < p do
+    from = start
+    local delta, n
+    do
+      local a, b, c, d, e = byte(s, start, start + 4)
+      if a < 0x80 then delta, start = a, start + 1
+      elseif a < 0xC0 then delta, start = (a - 0x80) * 0x100 + b, start + 2
+      elseif a < 0xE0 then delta, start = (a - 0xC0) * 0x10000 + b * 0x100 + c, start + 3
+      elseif a < 0xF0 then delta, start = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, start + 4
+      elseif a < 0xF8 then delta, start = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, start + 5
+      elseif a < 0xFC then delta, start = (a - 0xF8) * 0x10000000000 + decode('>I5', s, start + 1), start + 6
+      else delta, start = decode('>I7', s, start + 1) end
+    end
+    n = delta % 2
+    delta = (delta - n) / 2
+    if n == 1 then
+      do
+        local a, b, c, d, e = byte(s, start, start + 4)
+        if a < 0x80 then n, start = a, start + 1
+        elseif a < 0xC0 then n, start = (a - 0x80) * 0x100 + b, start + 2
+        elseif a < 0xE0 then n, start = (a - 0xC0) * 0x10000 + b * 0x100 + c, start + 3
+        elseif a < 0xF0 then n, start = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, start + 4
+        elseif a < 0xF8 then n, start = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, start + 5
+        elseif a < 0xFC then n, start = (a - 0xF8) * 0x10000000000 + decode('>I5', s, start + 1), start + 6
+        else n, start = decode('>I7', s, start + 1) end
+      end
+    else
+      n = 1
+    end
+    before, held = delta, n
+  end
+  while at < q and took < want do
+    local delta, n
+    do
+      local a, b, c, d, e = byte(s, at, at + 4)
+      if a < 0x80 then delta, at = a, at + 1
+      elseif a < 0xC0 then delta, at = (a - 0x80) * 0x100 + b, at + 2
+      elseif a < 0xE0 then delta, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
+      elseif a < 0xF0 then delta, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
+      elseif a < 0xF8 then delta, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
+      elseif a < 0xFC then delta, at = (a - 0xF8) * 0x10000000000 + decode('>I5', s, at + 1), at + 6
+      else delta, at = decode('>I7', s, at + 1) end
+    end
+    n = delta % 2
+    delta = (delta - n) / 2
+    if n == 1 then
+      do
+        local a, b, c, d, e = byte(s, at, at + 4)
+        if a < 0x80 then n, at = a, at + 1
+        elseif a < 0xC0 then n, at = (a - 0x80) * 0x100 + b, at + 2
+        elseif a < 0xE0 then n, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
+        elseif a < 0xF0 then n, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
+        elseif a < 0xF8 then n, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
+        elseif a < 0xFC then n, at = (a - 0xF8) * 0x10000000000 + decode('>I5', s, at + 1), at + 6
+        else n, at = decode('>I7', s, at + 1) end
+      end
+    else
+      n = 1
+    end
+    if took + n > want then
+      local left = took + n - want
+      do
+        local v = (delta) * 2
+        if left == 1 then
+          if v < 0x80 then rest = encode('B', v)
+          elseif v < 0x4000 then rest = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then rest = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then rest = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then rest = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then rest = encode('>I6', v + 0xF80000000000)
+          else rest = encode('>BI7', 0xFC, v) end
+        else
+          local units
+          v = v + 1
+          if v < 0x80 then rest = encode('B', v)
+          elseif v < 0x4000 then rest = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then rest = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then rest = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then rest = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then rest = encode('>I6', v + 0xF80000000000)
+          else rest = encode('>BI7', 0xFC, v) end
+          v = left
+          if v < 0x80 then units = encode('B', v)
+          elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+          else units = encode('>BI7', 0xFC, v) end
+          rest = rest .. units
+        end
+      end
+      took = want
+    else
+      took, time = took + n, time + delta
+    end
+  end
+  if at > q then error('weir:state an entry is cut off', 0) end
+  if from < p or time > 0 then do
+      local v = (before + time) * 2
+      if held == 1 then
+        if v < 0x80 then e = encode('B', v)
+        elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+        elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+        elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+        elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+        elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+        else e = encode('>BI7', 0xFC, v) end
+      else
+        local units
+        v = v + 1
+        if v < 0x80 then e = encode('B', v)
+        elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+        elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+        elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+        elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+        elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+        else e = encode('>BI7', 0xFC, v) end
+        v = held
+        if v < 0x80 then units = encode('B', v)
+        elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+        elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+        elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+        elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+        elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+        else units = encode('>BI7', 0xFC, v) end
+        e = e .. units
+      end
+    end end
+  return string.sub(s, 1, from - 1) .. e .. rest .. string.sub(s, at), took, time
+end
 -- cost returns the time in which n units flow in: microseconds, and a numerator over per.
 local cost = function(n, unit, part, per)
   local rest = n * part
@@ -323,7 +460,7 @@ end
 if known then
   local took, _, entry = decode('>I7i8I7', known, 19)
   if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
-  return encode('>i8', took)
+  return encode('>i8B', took, 1)
 end
 local now, corrected = raw, false
 for index = 1, count do local H = limits[index]
@@ -558,57 +695,13 @@ for index = 1, count do local H = limits[index]
       H.debt, H.frac = H.debt - back, H.frac - part
       if H.frac < 0 then H.debt, H.frac = H.debt - 1, H.frac + H.per end
     end
+  elseif granted > 9007199254740991 then
+    H.took = math.min(H.n, H.used)
+    H.all = H.took == H.used
+    H.es, H.ep, H.eq, H.ec, H.eu = H.ls, H.lp, H.lq, H.lc, H.lu
   else
     local mark
-    if granted > 9007199254740991 then
-      mark = 0
-      if H.used > 0 then
-        mark = nil
-        local gone = 0
-        if H.lu < H.edge then
-          if H.lp < H.lq then -- mostly the oldest entry is enough.
-            local behind = H.lp
-            local delta, n
-            do
-              local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-              if a < 0x80 then delta, behind = a, behind + 1
-              elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-              else delta, behind = decode('>I7', H.ls, behind + 1) end
-            end
-            n = delta % 2
-            delta = (delta - n) / 2
-            if n == 1 then
-              do
-                local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-                if a < 0x80 then n, behind = a, behind + 1
-                elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-                elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-                elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-                elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-                elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-                else n, behind = decode('>I7', H.ls, behind + 1) end
-              end
-            else
-              n = 1
-            end
-            if n >= 1 then mark = H.lu end
-          end
-          if not mark then
-            if not seek then parse, seek, retreat = lengthy() end
-            local _, u
-            _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, 1)
-            if u < H.edge then mark = u end
-          end
-        end
-        if not mark then
-          if H.push and gone + H.push >= 1 then mark = H.edge else mark = H.newest end
-        end
-      end
-    elseif H.cell == 281474976710654 and H.edge <= granted and granted - H.edge < H.window then
+    if H.cell == 281474976710654 and H.edge <= granted and granted - H.edge < H.window then
       mark = H.edge -- R3
     elseif H.cell == 281474976710653 then
       mark = H.begin <= granted and granted < H.ends and H.edge or -1
@@ -642,6 +735,149 @@ for index = 1, count do local H = limits[index]
     H.wide = H.wide or H.took > 0 and H.ep
     if H.took == 0 then
       -- only the correction of the clock is stored (R2).
+    elseif H.all then -- every entry that counts is removed.
+      -- the newest entry is removed: the last one with units becomes the newest.
+      if H.used == 0 then
+        H.newest, H.edge = 0, 0
+        -- no older entry counts.
+        H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
+      else
+        if not seek then parse, seek, retreat = lengthy() end
+        local last, late
+        last = nil
+        local gone = 0
+        if H.lu < H.edge then
+          if H.lp < H.lq then -- mostly the oldest entry is enough.
+            local behind = H.lp
+            local delta, n
+            do
+              local a, b, c, d, e = byte(H.ls, behind, behind + 4)
+              if a < 0x80 then delta, behind = a, behind + 1
+              elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+              elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+              elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+              elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+              elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
+              else delta, behind = decode('>I7', H.ls, behind + 1) end
+            end
+            n = delta % 2
+            delta = (delta - n) / 2
+            if n == 1 then
+              do
+                local a, b, c, d, e = byte(H.ls, behind, behind + 4)
+                if a < 0x80 then n, behind = a, behind + 1
+                elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+                elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+                elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+                elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+                elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
+                else n, behind = decode('>I7', H.ls, behind + 1) end
+              end
+            else
+              n = 1
+            end
+            if n >= H.used then last = H.lu end
+          end
+          if not last then
+            if not seek then parse, seek, retreat = lengthy() end
+            local _, u
+            _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, H.used)
+            if u < H.edge then last = u end
+          end
+        end
+        if not last then
+          if H.push and gone + H.push >= H.used then last = H.edge else last = H.newest end
+        end
+        H.ls, H.lp, H.lq, H.lu, H.to, H.z, H.o, late, H.newest, H.own =
+        retreat(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, H.to, H.z, H.o, last)
+        H.late, H.edge = late, H.newest
+      end
+    elseif H.eu then
+      -- the older entries, run after run: the rest comes from the newest.
+      local s, p, q, c, u, left, blocks = H.es, H.ep, H.eq, H.ec, H.eu, H.took, {}
+      H.fields = {}
+      if not seek then parse, seek, retreat = lengthy() end
+      while left > 0 and c <= H.to + 1 do
+        local text, took, time = s, 0, 0
+        if p >= q then
+          -- nothing of this run counts.
+        elseif c == H.from then
+          text, took, time = thin(s, H.p, p, q, left)
+          H.ls, H.lq = text, H.q + #text - #s
+        elseif c == H.to + 1 then
+          text, took = thin(s, H.o, p, q, left)
+          H.z, H.late = text, H.late - took
+        else
+          local behind, units, start = parse(s)
+          if p == start and units > 0 and units <= left then -- without a look at its entries.
+            local e
+            do
+              local v = (behind - u) * 2
+              if 0 == 1 then
+                if v < 0x80 then e = encode('B', v)
+                elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+                elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+                elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+                elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+                elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+                else e = encode('>BI7', 0xFC, v) end
+              else
+                local units
+                v = v + 1
+                if v < 0x80 then e = encode('B', v)
+                elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+                elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+                elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+                elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+                elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+                else e = encode('>BI7', 0xFC, v) end
+                v = 0
+                if v < 0x80 then units = encode('B', v)
+                elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+                elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+                elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+                elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+                elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+                else units = encode('>BI7', 0xFC, v) end
+                e = e .. units
+              end
+            end
+            text, took, time = e, units, behind - u
+          else
+            text, took, time = thin(s, start, p, q, left)
+            text = sub(text, start)
+          end
+          if units > 0 then units = units - took end
+          local size
+          if units < 0x80 then size = encode('B', units)
+          elseif units < 0x4000 then size = encode('>I2', units + 0x8000)
+          elseif units < 0x200000 then size = encode('>I3', units + 0xC00000)
+          elseif units < 0x10000000 then size = encode('>I4', units + 0xE0000000)
+          elseif units < 0x800000000 then size = encode('>I5', units + 0xF000000000)
+          elseif units < 0x40000000000 then size = encode('>I6', units + 0xF80000000000)
+          else size = encode('>BI7', 0xFC, units) end
+          H.fields[encode('>I6', c - 1)] = encode('>I7BBB', behind, #text, 1, #text) .. size .. text
+          local name = 'b' .. encode('>I6', math.floor((c - 1) / 32))
+          blocks[name] = (blocks[name] or 0) + took
+        end
+        left, u = left - took, u + time
+        if c < H.to then
+          s, c = call('HGET', H.key, encode('>I6', c)), c + 1
+          local _
+          _, _, p = parse(s)
+          q = #s + 1
+        else
+          s, p, q, c = H.z, H.o, #H.z + 1, c + 1
+        end
+      end
+      H.own = H.own - left
+      for name, took in pairs(blocks) do
+        local block = call('HGET', H.key, name)
+        if block then
+          local after, all = decode('>I7I7', block)
+          H.fields[name] = encode('>I7I7', after, all - took)
+        end
+      end
     elseif not H.ep then
       H.own = H.own - H.took
       if H.own == 0 then
@@ -760,6 +996,7 @@ for index = 1, count do local H = limits[index]
   elseif H.took > 0 or H.redated then
     if H.chunk then call('HSET', H.key, H.name, H.chunk) end
     if H.block then call('HSET', H.key, H.bname, H.block) end
+    for name, text in pairs(H.fields or {}) do call('HSET', H.key, name, text) end
     -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
     do
       local e = ''
