@@ -161,3 +161,36 @@ func TestClockOption(t *testing.T) { // R1
 		at += time.Minute.Microseconds() / 2
 	}
 }
+
+// TestPeekAmongCallsTogether: a limit with a cost below 0 is read and not charged. It denies
+// as a peek of no units does: without room, or within its interval.
+func TestPeekAmongCallsTogether(t *testing.T) {
+	limits := func(cost int64) []engine.Limit {
+		return []engine.Limit{{Name: "charged", Max: 9, Window: 60 * second},
+			{Name: "read", Max: 2, Window: 60 * second, MinInterval: second, Cost: cost}}
+	}
+	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 1, Window: time.Minute})
+	charging, reading := engine.Compile("p", engine.AllOrNothing, nil, limits(0)), engine.Compile("p", engine.AllOrNothing, nil, limits(-1))
+	for i, step := range []struct {
+		rules   *engine.Compiled
+		op      engine.Op
+		at, n   int64
+		allowed bool
+		used    [2]int64
+	}{
+		{reading, engine.Attempt, 0, 1, true, [2]int64{1, 0}},
+		{reading, engine.Attempt, 0, 3, true, [2]int64{4, 0}},  // the interval has not begun
+		{charging, engine.Attempt, 1, 2, true, [2]int64{6, 2}}, // last is not moved by a reading
+		{reading, engine.Attempt, 2, 1, false, [2]int64{6, 2}}, // within the interval
+		{reading, engine.Attempt, second + 1, 1, true, [2]int64{7, 2}},
+		{charging, engine.Record, second + 2, 1, true, [2]int64{8, 3}},
+		{reading, engine.Attempt, 5 * second, 1, false, [2]int64{8, 3}}, // no room
+	} {
+		tr.p = step.rules
+		states := make([]engine.State, 2)
+		c := tr.do(engine.Call{Op: step.op, N: step.n, At: epoch + step.at, States: states})
+		if used := [2]int64{states[0].Used, states[1].Used}; c.Err != nil || c.Result.Allowed != step.allowed || used != step.used {
+			t.Errorf("step %d: allowed %t, used %v, %v; want %t, %v", i, c.Result.Allowed, used, c.Err, step.allowed, step.used)
+		}
+	}
+}

@@ -77,10 +77,11 @@ func (v view) open() bool {
 }
 
 // unitsOf is the number of units that an attempt of n takes of limit i: the limit's cost
-// or, without one, n. An attempt of 0 takes none (R7).
+// or, without one, n. An attempt of 0 takes none (R7), nor does a peek among calls that are
+// decided together, whose cost is below 0.
 func (v view) unitsOf(i int, n int64) int64 {
-	if cost := v.limits[i].Cost; cost > 0 && n > 0 {
-		return cost
+	if cost := v.limits[i].Cost; cost != 0 && n > 0 {
+		return max(0, cost)
 	}
 	return n
 }
@@ -119,6 +120,10 @@ func (v view) record(c *engine.Call, granted int64) (view, error) {
 	}
 	after := view{now: v.now, limits: v.limits}
 	for i, limit := range v.limits {
+		if limit.Cost < 0 { // a peek (R4)
+			after.past = append(after.past, v.past[i])
+			continue
+		}
 		h := v.past[i].pruned(limit, v.now)
 		units := v.unitsOf(i, n)
 		if c.Rules.Mode == engine.CountDenied {
