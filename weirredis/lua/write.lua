@@ -137,7 +137,7 @@ end
       {{need}}
       for _, text in ipairs(call('HMGET', $key, unpack(names))) do
         local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-        sum = fine and sum and sum + n
+        sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
       end
       if sum then block = encode('>I7I7', $newest, sum) end
     end

@@ -674,7 +674,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end
@@ -885,7 +885,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end

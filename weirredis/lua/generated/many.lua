@@ -716,7 +716,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', H.key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', H.newest, sum) end
             end
@@ -927,7 +927,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', H.key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', H.newest, sum) end
             end

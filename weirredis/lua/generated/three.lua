@@ -1412,7 +1412,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end
@@ -1623,7 +1623,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end
@@ -1835,7 +1835,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
             end
@@ -2046,7 +2046,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
             end
@@ -2258,7 +2258,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h3_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h3_newest, sum) end
             end
@@ -2469,7 +2469,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h3_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h3_newest, sum) end
             end

@@ -1063,7 +1063,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end
@@ -1274,7 +1274,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
             end
@@ -1486,7 +1486,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
             end
@@ -1697,7 +1697,7 @@ local decision = function(arg, keys)
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
                 local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
-                sum = fine and sum and sum + n
+                sum = fine and n > 0 and sum and sum + n -- the units of a chunk with 0 are not known.
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
             end
