@@ -115,6 +115,9 @@ func (s *session) call(st step) (a answer, err error) {
 func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
 	c := engine.Call{Rules: s.limiter.Compiled(), Key: key, Op: engine.Refund, N: st.n, From: engine.Oldest, ID: st.id,
 		At: s.instant(st.at).UnixMicro(), Given: !s.live}
+	if c.At > engine.MaxInstant { // as a Limiter rejects it (R1)
+		return a, engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
+	}
 	calls := []engine.Call{c}
 	s.engine.Do(context.Background(), calls)
 	return answer{units: calls[0].Result.Granted}, calls[0].Err
