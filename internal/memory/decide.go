@@ -177,14 +177,14 @@ func (m *Memory) decideSlots(b *planRules, k *engine.Key, req *request, at momen
 
 // report sends the changes of a decision to the journal.
 func (m *Memory) report(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, virtual bool, d *engine.Result) {
-	r := m.newReport(k, now, virtual)
+	r := m.newReport(now, virtual)
 	switch {
 	case units > 0:
-		if r.recorded(slots, b.mode, units); req.once != "" {
+		if r.recorded(k, slots, b.mode, units); req.once != "" {
 			r.remembered(b.plan, req.once, req.Op, req.N, 0, d)
 		}
 	case req.Op == engine.Attempt && req.N > 0:
-		r.corrections(slots)
+		r.corrections(k, slots)
 	}
 	r.send()
 }

@@ -39,8 +39,8 @@ func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when mom
 		}
 	}
 	if m.journal != nil {
-		r := m.newReport(k, now, virtual)
-		if r.refunded(slots); name != "" {
+		r := m.newReport(now, virtual)
+		if r.refunded(k, slots); name != "" {
 			r.remembered(p, name, engine.Refund, n, at, &engine.Result{Granted: took, At: time.UnixMicro(now)})
 		}
 		r.send()
@@ -98,9 +98,9 @@ func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 		}
 	}
 	if m.journal != nil { // it may have histories that a sweep has removed
-		r := m.newReport(k, m.now(), false)
+		r := m.newReport(m.now(), false)
 		for i := range limits {
-			r.add(Remove, &limits[i])
+			r.add(Remove, &limits[i], k)
 		}
 		r.send()
 	}

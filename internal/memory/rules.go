@@ -89,9 +89,9 @@ func (m *Memory) compile(p *engine.Compiled) *planRules {
 		b.limits = append(b.limits, compiled)
 	}
 	if longer != nil && m.journal != nil {
-		r := m.newReport(nil, 0, false)
+		r := m.newReport(0, false)
 		for _, i := range longer {
-			r.add(Retain, &b.limits[i])
+			r.add(Retain, &b.limits[i], nil)
 		}
 		r.send()
 	}

@@ -119,11 +119,11 @@ func (m *Memory) allowLocked(b *planRules, k *engine.Key, s *keytable.Shard, r *
 // reportOne sends the change of one history to the journal: units were added at now, as an
 // entry that ends at an instant.
 func (m *Memory) reportOne(l *limitRules, k *engine.Key, a *window.Arena, record *keytable.Record, end, units, cutoff, now int64, virtual bool) {
-	r := m.newReport(k, now, virtual)
+	r := m.newReport(now, virtual)
 	if l.Rate != 0 {
-		r.replaced(l, a, record)
+		r.replaced(l, k, a, record)
 	} else {
-		r.appended(l, end, units, cutoff)
+		r.appended(l, k, end, units, cutoff)
 	}
 	r.send()
 }
