@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -13,11 +14,11 @@ import (
 // R15: the fallback's mode decides, and the decision is marked Degraded. Here four
 // processes share 10 an hour. While the store is down, each may grant 2 on its own.
 func Example_whatIfTheStoreIsDown() {
-	for _, mode := range []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share} {
+	for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 
-		engine := fallback.New(store, mode, fallback.Instances(4))
-		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerHour(10, "phone")}}, weir.WithEngine(engine))
+		shared := fallback.New(store, mode, fallback.Instances(4))
+		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerHour(10, "phone")}}, weir.WithEngine(shared))
 		if err != nil {
 			panic(err)
 		}

@@ -225,16 +225,16 @@ func Example_whatIfTheClockStepsBack() {
 }
 
 // Many requests are decided in one call. Each has its own decision, in their order.
-func ExampleLimiter_DecideAll() {
+func ExampleDecideAll() {
 	limiter, err := weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{weir.PerMinute(2, "user")}})
 	if err != nil {
 		panic(err)
 	}
 	var calls []weir.Call
 	for _, user := range []string{"ann", "bob", "ann", "ann"} {
-		calls = append(calls, weir.Call{Key: weir.K(user), Request: weir.Request{N: 1}})
+		calls = append(calls, weir.Call{Limiter: limiter, Key: weir.K(user), Request: weir.Request{N: 1}})
 	}
-	DecideAll(context.Background(), calls)
+	weir.DecideAll(context.Background(), calls)
 	for _, c := range calls {
 		fmt.Println(c.Key.Value(0), c.Decision.Allowed, c.Err)
 	}
@@ -262,8 +262,8 @@ func ExampleDecideTogether() {
 		cents    int64
 	}{{"ann", "bob", 900}, {"cid", "bob", 900}, {"cid", "dan", 900}} {
 		r := weir.Request{N: t.cents}
-		calls := []weir.Call{sent.Call(weir.K(t.from), r), received.Call(weir.K(t.to), r)}
-		if err := DecideTogether(context.Background(), engine, calls); err != nil {
+		calls := []weir.Call{{Limiter: sent, Key: weir.K(t.from), Request: r}, {Limiter: received, Key: weir.K(t.to), Request: r}}
+		if err := weir.DecideTogether(context.Background(), calls); err != nil {
 			panic(err)
 		}
 		out, in := calls[0].Decision, calls[1].Decision

@@ -179,9 +179,6 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 // failed notes that a step of a settlement failed, and returns its error.
 func (r *Reservation) failed(err error, actual int64) error {
 	if errors.Is(err, ErrOutcomeUnknown) {
-		if r.id == "" {
-			r.settled = true // a repetition might correct twice
-		}
 		r.doubt, r.used = true, actual
 	}
 	if !r.doubt {
@@ -193,8 +190,8 @@ func (r *Reservation) failed(err error, actual int64) error {
 // expired reports whether the time to live is over.
 func (r *Reservation) expired() bool { return time.Since(r.begun) >= r.ttl }
 
-// name chooses the idempotency keys of corrections, if the engine accepts any. The memory
-// engine needs none, because it answers every call.
+// name chooses the idempotency keys of corrections. The memory engine needs none, because it
+// answers every call.
 func (r *Reservation) name() {
 	if r.id == "" && r.limiter.memory == nil {
 		r.id = rand.Text()
@@ -305,7 +302,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime))
 		}
 		if err != nil {
-			x.open = r.id != "" && errors.Is(err, ErrOutcomeUnknown)
+			x.open = errors.Is(err, ErrOutcomeUnknown)
 			return err
 		}
 		x.at = d.At
@@ -314,9 +311,9 @@ func (r *Reservation) extend(ctx context.Context) error {
 		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
 		switch {
 		case err == nil && took < p.HeldUnits(r.units):
-		case err == nil || r.id == "" && errors.Is(err, ErrOutcomeUnknown):
+		case err == nil:
 			r.hold, r.begun, x.open = x.at, x.begun, false
-			return err
+			return nil
 		default:
 			return err
 		}

@@ -149,7 +149,7 @@ func TestExtendOutlivesTheReservation(t *testing.T) {
 // TestExtendOfNoHold: a policy without holds, and units that were taken back.
 func TestExtendOfNoHold(t *testing.T) {
 	r := reserve(t, model(t, weir.AllOrNothing), 10)
-	if err := r.Extend(ctx); !errors.Is(err, &weir.InputError{Field: "kind"}) || !weir.errors.Is(err, ErrInput) || !r.HeldUntil().IsZero() {
+	if err := r.Extend(ctx); !errors.Is(err, &weir.InputError{Field: "kind"}) || !errors.Is(err, weir.ErrInput) || !r.HeldUntil().IsZero() {
 		t.Errorf("%v, %v; want errKind", err, r.HeldUntil())
 	}
 	if err := r.Done(ctx); err != nil {
@@ -183,12 +183,12 @@ type slow struct {
 	before, after time.Duration
 }
 
-func (s *slow) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if r.Op == weir.OpRecord {
+func (s *slow) Do(ctx context.Context, calls []engine.Call) {
+	if calls[0].Op == engine.Record {
 		time.Sleep(s.before)
 		defer time.Sleep(s.after)
 	}
-	return s.Engine.Decide(ctx, p, k, r)
+	s.Engine.Do(ctx, calls)
 }
 
 // TestExtendThatComesTooLate: if the hold ends before the record of its extension, or
@@ -260,28 +260,19 @@ type failing struct {
 	left  int // calls before the fault; below 0 = none
 }
 
-func (f *failing) next() {
+func (f *failing) Do(ctx context.Context, calls []engine.Call) {
 	f.Restore()
 	if f.left == 0 {
 		f.Break(f.fault)
 	}
 	f.left--
-}
-
-func (f *failing) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
-	f.next()
-	return f.Faulty.Decide(ctx, p, k, r)
-}
-
-func (f *failing) RefundOnce(ctx context.Context, p *engine.Compiled, k weir.Key, at, n, now int64, id string) (int64, error) {
-	f.next()
-	return f.Faulty.RefundOnce(ctx, p, k, at, n, now, id)
+	f.Faulty.Do(ctx, calls)
 }
 
 // TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change
 // nothing there. A hold of the store cannot be extended without it.
 func TestDegradedHolds(t *testing.T) {
-	for _, mode := range []fallback.Mode{fallback.Allow, fallback.Share} {
+	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {
 		synctest.Test(t, func(t *testing.T) {
 			store := weirtest.NewFaulty(weir.NewMemory())
 			l := farm(t, weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
@@ -311,23 +302,23 @@ func TestDegradedHolds(t *testing.T) {
 	}
 }
 
-// TestPlanParts: the parts of a plan share its histories and its keys.
-func TestPlanParts(t *testing.T) {
-	p := farm(t).Plan()
-	if h, r := p.Holds, p.Rates; len(h.Limits()) != 2 || len(r.Limits()) != 1 {
-		t.Errorf("parts of %d and %d limits", len(h.Limits()), len(r.Limits()))
+// TestPartsOfRules: the parts of rules share its histories and its keys.
+func TestPartsOfRules(t *testing.T) {
+	p := farm(t).Compiled()
+	if h, r := p.Holds, p.Rates; len(h.Limits) != 2 || len(r.Limits) != 1 {
+		t.Errorf("parts of %d and %d limits", len(h.Limits), len(r.Limits))
 	}
-	if p.Rates.IdempotencyTTL() != 24*time.Hour || p.Holds.IdempotencyTTL() != 24*time.Hour {
-		t.Errorf("operations are known for %v and %v, want a day", p.Rates.IdempotencyTTL(), p.Holds.IdempotencyTTL())
+	if p.Rates.IdempotencyTTL != 24*time.Hour || p.Holds.IdempotencyTTL != 24*time.Hour {
+		t.Errorf("operations are known for %v and %v, want a day", p.Rates.IdempotencyTTL, p.Holds.IdempotencyTTL)
 	}
 	if p.HoldTime != 30*time.Second || p.HeldUnits(2) != 2 || p.HeldUnits(9) != 9 || p.HeldUnits(0) != 0 {
 		t.Errorf("%v, %d", p.HoldTime, p.HeldUnits(9))
 	}
-	m := model(t, weir.AllOrNothing).Plan()
-	if m.Rates() != m || m.Holds() != nil || m.HoldTime() != 0 || m.HeldUnits(3) != 0 {
+	m := model(t, weir.AllOrNothing).Compiled()
+	if m.Rates != m || m.Holds != nil || m.HoldTime != 0 || m.HeldUnits(3) != 0 {
 		t.Error("a plan without limits of kind Concurrency has parts")
 	}
-	if fmt.Sprint(p.Rates.Dimensions(), p.Holds.Dimensions()) != "[tenant] [tenant]" {
-		t.Errorf("%v, %v", p.Rates.Dimensions(), p.Holds.Dimensions())
+	if fmt.Sprint(p.Rates.Dimensions, p.Holds.Dimensions) != "[tenant] [tenant]" {
+		t.Errorf("%v, %v", p.Rates.Dimensions, p.Holds.Dimensions)
 	}
 }

@@ -37,7 +37,7 @@ func FuzzParse(f *testing.F) {
 			for _, changes := range variations(p) {
 				v, err := p.With(changes...).Compile()
 				base, _ := p.Compile()
-				if err != nil || !slices.Equal(v.Dimensions(), base.Dimensions) {
+				if err != nil || !slices.Equal(v.Dimensions, base.Dimensions) {
 					t.Errorf("%q: with %+v: %v", src, changes, err)
 				}
 			}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 )
 
@@ -109,7 +110,7 @@ func TestSentencesAreReadBack(t *testing.T) {
 			}
 		}
 		p := weir.Policy{Name: "p", Limits: []weir.Limit{l}}
-		if _, err := p.Plan(); err != nil {
+		if _, err := p.Compile(); err != nil {
 			continue // a bucket that fills too slowly
 		}
 		checkSentences(t, &File{Policies: []*Definition{{Name: p.Name, Limits: p.Limits, Units: []string{""}}}})
@@ -160,7 +161,7 @@ func TestDurationsAreReadBack(t *testing.T) {
 }
 
 func TestOutageWords(t *testing.T) {
-	for word, want := range map[string]fallback.Mode{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share} {
+	for word, want := range map[string]engine.Outage{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share} {
 		line := ""
 		if word != "" {
 			line = "    when-store-is-down: " + word + "\n"

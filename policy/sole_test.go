@@ -17,9 +17,10 @@ func TestSoleLimitIsNamedAlike(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerMinute(3, "phone")}}
-	plan, err := written.Plan()
-	if err != nil || !reflect.DeepEqual(plan.Policy().Limits, file.Policies[0].Limits) {
-		t.Errorf("got %+v, %v; want %+v as in the file", plan.Policy().Limits, err, file.Policies[0].Limits)
+	plan, err := written.Compile()
+	inFile, errInFile := file.Policies[0].Compile()
+	if err != nil || errInFile != nil || !reflect.DeepEqual(plan.Limits, inFile.Limits) {
+		t.Errorf("got %+v, %v; want %+v as in the file, %v", plan.Limits, err, inFile.Limits, errInFile)
 	}
 	read, err := file.Policies[0].Policy()
 	if err != nil {

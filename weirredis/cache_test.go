@@ -530,7 +530,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "denied", values, nine, 1); return err },
 		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "denied", values) },
 	} {
-		for _, mode := range []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share} {
+		for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
 				set, err := enforce.New(file, fallback.New(newEngine(t, c), mode))

@@ -17,7 +17,7 @@ const (
 	deniedAt   = 1 + 7 // of the header in a denial
 
 	elsewhereBytes = 1 + 7
-	replayedBytes  = 8 + 1 // of a refund whose answer is stored
+	replayedBytes  = 8 + 1     // of a refund whose answer is stored
 	bucketBytes    = 1 + 7 + 7 // and, with fractions, 7
 )
 

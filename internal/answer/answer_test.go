@@ -22,7 +22,7 @@ var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 36
 // slack is an answer about two limits, one of them shared by all callers.
 func slack(t *testing.T, d weir.Decision) *Answer {
 	t.Helper()
-	plan := mustPlan(t, weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
+	plan := mustCompile(t, weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute},
 		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, By: []string{"category"}},
 	}})
@@ -36,13 +36,13 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 	}}
 }
 
-func mustPlan(t *testing.T, p weir.Policy) *engine.Compiled {
+func mustCompile(t *testing.T, p weir.Policy) *engine.Compiled {
 	t.Helper()
-	plan, err := p.Plan()
+	rules, err := p.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan
+	return rules
 }
 
 func TestAppendJSON(t *testing.T) {
@@ -182,7 +182,7 @@ func TestLogged(t *testing.T) {
 
 func TestIsBadInput(t *testing.T) {
 	for err, want := range map[error]bool{
-		weir.ErrUnits: true, weir.ErrKey: true, weir.ErrInstant: true, weir.ErrUnknownLimit: true, weir.ErrRange: true, weir.ErrID: true, weir.ErrRequest: true, weir.ErrTTL: true,
+		weir.ErrInput: true, engine.Input("key", "too long"): true, &weir.PolicyError{}: true,
 		weir.ErrOverflow: true,
 		nil:              false, weir.ErrFull: false, context.Canceled: false, errors.New("weir: bad key"): false,
 	} {

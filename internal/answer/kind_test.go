@@ -138,10 +138,10 @@ func answerOf(t *testing.T, l weir.Limit, mode weir.Mode, state weir.LimitState)
 	if l.Kind == weir.Fixed {
 		l.MinInterval = state.MinIntervalAfter
 	}
-	plan := mustPlan(t, weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
+	plan := mustCompile(t, weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
 		l, {Name: "other", Max: weir.MaxUnits, Window: second, By: []string{"user"}}}})
-	l = plan.Policy().Limits[0]
-	state.Name, state.Kind, state.Max, state.Burst, state.Window, state.MaxHold = l.Name, l.Kind, l.Max, l.Burst, l.Window, l.MaxHold
+	of := plan.Limits[0].Describe()
+	state.Name, state.Kind, state.Max, state.Burst, state.Window, state.MaxHold = of.Name, of.Kind, of.Max, of.Burst, of.Window, of.MaxHold
 	return &Answer{Compiled: plan, Key: weir.K("ann"), N: 1,
 		States: []weir.LimitState{state, {Name: "other", Max: weir.MaxUnits, Remaining: weir.MaxUnits, Window: second}}}
 }

@@ -128,7 +128,7 @@ var stories = []story{
 
 func TestWhy(t *testing.T) {
 	for _, s := range stories {
-		plan := mustPlan(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
+		plan := mustCompile(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
 			Name: "push", Max: s.state.Max, Window: s.state.Window, MinInterval: s.state.MinInterval, By: []string{"teacher"}, Kind: s.kind}}})
 		s.state.Name = "push"
 		a := Answer{Compiled: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
