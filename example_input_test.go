@@ -43,12 +43,14 @@ func Example_canTwoKeysCollide() {
 }
 
 // unreachable is an engine with an unreachable store.
-type unreachable struct{ engine.Engine }
+type unreachable struct{}
 
 var errStore = errors.New("store: connection refused")
 
-func (unreachable) Decide(context.Context, *engine.Compiled, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, errStore
+func (unreachable) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(errStore)
+	}
 }
 
 // R15: no. A denial is a decision; an error means that there is none. Code that reads only
