@@ -13,9 +13,9 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of engine.Oldest
-// equals, in each limit, a refund at the instant of that limit's oldest entry.
-func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
+// TestRefundsOfOldestAgree: on every engine a refund of engine.Oldest takes the same units, in
+// each limit from its own oldest entries.
+func TestRefundsOfOldestAgree(t *testing.T) {
 	conn := redisConn(t)
 	shared := weir.Limit{Name: "shared", Max: 60, Window: 20 * time.Second}
 	for name, p := range map[string]weir.Policy{
