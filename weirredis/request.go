@@ -60,7 +60,7 @@ func (e *Engine) packRequest(c *engine.Call) request {
 	req := request{
 		n:      c.N,
 		asked:  c.N,
-		costs:  slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Cost > 0 }),
+		costs:  slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Cost != 0 }),
 		kind:   kindOf(c),
 		apart:  sameDimensions(limits),
 		window: c.Rules.LongestWindow.Microseconds(),
@@ -91,7 +91,7 @@ func scriptFor(c *engine.Call) way {
 		return wayPlain
 	}
 	l := &limits[0]
-	if len(limits) == 1 && l.Kind == engine.Bucket && l.MinInterval == 0 && c.Rules.Mode == engine.AllOrNothing &&
+	if len(limits) == 1 && l.Kind == engine.Bucket && l.Cost >= 0 && l.MinInterval == 0 && c.Rules.Mode == engine.AllOrNothing &&
 		c.Op != engine.Record && l.Units(c.N) <= l.Capacity {
 		return wayBucket
 	}

@@ -60,7 +60,7 @@ in the order of internal/spec.
   local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   {{end}}
   {{each}}
-    if add > 0 then
+    if add > 0{{if .Costs}} and $n > 0{{end}} then
       {{if .Kinds}}
       if $debt then
         {{template "take" .}}
@@ -184,12 +184,12 @@ in the order of internal/spec.
 {{define "keep"}}
     {{if .Kinds}}
     if $debt then
-      if add > 0 or $redated and kind < 3 then
+      if add > 0 and $n > 0 or $redated and kind < 3 then
         {{template "freeze" .}}
       end
     else
     {{end}}
-    if add > 0 then
+    if add > 0{{if .Costs}} and $n > 0{{end}} then
       {{template "write" .}}
     elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
       local used = $used

@@ -4,9 +4,10 @@
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
---          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 (engine.Refill); if it is the
---          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n; above 2^53: none). In kinds
+--          follow, if cell is the marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7
+--          (engine.Refill); if it is the marker of a Period: the four edges I7 of three of its windows, that of the
+--          caller's time in the middle.
 -- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
@@ -58,6 +59,7 @@ return table.concat(replies)
     {{template "further" .}}
     {{end}}
     $n = $cost > 0 and n > 0 and $cost or n -- R7
+    if $cost > 9007199254740991 then $n = 0 end
     if $window > widest then widest = $window end
   {{done}}
 {{end}}

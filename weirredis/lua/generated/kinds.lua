@@ -4,9 +4,10 @@
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
---          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 (engine.Refill); if it is the
---          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n; above 2^53: none). In kinds
+--          follow, if cell is the marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7
+--          (engine.Refill); if it is the marker of a Period: the four edges I7 of three of its windows, that of the
+--          caller's time in the middle.
 -- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
@@ -216,6 +217,7 @@ local decision = function(arg, keys)
     if H.cell == 281474976710652 then H.unit, H.part, H.per, H.most, at = decode('>I6I7I7I7', arg, at)
     elseif H.cell == 281474976710653 then H.edge1, H.edge2, H.edge3, H.edge4, at = decode('>I7I7I7I7', arg, at) end
     H.n = H.cost > 0 and n > 0 and H.cost or n -- R7
+    if H.cost > 9007199254740991 then H.n = 0 end
     if H.window > widest then widest = H.window end
   end
   -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
@@ -486,7 +488,7 @@ local decision = function(arg, keys)
   -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
   local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   for index = 1, count do local H = limits[index]
-    if add > 0 then
+    if add > 0 and H.n > 0 then
       if H.debt then
         -- R16: a denied attempt in CountDenied takes at most until the bucket is empty.
         local units, time, rest = H.cost > 0 and H.cost or add, nil, nil
@@ -676,7 +678,7 @@ local decision = function(arg, keys)
   end
   for index = 1, count do local H = limits[index]
     if H.debt then
-      if add > 0 or H.redated and kind < 3 then
+      if add > 0 and H.n > 0 or H.redated and kind < 3 then
         -- stores the bucket.
         local full = cost(H.max, H.unit, H.part, H.per) + 1
         -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of full (R13).
@@ -702,7 +704,7 @@ local decision = function(arg, keys)
         if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
       end
     else
-      if add > 0 then
+      if add > 0 and H.n > 0 then
         -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
         do
           local e = ''

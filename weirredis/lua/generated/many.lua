@@ -4,9 +4,10 @@
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
---          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 (engine.Refill); if it is the
---          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n; above 2^53: none). In kinds
+--          follow, if cell is the marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7
+--          (engine.Refill); if it is the marker of a Period: the four edges I7 of three of its windows, that of the
+--          caller's time in the middle.
 -- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
@@ -194,6 +195,7 @@ local decision = function(arg, keys)
     H.key = KEYS[keys + index]
     H.max, H.window, H.gap, H.cell, H.cost, at = decode('>I7I6I6I6I7', arg, at)
     H.n = H.cost > 0 and n > 0 and H.cost or n -- R7
+    if H.cost > 9007199254740991 then H.n = 0 end
     if H.window > widest then widest = H.window end
   end
   -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
@@ -414,7 +416,7 @@ local decision = function(arg, keys)
   -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
   local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   for index = 1, count do local H = limits[index]
-    if add > 0 then
+    if add > 0 and H.n > 0 then
       -- in memory: the new units replace the entries that no longer count (R4).
       local add = H.cost > 0 and H.cost or add
       local units = add
@@ -576,7 +578,7 @@ local decision = function(arg, keys)
     end
   end
   for index = 1, count do local H = limits[index]
-    if add > 0 then
+    if add > 0 and H.n > 0 then
       -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
       do
         local e = ''

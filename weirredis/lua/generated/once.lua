@@ -228,6 +228,7 @@ for index = 1, count do local H = limits[index]
   if H.cell == 281474976710652 then H.unit, H.part, H.per, H.most, at = decode('>I6I7I7I7', arg, at)
   elseif H.cell == 281474976710653 then H.edge1, H.edge2, H.edge3, H.edge4, at = decode('>I7I7I7I7', arg, at) end
   H.n = H.cost > 0 and n > 0 and H.cost or n -- R7
+  if H.cost > 9007199254740991 then H.n = 0 end
   if H.window > widest then widest = H.window end
 end
 local now, corrected = raw, false
@@ -489,7 +490,7 @@ end
 -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
 local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
 for index = 1, count do local H = limits[index]
-  if add > 0 then
+  if add > 0 and H.n > 0 then
     if H.debt then
       -- R16: a denied attempt in CountDenied takes at most until the bucket is empty.
       local units, time, rest = H.cost > 0 and H.cost or add, nil, nil
@@ -679,7 +680,7 @@ for index = 1, count do local H = limits[index]
 end
 for index = 1, count do local H = limits[index]
   if H.debt then
-    if add > 0 or H.redated and kind < 3 then
+    if add > 0 and H.n > 0 or H.redated and kind < 3 then
       -- stores the bucket.
       local full = cost(H.max, H.unit, H.part, H.per) + 1
       -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of full (R13).
@@ -705,7 +706,7 @@ for index = 1, count do local H = limits[index]
       if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
     end
   else
-    if add > 0 then
+    if add > 0 and H.n > 0 then
       -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
       do
         local e = ''

@@ -4,9 +4,10 @@
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
---          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 (engine.Refill); if it is the
---          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n; above 2^53: none). In kinds
+--          follow, if cell is the marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7
+--          (engine.Refill); if it is the marker of a Period: the four edges I7 of three of its windows, that of the
+--          caller's time in the middle.
 -- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
@@ -194,11 +195,13 @@ local decision = function(arg, keys)
     h1_key = KEYS[keys + 1]
     h1_max, h1_window, h1_gap, h1_cell, h1_cost, at = decode('>I7I6I6I6I7', arg, at)
     h1_n = h1_cost > 0 and n > 0 and h1_cost or n -- R7
+    if h1_cost > 9007199254740991 then h1_n = 0 end
     if h1_window > widest then widest = h1_window end
   end do
     h2_key = KEYS[keys + 2]
     h2_max, h2_window, h2_gap, h2_cell, h2_cost, at = decode('>I7I6I6I6I7', arg, at)
     h2_n = h2_cost > 0 and n > 0 and h2_cost or n -- R7
+    if h2_cost > 9007199254740991 then h2_n = 0 end
     if h2_window > widest then widest = h2_window end
   end
   -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
@@ -600,7 +603,7 @@ local decision = function(arg, keys)
   -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
   local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   do
-    if add > 0 then
+    if add > 0 and h1_n > 0 then
       -- in memory: the new units replace the entries that no longer count (R4).
       local add = h1_cost > 0 and h1_cost or add
       local units = add
@@ -761,7 +764,7 @@ local decision = function(arg, keys)
       end
     end
   end do
-    if add > 0 then
+    if add > 0 and h2_n > 0 then
       -- in memory: the new units replace the entries that no longer count (R4).
       local add = h2_cost > 0 and h2_cost or add
       local units = add
@@ -923,7 +926,7 @@ local decision = function(arg, keys)
     end
   end
   do
-    if add > 0 then
+    if add > 0 and h1_n > 0 then
       -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
       do
         local e = ''
@@ -1346,7 +1349,7 @@ local decision = function(arg, keys)
       h1_used = used
     end
   end do
-    if add > 0 then
+    if add > 0 and h2_n > 0 then
       -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET.
       do
         local e = ''
