@@ -2,6 +2,8 @@ package weir
 
 import (
 	"context"
+	"reflect"
+	"slices"
 	"sync"
 
 	"github.com/weirlimit/weir/engine"
@@ -29,7 +31,7 @@ func DecideAll(ctx context.Context, calls []Call) {
 	prepared := *pooled
 	for from := 0; from < len(calls); {
 		to := from + 1
-		for to < len(calls) && calls[to].on() == calls[from].on() {
+		for to < len(calls) && calls[to].sharesEngine(&calls[from]) {
 			to++
 		}
 		if e := calls[from].on(); e != nil {
@@ -46,7 +48,7 @@ func (c *Call) Check() error {
 	return c.Limiter.prepare(&p, &c.Key, &c.Request)
 }
 
-// on returns the engine of the call.
+// on returns the engine of the call, or nil.
 func (c *Call) on() engine.Engine {
 	if c.Limiter == nil {
 		return nil
@@ -54,19 +56,31 @@ func (c *Call) on() engine.Engine {
 	return c.Limiter.engine
 }
 
+// sharesEngine reports whether two calls are decided on one engine. An engine of a type that
+// cannot be compared is shared by calls of one limiter only.
+func (c *Call) sharesEngine(with *Call) bool {
+	return c.Limiter == with.Limiter || reflect.ValueOf(c.on()).Comparable() && c.on() == with.on()
+}
+
 // prepareAll returns the calls for engines, in a slice to be released.
 func prepareAll(calls []Call) *[]engine.Call {
-	pooled := pool.Get().(*[]engine.Call)
+	pooled := take(len(calls))
 	for i := range calls {
-		c, p := &calls[i], engine.Call{}
-		p.Err = c.Limiter.prepare(&p, &c.Key, &c.Request)
-		*pooled = append(*pooled, p)
+		c, p := &calls[i], &(*pooled)[i]
+		p.Err = c.Limiter.prepare(p, &c.Key, &c.Request)
 	}
 	return pooled
 }
 
 // pool holds slices of calls, because an Engine gets its calls in a slice.
 var pool = sync.Pool{New: func() any { return new([]engine.Call) }}
+
+// take returns n zero calls in a slice of the pool.
+func take(n int) *[]engine.Call {
+	pooled := pool.Get().(*[]engine.Call)
+	*pooled = slices.Grow(*pooled, n)[:n]
+	return pooled
+}
 
 // release returns a slice to the pool. It keeps no memory of the caller alive.
 func release(pooled *[]engine.Call) {
@@ -117,7 +131,7 @@ func DecideTogether(ctx context.Context, calls []Call) error {
 	for i := range calls {
 		c := &calls[i]
 		c.Decision, c.Err = Decision{}, nil
-		if prepared[i].Err == nil && c.on() != calls[0].on() {
+		if prepared[i].Err == nil && !c.sharesEngine(&calls[0]) {
 			prepared[i].Err = engine.Input("request", "policy %q is on another engine than the first call; decide the calls on one engine", c.Limiter.rules.Name)
 		}
 	}

@@ -29,7 +29,7 @@ func ExamplePerMinute() {
 	// Output:
 	// ann allowed: 0 left
 	// bob allowed: 0 left
-	// ann denied by limit "limit": retry after 1m0s
+	// ann denied by limit "limit": 1 of 1 used in the last minute; room again in 1m0s
 }
 
 // How do I combine limits? Give each a name. An attempt must fit all of them.
@@ -43,9 +43,9 @@ func ExamplePerHour() {
 	// Output:
 	// ann allowed: 1 left
 	// ann allowed: 0 left
-	// ann denied by limit "user": retry after 1h0m0s
+	// ann denied by limit "user": room again in 1h0m0s
 	// bob allowed: 0 left
-	// bob denied by limit "all": retry after 1h0m0s
+	// bob denied by limit "all": room again in 1h0m0s
 }
 
 // Does midnight begin a new day? No: a unit comes back 24 hours after its grant. A limit by
@@ -60,6 +60,6 @@ func ExamplePerDay() {
 		fmt.Println(must(limiter.At(evening).Allow(ctx, weir.K())))
 	}
 	// Output:
-	// denied by limit "limit": retry after 23h59m0s
+	// denied by limit "limit": 1 of 1 used in the last 24 hours; room again in 23h59m0s
 	// allowed: 0 left
 }

@@ -256,20 +256,30 @@ func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
 
 // decide writes the engine's decision to d, or the zero Decision and an error.
 func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) error {
-	var c engine.Call
-	if err := l.prepare(&c, key, r); err != nil {
+	var local engine.Call // of the memory engine; those of others are pooled
+	c, pooled := &local, (*[]engine.Call)(nil)
+	if l != nil && l.memory == nil {
+		pooled = take(1)
+		defer release(pooled)
+		c = &(*pooled)[0]
+	}
+	if err := l.prepare(c, key, r); err != nil {
 		return err
 	}
-	if c.Op == OpRefund && c.N == 0 {
+	switch {
+	case c.Op == OpRefund && c.N == 0:
 		d.Allowed = true
 		return nil
+	case pooled == nil:
+		l.memory.Decide(c)
+	default:
+		l.engine.Do(ctx, *pooled)
 	}
-	l.do(ctx, &c)
 	if c.Err != nil {
 		clear(r.States)
 		return c.Err
 	}
-	*d = answer(&c)
+	*d = answer(c)
 	return nil
 }
 
@@ -288,11 +298,11 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 		l.memory.Decide(c)
 		return
 	}
-	pooled := pool.Get().(*[]engine.Call)
-	*pooled = append(*pooled, *c)
+	pooled := take(1)
+	defer release(pooled)
+	(*pooled)[0] = *c
 	l.engine.Do(ctx, *pooled)
 	c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err
-	release(pooled)
 }
 
 // micros converts a duration to microseconds, rounded up, so that waits are not too short.

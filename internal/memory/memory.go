@@ -1,3 +1,9 @@
+// Package memory is the engine in memory: histories of keys in one process. Package weir
+// offers it as weir.Memory, and package weirdisk keeps a log of its changes.
+//
+// A call is decided in decide.go, or by the shorter way in simple.go for the commonest
+// attempt. rules.go compiles rules, record.go writes units, once.go remembers operations with
+// an idempotency key, and journal.go, apply.go and dump.go state changes for a log.
 package memory
 
 import (
