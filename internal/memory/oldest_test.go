@@ -23,9 +23,8 @@ func TestMemoryRefundOfTheOldest(t *testing.T) {
 		{104, 2, 2, 5},
 		{108, 4, 4, 9},
 		{109, -2, 2, 7},
-		{109, -5, 1, 6}, // the rest of the first, and no more
-		{109, -5, 2, 4}, // the first has no units left
-		{110, 1, 1, 5},
+		{109, -2, 2, 5}, // the rest of the first, and one of the second
+		{110, 1, 1, 6},
 		{114, -1, 1, 4}, // the first two no longer count
 		{118, -9, 1, 0}, // nor does the third
 		{119, -9, 0, 0},
