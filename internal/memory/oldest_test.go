@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// TestMemoryRefundOfTheOldest: a refund of engine.Oldest takes from the oldest entry that
-// counts and has units, and from no other.
+// TestMemoryRefundOfTheOldest: a refund of engine.Oldest takes from the oldest entries
+// that count, from as many as it needs (R10).
 func TestMemoryRefundOfTheOldest(t *testing.T) {
 	l := newLimiter(policy{Name: "oldest", Limits: []limit{{Name: "user", Max: 20, Window: 10 * time.Second, By: []string{"user"}}}})
 	key := K("ann")
