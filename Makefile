@@ -68,7 +68,7 @@ pin-images: ## Write the digests of the image tags into deploy/Dockerfile (needs
 	@GO=$(GO) scripts/pin-images
 
 conformance: ## Compare the memory engine with the specification for ATTEMPTS (10,000,000) attempts.
-	$(GO) test -run '^TestMemoryConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
+	$(GO) test -run '^TestMemoryConformance$$/^differential$$' -count 1 -timeout 0 -v ./internal/memory -args -weirtest.attempts $(ATTEMPTS)
 
 conformance-redis: ATTEMPTS = 1000000
 conformance-redis: ## Compare the Redis engine with the specification for ATTEMPTS (1,000,000) attempts on a real server.
@@ -83,7 +83,7 @@ drift: ## Show that a token bucket is exact to the microsecond after GRANTS (1,0
 	$(GO) test ./internal/window -run '^TestBucketDoesNotDrift$$' -count 1 -timeout 0 -v -args -window.grants $(GRANTS)
 
 hammer: ## Audit HISTORIES (1,000) concurrent histories, and as many of holds, of the memory engine from outside.
-	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
+	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v ./internal/memory -args -weirtest.hammers $(HISTORIES)
 
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./cmd/weir/internal/faulttest -args -faulttest.seeds $(SEEDS)

@@ -34,18 +34,19 @@ var memoryList string
 var memory = suite{
 	file: "memory.txt", list: memoryList, dir: ".",
 	layers: []layer{
-		{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
-		{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
-		{"instants", ".", []string{"-test.run=^TestMemoryConformance$/^instants$"}},
-		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
-		{"live", ".", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
-		{"together", ".", []string{"-test.run=^TestMemoryConformance$/^together$"}},
-		{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
+		{"vectors", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
+		{"differential", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
+		{"instants", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^instants$"}},
+		{"hammer", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
+		{"live", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
+		{"together", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^together$"}},
+		{"once", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
 		{"unit", ".", []string{"-test.run=^Test(R1|R7|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Rejected|Peeks|MemoryRefund|Periods|Bucket|Journal|DecideAll|Together|Several|Simple)"}},
+		{"unit", "internal/memory", []string{"-test.skip=^TestMemoryConformance"}},
 		{"unit", "internal/keytable", nil},
 		{"unit", "internal/window", nil},
 		{"unit", "internal/slab", nil},
-		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
+		{"hammer", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
 	},
 }
 
@@ -56,7 +57,7 @@ var batches = suite{
 	file: "batches.txt", list: batchesList, dir: ".",
 	layers: []layer{
 		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
-		{"batches", ".", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
+		{"batches", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
 		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Warn"}},
 		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
