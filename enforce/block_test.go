@@ -190,7 +190,11 @@ func TestResetEndsABlock(t *testing.T) {
 		}
 		for i, reset := range []func() error{
 			func() error { return r.Reset(context.Background(), weir.K("u")) },
-			func() error { return front.Reset(context.Background(), r.Base().Limiter.Compiled(), weir.K("u")) },
+			func() error {
+				c := engine.Call{Op: engine.Reset, Rules: r.Base().Limiter.Compiled(), Key: weir.K("u")}
+				decideCall(front, &c)
+				return c.Err
+			},
 		} {
 			at := time.Duration(i) * time.Second
 			r.wants(check, at, "user=u", 2, "allowed 2, 1m0s")
@@ -394,11 +398,11 @@ func TestBlockOnTheEnginesClock(t *testing.T) {
 // slow is an engine that delays every decision except those of blocks.
 type slow struct{ engine.Engine }
 
-func (s slow) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if p.Name == "guard" {
+func (s slow) Do(ctx context.Context, calls []engine.Call) {
+	if calls[0].Rules.Name == "guard" {
 		time.Sleep(time.Second)
 	}
-	return s.Engine.Decide(ctx, p, k, a)
+	s.Engine.Do(ctx, calls)
 }
 
 // TestBlockThatEndsMeanwhileDeniesNothing: a block that has ended before the limits are
@@ -533,11 +537,12 @@ type limits struct{ *weirtest.Faulty }
 
 var blocksOf = weir.NewMemory()
 
-func (e limits) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if strings.HasSuffix(p.Name, ".block") {
-		return blocksOf.Decide(ctx, p, k, a)
+func (e limits) Do(ctx context.Context, calls []engine.Call) {
+	if strings.HasSuffix(calls[0].Rules.Name, ".block") {
+		blocksOf.Do(ctx, calls)
+		return
 	}
-	return e.Faulty.Decide(ctx, p, k, a)
+	e.Faulty.Do(ctx, calls)
 }
 
 // TestBadInputNamesThePolicy: errors name the policy, not its blocks (R14).

@@ -14,35 +14,48 @@ import (
 // marked Cached.
 type caching struct {
 	engine.Engine
-	denied map[string]weir.Decision
-	before func(weir.Request) // runs before each attempt on the policy; may be nil
+	denied map[string]engine.Result
+	before func(*engine.Call) // runs before each attempt on the policy; may be nil
 }
 
-func (e *caching) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if r.Op != weir.OpAttempt || r.States != nil {
-		return e.Engine.Decide(ctx, p, k, r)
+func (e *caching) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		e.decideCall(&calls[i])
 	}
-	if e.before != nil && p.Name == "guard" {
-		e.before(r)
+}
+
+func (e *caching) decideCall(c *engine.Call) {
+	if c.Op != engine.Attempt || c.States != nil {
+		decideCall(e.Engine, c)
+		return
 	}
-	key := fmt.Sprint(p.Name, r.N)
-	if d, ok := e.denied[key]; ok {
-		return d, nil
+	if e.before != nil && c.Rules.Name == "guard" {
+		e.before(c)
 	}
-	d, err := e.Engine.Decide(ctx, p, k, r)
-	if err == nil && !d.Allowed {
-		cached := d
+	key := fmt.Sprint(c.Rules.Name, c.N)
+	if r, ok := e.denied[key]; ok {
+		c.Result = r
+		return
+	}
+	if decideCall(e.Engine, c); c.Err == nil && !c.Result.Allowed {
+		cached := c.Result
 		cached.Cached = true
 		e.denied[key] = cached
 	}
-	return d, err
+}
+
+// decideCall decides a call on an engine.
+func decideCall(e engine.Engine, c *engine.Call) {
+	calls := []engine.Call{*c}
+	e.Do(context.Background(), calls)
+	*c = calls[0]
 }
 
 // twoProcesses returns a policy of two processes on one store, the first of which caches
 // denials, and a function that decides in either.
 func twoProcesses(t *testing.T, policy string) (here, other *Rule, e *caching, attempt func(r *Rule, n int64) Outcome) {
 	store := weir.NewMemory()
-	e = &caching{Engine: store, denied: map[string]weir.Decision{}}
+	e = &caching{Engine: store, denied: map[string]engine.Result{}}
 	attempt = func(r *Rule, n int64) Outcome {
 		t.Helper()
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n})
@@ -75,7 +88,7 @@ func TestCachedDenialBeginsNoBlock(t *testing.T) {
 func TestBlockBeginsInTheStore(t *testing.T) {
 	here, other, e, attempt := twoProcesses(t, "guard")
 	attempt(here, 2)
-	e.before = func(weir.Request) { attempt(other, 1) } // begins the block while this process decides
+	e.before = func(*engine.Call) { attempt(other, 1) } // begins the block while this process decides
 	if o := attempt(here, 1); o.Applied.Blocked.IsZero() {
 		t.Fatalf("%+v, want the block of the other process", o)
 	}
@@ -99,7 +112,7 @@ func TestShadowOfACachedDenial(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRule(f.Definition("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]weir.Decision{}})
+	r, err := NewRule(f.Definition("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]engine.Result{}})
 	if err != nil {
 		t.Fatal(err)
 	}

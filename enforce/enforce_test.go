@@ -171,8 +171,10 @@ type down struct{ engine.Engine }
 
 var errDown = errors.New("the store is out")
 
-func (down) Decide(context.Context, *engine.Compiled, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, errDown
+func (down) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(errDown)
+	}
 }
 
 // TestShadow: a shadow counts, allows everything and reports its decision. An outage
@@ -240,35 +242,38 @@ func (o *observed) Refunded(_ Target, _, n int64) { o.refunded += n }
 
 // TestEngine: a front end with its own plan gets the same decisions.
 func TestEngine(t *testing.T) {
-	ctx := context.Background()
 	r := rule(t, "api", nil)
 	var seen observed
 	e, err := r.Engine(&seen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Compiled(), at("2027-01-01")
+	key, rules, now := weir.K("b", "root"), r.Base().Limiter.Compiled(), at("2027-01-01")
 	micros := now.UnixMicro()
 	states := make([]weir.LimitState, 2)
-	if d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
-		t.Errorf("by an override of 0: %+v, %v, %+v", d, err, states)
+	do := func(rules *engine.Compiled, key weir.Key, c engine.Call) engine.Call {
+		c.Rules, c.Key, c.At, c.Given = rules, key, micros, true
+		decideCall(e, &c)
+		return c
+	}
+	if c := do(rules, key, engine.Call{N: 1, States: states}); c.Err != nil || c.Result.Allowed || states[0].Max != 0 {
+		t.Errorf("by an override of 0: %+v, %v, %+v", c.Result, c.Err, states)
 	}
 	key = weir.K("b", "u")
-	d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now})
-	if err != nil || !d.Allowed {
-		t.Fatalf("%+v, %v", d, err)
+	if c := do(rules, key, engine.Call{N: 1}); c.Err != nil || !c.Result.Allowed {
+		t.Fatalf("%+v, %v", c.Result, c.Err)
 	}
-	if n, err := e.Count(ctx, plan, key, 0, 1_000_000, micros); err != nil || n != 1 {
-		t.Errorf("counted %d, %v", n, err)
+	if c := do(rules, key, engine.Call{Op: engine.Count, From: 1_000_000}); c.Err != nil || c.Result.Granted != 1 {
+		t.Errorf("counted %d, %v", c.Result.Granted, c.Err)
 	}
-	if n, err := e.Refund(ctx, plan, key, micros, 1, micros); err != nil || n != 1 {
-		t.Errorf("refunded %d, %v", n, err)
+	if c := do(rules, key, engine.Call{Op: engine.Refund, From: micros, N: 1}); c.Err != nil || c.Result.Granted != 1 {
+		t.Errorf("refunded %d, %v", c.Result.Granted, c.Err)
 	}
-	if n, err := e.Refund(ctx, plan, key, micros-1, 1, micros); err != nil || n != 0 {
-		t.Errorf("refunded %d of no grant, %v", n, err)
+	if c := do(rules, key, engine.Call{Op: engine.Refund, From: micros - 1, N: 1}); c.Err != nil || c.Result.Granted != 0 {
+		t.Errorf("refunded %d of no grant, %v", c.Result.Granted, c.Err)
 	}
-	if err := e.Reset(ctx, plan, key); err != nil {
-		t.Error(err)
+	if c := do(rules, key, engine.Call{Op: engine.Reset}); c.Err != nil {
+		t.Error(c.Err)
 	}
 	if want := (observed{granted: 1, denied: 1, refunded: 1}); seen != want {
 		t.Errorf("observed %+v, want %+v", seen, want)
@@ -279,17 +284,17 @@ func TestEngine(t *testing.T) {
 	if e, err = part.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := e.Decide(ctx, whole, weir.K(), weir.Request{N: 4, At: now}); err != nil || !d.Allowed || d.Remaining != 3 {
-		t.Errorf("4 of 3 or nothing, in a shadow: %+v, %v; want nothing charged", d, err)
+	if c := do(whole, weir.K(), engine.Call{N: 4}); c.Err != nil || !c.Result.Allowed || c.Result.Remaining != 3 {
+		t.Errorf("4 of 3 or nothing, in a shadow: %+v, %v; want nothing charged", c.Result, c.Err)
 	}
 
 	login := rule(t, "login", nil)
 	if e, err = login.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
-	e.Decide(ctx, login.Base().Limiter.Compiled(), weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, At: now})
-	if n, err := e.Refund(ctx, login.Base().Limiter.Compiled(), weir.K("u"), micros, 1, micros); n != 0 || err != nil {
-		t.Errorf("an attempt that charged nothing gave back %d, %v", n, err)
+	do(login.Base().Limiter.Compiled(), weir.K("u"), engine.Call{Op: engine.Record, N: 1})
+	if c := do(login.Base().Limiter.Compiled(), weir.K("u"), engine.Call{Op: engine.Refund, From: micros, N: 1}); c.Result.Granted != 0 || c.Err != nil {
+		t.Errorf("an attempt that charged nothing gave back %d, %v", c.Result.Granted, c.Err)
 	}
 }
 

@@ -63,13 +63,18 @@ func TestRefundOnce(t *testing.T) {
 		refunds(3*time.Second, at, 7, "nothing", 7)
 		refunds(70*time.Second, at, 7, "nothing", 0) // not remembered any more
 
-		if took, err := e.(engine.Engine).RefundOnce(ctx, l.Compiled(), key, engine.Oldest, 2, start.Add(4*time.Second).UnixMicro(), "oldest"); err != nil || took != 0 {
+		oldest := func(d time.Duration) (int64, error) {
+			c := engine.Call{Op: engine.Refund, Rules: l.Compiled(), Key: key, From: engine.Oldest, N: 2, At: start.Add(d).UnixMicro(), Given: true, ID: "oldest"}
+			decideCall(e, &c)
+			return c.Result.Granted, c.Err
+		}
+		if took, err := oldest(4 * time.Second); err != nil || took != 0 {
 			t.Errorf("the oldest of nothing: took %d, %v", took, err)
 		}
 		grant(4*time.Second, 3)
 		grant(5*time.Second, 3)
 		for range 2 {
-			if took, err := e.(engine.Engine).RefundOnce(ctx, l.Compiled(), key, engine.Oldest, 2, start.Add(6*time.Second).UnixMicro(), "oldest"); err != nil || took != 2 {
+			if took, err := oldest(6 * time.Second); err != nil || took != 2 {
 				t.Errorf("the oldest: took %d, %v", took, err)
 			}
 		}

@@ -114,8 +114,8 @@ func TestSetErrors(t *testing.T) {
 	}{
 		{"shadw", Values{"user": "u"}, ErrNoPolicy, `weir: no policy "shadw"; did you mean "shadow"?`},
 		{"zzzzzzzzzzzz", nil, ErrNoPolicy, `"zzzzzzzzzzzz"`},
-		{"shadow", nil, weir.ErrKey, `needs a value for "user"`},
-		{"shadow", Values{"user": "u", "ip": "1"}, weir.ErrKey, `has no dimension "ip"`},
+		{"shadow", nil, &weir.InputError{Field: "key"}, `needs a value for "user"`},
+		{"shadow", Values{"user": "u", "ip": "1"}, &weir.InputError{Field: "key"}, `has no dimension "ip"`},
 	} {
 		_, checkErr := s.Check(ctx, c.name, c.values, 1)
 		_, refundErr := s.Refund(ctx, c.name, c.values, time.Now(), 1)

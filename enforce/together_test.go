@@ -96,9 +96,8 @@ func TestTogetherRejects(t *testing.T) {
 	id.ID = "op"
 	open := itemOf(rules, "part", "a", 1)
 	other := *open.Rule.Definition
-	other.WhenStoreIsDown = fallback.Allow
 	var err error
-	if open.Rule, err = NewRule(&other, open.Rule.engine); err != nil {
+	if open.Rule, err = NewRule(&other, weir.NewMemory()); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
@@ -107,7 +106,7 @@ func TestTogetherRejects(t *testing.T) {
 	}{
 		"blocks":   {itemOf(rules, "blocks", "a", 1), `policy "blocks" blocks keys`},
 		"reported": {itemOf(rules, "reported", "a", 1), `policy "reported" counts reported units`},
-		"mode":     {open, `policy "part" has another store or when-store-is-down than policy "plain"`},
+		"store":    {open, `policy "part" has another store than policy "plain"`},
 		"a key":    {key, "bad key"},
 		"an error": {before, "before"},
 		"an id":    {id, "idempotency key"},

@@ -271,9 +271,9 @@ type counted struct {
 	calls int
 }
 
-func (e *counted) Decide(ctx context.Context, p *engine.Compiled, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (e *counted) Do(ctx context.Context, calls []engine.Call) {
 	e.calls++
-	return e.Engine.Decide(ctx, p, k, a)
+	e.Engine.Do(ctx, calls)
 }
 
 // TestWarningsCostNoCall: one call of the engine decides, with a warning or without.
