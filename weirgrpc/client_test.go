@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // pass are interceptors without effect.
@@ -61,16 +62,17 @@ func TestClientWaitsUntilItsDeadline(t *testing.T) {
 
 // grants is an engine that keeps the instants of its grants.
 type grants struct {
-	weir.Engine
+	engine.Engine
 	at []time.Time
 }
 
-func (e *grants) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	d, err := e.Engine.Decide(ctx, p, k, r)
-	if d.Granted > 0 {
-		e.at = append(e.at, d.At)
+func (e *grants) Do(ctx context.Context, calls []engine.Call) {
+	e.Engine.Do(ctx, calls)
+	for i := range calls {
+		if c := &calls[i]; c.Op == engine.Attempt && c.Result.Granted > 0 {
+			e.at = append(e.at, c.Result.At)
+		}
 	}
-	return d, err
 }
 
 func TestFailFastDoesNotWait(t *testing.T) {

@@ -27,11 +27,11 @@ func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
 
 // outcome returns the outcome of a call before its decision, with its key and units.
 func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
-	key, err := readKey(ctx, c, l.limiter.Plan(), l.values)
+	key, err := readKey(ctx, c, l.limiter.Compiled(), l.values)
 	if err != nil {
 		return nil, err
 	}
-	o := &Outcome{Compiled: l.limiter.Plan(), Key: key, N: 1}
+	o := &Outcome{Compiled: l.limiter.Compiled(), Key: key, N: 1}
 	if l.cost != nil {
 		o.N = l.cost(ctx, c)
 	}
@@ -59,10 +59,10 @@ func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir
 
 // reserve is attempt, with a reservation if the policy has a limit of kind Concurrency.
 func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
-	if o.Compiled.Holds() == nil {
+	if o.Compiled.Holds == nil {
 		return nil, l.attempt(ctx, o)
 	}
-	o.States = make([]weir.LimitState, len(o.Compiled.Limits()))
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
 	held, o.Decision, err = l.limiter.Reserve(ctx, o.Key, weir.Request{N: o.N, States: o.States})
 	return held, err
 }
@@ -70,13 +70,13 @@ func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation
 // end ends a hold.
 func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
-		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Plan().Name(), "error", err)
+		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Compiled().Name, "error", err)
 	}
 }
 
 // attempt decides an outcome.
 func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
-	o.States = make([]weir.LimitState, len(o.Compiled.Limits()))
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
 	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	return err
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // patience bounds every wait of a test; each should take far less.
@@ -142,8 +143,10 @@ func byLength(_ context.Context, c *Call) int64 {
 }
 
 // broken is an engine that cannot decide.
-type broken struct{ weir.Engine }
+type broken struct{}
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, weir.ErrUnavailable
+func (broken) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(weir.ErrUnavailable)
+	}
 }

@@ -23,7 +23,7 @@ func atOnce(n int64) weir.Limit {
 // used returns the units of acme that count in each limit.
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
-	states := make([]weir.LimitState, len(l.Plan().Limits()))
+	states := make([]weir.LimitState, len(l.Compiled().Limits))
 	if _, err := l.Decide(context.Background(), weir.K("acme"), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/peer"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/keyby"
@@ -23,7 +24,7 @@ type Call struct {
 }
 
 // By maps each dimension of a policy to the function that takes its value from a call. Its
-// names are those of Plan.Dimensions, no more and no fewer. A policy that counts all
+// names are those of the policy's dimensions, no more and no fewer. A policy that counts all
 // callers together has none; its By is nil or empty.
 type By map[string]ValueFunc
 
@@ -38,7 +39,7 @@ var ErrValue = errors.New("weirgrpc: a value function failed")
 
 // readKey returns the key of a call. values are in the order of the policy's dimensions. The
 // error is a *KeyError or wraps ErrValue.
-func readKey(ctx context.Context, c *Call, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
+func readKey(ctx context.Context, c *Call, p *engine.Compiled, values []ValueFunc) (weir.Key, error) {
 	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
 }
 

@@ -69,8 +69,8 @@ func OnDenied(f func(context.Context, *Outcome) error) Option {
 }
 
 // OnError sets the error of calls without a decision. Default: INVALID_ARGUMENT for a
-// call without a usable key (*KeyError, weir.ErrKey) or with an invalid number of units
-// (weir.ErrUnits), INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue), the
+// call without a usable key (*KeyError) or with bad input, such as an invalid number of
+// units (weir.ErrInput), INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue), the
 // status of a context that has ended, and UNAVAILABLE for all other errors. An error of
 // nil lets the call pass. OnError(nil) has no effect.
 func OnError(f func(context.Context, error) error) Option {

@@ -13,13 +13,14 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Outcome is one decision with its request and the states of the limits.
 type Outcome struct {
-	Compiled *weir.Plan
+	Compiled *engine.Compiled
 	Key      weir.Key
 	N        int64 // requested units
 	Decision weir.Decision
@@ -52,22 +53,22 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining >= o.Compiled.Limits()[i].Units(o.N) && s.MinIntervalAfter <= 0 {
+		if s.Remaining >= o.Compiled.Limits[i].Units(o.N) && s.MinIntervalAfter <= 0 {
 			continue
 		}
 		f.Violations = append(f.Violations, o.violation(i, s))
 	}
 	if len(f.Violations) == 0 { // the states are unknown
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{
-			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Compiled.Name(), QuotaId: o.Decision.Limit})
+			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Compiled.Name, QuotaId: o.Decision.Limit})
 	}
 	return f
 }
 
 func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_Violation {
-	l := &o.Compiled.Limits()[i]
+	l := &o.Compiled.Limits[i]
 	v := &errdetails.QuotaFailure_Violation{
-		QuotaMetric: o.Compiled.Name(),
+		QuotaMetric: o.Compiled.Name,
 		QuotaId:     s.Name,
 		QuotaValue:  s.Max,
 		Description: answer.Bound(l, s),
@@ -80,7 +81,7 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	}
 	var subject []string
 	for _, dim := range l.By {
-		name, value := o.Compiled.Dimensions()[dim], shown(o.Key.Value(dim))
+		name, value := o.Compiled.Dimensions[dim], shown(o.Key.Value(dim))
 		if v.QuotaDimensions == nil {
 			v.QuotaDimensions = map[string]string{}
 		}

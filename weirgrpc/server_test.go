@@ -116,7 +116,7 @@ func TestViolationsOfEachKind(t *testing.T) {
 	} {
 		c.limit.Name = "limit"
 		l := newLimiter(t, nil, c.limit)
-		o := &Outcome{Compiled: l.Plan(), N: 3, States: make([]weir.LimitState, 1)}
+		o := &Outcome{Compiled: l.Compiled(), N: 3, States: make([]weir.LimitState, 1)}
 		if _, err := l.AllowN(t.Context(), o.Key, 2); err != nil {
 			t.Fatal(err)
 		}

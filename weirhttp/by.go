@@ -6,12 +6,13 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // By maps each dimension of a policy to the function that takes its value from a
-// request. Its names are those of Plan.Dimensions, no more and no fewer. A policy that
+// request. Its names are those of the policy's dimensions, no more and no fewer. A policy that
 // counts all callers together has none; its By is nil or empty.
 type By map[string]ValueFunc
 
@@ -35,7 +36,7 @@ func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
 
 // readKey returns the key of a request. values are in the order of the policy's dimensions.
 // The error is a *KeyError or wraps ErrValue.
-func readKey(r *http.Request, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
+func readKey(r *http.Request, p *engine.Compiled, values []ValueFunc) (weir.Key, error) {
 	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(r) })
 }
 

@@ -11,14 +11,17 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // broken is an engine that fails.
-type broken struct{ weir.Engine }
+type broken struct{}
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, errors.New("dial 10.0.0.9:6379: secret trouble")
+func (broken) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(errors.New("dial 10.0.0.9:6379: secret trouble"))
+	}
 }
 
 func TestStoreDownRejectsOrFailsOpen(t *testing.T) {
@@ -148,7 +151,7 @@ func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	l := newLimiter(t, two)
 	values := keyby.Functions("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
 	r := &http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}}
-	key, err := readKey(r, l.Plan(), values)
+	key, err := readKey(r, l.Compiled(), values)
 	if err != nil || key.Len() != 2 || key.Value(0) != "acme" || key.Value(1) != "ann" {
 		t.Errorf("key %+v, %v; want acme, ann", key, err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -44,13 +45,13 @@ func (o *Outcome) writeHeaders(h http.Header, field string) {
 //
 //   - Of a Bucket q is the Burst, and w the time in which so many units flow in. So q/w is
 //     its rate.
-//   - Of InFlight q has the quota unit qu="concurrent-requests", and there is no w.
+//   - Of Concurrency q has the quota unit qu="concurrent-requests", and there is no w.
 //   - Of a Period w is its length without changes of the clock. A Month has no w, because
 //     months differ.
-func PolicyField(p *weir.Plan) string {
+func PolicyField(p *engine.Compiled) string {
 	var b []byte
-	for i := range p.Limits() {
-		l := &p.Limits()[i]
+	for i := range p.Limits {
+		l := &p.Limits[i]
 		b = appendName(b, fieldName(p, i))
 		b = appendParameter(b, ";q=", l.Capacity)
 		if l.Kind == weir.Concurrency {
@@ -67,11 +68,11 @@ func PolicyField(p *weir.Plan) string {
 
 // quotaWindow returns the time in which a limit grants its quota, in microseconds; 0 = the
 // quota has no such time.
-func quotaWindow(l *weir.PlanLimit) int64 {
+func quotaWindow(l *engine.Limit) int64 {
 	switch {
 	case l.Kind == weir.Bucket:
 		return l.Refill.Within(l.Capacity)
-	case l.Kind == weir.Concurrency, l.Period != nil && l.Period.Period() == weir.Month:
+	case l.Kind == weir.Concurrency, l.Period != nil && l.Period.Period == weir.Month:
 		return 0
 	}
 	return l.Window
@@ -88,7 +89,7 @@ func appendWindow(b []byte, window int64) []byte {
 // RateLimit returns the value of the RateLimit field, "name";r=remaining;t=seconds for
 // each limit. A denial lists only the limits that denied it. t is the time until there is
 // more room, rounded up; it is left out while nothing is used. Of a Bucket it is the time
-// until the next unit flows in. Of InFlight only a denial has it, the latest end of the
+// until the next unit flows in. Of Concurrency only a denial has it, the latest end of the
 // next hold: after a grant room comes with the end of responses, and clients that wait for
 // t would wait for nothing. The value is "" if no state is known.
 func (o *Outcome) RateLimit() string {
@@ -96,7 +97,7 @@ func (o *Outcome) RateLimit() string {
 	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			next := nextRoom(s)
-			if o.Decision.Allowed && o.Compiled.Limits()[i].Kind == weir.Concurrency {
+			if o.Decision.Allowed && o.Compiled.Limits[i].Kind == weir.Concurrency {
 				next = 0
 			}
 			b = appendState(b, fieldName(o.Compiled, i), s.Remaining, next)
@@ -135,12 +136,12 @@ func nextRoom(s *weir.LimitState) time.Duration {
 
 // fieldName returns the name under which limit i is published. It needs no escaping in a
 // structured field.
-func fieldName(p *weir.Plan, i int) string {
-	limit := p.Limits()[i].Name
+func fieldName(p *engine.Compiled, i int) string {
+	limit := p.Limits[i].Name
 	if limit == "limit" {
-		return p.Name()
+		return p.Name
 	}
-	return p.Name() + "." + limit
+	return p.Name + "." + limit
 }
 
 func appendName(b []byte, name string) []byte {

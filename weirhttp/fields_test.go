@@ -87,7 +87,7 @@ func TestPolicyField(t *testing.T) {
 		{"more than 15 digits", []weir.Limit{{Name: "limit", Max: weir.MaxUnits, Window: weir.MaxWindow}},
 			[]item{{"p", 999_999_999_999_999, 34_560_000, -1, -1}}},
 	} {
-		plan, err := weir.Policy{Name: "p", Limits: c.limits}.Plan()
+		plan, err := weir.Policy{Name: "p", Limits: c.limits}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,7 @@ func TestPolicyField(t *testing.T) {
 	}
 }
 
-// The policy of a bucket has the rate as q/w, of InFlight another quota unit, and of a
+// The policy of a bucket has the rate as q/w, of Concurrency another quota unit, and of a
 // month no window, because no length is that of each month.
 func TestPolicyFieldOfEachKind(t *testing.T) {
 	for _, c := range []struct {
@@ -118,7 +118,7 @@ func TestPolicyFieldOfEachKind(t *testing.T) {
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Month, Anchor: 14}, `"p";q=5`},
 	} {
 		c.limit.Name = "limit"
-		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
+		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 		if d, err := l.At(at).AllowN(t.Context(), weir.K(), c.before); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		o := Outcome{Compiled: l.Plan(), N: c.n, States: make([]weir.LimitState, 1)}
+		o := Outcome{Compiled: l.Compiled(), N: c.n, States: make([]weir.LimitState, 1)}
 		var err error
 		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at, States: o.States}); err != nil {
 			t.Fatal(err)
@@ -273,7 +273,7 @@ func testNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 
 // A fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
-	plan, err := search.Plan()
+	plan, err := search.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -26,7 +26,7 @@ var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
 // used returns the units that count in each limit.
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
-	states := make([]weir.LimitState, len(l.Plan().Limits()))
+	states := make([]weir.LimitState, len(l.Compiled().Limits))
 	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ import (
 // one line in ErrorLog, and the Window should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
 	values := keyby.Functions("weirhttp: Middleware", l, by)
-	m := middleware{limiter: l, values: values, field: PolicyField(l.Plan()), config: newConfig(opts)}
+	m := middleware{limiter: l, values: values, field: PolicyField(l.Compiled()), config: newConfig(opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
@@ -92,22 +92,22 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 func (m *middleware) serveHeld(w http.ResponseWriter, r *http.Request, next http.Handler, held *weir.Reservation) {
 	defer func() {
 		if err := held.Done(context.WithoutCancel(r.Context())); err != nil {
-			m.errorLog.Warn("the hold of a request could not be ended; it ends by time", "policy", m.limiter.Plan().Name(), "error", err)
+			m.errorLog.Warn("the hold of a request could not be ended; it ends by time", "policy", m.limiter.Compiled().Name, "error", err)
 		}
 	}()
 	next.ServeHTTP(w, r)
 }
 
 // decideRequest attempts the request's units. held is nil if the policy has no limit of kind
-// InFlight, or nothing was granted.
+// Concurrency, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
-	key, err := readKey(r, m.limiter.Plan(), m.values)
+	key, err := readKey(r, m.limiter.Compiled(), m.values)
 	if err != nil {
 		return nil, nil, err
 	}
-	o = newOutcome(m.limiter.Plan(), key, m.units(r))
+	o = newOutcome(m.limiter.Compiled(), key, m.units(r))
 	ctx := context.WithoutCancel(r.Context())
-	if o.Compiled.Holds() != nil {
+	if o.Compiled.Holds != nil {
 		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
 	} else {
 		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
@@ -183,13 +184,13 @@ func TestCancelledRequestIsCharged(t *testing.T) {
 
 // watch records the error of the context that reaches the engine.
 type watch struct {
-	weir.Engine
+	engine.Engine
 	seen *error
 }
 
-func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (e watch) Do(ctx context.Context, calls []engine.Call) {
 	*e.seen = ctx.Err()
-	return e.Engine.Decide(ctx, p, k, a)
+	e.Engine.Do(ctx, calls)
 }
 
 func TestHandlerSeesTheOutcome(t *testing.T) {

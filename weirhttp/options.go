@@ -83,8 +83,8 @@ func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
 }
 
 // OnError answers requests for which no decision was possible. Default, also for nil:
-//   - 400 for a request without a usable key (*KeyError, weir.ErrKey) or with an invalid
-//     number of units (weir.ErrUnits);
+//   - 400 for a request without a usable key (*KeyError) or with bad input, such as an
+//     invalid number of units (weir.ErrInput);
 //   - 500 and a line in ErrorLog for a ValueFunc that failed (ErrValue);
 //   - 503 for everything else.
 func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {

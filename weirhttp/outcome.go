@@ -8,13 +8,14 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Outcome is one decision with its request and the states of the limits: the source of
-// the header fields and of the problem document. Plan and Decision are required.
+// the header fields and of the problem document. Compiled and Decision are required.
 type Outcome struct {
-	Compiled *weir.Plan
+	Compiled *engine.Compiled
 	Key      weir.Key
 	Op       weir.Op
 	N        int64 // requested units
@@ -27,8 +28,8 @@ type Outcome struct {
 // newOutcome returns the outcome of an attempt that is still to be decided, with room
 // for its states. Handlers may keep it, so it is not reused. With the states of up to
 // two limits it is one allocation.
-func newOutcome(p *weir.Plan, key weir.Key, n int64) *Outcome {
-	limits := len(p.Limits())
+func newOutcome(p *engine.Compiled, key weir.Key, n int64) *Outcome {
+	limits := len(p.Limits)
 	both := new(struct {
 		Outcome
 		few [2]weir.LimitState
@@ -79,7 +80,7 @@ func (o *Outcome) known() iter.Seq2[int, *weir.LimitState] { return (*answer.Ans
 // lacksRoom reports whether limit i has too few units left for the attempt. Its minimum
 // interval is not considered.
 func (o *Outcome) lacksRoom(i int, s *weir.LimitState) bool {
-	return s.Remaining < o.Compiled.Limits()[i].Units(o.N)
+	return s.Remaining < o.Compiled.Limits[i].Units(o.N)
 }
 
 type contextKey struct{}

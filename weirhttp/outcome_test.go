@@ -46,7 +46,7 @@ func TestOutcomesAreKept(t *testing.T) {
 func TestOutcomeIsOneAllocation(t *testing.T) {
 	var o *Outcome
 	for n, want := range map[int]float64{1: 1, 2: 1, 3: 2} {
-		plan := newLimiter(t, limits(n)).Plan()
+		plan := newLimiter(t, limits(n)).Compiled()
 		if got := testing.AllocsPerRun(100, func() { o = newOutcome(plan, weir.K("k"), 1) }); got != want || len(o.States) != n {
 			t.Errorf("%d limits: %v allocations and room for %d states, want %v", n, got, len(o.States), want)
 		}

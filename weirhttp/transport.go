@@ -49,7 +49,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.skip != nil && t.skip(r) {
 		return t.base.RoundTrip(r)
 	}
-	key, err := readKey(r, t.limiter.Plan(), t.values)
+	key, err := readKey(r, t.limiter.Compiled(), t.values)
 	if err != nil {
 		closeBody(r)
 		return nil, err

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // wire is the remote server: it records the instant and body of each request, and sends
@@ -61,7 +62,7 @@ func response(status int, fields ...string) http.Response {
 	return http.Response{StatusCode: status, Header: h}
 }
 
-func outbound(t *testing.T, e weir.Engine, limits ...weir.Limit) *weir.Limiter {
+func outbound(t *testing.T, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "outbound", Limits: limits}, weir.WithEngine(e))
 	if err != nil {
@@ -335,10 +336,12 @@ func TestTransportClosesUnsentBodies(t *testing.T) {
 }
 
 // away is an engine whose store is unavailable.
-type away struct{ weir.Engine }
+type away struct{}
 
-func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, weir.ErrUnavailable
+func (away) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(weir.ErrUnavailable)
+	}
 }
 
 func TestTransportReturnsTheStoresError(t *testing.T) {

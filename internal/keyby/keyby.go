@@ -6,16 +6,16 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Functions returns the functions in by, in the order of the dimensions of l's policy. It
 // panics if l is not made with weir.New, if a dimension has no function, or if a name in by
 // is not a dimension. caller begins the message, such as "weirhttp: Middleware".
 func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered []F) {
-	if l == nil || l.Plan() == nil {
+	if l == nil || l.Compiled() == nil {
 		panic(caller + " needs a limiter made with weir.New")
 	}
 	names := make(map[string]string, len(by))
@@ -25,10 +25,11 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 		}
 		names[name] = ""
 	}
-	if _, err := l.Plan().Key(names); err != nil {
-		panic(caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
+	_, err := l.Compiled().Key(names)
+	if input, bad := errors.AsType[*weir.InputError](err); bad {
+		panic(caller + ": " + input.Problem)
 	}
-	for _, name := range l.Plan().Dimensions() {
+	for _, name := range l.Compiled().Dimensions {
 		ordered = append(ordered, by[name])
 	}
 	return ordered
@@ -37,14 +38,14 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 // Read returns the key that consists of the functions' results, in the order of p's
 // dimensions; call calls one of them. An error of type E concerns the request and is
 // returned as it is. Any other error is a fault of the program and wraps fault.
-func Read[E error, F any](p *weir.Plan, functions []F, fault error, call func(F) (string, error)) (weir.Key, error) {
+func Read[E error, F any](p *engine.Compiled, functions []F, fault error, call func(F) (string, error)) (weir.Key, error) {
 	var few [4]string
 	values := few[:0]
 	for i, f := range functions {
 		v, err := call(f)
 		if err != nil {
 			if _, expected := errors.AsType[E](err); !expected {
-				err = fmt.Errorf("%w for %q: %w", fault, p.Dimensions()[i], err)
+				err = fmt.Errorf("%w for %q: %w", fault, p.Dimensions[i], err)
 			}
 			return weir.Key{}, err
 		}
