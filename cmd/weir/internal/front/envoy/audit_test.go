@@ -12,6 +12,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -52,7 +53,7 @@ func TestNoWindowExceedsItsLimit(t *testing.T) {
 
 // audit sends requests to an engine on its own clock until every limit was used up more
 // than three times.
-func audit(t *testing.T, e weir.Engine) {
+func audit(t *testing.T, e engine.Engine) {
 	most := map[string]int64{"a": 40, "b": 60, "c": 25}
 	p := connect(t, e, parse(t, `
 domain: audit

@@ -13,22 +13,18 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // counting counts the calls of an engine.
 type counting struct {
-	weir.Engine
+	engine.Engine
 	calls int
 }
 
-func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	c.calls++
-	return c.Engine.Decide(ctx, p, k, a)
-}
-
-func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	c.calls++
-	return c.Engine.Refund(ctx, p, k, at, n, now)
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
 }
 
 type (

@@ -6,38 +6,38 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // opening is a blocking engine. A peek at the key "late" finds no room, and the attempt
 // after it finds room.
 type opening struct {
-	weir.Engine
+	engine.Engine
 	attempts, refunds int
 }
 
 func (*opening) Blocks() bool { return true }
 
-func (o *opening) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	late := k.Value(0) == "late"
-	if late && a.Op == weir.OpAttempt {
-		o.attempts++
+func (o *opening) Do(ctx context.Context, calls []engine.Call) {
+	o.Engine.Do(ctx, calls)
+	for i := range calls {
+		c := &calls[i]
+		late := c.Key.Value(0) == "late"
+		switch {
+		case c.Op == engine.Refund:
+			o.refunds++
+		case late && c.Op == engine.Attempt:
+			o.attempts++
+		case late && c.Op == engine.Peek:
+			c.Result = engine.Result{At: c.Result.At, Limit: "limit", RetryAfter: time.Microsecond}
+		}
 	}
-	d, err := o.Engine.Decide(ctx, p, k, a)
-	if late && a.Op == weir.OpPeek {
-		d = weir.Decision{At: d.At, Limit: "limit", RetryAfter: time.Microsecond}
-	}
-	return d, err
-}
-
-func (o *opening) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	o.refunds++
-	return o.Engine.Refund(ctx, p, k, at, n, now)
 }
 
 // TestGrantedBlockAttemptIsRefunded: the attempt that should begin a block may be
 // granted. The request was denied, so the grant is refunded.
 func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
-	plan, err := weir.Policy{Name: "guard", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}.Plan()
+	plan, err := weir.Policy{Name: "guard", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +51,8 @@ func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	if e.attempts != 1 || e.refunds != 1 {
 		t.Errorf("%d attempts, %d refunds; want one of each", e.attempts, e.refunds)
 	}
-	if n, err := e.Count(t.Context(), plan, weir.K("late"), 0, 60_000_000, weir.Now); n != 0 || err != nil {
-		t.Errorf("%d charged, %v", n, err)
+	count := []engine.Call{{Rules: plan, Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
+	if e.Do(t.Context(), count); count[0].Result.Granted != 0 || count[0].Err != nil {
+		t.Errorf("%d charged, %v", count[0].Result.Granted, count[0].Err)
 	}
 }

@@ -37,7 +37,7 @@ func (s *Service) decideCall(ctx context.Context, c *call) error {
 
 // decideSingle is decide for the most common call: one enforced descriptor.
 func (s *Service) decideSingle(ctx context.Context, c *call) error {
-	c.groups = append(c.groups, group{engine: s.engine, n: c.items[0].n, items: c.one[:]})
+	c.groups = append(c.groups, group{engine: s.options.Engine, outage: s.options.Outage, n: c.items[0].n, items: c.one[:]})
 	c.one[0] = &c.items[0]
 	g := &c.groups[0]
 	if err := s.prepare(c, g); err != nil {
@@ -151,7 +151,7 @@ func countDenials(ctx context.Context, c *call, groups []group, last *group) err
 			continue
 		}
 		var err error
-		if g.compiled.Mode() == weir.CountDenied {
+		if g.compiled.Mode == weir.CountDenied {
 			err = g.query(ctx, c, weir.OpAttempt)
 		} else if g.blocks() {
 			err = g.beginBlock(ctx, c)

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/engine"
 )
 
 // domains are the domains in force, by name. The map never changes.
@@ -23,8 +23,8 @@ type domain struct {
 	policy    *policyDomain     // nil for rules
 
 	overrides  cache[limit]
-	overridden *tally           // of all overrides; nil for a policy
-	compiled   cache[weir.Plan] // of limits that are decided in one step
+	overridden *tally                 // of all overrides; nil for a policy
+	compiled   cache[engine.Compiled] // of limits that are decided in one step
 }
 
 // compile returns the domains of a configuration and of policies.
@@ -79,17 +79,13 @@ var errTaken = errors.New("the name is taken by a domain of the Envoy configurat
 
 // addPolicy adds a policy as a domain of its name.
 func (ds domains) addPolicy(p Policy) error {
-	name := p.Compiled.Name()
+	name := p.Compiled.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
 			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
 		}
 	}
-	policy, err := newPolicyDomain(p)
-	if err != nil {
-		return err
-	}
-	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: policy}
+	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: newPolicyDomain(p)}
 	return nil
 }
 

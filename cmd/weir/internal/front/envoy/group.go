@@ -5,19 +5,22 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // group is the items that one call of the engine decides: items with different limits,
 // or one item by a policy.
 type group struct {
-	engine   weir.Engine
-	compiled *weir.Plan
+	engine   engine.Engine
+	outage   engine.Outage
+	compiled *engine.Compiled
 	key      weir.Key
 	n        int64 // the most hits of an item
 	mixed    bool  // some items have fewer hits: their limits have a cost of their own
 	items    []*item
 
-	d       weir.Decision     // of the last query
+	calls   [1]engine.Call    // the last call of the engine
+	d       engine.Result     // of the last query
 	states  []weir.LimitState // of each limit, if there are several; otherwise d is complete
 	charged bool              // the last query charged n hits
 }
@@ -48,7 +51,7 @@ func (s *Service) gather(c *call, k kind) []group {
 				g.add(it)
 				continue
 			}
-			c.groups = append(c.groups, group{engine: s.engine, n: it.n, items: []*item{it}})
+			c.groups = append(c.groups, group{engine: s.options.Engine, outage: s.options.Outage, n: it.n, items: []*item{it}})
 		}
 	}
 	return c.groups[from:]
@@ -105,7 +108,7 @@ func (s *Service) prepare(c *call, g *group) error {
 		p := c.domain.policy
 		g.engine, g.compiled, g.key = first.engine, p.Compiled, first.key
 		if p.Varies { // then only states hold the numbers
-			g.states = c.newStates(len(p.Compiled.Limits()))
+			g.states = c.newStates(len(p.Compiled.Limits))
 			return nil
 		}
 	case len(g.items) == 1:
@@ -118,7 +121,7 @@ func (s *Service) prepare(c *call, g *group) error {
 		}
 		g.key = combinedKey(g.items)
 	}
-	if n := len(g.compiled.Limits()); n > 1 {
+	if n := len(g.compiled.Limits); n > 1 {
 		g.states = c.newStates(n)
 	}
 	return nil
@@ -133,7 +136,7 @@ func (it *item) limitKey() (k weir.Key) {
 }
 
 // combined returns the compiled policy of the limits of a group.
-func (d *domain) combined(c *call, g *group) (*weir.Plan, error) {
+func (d *domain) combined(c *call, g *group) (*engine.Compiled, error) {
 	key := c.text[:0]
 	for _, it := range g.items {
 		key = binary.AppendUvarint(binary.AppendUvarint(key, it.limit.id), uint64(g.cost(it)))
@@ -148,7 +151,7 @@ func (d *domain) combined(c *call, g *group) (*weir.Plan, error) {
 		l.Cost = g.cost(it)
 		p.Limits = append(p.Limits, l)
 	}
-	compiled, err := p.Plan()
+	compiled, err := p.Compile()
 	if err == nil {
 		d.compiled.put(key, compiled)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -25,19 +26,17 @@ const patience = 30 * time.Second
 
 // clocked is an engine that decides at the instant now.
 type clocked struct {
-	weir.Engine
+	engine.Engine
 	now int64 // microseconds
 }
 
-func newClock(e weir.Engine) *clocked { return &clocked{Engine: e, now: 1_800_000_000_000_000} }
+func newClock(e engine.Engine) *clocked { return &clocked{Engine: e, now: 1_800_000_000_000_000} }
 
-func (c *clocked) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	a.At = c.at()
-	return c.Engine.Decide(ctx, p, k, a)
-}
-
-func (c *clocked) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, _ int64) (int64, error) {
-	return c.Engine.Refund(ctx, p, k, at, n, c.now)
+func (c *clocked) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].At, calls[i].Given = c.now, true
+	}
+	c.Engine.Do(ctx, calls)
 }
 
 func (c *clocked) pass(d time.Duration) { c.now += d.Microseconds() }
@@ -68,7 +67,7 @@ type proxy struct {
 }
 
 // connect serves a configuration over gRPC and returns a client of its first domain.
-func connect(t testing.TB, e weir.Engine, config *envoyconf.Config, change ...func(*Options)) *proxy {
+func connect(t testing.TB, e engine.Engine, config *envoyconf.Config, change ...func(*Options)) *proxy {
 	t.Helper()
 	o := Options{Engine: e}
 	for _, f := range change {

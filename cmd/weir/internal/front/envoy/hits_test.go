@@ -11,6 +11,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 const hitsConfig = `
@@ -132,20 +133,23 @@ func TestStoresWithOneHistoryPerStep(t *testing.T) {
 // stolen is an engine on which another request is granted once, before the second attempt
 // of a request.
 type stolen struct {
-	weir.Engine
+	engine.Engine
 	attempts int
 	steal    func()
 }
 
-func (s *stolen) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if a.Op == weir.OpAttempt {
+func (s *stolen) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		if calls[i].Op != engine.Attempt {
+			continue
+		}
 		if s.attempts++; s.attempts == 2 && s.steal != nil {
 			steal := s.steal
 			s.steal = nil
 			steal()
 		}
 	}
-	return s.Engine.Decide(ctx, p, k, a)
+	s.Engine.Do(ctx, calls)
 }
 
 // Another request takes the last hits between two steps: the charges of the earlier steps

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -15,7 +16,7 @@ type limit struct {
 	id       uint64          // unique in this process
 	rule     *envoyconf.Rule // an override has a rule with only numbers
 	weir     weir.Limit
-	compiled *weir.Plan // of this limit alone
+	compiled *engine.Compiled // of this limit alone
 	shown    *shownLimit
 	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
@@ -46,7 +47,7 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 		l.weir.By = []string{l.weir.Name}
 	}
 	var err error
-	l.compiled, err = weir.Policy{Name: d.histories, Limits: []weir.Limit{l.weir}}.Plan()
+	l.compiled, err = weir.Policy{Name: d.histories, Limits: []weir.Limit{l.weir}}.Compile()
 	return l, err
 }
 

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Health checks succeed for every name that proxies and platforms use.
@@ -145,14 +146,14 @@ func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.Client
 
 // held is an engine whose decisions wait until they are released.
 type held struct {
-	weir.Engine
+	engine.Engine
 	arrived, release chan struct{}
 }
 
-func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (h *held) Do(ctx context.Context, calls []engine.Call) {
 	h.arrived <- struct{}{}
 	<-h.release
-	return h.Engine.Decide(ctx, p, k, a)
+	h.Engine.Do(ctx, calls)
 }
 
 // Requests in flight are answered. Those that exceed the drain's bound are cut off.

@@ -7,14 +7,14 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
-	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Options configure a Service. The zero value has rolling windows and no header
 // fields.
 type Options struct {
-	Engine  weir.Engine   // decides; default: a new memory engine
-	Outage  fallback.Mode // mode of rules during an outage, if Engine is a fallback
+	Engine  engine.Engine // decides; default: a new memory engine
+	Outage  engine.Outage // answer to rules during an outage
 	Cluster func() bool   // reports whether keys must be decided one by one, as in a Redis Cluster; nil = never
 
 	Windows  Windows

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -40,28 +41,28 @@ func TestStoreDownIsUnavailable(t *testing.T) {
 
 // leaver is an engine that loses its store, or its proxy, before a given call.
 type leaver struct {
-	weir.Engine
+	engine.Engine
 	left  int // attempts until then
 	leave func()
 }
 
 var errLost = errors.New("lost")
 
-func (l *leaver) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if a.Op == weir.OpAttempt {
-		if l.left--; l.left < 0 {
-			l.leave()
-			return weir.Decision{}, errLost
+func (l *leaver) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		switch c := &calls[i]; c.Op {
+		case engine.Attempt:
+			if l.left--; l.left < 0 {
+				l.leave()
+				c.Fail(errLost)
+			}
+		case engine.Refund:
+			if err := ctx.Err(); err != nil {
+				c.Fail(err)
+			}
 		}
 	}
-	return l.Engine.Decide(ctx, p, k, a)
-}
-
-func (l *leaver) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, err
-	}
-	return l.Engine.Refund(ctx, p, k, at, n, now)
+	l.Engine.Do(ctx, calls)
 }
 
 // A request that fails after its first steps charges nothing: its grants are refunded,
@@ -90,7 +91,7 @@ descriptors:
 
 // With an outage mode there is an answer, and it is marked as degraded.
 func TestOutageModesAreMarkedDegraded(t *testing.T) {
-	for mode, want := range map[fallback.Mode]string{
+	for mode, want := range map[engine.Outage]string{
 		fallback.Allow: "OK | OK 0/10 0s | OK 0/5 0s",
 		fallback.Share: "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
 	} {

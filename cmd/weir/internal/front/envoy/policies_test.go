@@ -11,10 +11,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/engine"
 )
 
 // policies are addressed as domains in most tests.
-func policies(t testing.TB, e weir.Engine) []Policy {
+func policies(t testing.TB, e engine.Engine) []Policy {
 	t.Helper()
 	var all []Policy
 	for _, p := range []weir.Policy{
@@ -28,7 +29,7 @@ func policies(t testing.TB, e weir.Engine) []Policy {
 		{Name: "login", Mode: weir.CountDenied, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}},
 		{Name: "cells", Limits: []weir.Limit{{Name: "limit", Max: 9, Window: time.Minute, Cells: 6, By: []string{"user"}}}},
 	} {
-		plan, err := p.Plan()
+		plan, err := p.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,7 @@ func policies(t testing.TB, e weir.Engine) []Policy {
 	return all
 }
 
-func connectPolicies(t testing.TB, e weir.Engine, config *envoyconf.Config) *proxy {
+func connectPolicies(t testing.TB, e engine.Engine, config *envoyconf.Config) *proxy {
 	p := connect(t, e, nil)
 	if err := p.service.Load(config, policies(t, e)); err != nil {
 		t.Fatal(err)
@@ -119,7 +120,7 @@ func TestPolicyAndDomainNamesDiffer(t *testing.T) {
 		config := parse(t, "domain: "+domain)
 		all := policies(t, e)
 		if domain == "x" {
-			plan, err := weir.Policy{Name: envoyconf.PolicyName("x"), Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}.Plan()
+			plan, err := weir.Policy{Name: envoyconf.PolicyName("x"), Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}.Compile()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -184,7 +185,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Month, Anchor: 14}, "9 per 1 MONTH", nil},
 	} {
 		c.limit.Name, c.limit.By = "limit", []string{"user"}
-		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
+		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,14 +209,11 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 func TestOtherNumbersOfAKind(t *testing.T) {
 	plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{
 		{Name: "month", Kind: weir.Fixed, Max: 9, Period: weir.Month},
-		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}.Plan()
+		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}.Compile()
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newPolicyDomain(Policy{Compiled: plan})
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := newPolicyDomain(Policy{Compiled: plan})
 	for i, st := range []weir.LimitState{
 		{Name: "month", Kind: weir.Fixed, Max: 50, Window: weir.Month.Length()},
 		{Name: "bucket", Kind: weir.Bucket, Max: 10, Burst: 50, Window: time.Second},
@@ -224,7 +222,7 @@ func TestOtherNumbersOfAKind(t *testing.T) {
 		if want := []string{"50 MONTH 0", "50 SECOND 5"}[i]; fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.UnitMultiplier.GetValue()) != want {
 			t.Errorf("%s: got %v, want %s", st.Name, got, want)
 		}
-		st.Max, st.Burst = plan.Limits()[i].Max, plan.Policy().Limits[i].Burst
+		st.Max, st.Burst = plan.Limits[i].Max, plan.Limits[i].Burst()
 		if d.shownLimit(i, &st) != d.shown[i] {
 			t.Errorf("%s: its own numbers are converted again", st.Name)
 		}

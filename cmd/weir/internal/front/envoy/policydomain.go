@@ -8,15 +8,16 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Policy is a policy that requests name as a domain. The entries of a descriptor name
 // its dimensions.
 type Policy struct {
-	Compiled *weir.Plan
-	Engine   weir.Engine // decides the policy, in its outage mode
-	PlanBy   string      // key of the entry that chooses a plan of the policy; "" = none
-	Varies   bool        // some keys have other numbers than Compiled
+	Compiled *engine.Compiled
+	Engine   engine.Engine // decides the policy, in its outage mode
+	PlanBy   string        // key of the entry that chooses a plan of the policy; "" = none
+	Varies   bool          // some keys have other numbers than Compiled
 
 	Observer observe.Policy // receives every call; nil = none
 }
@@ -32,57 +33,51 @@ type policyDomain struct {
 // planned is an engine with several plans of the policy.
 type planned interface {
 	// Under returns the engine for the plan that an entry's value names.
-	Under(plan string) weir.Engine
+	Under(plan string) engine.Engine
 }
 
 // newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
 // protocol has no partial grants.
-func newPolicyDomain(p Policy) (*policyDomain, error) {
+func newPolicyDomain(p Policy) *policyDomain {
 	d := &policyDomain{Policy: p}
-	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Compiled.Dimensions(), p.PlanBy) {
+	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Compiled.Dimensions, p.PlanBy) {
 		d.PlanBy = ""
 	}
-	policy := p.Compiled.Policy()
-	if policy.Mode == weir.Partial {
-		policy.Mode = weir.AllOrNothing
-		var err error
-		if d.Compiled, err = policy.Plan(); err != nil {
-			return nil, err
-		}
+	if p.Compiled.Mode == weir.Partial {
+		d.Compiled = p.Compiled.InMode(weir.AllOrNothing)
 	}
-	for i, l := range policy.Limits {
-		d.shown = append(d.shown, toShownLimit(&l))
-		if len(l.By) > len(policy.Limits[d.narrow].By) {
+	for i := range d.Compiled.Limits {
+		l := &d.Compiled.Limits[i]
+		st := l.Describe()
+		d.shown = append(d.shown, toShownLimit(l.Period, &st))
+		if len(l.By) > len(d.Compiled.Limits[d.narrow].By) {
 			d.narrow = i
 		}
 	}
-	return d, nil
+	return d
 }
 
 // shownLimit returns limit i as answers show it, with the numbers of st.
 func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
-	l := &d.Compiled.Limits()[i]
+	l := &d.Compiled.Limits[i]
 	if st.Name == "" || st.Max == l.Max && (st.Window+st.MaxHold).Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
 		return d.shown[i]
 	}
-	other := weir.Limit{Name: st.Name, Kind: st.Kind, Max: st.Max, Burst: st.Burst, Window: st.Window, MaxHold: st.MaxHold}
-	if l.Period != nil && st.Kind == weir.Fixed {
-		other.Period = l.Period.Period()
-	}
-	return toShownLimit(&other)
+	return toShownLimit(l.Period, st)
 }
 
-// toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
+// toShownLimit converts a limit, with the numbers of its state, to the nearest one that the protocol can express. Hits are
 // held for the longest time of a concurrency limit, because the protocol has no
 // settlement, so such a limit is one per window.
-func toShownLimit(l *weir.Limit) *shownLimit {
-	if l.Period == weir.Month {
+func toShownLimit(period *engine.Zoned, l *weir.LimitState) *shownLimit {
+	if l.Kind == weir.Fixed && period != nil && period.Period == weir.Month {
 		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
 	}
 	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
 	if l.Kind == weir.Bucket && l.Burst > l.Max {
 		// The same rate, for as many hits as can remain.
-		hits, window = l.Burst, l.FillTime()
+		bucket := weir.Limit{Kind: l.Kind, Max: l.Max, Window: l.Window, Burst: l.Burst}
+		hits, window = l.Burst, bucket.FillTime()
 	}
 	unit, n := envoyconf.Express(window)
 	if n == 1 {
@@ -111,7 +106,7 @@ func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) 
 // key builds the policy's key from entries, with its dimensions as keys. A policy without
 // dimensions accepts any entries, since a descriptor must have one.
 func (d *policyDomain) key(entries []envoyconf.Entry) (weir.Key, error) {
-	dims := d.Compiled.Dimensions()
+	dims := d.Compiled.Dimensions
 	if len(dims) == 0 {
 		return weir.K(), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // queryAll queries the groups in turn.
@@ -29,16 +30,13 @@ func anyAllowed(groups []group) bool {
 // query has the engine decide the group, and sets the results of its items. An attempt
 // of no hits is a peek.
 func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
-	clear(g.states)
-	r := weir.Request{Op: op, N: g.n, States: g.states}
+	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: op, N: g.n, Outage: g.outage, States: g.states}
 	if w, ok := g.engine.(warner); ok && op == weir.OpAttempt {
-		var warnings []string
-		g.d, warnings, err = w.DecideWarned(ctx, g.compiled, g.key, r)
-		c.warnings = append(c.warnings, warnings...)
+		c.warnings = append(c.warnings, w.DecideWarned(ctx, &g.calls[0])...)
 	} else {
-		g.d, err = g.engine.Decide(ctx, g.compiled, g.key, r)
+		g.engine.Do(ctx, g.calls[:])
 	}
-	if err != nil {
+	if g.d, err = g.calls[0].Result, g.calls[0].Err; err != nil {
 		return err
 	}
 	c.degraded = c.degraded || g.d.Degraded
@@ -53,9 +51,17 @@ func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 
 // warner is an engine with limits that warn.
 type warner interface {
-	// DecideWarned decides, and returns the names of the limits with a warning on
+	// DecideWarned decides a call, and returns the names of the limits with a warning on
 	// this grant.
-	DecideWarned(context.Context, *weir.Plan, weir.Key, weir.Request) (d weir.Decision, warnings []string, err error)
+	DecideWarned(context.Context, *engine.Call) (warnings []string)
+}
+
+// refund refunds up to n hits of the grant at an instant, and returns the number of those
+// that it took.
+func (g *group) refund(ctx context.Context, from, n int64) (took int64, err error) {
+	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: engine.Refund, N: n, From: from, Outage: g.outage}
+	g.engine.Do(ctx, g.calls[:])
+	return g.calls[0].Result.Granted, g.calls[0].Err
 }
 
 // setResults sets the results of items with limits.
@@ -116,7 +122,9 @@ func (g *group) blocks() bool {
 // and sets the result with its length. If there is room by now, the request is denied
 // all the same and charges nothing.
 func (g *group) beginBlock(ctx context.Context, c *call) error {
-	d, err := g.engine.Decide(ctx, g.compiled, g.key, weir.Request{Op: weir.OpAttempt, N: g.n})
+	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, N: g.n, Outage: g.outage}
+	g.engine.Do(ctx, g.calls[:])
+	d, err := g.calls[0].Result, g.calls[0].Err
 	if err != nil {
 		return err
 	}
@@ -124,7 +132,7 @@ func (g *group) beginBlock(ctx context.Context, c *call) error {
 		return nil // a fallback has charged nothing in the store
 	}
 	if d.Allowed && g.n > 0 {
-		_, err = g.engine.Refund(ctx, g.compiled, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
+		_, err = g.refund(ctx, d.At.UnixMicro(), d.Granted)
 		return err
 	}
 	return g.query(ctx, c, weir.OpPeek)
@@ -156,7 +164,7 @@ func (g *group) refundCharge(ctx context.Context) (kept int64, err error) {
 	g.charged = false
 	at := g.d.At.UnixMicro()
 	if !g.mixed {
-		if _, err := g.engine.Refund(ctx, g.compiled, g.key, at, g.n, weir.Now); err != nil {
+		if _, err := g.refund(ctx, at, g.n); err != nil {
 			return g.n * int64(len(g.items)), err
 		}
 		return 0, nil
@@ -164,7 +172,8 @@ func (g *group) refundCharge(ctx context.Context) (kept int64, err error) {
 	// A refund skips limits with a cost of their own. So each item is refunded by the
 	// policy of its limit alone, which has no cost.
 	for _, it := range g.items {
-		if _, failed := g.engine.Refund(ctx, it.limit.compiled, it.limitKey(), at, it.n, weir.Now); failed != nil {
+		single := group{engine: g.engine, outage: g.outage, compiled: it.limit.compiled, key: it.limitKey()}
+		if _, failed := single.refund(ctx, at, it.n); failed != nil {
 			kept, err = kept+it.n, failed
 		}
 	}

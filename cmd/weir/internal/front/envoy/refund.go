@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // maxIdle bounds the refunds in a row that take nothing although hits still count:
@@ -27,7 +28,7 @@ func (s *Service) refundItems(ctx context.Context, c *call) error {
 // hits than count. No window then holds more than was granted in it and not given back:
 // the hits that stay are newer than those that should have stayed, and count longer.
 func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
-	g := group{engine: s.engine, n: 0, items: []*item{it}}
+	g := group{engine: s.options.Engine, outage: s.options.Outage, n: 0, items: []*item{it}}
 	if err := s.prepare(c, &g); err != nil {
 		return err
 	}
@@ -54,10 +55,10 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 			return nil
 		}
 		oldest := g.d.At.Add(st.NextAfter - st.Window - st.MaxHold).UnixMicro()
-		if g.compiled.Limits()[narrow].Cell > 0 {
+		if g.compiled.Limits[narrow].Cell > 0 {
 			oldest-- // into the cell that ends there (R9)
 		}
-		took, err := g.engine.Refund(ctx, g.compiled, g.key, oldest, left, weir.Now)
+		took, err := g.refund(ctx, oldest, left)
 		if err != nil {
 			return err
 		}
@@ -72,11 +73,11 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 // returns the rest of n. It does nothing for a policy with several limits: these need
 // refunds of the same entries.
 func (g *group) refundOldest(ctx context.Context, n int64) (left int64, err error) {
-	if len(g.compiled.Limits()) > 1 {
+	if len(g.compiled.Limits) > 1 {
 		return n, nil
 	}
 	for n > 0 {
-		took, err := g.engine.Refund(ctx, g.compiled, g.key, weir.Oldest, n, weir.Now)
+		took, err := g.refund(ctx, engine.Oldest, n)
 		if err != nil || took == 0 {
 			return n, err
 		}

@@ -9,10 +9,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/fallback"
 )
 
 // Service answers requests by the configuration and the policies of the last Load.
@@ -21,7 +19,6 @@ type Service struct {
 	Counts Counts
 
 	options Options
-	engine  weir.Engine // for rules
 	domains atomic.Pointer[domains]
 	limits  atomic.Uint64 // number of limits ever compiled
 	pool    sync.Pool     // of *call
@@ -34,11 +31,7 @@ type Service struct {
 // New returns a service without domains.
 func New(o Options) *Service {
 	s := &Service{options: o.withDefaults()}
-	s.engine = s.options.Engine
 	s.outages.To, s.outages.Max, s.outages.Period = s.options.Log, 1, time.Second
-	if f, ok := s.engine.(*fallback.Engine); ok {
-		s.engine = f.WithMode(s.options.Outage)
-	}
 	s.pool.New = func() any { return new(call) }
 	s.domains.Store(&domains{})
 	return s

@@ -9,17 +9,18 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Many callers use the same histories in all combinations, in one step and in several. In
 // the end every history holds exactly the granted hits, and no more than its limit.
 func TestConcurrentRequestsAreExact(t *testing.T) {
-	for name, engine := range map[string]func(t *testing.T) weir.Engine{
-		"memory": func(*testing.T) weir.Engine { return weir.NewMemory() },
-		"redis":  func(t *testing.T) weir.Engine { return onRedis(t) },
+	for name, on := range map[string]func(t *testing.T) engine.Engine{
+		"memory": func(*testing.T) engine.Engine { return weir.NewMemory() },
+		"redis":  func(t *testing.T) engine.Engine { return onRedis(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := connect(t, engine(t), parse(t, `
+			p := connect(t, on(t), parse(t, `
 domain: together
 descriptors:
   - {key: a, rate_limit: {unit: hour, requests_per_unit: 300}}

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/policy"
 )
@@ -34,8 +34,8 @@ type LogKeyChange struct {
 // The engine must not be that of r, because histories belong to the names of policies.
 // [MaxLogKeys] is then the bound of both files together. The error is that of
 // [NewLogRunner], except that the other file may leave keys unused.
-func (r *LogRunner) Against(old *policy.File, engine weir.Engine) error {
-	other, err := newLogRunner(old, engine, r.options)
+func (r *LogRunner) Against(old *policy.File, e engine.Engine) error {
+	other, err := newLogRunner(old, e, r.options)
 	if err != nil {
 		return err
 	}

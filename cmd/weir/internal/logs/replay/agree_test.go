@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -19,10 +20,10 @@ func TestRunAgreesWithTheSpecification(t *testing.T) {
 	var memory, naive strings.Builder
 	all := append(policyOfEachMode(), policies...)
 	for _, c := range []struct {
-		engine weir.Engine
-		out    *strings.Builder
+		e   engine.Engine
+		out *strings.Builder
 	}{{weir.NewMemory(), &memory}, {spec.New(), &naive}} {
-		r, err := New(all, c.engine)
+		r, err := New(all, c.e)
 		if err != nil {
 			t.Fatal(err)
 		}

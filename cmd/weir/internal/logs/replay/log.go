@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
@@ -68,15 +69,15 @@ type logPolicy struct {
 
 // NewLogRunner returns a runner of the policies of a file. The error names the policy or
 // the dimension without a key.
-func NewLogRunner(f *policy.File, engine weir.Engine, o LogOptions) (*LogRunner, error) {
-	r, err := newLogRunner(f, engine, o)
+func NewLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, error) {
+	r, err := newLogRunner(f, e, o)
 	if err == nil {
 		err = r.checkKeys()
 	}
 	return r, err
 }
 
-func newLogRunner(f *policy.File, engine weir.Engine, o LogOptions) (*LogRunner, error) {
+func newLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, error) {
 	selector, err := newLogSelector(&o)
 	if err != nil {
 		return nil, err
@@ -87,7 +88,7 @@ func newLogRunner(f *policy.File, engine weir.Engine, o LogOptions) (*LogRunner,
 		if o.Policy != "" && p.Name != o.Policy {
 			continue
 		}
-		lp, err := newLogPolicy(p, engine, o.Keys)
+		lp, err := newLogPolicy(p, e, o.Keys)
 		if err != nil {
 			return nil, err
 		}
@@ -106,8 +107,8 @@ func newLogRunner(f *policy.File, engine weir.Engine, o LogOptions) (*LogRunner,
 	return r, nil
 }
 
-func newLogPolicy(p *policy.Definition, engine weir.Engine, keys []LogKey) (*logPolicy, error) {
-	rule, err := enforce.NewRule(p, engine)
+func newLogPolicy(p *policy.Definition, e engine.Engine, keys []LogKey) (*logPolicy, error) {
+	rule, err := enforce.NewRule(p, e)
 	if err != nil {
 		return nil, err
 	}

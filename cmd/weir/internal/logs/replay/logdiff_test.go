@@ -321,7 +321,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 				continue
 			}
 			var values []string
-			for _, d := range limiter.Plan().Dimensions() {
+			for _, d := range limiter.Compiled().Dimensions {
 				values = append(values, map[string]string{"ip": q.client, "path": q.path, "agent": q.agent}[d])
 			}
 			if slices.Contains(values, "") {

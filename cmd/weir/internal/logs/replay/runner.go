@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/policy"
@@ -28,27 +29,27 @@ type Runner struct {
 
 // New returns a Runner of policies on an engine. The error is the *weir.PolicyError of
 // the first invalid policy, or names a duplicate policy.
-func New(policies []weir.Policy, engine weir.Engine) (*Runner, error) {
+func New(policies []weir.Policy, e engine.Engine) (*Runner, error) {
 	all := make([]*policy.Definition, len(policies))
 	for i, p := range policies {
 		all[i] = &policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}
 	}
-	return newRunnerOf(all, engine)
+	return newRunnerOf(all, e)
 }
 
 // NewFile returns a Runner of the policies of a file, with their plans, overrides (at
 // the instant of each line), counts of reports, and shadows, which allow all attempts.
-func NewFile(f *policy.File, engine weir.Engine) (*Runner, error) {
-	return newRunnerOf(f.Policies, engine)
+func NewFile(f *policy.File, e engine.Engine) (*Runner, error) {
+	return newRunnerOf(f.Policies, e)
 }
 
-func newRunnerOf(policies []*policy.Definition, engine weir.Engine) (*Runner, error) {
+func newRunnerOf(policies []*policy.Definition, e engine.Engine) (*Runner, error) {
 	r := &Runner{
 		policies: make(map[string]*tracePolicy, len(policies)),
 		parser:   newParser(newInterner()),
 	}
 	for _, p := range policies {
-		rule, err := enforce.NewRule(p, engine)
+		rule, err := enforce.NewRule(p, e)
 		if err != nil {
 			return nil, err
 		}

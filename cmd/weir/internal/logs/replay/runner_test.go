@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // push is ten a minute for each teacher, three seconds apart; bulk allows the part of
@@ -21,9 +22,9 @@ var policies = []weir.Policy{
 		{Name: "each", Max: 3, Window: time.Second, By: []string{"host", "user"}}}},
 }
 
-func newRunner(t testing.TB, engine weir.Engine) *Runner {
+func newRunner(t testing.TB, e engine.Engine) *Runner {
 	t.Helper()
-	r, err := New(policies, engine)
+	r, err := New(policies, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -215,13 +216,12 @@ func TestNewRejectsBadPolicies(t *testing.T) {
 }
 
 // broken is an engine that returns an error for each request.
-type broken struct {
-	weir.Engine
-	err error
-}
+type broken struct{ err error }
 
-func (b broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, b.err
+func (b broken) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(b.err)
+	}
 }
 
 const threeLines = "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"

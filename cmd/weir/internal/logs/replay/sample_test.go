@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/policy"
 )
@@ -28,9 +29,9 @@ func TestSampleOnBothEngines(t *testing.T) {
 			trace = append(trace, line)
 		}
 	}
-	for name, engine := range map[string]weir.Engine{"memory": weir.NewMemory(), "spec": spec.New()} {
+	for name, e := range map[string]engine.Engine{"memory": weir.NewMemory(), "spec": spec.New()} {
 		t.Run(name, func(t *testing.T) {
-			got := annotate(text, replaySample(t, engine, trace))
+			got := annotate(text, replaySample(t, e, trace))
 			if *rewrite && name == "memory" {
 				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
 					t.Fatal(err)
@@ -43,13 +44,13 @@ func TestSampleOnBothEngines(t *testing.T) {
 }
 
 // replaySample returns the answers to the lines of a trace.
-func replaySample(t *testing.T, engine weir.Engine, trace []string) []string {
+func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	t.Helper()
 	file, err := policy.Load("testdata/sample.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := replay.NewFile(file, engine)
+	runner, err := replay.NewFile(file, e)
 	if err != nil {
 		t.Fatal(err)
 	}
