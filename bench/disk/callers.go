@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/process"
+	"github.com/weirlimit/weir/engine"
 )
 
 // keysInUse is the number of keys of the callers.
@@ -71,7 +72,7 @@ func decide(contestant string, callers int) contest.Metrics {
 func keyOf(i int) string { return fmt.Sprintf("user-%011d", i) }
 
 // newLimiter returns a limiter that grants every attempt and remembers it for a window.
-func newLimiter(e weir.Engine, window time.Duration) *weir.Limiter {
+func newLimiter(e engine.Engine, window time.Duration) *weir.Limiter {
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1 << 40, Window: window, By: []string{"user"}}}}, weir.WithEngine(e))
 	check(err)
 	return l

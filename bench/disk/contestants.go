@@ -20,6 +20,7 @@ import (
 	"go.etcd.io/bbolt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirdisk"
 )
 
@@ -62,7 +63,7 @@ func contestantNamed(name string) *contestant {
 	return &contestants[slices.IndexFunc(contestants, func(c contestant) bool { return c.name == name })]
 }
 
-func allowing(e weir.Engine) func(weir.Key) error {
+func allowing(e engine.Engine) func(weir.Key) error {
 	l := newLimiter(e, window)
 	return func(k weir.Key) error {
 		_, err := l.Allow(background, k)

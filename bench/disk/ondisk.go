@@ -80,7 +80,7 @@ func reopen(contestant, dir string) contest.Metrics {
 	e, err = weirdisk.Open(dir, weirdisk.SyncOff())
 	check(err)
 	took := time.Since(began).Seconds()
-	if n := e.Memory().Len(); n != scale.keys {
+	if n := e.Len(); n != scale.keys {
 		check(fmt.Errorf("%d keys after a restart, want %d", n, scale.keys))
 	}
 	check(e.Close())

@@ -59,10 +59,10 @@ func decideOnce(t *testing.T, p *policy.Definition) {
 		t.Fatal(err)
 	}
 	values := map[string]string{}
-	for _, dimension := range limiter.Plan().Dimensions() {
+	for _, dimension := range limiter.Compiled().Dimensions {
 		values[dimension] = "some"
 	}
-	key, err := limiter.Plan().Key(values)
+	key, err := limiter.Compiled().Key(values)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -34,9 +34,9 @@ func weirForms() []Form {
 func weirForm(name string, serverClock bool, units int64) Form {
 	return Form{Name: name, ServerClock: serverClock, Note: "exact: decision, remaining, waits, binding limit",
 		New: func(limit int64, window time.Duration) Decider {
-			d := &scriptRecorder{serverClock: serverClock}
+			d := &scriptRecorder{policy: peers.WeirPolicy(int(limit*units), window), serverClock: serverClock}
 			engine := must(weirredis.New(d, weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)))
-			d.l = must(weir.New(peers.WeirPolicy(int(limit*units), window), weir.WithEngine(engine)))
+			d.l = must(weir.New(d.policy, weir.WithEngine(engine)))
 			d.Commands(Request{Key: "key", N: 1})
 			return d
 		}}
@@ -44,6 +44,7 @@ func weirForm(name string, serverClock bool, units int64) Form {
 
 // scriptRecorder is a connection for the engine. It records scripts and returns nothing.
 type scriptRecorder struct {
+	policy      weir.Policy
 	l           *weir.Limiter
 	serverClock bool
 	script      *weirredis.Script
@@ -79,15 +80,14 @@ func (e *scriptRecorder) Scripts() []string { return []string{e.script.Text} }
 
 // Held returns the units that count on a real server at the instant of the request.
 func (e *scriptRecorder) Held(ctx context.Context, c *redis.Client, a Request) (int64, error) {
-	p := e.l.Plan().Policy()
 	conn, err := goredisconn.New(c)
 	if err != nil {
 		return 0, err
 	}
-	real := must(weir.New(p, weir.WithEngine(must(weirredis.New(conn)))))
-	k := weir.K(a.Key)
+	real := must(weir.New(e.policy, weir.WithEngine(must(weirredis.New(conn)))))
+	k, limit := weir.K(a.Key), e.policy.Limits[0]
 	if e.serverClock {
-		return real.Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
+		return real.Count(ctx, k, limit.Name, limit.Window)
 	}
-	return real.At(time.UnixMicro(a.At)).Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
+	return real.At(time.UnixMicro(a.At)).Count(ctx, k, limit.Name, limit.Window)
 }
