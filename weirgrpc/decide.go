@@ -1,6 +1,7 @@
 package weirgrpc
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
@@ -83,32 +83,49 @@ func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 
 // failed returns the final error of a call without a decision; nil if the call passes.
 func (l *limit) failed(ctx context.Context, err error) error {
-	if l.allowWhenDown && !badInput(err) && !errors.Is(err, ErrValue) && ctx.Err() == nil {
-		return nil
+	if l.allowWhenDown && ctx.Err() == nil {
+		switch toStatus(err).Code() {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // of the store
+			return nil
+		}
 	}
 	return l.onError(ctx, err)
 }
 
-// badInput reports errors that come from the call (R14), not from the store.
-func badInput(err error) bool {
-	var k *KeyError
-	return errors.As(err, &k) || answer.IsBadInput(err)
+// errorCodes are the codes of errors, by the first that an error wraps. Bad input (R14) and
+// ends of a context keep the error's own text. That of another error is not sent: it may hold
+// secrets.
+var errorCodes = []struct {
+	err  error
+	code codes.Code
+	text string
+}{
+	{ErrValue, codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause"},
+	{weir.ErrInput, codes.InvalidArgument, ""},
+	{weir.ErrOverflow, codes.InvalidArgument, ""},
+	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
+	{context.Canceled, codes.Canceled, ""},
 }
 
-// statusOf is the default of OnError. It does not send the text of errors that are not
-// the client's: they may hold secrets.
-func statusOf(err error, log *slog.Logger) *status.Status {
+// toStatus returns the status of an error. Those that are not in errorCodes are the store's.
+func toStatus(err error) *status.Status {
 	var k *KeyError
-	switch {
-	case errors.As(err, &k):
+	if errors.As(err, &k) {
 		return status.New(codes.InvalidArgument, k.Problem)
-	case errors.Is(err, ErrValue):
-		log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
-		return status.New(codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause")
-	case badInput(err):
-		return status.New(codes.InvalidArgument, err.Error())
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return status.FromContextError(err)
+	}
+	for _, c := range errorCodes {
+		if errors.Is(err, c.err) {
+			return status.New(c.code, cmp.Or(c.text, err.Error()))
+		}
 	}
 	return status.New(codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later")
+}
+
+// statusOf is the default of OnError.
+func statusOf(err error, log *slog.Logger) *status.Status {
+	s := toStatus(err)
+	if s.Code() == codes.Internal {
+		log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+	}
+	return s
 }

@@ -26,11 +26,9 @@ package weirhttp
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
@@ -120,11 +118,6 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 
 // passes reports whether a request passes uncounted, although err prevented a decision.
 func (c *config) passes(err error) bool {
-	return c.allowWhenDown && !isBadInput(err) && !errors.Is(err, ErrValue)
-}
-
-// isBadInput reports whether err comes from the request (R14) and not from the store.
-func isBadInput(err error) bool {
-	_, bad := errors.AsType[*KeyError](err)
-	return bad || answer.IsBadInput(err)
+	status, _ := answerTo(err)
+	return c.allowWhenDown && status == http.StatusServiceUnavailable
 }

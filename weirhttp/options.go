@@ -1,11 +1,14 @@
 package weirhttp
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 // Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both. Status,
@@ -131,20 +134,38 @@ func Base(rt http.RoundTripper) Option {
 	}
 }
 
-// writeDecisionError is the default of OnError. The text of an error that is not the
-// client's is not sent: it may hold secrets.
-func writeDecisionError(w http.ResponseWriter, err error, log *slog.Logger) {
-	k, bad := errors.AsType[*KeyError](err)
-	switch {
-	case bad:
-		WriteError(w, http.StatusBadRequest, k.Problem)
-	case errors.Is(err, ErrValue):
-		log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
-		WriteError(w, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause")
-	case isBadInput(err):
-		WriteError(w, http.StatusBadRequest, err.Error())
-	default:
-		WriteError(w, http.StatusServiceUnavailable,
-			"no decision could be made, so the request was denied and not counted; try again later")
+// errorAnswers are the answers to errors, by the first that an error wraps. Bad input (R14)
+// has the error's own text for a detail. That of another error is not sent: it may hold
+// secrets.
+var errorAnswers = []struct {
+	err    error
+	status int
+	detail string
+}{
+	{ErrValue, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause"},
+	{weir.ErrInput, http.StatusBadRequest, ""},
+	{weir.ErrOverflow, http.StatusBadRequest, ""},
+}
+
+// answerTo returns the status and the detail of the answer to an error. Those that are not in
+// errorAnswers are the store's.
+func answerTo(err error) (status int, detail string) {
+	if key, ok := errors.AsType[*KeyError](err); ok {
+		return http.StatusBadRequest, key.Problem
 	}
+	for _, a := range errorAnswers {
+		if errors.Is(err, a.err) {
+			return a.status, cmp.Or(a.detail, err.Error())
+		}
+	}
+	return http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"
+}
+
+// writeDecisionError is the default of OnError.
+func writeDecisionError(w http.ResponseWriter, err error, log *slog.Logger) {
+	status, detail := answerTo(err)
+	if status == http.StatusInternalServerError {
+		log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
+	}
+	WriteError(w, status, detail)
 }

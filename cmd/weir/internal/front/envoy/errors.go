@@ -1,9 +1,11 @@
 package envoy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -17,23 +19,40 @@ type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
+// Unwrap returns weir.ErrInput.
+func (e inputError) Unwrap() error { return weir.ErrInput }
+
 func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(format, args...)) }
+
+// errorCodes are the statuses of errors, by the first that an error wraps. Bad input has the
+// error's own text.
+var errorCodes = []errorCode{
+	{weir.ErrInput, codes.InvalidArgument, ""},
+	{weir.ErrOverflow, codes.InvalidArgument, ""},
+	{weir.ErrFull, codes.Unavailable, "no decision: the store is full of keys that still count; give it more room"},
+}
+
+type errorCode struct {
+	err  error
+	code codes.Code
+	text string
+}
 
 // toStatus converts an error to a gRPC status and counts it. Proxies treat every status
 // as a failure of the service and pass or deny the request by their own configuration;
 // they always pass an answer with the code UNKNOWN.
 func (s *Service) toStatus(err error) error {
-	var bad inputError
-	if errors.As(err, &bad) || answer.IsBadInput(err) {
+	code, text := codes.Unavailable, "no decision: the store did not answer; see the log of weir"
+	if i := slices.IndexFunc(errorCodes, func(c errorCode) bool { return errors.Is(err, c.err) }); i >= 0 {
+		code, text = errorCodes[i].code, cmp.Or(errorCodes[i].text, err.Error())
+	}
+	if code == codes.InvalidArgument {
 		s.Counts.BadInputs.Add(1)
-		return status.Error(codes.InvalidArgument, err.Error())
+	} else {
+		s.Counts.Failed.Add(1)
+		s.logOutage(err)
 	}
-	s.Counts.Failed.Add(1)
-	s.logOutage(err)
-	if errors.Is(err, weir.ErrFull) {
-		return status.Error(codes.Unavailable, "no decision: the store is full of keys that still count; give it more room")
-	}
-	return status.Error(codes.Unavailable, "no decision: the store did not answer; see the log of weir")
+	return status.Error(code, text)
 }
 
 // logOutage logs a failure of the store, at most once a second.
