@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
@@ -65,7 +66,7 @@ func (v *validFile) addKind(p *policy.Definition, i int, next []windowStart) {
 
 // nextWindows returns the beginnings of the two windows after the current one, of a limit
 // with windows by the clock of a zone.
-func nextWindows(l *weir.PlanLimit, name string, now time.Time) []windowStart {
+func nextWindows(l *engine.Limit, name string, now time.Time) []windowStart {
 	if l.Period == nil {
 		return nil
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -93,14 +94,14 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 		err = made.Err
 	}
 	switch {
-	case errors.Is(err, weir.ErrUnits):
+	case errors.Is(err, &weir.InputError{Field: "units"}):
 		return nil, nil, usage("", "-n: %w", err)
-	case errors.Is(err, weir.ErrID):
+	case errors.Is(err, &weir.InputError{Field: "id"}):
 		return nil, nil, usage("", "--id: %w", err)
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)
 	}
-	a.Compiled, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision
+	a.Compiled, a.Units, a.Decision = made.Limiter.Compiled(), made.Units, made.Decision
 	return a, (*answer.Applied)(&made.Applied), nil
 }
 
@@ -160,14 +161,14 @@ func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error
 // whether one counts holds: the last column is then the latest end of the next hold.
 func stateRows(a *answer.Answer) (rows [][]string, held bool) {
 	for i := range a.Known() {
-		held = held || a.Compiled.Limits()[i].Kind == weir.Concurrency
+		held = held || a.Compiled.Limits[i].Kind == weir.Concurrency
 	}
 	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
 		rows[0] = append(rows[0], "NEXT END")
 	}
 	for i, s := range a.Known() {
-		l := &a.Compiled.Limits()[i]
+		l := &a.Compiled.Limits[i]
 		row := []string{s.Name, number(s.Used), number(s.Max), windowText(l, s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
 		if l.Kind == weir.Bucket {
 			row[2] = number(s.Burst)
@@ -181,7 +182,7 @@ func stateRows(a *answer.Answer) (rows [][]string, held bool) {
 }
 
 // windowText returns the window of a limit, or the words for a limit without one.
-func windowText(l *weir.PlanLimit, s *weir.LimitState) string {
+func windowText(l *engine.Limit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.Bucket:
 		return number(s.Max) + " per " + answer.Exactly(s.Window)
@@ -194,7 +195,7 @@ func windowText(l *weir.PlanLimit, s *weir.LimitState) string {
 }
 
 // nextEnd returns the latest end of the next hold, "-" if there is none.
-func nextEnd(l *weir.PlanLimit, s *weir.LimitState) string {
+func nextEnd(l *engine.Limit, s *weir.LimitState) string {
 	if l.Kind != weir.Concurrency || s.Used == 0 {
 		return "-"
 	}

@@ -16,7 +16,7 @@ func TestPrintAnswerShowsWhatIsKnown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &answer.Answer{Compiled: l.Plan(), N: 1, Decision: weir.Decision{Allowed: true, Granted: 1},
+	a := &answer.Answer{Compiled: l.Compiled(), N: 1, Decision: weir.Decision{Allowed: true, Granted: 1},
 		States: []weir.LimitState{{}, {Name: "known", Max: 5, Used: 2, Remaining: 3, Window: time.Minute}}}
 	var b strings.Builder
 	if err := printAnswer(&b, a, &answer.Applied{}); err != nil {
@@ -52,7 +52,7 @@ day       1    9  day in Asia/Tokyo         now  in 3h
 		if err != nil {
 			t.Fatal(err)
 		}
-		a := &answer.Answer{Compiled: l.Plan(), N: 1, States: make([]weir.LimitState, len(c.limits))}
+		a := &answer.Answer{Compiled: l.Compiled(), N: 1, States: make([]weir.LimitState, len(c.limits))}
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 		if a.Decision, err = l.Decide(t.Context(), a.Key, weir.Request{N: 1, At: at, States: a.States}); err != nil {
 			t.Fatal(err)

@@ -130,7 +130,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 	if hashKeys {
 		text = topkeys.Hash
 	}
-	err = weirdisk.Dump(dir, func(item weirdisk.Item) error {
+	err = weirdisk.Dump(dir, func(item *weirdisk.Item) error {
 		line, err := dumped(item, text)
 		if err != nil {
 			return err
@@ -145,28 +145,28 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 }
 
 // dumped returns the line of an item. text changes the values of keys.
-func dumped(item weirdisk.Item, text func(string) string) (line dumpedLine, err error) {
+func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine, err error) {
 	var dimensions, values []string
 	var ok bool
-	if h := item.History; h != nil {
+	if item.Operation == nil {
 		var kind weir.Kind
-		if line.Policy, line.Limit, kind, dimensions, values, ok = h.Split(); !ok {
-			return line, fmt.Errorf("the history of %q has a key that does not fit its name", h.Name)
+		if line.Policy, line.Limit, kind, dimensions, values, ok = item.Split(); !ok {
+			return line, fmt.Errorf("the history of %q has a key that does not fit its name", item.Name)
 		}
 		line.Kind = answer.KindWords[kind]
-		line.Newest = h.Last
-		for _, e := range h.Entries {
+		line.Newest = item.At
+		for _, e := range item.Entries {
 			line.Entries = append(line.Entries, dumpedEntry{e.End, e.Units})
 		}
-		if h.Max > 0 {
-			line.Bucket = &dumpedBucket{h.Max, h.Window, h.Full}
+		if item.Max > 0 {
+			line.Bucket = &dumpedBucket{item.Max, item.Window, item.Full}
 		}
 	} else {
 		o, id := item.Operation, ""
 		if line.Policy, dimensions, values, id, ok = o.Split(); !ok {
 			return line, fmt.Errorf("an operation has the name %q, which weir does not make", o.Name)
 		}
-		line.Operation = &dumpedOperation{text(id), operationWords[o.Op], o.Asked, o.Decision.At.UnixMicro(), o.Until, o.Decision.Granted}
+		line.Operation = &dumpedOperation{text(id), operationWords[o.Op], o.Asked, o.Result.At.UnixMicro(), o.Until, o.Result.Granted}
 	}
 	line.Key = map[string]string{}
 	for i, d := range dimensions {

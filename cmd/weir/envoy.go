@@ -78,7 +78,7 @@ func (o *envoyOptions) configure(c *server.Config) error {
 	if o.Windows, err = envoy.ParseWindows(o.windows); err != nil {
 		return usage("rolling is exact; fixed allows up to twice the limit across an edge", "--envoy-windows: %w", err)
 	}
-	modes := map[string]fallback.Mode{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}
+	modes := map[string]engine.Outage{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}
 	var known bool
 	if o.Outage, known = modes[o.storeDown]; !known {
 		return usage("deny keeps the limits, allow keeps requests going, share keeps both in part",

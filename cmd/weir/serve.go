@@ -195,8 +195,9 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 	if err != nil {
 		return nil, err
 	}
-	c.Engine, c.Disk, c.StoreName, c.StoreDown = store.engine, store.Disk, store.Name, store.Err
-	if store.Memory() {
+	c.Engine, c.Memory, c.Disk, c.Fallback = store.engine, store.Memory, store.Disk, store.outage
+	c.StoreName, c.StoreDown = store.Name, store.Err
+	if store.Memory != nil {
 		c.StoreNote = "forgets every limit when it ends; --store file:/var/lib/weir keeps them on disk"
 	} else {
 		c.StoreIdentity = func(ctx context.Context) (string, error) {
@@ -221,7 +222,7 @@ func (o *serveOptions) curl(address string, c *server.Config) string {
 		return ""
 	}
 	key := map[string]string{}
-	for _, dimension := range compiled.Dimensions() {
+	for _, dimension := range compiled.Dimensions {
 		if key[dimension] = "ann"; dimension == "ip" {
 			key[dimension] = "192.0.2.7"
 		}

@@ -86,7 +86,7 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 	if err != nil {
 		return usage("", "%s: %w", source.name, err)
 	}
-	by, byFlag := compiled.Dimensions(), cmd.Flags().Changed("dimension")
+	by, byFlag := compiled.Dimensions, cmd.Flags().Changed("dimension")
 	switch {
 	case len(by) != 1:
 		return usage("choose another policy, or write the configuration by hand after docs/http-api.md",

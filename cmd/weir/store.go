@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
@@ -74,7 +75,8 @@ const startTimeout = 500 * time.Millisecond
 // servedStore is the store of serve. It may be unreachable, at the start or later.
 type servedStore struct {
 	*store.Store
-	engine  weir.Engine
+	engine  engine.Engine
+	outage  *fallback.Engine // engine, unless the store is in memory
 	log     *slog.Logger
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	closed  chan struct{} // closed by Close
@@ -91,9 +93,10 @@ func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, 
 	if s.Store, err = store.OpenInBackground(name, store.Options{MaxBytes: int64(o.memory)}, s.logAttempt); err != nil {
 		return nil, storeFailure(err)
 	}
-	if s.engine = s.Engine; !s.Memory() {
+	if s.engine = s.Engine; s.Memory == nil {
 		// A policy's when-store-is-down replaces the mode.
-		s.engine = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
+		s.outage = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
+		s.engine = s.outage
 	}
 	return s, nil
 }

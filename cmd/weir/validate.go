@@ -186,7 +186,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 				name = ""
 			}
 			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i) + warnsAt(p, i)})
-			v.addKind(p, i, nextWindows(&compiled.Limits()[i], l.Zone, now))
+			v.addKind(p, i, nextWindows(&compiled.Limits[i], l.Zone, now))
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)

@@ -84,7 +84,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	if err != nil {
 		return "", err
 	}
-	a.Compiled, a.Units, a.Decision, a.Blocked = o.Limiter.Plan(), o.Units, o.Decision, o.Applied.Blocked
+	a.Compiled, a.Units, a.Decision, a.Blocked = o.Limiter.Compiled(), o.Units, o.Decision, o.Applied.Blocked
 	if o.Applied.Shadow {
 		a.Decision = o.Applied.Would
 	}

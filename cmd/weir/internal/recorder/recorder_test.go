@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 )
@@ -114,7 +115,7 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		sleepPeriods(3)
 		whole := attempt(1, "q\"\\\n\xff").Target
 		p.Refunded(&whole, 30, 2, "x")
-		p.Refunded(&whole, weir.Oldest, 2, "") // has no instant
+		p.Refunded(&whole, engine.Oldest, 2, "") // has no instant
 		p.Reset(weir.K("b"))
 		r.Close()
 		got := lines(t, path)

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/engine"
 )
 
 // claims remember in the store which reservations were settled, and with how many
@@ -18,7 +18,7 @@ import (
 // reservation rounded up to a power of two, so that the store drops it soon after it
 // matters.
 type claims struct {
-	engine weir.Engine
+	engine engine.Engine
 
 	mu     sync.Mutex
 	ledger map[int]*ledger // by the power of two of the window, in microseconds
@@ -31,10 +31,7 @@ type ledger struct {
 }
 
 // newClaims returns the claims of reservations on e. Without its store it makes none.
-func newClaims(e weir.Engine) *claims {
-	if f, ok := e.(*fallback.Engine); ok {
-		e = f.WithMode(fallback.Deny)
-	}
+func newClaims(e engine.Engine) *claims {
 	return &claims{engine: e, ledger: map[int]*ledger{}}
 }
 
@@ -55,7 +52,7 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 	}{{&l.write, weir.MaxUnits}, {&l.read, 0}} {
 		var err error
 		limit.Max = each.max
-		if *each.to, err = weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine)); err != nil {
+		if *each.to, err = weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine), weir.WithOutage(engine.OutageDeny)); err != nil {
 			return nil, err
 		}
 	}
@@ -100,7 +97,7 @@ const maxClaims = 64
 
 // minRetry is the least time for which a settlement can be retried. The store remembers
 // its correction that long, and at least for the longest window, which is also the
-// longest life of a reservation (weir.Plan.IdempotencyTTL).
+// longest life of a reservation (engine.Compiled.IdempotencyTTL).
 const minRetry = time.Minute
 
 // take claims the reservation to settle or to extend it. The same units again are a retry.
@@ -114,7 +111,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 	ledger := l.write
 	for ; made.number < maxClaims; made.number++ {
 		d, err := ledger.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
-		other := errors.Is(err, weir.ErrID)
+		other := errors.Is(err, &weir.InputError{Field: "id"})
 		switch {
 		case err != nil && !other:
 			return made, err
@@ -129,7 +126,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 			return made, nil
 		}
 		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
-		if errors.Is(err, weir.ErrID) { // voided as ended
+		if errors.Is(err, &weir.InputError{Field: "id"}) { // voided as ended
 			if needsHold {
 				ledger = l.read
 			}

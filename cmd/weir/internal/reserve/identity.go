@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // identity is the identity of the store, to which reservations are bound. It is fetched
@@ -70,7 +71,7 @@ func (i *identity) is(ctx context.Context, id string) (bool, error) {
 var process = rand.Text()
 
 // identityOf returns the identity of an engine that no other process shares.
-func identityOf(e weir.Engine) func(context.Context) (string, error) {
+func identityOf(e engine.Engine) func(context.Context) (string, error) {
 	id := fmt.Sprintf("%s %p", process, e)
 	return func(context.Context) (string, error) { return id, nil }
 }

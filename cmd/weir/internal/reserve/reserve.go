@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Service issues and settles reservations. It is safe for concurrent use.
@@ -35,7 +36,7 @@ type Service struct {
 // New returns a service for the policies in force on e. A secret of "" belongs to this
 // process only. storeIdentity returns a name that all servers on the store share and no
 // other store has; nil stands for an engine that no other process shares.
-func New(policies func() *serving.Set, e weir.Engine, secret string, storeIdentity func(context.Context) (string, error)) (*Service, error) {
+func New(policies func() *serving.Set, e engine.Engine, secret string, storeIdentity func(context.Context) (string, error)) (*Service, error) {
 	seal, err := newSeal(secret)
 	if err != nil {
 		return nil, err
@@ -49,7 +50,7 @@ func New(policies func() *serving.Set, e weir.Engine, secret string, storeIdenti
 // TTL converts the time to live of a request, in milliseconds; 0 stands for the longest
 // window of the policy. name is the parameter in the error message.
 func TTL(p *serving.Policy, ms int64, name string) (time.Duration, error) {
-	longest := p.Compiled.LongestWindow()
+	longest := p.Compiled.LongestWindow
 	if ms == 0 {
 		return longest, nil
 	}
@@ -77,7 +78,7 @@ func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) 
 	d := &g.Outcome.Decision
 	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: charged(g.Policy, g.Outcome), at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
 	if g.ID != "" {
-		r.span = g.Policy.Compiled.LongestWindow()
+		r.span = g.Policy.Compiled.LongestWindow
 	}
 	r.mark = markOf(g.Policy.Name, &g.Key, cmp.Or(g.ID, rand.Text()), r.at)
 	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
@@ -126,7 +127,7 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	if needsHold {
 		actual = r.units
 	}
-	compiled := p.Limiter(&target, time.Time{}).Plan()
+	compiled := p.Limiter(&target, time.Time{}).Compiled()
 	claimed, err := s.claim(ctx, r, compiled, settles(actual), needsHold)
 	if err != nil {
 		p.NoteError(from, err)
@@ -138,10 +139,10 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	if err != nil && serving.IsBadInput(err) {
 		s.claims.void(ctx, r, claimed, rejected)
 	}
-	if err == nil && compiled.Holds() != nil && !r.degraded {
+	if err == nil && compiled.Holds != nil && !r.degraded {
 		var took int64
-		took, err = h.takeBack(compiled.Holds(), r.hold, r.units, " end")
-		if compiled.Rates() == nil {
+		took, err = h.takeBack(compiled.Holds, r.hold, r.units, " end")
+		if compiled.Rates == nil {
 			done.Refunded = min(took, max(0, r.units-actual))
 		}
 		if err == nil && needsHold && took == 0 && r.units > 0 {
@@ -154,7 +155,7 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	}
 	p.Note(observe.Call{Protocol: from, Outcome: outcome})
 	if granted, refunded := r.at, r.units-actual; !r.degraded {
-		if compiled.Rates() == nil {
+		if compiled.Rates == nil {
 			granted, refunded = r.hold, r.units // the end of the hold
 		}
 		p.RecordSettlement(&target, granted, refunded, actual-r.units, h.operation(""))
@@ -187,8 +188,8 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 	if err != nil {
 		return x, err
 	}
-	compiled := p.Limiter(&target, time.Time{}).Plan()
-	if compiled.Holds() == nil {
+	compiled := p.Limiter(&target, time.Time{}).Compiled()
+	if compiled.Holds == nil {
 		return x, serving.BadInput("policy " + r.policy + " has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
 	}
 	claimed, err := s.claim(ctx, r, compiled, extends, true)
@@ -207,8 +208,8 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 }
 
 // heldUntil returns the instant at which the hold of a reservation ends by itself.
-func heldUntil(compiled *weir.Plan, r *reservation) time.Time {
-	return time.UnixMicro(r.hold).Add(compiled.HoldTime())
+func heldUntil(compiled *engine.Compiled, r *reservation) time.Time {
+	return time.UnixMicro(r.hold).Add(compiled.HoldTime)
 }
 
 // hold is a claimed reservation under the compiled policy of its key.
@@ -216,7 +217,7 @@ type hold struct {
 	s        *Service
 	ctx      context.Context
 	r        *reservation
-	compiled *weir.Plan
+	compiled *engine.Compiled
 	key      weir.Key
 }
 
@@ -226,7 +227,7 @@ func (h *hold) operation(step string) string { return "weir.reservations:" + h.r
 // correct refunds or records the difference to the reserved units, in the limits that are
 // not of kind Concurrency.
 func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
-	rates, r := h.compiled.Rates(), h.r
+	rates, r := h.compiled.Rates, h.r
 	switch {
 	case done.Actual > r.units:
 		if done.Recorded = done.Actual - r.units; rates != nil {
@@ -242,28 +243,33 @@ func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
 	return observe.Recorded, err
 }
 
-// record adds n units now, once for the step, on an engine that fails without its store. A
-// fallback would report success for units that nothing counts.
-func (h *hold) record(compiled *weir.Plan, n int64, step string) (weir.Decision, error) {
-	return h.s.claims.engine.Decide(h.ctx, compiled, h.key, weir.Request{Op: weir.OpRecord, N: n, ID: h.operation(step)})
+// record adds n units now, once for the step.
+func (h *hold) record(compiled *engine.Compiled, n int64, step string) (engine.Result, error) {
+	return h.do(engine.Call{Rules: compiled, Op: engine.Record, N: n, ID: h.operation(step)})
 }
 
 // takeBack takes n units of the entry of an instant back, once for the step.
-func (h *hold) takeBack(compiled *weir.Plan, at, n int64, step string) (int64, error) {
-	e, ok := h.s.claims.engine.(weir.RefundOnceEngine)
-	switch {
-	case n == 0:
+func (h *hold) takeBack(compiled *engine.Compiled, at, n int64, step string) (int64, error) {
+	if n == 0 {
 		return 0, nil
-	case !ok:
-		return 0, fmt.Errorf("%w: an engine of type %T does not remember refunds", weir.ErrID, h.s.claims.engine)
 	}
-	return e.RefundOnce(h.ctx, compiled, h.key, at, n, weir.Now, h.operation(step))
+	r, err := h.do(engine.Call{Rules: compiled, Op: engine.Refund, N: n, From: at, ID: h.operation(step)})
+	return r.Granted, err
+}
+
+// do makes a call on the histories of the reservation. It fails without the store: a fallback
+// would report success for units that nothing counts.
+func (h *hold) do(c engine.Call) (engine.Result, error) {
+	c.Key, c.Outage = h.key, engine.OutageDeny
+	calls := []engine.Call{c}
+	h.s.claims.engine.Do(h.ctx, calls)
+	return calls[0].Result, calls[0].Err
 }
 
 // renew moves the hold to now, as weir.Reservation.Extend does, and returns the reservation
 // with the new hold. A fallback's grant is in no store: only its time to live is renewed.
 func (h *hold) renew(claimed claim) (*reservation, error) {
-	r, holds := h.r, h.compiled.Holds()
+	r, holds := h.r, h.compiled.Holds
 	end := heldUntil(h.compiled, r)
 	switch {
 	case r.degraded:
@@ -300,7 +306,7 @@ func (h *hold) ended(claimed claim, void bool) error {
 }
 
 // errHoldEnded is the error of a claim that needs a hold, after its end.
-func errHoldEnded(compiled *weir.Plan, r *reservation) error {
+func errHoldEnded(compiled *engine.Compiled, r *reservation) error {
 	return &serving.Problem{Status: http.StatusGone, Detail: "the hold ended by time, at " + heldUntil(compiled, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
@@ -325,7 +331,7 @@ func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target
 var errOtherStore error = &serving.Problem{Status: http.StatusNotFound, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
 // claim claims a reservation of this store, under the compiled policy of its key.
-func (s *Service) claim(ctx context.Context, r *reservation, compiled *weir.Plan, units int64, needsHold bool) (c claim, err error) {
+func (s *Service) claim(ctx context.Context, r *reservation, compiled *engine.Compiled, units int64, needsHold bool) (c claim, err error) {
 	if r.store != "" || !r.degraded {
 		same, err := s.store.is(ctx, r.store)
 		if err != nil {

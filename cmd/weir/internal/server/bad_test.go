@@ -5,33 +5,19 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
 
 // counting counts the calls that reach an engine.
 type counting struct {
-	weir.Engine
+	engine.Engine
 	calls int
 }
 
-func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	c.calls++
-	return c.Engine.Decide(ctx, p, k, a)
-}
-
-func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	c.calls++
-	return c.Engine.Refund(ctx, p, k, at, n, now)
-}
-
-func (c *counting) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	c.calls++
-	return c.Engine.Count(ctx, p, k, i, last, now)
-}
-
-func (c *counting) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	c.calls++
-	return c.Engine.Reset(ctx, p, k)
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
 }
 
 // Bad input gets 400 with the fault and its place, and reaches no engine (R14).

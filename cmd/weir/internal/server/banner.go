@@ -46,13 +46,13 @@ func (s *Server) Banner(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "  policies\t%s\n", set.Source)
 	for _, e := range set.Policies {
-		for i, l := range e.Compiled.Limits() {
+		for i, l := range e.Compiled.Limits {
 			name := e.Name
 			if i > 0 {
 				name = ""
 			}
 			sentence := e.Sentence(i)
-			if len(e.Compiled.Limits()) > 1 {
+			if len(e.Compiled.Limits) > 1 {
 				sentence = l.Name + ": " + sentence
 			}
 			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)

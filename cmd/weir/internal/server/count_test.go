@@ -161,15 +161,15 @@ func (c *counts) change() {
 // compare counts a random span of a random limit on both fronts.
 func (c *counts) compare() {
 	policy, user, object, pairs, in := c.someKey()
-	plan := in.Limiter.Plan()
-	limit := &plan.Limits()[c.r.IntN(len(plan.Limits()))]
+	plan := in.Limiter.Compiled()
+	limit := &plan.Limits[c.r.IntN(len(plan.Limits))]
 	window := limit.Window / 1000
 	span := 1 + c.r.Int64N(window+window/8)
 	if c.r.IntN(8) == 0 {
 		span = window
 	}
 	name := limit.Name
-	if len(plan.Limits()) == 1 && c.r.IntN(2) == 0 {
+	if len(plan.Limits) == 1 && c.r.IntN(2) == 0 {
 		name = ""
 	}
 	body := fmt.Sprintf(`{"policy":%q,"key":%s,"last_ms":%d`, policy, object, span)
@@ -250,7 +250,7 @@ func TestCountsOnRedis(t *testing.T) {
 	positive := 0
 	for _, p := range s.set().Policies {
 		limiter := p.Base().Limiter
-		for _, l := range limiter.Plan().Limits() {
+		for _, l := range limiter.Compiled().Limits {
 			for _, user := range []string{"a", "nobody"} {
 				for _, ms := range []int64{1, 200, l.Window / 2000, l.Window / 1000} {
 					of := func() int64 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 func TestCheckReturnsTheDecision(t *testing.T) {
@@ -183,13 +184,13 @@ func TestBrowsersOfOtherSitesAreRejected(t *testing.T) {
 
 // alive records whether the context at the engine was still alive.
 type alive struct {
-	weir.Engine
+	engine.Engine
 	err error
 }
 
-func (e *alive) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (e *alive) Do(ctx context.Context, calls []engine.Call) {
 	e.err = ctx.Err()
-	return e.Engine.Decide(ctx, p, k, a)
+	e.Engine.Do(ctx, calls)
 }
 
 // A client that closes its connection at once is charged like any other.

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 )
 
@@ -19,16 +20,11 @@ type down struct{}
 
 var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, errDown
+func (down) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(errDown)
+	}
 }
-func (down) Refund(context.Context, *weir.Plan, weir.Key, int64, int64, int64) (int64, error) {
-	return 0, errDown
-}
-func (down) Count(context.Context, *weir.Plan, weir.Key, int, int64, int64) (int64, error) {
-	return 0, errDown
-}
-func (down) Reset(context.Context, *weir.Plan, weir.Key) error { return errDown }
 
 func TestErrorsOfTheStoreGet503(t *testing.T) {
 	s, logged := newServer(t, down{})
@@ -108,10 +104,13 @@ func TestBodiesInPieces(t *testing.T) {
 
 // unreadable is an engine with foreign data under every key. Its errors name the key, as
 // those of Redis do.
-type unreadable struct{ down }
+type unreadable struct{}
 
-func (unreadable) Decide(_ context.Context, _ *weir.Plan, k weir.Key, _ weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, fmt.Errorf("under weir1:%s: %w: %w", k.Value(0), weir.ErrUnreadable, weir.ErrUnavailable)
+func (unreadable) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		c := &calls[i]
+		c.Fail(fmt.Errorf("under weir1:%s: %w: %w", c.Key.Value(0), weir.ErrUnreadable, weir.ErrUnavailable))
+	}
 }
 
 // TestUnreadableKeysAreNotLogged: an error with a key is returned to its caller only; the

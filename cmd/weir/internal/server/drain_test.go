@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // held is an engine that holds its decisions until they are released.
 type held struct {
-	weir.Engine
+	engine.Engine
 	arrived chan struct{}
 	release chan struct{}
 }
@@ -26,10 +27,10 @@ func newHeld() *held {
 	return &held{weir.NewMemory(), make(chan struct{}, 100), make(chan struct{})}
 }
 
-func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (h *held) Do(ctx context.Context, calls []engine.Call) {
 	h.arrived <- struct{}{}
 	<-h.release
-	return h.Engine.Decide(ctx, p, k, a)
+	h.Engine.Do(ctx, calls)
 }
 
 // Requests in flight at shutdown get their whole answers.

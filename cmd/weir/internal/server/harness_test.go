@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -40,12 +41,14 @@ func file(t testing.TB) *policy.File {
 }
 
 // newServer returns a server on the engine, or on a memory engine for nil, and its log.
-func newServer(t testing.TB, e weir.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
+func newServer(t testing.TB, e engine.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
 	t.Helper()
 	var logged bytes.Buffer
 	c := Config{Policies: file(t), Source: "weir.yaml", Engine: e, Listen: "127.0.0.1:0",
 		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3",
 		Limits: Limits{Linger: -1}}
+	c.Memory, _ = e.(*weir.Memory)
+	c.Fallback, _ = e.(*fallback.Engine)
 	for _, f := range change {
 		f(&c)
 	}

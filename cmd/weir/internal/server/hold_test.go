@@ -11,11 +11,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 // holdServer serves a render farm: 2 at once for at most 30s, and 10 a day.
-func holdServer(t *testing.T, e weir.Engine, change ...func(*Config)) *Server {
+func holdServer(t *testing.T, e engine.Engine, change ...func(*Config)) *Server {
 	t.Helper()
 	s, _ := newServer(t, e, append(change, func(c *Config) {
 		c.Policies = parsed(t, `  render: {limits: {day: 10 jobs per day per user, running: "2 jobs at once per user, for at most 30s"}}

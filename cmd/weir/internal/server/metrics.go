@@ -87,15 +87,15 @@ func (s *Server) addReloadMetrics() {
 
 func (s *Server) addStoreMetrics() {
 	m := s.metrics
-	if e, ok := s.config.Engine.(*weir.Memory); ok {
+	if e := s.config.Memory; e != nil {
 		s.addMemoryMetrics(e)
 	}
 	if e := s.config.Disk; e != nil {
-		s.addMemoryMetrics(e.Memory())
+		s.addMemoryMetrics(e)
 		s.addDiskMetrics(e)
 	}
-	f, ok := s.config.Engine.(*fallback.Engine)
-	if !ok {
+	f := s.config.Fallback
+	if f == nil {
 		return
 	}
 	m.Gauge("weir_store_up", "1 while no failure of the store is known, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
@@ -105,7 +105,15 @@ func (s *Server) addStoreMetrics() {
 	m.Counter("weir_store_timeouts_total", "Of these, calls without an answer in time.", nil, func() int64 { return f.Status().Timeouts })
 }
 
-func (s *Server) addMemoryMetrics(e *weir.Memory) {
+// histories are kept in the memory of this process.
+type histories interface {
+	Len() int
+	Bytes() int64
+	Caps() (keys, bytes int64)
+	Rejected() int64
+}
+
+func (s *Server) addMemoryMetrics(e histories) {
 	s.metrics.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
 	s.metrics.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
 	s.addCapMetrics(e)
@@ -121,7 +129,7 @@ func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
 }
 
 // addCapMetrics adds the bound of memory, if there is one, and its rejections.
-func (s *Server) addCapMetrics(e *weir.Memory) {
+func (s *Server) addCapMetrics(e histories) {
 	m := s.metrics
 	keys, bytes := e.Caps()
 	if bytes > 0 {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -342,11 +343,12 @@ type corrections struct{ *weirtest.Faulty }
 
 var claimed = weir.NewMemory()
 
-func (c corrections) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	if p.Name() == "weir.reservations" {
-		return claimed.Decide(ctx, p, k, a)
+func (c corrections) Do(ctx context.Context, calls []engine.Call) {
+	if calls[0].Rules.Name == "weir.reservations" { // of all calls: no batch has claims
+		claimed.Do(ctx, calls)
+		return
 	}
-	return c.Faulty.Decide(ctx, p, k, a)
+	c.Faulty.Do(ctx, calls)
 }
 
 // TestReservationsFollowTheirPolicy: a shadow settles the units it would have granted, a

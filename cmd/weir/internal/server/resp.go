@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 )
 
 // respListener is the listener for Redis clients.
@@ -34,10 +35,9 @@ func (s *Server) newRESP() (*respListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, memory := c.Engine.(*weir.Memory)
 	guard := s.respGuard()
 	l := &respListener{port: p, server: resp.New(resp.Config{
-		Policies: respServer{s}, Reservations: respServer{s}, Waits: !memory,
+		Policies: respServer{s}, Reservations: respServer{s}, Waits: c.Memory == nil,
 		Guard: guard, Version: c.Version, Log: s.log,
 	})}
 	l.conns, l.private = c.Limits.Conns, guard.Anybody == 0
@@ -157,7 +157,7 @@ func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
 }
 
 // Compiled returns the compiled policy.
-func (p *respPolicy) Compiled() *weir.Plan { return p.Policy.Compiled }
+func (p *respPolicy) Compiled() *engine.Compiled { return p.Policy.Compiled }
 
 // Decide decides as POST /v1/check, /v1/peek and /v1/record do.
 func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
@@ -209,7 +209,7 @@ func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id stri
 	}
 	token, err := p.s.reservations.Issue(ctx, reserve.Grant{Policy: p.Policy, Pairs: pairs, Key: key, ID: id, Outcome: &o, TTL: ttl})
 	r = resp.Reservation{ID: token, Expires: d.At.Add(ttl)}
-	if t := o.Limiter.Plan().HoldTime(); t > 0 {
+	if t := o.Limiter.Compiled().HoldTime; t > 0 {
 		r.HeldUntil = d.At.Add(t)
 	}
 	return d, r, p.s.logged(err)

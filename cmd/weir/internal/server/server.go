@@ -29,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
@@ -38,7 +39,9 @@ import (
 type Config struct {
 	Policies  *policy.File
 	Source    string           // of the policies, for people: a file name
-	Engine    weir.Engine      // decides; default: a memory engine of the server
+	Engine    engine.Engine    // decides; default: a memory engine of the server
+	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
+	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
 	StoreName string           // of the engine, for people, without credentials; default: memory
 	StoreNote string           // for the banner; default: none
 	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
@@ -149,7 +152,8 @@ const (
 // New checks the configuration and returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
 	if c.Engine == nil {
-		c.Engine = weir.NewMemory()
+		c.Memory = weir.NewMemory()
+		c.Engine = c.Memory
 	}
 	c.StoreName = cmp.Or(c.StoreName, "memory")
 	c.Listen = cmp.Or(c.Listen, "127.0.0.1:7070")
@@ -238,7 +242,7 @@ func (s *Server) storeDown() error {
 			return err
 		}
 	}
-	if f, ok := s.config.Engine.(*fallback.Engine); ok {
+	if f := s.config.Fallback; f != nil {
 		if status := f.Status(); status.State == fallback.StoreDown {
 			return status.Cause
 		}

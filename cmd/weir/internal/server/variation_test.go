@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -23,7 +24,7 @@ policies:
   login: {limit: 2 failures per minute per user, count: reported}
 `
 
-func variedServer(t *testing.T, e weir.Engine) (*Server, func() string) {
+func variedServer(t *testing.T, e engine.Engine) (*Server, func() string) {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(varied))
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
 )
@@ -19,9 +20,9 @@ import (
 // blocks share one history, so they change no count.
 //
 // Other kinds are bad input: they store no instants, so the units of a span are unknown.
-func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Target, name string, ms int64) (n int64, limit *weir.PlanLimit, err error) {
+func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Target, name string, ms int64) (n int64, limit *engine.Limit, err error) {
 	l := p.Limiter(t, time.Time{})
-	if limit, err = countedLimit(l.Plan(), from, name); err != nil {
+	if limit, err = countedLimit(l.Compiled(), from, name); err != nil {
 		return 0, nil, err
 	}
 	last, err := spanOf(limit, from, ms)
@@ -34,17 +35,17 @@ func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Ta
 }
 
 // countedLimit returns the limit of a count, or the reason why there is none.
-func countedLimit(compiled *weir.Plan, from observe.Protocol, name string) (*weir.PlanLimit, error) {
-	all := compiled.Limits()
+func countedLimit(compiled *engine.Compiled, from observe.Protocol, name string) (*engine.Limit, error) {
+	all := compiled.Limits
 	if name == "" {
 		if len(all) > 1 {
-			return nil, BadInput(fmt.Sprintf("%s is missing: policy %q has several limits; name one of %s", field(from, "limit"), compiled.Name(), names(all)))
+			return nil, BadInput(fmt.Sprintf("%s is missing: policy %q has several limits; name one of %s", field(from, "limit"), compiled.Name, names(all)))
 		}
 		name = all[0].Name
 	}
 	i := compiled.LimitNamed(name)
 	if i < 0 {
-		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), compiled.Name(), suggestion(name, all)))
+		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), compiled.Name, suggestion(name, all)))
 	}
 	limit := &all[i]
 	fault := ""
@@ -62,11 +63,11 @@ func countedLimit(compiled *weir.Plan, from observe.Protocol, name string) (*wei
 	if rolling := rollingOf(all); len(rolling) > 0 {
 		next += "; rolling limits of this policy: " + names(rolling)
 	}
-	return nil, BadInput(fmt.Sprintf("limit %q of policy %q %s; %s", limit.Name, compiled.Name(), fault, next))
+	return nil, BadInput(fmt.Sprintf("limit %q of policy %q %s; %s", limit.Name, compiled.Name, fault, next))
 }
 
 // suggestion returns the next step after an unknown limit.
-func suggestion(name string, all []weir.PlanLimit) string {
+func suggestion(name string, all []engine.Limit) string {
 	var known []string
 	for i := range all {
 		known = append(known, all[i].Name)
@@ -82,7 +83,7 @@ func suggestion(name string, all []weir.PlanLimit) string {
 
 // spanOf returns the span of ms milliseconds. A window that is no whole number of them is
 // rounded up, as window_ms is, so the whole window can be counted.
-func spanOf(l *weir.PlanLimit, from observe.Protocol, ms int64) (time.Duration, error) {
+func spanOf(l *engine.Limit, from observe.Protocol, ms int64) (time.Duration, error) {
 	window := time.Duration(l.Window) * time.Microsecond
 	if most := answer.Millis(window); ms < 1 || ms > most {
 		return 0, BadInput(fmt.Sprintf("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
@@ -100,7 +101,7 @@ func field(from observe.Protocol, name string) string {
 }
 
 // rollingOf returns the limits that can be counted.
-func rollingOf(all []weir.PlanLimit) (rolling []weir.PlanLimit) {
+func rollingOf(all []engine.Limit) (rolling []engine.Limit) {
 	for i := range all {
 		if all[i].Kind == weir.Rolling {
 			rolling = append(rolling, all[i])
@@ -110,7 +111,7 @@ func rollingOf(all []weir.PlanLimit) (rolling []weir.PlanLimit) {
 }
 
 // names lists limits for error messages.
-func names(limits []weir.PlanLimit) string {
+func names(limits []engine.Limit) string {
 	var all []string
 	for i := range limits {
 		all = append(all, strconv.Quote(limits[i].Name))

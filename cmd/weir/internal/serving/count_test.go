@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/engine"
 )
 
 // TestCountedLimit: a count needs a rolling limit, and the error names one (R11). The
@@ -35,7 +36,7 @@ func TestCountedLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		limit, err := countedLimit(limiter.Plan(), observe.HTTP, c.name)
+		limit, err := countedLimit(limiter.Compiled(), observe.HTTP, c.name)
 		if err == nil && limit.Name != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, %v; want %s", c.name, limit, err, c.want)
 		}
@@ -45,7 +46,7 @@ func TestCountedLimit(t *testing.T) {
 // TestSpanOf: a span is 1 ms to the whole window, also where that is no whole number of
 // milliseconds.
 func TestSpanOf(t *testing.T) {
-	limit := &weir.PlanLimit{Name: "l", Window: 1500}
+	limit := &engine.Limit{Name: "l", Window: 1500}
 	for _, c := range []struct {
 		ms   int64
 		want time.Duration // 0: bad input

@@ -12,16 +12,17 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
 // Policy is one policy in force. It is safe for concurrent use.
 type Policy struct {
 	*enforce.Rule
-	Compiled *weir.Plan      // of the policy's own numbers
-	Envoy    weir.Engine     // the policy as an engine, for Envoy's rate limit service
-	Counts   *metrics.Policy // of calls by outcome
-	Top      *topkeys.Sketch // of denied keys; nil if none are kept
+	Compiled *engine.Compiled // of the policy's own numbers
+	Envoy    engine.Engine    // the policy as an engine, for Envoy's rate limit service
+	Counts   *metrics.Policy  // of calls by outcome
+	Top      *topkeys.Sketch  // of denied keys; nil if none are kept
 
 	field  []string         // the RateLimit-Policy field of Compiled
 	tracer observe.Tracer   // nil while tracing is off
@@ -31,7 +32,7 @@ type Policy struct {
 
 // Field returns the RateLimit-Policy field of the numbers that v holds.
 func (p *Policy) Field(v *enforce.Variation) []string {
-	if compiled := v.Limiter.Plan(); compiled != p.Compiled {
+	if compiled := v.Limiter.Compiled(); compiled != p.Compiled {
 		return []string{weirhttp.PolicyField(compiled)}
 	}
 	return p.field

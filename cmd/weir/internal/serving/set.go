@@ -16,12 +16,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
@@ -41,7 +41,7 @@ type Set struct {
 
 // Compiler makes sets.
 type Compiler struct {
-	Engine  weir.Engine
+	Engine  engine.Engine
 	Metrics *metrics.Metrics
 	Tracer  observe.Tracer // nil = tracing is off
 	TopKeys topkeys.Form
@@ -71,7 +71,7 @@ func (c *Compiler) Compile(f *policy.File, source string, before *Set) (*Set, er
 		}
 		set.Policies = append(set.Policies, next)
 		set.byName[p.Name] = next
-		set.Limits += len(next.Compiled.Limits())
+		set.Limits += len(next.Compiled.Limits)
 	}
 	return set, nil
 }
@@ -83,7 +83,7 @@ func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*P
 	if err != nil {
 		return nil, err
 	}
-	compiled := rule.Base().Limiter.Plan()
+	compiled := rule.Base().Limiter.Compiled()
 	p := &Policy{Rule: rule, Compiled: compiled, field: []string{weirhttp.PolicyField(compiled)}, tracer: c.Tracer, log: c.Log}
 	if c.Recorder != nil {
 		p.record = c.Recorder.Policy(rule)
@@ -93,7 +93,7 @@ func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*P
 	}
 	var limits []string
 	var warns []bool
-	for i, l := range compiled.Limits() {
+	for i, l := range compiled.Limits {
 		limits, warns = append(limits, l.Name), append(warns, p.WarnAt(i) > 0)
 	}
 	var counts *metrics.Policy

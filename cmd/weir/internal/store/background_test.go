@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -134,8 +135,9 @@ func TestBackgroundEnds(t *testing.T) {
 	if err := s.Ready(ctx); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not answered yet") {
 		t.Errorf("got %v, want \"not answered yet\"", err)
 	}
-	if _, err := s.Engine.Count(ctx, nil, weir.Key{}, 0, 1, weir.Now); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("a call whose context has ended: got %v, want ErrUnavailable", err)
+	calls := []engine.Call{{Op: engine.Count}}
+	if s.Engine.Do(ctx, calls); !errors.Is(calls[0].Err, weir.ErrUnavailable) {
+		t.Errorf("a call whose context has ended: got %v, want ErrUnavailable", calls[0].Err)
 	}
 	s.Close()
 	close(release)

@@ -55,7 +55,7 @@ func TestOpenFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !decide(t, s) || s.Shared || s.Memory() || s.Err() != nil {
+	if !decide(t, s) || s.Shared || s.Memory != nil || s.Err() != nil {
 		t.Errorf("want a grant in a store of one process: %+v, %v", s, s.Err())
 	}
 	id, err := s.Identity(t.Context())

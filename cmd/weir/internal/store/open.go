@@ -51,6 +51,7 @@ var (
 type Store struct {
 	Engine engine.Engine
 	Conn   weirredis.Conn   // of Engine on Redis, otherwise nil
+	Memory *weir.Memory     // Engine, if its histories end with the process, otherwise nil
 	Disk   *weirdisk.Engine // Engine, if the name begins with file:, otherwise nil
 	Name   string           // without a password, for logs and errors
 	Shared bool             // other processes see the same histories
@@ -58,16 +59,14 @@ type Store struct {
 	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
 
 	close      func() error
-	background *background // nil unless opened by OpenInBackground
+	redis      *weirredis.Engine // Engine on Redis that Open opened, otherwise nil
+	background *background       // nil unless opened by OpenInBackground
 }
 
 // Options adjust a store.
 type Options struct {
 	MaxBytes int64 // cap on the memory of histories, of memory and file: only; 0 = none
 }
-
-// Memory reports whether the histories end with the process.
-func (s *Store) Memory() bool { return s.Conn == nil && s.Disk == nil }
 
 // Spread reports whether the store spreads keys over the slots of a Cluster. It sends
 // nothing; before the store is connected it reports true.
@@ -76,8 +75,7 @@ func (s *Store) Spread() bool {
 		connected := s.background.connected.Load()
 		return connected == nil || connected.Spread()
 	}
-	e, ok := s.Engine.(interface{ Spread() bool })
-	return ok && e.Spread()
+	return s.redis != nil && s.redis.Spread()
 }
 
 // Close closes the connections, or syncs and releases the directory.
@@ -118,7 +116,8 @@ func Open(name string, o Options) (*Store, error) {
 // openHere opens a store of this machine. It returns nil for a URL.
 func openHere(name string, o Options) (*Store, error) {
 	if name == "memory" {
-		return &Store{Engine: weir.NewMemory(weir.MaxBytes(o.MaxBytes)), Name: name}, nil
+		m := weir.NewMemory(weir.MaxBytes(o.MaxBytes))
+		return &Store{Engine: m, Memory: m, Name: name}, nil
 	}
 	if text, ok := strings.CutPrefix(name, fileScheme); ok {
 		d, err := parseFile(text)
@@ -155,7 +154,7 @@ func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 		conn.Close()
 		return nil, t.explain(err)
 	}
-	return &Store{Engine: e, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
+	return &Store{Engine: e, redis: e, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
 }
 
 // fitEngine returns an engine on a server that is fit for limits.

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -176,8 +177,8 @@ func digits(text string) (n int64, ok bool) {
 }
 
 // keyOf builds the policy's key from dimension=value pairs in any order.
-func keyOf(p *weir.Plan, pairs []string) (weir.Key, error) {
-	dims := p.Dimensions()
+func keyOf(p *engine.Compiled, pairs []string) (weir.Key, error) {
+	dims := p.Dimensions
 	if len(pairs) == len(dims) {
 		var few [4]string
 		values := few[:0]
@@ -205,7 +206,7 @@ func valueOf(dim string, pairs []string) (string, bool) {
 }
 
 // keyProblem returns the error of pairs that are not a key of the policy.
-func keyProblem(p *weir.Plan, pairs []string) error {
+func keyProblem(p *engine.Compiled, pairs []string) error {
 	named := map[string]string{}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
@@ -222,9 +223,9 @@ func keyProblem(p *weir.Plan, pairs []string) error {
 }
 
 // dimensions lists the policy's dimensions for error messages.
-func dimensions(p *weir.Plan) string {
-	if len(p.Dimensions()) == 0 {
+func dimensions(p *engine.Compiled) string {
+	if len(p.Dimensions) == 0 {
 		return "no dimension: the policy counts all callers together"
 	}
-	return strings.Join(p.Dimensions(), ", ")
+	return strings.Join(p.Dimensions, ", ")
 }

@@ -11,20 +11,21 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // gathering is an engine that holds attempts until a number of them is in flight.
 type gathering struct {
-	weir.Engine
+	engine.Engine
 	mu    sync.Mutex
 	under int
 	want  int
 	all   chan struct{}
 }
 
-func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+func (g *gathering) Do(ctx context.Context, calls []engine.Call) {
 	g.mu.Lock()
 	if g.under++; g.under == g.want {
 		close(g.all)
@@ -32,9 +33,9 @@ func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir
 	g.mu.Unlock()
 	select {
 	case <-g.all:
-		return g.Engine.Decide(ctx, p, k, a)
+		g.Engine.Do(ctx, calls)
 	case <-time.After(patience):
-		return weir.Decision{}, fmt.Errorf("only %d of %d attempts came together", g.under, g.want)
+		calls[0].Fail(fmt.Errorf("only %d of %d attempts came together", g.under, g.want))
 	}
 }
 

@@ -119,7 +119,7 @@ func listPolicies(c *session, _ []string) {
 	for _, name := range names {
 		var dims []string
 		if p, err := c.server.config.Policies.Policy(name); err == nil { // a reload may remove it
-			dims = p.Compiled().Dimensions()
+			dims = p.Compiled().Dimensions
 		}
 		c.out = appendBulk(appendArray(c.out, 1+len(dims)), name)
 		for _, dim := range dims {

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -39,15 +40,13 @@ func (l limiters) Names() []string { return slices.Sorted(maps.Keys(l)) }
 
 type limiter struct{ *weir.Limiter }
 
-func (l limiter) Compiled() *weir.Plan { return l.Plan() }
-
 func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
 	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, ID: id})
 }
 
 func (l limiter) Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error) {
 	if limit == "" {
-		limit = l.Plan().Limits()[0].Name
+		limit = l.Compiled().Limits[0].Name
 	}
 	return l.Limiter.Count(ctx, key, limit, time.Duration(ms)*time.Millisecond)
 }
@@ -60,7 +59,7 @@ func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64
 func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, ttl int64) (d weir.Decision, r Reservation, err error) {
 	lasts := time.Duration(ttl) * time.Millisecond
 	if ttl == 0 {
-		lasts = l.Plan().LongestWindow()
+		lasts = l.Compiled().LongestWindow
 	}
 	made, d, err := l.Limiter.Reserve(ctx, key, weir.Request{N: n, TTL: lasts})
 	if made != nil {
@@ -113,7 +112,7 @@ func (settler) Extend(ctx context.Context, id string) (r Reservation, err error)
 }
 
 // policies are those of most tests, on e.
-func policies(t testing.TB, e weir.Engine) limiters {
+func policies(t testing.TB, e engine.Engine) limiters {
 	t.Helper()
 	all := limiters{}
 	for _, p := range []weir.Policy{

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Policies finds the policies that commands name. It is safe for concurrent use.
@@ -25,7 +26,7 @@ type Policies interface {
 // during the call.
 type Policy interface {
 	// Compiled is the compiled policy.
-	Compiled() *weir.Plan
+	Compiled() *engine.Compiled
 	// Decide decides an attempt, a peek or a record. id is the idempotency key; "" = none.
 	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error)
 	// Count returns the units of a limit in the last ms milliseconds. limit "" is the only

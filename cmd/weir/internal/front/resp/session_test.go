@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -261,10 +262,12 @@ func TestCommandsAfterQuitAreIgnored(t *testing.T) {
 }
 
 // broken is a store that is down.
-type broken struct{ weir.Engine }
+type broken struct{}
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
-	return weir.Decision{}, fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable)
+func (broken) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable))
+	}
 }
 
 // TestOutageErrorHidesDetails: during an outage a command gets its own error code,

@@ -117,7 +117,7 @@ func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
 		return nil, enforce.Item{Err: err}
 	}
 	return to, enforce.Item{Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n,
-		States: make([]weir.LimitState, len(to.Compiled.Limits())), ID: c.id}}
+		States: make([]weir.LimitState, len(to.Compiled.Limits)), ID: c.id}}
 }
 
 // appendProblem appends the answer of a check that got no decision: its index, and the

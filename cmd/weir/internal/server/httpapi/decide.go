@@ -56,7 +56,7 @@ func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 // limit. So the engine does not get the context of the request.
 func (a *API) charge(r *http.Request, from observe.Protocol, op weir.Op, s *scratch) (err error) {
 	s.outcome, err = s.to.Apply(context.Background(), from, a.traceparent(r),
-		&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits())], ID: s.id})
+		&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)], ID: s.id})
 	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
 		a.Errors.NoDecision(s.outcome.Err)
 	}
@@ -73,12 +73,12 @@ func (a *API) traceparent(r *http.Request) string {
 
 // made returns the decision with the state of its limits.
 func (s *scratch) made(op weir.Op) answer.Answer {
-	return answerOf(&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits())]}, &s.outcome)
+	return answerOf(&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)]}, &s.outcome)
 }
 
 // answerOf returns the decision of a request with the state of its limits.
 func answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
-	return answer.Answer{Compiled: o.Limiter.Plan(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
+	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
 		States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
 }
 

@@ -27,14 +27,14 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, n := range []int64{1, 2} {
-			o := weirhttp.Outcome{Compiled: l.Plan(), N: n, States: make([]weir.LimitState, 1)}
+			o := weirhttp.Outcome{Compiled: l.Compiled(), N: n, States: make([]weir.LimitState, 1)}
 			if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}); err != nil {
 				t.Fatal(err)
 			}
 			h := http.Header{}
 			o.WriteHeaders(h)
 			fields := append(h["Ratelimit"], h["RateLimit"]...)
-			fields = append(fields, weirhttp.PolicyField(l.Plan()))
+			fields = append(fields, weirhttp.PolicyField(l.Compiled()))
 			if list, err := httpsfv.UnmarshalList(fields); err != nil || len(list) < 2 {
 				t.Errorf("%v, %d units: %q: got %d members, %v", limit.Kind, n, fields, len(list), err)
 			}

@@ -66,7 +66,7 @@ func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 
 func showPolicy(e *serving.Policy) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
-		Dimensions: append([]string{}, e.Compiled.Dimensions()...),
+		Dimensions: append([]string{}, e.Compiled.Dimensions...),
 		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
 	if e.Reported {
 		p.Count = "reported"

@@ -28,7 +28,7 @@ func (a *API) reserve(r *http.Request, s *scratch) error {
 	b = answer.AppendString(append(b, `,"reservation":`...), token)
 	b = append(b, `,"expires_at":"`...)
 	b = s.outcome.Decision.At.Add(s.life).UTC().AppendFormat(b, instants)
-	if t := s.outcome.Limiter.Plan().HoldTime(); t > 0 {
+	if t := s.outcome.Limiter.Compiled().HoldTime; t > 0 {
 		b = s.outcome.Decision.At.Add(t).UTC().AppendFormat(append(b, `","held_until":"`...), instants)
 	}
 	s.answer = append(b, "\"}\n"...)
