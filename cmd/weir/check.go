@@ -189,7 +189,7 @@ func windowText(l *engine.Limit, s *weir.LimitState) string {
 	case l.Kind == weir.Concurrency:
 		return "at once"
 	case l.Period != nil:
-		return l.Period.Period().String() + " in " + l.Period.Zone().String()
+		return l.Period.Period.String() + " in " + l.Period.Zone.String()
 	}
 	return answer.Exactly(s.Window)
 }

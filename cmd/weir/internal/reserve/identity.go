@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 )
 

@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 

@@ -40,10 +40,21 @@ func TestFrontsDecideNow(t *testing.T) {
 			return ""
 		}},
 	}
+	clock, err := weir.New(weir.Policy{Name: "clock", Limits: []weir.Limit{weir.PerSecond(1)}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	now := func() int64 {
+		d, err := clock.Peek(t.Context(), weir.K(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.At.UnixMicro()
+	}
 	for i, front := range fronts {
-		before := e.Clock()
+		before := now()
 		text := front.call()
-		after := e.Clock()
+		after := now()
 		at, err := strconv.ParseInt(text, 10, 64)
 		if strings.Contains(text, "T") {
 			parsed, failed := time.Parse(time.RFC3339Nano, text)
