@@ -90,7 +90,7 @@ func TestFailFastDoesNotWait(t *testing.T) {
 }
 
 func TestClientOutageIsUnavailable(t *testing.T) {
-	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
+	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{weir.ErrUnavailable})}, perTenant(1))
 	if _, err := once(as("a"), client(t, l, byTenant), "hi"); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
 	}

@@ -143,10 +143,10 @@ func byLength(_ context.Context, c *Call) int64 {
 }
 
 // broken is an engine that cannot decide.
-type broken struct{}
+type broken struct{ err error }
 
-func (broken) Do(_ context.Context, calls []engine.Call) {
+func (b broken) Do(_ context.Context, calls []engine.Call) {
 	for i := range calls {
-		calls[i].Fail(weir.ErrUnavailable)
+		calls[i].Fail(b.err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"strconv"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 func as(tenant string) context.Context {
@@ -262,7 +264,7 @@ func TestSkip(t *testing.T) {
 // TestOutageIsUnavailable: without a decision a call ends with UNAVAILABLE, or passes
 // with AllowWhenDown.
 func TestOutageIsUnavailable(t *testing.T) {
-	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
+	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{weir.ErrUnavailable})}, perTenant(1))
 	_, err := once(as("a"), limited(t, l, byTenant), "hi")
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
@@ -329,5 +331,35 @@ func TestStatusIsValidForAnyKey(t *testing.T) {
 	_, err := once(context.Background(), limited(t, newLimiter(t, nil, perTenant(0)), odd), "hi")
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || len(s.Details()) == 0 {
 		t.Errorf("%v with %d details", err, len(s.Details()))
+	}
+}
+
+// Each error of an engine has a code. Only the text of bad input and of a context reaches the
+// client.
+func TestErrorsHaveACode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want codes.Code
+	}{
+		{engine.Input("id", "secret trouble"), codes.InvalidArgument},
+		{&weir.PolicyError{Problem: "secret trouble"}, codes.InvalidArgument},
+		{weir.ErrOverflow, codes.InvalidArgument},
+		{weir.ErrFull, codes.Unavailable},
+		{weir.ErrUnavailable, codes.Unavailable},
+		{weir.ErrOutcomeUnknown, codes.Unavailable},
+		{fmt.Errorf("%w: secret trouble: %w", weir.ErrUnreadable, weir.ErrUnavailable), codes.Unavailable},
+		{context.Canceled, codes.Canceled},
+		{fmt.Errorf("store: %w", context.DeadlineExceeded), codes.DeadlineExceeded},
+		{errors.New("secret trouble"), codes.Unavailable},
+	} {
+		l := newLimiter(t, []weir.Option{weir.WithEngine(broken{c.err})}, perTenant(1))
+		_, err := once(as("a"), limited(t, l, byTenant), "hi")
+		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
+			t.Errorf("%v: %v, want %v", c.err, err, c.want)
+		}
+		_, err = once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
+		if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected {
+			t.Errorf("%v, AllowWhenDown: %v; rejected must be %v", c.err, err, rejected)
+		}
 	}
 }

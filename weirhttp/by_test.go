@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,16 +17,16 @@ import (
 )
 
 // broken is an engine that fails.
-type broken struct{}
+type broken struct{ err error }
 
-func (broken) Do(_ context.Context, calls []engine.Call) {
+func (b broken) Do(_ context.Context, calls []engine.Call) {
 	for i := range calls {
-		calls[i].Fail(errors.New("dial 10.0.0.9:6379: secret trouble"))
+		calls[i].Fail(b.err)
 	}
 }
 
 func TestStoreDownRejectsOrFailsOpen(t *testing.T) {
-	l, err := weir.New(search, weir.WithEngine(broken{}))
+	l, err := weir.New(search, weir.WithEngine(broken{errors.New("dial 10.0.0.9:6379: secret trouble")}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,5 +155,40 @@ func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	key, err := readKey(r, l.Compiled(), values)
 	if err != nil || key.Len() != 2 || key.Value(0) != "acme" || key.Value(1) != "ann" {
 		t.Errorf("key %+v, %v; want acme, ann", key, err)
+	}
+}
+
+// Each error of an engine has a status. Only the text of bad input reaches the client, and
+// AllowWhenDown concerns the store's errors alone.
+func TestErrorsHaveAStatus(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		status int
+	}{
+		{engine.Input("id", "secret trouble"), 400},
+		{&weir.PolicyError{Problem: "secret trouble"}, 400},
+		{weir.ErrOverflow, 400},
+		{weir.ErrFull, 503},
+		{weir.ErrUnavailable, 503},
+		{weir.ErrOutcomeUnknown, 503},
+		{fmt.Errorf("%w: secret trouble: %w", weir.ErrUnreadable, weir.ErrUnavailable), 503},
+		{context.DeadlineExceeded, 503},
+		{errors.New("secret trouble"), 503},
+	} {
+		l, err := weir.New(search, weir.WithEngine(broken{c.err}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
+		if p := readProblem(t, r); r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) {
+			t.Errorf("%v: status %d, detail %q; want %d", c.err, r.StatusCode, p.Detail, c.status)
+		}
+		down := c.status
+		if down == 503 {
+			down = 200
+		}
+		if r := get(Middleware(l, By{"ip": ClientIP()}, AllowWhenDown())(new(served))); r.StatusCode != down {
+			t.Errorf("%v, AllowWhenDown: status %d, want %d", c.err, r.StatusCode, down)
+		}
 	}
 }

@@ -202,8 +202,8 @@ func TestRefundsTakeTheOldestHits(t *testing.T) {
 	})
 }
 
-// A refund takes one step for each entry it removes, and one step for Remaining.
-func TestRefundTakesAStepPerEntry(t *testing.T) {
+// A refund takes one step for all entries it removes, and one step for Remaining.
+func TestRefundTakesTwoSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &counting{Engine: c}
 		p := connect(t, e, parse(t, hitsConfig))
@@ -220,8 +220,8 @@ func TestRefundTakesAStepPerEntry(t *testing.T) {
 			}
 		}
 		steps(2, "OK | OK 3/10 59s", "a=1 refund hits:2")
-		steps(3, "OK | OK 5/10 59s", "a=1 refund hits:2")
-		steps(4, "OK | OK 10/10 0s", "a=1 refund hits:9") // the last one finds nothing
+		steps(2, "OK | OK 5/10 59s", "a=1 refund hits:2")
+		steps(2, "OK | OK 10/10 0s", "a=1 refund hits:9")
 		steps(2, "OK | OK 10/10 0s", "a=1 refund")
 	})
 }

@@ -155,3 +155,36 @@ func TestHangingStoreDelaysFewRequests(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 }
+
+// Each error of an engine has a code, and counts as bad input or as a failure.
+func TestErrorsHaveACode(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want codes.Code
+		word string
+	}{
+		{engine.Input("id", "trouble"), codes.InvalidArgument, "weir: bad operation id: trouble"},
+		{&weir.PolicyError{Problem: "trouble"}, codes.InvalidArgument, "trouble"},
+		{weir.ErrOverflow, codes.InvalidArgument, weir.ErrOverflow.Error()},
+		{weir.ErrFull, codes.Unavailable, "no decision: the store is full"},
+		{weir.ErrUnavailable, codes.Unavailable, "no decision: the store did not answer"},
+		{weir.ErrOutcomeUnknown, codes.Unavailable, "no decision: the store did not answer"},
+		{fmt.Errorf("%w: %w", weir.ErrUnreadable, weir.ErrUnavailable), codes.Unavailable, "no decision: the store did not answer"},
+		{errLost, codes.Unavailable, "no decision: the store did not answer"},
+	} {
+		faulty := weirtest.NewFaulty(weir.NewMemory())
+		faulty.Break(func(context.Context, func()) error { return c.err })
+		p := connect(t, faulty, parse(t, hitsConfig))
+		_, err := p.send(p.request("a=1"))
+		if s := status.Convert(err); s.Code() != c.want || !strings.Contains(s.Message(), c.word) {
+			t.Errorf("%v: %v, want %v and %q", c.err, err, c.want, c.word)
+		}
+		bad := int64(0)
+		if c.want == codes.InvalidArgument {
+			bad = 1
+		}
+		if n := &p.service.Counts; n.BadInputs.Load() != bad || n.Failed.Load() != 1-bad {
+			t.Errorf("%v: %d bad inputs and %d failures are counted", c.err, n.BadInputs.Load(), n.Failed.Load())
+		}
+	}
+}

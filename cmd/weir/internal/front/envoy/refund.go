@@ -39,7 +39,11 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 	if it.limit == nil {
 		narrow = c.domain.policy.narrow
 	}
-	left, failed := g.refundOldest(ctx, it.n)
+	left, failed := it.n, error(nil)
+	if left > 0 && len(g.compiled.Limits) == 1 { // several limits need refunds of the same entries
+		left = 0
+		_, failed = g.refund(ctx, engine.Oldest, it.n)
+	}
 	for idle := 0; ; {
 		// The limit with the most dimensions decides: a policy's other limits hold all of
 		// its entries.
@@ -67,21 +71,4 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 			idle = 0
 		}
 	}
-}
-
-// refundOldest refunds up to n hits of the oldest entries, one entry for each step, and
-// returns the rest of n. It does nothing for a policy with several limits: these need
-// refunds of the same entries.
-func (g *group) refundOldest(ctx context.Context, n int64) (left int64, err error) {
-	if len(g.compiled.Limits) > 1 {
-		return n, nil
-	}
-	for n > 0 {
-		took, err := g.refund(ctx, engine.Oldest, n)
-		if err != nil || took == 0 {
-			return n, err
-		}
-		n -= min(took, n)
-	}
-	return 0, nil
 }
