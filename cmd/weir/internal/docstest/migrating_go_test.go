@@ -14,6 +14,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -46,7 +47,7 @@ func lines(text string) string {
 }
 
 // migratingStore returns the engine of the page on a real server.
-func migratingStore(t *testing.T) weir.Engine {
+func migratingStore(t *testing.T) engine.Engine {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })

@@ -26,7 +26,7 @@ const (
 // fallbacks lists the modes with the bound that each promises for a window.
 var fallbacks = []struct {
 	name     string
-	mode     fallback.Mode
+	mode     engine.Outage
 	opts     []fallback.Option
 	inWindow int64 // units that a window may hold, -1 = any number
 }{
