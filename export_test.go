@@ -7,8 +7,6 @@ var (
 	errInstant = &InputError{Field: "instant"}
 	errLimit   = &InputError{Field: "limit"}
 	errSpan    = &InputError{Field: "span"}
-	errKind    = &InputError{Field: "kind"}
 	errID      = &InputError{Field: "id"}
 	errRequest = &InputError{Field: "request"}
-	errTTL     = &InputError{Field: "ttl"}
 )
