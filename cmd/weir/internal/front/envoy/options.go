@@ -14,7 +14,7 @@ import (
 // fields.
 type Options struct {
 	Engine  engine.Engine // decides; default: a new memory engine
-	Outage  engine.Outage // answer to rules during an outage
+	Outage  engine.Outage // answer of rules during an outage; default: that of Engine
 	Cluster func() bool   // reports whether keys must be decided one by one, as in a Redis Cluster; nil = never
 
 	Windows  Windows
