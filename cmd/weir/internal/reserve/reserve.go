@@ -13,7 +13,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -306,13 +305,13 @@ func (h *hold) ended(claimed claim, void bool) error {
 
 // errHoldEnded is the error of a claim that needs a hold, after its end.
 func errHoldEnded(compiled *engine.Compiled, r *reservation) error {
-	return &serving.Problem{Status: http.StatusGone, Detail: "the hold ended by time, at " + heldUntil(compiled, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
+	return &serving.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + heldUntil(compiled, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
 // find returns the policy of a reservation and its target, by the policies in force.
 func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target, err error) {
-	if p, err = s.policies().Find(r.policy, http.StatusNotFound); err != nil {
+	if p, err = s.policies().Find(r.policy, serving.ErrMissing); err != nil {
 		return nil, target, err
 	}
 	values := map[string]string{}
@@ -320,14 +319,14 @@ func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target
 		values[pair.Name] = pair.Value
 	}
 	if target, err = p.TargetOf(values); err != nil {
-		return nil, target, &serving.Problem{Status: http.StatusNotFound, Detail: "the policy " + r.policy +
+		return nil, target, &serving.Problem{Err: serving.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}
 	return p, target, nil
 }
 
 // errOtherStore rejects a reservation of another store.
-var errOtherStore error = &serving.Problem{Status: http.StatusNotFound, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
+var errOtherStore error = &serving.Problem{Err: serving.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
 // claim claims a reservation of this store, under the compiled policy of its key.
 func (s *Service) claim(ctx context.Context, r *reservation, compiled *engine.Compiled, units int64, needsHold bool) (c claim, err error) {
@@ -345,11 +344,11 @@ func (s *Service) claim(ctx context.Context, r *reservation, compiled *engine.Co
 	case err != nil:
 		return c, err
 	case c.verdict == tooLate:
-		return c, &serving.Problem{Status: http.StatusGone, Detail: "the reservation has expired; its " + strconv.FormatInt(r.units, 10) + " units stay as they were granted"}
+		return c, &serving.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(r.units, 10) + " units stay as they were granted"}
 	case c.verdict == settledBefore:
-		return c, &serving.Problem{Status: http.StatusConflict, Detail: "the reservation is settled already; nothing was changed"}
+		return c, &serving.Problem{Err: weir.ErrSettled, Detail: "the reservation is settled already; nothing was changed"}
 	case c.verdict == extendedBefore:
-		return c, &serving.Problem{Status: http.StatusConflict, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
+		return c, &serving.Problem{Err: weir.ErrSettled, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
 	case c.verdict == holdEnded:
 		return c, errHoldEnded(compiled, r)
 	}

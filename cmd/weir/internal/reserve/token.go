@@ -10,7 +10,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
-	"net/http"
 	"strconv"
 	"time"
 
@@ -75,7 +74,7 @@ func (s *seal) token(r *reservation) string {
 }
 
 // errNoReservation rejects a token that no server with this secret made.
-var errNoReservation error = &serving.Problem{Status: http.StatusNotFound, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
+var errNoReservation error = &serving.Problem{Err: serving.ErrMissing, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
 
 // markBytes is the length of a mark: 96 bits, so that no two are equal.
 const markBytes = 12

@@ -183,7 +183,7 @@ func withQuery(raw string) func(*http.Request) {
 // policyOf returns the policy in force of that name.
 func policyOf(t *testing.T, s *Server, name string) *serving.Policy {
 	t.Helper()
-	p, err := s.set().Find(name, http.StatusNotFound)
+	p, err := s.set().Find(name, serving.ErrMissing)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,8 +3,6 @@ package server
 import (
 	"context"
 	"crypto/tls"
-	"errors"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -106,7 +104,7 @@ func (r respServer) Policy(name string) (resp.Policy, error) {
 	if found := set.resp[name]; found != nil {
 		return found, nil
 	}
-	_, err := set.Find(name, http.StatusBadRequest)
+	_, err := set.Find(name, weir.ErrInput)
 	return nil, err
 }
 
@@ -187,14 +185,14 @@ func (p *respPolicy) Count(ctx context.Context, key weir.Key, limit string, ms i
 	defer p.s.capacity.Leave()
 	target := p.TargetOfKey(key, p.plan)
 	n, _, err := p.Policy.Count(ctx, observe.RESP, &target, limit, ms)
-	return n, rejected(p.s.logged(err))
+	return n, p.s.logged(err)
 }
 
 // Reserve decides as POST /v1/reserve does.
 func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id string, ms int64) (d weir.Decision, r resp.Reservation, err error) {
 	ttl, err := reserve.TTL(p.Policy, ms, "TTL")
 	if err != nil {
-		return d, r, rejected(err)
+		return d, r, err
 	}
 	o, err := p.decideRequest(ctx, key, weir.OpAttempt, n, id)
 	if d = o.Decision; err != nil || !d.Allowed {
@@ -243,7 +241,7 @@ func (r respServer) Settle(ctx context.Context, token string, actual int64) (res
 	defer r.s.capacity.Leave()
 	done, err := r.s.reservations.Settle(ctx, observe.RESP, token, actual)
 	if err != nil {
-		return resp.Settlement{}, rejected(r.s.logged(err))
+		return resp.Settlement{}, r.s.logged(err)
 	}
 	return resp.Settlement{Reserved: done.Reserved, Actual: done.Actual, Refunded: done.Refunded, Recorded: done.Recorded}, nil
 }
@@ -256,24 +254,7 @@ func (r respServer) Extend(ctx context.Context, token string) (resp.Reservation,
 	defer r.s.capacity.Leave()
 	x, err := r.s.reservations.Extend(ctx, observe.RESP, token)
 	if err != nil {
-		return resp.Reservation{}, rejected(r.s.logged(err))
+		return resp.Reservation{}, r.s.logged(err)
 	}
 	return resp.Reservation{ID: x.Token, Expires: x.Expires, HeldUntil: x.HeldUntil}, nil
-}
-
-// rejected translates a Problem to an error with a code of RESP, and returns other errors as
-// they are.
-func rejected(err error) error {
-	var p *serving.Problem
-	if !errors.As(err, &p) {
-		return err
-	}
-	code := "ERR"
-	switch p.Status {
-	case http.StatusConflict:
-		code = resp.CodeSettled
-	case http.StatusGone:
-		code = resp.CodeExpired
-	}
-	return &resp.Rejected{Code: code, Problem: p.Detail}
 }

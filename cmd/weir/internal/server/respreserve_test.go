@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/policy"
 )
@@ -104,9 +103,9 @@ func TestRepeatedRedisReservationIsChargedOnce(t *testing.T) {
 	}
 }
 
-// TestLateRedisSettlementHasItsOwnCode: a settlement after the expiry gets its own error
-// code.
-func TestLateRedisSettlementHasItsOwnCode(t *testing.T) {
+// TestLateRedisSettlementIsExpired: a settlement after the expiry gets an error of its own,
+// for which package resp has a code.
+func TestLateRedisSettlementIsExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		p, err := respServer{s}.Policy("sms")
@@ -118,8 +117,7 @@ func TestLateRedisSettlementHasItsOwnCode(t *testing.T) {
 			t.Fatalf("%+v, %+v, %v; want a second", d, r, err)
 		}
 		time.Sleep(time.Second)
-		var rejected *resp.Rejected
-		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &rejected) || rejected.Code != "EXPIRED" {
+		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.Is(err, weir.ErrExpired) {
 			t.Errorf("a second later: %v", err)
 		}
 		if n := left(t, s); n != 4 {

@@ -10,12 +10,12 @@ package serving
 import (
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
@@ -125,9 +125,9 @@ func (c *Compiler) NewSketch(n int) *topkeys.Sketch {
 	return topkeys.New(min(maxSlots, max(minSlots, allSlots/max(n, 1))), c.TopKeys)
 }
 
-// Find returns the policy of that name. The error of an unknown one has the HTTP
-// status missing, and suggests the nearest name.
-func (set *Set) Find(name string, missing int) (*Policy, error) {
+// Find returns the policy of that name. The error of an unknown one wraps missing, and
+// suggests the nearest name.
+func (set *Set) Find(name string, missing error) (*Policy, error) {
 	if p := set.byName[name]; p != nil {
 		return p, nil
 	}
@@ -135,7 +135,7 @@ func (set *Set) Find(name string, missing int) (*Policy, error) {
 }
 
 // unknown returns the error of Find for a name without a policy.
-func (set *Set) unknown(name string, missing int) error {
+func (set *Set) unknown(name string, missing error) error {
 	names := make([]string, len(set.Policies))
 	for i, p := range set.Policies {
 		names[i] = p.Name
@@ -146,7 +146,7 @@ func (set *Set) unknown(name string, missing int) error {
 	} else {
 		detail += "; GET /v1/policies lists the policies"
 	}
-	return &Problem{Status: missing, Detail: detail}
+	return &Problem{Err: missing, Detail: detail}
 }
 
 // quoted returns a name of a request in quotes.
@@ -161,7 +161,7 @@ func quoted(name string) string {
 // Problem is a request that gets no decision for a reason of its own. Nothing was
 // charged (R14).
 type Problem struct {
-	Status int    // of HTTP, 400 … 499; other protocols translate it
+	Err    error  // weir.ErrInput, ErrMissing, weir.ErrSettled or weir.ErrExpired
 	Detail string // the reason and the next step
 	Log    string // Detail without values of the request, for the log; "" = Detail has none
 }
@@ -169,8 +169,14 @@ type Problem struct {
 // Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
-// BadInput returns a problem of status 400.
-func BadInput(detail string) error { return &Problem{Status: http.StatusBadRequest, Detail: detail} }
+// Unwrap returns Err.
+func (p *Problem) Unwrap() error { return p.Err }
+
+// ErrMissing is wrapped by the problem of a request that names something unknown.
+var ErrMissing = fmt.Errorf("%w: not found", weir.ErrInput)
+
+// BadInput returns a problem that wraps weir.ErrInput.
+func BadInput(detail string) error { return &Problem{Err: weir.ErrInput, Detail: detail} }
 
 // IsBadInput reports whether err concerns the request, not the store.
 func IsBadInput(err error) bool {

@@ -1,10 +1,11 @@
 package resp
 
 import (
+	"cmp"
 	"errors"
+	"slices"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Codes of errors, by which programs tell them apart.
@@ -12,14 +13,17 @@ const (
 	codeInput       = "ERR"         // the command is wrong; nothing was charged (R14)
 	codeUnavailable = "UNAVAILABLE" // no decision could be made (R15)
 
-	CodeSettled = "SETTLED" // the reservation was settled before, with other units; nothing was changed
-	CodeExpired = "EXPIRED" // the reservation has expired; the units stay
+	codeSettled = "SETTLED" // the reservation was settled before, with other units; nothing was changed
+	codeExpired = "EXPIRED" // the reservation has expired; the units stay
 )
 
 // inputError is a problem of the command itself (R14).
 type inputError string
 
 func (e inputError) Error() string { return string(e) }
+
+// Unwrap returns weir.ErrInput.
+func (e inputError) Unwrap() error { return weir.ErrInput }
 
 // Unavailable is an error of a Policy. Its text is sent to the client: the reason why there is
 // no decision, and the next step.
@@ -28,29 +32,32 @@ type Unavailable string
 // Error returns the text for the client.
 func (u Unavailable) Error() string { return string(u) }
 
-// Rejected is an error of a Policy or of Reservations with a code. Both are sent to the
-// client.
-type Rejected struct{ Code, Problem string }
+// errorCodes are the codes of errors, by the first that an error wraps. Bad input has the
+// error's own text. That of the store is not sent: it may hold secrets.
+var errorCodes = []errorCode{
+	{weir.ErrInput, codeInput, ""},
+	{weir.ErrOverflow, codeInput, ""},
+	{weir.ErrSettled, codeSettled, ""},
+	{weir.ErrExpired, codeExpired, ""},
+	{weir.ErrFull, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room"},
+}
 
-// Error returns the text for the client.
-func (r *Rejected) Error() string { return r.Problem }
+type errorCode struct {
+	err        error
+	code, text string
+}
 
 // fail appends the reply for an error.
 func (s *Server) fail(out []byte, err error) []byte {
-	var input inputError
+	code, text := codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir"
 	var unavailable Unavailable
-	var rejected *Rejected
-	switch {
-	case errors.As(err, &rejected):
-		s.Counts.Rejected.Add(1)
-		return appendError(out, rejected.Code, rejected.Problem)
-	case errors.As(err, &unavailable):
-		return appendError(out, codeUnavailable, unavailable.Error())
-	case errors.As(err, &input) || answer.IsBadInput(err):
-		s.Counts.Rejected.Add(1)
-		return appendError(out, codeInput, err.Error())
-	case errors.Is(err, weir.ErrFull):
-		return appendError(out, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room")
+	if errors.As(err, &unavailable) {
+		text = unavailable.Error()
+	} else if i := slices.IndexFunc(errorCodes, func(e errorCode) bool { return errors.Is(err, e.err) }); i >= 0 {
+		code, text = errorCodes[i].code, cmp.Or(errorCodes[i].text, err.Error())
 	}
-	return appendError(out, codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir")
+	if code != codeUnavailable {
+		s.Counts.Rejected.Add(1)
+	}
+	return appendError(out, code, text)
 }

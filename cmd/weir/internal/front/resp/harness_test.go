@@ -81,7 +81,7 @@ type settler struct{}
 func (settler) Settle(ctx context.Context, id string, actual int64) (done Settlement, err error) {
 	found, ok := reservations.Load(id)
 	if !ok {
-		return done, &Rejected{Code: codeInput, Problem: "there is no such reservation"}
+		return done, inputError("there is no such reservation")
 	}
 	r := found.(*weir.Reservation)
 	if actual < 0 {
@@ -89,11 +89,8 @@ func (settler) Settle(ctx context.Context, id string, actual int64) (done Settle
 	} else {
 		err = r.Commit(ctx, actual)
 	}
-	switch {
-	case errors.Is(err, weir.ErrSettled):
-		return done, &Rejected{Code: CodeSettled, Problem: err.Error()}
-	case errors.Is(err, weir.ErrExpired):
-		return done, &Rejected{Code: CodeExpired, Problem: err.Error()}
+	if errors.Is(err, weir.ErrSettled) || errors.Is(err, weir.ErrExpired) {
+		return done, err
 	}
 	return Settlement{Reserved: r.Units(), Actual: actual, Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
 }
@@ -101,11 +98,11 @@ func (settler) Settle(ctx context.Context, id string, actual int64) (done Settle
 func (settler) Extend(ctx context.Context, id string) (r Reservation, err error) {
 	found, ok := reservations.Load(id)
 	if !ok {
-		return r, &Rejected{Code: codeInput, Problem: "there is no such reservation"}
+		return r, inputError("there is no such reservation")
 	}
 	made := found.(*weir.Reservation)
 	if err := made.Extend(ctx); err != nil {
-		return r, &Rejected{Code: codeInput, Problem: err.Error()}
+		return r, inputError(err.Error())
 	}
 	reservations.Store(id+"x", made)
 	return Reservation{ID: id + "x", Expires: made.HeldUntil(), HeldUntil: made.HeldUntil()}, nil

@@ -94,7 +94,7 @@ func checkError(err error) error {
 	if !errors.As(err, &of) {
 		return err
 	}
-	p := &serving.Problem{Status: http.StatusBadRequest, Detail: of.Err.Error()}
+	p := &serving.Problem{Err: weir.ErrInput, Detail: of.Err.Error()}
 	if known := new(serving.Problem); errors.As(of.Err, &known) {
 		*p = *known
 	}
@@ -108,7 +108,7 @@ func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
 	if c.unnamed {
 		return nil, enforce.Item{Err: errNoPolicy}
 	}
-	to, err := set.Find(c.policy, http.StatusBadRequest)
+	to, err := set.Find(c.policy, weir.ErrInput)
 	if err != nil {
 		return nil, enforce.Item{Err: err}
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
@@ -126,7 +127,7 @@ func (a *API) serveReset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) reset(r *http.Request, name string) error {
-	to, err := a.Policies().Find(name, http.StatusNotFound)
+	to, err := a.Policies().Find(name, serving.ErrMissing)
 	if err != nil {
 		return err
 	}

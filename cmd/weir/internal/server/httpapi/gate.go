@@ -40,7 +40,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	s.policy = nameIn(r.URL.Path, "/gate/{policy}")
-	if s.to, err = a.Policies().Find(s.policy, http.StatusNotFound); err != nil {
+	if s.to, err = a.Policies().Find(s.policy, serving.ErrMissing); err != nil {
 		return 0, err
 	}
 	from := query{header: r.Header, key: s.key}

@@ -64,7 +64,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if err = s.reader.call(s.body, takes, &s.call); err != nil || takes&policyMember == 0 {
 		return err
 	}
-	if s.to, err = a.Policies().Find(s.policy, http.StatusBadRequest); err != nil {
+	if s.to, err = a.Policies().Find(s.policy, weir.ErrInput); err != nil {
 		return err
 	}
 	if s.target, err = s.to.Target(s.key.lookup()); err != nil {

@@ -51,7 +51,7 @@ func (q *query) parse(raw string, reserved []string) error {
 func (q *query) part(part string, reserved []string) error {
 	name, value, ok := strings.Cut(part, "=")
 	if !ok {
-		return &serving.Problem{Status: http.StatusBadRequest, Log: "query: a part has no =",
+		return &serving.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
 			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value"}
 	}
 	name, err := url.QueryUnescape(name)
@@ -59,7 +59,7 @@ func (q *query) part(part string, reserved []string) error {
 		value, err = url.QueryUnescape(value)
 	}
 	if err != nil {
-		return &serving.Problem{Status: http.StatusBadRequest, Log: "query: a % begins no escape; write a percent sign as %25",
+		return &serving.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
 			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
 	}
 	if slices.Contains(reserved, name) {

@@ -116,7 +116,7 @@ func (a *API) parseTop(raw string) (of topQuery, err error) {
 		of.domain = name
 		return of, nil
 	}
-	p, err := a.Policies().Find(name, http.StatusNotFound)
+	p, err := a.Policies().Find(name, serving.ErrMissing)
 	of.policies = []*serving.Policy{p}
 	return of, err
 }

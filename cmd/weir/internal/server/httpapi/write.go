@@ -1,9 +1,11 @@
 package httpapi
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
@@ -22,26 +24,36 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 	weirhttp.WriteError(w, status, detail)
 }
 
+// errorAnswers are the answers to errors, by the first that an error wraps. Bad input has the
+// error's own text for a detail. That of the store is not sent: it may hold secrets.
+var errorAnswers = []errorAnswer{
+	{serving.ErrMissing, http.StatusNotFound, ""},
+	{weir.ErrInput, http.StatusBadRequest, ""},
+	{weir.ErrOverflow, http.StatusBadRequest, ""},
+	{weir.ErrSettled, http.StatusConflict, ""},
+	{weir.ErrExpired, http.StatusGone, ""},
+	{serving.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
+	{weir.ErrFull, http.StatusServiceUnavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
+}
+
+type errorAnswer struct {
+	err    error
+	status int
+	detail string
+}
+
 // problemOf returns the status and the detail of a request without a decision. It counts bad
 // requests and logs errors of the store.
 func (a *API) problemOf(err error) (status int, detail string) {
-	status = http.StatusServiceUnavailable
-	var p *serving.Problem
+	status, detail = http.StatusServiceUnavailable, "no decision: the store is unavailable; try again later, or read the log of weir"
+	if i := slices.IndexFunc(errorAnswers, func(e errorAnswer) bool { return errors.Is(err, e.err) }); i >= 0 {
+		status, detail = errorAnswers[i].status, cmp.Or(errorAnswers[i].detail, err.Error())
+	}
 	switch {
-	case errors.As(err, &p):
+	case status != http.StatusServiceUnavailable:
 		a.BadRequests.Add(1)
-		status, detail = p.Status, p.Detail
-	case serving.IsBadInput(err):
-		a.BadRequests.Add(1)
-		status, detail = http.StatusBadRequest, err.Error()
-	case errors.Is(err, serving.ErrBusy):
-		detail = "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"
-	case errors.Is(err, weir.ErrFull):
+	case !errors.Is(err, serving.ErrBusy):
 		a.Errors.NoDecision(err)
-		detail = "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"
-	default:
-		a.Errors.NoDecision(err)
-		detail = "no decision: the store is unavailable; try again later, or read the log of weir"
 	}
 	return status, detail
 }
