@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -94,9 +93,9 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 		err = made.Err
 	}
 	switch {
-	case errors.Is(err, &weir.InputError{Field: "units"}):
+	case engine.InputField(err) == "units":
 		return nil, nil, usage("", "-n: %w", err)
-	case errors.Is(err, &weir.InputError{Field: "id"}):
+	case engine.InputField(err) == "id":
 		return nil, nil, usage("", "--id: %w", err)
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)

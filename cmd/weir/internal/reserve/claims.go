@@ -2,7 +2,6 @@ package reserve
 
 import (
 	"context"
-	"errors"
 	"math/bits"
 	"strconv"
 	"sync"
@@ -111,7 +110,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 	ledger := l.write
 	for ; made.number < maxClaims; made.number++ {
 		d, err := ledger.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
-		other := errors.Is(err, &weir.InputError{Field: "id"})
+		other := engine.InputField(err) == "id"
 		switch {
 		case err != nil && !other:
 			return made, err
@@ -126,7 +125,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 			return made, nil
 		}
 		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
-		if errors.Is(err, &weir.InputError{Field: "id"}) { // voided as ended
+		if engine.InputField(err) == "id" { // voided as ended
 			if needsHold {
 				ledger = l.read
 			}
