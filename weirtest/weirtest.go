@@ -94,3 +94,11 @@ func CachesDenials(ttl time.Duration) Option {
 // Separate is for an engine that spreads its calls over several others, as processes on one
 // store do. There a cached denial may be from before a call of another process (R8).
 func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }
+
+// Claims is for an engine that decides only the calls that claims reports, by their Rules, Op
+// and ID. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
+// leaves out vectors with other calls, and layers that need them. Attempts and peeks without
+// an id under rolling limits are claimed by every engine.
+func Claims(claims func(*engine.Call) bool) Option {
+	return func(c *conformance.Config) { c.Claims = claims }
+}

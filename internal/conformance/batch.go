@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/spec"
 )
 
 // attemptsPerBatch is the number of attempts of the differential for each batch.
@@ -36,7 +35,7 @@ func batches(e engine.Engine, c Config) string {
 		r := rand.New(rand.NewPCG(c.Seed, 1<<35+uint64(history)))
 		g := newRandomHistory(r, c, epoch)
 		g.v.write()
-		want, got := validSession(spec.New(), g.v), validSession(e, g.v)
+		want, got := validSession(c.spec(), g.v), validSession(e, g.v)
 		for range 20 {
 			s := g.next()
 			if !s.callsEngine() {

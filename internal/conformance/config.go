@@ -23,6 +23,8 @@ type Config struct {
 	Separate    bool   // cached denials need not see the calls of other processes
 
 	CacheTTL time.Duration // of cached denials; 0 = there are none (R8)
+
+	Claims func(*engine.Call) bool // the calls that the engine decides; nil = all
 }
 
 // DefaultConfig returns the defaults of a run with these vectors.
@@ -35,6 +37,7 @@ func DefaultConfig(vectors fs.FS) Config {
 func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	t.Helper()
 	c.applyFlags()
+	newEngine = c.claiming(newEngine)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("instants", func(t *testing.T) {

@@ -54,7 +54,7 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 
 // observe updates the contract by a step and its answer.
 func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer) {
-	if a.decision.Replayed {
+	if a.decision.Replayed || a.err != "" {
 		return
 	}
 	wrote := s.writes(mode, a)
@@ -69,7 +69,7 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 			for limit.Kind = weir.Rolling; limit.Kind <= weir.Concurrency; limit.Kind++ {
 				delete(c.lives, historyOf(limit, s.key))
 			}
-		case a.err != "" || s.n == 0 || !ok && !wrote:
+		case s.n == 0 || !ok && !wrote:
 		case wrote && s.decides():
 			l = life{until: s.at + limit.Window, window: limit.Window}
 			if limit.Kind == weir.Bucket {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/spec"
 )
 
 // tally counts the work of a run.
@@ -104,7 +103,7 @@ func farEpoch(r *rand.Rand) int64 {
 // play applies one history and reports whether all answers agreed.
 func (d *differential) play(g *randomHistory, e engine.Engine) bool {
 	g.v.write()
-	want, got := validSession(spec.New(), g.v), validSession(e, g.v)
+	want, got := validSession(d.c.spec(), g.v), validSession(e, g.v)
 	for range 20 + g.r.IntN(100) {
 		if !d.step(g, g.next(), want, got) {
 			return false
@@ -167,7 +166,7 @@ func full(s step, a answer) bool {
 
 // report describes the difference with the shortest history that still shows it.
 func (d *differential) report(g *randomHistory) string {
-	short, m := reduce(g.v, func(v *vector) *mismatch { return differs(v, d.newEngine()) })
+	short, m := reduce(g.v, func(v *vector) *mismatch { return differs(v, d.c.spec(), d.newEngine()) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "the engine and the specification differ (seed %d, history %d of shard %d).\n", d.c.Seed, d.histories, d.shard)
 	if m == nil {
@@ -179,10 +178,10 @@ func (d *differential) report(g *randomHistory) string {
 	return b.String()
 }
 
-// differs applies v to a new specification and to e, up to the first difference. It
+// differs applies v to a new specification, model, and to e, up to the first difference. It
 // returns nil if there is none, or if a step is out of contract.
-func differs(v *vector, e engine.Engine) *mismatch {
-	if err := v.answers(spec.New()); err != nil || !inContract(v) {
+func differs(v *vector, model, e engine.Engine) *mismatch {
+	if err := v.answers(model); err != nil || !inContract(v) {
 		return nil
 	}
 	m, _ := v.run(e) // its policies are valid: the specification ran it

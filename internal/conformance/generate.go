@@ -32,10 +32,10 @@ var scales = []time.Duration{
 var zones = []string{"", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu",
 	"America/Havana", "Africa/Cairo", "America/Santiago", "Pacific/Apia", "Asia/Tehran"}
 
-// randomPolicy returns a valid policy of one to four limits.
+// randomPolicy returns a valid policy of one to four limits that the engine claims.
 func randomPolicy(r *rand.Rand, c *Config) *mutablePolicy {
 	for {
-		if b := anyPolicy(r); b.valid() {
+		if b := anyPolicy(r); c.permits(b) {
 			return b
 		}
 	}

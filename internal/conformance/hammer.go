@@ -93,7 +93,7 @@ const (
 
 func newConcurrentHistory(r *rand.Rand, e engine.Engine, c *Config) *concurrentHistory {
 	h := &concurrentHistory{pace: pace(r.IntN(4)), goroutines: c.Goroutines, config: c, seed: r.Uint64()}
-	for h.policy == nil || !h.policy.valid() {
+	for h.policy == nil || !c.permits(h.policy) {
 		h.policy = hammerPolicy(r, h.pace)
 	}
 	few := 1 + r.IntN(3)
@@ -261,7 +261,7 @@ func (h *concurrentHistory) hammer(r *rand.Rand) (mine []call, made int, err err
 func (h *concurrentHistory) comeAndGo(r *rand.Rand) (err error) {
 	key := keyOf(h.limiter, keyFor(h.policy, []keyPart{{"user", fmt.Sprint("x", r.IntN(100))}}))
 	if r.IntN(2) == 0 {
-		return h.limiter.Reset(context.Background(), key)
+		return claimed(h.limiter.Reset(context.Background(), key))
 	}
 	_, err = h.limiter.Allow(context.Background(), key)
 	return err
@@ -280,13 +280,13 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 		}
 		limit := h.policy.limits[0]
 		_, err = h.limiter.Count(ctx, key, limit.Name, limit.Window)
-		if err != nil && engine.InputField(err) != "kind" {
+		if err = claimed(err); err != nil && engine.InputField(err) != "kind" {
 			return c, err
 		}
 	}
 	id := ""
 	c.from = time.Since(h.start)
-	if h.pace == reused && r.IntN(2) == 0 { // an id leads to the same histories by a longer path
+	if h.pace == reused && r.IntN(2) == 0 && h.config.claims(h.limiter.Compiled(), "id") { // an id leads to the same histories by a longer path
 		id = fmt.Sprint(r.Uint64())
 		c.decision, err = h.limiter.AllowOnce(ctx, key, c.n, id)
 	} else {

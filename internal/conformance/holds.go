@@ -41,20 +41,23 @@ type hold struct {
 func auditHolds(e engine.Engine, c Config) (report string) {
 	for i := range c.Hammers {
 		r := rand.New(rand.NewPCG(c.Seed, 2<<32+uint64(i)))
-		if breach := auditHoldsOnce(e, r); breach != "" {
+		if breach := auditHoldsOnce(e, r, &c); breach != "" {
 			return fmt.Sprintf("seed %d, history of holds %d: %s\n  %s", c.Seed, i, breach, quoteRule(17))
 		}
 	}
 	return ""
 }
 
-func auditHoldsOnce(e engine.Engine, r *rand.Rand) (breach string) {
+func auditHoldsOnce(e engine.Engine, r *rand.Rand, c *Config) (breach string) {
 	window := time.Duration(4+r.IntN(12)) * time.Millisecond
 	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
 		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
 		{Name: "running", Kind: weir.Concurrency, Max: holdMax, MaxHold: window},
 	}}, weir.WithEngine(e))
 	mustBeValid(err)
+	if !c.claims(l.Compiled(), "") {
+		return ""
+	}
 	var mu sync.Mutex
 	var all []hold
 	var failed error

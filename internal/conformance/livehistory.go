@@ -8,7 +8,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/spec"
 )
 
 // livePerHammer is the number of live histories per concurrent history.
@@ -59,12 +58,12 @@ const maxLive = 5 * time.Second
 func newLiveHistory(r *rand.Rand, e engine.Engine, c *Config) *liveHistory {
 	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0}
 	b := g.policy()
-	for !b.valid() {
+	for !c.permits(b) {
 		b = g.policy()
 	}
 	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), policies: []*mutablePolicy{b}}
 	g.v.write()
-	g.got, g.want = validSession(e, g.v), validSession(spec.New(), g.v)
+	g.got, g.want = validSession(e, g.v), validSession(c.spec(), g.v)
 	g.got.live = true
 	return g
 }

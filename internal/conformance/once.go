@@ -26,6 +26,9 @@ func once(e engine.Engine, c Config) string {
 	if err != nil {
 		return report("%v", err)
 	}
+	if !c.claims(limiter.Compiled(), "id") {
+		return ""
+	}
 	answers, err := callConcurrently(limiter, operations, c)
 	if err != nil {
 		return report("%v", err)
