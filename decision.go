@@ -8,7 +8,8 @@ import (
 )
 
 // Decision is the result of an attempt, a peek or a record. Durations are whole
-// microseconds. The zero Decision allows nothing.
+// microseconds. The zero Decision allows nothing. Its fields are those of engine.Result, so
+// that the engine in memory fills it in place.
 type Decision struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back
@@ -21,28 +22,15 @@ type Decision struct {
 	Replayed   bool          // the first decision of this id is returned again; nothing was charged
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
-	why reason // of a Limit, for String
+	// Of Limit, for messages; zero if no limit denied. Used is -1 if it is not known, because
+	// the policy has several limits or a store's answer was repeated.
+	Kind   Kind
+	Max    int64         // its capacity in units
+	Window time.Duration // of Concurrency, its MaxHold
+	Used   int64         // units that count, are held, or are missing from a bucket
 }
 
-// reason is the numbers of the limit that denied.
-type reason struct {
-	kind   Kind
-	max    int64 // as engine.Limit.Capacity
-	window int64 // microseconds
-	used   int64 // -1 = not known: the policy has several limits
-}
-
-// decision returns the result of a call as a Decision.
-func decision(c *engine.Compiled, r *engine.Result) Decision {
-	d := Decision{Allowed: r.Allowed, Granted: r.Granted, Remaining: r.Remaining, RetryAfter: r.RetryAfter, ResetAfter: r.ResetAfter,
-		At: r.At, Limit: r.Limit, Degraded: r.Degraded, Replayed: r.Replayed, Cached: r.Cached}
-	if d.Limit != "" {
-		d.explain(c)
-	}
-	return d
-}
-
-// explain notes the numbers of the limit that denied.
+// explain sets the numbers of the limit that denied.
 func (d *Decision) explain(c *engine.Compiled) {
 	i := 0
 	if len(c.Limits) > 1 {
@@ -52,9 +40,9 @@ func (d *Decision) explain(c *engine.Compiled) {
 		return
 	}
 	l := &c.Limits[i]
-	d.why = reason{l.Kind, l.Capacity, l.Window, -1}
+	d.Kind, d.Max, d.Window, d.Used = l.Kind, l.Capacity, engine.Duration(l.Window), -1
 	if len(c.Limits) == 1 && !d.Degraded && !d.Replayed {
-		d.why.used = l.Capacity - d.Remaining
+		d.Used = l.Capacity - d.Remaining
 	}
 }
 
@@ -81,7 +69,7 @@ func (d *Decision) sentence() string {
 	case d.At.IsZero():
 		return "no decision"
 	case d.Allowed && d.Limit != "":
-		return fmt.Sprintf("allowed %d units, cut by limit %q: %s%s", d.Granted, d.Limit, d.why, d.wait())
+		return fmt.Sprintf("allowed %d units, cut by limit %q: %s%s", d.Granted, d.Limit, d.use(), d.wait())
 	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown
 		return "allowed"
 	case d.Allowed && d.Remaining < 0:
@@ -91,7 +79,7 @@ func (d *Decision) sentence() string {
 	case d.Limit == "":
 		return "denied: " + d.wait()
 	}
-	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.why, d.wait())
+	return fmt.Sprintf("denied by limit %q: %s%s", d.Limit, d.use(), d.wait())
 }
 
 // wait describes RetryAfter.
@@ -105,22 +93,22 @@ func (d *Decision) wait() string {
 	return "room again in " + d.RetryAfter.String()
 }
 
-// String returns the use of the limit, such as "10 of 10 used in the last minute; ", or ""
+// use describes the use of the limit, such as "10 of 10 used in the last minute; ", or is ""
 // if it is not known.
-func (r reason) String() string {
-	if r.used < 0 || r.window == 0 {
+func (d *Decision) use() string {
+	if d.Used < 0 || d.Window == 0 {
 		return ""
 	}
 	where := "used in this window"
-	switch r.kind {
+	switch d.Kind {
 	case Rolling:
-		where = "used in the last " + spanText(engine.Duration(r.window))
+		where = "used in the last " + spanText(d.Window)
 	case Concurrency:
 		where = "held"
 	case Bucket:
 		where = "missing from the bucket"
 	}
-	return fmt.Sprintf("%d of %d %s; ", r.used, r.max, where)
+	return fmt.Sprintf("%d of %d %s; ", d.Used, d.Max, where)
 }
 
 // spanText returns "minute", or "90s".

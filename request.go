@@ -49,8 +49,14 @@ const firstInstant, lastInstant = "1970-01-01T00:00:00Z", "2255-06-05T23:47:34.7
 // instant converts an instant of the caller to microseconds since 1970, cut to whole ones. The
 // error ends with next.
 func instant(t time.Time, next string) (int64, error) {
-	if s := t.Unix(); s < 0 || s > MaxInstant/1_000_000 || t.UnixMicro() > MaxInstant { // far away, microseconds overflow
+	if !isInstant(t) {
 		return 0, engine.Input("instant", "%s; use %s to %s, %s", t.Format(time.RFC3339Nano), firstInstant, lastInstant, next)
 	}
 	return t.UnixMicro(), nil
+}
+
+// isInstant reports whether a caller may give the instant. Far away, microseconds overflow.
+func isInstant(t time.Time) bool {
+	s := t.Unix()
+	return s >= 0 && s <= MaxInstant/1_000_000 && t.UnixMicro() <= MaxInstant
 }

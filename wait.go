@@ -59,10 +59,10 @@ func (l *Limiter) tryWhole(ctx context.Context, key *Key, n int64) (Decision, er
 	if l.rules.Mode == CountDenied {
 		c.Op = engine.Peek
 		if l.do(ctx, &c); c.Err != nil || !c.Result.Allowed {
-			return decision(l.whole, &c.Result), c.Err
+			return answer(&c), c.Err
 		}
-		c.Op = engine.Attempt
+		c.Op, c.Result = engine.Attempt, engine.Result{}
 	}
 	l.do(ctx, &c)
-	return decision(l.whole, &c.Result), c.Err
+	return answer(&c), c.Err
 }

@@ -19,6 +19,12 @@ type Result struct {
 	Degraded   bool          // the store did not answer; a fallback decided
 	Replayed   bool          // the first result of this ID is returned again; nothing was charged
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
+
+	// Of Limit. Package weir sets them, and an engine leaves them zero.
+	Kind   Kind
+	Max    int64
+	Window time.Duration
+	Used   int64
 }
 
 // State is the state of one limit of a policy right after a decision.

@@ -3,6 +3,7 @@ package memory
 import (
 	"context"
 	"hash/maphash"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
@@ -25,6 +26,7 @@ type request struct {
 func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	if len(calls) == 1 {
 		if c := &calls[0]; c.Err == nil {
+			c.Fail(nil)
 			m.Decide(c)
 		}
 		return
@@ -35,8 +37,8 @@ func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 		if c.Err != nil {
 			continue
 		}
+		c.Fail(nil)
 		if c.Op == engine.Attempt && c.ID == "" && !c.Given {
-			c.Result = engine.Result{}
 			if b := m.compiled(c.Rules); b.simple && m.allowSimple(b, &c.Key, c.N, now, c.States, &c.Result) {
 				continue
 			}
@@ -46,10 +48,8 @@ func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	}
 }
 
-// Decide decides one call.
+// Decide decides one call without a result.
 func (m *Memory) Decide(c *engine.Call) {
-	c.Result = engine.Result{}
-	clear(c.States)
 	at := momentOf(c)
 	switch {
 	case c.Op == engine.Count:
@@ -71,9 +71,13 @@ func (m *Memory) Decide(c *engine.Call) {
 }
 
 // Allow decides an attempt of n units by allowSimple, or reports false and changes nothing.
-// It spares a caller the Call.
-func (m *Memory) Allow(r *Simple, k *engine.Key, n int64, d *engine.Result) bool {
-	return m.allowSimple((*planRules)(r), k, n, moment{}, nil, d)
+// It spares a caller the Call. The zero Time is now.
+func (m *Memory) Allow(r *Simple, k *engine.Key, n int64, at time.Time, d *engine.Result) bool {
+	when := moment{}
+	if !at.IsZero() {
+		when = moment{at.UnixMicro(), fromCaller}
+	}
+	return m.allowSimple((*planRules)(r), k, n, when, nil, d)
 }
 
 // Simple is rules for Allow.

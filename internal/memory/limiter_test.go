@@ -111,7 +111,7 @@ func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
 	if l.simple != nil {
 		var r engine.Result
-		if l.memory.Allow(l.simple, &k, n, &r) {
+		if l.memory.Allow(l.simple, &k, n, time.Time{}, &r) {
 			return r, nil
 		}
 	}
