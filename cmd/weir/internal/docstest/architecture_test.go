@@ -48,6 +48,17 @@ func TestArchitectureNamesThePackages(t *testing.T) {
 	}
 }
 
+// TestArchitectureIsShort: a newcomer reads the page in ten minutes.
+func TestArchitectureIsShort(t *testing.T) {
+	page := read(t, "docs/architecture.md")
+	if n := len(strings.Fields(page)); n > 1500 {
+		t.Errorf("architecture.md has %d words, want at most 1,500", n)
+	}
+	if n := len(blocksOfPage(page)); n != 1 {
+		t.Errorf("architecture.md has %d pictures, want one", n)
+	}
+}
+
 // libraries returns the directories of the packages that programs can import.
 func libraries(t *testing.T) []string {
 	t.Helper()
@@ -75,7 +86,7 @@ func TestPagesNameTheEngines(t *testing.T) {
 		paths = append(paths, path.Join(module, dir))
 	}
 	packages := exportsOf(t, token.NewFileSet(), paths)
-	contract := importPackage(t, packages, module).Scope().Lookup("Engine").Type().Underlying().(*types.Interface)
+	contract := importPackage(t, packages, module+"/engine").Scope().Lookup("Engine").Type().Underlying().(*types.Interface)
 	found := 0
 	for _, p := range paths {
 		pkg := importPackage(t, packages, p)

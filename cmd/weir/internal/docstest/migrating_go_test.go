@@ -80,7 +80,7 @@ func TestMigratingFromTheHierarchicalScript(t *testing.T) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(d) // such as: denied by limit "category": retry after 12s
+	fmt.Println(d) // such as: denied by limit "category": room again in 12s
 
 	if d.String() != "allowed: 19 left" {
 		t.Errorf("the first attempt is %v, want 19 left", d)
