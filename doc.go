@@ -27,7 +27,8 @@
 //
 // # Where to read on
 //
-// The vocabulary is in policy.go and decision.go. docs/semantics.md holds the rules
-// that comments cite, such as R4, and internal/spec the same rules as a plain, slow program.
+// The vocabulary is in policy.go, vocabulary.go and decision.go, the contract of engines in
+// package engine. docs/semantics.md holds the rules that comments cite, such as R4, and
+// internal/spec the same rules as a plain, slow program.
 // docs/architecture.md follows a call from Limiter.Allow to the arithmetic.
 package weir

@@ -316,7 +316,7 @@ func TestPartsOfRules(t *testing.T) {
 	}
 	m := model(t, weir.AllOrNothing).Compiled()
 	if m.Rates != m || m.Holds != nil || m.HoldTime != 0 || m.HeldUnits(3) != 0 {
-		t.Error("a plan without limits of kind Concurrency has parts")
+		t.Error("rules without limits of kind Concurrency have parts")
 	}
 	if fmt.Sprint(p.Rates.Dimensions, p.Holds.Dimensions) != "[tenant] [tenant]" {
 		t.Errorf("%v, %v", p.Rates.Dimensions, p.Holds.Dimensions)

@@ -66,8 +66,8 @@ func (r *Rule) TargetOf(values Values) (Target, error) {
 }
 
 // Target puts values in the order of the policy's dimensions. Every dimension must have
-// a value; the only other value allowed is that of plan-by. The error wraps
-// [weir.ErrKey] and names the missing or unknown dimension (R14).
+// a value; the only other value allowed is that of plan-by. The error is a
+// [weir.InputError] and names the missing or unknown dimension (R14).
 func (r *Rule) Target(values Lookup) (Target, error) {
 	var few [4]string
 	ordered := few[:0]

@@ -159,7 +159,7 @@ func (s *Set) target(name string, values Values) (*Rule, Target, error) {
 
 // Check decides whether n units fit now, and charges them if they do. Under count:
 // reported it charges nothing; report the units with [Set.Record]. A denial is not an
-// error. The error wraps [ErrNoPolicy] for an unknown policy and [weir.ErrKey] for
+// error. The error wraps [ErrNoPolicy] for an unknown policy and is a [weir.InputError] for
 // values that do not match the policy's keys. Otherwise it is that of [weir.Limiter.AllowN].
 func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
 	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpAttempt, N: n})

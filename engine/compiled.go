@@ -9,7 +9,7 @@ import (
 
 // Compiled is the rules of a policy that has been checked, or of calls that are decided
 // together: every number is whole microseconds or units, every dimension an index into the
-// key. [Compile] and [Join] make it. It never changes, and nobody may change its fields.
+// key. [Compile] and [Together] make it. It never changes, and nobody may change its fields.
 type Compiled struct {
 	Name       string // of the policy; of joined rules the names with "+" between them
 	Mode       Mode
@@ -150,7 +150,7 @@ func (c *Compiled) HeldUnits(n int64) (units int64) {
 	return units
 }
 
-// Together reports whether the rules decide several calls together ([Join]). Their limits may
+// Together reports whether the rules decide several calls together ([Together]). Their limits may
 // be of several policies, and dimensions may have a name in common.
 func (c *Compiled) Together() bool { return c.together }
 

@@ -230,7 +230,7 @@ func TestShareConcurrent(t *testing.T) {
 	}
 }
 
-// TestShareOfAPart: the share of a part of a plan counts for the keys of the whole.
+// TestShareOfAPart: the share of a part of the rules counts for the keys of the whole.
 func TestShareOfAPart(t *testing.T) {
 	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},

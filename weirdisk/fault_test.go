@@ -375,7 +375,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// batchesOf returns the offsets of the batches in segment 1. A call may have two, of a plan
+// batchesOf returns the offsets of the batches in segment 1. A call may have two, of rules
 // and of a change.
 func batchesOf(t *testing.T, segment []byte) (starts []int64) {
 	t.Helper()

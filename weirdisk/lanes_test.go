@@ -98,7 +98,7 @@ func TestLanesLoadTheSame(t *testing.T) {
 	}
 }
 
-// TestOperationsStayInOrder: two plans have the same operations for keys of different orders. The
+// TestOperationsStayInOrder: two policies have the same operations for keys of different orders. The
 // one that an idempotency key names last is the one that a start remembers.
 func TestOperationsStayInOrder(t *testing.T) {
 	lane := func(values ...string) uint32 {

@@ -39,5 +39,5 @@
 //   - reply.go: the result from the reply
 //   - kinds.go: a request that another script must decide, or with other windows
 //
-// docs/architecture.md has a drawing.
+// docs/architecture.md has the steps.
 package weirredis

@@ -155,7 +155,7 @@ func fuzzPlan(t *testing.T, shape uint8) *engine.Compiled {
 	return plan(t, weir.Policy{Name: []string{"p", "p.a"}[shape/128], Limits: limits})
 }
 
-// fuzzKey fills the dimensions of a plan with two values.
+// fuzzKey fills the dimensions of rules with two values.
 func fuzzKey(p *engine.Compiled, a, b string) weir.Key {
 	values := map[string]string{"a": a, "b": b, "ab": a + b}
 	var ordered []string

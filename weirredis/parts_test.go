@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestPartsShareKeys: the parts of a plan have the keys of the whole, in a Cluster, too. By
+// TestPartsShareKeys: the parts of rules have the keys of the whole, in a Cluster, too. By
 // its own limits a part would share other dimensions.
 func TestPartsShareKeys(t *testing.T) {
 	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{

@@ -24,7 +24,7 @@ var replyPolicies = [][]weir.Limit{
 }
 
 // FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a
-// decision under its plan or an error, and the error of an unreadable reply does not hide
+// decision under its rules or an error, and the error of an unreadable reply does not hide
 // that the call may have been counted (R15). A reply that ends too early has no decision
 // for the last caller.
 func FuzzReplies(f *testing.F) {

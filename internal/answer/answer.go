@@ -16,7 +16,7 @@ import (
 )
 
 // Answer is a decision with its request and the states of its limits.
-// Plan and Decision are required.
+// Compiled and Decision are required.
 type Answer struct {
 	Compiled *engine.Compiled
 	Key      weir.Key

@@ -101,7 +101,7 @@ func TestAppendJSONCached(t *testing.T) {
 	}
 }
 
-// TestKnown: states without a name are passed over, and places are the plan's.
+// TestKnown: states without a name are passed over, and places are those of the rules.
 func TestKnown(t *testing.T) {
 	a := Answer{States: []weir.LimitState{{Name: "a"}, {}, {Name: "c"}, {Name: "d"}}}
 	var places []int

@@ -137,7 +137,7 @@ func limitsOf(kind weir.Kind, change func(*weir.Limit)) func(weir.Policy) weir.P
 	})
 }
 
-// limitsWith returns a plan fault that changes every limit.
+// limitsWith returns a fault that changes every limit.
 func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
 	return func(p weir.Policy) weir.Policy {
 		for i := range p.Limits {

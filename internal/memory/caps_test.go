@@ -142,7 +142,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	}
 }
 
-// TestManyPolicies: naming the limits of a plan does not copy those of all others.
+// TestManyPolicies: naming the limits of a policy does not copy those of all others.
 func TestManyPolicies(t *testing.T) {
 	m := New(Options{})
 	bind := func(i int) {

@@ -99,7 +99,7 @@ func (m *Memory) handle(p *engine.Compiled, k *engine.Key, req *request, d *engi
 	if b.simple && req.Op == engine.Attempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, at, req.States, d) {
 		return nil
 	}
-	// The slots stand on the stack, as many as the plan needs: clearing room for
+	// The slots stand on the stack, as many as the rules need: clearing room for
 	// engine.MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
 	case n == 1:

@@ -207,7 +207,7 @@ func compareContent(t *testing.T, from string, got, want map[string]any) {
 	}
 }
 
-// TestJournalOfALongerWindow: a plan with a longer window is reported once, and Apply keeps the
+// TestJournalOfALongerWindow: a policy with a longer window is reported once, and Apply keeps the
 // histories for it (R12).
 func TestJournalOfALongerWindow(t *testing.T) {
 	var journal recorder

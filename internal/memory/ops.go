@@ -84,7 +84,7 @@ func (m *Memory) count(c *engine.Call, at moment) int64 {
 	return recorded
 }
 
-// reset removes the histories of the key in every limit of the plan, of all kinds (R12).
+// reset removes the histories of the key in every limit of the rules, of all kinds (R12).
 func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 	limits := m.ofAllKinds(p)
 	slots := make([]slot, len(limits))

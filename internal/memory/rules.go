@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// planRules is a Plan as compiled by one memory engine.
+// planRules is the rules of calls in the form of one memory engine.
 type planRules struct {
 	engine *Memory
 	plan   *engine.Compiled
@@ -38,8 +38,8 @@ type limitRules struct {
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
 
-// compiled returns the plan as compiled by m. A plan remembers the last engine that used
-// it, so this is one load, except for plans that several engines use by turns.
+// compiled returns the form of the rules in m. Rules remember the last engine that used
+// them, so this is one load, except for rules that several engines use by turns.
 func (m *Memory) compiled(p *engine.Compiled) *planRules {
 	if slot := p.Slot.Load(); slot != nil {
 		if b, ok := (*slot).(*planRules); ok && b.engine == m {
@@ -115,7 +115,7 @@ func retention(l *engine.Limit) int64 {
 	return l.Window
 }
 
-// ofAllKinds returns the limits of the plan, and each of them with the histories that it had
+// ofAllKinds returns the limits of the rules, and each of them with the histories that it had
 // when it was of another kind.
 func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 	for i, l := range m.compiled(p).limits {
