@@ -30,7 +30,7 @@ type Answer struct {
 
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
 // rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded,
-// repeated and cached are present only when they are true. by adds the parts of a policy file that
+// replayed and cached are present only when they are true. by adds the parts of a policy file that
 // applied: plan, override, shadow, block and warnings; nil = none.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
@@ -51,7 +51,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 		b = append(b, `,"degraded":true`...)
 	}
 	if d.Replayed {
-		b = append(b, `,"repeated":true`...)
+		b = append(b, `,"replayed":true`...)
 	}
 	if d.Cached {
 		b = append(b, `,"cached":true`...)

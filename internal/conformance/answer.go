@@ -68,7 +68,7 @@ func (a answer) difference(got answer) string {
 	case w.Degraded != g.Degraded:
 		return "degraded"
 	case w.Replayed != g.Replayed:
-		return "repeated"
+		return "replayed"
 	case w.Cached != g.Cached:
 		return "cached"
 	case !slices.Equal(a.states, got.states):
@@ -117,7 +117,7 @@ func (a answer) text(s step, epoch int64) string {
 		fields += " degraded"
 	}
 	if d.Replayed {
-		fields += " repeated"
+		fields += " replayed"
 	}
 	if d.Cached {
 		fields += " cached"
@@ -148,7 +148,7 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 		}
 		words = words[1:]
 		may = append(may, field{"at", &at})
-		if last := len(words) - 1; last >= 0 && words[last] == "repeated" {
+		if last := len(words) - 1; last >= 0 && words[last] == "replayed" {
 			d.Replayed, words = true, words[:last]
 		}
 	}

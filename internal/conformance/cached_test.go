@@ -134,7 +134,7 @@ func TestCachedDenials(t *testing.T) {
 			{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
 			{"a wait that does not pass", spoiled(func(d *engine.Result) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
 			{"a grant", spoiled(func(d *engine.Result) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
-			{"a replay", spoiled(func(d *engine.Result) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The repeated differs"},
+			{"a replay", spoiled(func(d *engine.Result) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The replayed differs"},
 		} {
 			c.config.Hammers, c.config.Seed = 4, 1
 			switch report := live(c.engine, c.config); {

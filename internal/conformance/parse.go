@@ -22,7 +22,7 @@ import (
 //	policy NAME [mode=all|partial|denied]
 //	limit NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=rolling|fixed|fixed_from_first|bucket|concurrency]
 //	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [by=DIM,DIM]     (in one line)
-//	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
+//	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [replayed]
 //	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D    (the state of each limit, or of none)
 //	@D refund N from=D|oldest [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N

@@ -40,7 +40,7 @@ var rulesByField = map[string][]int{
 	"reset":     {8},
 	"limit":     {5, 6},
 	"degraded":  {15},
-	"repeated":  {15},
+	"replayed":  {15},
 	"cached":    {8},
 	"states":    {3, 5, 8},
 }

@@ -41,13 +41,13 @@ const (
 	Refunded                 // units were taken back
 	Reset                    // histories were dropped
 	WouldDeny                // a shadow policy would have denied an attempt
-	Repeated                 // a retry with an idempotency key was charged nothing
+	Replayed                 // a retry with an idempotency key was charged nothing
 	Outcomes  = iota
 )
 
 // String returns the name in metrics and traces.
 func (o Outcome) String() string {
-	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "would_deny", "repeated"}[o]
+	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "would_deny", "replayed"}[o]
 }
 
 // Call is a call for a policy with its outcome.

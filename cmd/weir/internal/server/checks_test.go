@@ -79,7 +79,7 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 				} else if strings.HasPrefix(want, `{"allowed":false`) {
 					denied++
 				}
-				if strings.Contains(want, `"repeated":true`) {
+				if strings.Contains(want, `"replayed":true`) {
 					repeated++
 				}
 				if string(got[i]) != want {

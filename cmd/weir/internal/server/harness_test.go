@@ -99,7 +99,7 @@ type decision struct {
 	At        string `json:"at"`
 	Limit     string `json:"limit"`
 	Degraded  bool   `json:"degraded"`
-	Repeated  bool   `json:"repeated"`
+	Replayed  bool   `json:"replayed"`
 	Blocked   string `json:"blocked_until"`
 	Warning   bool   `json:"warning"`
 	Why       string `json:"why"`

@@ -34,12 +34,12 @@ func TestIdempotencyKeyHeaderEqualsID(t *testing.T) {
 			readStrictly(t, r.body, &got)
 			*to = got.decision
 		}
-		if first.Repeated || !again.Repeated || again.At != first.At || left(t, s) != before-2 {
+		if first.Replayed || !again.Replayed || again.At != first.At || left(t, s) != before-2 {
 			t.Errorf("%s: first %+v\nagain %+v\nleft %d of %d, want 2 less", path, first, again, left(t, s), before)
 		}
 	}
 	same := `{"policy":"sms","key":{"phone":"+1"},"n":2,"id":"-v1-check"}`
-	if got := decide(t, s, "/v1/check", same); !got.Repeated {
+	if got := decide(t, s, "/v1/check", same); !got.Replayed {
 		t.Errorf(`"id" of the same operation: %+v, want it repeated`, got)
 	}
 	if r := ask(s, "POST", "/v1/check", same, named("Idempotency-Key", "-v1-check")); r.status != 200 {
@@ -102,7 +102,7 @@ func TestRepeatedReservationIsChargedOnce(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const body = `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job-1"`
 	first, again := reserveBy(t, s, body+`}`), reserveBy(t, s, body+`,"ttl_ms":5000}`)
-	if first.Reservation == "" || again.Reservation == "" || !again.Repeated || again.Granted != 6 {
+	if first.Reservation == "" || again.Reservation == "" || !again.Replayed || again.Granted != 6 {
 		t.Fatalf("%+v\n%+v", first, again)
 	}
 	if r := ask(s, "POST", "/v1/settle", settleBody(again.Reservation, 2)); r.status != 200 {
@@ -151,7 +151,7 @@ func TestRepeatedIDsAreChargedOnce(t *testing.T) {
 	const key = `{"policy":"sms","key":{"phone":"+1"},"n":2`
 	first := decide(t, s, "/v1/check", key+`,"id":"order-7"}`)
 	again := decide(t, s, "/v1/check", key+`,"id":"order-7"}`)
-	if first.Repeated || !again.Repeated || again.At != first.At || again.Granted != 2 || again.Remaining != 8 || again.RetryMS != first.RetryMS {
+	if first.Replayed || !again.Replayed || again.At != first.At || again.Granted != 2 || again.Remaining != 8 || again.RetryMS != first.RetryMS {
 		t.Errorf("first %+v\nagain %+v, want the same, repeated", first, again)
 	}
 	if len(again.Limits) != 0 || !strings.Contains(again.Why, "charged once") {

@@ -153,7 +153,7 @@ func TestIDsAreSharedByAllFronts(t *testing.T) {
 	if n, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "*10\r\n:1\r\n:6\r\n:4\r\n") || !strings.HasSuffix(string(buf[:n]), ":0\r\n:0\r\n:1\r\n") {
 		t.Errorf("%q, %v; want the first decision, repeated", buf[:n], err)
 	}
-	wantMetrics(t, s, `weir_decisions_total{outcome="repeated",policy="sms",protocol="resp"} 201`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="replayed",policy="sms",protocol="resp"} 201`)
 }
 
 // TestSettlementsAreCounted: each settlement has one outcome, also one without a

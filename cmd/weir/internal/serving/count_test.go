@@ -74,7 +74,7 @@ func TestOutcomeOf(t *testing.T) {
 		{weir.OpPeek, 2, weir.Decision{}, observe.Peeked},
 		{weir.OpRecord, 2, weir.Decision{Allowed: true, Granted: 2}, observe.Recorded},
 		{weir.OpRecord, 0, weir.Decision{Allowed: true}, observe.Peeked},
-		{weir.OpAttempt, 2, weir.Decision{Allowed: true, Granted: 2, Replayed: true}, observe.Repeated},
+		{weir.OpAttempt, 2, weir.Decision{Allowed: true, Granted: 2, Replayed: true}, observe.Replayed},
 	} {
 		if got := outcomeOf(c.op, c.n, &c.d); got != c.want {
 			t.Errorf("op %d of %d units, %+v: %v, want %v", c.op, c.n, c.d, got, c.want)

@@ -128,7 +128,7 @@ func callOf(from observe.Protocol, r *enforce.Request, o *enforce.Outcome) obser
 func outcomeOf(op weir.Op, n int64, d *weir.Decision) observe.Outcome {
 	switch {
 	case d.Replayed:
-		return observe.Repeated
+		return observe.Replayed
 	case n == 0 || op == weir.OpPeek:
 		return observe.Peeked
 	case op == weir.OpRecord:

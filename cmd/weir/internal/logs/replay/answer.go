@@ -39,7 +39,7 @@ func (r *result) appendTo(out []byte) []byte {
 	}
 	out = r.applied.Append(out)
 	if r.d.Replayed {
-		out = append(out, `,"repeated":true`...)
+		out = append(out, `,"replayed":true`...)
 	}
 	return append(out, "}\n"...)
 }

@@ -46,7 +46,7 @@
 //
 // Members for the rest of the policy file follow at the end: "plan", "override" with
 // why and until, "blocked_until" with the end of a block, "shadow":true with the
-// decision that "would" have been made, and "repeated":true for a known id. Such an
+// decision that "would" have been made, and "replayed":true for a known id. Such an
 // answer is the first one, including at_us.
 //
 // A bad line changes nothing. Its answer is {"at_us":…,"error":"…"}, without at_us if

@@ -104,7 +104,7 @@ func TestKnownIDIsChargedOnce(t *testing.T) {
 	want := []string{`"at_us":1,"allowed":true,"granted":2,"remaining":1`, `"at_us":1,"allowed":true,"granted":2,"remaining":1`, `"error":"line 3: weir: bad operation id`,
 		`"refunded":1`, `"refunded":1`, `"remaining":1`, `"remaining":1`, `"remaining":1`}
 	for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
-		if again := i == 1 || i == 6; !strings.Contains(line, want[i]) || again != strings.Contains(line, `"repeated":true`) {
+		if again := i == 1 || i == 6; !strings.Contains(line, want[i]) || again != strings.Contains(line, `"replayed":true`) {
 			t.Errorf("line %d: %s, want %s, repeated %t", i+1, line, want[i], again)
 		}
 	}

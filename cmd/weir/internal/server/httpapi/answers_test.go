@@ -36,7 +36,7 @@ type decision struct {
 	At           string    `json:"at" jsonschema:"the instant of the decision by the clock of the store, RFC 3339 with microseconds"`
 	Limit        string    `json:"limit" jsonschema:"the limit that denied or cut the attempt; empty if none did"`
 	Degraded     bool      `json:"degraded,omitempty" jsonschema:"decided without the store"`
-	Repeated     bool      `json:"repeated,omitempty" jsonschema:"the answer to an earlier request with the same id; nothing was charged again"`
+	Replayed     bool      `json:"replayed,omitempty" jsonschema:"the answer to an earlier request with the same id; nothing was charged again"`
 	Cached       bool      `json:"cached,omitempty" jsonschema:"a denial that was repeated from memory; only without the states of limits"`
 	Plan         string    `json:"plan,omitempty" jsonschema:"the plan whose numbers applied"`
 	Override     *override `json:"override,omitempty" jsonschema:"the override whose numbers applied"`
