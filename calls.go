@@ -115,12 +115,14 @@ type CallError = engine.CallError
 // the call's own limits that denied, the one with the longest wait. It is "" in a call that
 // is denied because of the others alone.
 //
-// The calls are attempts of 1 unit or more, without an ID and at one instant. A policy in
-// mode Partial is decided all or nothing, as by [Limiter.Wait]. A policy in mode CountDenied
-// is rejected, because its denials change histories, and so is a limit of kind Concurrency
-// beside other calls, because nothing would release its hold. The calls have at most
-// MaxLimits histories and MaxDimensions different values. Calls with different limits for
-// one history are rejected, and on a Redis Cluster histories in different slots.
+// The calls are attempts without an ID and at one instant. A call of 0 units is a peek: it is
+// charged nothing. It denies the whole while the room of its limits is below 0 or a minimum
+// interval has not passed. A policy in mode Partial is decided all or nothing, as by
+// [Limiter.Wait]. A policy in mode CountDenied is rejected, because its denials change
+// histories, and so is one with a limit of kind Concurrency, because nothing would end its
+// hold. The calls have at most MaxLimits histories and MaxDimensions different values. Calls
+// with different limits for one history are rejected, and on a Redis Cluster histories in
+// different slots.
 //
 // After an error every Decision is the zero Decision. That of bad input is a [*CallError]
 // (R14).

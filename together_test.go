@@ -104,6 +104,65 @@ func TestTogetherKeepsPoliciesApart(t *testing.T) {
 	}
 }
 
+// TestTogetherPeeks: a call of 0 units takes none. It denies the others without room, or
+// within a minimum interval, and a call of other units for its history is charged.
+func TestTogetherPeeks(t *testing.T) {
+	m := NewMemory()
+	l := mustNew(t, capped("p", 2), WithEngine(m))
+	apart := capped("apart", 9)
+	apart.Limits[0].MinInterval = time.Minute
+	spaced := mustNew(t, apart, WithEngine(m))
+	begin := time.Unix(7000, 0)
+	at := func(after time.Duration, calls ...Call) []Call {
+		t.Helper()
+		for i := range calls {
+			calls[i].Request.At = begin.Add(after)
+		}
+		if err := DecideTogether(ctx, calls); err != nil {
+			t.Fatal(err)
+		}
+		return calls
+	}
+	peek := attempt(l, K("b"), 0)
+	peek.Request.Op = OpPeek
+	for i, c := range at(0, attempt(l, K("a"), 1), attempt(l, K("b"), 0), peek, attempt(spaced, K("a"), 0)) {
+		if d := c.Decision; !d.Allowed || d.Granted != c.Request.N || d.Limit != "" || d.RetryAfter != 0 {
+			t.Errorf("granted: call %d: %+v", i, d)
+		}
+	}
+	if m.Len() != 1 {
+		t.Errorf("%d histories, want that of the attempt", m.Len())
+	}
+	both := at(0, attempt(l, K("b"), 0), attempt(l, K("b"), 2))
+	if a, b := both[0].Decision, both[1].Decision; !a.Allowed || a.Remaining != 0 || b.Granted != 2 || both[0].Request.States[0].Used != 2 {
+		t.Errorf("a peek and an attempt of one history: %+v, %+v", a, b)
+	}
+	if d := at(0, attempt(l, K("b"), 0), attempt(l, K("c"), 1))[0].Decision; !d.Allowed {
+		t.Errorf("0 units fit in a room of 0: %+v", d)
+	}
+	if _, err := l.At(begin).Record(ctx, K("b"), 1); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range at(time.Second, attempt(l, K("b"), 0), attempt(l, K("c"), 1)) {
+		if d := c.Decision; d.Allowed || d.RetryAfter != 24*time.Hour-time.Second || d.Limit != []string{"day", ""}[i] {
+			t.Errorf("below 0: call %d: %+v", i, d)
+		}
+	}
+	if d := at(0, attempt(spaced, K("a"), 1))[0].Decision; !d.Allowed {
+		t.Errorf("a peek has begun an interval: %+v", d)
+	}
+	for i, c := range at(time.Second, attempt(l, K("c"), 1), attempt(spaced, K("a"), 0)) {
+		if d := c.Decision; d.Allowed || d.RetryAfter != 59*time.Second || d.Limit != []string{"", "day"}[i] {
+			t.Errorf("within the interval: call %d: %+v", i, d)
+		}
+	}
+	// Without units the whole is a peek: it stores nothing, not even a correction of the clock (R4).
+	at(-time.Minute, attempt(l, K("a"), 0))
+	if d := at(-time.Millisecond, attempt(l, K("a"), 0))[0].Decision; !d.At.Equal(begin) {
+		t.Errorf("the peek of the whole has moved the history to %v", d.At)
+	}
+}
+
 // TestTogetherRejects: bad input of one call is an error that names it, and changes nothing.
 func TestTogetherRejects(t *testing.T) {
 	m := NewMemory()
@@ -119,6 +178,7 @@ func TestTogetherRejects(t *testing.T) {
 	for i := range few {
 		many.By = append(many.By, fmt.Sprint("d", i))
 	}
+	held := Policy{Name: "held", Limits: []Limit{{Name: "day", Kind: Concurrency, Max: 10, MaxHold: time.Hour, By: []string{"account"}}}}
 	counting := capped("counting", 10)
 	counting.Mode = CountDenied
 	w := mustNew(t, wide, WithEngine(m))
@@ -130,8 +190,12 @@ func TestTogetherRejects(t *testing.T) {
 	}{
 		"a key":           {with(func(c *Call) { c.Key = K() }), errKey, "account"},
 		"units":           {with(func(c *Call) { c.Request.N = -1 }), errUnits, "-1"},
-		"no units":        {with(func(c *Call) { c.Request.N = 0 }), errRequest, "attempts"},
-		"a peek":          {with(func(c *Call) { c.Request.Op = OpPeek }), errRequest, "attempts"},
+		"a peek of units": {with(func(c *Call) { c.Request.Op = OpPeek }), errRequest, "peeks of 0 units"},
+		"a record":        {with(func(c *Call) { c.Request.Op = OpRecord }), errRequest, "attempts"},
+		"a record of 0":   {with(func(c *Call) { c.Request.Op, c.Request.N = OpRecord, 0 }), errRequest, "attempts"},
+		"a refund":        {with(func(c *Call) { c.Request = Request{Op: OpRefund, N: 1, From: time.Unix(7, 0)} }), errRequest, "attempts"},
+		"concurrency":     {attempt(mustNew(t, held, WithEngine(m)), K("a"), 1), errRequest, `limit "day" of kind Concurrency`},
+		"a peek of holds": {attempt(mustNew(t, held, WithEngine(m)), K("a"), 0), errRequest, `limit "day" of kind Concurrency`},
 		"an id":           {with(func(c *Call) { c.Request.ID = "x" }), errRequest, "idempotency"},
 		"another instant": {with(func(c *Call) { c.Request.At = time.Unix(7, 0) }), errRequest, "instant"},
 		"states":          {with(func(c *Call) { c.Request.States = make([]LimitState, 2) }), errRequest, "states"},

@@ -28,7 +28,7 @@ type Limit struct {
 	Window      int64  // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
 	MinInterval int64  // least time between two grants, 0 … Window
 	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Cost        int64  // units an attempt takes: 0 = its own number, k = always k
+	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
 	Kind        Kind   // where windows begin (R3)
 	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
 	Period      *Zoned // of a Fixed limit with a Period: its windows (R3); otherwise nil
@@ -64,8 +64,8 @@ func (l *Limit) complete() {
 // Units returns the units that an attempt, a peek or a record of n takes of the limit.
 // An attempt of 0 takes none, because it is a peek (R4).
 func (l *Limit) Units(n int64) int64 {
-	if l.Cost > 0 && n > 0 {
-		return l.Cost
+	if l.Cost != 0 && n > 0 {
+		return max(l.Cost, 0)
 	}
 	return n
 }

@@ -45,7 +45,7 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 		return err
 	}
 	states := make([]State, len(j.rules.Limits))
-	one := []Call{{Rules: j.rules, Key: key, N: 1, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: states}}
+	one := []Call{{Rules: j.rules, Key: key, N: attempts(calls), At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: states}}
 	if e.Do(ctx, one); one[0].Err != nil {
 		return one[0].Err
 	}
@@ -53,6 +53,14 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 		j.answer(&calls[i], i, &one[0].Result, states)
 	}
 	return nil
+}
+
+// attempts returns 1, or 0 if all calls are peeks: so is the whole then (R4).
+func attempts(calls []Call) int64 {
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
+		return 1
+	}
+	return 0
 }
 
 // outage returns the strictest answer of the calls while the store is away.
@@ -69,7 +77,7 @@ func outage(calls []Call) Outage {
 var strength = [...]int{OutageDeny: 3, OutageShare: 2, OutageAllow: 1}
 
 // joined is the rules of calls that are decided together. They have a limit for each history,
-// with a Cost of all units for it.
+// with a Cost of all units for it, or -1 if all calls for it are peeks.
 type joined struct {
 	rules  *Compiled
 	places [][]int // for each call the places of its limits
@@ -133,15 +141,17 @@ func (c *Call) checkTogether(first *Call) error {
 	case c.Rules == nil:
 		return Input("request", "it has no rules; make it with Limiter.Call")
 	case c.N > MaxUnits || c.N < 0:
-		return Input("units", "%d; use 1 to %d", c.N, MaxUnits)
-	case c.Op != Attempt || c.N == 0:
-		return Input("request", "calls that are decided together are attempts of 1 unit or more; make a peek or a record by itself")
+		return Input("units", "%d; use 0 to %d", c.N, MaxUnits)
+	case c.Op > Peek || c.Op == Peek && c.N > 0:
+		return Input("request", "calls that are decided together are attempts, or peeks of 0 units; make any other call by itself")
 	case c.ID != "":
 		return Input("request", "calls that are decided together have no idempotency key; leave it out, or decide the call by itself")
 	case c.Given != first.Given || c.Given && c.At != first.At:
 		return Input("request", "it has another instant than the first call, and calls are decided together at one; use the same for all, or none")
 	case c.Rules.Mode == CountDenied:
 		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
+	case c.Rules.Holds != nil:
+		return Input("request", "policy %q has limit %q of kind Concurrency, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, c.Rules.Holds.Limits[0].Name)
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
 		return Input("request", "room for %d states, and policy %q has %d limits", len(c.States), c.Rules.Name, len(c.Rules.Limits))
 	}
@@ -191,7 +201,7 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 	own := calls[i].Rules
 	for _, l := range own.Limits {
 		original, units := l, l.Units(calls[i].N)
-		l.By, l.Shared, l.Call, l.Cost = pick(key, l.By), pick(key, l.Shared), i, units
+		l.By, l.Shared, l.Call, l.Cost = pick(key, l.By), pick(key, l.Shared), i, charge(units)
 		at := slices.IndexFunc(c.Limits, func(o Limit) bool {
 			return o.Policy == l.Policy && o.Name == l.Name && o.Kind == l.Kind && slices.Equal(o.By, l.By)
 		})
@@ -204,7 +214,8 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 		if first != own && !reflect.DeepEqual(first.Limits[first.LimitNamed(l.Name)], original) {
 			return nil, Input("request", "limit %q of policy %q has the history of an earlier call and other numbers; decide the calls by the same numbers", l.Name, l.Policy)
 		}
-		if c.Limits[at].Cost += units; c.Limits[at].Cost > MaxUnits {
+		sum := max(0, c.Limits[at].Cost) + units
+		if c.Limits[at].Cost = charge(sum); sum > MaxUnits {
 			return nil, Input("units", "with an earlier call it takes more than %d of limit %q; use fewer", MaxUnits, l.Name)
 		}
 		places = append(places, at)
@@ -213,6 +224,14 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 		return nil, Input("request", "the calls up to it have %d limits, and at most %d are decided together; use fewer calls", len(c.Limits), MaxLimits)
 	}
 	return places, nil
+}
+
+// charge returns the Cost of a limit that is charged units.
+func charge(units int64) int64 {
+	if units == 0 {
+		return -1
+	}
+	return units
 }
 
 // pick returns the elements of all at some places.

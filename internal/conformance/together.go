@@ -20,7 +20,8 @@ import (
 // answers with those of a model. It returns a report of the first difference, or "".
 //
 // The model uses single requests of the specification only, each under one limit: it peeks
-// at every history, and takes the units of all calls if every peek is allowed.
+// at every history, and takes the units of all calls if every peek is allowed. A call of 0
+// units takes none.
 func together(e engine.Engine, c Config) string {
 	const perHistory = 20
 	decided, tried := 0, 0
@@ -74,11 +75,10 @@ type togetherModel struct {
 func newTogetherModel(r *rand.Rand, e engine.Engine, c *Config) *togetherModel {
 	m := &togetherModel{spec: spec.New(), now: defaultEpoch}
 	for range 2 {
-		p := randomPolicy(r, c)
-		for p.mode == weir.CountDenied {
-			p = randomPolicy(r, c)
+		policy := randomPolicy(r, c).policy(freshPrefix())
+		for policy.Mode == weir.CountDenied || slices.ContainsFunc(policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency }) {
+			policy = randomPolicy(r, c).policy(freshPrefix())
 		}
-		policy := p.policy(freshPrefix())
 		tested, err := weir.New(policy, weir.WithEngine(e))
 		mustBeValid(err)
 		var single []*weir.Limiter
@@ -108,7 +108,7 @@ func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
 				k[i] = values[r.IntN(3)]
 			}
 			m.last = append(m.last, weir.Call{Limiter: l, Key: weir.K(k...),
-				Request: weir.Request{N: 1 + r.Int64N(3), States: make([]weir.LimitState, len(l.Compiled().Limits))}})
+				Request: weir.Request{N: r.Int64N(4), States: make([]weir.LimitState, len(l.Compiled().Limits))}})
 		}
 	}
 	at := m.now - max(0, r.Int64N(2_000_000)-1_000_001) // less than a second back (R2)

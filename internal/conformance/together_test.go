@@ -79,6 +79,40 @@ func TestWrongTogether(t *testing.T) {
 			c.Op = engine.Peek
 			decide(e, c)
 		},
+		"peeks are charged": func(e engine.Engine, c *engine.Call) {
+			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
+				for i := range limits {
+					limits[i].Cost = max(limits[i].Cost, 1)
+				}
+			})
+			decide(e, c)
+		},
+		"peeks deny nothing": func(e engine.Engine, c *engine.Call) {
+			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
+				for i := range limits {
+					if limits[i].Cost < 0 {
+						limits[i].MinInterval = 0
+					}
+				}
+			})
+			decide(e, c)
+		},
+		"a peek moves the newest attempt": func(e engine.Engine, c *engine.Call) {
+			peeks := withLimits(c.Rules, func(limits []engine.Limit) {
+				for i := range limits {
+					limits[i].Cost = max(limits[i].Cost, 0)
+				}
+			})
+			if decide(e, c); c.N > 0 && c.Result.Allowed {
+				for i := range peeks.Limits {
+					if peeks.Limits[i].Cost == 0 {
+						one := &engine.Compiled{Name: peeks.Name, Dimensions: peeks.Dimensions, Limits: peeks.Limits[i : i+1]}
+						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Record, N: 1, At: c.At, Given: c.Given})
+						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Refund, From: c.At, N: 1, At: c.At, Given: c.Given})
+					}
+				}
+			}
+		},
 		"at a later instant": func(e engine.Engine, c *engine.Call) {
 			c.At++
 			decide(e, c)

@@ -205,8 +205,12 @@ func (r *report) corrections(k *engine.Key, slots []slot) {
 func (r *report) recorded(k *engine.Key, slots []slot, mode window.Mode, units int64) {
 	for i := range slots {
 		s := &slots[i]
-		if s.corrected || s.rule.Rate != 0 {
+		read := s.limit.cost < 0 // and not charged
+		if s.corrected || s.rule.Rate != 0 && !read {
 			r.replaced(s.limit, k, &s.shard.Arena, s.record)
+			continue
+		}
+		if read {
 			continue
 		}
 		end := s.h.End

@@ -8,8 +8,9 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// record adds units to all histories, or to none: each step that can fail comes before
-// the first write. denied reports that they are those of a denied attempt in CountDenied.
+// record adds units to all histories that are charged, or to none: each step that can fail
+// comes before the first write. denied reports that they are those of a denied attempt in
+// CountDenied.
 func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, denied, virtual bool) error {
 	created := 0
 	for i := range slots {
@@ -24,7 +25,7 @@ func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot,
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				engine.ErrOverflow, s.limit.name, s.state.Used, units, most)
 		}
-		if s.ref == 0 {
+		if s.ref == 0 && s.limit.cost >= 0 {
 			created++
 		}
 	}
@@ -36,6 +37,10 @@ func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot,
 	}
 	for i := range slots {
 		s := &slots[i]
+		if s.limit.cost < 0 { // only read (R7)
+			m.correct(s, now, virtual)
+			continue
+		}
 		isNew := s.ref == 0
 		if isNew {
 			s.insert(k)
@@ -104,7 +109,7 @@ func (s *slot) needs(k *engine.Key, now, units int64) (records, chunks int) {
 	if s.corrected {
 		return 0, window.MostChunks // at most, to correct and to add
 	}
-	if s.ref != 0 && s.rule.Rate != 0 {
+	if s.limit.cost < 0 || s.ref != 0 && s.rule.Rate != 0 {
 		return 0, 0
 	}
 	if s.ref != 0 {

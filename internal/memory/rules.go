@@ -30,7 +30,7 @@ type limitRules struct {
 	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
 	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
-	cost      int64  // as engine.Limit.Cost
+	cost      int64  // as engine.Limit.Cost; below 0 the limit is only read
 	holds     bool   // of kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
 	plain     bool   // a rolling window without cells and a minimum interval
@@ -215,8 +215,8 @@ func (r *rates) numbered(n uint32) *window.Refill {
 
 // units is engine.Limit.Units.
 func (l *limitRules) units(n int64) int64 {
-	if l.cost > 0 && n > 0 {
-		return l.cost
+	if l.cost != 0 && n > 0 {
+		return max(l.cost, 0)
 	}
 	return n
 }
@@ -227,7 +227,7 @@ func (l *limitRules) fitting(room, n int64) int64 {
 	switch {
 	case l.cost == 0 || n == 0:
 		return room
-	case l.cost <= room:
+	case l.units(n) <= room:
 		return window.Forever
 	}
 	return 0
