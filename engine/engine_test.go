@@ -1,0 +1,284 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// rolling returns a limit of an hour.
+func rolling(name string, most int64, by ...int) Limit {
+	return Limit{Name: name, Max: most, Window: time.Hour.Microseconds(), By: by}
+}
+
+// byUser returns compiled rules of one limit by user.
+func byUser(policy string, most int64) *Compiled {
+	return Compile(policy, AllOrNothing, []string{"user"}, []Limit{rolling("all", most, 0)})
+}
+
+func TestCompileCompletesLimits(t *testing.T) {
+	bucket := rolling("bucket", 60, 1, 0)
+	bucket.Kind = Bucket
+	c := Compile("api", Partial, []string{"user", "ip"}, []Limit{rolling("all", 7, 0, 1), bucket})
+	for i, capacity := range []int64{7, 60} {
+		l := &c.Limits[i]
+		if l.Policy != "api" || l.Capacity != capacity {
+			t.Errorf("limit %d: policy %q, capacity %d, want api, %d", i, l.Policy, l.Capacity, capacity)
+		}
+		if want := []int{1, 0}; !slices.Equal(l.Shared, want) { // ip before user
+			t.Errorf("limit %d: shared %v, want %v", i, l.Shared, want)
+		}
+	}
+	if micros, _ := c.Limits[1].Refill.Time(1); micros != time.Minute.Microseconds() {
+		t.Errorf("one unit of 60 per hour flows in after %d µs, want a minute", micros)
+	}
+	if c.Rates != c || c.Holds != nil || c.HoldTime != 0 {
+		t.Errorf("rates %p, holds %p, hold time %v; without concurrency the rates are the rules %p", c.Rates, c.Holds, c.HoldTime, c)
+	}
+}
+
+func TestCompiledTimes(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit         Limit
+		longest, kept time.Duration
+	}{
+		"a short window": {Limit{Window: 1000}, time.Millisecond, time.Minute},
+		"an hour":        {Limit{Window: 3600e6}, time.Hour, time.Hour},
+		"cells":          {Limit{Window: 3600e6, Cell: 1e6}, time.Hour, time.Hour + time.Second},
+		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &Zoned{Period: Day, Zone: time.UTC, Anchor: 1}},
+			24 * time.Hour, 48 * time.Hour},
+		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: Bucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
+	} {
+		rules := Compile("p", AllOrNothing, nil, []Limit{c.limit})
+		if rules.LongestWindow != c.longest || rules.IdempotencyTTL != c.kept {
+			t.Errorf("%s: longest window %v, ids are kept %v, want %v, %v", name, rules.LongestWindow, rules.IdempotencyTTL, c.longest, c.kept)
+		}
+	}
+}
+
+func TestPartsOfConcurrency(t *testing.T) {
+	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: Concurrency, Cost: 2}
+	short := Limit{Name: "short", Max: 3, Window: 2e6, Kind: Concurrency, Cost: 1}
+	c := Compile("jobs", AllOrNothing, nil, []Limit{slots, rolling("rate", 9), short})
+	names := func(c *Compiled) (names []string) {
+		for _, l := range c.Limits {
+			names = append(names, l.Name)
+		}
+		return names
+	}
+	if got := fmt.Sprint(names(c.Rates), names(c.Holds)); got != "[rate] [slots short]" {
+		t.Errorf("rates and holds are %s", got)
+	}
+	if c.HoldTime != 2*time.Second || c.Holds.IdempotencyTTL != time.Hour || c.Rates.Rates != c.Rates || c.Holds.Holds != c.Holds {
+		t.Errorf("hold time %v, ids of holds are kept %v, want 2s, 1h", c.HoldTime, c.Holds.IdempotencyTTL)
+	}
+	for n, want := range map[int64]int64{1: 1, 2: 2, 9: 2} {
+		if got := c.HeldUnits(n); got != want {
+			t.Errorf("HeldUnits(%d) = %d, want %d", n, got, want)
+		}
+	}
+	if only := Compile("jobs", AllOrNothing, nil, []Limit{slots}); only.Rates != nil || only.HeldUnits(9) != 2 {
+		t.Errorf("rates of a concurrency limit are %v", only.Rates)
+	}
+	if got := byUser("p", 1).HeldUnits(9); got != 0 {
+		t.Errorf("%d units are held without concurrency", got)
+	}
+}
+
+func TestInMode(t *testing.T) {
+	c := byUser("p", 5)
+	if c.InMode(AllOrNothing) != c {
+		t.Error("the same mode makes other rules")
+	}
+	partial := c.InMode(Partial)
+	if partial.Mode != Partial || c.Mode != AllOrNothing || !reflect.DeepEqual(partial.Limits, c.Limits) {
+		t.Errorf("mode %v, limits %+v, want those of %+v", partial.Mode, partial.Limits, c.Limits)
+	}
+}
+
+func TestLimitNamed(t *testing.T) {
+	c := Compile("p", AllOrNothing, nil, []Limit{rolling("a", 1), rolling("b", 1)})
+	if a, b, none := c.LimitNamed("a"), c.LimitNamed("b"), c.LimitNamed(""); a != 0 || b != 1 || none != -1 {
+		t.Errorf("indices %d, %d, %d, want 0, 1, -1", a, b, none)
+	}
+}
+
+func TestShare(t *testing.T) {
+	bucket := Limit{Name: "b", Max: 10, Window: 60e6, Kind: Bucket, Capacity: 25}
+	small := Limit{Name: "s", Max: 10, Window: 60e6, Kind: Bucket, Capacity: 1}
+	c := Compile("p", Partial, nil, []Limit{rolling("all", 11), bucket, small})
+	s := c.Share(2)
+	for i, want := range []string{"5 5 Rolling", "5 12 Bucket", "0 0 Rolling"} {
+		if l := s.Limits[i]; fmt.Sprint(l.Max, l.Capacity, l.Kind) != want || l.Policy != "p" {
+			t.Errorf("share of %s: %d %d %v, want %s", l.Name, l.Max, l.Capacity, l.Kind, want)
+		}
+	}
+	if s.Name != "p" || s.Mode != Partial || c.Limits[0].Max != 11 {
+		t.Errorf("share %q in mode %v; the rules have now %d", s.Name, s.Mode, c.Limits[0].Max)
+	}
+	if s.Limits[1].Refill == c.Limits[1].Refill {
+		t.Error("the share of a bucket refills as fast as the whole")
+	}
+}
+
+func TestKey(t *testing.T) {
+	for n := range 6 {
+		values := []string{"a", "b", "c", "d", "e"}[:n]
+		made, appended := K(values...), Key{}
+		for _, v := range values {
+			appended.Append(v)
+		}
+		if !reflect.DeepEqual(made, appended) || made.Len() != n {
+			t.Errorf("K of %q is %+v, appended %+v", values, made, appended)
+		}
+		for i, want := range values {
+			if got := made.Value(i); got != want {
+				t.Errorf("value %d of %q is %q", i, values, got)
+			}
+		}
+	}
+}
+
+// TestKeyIsACopy: a key does not change with the slice that it was made of.
+func TestKeyIsACopy(t *testing.T) {
+	values := []string{"a", "b", "c"}
+	k := K(values...)
+	if values[2] = "x"; k.Value(2) != "c" {
+		t.Errorf("the key has %q, want c", k.Value(2))
+	}
+}
+
+func TestKeysOfRules(t *testing.T) {
+	c := Compile("api", AllOrNothing, []string{"user", "ip"}, []Limit{rolling("all", 1, 0, 1)})
+	k, err := c.Key(map[string]string{"ip": "::1", "user": "ann"})
+	if err != nil || !reflect.DeepEqual(k, K("ann", "::1")) {
+		t.Errorf("key %+v, %v", k, err)
+	}
+	long := strings.Repeat("x", MaxValueBytes+1)
+	for want, values := range map[string]map[string]string{
+		`weir: bad key: policy "api" has no dimension "a"; it counts by ["user" "ip"]`:   {"b": "", "a": "", "user": "", "ip": ""},
+		`weir: bad key: policy "api" needs a value for "ip"; it counts by ["user" "ip"]`: {"user": "ann"},
+		`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`:  {"user": "ann", "ip": long},
+	} {
+		if _, err := c.Key(values); !errors.Is(err, &InputError{Field: "key"}) || err.Error() != want {
+			t.Errorf("got  %v\nwant %s", err, want)
+		}
+	}
+	few := K("ann")
+	if err := c.CheckKey(&few); err == nil || !strings.Contains(err.Error(), "its keys have 2 values; this one has 1") {
+		t.Errorf("a key of one value: %v", err)
+	}
+	none, one := Compile("all", AllOrNothing, nil, []Limit{rolling("all", 1)}), K("ann")
+	if err := none.CheckKey(&one); err == nil || !strings.Contains(err.Error(), "counts by nothing (one history for all callers)") {
+		t.Errorf("a key of rules without dimensions: %v", err)
+	}
+}
+
+func TestInputError(t *testing.T) {
+	err := Input("units", "%d; use 1 to %d", -1, 5)
+	if want := "weir: bad number of units: -1; use 1 to 5"; err.Error() != want {
+		t.Errorf("got %q, want %q", err, want)
+	}
+	if got, want := Input("instant", "late").Error(), "weir: bad instant: late"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	wrapped := fmt.Errorf("call 3: %w", err)
+	for target, want := range map[error]bool{
+		ErrInput:                        true,
+		&InputError{Field: "units"}:     true,
+		&InputError{Field: "key"}:       false,
+		&InputError{"units", "another"}: false,
+		ErrFull:                         false,
+	} {
+		if got := errors.Is(wrapped, target); got != want {
+			t.Errorf("errors.Is(%v, %#v) = %t, want %t", wrapped, target, got, want)
+		}
+	}
+	var input *InputError
+	if !errors.As(wrapped, &input) || input.Field != "units" {
+		t.Errorf("errors.As finds %+v", input)
+	}
+}
+
+func TestWords(t *testing.T) {
+	for want, got := range map[string]fmt.Stringer{
+		"Default": OutageDefault, "Deny": OutageDeny, "Allow": OutageAllow, "Share": OutageShare, "Outage(4)": OutageShare + 1,
+		"Rolling": Rolling, "Concurrency": Concurrency, "Kind(5)": Concurrency + 1,
+		"AllOrNothing": AllOrNothing, "CountDenied": CountDenied, "Mode(3)": CountDenied + 1,
+		"hour": Hour, "month": Month, "Period(0)": NoPeriod, "Period(5)": Month + 1,
+	} {
+		if got.String() != want {
+			t.Errorf("%#v is %q, want %q", got, got, want)
+		}
+	}
+}
+
+func TestChanges(t *testing.T) {
+	all, denied := byUser("p", 1), byUser("p", 1).InMode(CountDenied)
+	granted := Result{Granted: 1}
+	for i, c := range []struct {
+		call Call
+		want bool
+	}{
+		{Call{Rules: all, N: 1, Result: granted}, true},
+		{Call{Rules: all, N: 1}, false},
+		{Call{Rules: denied, N: 1}, true},
+		{Call{Rules: denied}, false},
+		{Call{Rules: all, Op: Peek, N: 1, Result: granted}, false},
+		{Call{Rules: all, Op: Record, N: 1}, true},
+		{Call{Rules: all, Op: Record}, false},
+		{Call{Rules: all, Op: Refund, N: 1, Result: granted}, true},
+		{Call{Rules: all, Op: Refund, N: 1}, false},
+		{Call{Rules: all, Op: Count, Result: granted}, false},
+		{Call{Rules: all, Op: Reset}, true},
+	} {
+		if got := c.call.Changes(); got != c.want {
+			t.Errorf("case %d: Changes of %+v is %t", i, c.call, got)
+		}
+	}
+}
+
+func TestFailClearsTheOutcome(t *testing.T) {
+	c := Call{Result: Result{Allowed: true, Granted: 3}, States: []State{{Used: 1}}}
+	if c.Fail(io.EOF); c.Err != io.EOF || c.Result != (Result{}) || c.States[0] != (State{}) {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestDescribe(t *testing.T) {
+	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: Concurrency}
+	bucket := Limit{Name: "bucket", Max: 3, Window: 5e6, Kind: Bucket, Capacity: 4, MinInterval: 1e6}
+	c := Compile("p", AllOrNothing, nil, []Limit{slots, bucket})
+	for i, want := range []State{
+		{Name: "slots", Kind: Concurrency, Max: 3, MaxHold: 5 * time.Second, Remaining: 3},
+		{Name: "bucket", Kind: Bucket, Max: 3, Burst: 4, Window: 5 * time.Second, MinInterval: time.Second, Remaining: 4},
+	} {
+		if got := c.Limits[i].Describe(); got != want {
+			t.Errorf("got  %+v\nwant %+v", got, want)
+		}
+	}
+}
+
+// recorder keeps the calls that it gets and answers with err, or grants.
+type recorder struct {
+	calls []Call
+	err   error
+}
+
+func (e *recorder) Do(_ context.Context, calls []Call) {
+	for i := range calls {
+		c := &calls[i]
+		e.calls = append(e.calls, *c)
+		c.Fail(e.err)
+		c.Result.Allowed, c.Result.Granted = e.err == nil, c.N
+		for j := range c.States {
+			c.States[j] = c.Rules.Limits[j].Describe()
+		}
+	}
+}
