@@ -139,7 +139,7 @@ func (c *Call) checkTogether(first *Call) error {
 	case c.Err != nil:
 		return c.Err
 	case c.Rules == nil:
-		return Input("request", "it has no rules; make it with Limiter.Call")
+		return Input("request", "it has no rules; set Rules to those of a policy")
 	case c.N > MaxUnits || c.N < 0:
 		return Input("units", "%d; use 0 to %d", c.N, MaxUnits)
 	case c.Op > Peek || c.Op == Peek && c.N > 0:

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+// attempt returns a call of n units for a key.
+func attempt(rules *Compiled, n int64, values ...string) Call {
+	return Call{Rules: rules, Key: K(values...), N: n}
+}
+
+func TestTogetherDecidesOneCall(t *testing.T) {
+	from, to := byUser("sent", 5), byUser("received", 7)
+	calls := []Call{attempt(from, 2, "ann"), attempt(to, 3, "bob"), attempt(from, 4, "ann")}
+	calls[2].States = make([]State, 1)
+	for i := range calls {
+		calls[i].At, calls[i].Given = 5, true
+	}
+	e := &recorder{}
+	if err := Together(t.Context(), e, calls); err != nil {
+		t.Fatal(err)
+	}
+	if len(e.calls) != 1 {
+		t.Fatalf("the engine got %d calls, want 1", len(e.calls))
+	}
+	c := &e.calls[0]
+	if c.N != 1 || c.At != 5 || !c.Given || c.Rules.Name != "sent+received" || !c.Rules.Together() || len(c.States) != 2 {
+		t.Errorf("the engine got %+v under rules %q", c, c.Rules.Name)
+	}
+	if got := fmt.Sprint(c.Rules.Dimensions, c.Key.Len(), " ", c.Key.Value(0), " ", c.Key.Value(1)); got != "[user user] 2 ann bob" {
+		t.Errorf("dimensions and key are %s", got)
+	}
+	for i, want := range []string{"sent 6 [0] [0] 0", "received 3 [1] [1] 1"} { // 2 + 4 of ann
+		l := &c.Rules.Limits[i]
+		if got := fmt.Sprint(l.Policy, " ", l.Cost, l.By, l.Shared, l.Call); got != want {
+			t.Errorf("limit %d is %s, want %s", i, got, want)
+		}
+	}
+	for i, want := range []int64{2, 3, 4} {
+		if r := calls[i].Result; !r.Allowed || r.Granted != want {
+			t.Errorf("call %d: %+v, want %d granted", i, r, want)
+		}
+	}
+	if s := calls[2].States[0]; s.Name != "all" || s.Max != 5 {
+		t.Errorf("the state of call 2 is %+v, want that of 5 per hour", s)
+	}
+}
+
+// TestDeniedTogether: each call names its own limit with the longest wait, or none.
+func TestDeniedTogether(t *testing.T) {
+	a := Compile("a", AllOrNothing, nil, []Limit{rolling("short", 5), rolling("long", 5), rolling("free", 5)})
+	b := byUser("b", 5)
+	calls := []Call{attempt(a, 1), attempt(b, 1, "ann"), attempt(b, 6, "bob")}
+	waits := map[string][]time.Duration{"a": {time.Second, time.Minute, 0}, "b": {0, Never}}
+	e := engineFunc(func(c *Call) {
+		c.Result.RetryAfter = Never
+		for i := range c.Rules.Limits {
+			l := &c.Rules.Limits[i]
+			c.States[i] = State{Name: l.Name, RetryAfter: waits[l.Policy][0], Remaining: int64(i), ResetAfter: time.Duration(i)}
+			waits[l.Policy] = waits[l.Policy][1:]
+		}
+	})
+	if err := Together(t.Context(), e, calls); err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"long 0 2ns", " 3 3ns", "all 4 4ns"} {
+		r := calls[i].Result
+		if got := fmt.Sprint(r.Limit, " ", r.Remaining, " ", r.ResetAfter); r.Allowed || r.Granted != 0 || r.RetryAfter != Never || got != want {
+			t.Errorf("call %d: %+v, want denied by %s", i, r, want)
+		}
+	}
+}
+
+// engineFunc is an engine that answers each call.
+type engineFunc func(c *Call)
+
+func (f engineFunc) Do(_ context.Context, calls []Call) {
+	for i := range calls {
+		f(&calls[i])
+	}
+}
+
+func TestTogetherErrors(t *testing.T) {
+	user, hour := byUser("p", 5), rolling("all", 5)
+	other := byUser("p", 6) // the same histories, other numbers
+	many := make([]Call, 0, 17)
+	for i := range 17 {
+		many = append(many, attempt(user, 1, fmt.Sprint(i)))
+	}
+	limits := make([]Limit, 9)
+	for i := range limits {
+		limits[i] = rolling(fmt.Sprint(i), 5)
+	}
+	wide := func(name string) Call {
+		own := append([]Limit{}, limits...)
+		return attempt(Compile(name, AllOrNothing, nil, own), 1)
+	}
+	with := func(change func(*Call)) []Call {
+		calls := []Call{attempt(user, 1, "ann"), attempt(user, 1, "bob")}
+		change(&calls[1])
+		return calls
+	}
+	rejected := Input("units", "rejected before")
+	for name, c := range map[string]struct {
+		calls []Call
+		call  int
+		field string
+		text  string
+	}{
+		"an error":        {with(func(c *Call) { c.Err = rejected }), 1, "units", "rejected before"},
+		"no rules":        {with(func(c *Call) { c.Rules = nil }), 1, "request", "it has no rules"},
+		"few units":       {with(func(c *Call) { c.N = -1 }), 1, "units", "-1; use 1 to"},
+		"many units":      {with(func(c *Call) { c.N = MaxUnits + 1 }), 1, "units", "use 1 to"},
+		"an id":           {with(func(c *Call) { c.ID = "x" }), 1, "request", "have no idempotency key"},
+		"a record":        {with(func(c *Call) { c.Op = Record }), 1, "request", "are attempts"},
+		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
+		"CountDenied":     {with(func(c *Call) { c.Rules = user.InMode(CountDenied) }), 1, "request", "counts denied attempts"},
+		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},
+		"a key":           {with(func(c *Call) { c.Key = K() }), 1, "key", "its keys have 1 values"},
+		"other numbers":   {[]Call{attempt(user, 1, "ann"), attempt(other, 1, "ann")}, 1, "request", "other numbers"},
+		"the sum":         {[]Call{attempt(user, MaxUnits, "ann"), attempt(user, 1, "ann")}, 1, "units", "with an earlier call"},
+		"many values":     {many, 16, "request", "17 different values, and at most 16"},
+		"many limits":     {[]Call{attempt(Compile("x", AllOrNothing, nil, []Limit{hour}), 1), wide("y"), wide("z")}, 2, "request", "19 limits, and at most 16"},
+	} {
+		e := &recorder{}
+		for i := range c.calls {
+			c.calls[i].Result = Result{Allowed: true}
+		}
+		err := Together(t.Context(), e, c.calls)
+		var of *CallError
+		if !errors.As(err, &of) || of.Call != c.call || !errors.Is(err, &InputError{Field: c.field}) || !strings.Contains(err.Error(), c.text) {
+			t.Errorf("%s: %v, want call %d: %s: …%s…", name, err, c.call, c.field, c.text)
+		}
+		if !strings.HasPrefix(fmt.Sprint(err), fmt.Sprintf("call %d: ", c.call)) {
+			t.Errorf("%s: the error does not begin with the index: %v", name, err)
+		}
+		for i := range c.calls {
+			if c.calls[i].Result != (Result{}) {
+				t.Errorf("%s: the result of call %d is %+v after an error", name, i, c.calls[i].Result)
+			}
+		}
+		if len(e.calls) != 0 {
+			t.Errorf("%s: the engine got %+v", name, e.calls)
+		}
+	}
+}
+
+// TestEngineErrorTogether: the error of the engine is that of all calls.
+func TestEngineErrorTogether(t *testing.T) {
+	calls := []Call{attempt(byUser("p", 5), 1, "ann"), attempt(byUser("q", 5), 1, "ann")}
+	if err := Together(t.Context(), &recorder{err: ErrFull}, calls); err != ErrFull {
+		t.Errorf("got %v, want %v", err, ErrFull)
+	}
+	for i := range calls {
+		if calls[i].Result != (Result{}) {
+			t.Errorf("call %d: %+v", i, calls[i].Result)
+		}
+	}
+	if err := Together(t.Context(), &recorder{err: ErrFull}, nil); err != nil {
+		t.Errorf("no calls: %v", err)
+	}
+}
+
+func TestStrictestOutage(t *testing.T) {
+	for want, of := range map[Outage][]Outage{
+		OutageDefault: {OutageDefault, OutageDefault},
+		OutageAllow:   {OutageDefault, OutageAllow},
+		OutageShare:   {OutageShare, OutageAllow, OutageDefault},
+		OutageDeny:    {OutageAllow, OutageDeny, OutageShare},
+	} {
+		var calls []Call
+		for i, o := range of {
+			calls = append(calls, attempt(byUser("p", 5), 1, fmt.Sprint(i)))
+			calls[i].Outage = o
+		}
+		e := &recorder{}
+		if err := Together(t.Context(), e, calls); err != nil || e.calls[0].Outage != want {
+			t.Errorf("together of %v: %v, %v, want %v", of, e.calls, err, want)
+		}
+	}
+}
+
+// TestJoinedRulesAreKept: calls of the same rules, units and equal values have the same
+// joined rules, so an engine can keep its form of them.
+func TestJoinedRulesAreKept(t *testing.T) {
+	a, b := byUser("a", 5), byUser("b", 5)
+	rules := func(calls ...Call) *Compiled {
+		t.Helper()
+		e := &recorder{}
+		if err := Together(t.Context(), e, calls); err != nil {
+			t.Fatal(err)
+		}
+		return e.calls[0].Rules
+	}
+	first := rules(attempt(a, 1, "ann"), attempt(b, 1, "bob"))
+	if first != rules(attempt(a, 1, "eve"), attempt(b, 1, "joe")) {
+		t.Error("other values have other rules")
+	}
+	for name, other := range map[string]*Compiled{
+		"units":       rules(attempt(a, 1, "ann"), attempt(b, 2, "bob")),
+		"the order":   rules(attempt(b, 1, "ann"), attempt(a, 1, "bob")),
+		"one value":   rules(attempt(a, 1, "ann"), attempt(b, 1, "ann")),
+		"other rules": rules(attempt(a, 1, "ann"), attempt(byUser("b", 5), 1, "bob")),
+	} {
+		if other == first {
+			t.Errorf("%s: the rules are those of other calls", name)
+		}
+	}
+}
+
+// TestJoinedRulesAreBounded: calls with ever new units do not fill the memory.
+func TestJoinedRulesAreBounded(t *testing.T) {
+	a := byUser("a", 5)
+	for n := range int64(3 * maxJoins) {
+		if err := Together(t.Context(), &recorder{}, []Call{attempt(a, 1+n, "ann")}); err != nil {
+			t.Fatal(err)
+		}
+		if kept := len(a.joins.all); kept > maxJoins {
+			t.Fatalf("%d joined rules are kept, want at most %d", kept, maxJoins)
+		}
+	}
+}
+
+// TestShareOfJoinedRules: a share of joined rules is joined too.
+func TestShareOfJoinedRules(t *testing.T) {
+	e := &recorder{}
+	if err := Together(t.Context(), e, []Call{attempt(byUser("a", 5), 1, "ann")}); err != nil {
+		t.Fatal(err)
+	}
+	if s := e.calls[0].Rules.Share(2); !s.Together() || s.Limits[0].Max != 2 || s.Limits[0].Cost != 1 {
+		t.Errorf("the share is %+v", s.Limits)
+	}
+}
