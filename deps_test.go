@@ -26,17 +26,17 @@ type layer struct {
 }
 
 var layers = []layer{
-	{[]string{"internal/clientaddr", "internal/filewatch", "internal/keyenc", "internal/nearest", "internal/shorten", "internal/slab"},
-		nil, "small packages that know nothing of limits"},
+	{[]string{"internal/calendar", "internal/clientaddr", "internal/filewatch", "internal/keyenc", "internal/nearest", "internal/shorten", "internal/slab"},
+		nil, "small packages that know nothing of policies"},
 	{[]string{"internal/window"}, []string{"internal/slab"}, "arithmetic on histories, readable by any engine"},
 	{[]string{"internal/keytable"},
 		[]string{"internal/slab", "internal/window"}, "histories by key, with locks, expiry and caps; independent of policies and clocks"},
 	{[]string{"engine"},
-		[]string{"internal/shorten", "internal/window"}, "the contract between limiters and stores, with compiled rules"},
+		[]string{"internal/calendar", "internal/shorten", "internal/window"}, "the contract between limiters and stores, with compiled rules"},
 	{[]string{"internal/memory", "weirdisk", "weirredis"},
 		[]string{"engine", "internal/keyenc", "internal/keytable", "internal/window", "row"}, "engines; they know no limiters, no policy file and no protocol"},
 	{[]string{"."},
-		[]string{"engine", "internal/memory", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
+		[]string{"engine", "internal/calendar", "internal/memory", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
 	{[]string{"weirredis/goredisconn", "weirredis/rueidisconn"},
 		[]string{"weirredis"}, "clients of Redis, linked only by their importers"},
 	{[]string{"fallback"}, []string{".", "engine", "internal/memory", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 // The words that limiters and engines share. Their documentation is in package engine.
@@ -15,7 +16,7 @@ type (
 	// Mode decides how many of n units an attempt may get and the cost of a denial (R6).
 	Mode = engine.Mode
 	// Period is a length of the wall clock for Fixed windows.
-	Period = engine.Period
+	Period = calendar.Period
 	// Op is the operation of a [Request].
 	Op = engine.Op
 	// LimitState is the state of one limit of a policy right after a decision.
@@ -52,11 +53,11 @@ const (
 // The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
 // unless an Anchor selects another day.
 const (
-	NoPeriod = engine.NoPeriod
-	Hour     = engine.Hour
-	Day      = engine.Day
-	Week     = engine.Week
-	Month    = engine.Month
+	NoPeriod = calendar.NoPeriod
+	Hour     = calendar.Hour
+	Day      = calendar.Day
+	Week     = calendar.Week
+	Month    = calendar.Month
 )
 
 // The operations of a [Request].

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 // rolling returns a limit of an hour.
@@ -51,7 +53,7 @@ func TestCompiledTimes(t *testing.T) {
 		"a short window": {Limit{Window: 1000}, time.Millisecond, time.Minute},
 		"an hour":        {Limit{Window: 3600e6}, time.Hour, time.Hour},
 		"cells":          {Limit{Window: 3600e6, Cell: 1e6}, time.Hour, time.Hour + time.Second},
-		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &Zoned{Period: Day, Zone: time.UTC, Anchor: 1}},
+		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &Zoned{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
 			24 * time.Hour, 48 * time.Hour},
 		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: Bucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
 	} {
@@ -211,7 +213,6 @@ func TestWords(t *testing.T) {
 		"Default": OutageDefault, "Deny": OutageDeny, "Allow": OutageAllow, "Share": OutageShare, "Outage(4)": OutageShare + 1,
 		"Rolling": Rolling, "Concurrency": Concurrency, "Kind(5)": Concurrency + 1,
 		"AllOrNothing": AllOrNothing, "CountDenied": CountDenied, "Mode(3)": CountDenied + 1,
-		"hour": Hour, "month": Month, "Period(0)": NoPeriod, "Period(5)": Month + 1,
 	} {
 		if got.String() != want {
 			t.Errorf("%#v is %q, want %q", got, got, want)

@@ -4,6 +4,7 @@ import (
 	"math/bits"
 	"time"
 
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -43,6 +44,11 @@ type Limit struct {
 
 	Call int // of joined rules: the index of the first call that the limit is of; otherwise 0
 }
+
+// Zoned is the windows of a Fixed limit with a Period. Its method WindowAt(at int64) (start,
+// end int64) returns the window that contains an instant: its first instant and the first
+// one behind it, in microseconds since 1970. The first can be before 1970.
+type Zoned = calendar.Windows
 
 // Refill is the rate of a [Bucket] in whole numbers: one unit flows in every Micros +
 // Rest/Per microseconds (R16).
@@ -96,7 +102,7 @@ func (l *Limit) Keep() int64 {
 		full, _ := l.Refill.Time(l.Capacity)
 		return full + 1
 	case l.Period != nil:
-		return l.Window + longestShift
+		return l.Window + calendar.LongestShift
 	}
 	return l.Window + l.Cell
 }

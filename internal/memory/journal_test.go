@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -115,7 +116,7 @@ func kindsOf(r *rand.Rand) policy {
 		case kind == engine.Bucket:
 			l.Kind, l.Cells, l.Max = engine.Bucket, 0, 1+l.Max
 		case kind == engine.Fixed && r.IntN(2) == 0:
-			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, engine.Hour
+			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, calendar.Hour
 		case kind <= engine.Concurrency:
 			l.Kind = kind
 			if kind != engine.Rolling {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 var ctx = context.Background()
@@ -29,7 +30,7 @@ type limit struct {
 	Window, MinInterval time.Duration
 	By                  []string
 	Cells               int
-	Period              engine.Period // in UTC
+	Period              calendar.Period // in UTC
 }
 
 // compile returns the rules of the policy, which is not checked.
@@ -39,7 +40,7 @@ func (p policy) compile() *engine.Compiled {
 	for _, l := range p.Limits {
 		c := engine.Limit{Name: l.Name, Kind: l.Kind, Max: l.Max, Cost: l.Cost, Capacity: l.Burst,
 			Window: l.Window.Microseconds(), MinInterval: l.MinInterval.Microseconds()}
-		if l.Period != engine.NoPeriod {
+		if l.Period != calendar.NoPeriod {
 			c.Window, c.Period = l.Period.Length().Microseconds(), &engine.Zoned{Period: l.Period, Anchor: 1, Zone: time.UTC}
 		}
 		if l.Cells > 0 {

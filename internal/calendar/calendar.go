@@ -1,4 +1,6 @@
-package engine
+// Package calendar finds the windows of limits that begin with the hours, days, weeks and
+// months of a time zone (R3).
+package calendar
 
 import (
 	"fmt"
@@ -33,13 +35,13 @@ func (p Period) Length() time.Duration {
 	return [...]time.Duration{0, time.Hour, day, 7 * day, 31 * day}[p]
 }
 
-// longestShift is the most microseconds by which a change of the clock makes a period
+// LongestShift is the most microseconds by which a change of the clock makes a period
 // longer. The largest since 1970 was a day, at the date line.
-const longestShift = int64(24 * time.Hour / time.Microsecond)
+const LongestShift = int64(24 * time.Hour / time.Microsecond)
 
-// Zoned is the windows of a Fixed limit with a Period: each begins with the period by
+// Windows are the windows of a Fixed limit with a Period: each begins with the period by
 // the wall clock of a zone (R3).
-type Zoned struct {
+type Windows struct {
 	Period Period
 	Zone   *time.Location
 	Anchor int // the first day of a Month (1 … 31) or a Week (1 = Monday … 7 = Sunday); for the other periods 1
@@ -47,62 +49,62 @@ type Zoned struct {
 
 // WindowAt returns the window that contains an instant: its first instant and the first one
 // behind it, in microseconds since 1970. The first can be before 1970.
-func (z *Zoned) WindowAt(at int64) (start, end int64) {
-	wall := z.boundary(time.UnixMicro(at).In(z.Zone))
-	start, end = z.edge(wall), z.edge(z.next(wall))
+func (w *Windows) WindowAt(at int64) (start, end int64) {
+	wall := w.boundary(time.UnixMicro(at).In(w.Zone))
+	start, end = w.edge(wall), w.edge(w.next(wall))
 	// Behind a change of the clock over a boundary the wall shows the period before, and
 	// a day without any instant has no window.
 	for end <= at {
-		wall = z.next(wall)
-		start, end = end, z.edge(z.next(wall))
+		wall = w.next(wall)
+		start, end = end, w.edge(w.next(wall))
 	}
 	return start, end
 }
 
 // boundary returns the reading of the wall clock at which the period of t begins, as if it
 // were UTC.
-func (z *Zoned) boundary(t time.Time) time.Time {
+func (w *Windows) boundary(t time.Time) time.Time {
 	year, month, day := t.Date()
-	switch z.Period {
+	switch w.Period {
 	case Hour:
 		return time.Date(year, month, day, t.Hour(), 0, 0, 0, time.UTC)
 	case Week:
-		since := (int(t.Weekday()) - z.Anchor + 7) % 7
+		since := (int(t.Weekday()) - w.Anchor + 7) % 7
 		return time.Date(year, month, day-since, 0, 0, 0, 0, time.UTC)
 	case Month:
-		if b := z.inMonth(year, month); day >= b.Day() {
+		if b := w.inMonth(year, month); day >= b.Day() {
 			return b
 		}
-		return z.inMonth(year, month-1)
+		return w.inMonth(year, month-1)
 	}
 	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
 }
 
 // next returns the boundary behind one.
-func (z *Zoned) next(wall time.Time) time.Time {
-	switch z.Period {
+func (w *Windows) next(wall time.Time) time.Time {
+	switch w.Period {
 	case Hour:
 		return wall.Add(time.Hour)
 	case Week:
 		return wall.AddDate(0, 0, 7)
 	case Month:
-		return z.inMonth(wall.Year(), wall.Month()+1)
+		return w.inMonth(wall.Year(), wall.Month()+1)
 	}
 	return wall.AddDate(0, 0, 1)
 }
 
 // inMonth returns the anchor's day in a month, or the last day of a shorter month.
-func (z *Zoned) inMonth(year int, month time.Month) time.Time {
+func (w *Windows) inMonth(year int, month time.Month) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
-	return last.AddDate(0, 0, min(z.Anchor, last.Day())-last.Day())
+	return last.AddDate(0, 0, min(w.Anchor, last.Day())-last.Day())
 }
 
 // edge returns the first instant at which the clock on the wall shows that reading or a
 // later one. A reading that the clock skips gives the instant of the change, and one that
 // it shows twice the first.
-func (z *Zoned) edge(wall time.Time) int64 {
+func (w *Windows) edge(wall time.Time) int64 {
 	// No offset is as long as 36 hours, so the wall shows less then.
-	for t := wall.Add(-36 * time.Hour).In(z.Zone); ; {
+	for t := wall.Add(-36 * time.Hour).In(w.Zone); ; {
 		_, seconds := t.Zone()
 		_, change := t.ZoneBounds()
 		if !change.IsZero() && !change.After(t) {
