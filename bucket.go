@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -47,4 +46,7 @@ func (l *Limit) bucketProblem() (field, problem string) {
 
 // MaxBurst returns the largest Burst at the rate of the limit, whose Max and Window are
 // valid and above 0: its refill is exact, and it fills within 400 days (R16).
-func (l *Limit) MaxBurst() int64 { return engine.MaxBurst(l.Max, l.Window.Microseconds()) }
+func (l *Limit) MaxBurst() int64 {
+	rate := window.NewRefill(l.Max, l.Window.Microseconds())
+	return rate.MaxBurst()
+}

@@ -35,13 +35,16 @@ type Compiled struct {
 	// Concurrency, or 0 without such limits (R17).
 	HoldTime time.Duration
 
+	// Joined rules decide several calls together ([Together]). Their limits may be of several
+	// policies, and dimensions may have a name in common.
+	Joined bool
+
 	// Slot is for the engine that used the rules last: its own form of them, which it
 	// recognises by the type and a pointer to itself.
 	Slot atomic.Pointer[any]
 
-	number   uint64 // no other rules of the process have it
-	together bool   // joined rules
-	joins    joins
+	number uint64 // no other rules of the process have it
+	joins  joins
 }
 
 // minIdempotencyTTL is the least time for which an operation is remembered. With a window
@@ -150,16 +153,12 @@ func (c *Compiled) HeldUnits(n int64) (units int64) {
 	return units
 }
 
-// Together reports whether the rules decide several calls together ([Together]). Their limits may
-// be of several policies, and dimensions may have a name in common.
-func (c *Compiled) Together() bool { return c.together }
-
 // Share returns the rules with a share of 1/n of every Max, rounded down, on histories of
 // the same names. It serves processes that decide by a part of each limit while they cannot
 // reach their store. The Burst of a bucket is shared alike; a bucket without a whole unit
 // denies everything.
 func (c *Compiled) Share(n int64) *Compiled {
-	s := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: slices.Clone(c.Limits), together: c.together}
+	s := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: slices.Clone(c.Limits), Joined: c.Joined}
 	for i := range s.Limits {
 		s.Limits[i].share(n)
 	}

@@ -76,8 +76,8 @@ func (l *Limit) Units(n int64) int64 {
 	return n
 }
 
-// Burst returns the capacity of a Bucket, and 0 for other kinds.
-func (l *Limit) Burst() int64 {
+// burst returns the capacity of a Bucket, and 0 for other kinds.
+func (l *Limit) burst() int64 {
 	if l.Kind == Bucket {
 		return l.Capacity
 	}
@@ -122,25 +122,7 @@ func (l *Limit) share(n int64) {
 		return
 	}
 	l.Refill = window.NewRefill(l.Max, l.Window)
-	l.Capacity = min(int64(burst), MaxBurst(l.Max, l.Window))
-}
-
-// MaxWindow is the longest window.
-const maxWindow = 400 * 24 * time.Hour
-
-// MaxBurst returns the largest capacity of a bucket of most units per window, in
-// microseconds, both above 0: its refill is exact, and it fills within 400 days (R16).
-func MaxBurst(most, window_ int64) int64 {
-	rate := window.NewRefill(most, window_)
-	longest := maxWindow.Microseconds()
-	if full, _ := rate.Time(rate.MaxExact); full < longest {
-		return rate.MaxExact
-	}
-	n := rate.Units(longest, 0)
-	if full, rest := rate.Time(n); full > longest || rest > 0 {
-		n--
-	}
-	return n
+	l.Capacity = min(int64(burst), l.Refill.MaxBurst())
 }
 
 // Duration converts microseconds to a duration.

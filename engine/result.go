@@ -46,7 +46,7 @@ type State struct {
 
 // Describe returns a state with the fields of the limit itself, and no units that count.
 func (l *Limit) Describe() State {
-	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.Burst(), MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
+	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.burst(), MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
 	if l.Kind == Concurrency {
 		s.MaxHold = Duration(l.Window)
 	} else {

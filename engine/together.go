@@ -177,7 +177,7 @@ func (c *Call) joinKey(k *Key, dimensions *[]string) (indices []int) {
 
 // joinRules makes the joined rules of calls.
 func joinRules(calls []Call, dimensions []string, indices [][]int) (*joined, error) {
-	rules := &Compiled{Dimensions: dimensions, together: true}
+	rules := &Compiled{Dimensions: dimensions, Joined: true}
 	j := &joined{rules: rules}
 	var policies []string
 	for i := range calls {

@@ -29,7 +29,7 @@ func TestTogetherDecidesOneCall(t *testing.T) {
 		t.Fatalf("the engine got %d calls, want 1", len(e.calls))
 	}
 	c := &e.calls[0]
-	if c.N != 1 || c.At != 5 || !c.Given || c.Rules.Name != "sent+received" || !c.Rules.Together() || len(c.States) != 2 {
+	if c.N != 1 || c.At != 5 || !c.Given || c.Rules.Name != "sent+received" || !c.Rules.Joined || len(c.States) != 2 {
 		t.Errorf("the engine got %+v under rules %q", c, c.Rules.Name)
 	}
 	if got := fmt.Sprint(c.Rules.Dimensions, c.Key.Len(), " ", c.Key.Value(0), " ", c.Key.Value(1)); got != "[user user] 2 ann bob" {
@@ -232,7 +232,7 @@ func TestShareOfJoinedRules(t *testing.T) {
 	if err := Together(t.Context(), e, []Call{attempt(byUser("a", 5), 1, "ann")}); err != nil {
 		t.Fatal(err)
 	}
-	if s := e.calls[0].Rules.Share(2); !s.Together() || s.Limits[0].Max != 2 || s.Limits[0].Cost != 1 {
+	if s := e.calls[0].Rules.Share(2); !s.Joined || s.Limits[0].Max != 2 || s.Limits[0].Cost != 1 {
 		t.Errorf("the share is %+v", s.Limits)
 	}
 }

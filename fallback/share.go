@@ -95,7 +95,8 @@ func degrade(c *engine.Call) {
 // shares of the other processes as used. n is the number of units requested of the limit.
 func unscale(s *engine.State, l *engine.Limit, n int64) {
 	s.Used = l.Capacity - s.Remaining
-	s.Kind, s.Max, s.Burst = l.Kind, l.Max, l.Burst()
+	whole := l.Describe()
+	s.Kind, s.Max, s.Burst = whole.Kind, whole.Max, whole.Burst
 	if s.RetryAfter == engine.Never && n <= l.Capacity {
 		s.RetryAfter = untilBack
 	}

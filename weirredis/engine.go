@@ -122,7 +122,7 @@ func (e *Engine) decide(ctx context.Context, c *engine.Call) (err error) {
 		return nil
 	}
 	req := e.newRequest(c)
-	if e.spread && c.Rules.Together() {
+	if e.spread && c.Rules.Joined {
 		if err := oneSlot(c.Rules, req.keys()); err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, jo
 	for i := range limits {
 		switch {
 		case i == 0:
-		case p.Together(): // the limits may be of several policies and keys
+		case p.Joined: // the limits may be of several policies and keys
 			b = e.appendTag(b, p, &limits[i], k)
 		default:
 			b = append(b, b[:tag]...)

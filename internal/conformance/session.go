@@ -157,8 +157,9 @@ func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, erro
 	rules := s.limiter.Compiled()
 	for i := range rules.Limits {
 		l, got := &rules.Limits[i], &states[i]
-		if got.Kind != l.Kind || got.Burst != l.Burst() {
-			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, l.Kind, l.Burst())
+		burst := l.Describe().Burst
+		if got.Kind != l.Kind || got.Burst != burst {
+			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, l.Kind, burst)
 		}
 		window, interval := engine.Duration(l.Window), engine.Duration(l.MinInterval)
 		if got.Name != l.Name || got.Max != l.Max || got.Window+got.MaxHold != window || got.MinInterval != interval {

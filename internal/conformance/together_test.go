@@ -19,7 +19,7 @@ type joining struct {
 
 func (j joining) Do(_ context.Context, calls []engine.Call) {
 	for i := range calls {
-		if c := &calls[i]; c.Rules.Together() {
+		if c := &calls[i]; c.Rules.Joined {
 			j.fault(j.Engine, c)
 		} else {
 			decide(j.Engine, c)

@@ -37,7 +37,7 @@ func policyOf(c *engine.Compiled) weir.Policy {
 	p := weir.Policy{Name: c.Name, Mode: c.Mode}
 	for _, l := range c.Limits {
 		limit := weir.Limit{Name: l.Name, Max: l.Max, Window: engine.Duration(l.Window), MinInterval: engine.Duration(l.MinInterval),
-			Cost: l.Cost, Kind: l.Kind, Burst: l.Burst()}
+			Cost: l.Cost, Kind: l.Kind, Burst: l.Describe().Burst}
 		for _, dim := range l.By {
 			limit.By = append(limit.By, c.Dimensions[dim])
 		}

@@ -50,7 +50,7 @@ func (v view) state(i int, n int64) engine.State {
 		Name:        limit.Name,
 		Kind:        limit.Kind,
 		Max:         limit.Max,
-		Burst:       limit.Burst(),
+		Burst:       limit.Describe().Burst,
 		MinInterval: micros(limit.MinInterval),
 		Used:        v.used(i),
 		Remaining:   v.roomOf(i),

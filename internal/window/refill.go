@@ -31,6 +31,22 @@ func gcd(a, b int64) int64 {
 	return a
 }
 
+// longestFill bounds the time in which a bucket fills: 400 days.
+const longestFill int64 = 400 * 24 * 3600 * 1_000_000
+
+// MaxBurst returns the largest capacity of a bucket: its refill is exact, and it fills within
+// 400 days (R16).
+func (r *Refill) MaxBurst() int64 {
+	if full, _ := r.Time(r.MaxExact); full < longestFill {
+		return r.MaxExact
+	}
+	n := r.Units(longestFill, 0)
+	if full, rest := r.Time(n); full > longestFill || rest > 0 {
+		n--
+	}
+	return n
+}
+
 // Time returns the time in which n units flow in, n * T, as whole microseconds and a
 // numerator over Per; 0 <= n <= MaxExact.
 func (r *Refill) Time(n int64) (micros, rest int64) {

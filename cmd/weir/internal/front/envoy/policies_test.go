@@ -222,7 +222,7 @@ func TestOtherNumbersOfAKind(t *testing.T) {
 		if want := []string{"50 MONTH 0", "50 SECOND 5"}[i]; fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.UnitMultiplier.GetValue()) != want {
 			t.Errorf("%s: got %v, want %s", st.Name, got, want)
 		}
-		st.Max, st.Burst = plan.Limits[i].Max, plan.Limits[i].Burst()
+		st.Max, st.Burst = plan.Limits[i].Max, plan.Limits[i].Describe().Burst
 		if d.shownLimit(i, &st) != d.shown[i] {
 			t.Errorf("%s: its own numbers are converted again", st.Name)
 		}
