@@ -60,7 +60,7 @@ const (
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
 	// (now - From, now], where From is microseconds, 1 … Window. For a limit that is not
-	// Rolling it counts the units that count now, for every From (R11, Limit.Span).
+	// Rolling it counts the units that count now, for every From (R11).
 	Count
 	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12).
 	Reset

@@ -84,16 +84,6 @@ func (l *Limit) burst() int64 {
 	return 0
 }
 
-// Span returns the span, in microseconds, that a Count of the last microseconds covers.
-// For fixed windows it is the whole open window, because only its beginning is stored
-// (R11).
-func (l *Limit) Span(last int64) int64 {
-	if l.Kind == Fixed || l.Kind == FixedFromFirst {
-		return l.Window
-	}
-	return last
-}
-
 // Keep returns the most microseconds for which a granted unit can count: the window with a
 // cell, the longest a period can last, or the time in which an empty bucket fills.
 func (l *Limit) Keep() int64 {

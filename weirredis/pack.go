@@ -143,9 +143,12 @@ func refunded(l *engine.Limit, n int64) int64 {
 // packCount packs a count. The windows of a Period are those around
 // an instant.
 func packCount(c *engine.Call, around int64) string {
-	l := &c.Rules.Limits[c.Limit]
+	l, span := &c.Rules.Limits[c.Limit], c.From
+	if l.Kind == engine.Fixed || l.Kind == engine.FixedFromFirst {
+		span = l.Window // only the beginning of the window is stored (R11)
+	}
 	var room [56]byte
-	b := append6(append7(room[:0], instant(c)), l.Span(c.From))
+	b := append6(append7(room[:0], instant(c)), span)
 	return string(appendKind(append6(append6(b, l.Window), cell(l)), l, around))
 }
 

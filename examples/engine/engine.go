@@ -91,7 +91,7 @@ func (e *Engine) do(c *engine.Call, clock int64) {
 }
 
 // look returns copies of histories, and the instant of the decision (R2): the newest attempt,
-// if the clock is less than a second behind it. What is further ahead counts as of now.
+// if the clock is less than a second behind it. Entries further ahead count as of now.
 func (e *Engine) look(names []string, clock int64) (past []history, now int64) {
 	now = clock
 	for _, name := range names {

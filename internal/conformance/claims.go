@@ -12,9 +12,9 @@ import (
 // errUnclaimed is the answer to calls that the engine does not claim.
 var errUnclaimed = errors.New("weirtest: the engine does not claim the call")
 
-// claiming is an engine whose calls out of its claims have the answer errUnclaimed. The
-// model answers so itself. A tested engine must reject them as bad input, and later answers
-// show whether they changed anything.
+// claiming answers errUnclaimed to the calls that an engine does not claim. The model never
+// gets them. A tested engine must reject them as bad input, and later answers show whether
+// they changed anything.
 type claiming struct {
 	engine.Engine
 	claims    func(*engine.Call) bool
