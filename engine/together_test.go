@@ -51,6 +51,28 @@ func TestTogetherDecidesOneCall(t *testing.T) {
 	}
 }
 
+// TestPeeksTogether: a limit of peeks alone is read and not charged, and all peeks are a peek.
+func TestPeeksTogether(t *testing.T) {
+	a, b := byUser("a", 5), byUser("b", 5)
+	for want, calls := range map[string][]Call{
+		"1 [2 -1]":  {attempt(a, 2, "ann"), attempt(b, 0, "ann")},
+		"1 [2]":     {attempt(a, 0, "ann"), attempt(a, 2, "ann")},
+		"0 [-1 -1]": {attempt(a, 0, "ann"), attempt(b, 0, "ann")},
+	} {
+		e := &recorder{}
+		if err := Together(t.Context(), e, calls); err != nil {
+			t.Fatal(err)
+		}
+		var costs []int64
+		for _, l := range e.calls[0].Rules.Limits {
+			costs = append(costs, l.Cost)
+		}
+		if got := fmt.Sprint(e.calls[0].N, " ", costs); got != want {
+			t.Errorf("the engine got units and costs %s, want %s", got, want)
+		}
+	}
+}
+
 // TestDeniedTogether: each call names its own limit with the longest wait, or none.
 func TestDeniedTogether(t *testing.T) {
 	a := Compile("a", AllOrNothing, nil, []Limit{rolling("short", 5), rolling("long", 5), rolling("free", 5)})
@@ -114,8 +136,8 @@ func TestTogetherErrors(t *testing.T) {
 	}{
 		"an error":        {with(func(c *Call) { c.Err = rejected }), 1, "units", "rejected before"},
 		"no rules":        {with(func(c *Call) { c.Rules = nil }), 1, "request", "it has no rules"},
-		"few units":       {with(func(c *Call) { c.N = -1 }), 1, "units", "-1; use 1 to"},
-		"many units":      {with(func(c *Call) { c.N = MaxUnits + 1 }), 1, "units", "use 1 to"},
+		"few units":       {with(func(c *Call) { c.N = -1 }), 1, "units", "-1; use 0 to"},
+		"many units":      {with(func(c *Call) { c.N = MaxUnits + 1 }), 1, "units", "use 0 to"},
 		"an id":           {with(func(c *Call) { c.ID = "x" }), 1, "request", "have no idempotency key"},
 		"a record":        {with(func(c *Call) { c.Op = Record }), 1, "request", "are attempts"},
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
