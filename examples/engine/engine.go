@@ -141,7 +141,7 @@ func describe(c *engine.Call, past []history, now int64) {
 	r.At, r.Remaining, r.RetryAfter, r.ResetAfter = time.UnixMicro(now), engine.MaxUnits, 0, 0
 	for i, h := range past {
 		l := &c.Rules.Limits[i]
-		s := h.state(l, max(0, l.Units(c.N)), now)
+		s := h.state(l, l.Units(c.N), now)
 		r.Remaining, r.ResetAfter = min(r.Remaining, s.Remaining), max(r.ResetAfter, s.ResetAfter)
 		if uint64(s.RetryAfter) > uint64(r.RetryAfter) { // Never is the longest
 			r.RetryAfter, r.Limit = s.RetryAfter, s.Name
