@@ -127,7 +127,7 @@ func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) err
 // The repeated call returns the first decision unchanged, with Replayed. This holds for
 // the same policy, key and id, for as long as a unit can count in some limit, and at least a
 // minute. A denial records nothing (R4), so its id is not remembered and a repeated call is
-// decided anew. In [CountDenied] a denial is recorded and remembered. An id that was used
+// decided again. In [CountDenied] a denial is recorded and remembered. An id that was used
 // with other units or for a record returns an [InputError].
 //
 // The id is 1 … MaxIDBytes arbitrary bytes, such as a UUID or an order number. Choose it
@@ -253,7 +253,7 @@ func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
 
 // decide writes the engine's decision to d, or the zero Decision and an error.
 func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) error {
-	var local engine.Call // of the memory engine; those of others are pooled
+	var local engine.Call // for the memory engine; calls of other engines are pooled
 	c, pooled := &local, (*[]engine.Call)(nil)
 	if l != nil && l.memory == nil {
 		pooled = take(1)

@@ -46,7 +46,7 @@ func (l *Limit) periodProblem() (field, problem string) {
 
 // zones holds the time zones that were loaded, by name. Loading one reads files, and a
 // policy file may have thousands of limits. Only valid names are stored.
-var zones sync.Map // of *time.Location
+var zones sync.Map // *time.Location by name
 
 // loadZone returns the time zone of an IANA name; "" is UTC. The machine's own zone has no
 // name: a limit must not depend on the machine.

@@ -26,7 +26,7 @@ type Limit struct {
 	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" of a sole limit = "limit"
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
 	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of Concurrency 0
-	MaxHold     time.Duration // of Concurrency, in place of Window: the longest time of a hold (R17); 0 for other kinds
+	MaxHold     time.Duration // longest time of a hold of Concurrency, in place of Window (R17); 0 for other kinds
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window, or MaxHold
 	By          []string      // dimensions this limit counts by; none = all callers together
 	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only

@@ -11,7 +11,7 @@ type Request struct {
 	Op     Op           // OpAttempt, OpPeek, OpRecord or OpRefund
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
 	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxInstant µs later (R1)
-	From   time.Time    // of a refund: the At of the grant's Decision
+	From   time.Time    // the At of the grant's Decision, for a refund
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
 	// ID is the idempotency key, "" or 1 … MaxIDBytes bytes: a repeated call is charged
@@ -19,7 +19,7 @@ type Request struct {
 	// that the first one took. ID is ignored for peeks and for 0 units.
 	ID string
 
-	TTL time.Duration // of Limiter.Reserve: the time to live of the reservation
+	TTL time.Duration // time to live of the reservation, for Limiter.Reserve
 }
 
 // check rejects options that do not fit the operation, and sets the rest of the call (R14).

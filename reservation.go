@@ -72,7 +72,7 @@ type Reservation struct {
 	ttl      time.Duration
 
 	mu        sync.Mutex // protects the following, also during calls of the engine
-	begun     time.Time  // of ttl, by the clock of this process: the grant or the last extension
+	begun     time.Time  // the beginning of ttl by the clock of this process: the grant or the last extension
 	hold      time.Time  // the instant of the entries in limits of kind Concurrency: as begun, by the engine's clock
 	id        string     // begins the idempotency keys of corrections; "" = none
 	settled   bool
@@ -84,7 +84,7 @@ type Reservation struct {
 
 // extension is a renewal of a hold. If a step of it fails, the next call completes it.
 type extension struct {
-	number int       // of extensions so far, for their idempotency keys
+	number int       // extensions so far, for their idempotency keys
 	open   bool      // not complete
 	begun  time.Time // by the clock of this process
 	at     time.Time // the instant of the new entries, by the engine's clock; zero = not known
@@ -247,7 +247,7 @@ func (r *Reservation) do(ctx context.Context, c engine.Call) (engine.Result, err
 }
 
 // Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,
-// from now. Limits of other kinds do not change. The time to live begins anew. For a moment
+// from now. Limits of other kinds do not change. The time to live begins again. For a moment
 // the units are held twice, so at no instant fewer are held than in use.
 //
 // It returns ErrExpired, and holds nothing, if the hold has ended by time or its units were

@@ -13,7 +13,7 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 }
 
 // WaitN blocks until n units are granted in full, in mode Partial too. It returns a
-// *WaitError at once, with nothing recorded, if the attempt can never be granted or the
+// *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
 // announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
 // in no particular order.
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {

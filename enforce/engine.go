@@ -36,7 +36,7 @@ func (r *Rule) Engine(observer Observer) (engine.Engine, error) {
 type ruleEngine struct {
 	rule     *Rule
 	whole    *Rule    // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
-	plan     int      // of every key, unless a dimension selects it
+	plan     int      // the plan of every key, unless a dimension selects it
 	observer Observer // nil = none
 }
 

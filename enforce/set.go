@@ -46,10 +46,10 @@ var ErrNoPolicy = errors.New("weir: no policy")
 type Values map[string]string
 
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
-// reload replaces all policies at once: a decision uses the old file or the new one.
+// reload replaces all policies in one step: a decision uses the old file or the new one.
 type Set struct {
 	engine  engine.Engine
-	path    string // of the file that Open read; "" for New
+	path    string // the file that Open read; "" for New
 	current atomic.Pointer[fileRules]
 }
 
@@ -57,7 +57,7 @@ type Set struct {
 type fileRules struct {
 	source []byte // the content that Open or Watch read
 	rules  map[string]*Rule
-	names  []string // of the policies, in the order of the file
+	names  []string // names of the policies, in the order of the file
 }
 
 // New returns a Set of the policies of f on e. A [fallback.Engine] takes the mode for
@@ -105,7 +105,7 @@ func (s *Set) reload(f *policy.File, source []byte) error {
 // run it in a goroutine of its own. It calls reloaded, unless that is nil, after each
 // attempt: with nil, or with the reason why the present policies stay in force. Watch
 // notices files written in place, renamed into place, or reached through a swapped link.
-// It returns ctx.Err(), or an error at once if the Set has no file because New made it.
+// It returns ctx.Err(), or immediately an error if the Set has no file because New made it.
 func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")

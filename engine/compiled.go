@@ -9,9 +9,9 @@ import (
 
 // Compiled is the rules of a policy that has been checked, or of calls that are decided
 // together: every number is whole microseconds or units, every dimension an index into the
-// key. [Compile] and [Together] make it. It never changes, and nobody may change its fields.
+// key. [Compile] and [Together] make it. It never changes, and its fields must not be changed.
 type Compiled struct {
-	Name       string // of the policy; of joined rules the names with "+" between them
+	Name       string // the policy's name; joined rules have those of all with "+" between them
 	Mode       Mode
 	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
 	Limits     []Limit  // in the order of the policy

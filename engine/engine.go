@@ -81,8 +81,8 @@ type Call struct {
 	N      int64   // units, 0 … MaxUnits
 	At     int64   // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
 	Given  bool    // decide at the instant At; otherwise by the engine's clock
-	From   int64   // of a Refund: the instant of the grant, or Oldest; of a Count: the span
-	Limit  int     // of a Count: the index of the limit
+	From   int64   // the instant of the grant, or Oldest, for a Refund; the span for a Count
+	Limit  int     // the index of the limit, for a Count
 	ID     string  // idempotency key of an Attempt, a Record or a Refund; "" = none
 	Outage Outage  // the answer while the store is away, for package fallback (R15)
 	States []State // nil, or filled with the state of every limit after the decision

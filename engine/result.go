@@ -31,10 +31,10 @@ type Result struct {
 type State struct {
 	Name             string
 	Kind             Kind
-	Max              int64         // units per window; of Concurrency, units at once
+	Max              int64         // units per window, or held units of Concurrency
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
 	Window           time.Duration // its length; 0 of Concurrency
-	MaxHold          time.Duration // of Concurrency, the longest time of a hold; 0 for other kinds
+	MaxHold          time.Duration // longest time of a hold of Concurrency; 0 for other kinds
 	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max

@@ -69,7 +69,7 @@ type Engine struct {
 	timeout time.Duration // 0 = none
 	start   time.Time
 	breaker breaker
-	share   func() *localShare // of mode Share, made at its first use
+	share   func() *localShare // the engine of mode Share, made at its first use
 
 	failures, timeouts, degraded atomic.Int64
 }
