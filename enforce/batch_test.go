@@ -32,9 +32,15 @@ policies:
 `
 
 // batchRules returns the rules of batchSource on an engine.
-func batchRules(t *testing.T, e engine.Engine) (all []*Rule) {
+func batchRules(t *testing.T, e engine.Engine) []*Rule {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(batchSource))
+	return rulesOf(t, batchSource, e)
+}
+
+// rulesOf returns the rules of a file on an engine.
+func rulesOf(t *testing.T, source string, e engine.Engine) (all []*Rule) {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ import (
 // in flight while a block begins may still be decided by the limits alone, as without
 // blocks. So blocks never let a window hold more than Max.
 type blocks struct {
-	combined    *weir.Limiter   // all limits that block, for peeks and resets
+	combined    *weir.Limiter   // all limits that block, for peeks and resets; each with its window as MinInterval, so that a block denies a peek of 0 units
 	combinedKey []int           // for each value of combined's key, its index in the policy's key
 	single      []*weir.Limiter // by limit: begins a block of that limit; nil if it does not block
 	singleKey   [][]int         // by limit, as combinedKey
@@ -38,11 +38,12 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 			continue
 		}
 		limit := blockLimit(p, i)
-		all = append(all, limit)
 		var err error
 		if b.single[i], b.singleKey[i], err = newBlockLimiter(p, []weir.Limit{limit}, base, e); err != nil {
 			return nil, err
 		}
+		limit.MinInterval = limit.Window
+		all = append(all, limit)
 	}
 	var err error
 	b.combined, b.combinedKey, err = newBlockLimiter(p, all, base, e)

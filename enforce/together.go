@@ -4,16 +4,22 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 )
 
 // DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted
-// and charged, or none. All policies need the same engine; of their modes for
-// outages the strictest applies. A policy with blocks is rejected, because blocks take steps of their own, and so is one of
-// count: reported, because an attempt charges it nothing.
+// and charged, or none. All policies need the same engine; of their modes for outages the
+// strictest applies. An item of 0 units is a peek. An attempt under count: reported is rejected,
+// because it is charged nothing.
+//
+// A running block of a key denies all items, in the same step. A denied item that names a
+// limit which blocks begins its block, in a further step, as [Rule.Decide] does. Items that
+// name none, and peeks, begin no block.
 //
 // A policy in shadow denies nothing: its items are no part of the attempt. Once the others
 // are granted they are decided one by one, as [Rule.Decide] does. If the others are denied,
@@ -27,6 +33,9 @@ func DecideTogether(ctx context.Context, items []Item) error {
 	if err == nil {
 		err = t.decideCalls(ctx)
 	}
+	if err == nil {
+		err = t.applyBlocks(ctx)
+	}
 	if err != nil {
 		for i := range items {
 			items[i].Outcome = Outcome{}
@@ -35,10 +44,10 @@ func DecideTogether(ctx context.Context, items []Item) error {
 	}
 	whole := weir.Decision{Allowed: true}
 	for i, at := range t.at {
-		it := &items[at]
-		c := &t.calls[i]
-		whole, it.Outcome.Decision = c.Decision, c.Decision
-		it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, c.Request.States, func(l *engine.Limit) int64 { return t.units(it, l) })
+		if it := &items[at]; !t.readsBlocks(i) {
+			whole = it.Outcome.Decision
+			it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, t.calls[i].Request.States, func(l *engine.Limit) int64 { return t.units(it, l) })
+		}
 	}
 	for i := range items {
 		if it := &items[i]; it.Rule.Shadow {
@@ -52,8 +61,11 @@ func DecideTogether(ctx context.Context, items []Item) error {
 type together struct {
 	items []Item
 	calls []weir.Call
-	at    []int // the index of each call's item
+	at    []int // the index of each call's item; the call behind that of an item with blocks reads them
 }
+
+// readsBlocks reports whether call i reads the blocks of an item.
+func (t *together) readsBlocks(i int) bool { return i > 0 && t.at[i-1] == t.at[i] }
 
 // prepare makes the calls. It checks the items of shadow policies too, because those are
 // decided after the others are charged.
@@ -74,22 +86,33 @@ func (t *together) prepare() error {
 		if r.Shadow {
 			continue
 		}
-		if problem := t.problem(r); problem != "" {
+		if problem := t.problem(it); problem != "" {
 			return &weir.CallError{Call: i, Err: engine.Input("request", "policy %q %s", r.Name, problem)}
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
+		if b := r.blocks; b != nil {
+			t.calls[len(t.calls)-1].Request.States = statesFor(a.States, it.Outcome.Limiter)
+			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined, Key: project(&a.Key, b.combinedKey),
+				Request: weir.Request{Op: weir.OpPeek, At: a.At, States: statesFor(nil, b.combined)}}), append(t.at, i)
+		}
 	}
 	return nil
 }
 
-// problem returns the reason why a policy cannot be decided with the ones before, or "".
-func (t *together) problem(r *Rule) string {
-	switch {
-	case r.blocks != nil:
-		return "blocks keys, which takes steps of its own; decide it by itself"
-	case r.Reported:
+// statesFor returns states, or room for those of the limiter if there is none.
+func statesFor(states []weir.LimitState, l *weir.Limiter) []weir.LimitState {
+	if states == nil {
+		states = make([]weir.LimitState, len(l.Compiled().Limits))
+	}
+	return states
+}
+
+// problem returns the reason why an item cannot be decided with the ones before, or "".
+func (t *together) problem(it *Item) string {
+	switch r := it.Rule; {
+	case r.Reported && it.N > 0:
 		return "counts reported units, so an attempt charges nothing; decide it by itself"
-	case len(t.at) > 0 && t.items[t.at[0]].Rule.engine != r.engine:
+	case len(t.at) > 0 && reflect.ValueOf(r.engine).Comparable() && t.items[t.at[0]].Rule.engine != r.engine:
 		return fmt.Sprintf("has another store than policy %q; give both the same", t.items[t.at[0]].Rule.Name)
 	}
 	return ""
@@ -104,9 +127,71 @@ func (t *together) decideCalls(ctx context.Context) error {
 	return err
 }
 
+// runningBlock returns the block that a call has read.
+func runningBlock(c *weir.Call) (running block) {
+	longest := time.Duration(0)
+	for _, s := range c.Request.States {
+		if s.MinIntervalAfter > longest {
+			longest = s.MinIntervalAfter
+			running = block{s.Name, c.Decision.At.Add(longest)}
+		}
+	}
+	return running
+}
+
+// applyBlocks sets the decisions of the items, with the blocks that run or begin. A denial
+// that begins blocks moves to the instant of the last of them.
+func (t *together) applyBlocks(ctx context.Context) error {
+	blocks, last := make([]block, len(t.calls)), time.Time{}
+	for i := range t.calls {
+		if !t.readsBlocks(i) {
+			continue
+		}
+		if blocks[i] = runningBlock(&t.calls[i]); !blocks[i].until.IsZero() {
+			continue
+		}
+		begun, at, err := t.beginBlock(ctx, i-1)
+		if err != nil {
+			return err
+		}
+		if blocks[i] = begun; at.After(last) {
+			last = at
+		}
+	}
+	var retry time.Duration
+	for i, at := range t.at {
+		o := &t.items[at].Outcome
+		if !t.readsBlocks(i) {
+			o.Decision = t.calls[i].Decision
+			shiftTo(last, &o.Decision, t.calls[i].Request.States)
+		} else {
+			o.applyBlock(&o.Decision, t.calls[i-1].Request.States, blocks[i])
+		}
+		retry = longerWait(o.Decision.RetryAfter, retry)
+	}
+	for _, at := range t.at {
+		t.items[at].Outcome.Decision.RetryAfter = retry
+	}
+	return nil
+}
+
+// beginBlock begins a block of the limit that denied call i, if it blocks and the call is no
+// peek.
+func (t *together) beginBlock(ctx context.Context, i int) (begun block, at time.Time, err error) {
+	c, it := &t.calls[i], &t.items[t.at[i]]
+	limit := c.Limiter.Compiled().LimitNamed(c.Decision.Limit)
+	if c.Decision.Degraded || it.N == 0 || limit < 0 || it.Rule.blocks.single[limit] == nil {
+		return begun, at, nil
+	}
+	return it.Rule.blocks.begin(ctx, &it.Request, limit, &c.Decision)
+}
+
 // units returns the units that all calls took of an item's limit, from the same history.
 func (t *together) units(it *Item, l *engine.Limit) (units int64) {
-	for _, at := range t.at {
+	for i, at := range t.at {
+		if t.readsBlocks(i) {
+			continue
+		}
 		other := &t.items[at]
 		differs := func(i int) bool { return other.Key.Value(i) != it.Key.Value(i) }
 		if other.Rule == it.Rule && !slices.ContainsFunc(l.By, differs) {

@@ -3,11 +3,15 @@ package enforce
 import (
 	"context"
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 )
 
@@ -104,7 +108,6 @@ func TestTogetherRejects(t *testing.T) {
 		item Item
 		text string
 	}{
-		"blocks":   {itemOf(rules, "blocks", "a", 1), `policy "blocks" blocks keys`},
 		"reported": {itemOf(rules, "reported", "a", 1), `policy "reported" counts reported units`},
 		"store":    {open, `policy "part" has another store than policy "plain"`},
 		"a key":    {key, "bad key"},
@@ -127,4 +130,196 @@ func TestTogetherRejects(t *testing.T) {
 	if err := DecideTogether(ctx, items); !errors.Is(err, errDown) || items[1].Outcome.Allowed {
 		t.Errorf("without the store: %v, %+v", err, items)
 	}
+}
+
+// TestTogetherBlocks: a running block denies all items until it ends, to the microsecond. A
+// denial by a limit that blocks begins a block, and one by others alone does not.
+func TestTogetherBlocks(t *testing.T) {
+	rules := batchRules(t, weir.NewMemory())
+	decide := func(after time.Duration, items ...Item) []Item {
+		t.Helper()
+		for i := range items {
+			items[i].At = start.Add(after)
+		}
+		if err := DecideTogether(context.Background(), items); err != nil {
+			t.Fatal(err)
+		}
+		return items
+	}
+	blocked := func(items []Item, wait time.Duration, until time.Time) {
+		t.Helper()
+		for i, want := range []Outcome{{}, {Decision: weir.Decision{Limit: "limit"}, Applied: Applied{Blocked: until}}} {
+			o := &items[i].Outcome
+			if o.Allowed || o.Granted != 0 || o.RetryAfter != wait || o.Limit != want.Limit || !o.Applied.Blocked.Equal(want.Applied.Blocked) {
+				t.Errorf("item %d: %+v, %+v; want limit %q, a wait of %v and a block until %v", i, o.Decision, o.Applied, want.Limit, wait, want.Applied.Blocked)
+			}
+		}
+	}
+	items := decide(0, itemOf(rules, "plain", "a", 4), itemOf(rules, "blocks", "a", 1))
+	if o := &items[1].Outcome; o.Allowed || o.Limit != "" || !o.Applied.Blocked.IsZero() {
+		t.Errorf("denied by another item alone: %+v", o)
+	}
+	if items = decide(0, itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 2)); !items[0].Outcome.Allowed || items[1].Outcome.Remaining != 0 {
+		t.Errorf("no block has begun: %+v, %+v", items[0].Outcome, items[1].Outcome)
+	}
+	if items = decide(0, itemOf(rules, "plain", "a", 4), itemOf(rules, "blocks", "a", 0)); items[0].Outcome.Allowed || !items[1].Outcome.Applied.Blocked.IsZero() {
+		t.Errorf("a peek has begun a block: %+v", items[1].Outcome)
+	}
+	const until = 5*time.Minute + time.Second
+	blocked(decide(time.Second, itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 1)), 5*time.Minute, start.Add(until))
+	blocked(decide(2*time.Second, itemOf(rules, "plain", "c", 1), itemOf(rules, "blocks", "a", 1)), until-2*time.Second, start.Add(until))
+	blocked(decide(2*time.Second, itemOf(rules, "plain", "c", 1), itemOf(rules, "blocks", "a", 0)), until-2*time.Second, start.Add(until))
+	items = decide(2*time.Second, itemOf(rules, "plain", "c", 4), itemOf(rules, "blocks", "a", 1))
+	if o := &items[1].Outcome; o.RetryAfter != weir.Never || items[0].Outcome.RetryAfter != weir.Never || !o.Applied.Blocked.Equal(start.Add(until)) {
+		t.Errorf("never, and blocked: %+v", o)
+	}
+	one := itemOf(rules, "blocks", "a", 1)
+	one.At = start.Add(3 * time.Second)
+	if o, err := one.Rule.Decide(context.Background(), &one.Request); err != nil || o.Allowed || !o.Applied.Blocked.Equal(start.Add(until)) {
+		t.Errorf("one by one: %+v, %v", o, err)
+	}
+	blocked(decide(until-time.Microsecond, itemOf(rules, "plain", "c", 3), itemOf(rules, "blocks", "a", 1)), time.Microsecond, start.Add(until))
+	for i, it := range decide(until, itemOf(rules, "plain", "c", 3), itemOf(rules, "blocks", "a", 1), itemOf(rules, "blocks", "b", 0), itemOf(rules, "reported", "a", 0)) {
+		if o := &it.Outcome; !o.Allowed || o.Granted != it.N {
+			t.Errorf("after the block: item %d: %+v", i, o)
+		}
+	}
+}
+
+// TestTogetherWaitsAreExact: with blocks, too, the calls pass at the end of their wait and not
+// a microsecond sooner (R8).
+func TestTogetherWaitsAreExact(t *testing.T) {
+	source := `version: 1
+policies:
+  a: {limits: {x: "3 per 5ms per user, then block 9ms", y: "5 per 20ms, 1ms apart"}}
+  b: {limits: {x: "2 per 4ms per user", y: "4 per 8ms per user per tenant, then block 3ms"}}
+`
+	type step struct {
+		at    time.Time
+		users []string
+		units []int64
+	}
+	play := func(steps []step) (last []Item) {
+		rules := rulesOf(t, source, weir.NewMemory())
+		for _, s := range steps {
+			last = nil
+			for i, user := range s.users {
+				it := Item{Rule: rules[i%2], Request: Request{Target: Target{Key: weir.K(user), Plan: None}, N: s.units[i], At: s.at}}
+				if i%2 == 1 {
+					it.Key = weir.K(user, "t")
+				}
+				last = append(last, it)
+			}
+			if err := DecideTogether(context.Background(), last); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return last
+	}
+	denied := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 14))
+		var steps []step
+		now := start
+		for range 30 {
+			now = now.Add(time.Duration(r.IntN(3000)) * time.Microsecond)
+			s := step{at: now}
+			for range 1 + r.IntN(4) {
+				s.users, s.units = append(s.users, string(rune('a'+r.IntN(2)))), append(s.units, r.Int64N(3))
+			}
+			steps = append(steps, s)
+			whole := play(steps)[0].Outcome.Decision
+			if whole.Allowed || whole.RetryAfter == weir.Never {
+				continue
+			}
+			denied++
+			for _, sooner := range []time.Duration{0, time.Microsecond} {
+				again := s
+				again.at = whole.At.Add(whole.RetryAfter - sooner)
+				if after := play(append(slices.Clone(steps), again))[0].Outcome; after.Allowed != (sooner == 0) {
+					t.Fatalf("seed %d: %v before the end of %v: %+v\n%+v", seed, sooner, whole.RetryAfter, after.Decision, steps)
+				}
+			}
+		}
+	}
+	if denied < 100 {
+		t.Errorf("only %d denials", denied)
+	}
+}
+
+// unhurried is an engine whose calls take a millisecond each.
+type unhurried struct{ engine.Engine }
+
+func (e unhurried) Do(ctx context.Context, calls []engine.Call) {
+	time.Sleep(time.Millisecond)
+	e.Engine.Do(ctx, calls)
+}
+
+// TestTogetherMovesToTheBlock: without an instant, a denial is of the instant at which the last
+// of its blocks began, and the wait of all items lasts as long as that block.
+func TestTogetherMovesToTheBlock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rules := batchRules(t, unhurried{weir.NewMemory()})
+		items := []Item{itemOf(rules, "blocks", "a", 2)}
+		if err := DecideTogether(context.Background(), items); err != nil || !items[0].Outcome.Allowed {
+			t.Fatalf("%+v, %v", items, err)
+		}
+		items = []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 1), itemOf(rules, "blocks", "a", 1)}
+		if err := DecideTogether(context.Background(), items); err != nil {
+			t.Fatal(err)
+		}
+		for i := range items {
+			o := &items[i].Outcome
+			if now := time.Now(); o.Allowed || !o.At.Equal(now) || o.RetryAfter != 5*time.Minute-time.Millisecond || o.Applied.Blocked.IsZero() != (i == 0) {
+				t.Errorf("item %d at %v: %+v, %+v", i, now, o.Decision, o.Applied)
+			}
+		}
+	})
+}
+
+// TestTogetherFailsWithTheBlock: if the store fails before a block begins, there is no decision.
+func TestTogetherFailsWithTheBlock(t *testing.T) {
+	calls := 0
+	rules := batchRules(t, &failing{weir.NewMemory(), func() bool { calls++; return calls == 2 }})
+	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 3)}
+	if err := DecideTogether(context.Background(), items); !errors.Is(err, errDown) || items[0].Outcome.Variation != nil || items[1].Outcome.Limit != "" {
+		t.Errorf("%v, %+v", err, items)
+	}
+	if err := DecideTogether(context.Background(), items[:1]); err != nil || items[0].Outcome.Remaining != 2 {
+		t.Errorf("%v, %+v; want nothing charged before", err, items[0].Outcome)
+	}
+}
+
+// TestTogetherOnAnEngineThatCannotBeCompared: it decides the items of one policy, and rejects
+// others.
+func TestTogetherOnAnEngineThatCannotBeCompared(t *testing.T) {
+	rules := batchRules(t, uncomparable{weir.NewMemory(), func() {}})
+	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "plain", "b", 1)}
+	if err := DecideTogether(context.Background(), items); err != nil {
+		t.Error(err)
+	}
+	of := new(weir.CallError)
+	if err := DecideTogether(context.Background(), append(items, itemOf(rules, "part", "a", 1))); !errors.As(err, &of) || of.Call != 2 {
+		t.Errorf("%v, want an error of item 2", err)
+	}
+}
+
+type uncomparable struct {
+	engine.Engine
+	_ func()
+}
+
+// failing is an engine that fails calls.
+type failing struct {
+	engine.Engine
+	fails func() bool
+}
+
+func (e *failing) Do(ctx context.Context, calls []engine.Call) {
+	if e.fails() {
+		for i := range calls {
+			calls[i].Fail(errDown)
+		}
+	}
+	e.Engine.Do(ctx, calls)
 }
