@@ -42,6 +42,18 @@ func Example_canTwoKeysCollide() {
 	// false
 }
 
+// R14: values by name cannot be mixed up. The error names the dimension.
+func ExampleLimiter_Key() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "tenant", "user")}}))
+	key := must(limiter.Key(map[string]string{"user": "ann", "tenant": "acme"}))
+	fmt.Println(must(limiter.At(nine).Allow(ctx, key)))
+	_, err := limiter.Key(map[string]string{"user": "ann"})
+	fmt.Println(err)
+	// Output:
+	// allowed: 4 left
+	// weir: bad key: policy "search" needs a value for "tenant"; it counts by ["tenant" "user"]
+}
+
 // unreachable is an engine with an unreachable store.
 type unreachable struct{}
 
