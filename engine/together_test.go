@@ -140,6 +140,11 @@ func TestTogetherErrors(t *testing.T) {
 		"many units":      {with(func(c *Call) { c.N = MaxUnits + 1 }), 1, "units", "use 0 to"},
 		"an id":           {with(func(c *Call) { c.ID = "x" }), 1, "request", "have no idempotency key"},
 		"a record":        {with(func(c *Call) { c.Op = Record }), 1, "request", "are attempts"},
+		"a record of 0":   {with(func(c *Call) { c.Op, c.N = Record, 0 }), 1, "request", "are attempts"},
+		"a peek of units": {with(func(c *Call) { c.Op = Peek }), 1, "request", "peeks of 0 units"},
+		"concurrency": {with(func(c *Call) {
+			c.Rules = Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: Concurrency, Max: 1, Window: 60_000_000, By: []int{0}}})
+		}), 1, "request", `limit "at once" of kind Concurrency`},
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
 		"CountDenied":     {with(func(c *Call) { c.Rules = user.InMode(CountDenied) }), 1, "request", "counts denied attempts"},
 		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},

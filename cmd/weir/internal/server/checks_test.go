@@ -29,6 +29,7 @@ policies:
   blocks: {limit: "2 per minute per k, then block 5m"}
   warns: {limit: "4 per minute per k", warn: 50%}
   reported: {limit: "2 per minute per k", count: reported}
+  held: {limit: "2 at once per k, for at most 1m"}
   plans:
     limit: 1 per minute per k
     plan-by: plan
@@ -122,19 +123,19 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 		`{"checks":[` + good + `,]}`:  `checks[1]: byte 46: a check must be an object, {…}: invalid character ','`,
 		`{"checks":[` + good + `}`:    `byte 46: a check must be an object, {…}: invalid character '}' after array element (expecting ',' or ']')`,
 		`{"checks":[` + good + `]`:    `the text ends here`,
-		`{"checks":[` + good + `,{"policy":"plain","ttl_ms":3}]}`:                                                   `checks[1]: byte 65: unknown member ttl_ms; this call takes policy, key, n, id`,
-		`{"checks":[` + good + `,{"checks":[]}]}`:                                                                   `checks[1]: byte 48: unknown member checks`,
-		`{"checks":[` + good + `],"checks":[` + good + `]}`:                                                         `"checks" is given twice`,
-		`{"checks":[` + good + `],"together":1}`:                                                                    `"together" must be true or false, not a number`,
-		`{"together":true,"checks":[` + good + `,{"policy":"plan","key":{"k":"a"}}]}`:                               `checks[1]: no policy "plan"`,
-		`{"together":true,"checks":[` + good + `,{"policy":"blocks","key":{"k":"a"}}]}`:                             `checks[1]: weir: bad request: policy "blocks" blocks keys`,
-		`{"together":true,"checks":[` + good + `,{"policy":"plain","key":{"k":"b"},"id":"x"}]}`:                     `checks[1]: weir: bad request: calls that are decided together have no idempotency key`,
-		`{"together":true,"checks":[{"policy":"shadow","key":{"k":"a"}},{"policy":"plain","key":{"k":"b"},"n":0}]}`: `checks[1]: weir: bad request: calls that are decided together are attempts`,
-		`{"checks":[` + good + `],"policy":"plain"}`:                                                                `unknown member policy; this call takes checks and together`,
-		`{"checks":[` + many + good + `]}`:                                                                          `more than 128 checks; send them in several batches`,
-		`{"checks":[` + good + strings.Repeat(" ", 64<<10) + `]}`:                                                   `the body is longer than 64 KiB`,
-		`{"checks":[` + good + `,{"key":{"k":"a"},"n":-1}]}`:                                                        `checks[1]: byte 68: "n" must be a whole number`,
-		`{"checks":[` + good + `,{"granted_at_us":1}]}`:                                                             `checks[1]: byte 48: unknown member granted_at_us; this call takes policy, key, n, id`,
+		`{"checks":[` + good + `,{"policy":"plain","ttl_ms":3}]}`:                                                `checks[1]: byte 65: unknown member ttl_ms; this call takes policy, key, n, id`,
+		`{"checks":[` + good + `,{"checks":[]}]}`:                                                                `checks[1]: byte 48: unknown member checks`,
+		`{"checks":[` + good + `],"checks":[` + good + `]}`:                                                      `"checks" is given twice`,
+		`{"checks":[` + good + `],"together":1}`:                                                                 `"together" must be true or false, not a number`,
+		`{"together":true,"checks":[` + good + `,{"policy":"plan","key":{"k":"a"}}]}`:                            `checks[1]: no policy "plan"`,
+		`{"together":true,"checks":[` + good + `,{"policy":"held","key":{"k":"a"}}]}`:                            `checks[1]: weir: bad request: policy "held" has limit "limit" of kind Concurrency`,
+		`{"together":true,"checks":[` + good + `,{"policy":"plain","key":{"k":"b"},"id":"x"}]}`:                  `checks[1]: weir: bad request: calls that are decided together have no idempotency key`,
+		`{"together":true,"checks":[{"policy":"shadow","key":{"k":"a"}},{"policy":"reported","key":{"k":"b"}}]}`: `checks[1]: weir: bad request: policy "reported" counts reported units`,
+		`{"checks":[` + good + `],"policy":"plain"}`:                                                             `unknown member policy; this call takes checks and together`,
+		`{"checks":[` + many + good + `]}`:                                                                       `more than 128 checks; send them in several batches`,
+		`{"checks":[` + good + strings.Repeat(" ", 64<<10) + `]}`:                                                `the body is longer than 64 KiB`,
+		`{"checks":[` + good + `,{"key":{"k":"a"},"n":-1}]}`:                                                     `checks[1]: byte 68: "n" must be a whole number`,
+		`{"checks":[` + good + `,{"granted_at_us":1}]}`:                                                          `checks[1]: byte 48: unknown member granted_at_us; this call takes policy, key, n, id`,
 	}
 	for body, want := range bad {
 		r := ask(s, "POST", "/v1/checks", body)
@@ -159,6 +160,24 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 	}
 	if len(full) != 128 || allowed != 3 {
 		t.Errorf("%d of %d checks allowed by 3 per minute; bad bodies must not charge", allowed, len(full))
+	}
+}
+
+// TestChecksTogetherReadBlocks: a block denies all checks, also beside checks of 0 units, and a
+// denied check begins one.
+func TestChecksTogetherReadBlocks(t *testing.T) {
+	s := pageServer(t, batchPolicies)
+	together := func(n int) string {
+		return ask(s, "POST", "/v1/checks", fmt.Sprintf(`{"together":true,"checks":[{"policy":"plain","key":{"k":"a"}},{"policy":"blocks","key":{"k":"a"},"n":%d}]}`, n)).body
+	}
+	if body := together(0); strings.Count(body, `"allowed":true`) != 2 || !strings.Contains(body, `"granted":0`) {
+		t.Errorf("a peek beside an attempt: %s", body)
+	}
+	if body := together(3); strings.Count(body, `"allowed":false`) != 2 || strings.Count(body, `"blocked_until"`) != 1 {
+		t.Errorf("the denial that begins a block: %s", body)
+	}
+	if body := together(0); strings.Count(body, `"allowed":false`) != 2 || strings.Count(body, `"blocked_until"`) != 1 {
+		t.Errorf("during the block: %s", body)
 	}
 }
 

@@ -241,7 +241,7 @@ func bodySchema(takes member, schemas object) string {
 		text("the token of a reservation"),
 		units("units that were used, by default all that were reserved", 0),
 		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},
-		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits in total"},
+		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits and blocks in total"},
 		text("the name of a rolling limit; may be missing if the policy has one limit"),
 		{"type": "integer", "minimum": 1, "maximum": weir.MaxWindow.Milliseconds(), "description": "the span to count, milliseconds, at most the window of the limit"},
 	}
