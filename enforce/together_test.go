@@ -165,6 +165,15 @@ func TestTogetherBlocks(t *testing.T) {
 	if items = decide(0, itemOf(rules, "plain", "a", 4), itemOf(rules, "blocks", "a", 0)); items[0].Outcome.Allowed || !items[1].Outcome.Applied.Blocked.IsZero() {
 		t.Errorf("a peek has begun a block: %+v", items[1].Outcome)
 	}
+	over := itemOf(rules, "blocks", "d", 3)
+	over.Op, over.At = weir.OpRecord, start
+	if _, err := over.Rule.Decide(context.Background(), &over.Request); err != nil {
+		t.Fatal(err)
+	}
+	items = decide(0, itemOf(rules, "plain", "d", 1), itemOf(rules, "blocks", "d", 0))
+	if o := &items[1].Outcome; o.Allowed || o.Limit != "limit" || !o.Applied.Blocked.IsZero() || o.RetryAfter != time.Minute {
+		t.Errorf("a peek that its own limit denies: %+v", o)
+	}
 	const until = 5*time.Minute + time.Second
 	blocked(decide(time.Second, itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 1)), 5*time.Minute, start.Add(until))
 	blocked(decide(2*time.Second, itemOf(rules, "plain", "c", 1), itemOf(rules, "blocks", "a", 1)), until-2*time.Second, start.Add(until))

@@ -58,7 +58,7 @@ var batches = suite{
 	layers: []layer{
 		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
 		{"batches", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Warn"}},
+		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Together|Warn"}},
 		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
 }
