@@ -123,6 +123,7 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 		return true, err
 	}
 	s.remember(m, name, c, at, c.Rules.IdempotencyTTL.Microseconds())
+	s.removeOver(m, m.instant(at), at.virtual(), 2) // so that memory follows the operations that are known
 	return true, nil
 }
 
@@ -175,8 +176,7 @@ func (m *Memory) releaseOperation(name int) {
 	m.table.Give(operationBytes + name)
 }
 
-// remember stores a decision in the room that was reserved and removes two operations
-// that are over, so that memory follows the operations that are known.
+// remember stores a decision in the room that was reserved.
 func (s *operationShard) remember(m *Memory, name string, c *engine.Call, at moment, life int64) {
 	if before := s.byName[name]; before != nil { // over, and not removed yet
 		s.remove(m, before)
@@ -188,7 +188,6 @@ func (s *operationShard) remember(m *Memory, name string, c *engine.Call, at mom
 	o := &operation{name: name, op: c.Op, n: c.N, from: c.From, until: c.Result.At.UnixMicro() + life, virtual: virtual, result: c.Result}
 	s.byName[name] = o
 	heap.Push(s.heap(virtual), o)
-	s.removeOver(m, m.instant(at), virtual, 2)
 }
 
 // heap returns the heap of operations of one kind of time.

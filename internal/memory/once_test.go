@@ -150,3 +150,21 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		}
 	})
 }
+
+// TestApplyForgetsNoOperation: an operation that is applied removes no other one, even if the
+// other is over at its instant: a snapshot is in no order of time.
+func TestApplyForgetsNoOperation(t *testing.T) {
+	m := New(Options{})
+	at := time.UnixMicro(1_700_000_000_000_000)
+	for i := range 64 { // in each shard
+		for j, when := range []time.Time{at, at.Add(100 * 24 * time.Hour)} {
+			o := &Operation{Name: fmt.Sprint(j, " ", i), Asked: 1, Until: when.Add(time.Minute).UnixMicro(), Result: engine.Result{Allowed: true, Granted: 1, At: when}}
+			if err := m.Apply(&Change{Kind: Remember, Virtual: true, At: when.UnixMicro(), Operation: o}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if n := m.Len(); n != 128 {
+		t.Errorf("%d operations are remembered, want 128", n)
+	}
+}
