@@ -56,7 +56,7 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
 	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits)}
 	for i := range none.Limits {
-		if l := &none.Limits[i]; l.Kind == weir.Bucket {
+		if l := &none.Limits[i]; l.FillTime() > 0 { // a bucket
 			l.Burst, l.Cost = 1, 2 // more than ever fits
 		} else {
 			l.Max = 0

@@ -1,6 +1,7 @@
 package weirgrpc
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -70,11 +71,8 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	v := &errdetails.QuotaFailure_Violation{
 		QuotaMetric: o.Compiled.Name,
 		QuotaId:     s.Name,
-		QuotaValue:  s.Max,
+		QuotaValue:  cmp.Or(s.Burst, s.Max),
 		Description: answer.Bound(l, s),
-	}
-	if l.Kind == weir.Bucket {
-		v.QuotaValue = s.Burst
 	}
 	if s.MinIntervalAfter > 0 {
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))

@@ -54,28 +54,17 @@ func PolicyField(p *engine.Compiled) string {
 		l := &p.Limits[i]
 		b = appendName(b, fieldName(p, i))
 		b = appendParameter(b, ";q=", l.Capacity)
-		if l.Kind == weir.Concurrency {
-			b = append(b, `;qu="concurrent-requests"`...)
+		window, unit := answer.Quota(l)
+		if unit != "" {
+			b = append(append(append(b, `;qu="`...), unit...), '"')
 		}
-		b = appendWindow(b, quotaWindow(l))
+		b = appendWindow(b, window)
 		if l.MinInterval > 0 {
 			b = appendName(b, fieldName(p, i)+intervalSuffix)
 			b = appendWindow(appendParameter(b, ";q=", 1), l.MinInterval)
 		}
 	}
 	return string(b)
-}
-
-// quotaWindow returns the time in which a limit grants its quota, in microseconds; 0 = the
-// quota has no such time.
-func quotaWindow(l *engine.Limit) int64 {
-	switch {
-	case l.Kind == weir.Bucket:
-		return l.Refill.Within(l.Capacity)
-	case l.Kind == weir.Concurrency, l.Period != nil && l.Period.Period == weir.Month:
-		return 0
-	}
-	return l.Window
 }
 
 // appendWindow appends w, in seconds; nothing for less than one. window is in microseconds.
@@ -97,7 +86,7 @@ func (o *Outcome) RateLimit() string {
 	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			next := nextRoom(s)
-			if o.Decision.Allowed && o.Compiled.Limits[i].Kind == weir.Concurrency {
+			if o.Decision.Allowed && s.MaxHold > 0 {
 				next = 0
 			}
 			b = appendState(b, fieldName(o.Compiled, i), s.Remaining, next)

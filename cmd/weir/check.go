@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -159,43 +160,26 @@ func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error
 // stateRows returns a row for each limit with a known state, below a heading. held reports
 // whether one counts holds: the last column is then the latest end of the next hold.
 func stateRows(a *answer.Answer) (rows [][]string, held bool) {
-	for i := range a.Known() {
-		held = held || a.Compiled.Limits[i].Kind == weir.Concurrency
+	for _, s := range a.Known() {
+		held = held || s.MaxHold > 0
 	}
 	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
 		rows[0] = append(rows[0], "NEXT END")
 	}
 	for i, s := range a.Known() {
-		l := &a.Compiled.Limits[i]
-		row := []string{s.Name, number(s.Used), number(s.Max), windowText(l, s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
-		if l.Kind == weir.Bucket {
-			row[2] = number(s.Burst)
-		}
+		row := []string{s.Name, number(s.Used), number(cmp.Or(s.Burst, s.Max)), answer.Window(&a.Compiled.Limits[i], s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
 		if held {
-			row = append(row, nextEnd(l, s))
+			row = append(row, nextEnd(s))
 		}
 		rows = append(rows, row)
 	}
 	return rows, held
 }
 
-// windowText returns the window of a limit, or the words for a limit without one.
-func windowText(l *engine.Limit, s *weir.LimitState) string {
-	switch {
-	case l.Kind == weir.Bucket:
-		return number(s.Max) + " per " + answer.Exactly(s.Window)
-	case l.Kind == weir.Concurrency:
-		return "at once"
-	case l.Period != nil:
-		return l.Period.Period.String() + " in " + l.Period.Zone.String()
-	}
-	return answer.Exactly(s.Window)
-}
-
 // nextEnd returns the latest end of the next hold, "-" if there is none.
-func nextEnd(l *engine.Limit, s *weir.LimitState) string {
-	if l.Kind != weir.Concurrency || s.Used == 0 {
+func nextEnd(s *weir.LimitState) string {
+	if s.MaxHold == 0 || s.Used == 0 {
 		return "-"
 	}
 	return waitText(s.NextAfter)

@@ -1,5 +1,7 @@
 package answer
 
+// This file has all words for kinds, and the arithmetic of kinds that engines do not need.
+
 import (
 	"fmt"
 	"strconv"
@@ -127,4 +129,132 @@ func Bound(l *engine.Limit, s *weir.LimitState) string {
 		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period].each, s.Used, appendPeriod(nil, l.Period))
 	}
 	return fmt.Sprintf("at most %d in %s, and %d are used", s.Max, Exactly(s.Window), s.Used)
+}
+
+// appendNever: n is above the limit's Max or Burst, and no waiting helps.
+func (a *Answer) appendNever(b []byte, i int) []byte {
+	s := &a.States[i]
+	if s.Max == 0 {
+		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i)
+		return append(b, "; it opens only when its max is raised"...)
+	}
+	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
+	switch l := &a.Compiled.Limits[i]; {
+	case l.Kind == weir.Bucket:
+		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
+	case l.Kind == weir.Concurrency:
+		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
+	case l.Period != nil:
+		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period].each)
+	}
+	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
+}
+
+// appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
+// same in the words of another kind.
+func (a *Answer) appendUsed(b []byte, i int) []byte {
+	s, l := &a.States[i], &a.Compiled.Limits[i]
+	if l.Kind == weir.Bucket {
+		return a.appendFill(b, i)
+	}
+	b = strconv.AppendInt(b, s.Used, 10)
+	if s.Max != weir.MaxUnits {
+		b = strconv.AppendInt(append(b, " of "...), s.Max, 10)
+	}
+	if word := a.word(i); word != "" {
+		b = append(append(b, ' '), word...)
+	}
+	switch {
+	case l.Kind == weir.Concurrency:
+		b = append(b, " in use"...)
+	case l.Period != nil:
+		b = appendPeriod(append(b, " used "...), l.Period)
+	case l.Kind != weir.Rolling:
+		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
+	default:
+		b = append(append(b, " used in the last "...), Span(s.Window)...)
+	}
+	return a.appendKey(b, i)
+}
+
+// Quota returns the time in which the limit grants its Capacity, in microseconds, and the
+// unit of this quota in a RateLimit-Policy field. The time is 0 for holds, and for months,
+// because they differ. The unit is "" if requests are counted, as they are by default.
+func Quota(l *engine.Limit) (window int64, unit string) {
+	switch {
+	case l.Kind == weir.Bucket:
+		return l.Refill.Within(l.Capacity), ""
+	case l.Kind == weir.Concurrency:
+		return 0, "concurrent-requests"
+	case l.Period != nil && l.Period.Period == weir.Month:
+		return 0, ""
+	}
+	return l.Window, ""
+}
+
+// Worst returns the most units that the limit grants in the length of its window, or that
+// are held at any instant.
+func Worst(l *engine.Limit) int64 {
+	switch l.Kind {
+	case weir.Fixed, weir.FixedFromFirst:
+		return 2 * l.Max // across the edge of two windows
+	case weir.Bucket:
+		return l.Capacity + l.Max
+	}
+	return l.Max
+}
+
+// WorstCase returns the worst case of the limit in words. length is its Window as text.
+func WorstCase(l *engine.Limit, length string) string {
+	switch {
+	case l.Kind == weir.Bucket:
+		return fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity, Span(engine.Duration(l.Window)), Worst(l))
+	case l.Kind == weir.Concurrency:
+		return fmt.Sprintf("at most %d held at any instant; a hold ends with its settlement, at the latest after %s; those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
+	case l.Period != nil:
+		return fmt.Sprintf("at most %d in each %v, and up to %d in its length across an edge", l.Max, l.Period.Period, Worst(l))
+	case l.Kind != weir.Rolling:
+		return fmt.Sprintf("at most %d in any %s, across the edge of two windows", Worst(l), length)
+	}
+	return fmt.Sprintf("at most %d in any %s", l.Max, length)
+}
+
+// Longest returns the longest time for which a limit that was used up can deny an attempt,
+// and the words for that time.
+func Longest(l *engine.Limit) (time.Duration, string) {
+	switch l.Kind {
+	case weir.Bucket:
+		return engine.Duration(l.Refill.Within(l.Capacity)), "the time in which it fills"
+	case weir.Concurrency:
+		return engine.Duration(l.Window), "the time of a hold"
+	}
+	return engine.Duration(l.Window), "its window"
+}
+
+// Uncounted returns the reason why the units of a span cannot be counted (R11): "is a bucket,
+// which stores no instants to count". It is "" for a rolling limit.
+func Uncounted(l *engine.Limit) string {
+	switch l.Kind {
+	case weir.Rolling:
+		return ""
+	case weir.Bucket:
+		return "is a bucket, which stores no instants to count"
+	case weir.Concurrency:
+		return "counts units in use at once, not those of a span"
+	}
+	return "has fixed windows, which store no instants to count"
+}
+
+// Window returns the window of a limit for a table: "30m", "10 per 1m", "at once", or
+// "day in Europe/Berlin".
+func Window(l *engine.Limit, s *weir.LimitState) string {
+	switch {
+	case l.Kind == weir.Bucket:
+		return fmt.Sprintf("%d per %s", s.Max, Exactly(s.Window))
+	case l.Kind == weir.Concurrency:
+		return "at once"
+	case l.Period != nil:
+		return l.Period.Period.String() + " in " + l.Period.Zone.String()
+	}
+	return Exactly(s.Window)
 }

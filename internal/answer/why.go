@@ -128,25 +128,6 @@ func (a *Answer) appendUntil(b []byte) []byte {
 // taken returns the units that the request takes of limit i.
 func (a *Answer) taken(i int) int64 { return a.Compiled.Limits[i].Units(a.N) }
 
-// appendNever: n is above the limit's Max or Burst, and no waiting helps.
-func (a *Answer) appendNever(b []byte, i int) []byte {
-	s := &a.States[i]
-	if s.Max == 0 {
-		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i)
-		return append(b, "; it opens only when its max is raised"...)
-	}
-	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
-	switch l := &a.Compiled.Limits[i]; {
-	case l.Kind == weir.Bucket:
-		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
-	case l.Kind == weir.Concurrency:
-		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
-	case l.Period != nil:
-		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period].each)
-	}
-	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
-}
-
 // appendTooClose: there is room, but the minimum interval is not over.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
@@ -176,40 +157,13 @@ func (a *Answer) appendPart(b []byte, i int) []byte {
 func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	s := &a.States[i]
 	b = a.appendUsed(b, i)
-	if s.Max != weir.MaxUnits && s.Remaining > 0 && a.Compiled.Limits[i].Kind != weir.Bucket {
+	if s.Max != weir.MaxUnits && s.Remaining > 0 && s.Burst == 0 {
 		b = append(strconv.AppendInt(append(b, ", "...), s.Remaining, 10), " left"...)
 	}
 	if a.Decision.RetryAfter > 0 {
 		b = a.appendWait(append(b, "; the same again fits in "...), i, a.Decision.RetryAfter)
 	}
 	return b
-}
-
-// appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
-// same in the words of another kind.
-func (a *Answer) appendUsed(b []byte, i int) []byte {
-	s, l := &a.States[i], &a.Compiled.Limits[i]
-	if l.Kind == weir.Bucket {
-		return a.appendFill(b, i)
-	}
-	b = strconv.AppendInt(b, s.Used, 10)
-	if s.Max != weir.MaxUnits {
-		b = strconv.AppendInt(append(b, " of "...), s.Max, 10)
-	}
-	if word := a.word(i); word != "" {
-		b = append(append(b, ' '), word...)
-	}
-	switch {
-	case l.Kind == weir.Concurrency:
-		b = append(b, " in use"...)
-	case l.Period != nil:
-		b = appendPeriod(append(b, " used "...), l.Period)
-	case l.Kind != weir.Rolling:
-		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
-	default:
-		b = append(append(b, " used in the last "...), Span(s.Window)...)
-	}
-	return a.appendKey(b, i)
 }
 
 // Span formats the length of a window: "second", "minute", "hour", or as Exactly does.

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
@@ -48,16 +47,9 @@ func countedLimit(compiled *engine.Compiled, from observe.Protocol, name string)
 		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), compiled.Name, suggestion(name, all)))
 	}
 	limit := &all[i]
-	fault := ""
-	switch limit.Kind {
-	case weir.Rolling:
+	fault := answer.Uncounted(limit)
+	if fault == "" {
 		return limit, nil
-	case weir.Bucket:
-		fault = "is a bucket, which stores no instants to count"
-	case weir.Concurrency:
-		fault = "counts units in use at once, not those of a span"
-	default:
-		fault = "has fixed windows, which store no instants to count"
 	}
 	next := "a peek returns its room"
 	if rolling := rollingOf(all); len(rolling) > 0 {
@@ -103,7 +95,7 @@ func field(from observe.Protocol, name string) string {
 // rollingOf returns the limits that can be counted.
 func rollingOf(all []engine.Limit) (rolling []engine.Limit) {
 	for i := range all {
-		if all[i].Kind == weir.Rolling {
+		if answer.Uncounted(&all[i]) == "" {
 			rolling = append(rolling, all[i])
 		}
 	}

@@ -70,11 +70,11 @@ func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
 // held for the longest time of a concurrency limit, because the protocol has no
 // settlement, so such a limit is one per window.
 func toShownLimit(period *engine.Zoned, l *weir.LimitState) *shownLimit {
-	if l.Kind == weir.Fixed && period != nil && period.Period == weir.Month {
+	if period != nil && period.Period == weir.Month {
 		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
 	}
 	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
-	if l.Kind == weir.Bucket && l.Burst > l.Max {
+	if l.Burst > l.Max {
 		// The same rate, for as many hits as can remain.
 		bucket := weir.Limit{Kind: l.Kind, Max: l.Max, Window: l.Window, Burst: l.Burst}
 		hits, window = l.Burst, bucket.FillTime()

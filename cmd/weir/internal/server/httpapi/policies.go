@@ -98,12 +98,11 @@ func showLimit(p *policy.Definition, i int) limitShown {
 
 // showKind sets the members that only some kinds have.
 func showKind(shown *limitShown, l *weir.Limit) {
-	switch {
-	case l.Kind == weir.Bucket:
+	shown.MaxHold = answer.Millis(l.MaxHold)
+	if l.FillTime() > 0 { // a bucket
 		shown.Burst = l.Capacity()
-	case l.Kind == weir.Concurrency:
-		shown.MaxHold = answer.Millis(l.MaxHold)
-	case l.Period != weir.NoPeriod:
+	}
+	if l.Period != weir.NoPeriod {
 		shown.WindowMS = answer.Millis(l.Period.Length())
 		shown.Period, shown.Zone = l.Period.String(), cmp.Or(l.Zone, "UTC")
 		if l.Anchor > 1 {
