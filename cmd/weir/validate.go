@@ -180,18 +180,19 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 		}
 		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(compiled), Cluster: weirredis.DescribeSlots(compiled)}
 		for i, l := range p.Limits {
+			c := &compiled.Limits[i]
 			row.Limits = append(row.Limits, l.Name)
 			name := p.Name
 			if i > 0 {
 				name = ""
 			}
-			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i) + warnsAt(p, i)})
-			v.addKind(p, i, nextWindows(&compiled.Limits[i], l.Zone, now))
+			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i, c) + warnsAt(p, i)})
+			v.addKind(p, i, c, nextWindows(c, now))
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
 		v.Expired = append(v.Expired, expiredOverrides(p, now)...)
-		v.Notes = append(v.Notes, mistakes(p)...)
+		v.Notes = append(v.Notes, mistakes(p, compiled)...)
 	}
 	return v, nil
 }
