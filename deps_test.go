@@ -47,7 +47,7 @@ var layers = []layer{
 		[]string{".", "engine", "internal/shorten"}, "a decision as JSON and as a sentence, and the named key functions, the same for every front"},
 	{[]string{"internal/yamlnode"}, []string{"internal/shorten"}, "YAML to nodes with their places; independent of their meaning"},
 	{[]string{"policy"},
-		[]string{".", "engine", "fallback", "internal/nearest", "internal/shorten", "internal/yamlnode"}, "files to policies; it makes no decisions"},
+		[]string{".", "engine", "fallback", "internal/answer", "internal/nearest", "internal/shorten", "internal/yamlnode"}, "files to policies; it makes no decisions"},
 	{[]string{"enforce"},
 		[]string{".", "engine", "fallback", "internal/answer", "internal/filewatch", "internal/keyenc", "internal/nearest", "policy"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},

@@ -22,9 +22,6 @@ type limitForm struct {
 	anchor   weir.Period // Month or Week: the period that a from needs; NoPeriod without one
 }
 
-// kindValues are the words of the long form for a limit's kind, by value; JSON has the same.
-var kindValues = []string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
-
 // periodNamed returns the period of a window's name, NoPeriod if it has none.
 func periodNamed(word string) weir.Period {
 	for p := weir.Hour; p <= weir.Month; p++ {

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -64,7 +65,7 @@ func (c *checker) scalar(key, value *yamlnode.Node, set func(at int, word string
 }
 
 func (c *checker) setKind(l *limitBuilder, key, value *yamlnode.Node) bool {
-	i, ok := c.choice(key, value, kindValues)
+	i, ok := c.choice(key, value, answer.KindWords[:])
 	l.setForm(weir.Kind(i))
 	l.hasKind, l.at.kind = true, value.Offset
 	return ok

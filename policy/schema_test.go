@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/testkit/jsonschema"
 
 	"github.com/weirlimit/weir"
@@ -195,7 +196,7 @@ var (
 			"The least time between two grants, such as 3s; at most the window."},
 		{"block", pattern(lengthPattern),
 			"The time for which a key is denied after the limit has denied an attempt of it, such as 1h; 1ms to 400d."},
-		{"kind", oneOf(kindValues),
+		{"kind", oneOf(answer.KindWords[:]),
 			"Where windows begin. rolling: everywhere, so never more than max in any. fixed: with the calendar, at multiples of the window since 1970, UTC; weeks begin on Monday and months on the 1st. fixed_from_first: with the first unit after the last one ended. Across the edge of two fixed windows up to twice max passes. bucket: no windows; max per window flow into a bucket of burst units. concurrency: at most max units are held at any instant."},
 		{"unit", pattern(unitPattern),
 			"The counted unit, in one word such as messages or cents. It is for people only."},

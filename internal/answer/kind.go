@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// KindWords are the words of JSON for kinds, by value: those of a policy file.
+// KindWords are the words of JSON and of policy files for kinds, by value.
 var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
 
 // appendKind appends the kind, and the members of a bucket, of a period and of a concurrency
