@@ -195,6 +195,50 @@ func TestBound(t *testing.T) {
 	}
 }
 
+// Each kind has its own worst case, quota and longest denial, in numbers and in words.
+func TestNumbersOfEachKind(t *testing.T) {
+	for _, c := range []struct {
+		limit                             weir.Limit
+		worst, quota                      int64 // units; seconds
+		unit                              string
+		longest                           time.Duration
+		reason, bound, uncounted, windows string
+	}{
+		{weir.Limit{Max: 5, Window: minute}, 5, 60, "", minute, "its window",
+			"at most 5 in any LENGTH", "", "1m"},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: minute}, 10, 60, "", minute, "its window",
+			"at most 10 in any LENGTH, across the edge of two windows", "has fixed windows, which store no instants to count", "1m"},
+		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: minute}, 10, 60, "", minute, "its window",
+			"at most 10 in any LENGTH, across the edge of two windows", "has fixed windows, which store no instants to count", "1m"},
+		{perPeriod(weir.Day, "Europe/Berlin", 0), 2000, 86400, "", 24 * time.Hour, "its window",
+			"at most 1000 in each day, and up to 2000 in its length across an edge", "has fixed windows, which store no instants to count", "day in Europe/Berlin"},
+		{perPeriod(weir.Month, "", 14), 2000, 0, "", 31 * 24 * time.Hour, "its window",
+			"at most 1000 in each month, and up to 2000 in its length across an edge", "has fixed windows, which store no instants to count", "month in UTC"},
+		{tenPerSecond, 30, 2, "", 2 * second, "the time in which it fills",
+			"at most 20 at once, and in any second at most 30", "is a bucket, which stores no instants to count", "10 per 1s"},
+		{twentyAtOnce, 20, 0, "concurrent-requests", 30 * second, "the time of a hold",
+			"at most 20 held at any instant; a hold ends with its settlement, at the latest after LENGTH; those of plain attempts, such as Envoy's, only after LENGTH",
+			"counts units in use at once, not those of a span", "at once"},
+	} {
+		a := answerOf(t, c.limit, weir.AllOrNothing, weir.LimitState{})
+		l, name := &a.Compiled.Limits[0], a.Compiled.Limits[0].Kind.String()
+		if got := Worst(l); got != c.worst {
+			t.Errorf("%s: worst case of %d units, want %d", name, got, c.worst)
+		}
+		if window, unit := Quota(l); window != c.quota*1e6 || unit != c.unit {
+			t.Errorf("%s: quota in %d µs, unit %q; want %d s, %q", name, window, unit, c.quota, c.unit)
+		}
+		if longest, reason := Longest(l); longest != c.longest || reason != c.reason {
+			t.Errorf("%s: denies for %v, %s; want %v, %s", name, longest, reason, c.longest, c.reason)
+		}
+		for got, want := range map[string]string{WorstCase(l, "LENGTH"): c.bound, Uncounted(l): c.uncounted, Window(l, &a.States[0]): c.windows} {
+			if got != want {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+			}
+		}
+	}
+}
+
 func TestOrdinal(t *testing.T) {
 	for day, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 20: "20th", 21: "21st", 22: "22nd", 23: "23rd", 31: "31st"} {
 		if got := ordinal(day); got != want {
