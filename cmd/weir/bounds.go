@@ -50,7 +50,7 @@ type concurrencyLimit struct {
 }
 
 // addKind adds limit i to the list of its kind. Rolling limits and those without a bound
-// have none.
+// have none. c is the compiled limit.
 func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next []windowStart) {
 	l := &p.Limits[i]
 	switch {
@@ -97,8 +97,8 @@ func (l *fixedLimit) beginnings() string {
 	return fmt.Sprintf("  %s, limit %s: the next windows begin at %s\n", l.Policy, l.Limit, strings.Join(next, " and "))
 }
 
-// worstCase returns the bound of limit i, whose compiled form is c, in words: the most units
-// in the length of its window, or at once.
+// worstCase returns the bound of limit i in words: the most units in the length of its
+// window, or at once. c is the compiled limit.
 func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 	if c.Max == weir.MaxUnits {
 		return "no bound"
@@ -121,8 +121,8 @@ func warnsAt(p *policy.Definition, i int) string {
 	return ""
 }
 
-// maxOf returns the largest value of limit i, whose compiled form is c, with the policy's
-// plans and overrides.
+// maxOf returns the largest value of limit i, with the policy's plans and overrides. c is the
+// compiled limit.
 func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limit) int64) int64 {
 	most, changed := value(c), *c
 	raise := func(changes []policy.Change) {

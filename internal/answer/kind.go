@@ -245,8 +245,8 @@ func Uncounted(l *engine.Limit) string {
 	return "has fixed windows, which store no instants to count"
 }
 
-// Window returns the window of a limit for a table: "30m", "10 per 1m", "at once", or
-// "day in Europe/Berlin".
+// Window formats the window of a limit for a table: "30m", "10 per 1s" for a bucket, "at once",
+// or "day in Europe/Berlin".
 func Window(l *engine.Limit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.Bucket:
