@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/shorten"
 )
@@ -42,7 +43,8 @@ func WithEngine(e engine.Engine) Option {
 func WithOutage(o engine.Outage) Option { return func(l *Limiter) { l.outage = o } }
 
 // New checks every field of the policy and returns its limiter. The error is a
-// *PolicyError that names the limit and the field.
+// *PolicyError that names the limit and the field, or an *InputError for a nil pointer as
+// the engine.
 func New(p Policy, opts ...Option) (*Limiter, error) {
 	rules, err := p.Compile()
 	if err != nil {
@@ -61,7 +63,13 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.engine == nil {
 		l.engine = NewMemory()
 	}
+	if isnil.Is(l.engine) {
+		return nil, engine.Input("request", "WithEngine got a nil %T; open the engine first, or leave the option out for one in memory", l.engine)
+	}
 	if m, ok := l.engine.(*Memory); ok {
+		if m.engine == nil {
+			return nil, engine.Input("request", "WithEngine got the zero Memory; make one with weir.NewMemory")
+		}
 		l.memory = m.engine
 		l.simple = m.engine.Simple(rules)
 	}

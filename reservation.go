@@ -91,12 +91,20 @@ type extension struct {
 }
 
 // Units returns the number of granted units.
-func (r *Reservation) Units() int64 { return r.units }
+func (r *Reservation) Units() int64 {
+	if r == nil {
+		return 0
+	}
+	return r.units
+}
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
 // a Window after the grant or the last extension, and the shortest Window of several
 // limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
+	if r == nil {
+		return time.Time{}
+	}
 	t := r.limiter.rules.HoldTime
 	if t == 0 {
 		return time.Time{}
@@ -112,7 +120,14 @@ func (r *Reservation) HeldUntil() time.Time {
 // Its errors are those of Commit. If the hold has ended by time, Done changes nothing and
 // returns ErrExpired: other callers may have been admitted since. Commit and Cancel still
 // correct the other limits then.
-func (r *Reservation) Done(ctx context.Context) error { return r.settle(ctx, r.units, true) }
+func (r *Reservation) Done(ctx context.Context) error {
+	if r == nil {
+		return errNoReservation
+	}
+	return r.settle(ctx, r.units, true)
+}
+
+var errNoReservation = errors.New("weir: a nil Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
 
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
@@ -129,6 +144,9 @@ func (r *Reservation) Done(ctx context.Context) error { return r.settle(ctx, r.u
 // During an outage, units used beyond the reservation are recorded by the fallback's
 // mode, like any Record. The store does not get them.
 func (r *Reservation) Commit(ctx context.Context, actual int64) error {
+	if r == nil {
+		return errNoReservation
+	}
 	if err := r.limiter.check(&r.key, actual); err != nil {
 		return err
 	}
@@ -259,6 +277,9 @@ func (r *Reservation) do(ctx context.Context, c engine.Call) (engine.Result, err
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
 // of the store cannot be extended during an outage (ErrUnavailable).
 func (r *Reservation) Extend(ctx context.Context) error {
+	if r == nil {
+		return errNoReservation
+	}
 	p := r.limiter.rules
 	if p.Holds == nil {
 		return engine.Input("kind", "policy %q has no concurrency limit, so there is no hold to extend; settle the reservation within its time to live of %v", p.Name, r.ttl)

@@ -34,6 +34,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/filewatch"
+	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -63,6 +64,9 @@ type fileRules struct {
 // New returns a Set of the policies of f on e. A [fallback.Engine] takes the mode for
 // outages from each policy's when-store-is-down. The error is a *[weir.PolicyError].
 func New(f *policy.File, e engine.Engine) (*Set, error) {
+	if f == nil {
+		return nil, engine.Input("request", "enforce.New got no file; parse one with policy.Parse or policy.Load")
+	}
 	s := &Set{engine: e}
 	return s, s.reload(f, nil)
 }
@@ -88,6 +92,9 @@ func Open(path string, e engine.Engine) (*Set, error) {
 func (s *Set) Reload(f *policy.File) error { return s.reload(f, nil) }
 
 func (s *Set) reload(f *policy.File, source []byte) error {
+	if isnil.Is(s.engine) {
+		return engine.Input("request", "the Set has no engine; pass weir.NewMemory() or an opened store")
+	}
 	next := &fileRules{source: source, rules: make(map[string]*Rule, len(f.Policies))}
 	for _, p := range f.Policies {
 		r, err := NewRule(p, s.engine)
@@ -132,11 +139,21 @@ func (s *Set) reloadSource(src []byte) error {
 }
 
 // Names returns the names of the policies, in the order of the file.
-func (s *Set) Names() []string { return append([]string(nil), s.current.Load().names...) }
+func (s *Set) Names() []string {
+	if s == nil || s.current.Load() == nil {
+		return nil
+	}
+	return append([]string(nil), s.current.Load().names...)
+}
+
+var errZeroSet = errors.New("enforce: the zero Set has no policies; make one with enforce.Open or enforce.New")
 
 // Rule returns the policy of that name as it is now. A reload does not change a Rule.
 // The error wraps [ErrNoPolicy] and suggests the nearest name.
 func (s *Set) Rule(name string) (*Rule, error) {
+	if s == nil || s.current.Load() == nil {
+		return nil, errZeroSet
+	}
 	now := s.current.Load()
 	if r := now.rules[name]; r != nil {
 		return r, nil

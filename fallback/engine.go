@@ -24,6 +24,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/isnil"
 )
 
 // The modes: the decision for calls that the store cannot decide (R15). An unknown mode is
@@ -82,7 +83,7 @@ var _ engine.Engine = (*Engine)(nil)
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
-	if e == nil {
+	if isnil.Is(e) {
 		panic("fallback: New needs an engine, not nil")
 	}
 	o := options{timeout: 50 * time.Millisecond, failures: 5, instances: 1}

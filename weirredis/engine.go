@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/isnil"
 )
 
 // Engine decides on Redis. It is safe for concurrent use, by any number of
@@ -28,6 +29,9 @@ var _ engine.Engine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
+	if isnil.Is(conn) {
+		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
+	}
 	o := options{cacheTTL: defaultCacheTTL, batching: true, merging: true}
 	if t, ok := conn.(Topology); ok && t.Clustered() {
 		o.spread, o.batching = true, false

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/isnil"
 )
 
 // Faulty is an engine around another that can be broken and restored. It tests a program
@@ -31,7 +32,13 @@ type Faulty struct {
 type Fault func(ctx context.Context, call func()) error
 
 // NewFaulty returns an engine that behaves like e until it is broken.
-func NewFaulty(e engine.Engine) *Faulty { return &Faulty{engine: e} }
+// It panics if e is nil.
+func NewFaulty(e engine.Engine) *Faulty {
+	if isnil.Is(e) {
+		panic("weirtest: NewFaulty needs an engine, not nil")
+	}
+	return &Faulty{engine: e}
+}
 
 // Break applies the fault to every call from now on.
 func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }

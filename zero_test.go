@@ -1,0 +1,69 @@
+package weir_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirdisk"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// TestZeroValues: a zero or nil value of each type that a program makes is an error, or a
+// panic with a message, that names the next step (R14).
+func TestZeroValues(t *testing.T) {
+	p := weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerMinute(1)}}
+	on := func(e engine.Engine) func() error {
+		return func() error { _, err := weir.New(p, weir.WithEngine(e)); return err }
+	}
+	var r *weir.Reservation
+	var set *enforce.Set
+	for name, c := range map[string]struct {
+		make func() error
+		want string
+	}{
+		"policy":               {func() error { _, err := weir.New(weir.Policy{}); return err }, "Name: empty"},
+		"nil memory":           {on((*weir.Memory)(nil)), "open the engine first"},
+		"zero memory":          {on(new(weir.Memory)), "weir.NewMemory"},
+		"nil disk":             {on((*weirdisk.Engine)(nil)), "open the engine first"},
+		"nil Redis":            {on((*weirredis.Engine)(nil)), "open the engine first"},
+		"nil fallback":         {on((*fallback.Engine)(nil)), "open the engine first"},
+		"no connection":        {func() error { _, err := weirredis.New(nil); return err }, "rueidisconn.New"},
+		"fallback of nothing":  {func() error { fallback.New(nil, fallback.Deny); return nil }, "fallback: New needs an engine"},
+		"fallback of nil":      {func() error { fallback.New((*weir.Memory)(nil), fallback.Deny); return nil }, "fallback: New needs an engine"},
+		"faulty of nothing":    {func() error { weirtest.NewFaulty(nil); return nil }, "weirtest: NewFaulty needs an engine"},
+		"zero limiter":         {func() error { _, err := new(weir.Limiter).Allow(ctx, weir.K()); return err }, "weir.New"},
+		"key of zero limiter":  {func() error { _, err := new(weir.Limiter).Key(nil); return err }, "weir.New"},
+		"zero set":             {func() error { _, err := new(enforce.Set).Check(ctx, "p", nil, 1); return err }, "enforce.Open"},
+		"nil set":              {func() error { _, err := set.Check(ctx, "p", nil, 1); return err }, "enforce.Open"},
+		"set without a file":   {func() error { _, err := enforce.New(nil, weir.NewMemory()); return err }, "policy.Parse"},
+		"set without a store":  {func() error { _, err := enforce.Open("examples/policies/kinds.yaml", nil); return err }, "weir.NewMemory()"},
+		"nil reservation":      {func() error { return r.Done(ctx) }, "Decision.Allowed"},
+		"commit of nothing":    {func() error { return r.Commit(ctx, 1) }, "Decision.Allowed"},
+		"cancel of nothing":    {func() error { return r.Cancel(ctx) }, "Decision.Allowed"},
+		"extension of nothing": {func() error { return r.Extend(ctx) }, "Decision.Allowed"},
+	} {
+		if err := orPanic(c.make); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	if r.Units() != 0 || !r.HeldUntil().IsZero() || set.Names() != nil {
+		t.Errorf("a nil reservation has %d units until %v, a nil set %q", r.Units(), r.HeldUntil(), set.Names())
+	}
+}
+
+// orPanic returns the error of f, or the message of its panic. That of a nil dereference is
+// no message.
+func orPanic(f func() error) (err error) {
+	defer func() {
+		if message, ok := recover().(string); ok {
+			err = errors.New(message)
+		}
+	}()
+	return f()
+}
