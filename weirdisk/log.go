@@ -166,7 +166,10 @@ func (l *log) Append(changes []memory.Change) {
 	switch {
 	case !l.accepts:
 	case l.tail == nil || !b.empty():
-		b.b = l.encoder.changes(b.b, changes)
+		before := len(b.b)
+		if b.b = l.encoder.changes(b.b, changes); len(b.b) == before {
+			break // the log has it already, and a batch without entries would be taken for damage
+		}
 		if b.count += n; !l.settle(b) {
 			l.hold(b)
 		}
@@ -177,7 +180,7 @@ func (l *log) Append(changes []memory.Change) {
 		}
 		room = l.encoder.changes(room[:sealSize], changes)
 		changes[0].Room = room
-		if !l.store(room, n) {
+		if len(room) > sealSize && !l.store(room, n) { // as above
 			b.b = append(b.b, room[sealSize:]...)
 			b.count += n
 			l.hold(b)

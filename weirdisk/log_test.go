@@ -4,6 +4,9 @@ import (
 	"errors"
 	"math"
 	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // newLog returns a log that accepts entries, without a writer.
@@ -73,5 +76,32 @@ func TestLagOfManyBytes(t *testing.T) {
 		if got != want {
 			t.Errorf("%d bytes unsynced: the batch states that %d bytes are synced, want %d", unsynced, got, want)
 		}
+	}
+}
+
+// TestNothingIsNoBatch: a change that says nothing new, such as a limit that is kept for no
+// longer than the log has already, leaves no batch without entries behind, which a start would
+// take for damage. It comes if two callers use a longer window first at the same time.
+func TestNothingIsNoBatch(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			e := open(t, dir, mode)
+			for i := range int64(4) {
+				at := time.Now().UnixMicro()
+				e.log.Append([]memory.Change{{Kind: memory.Append, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000, Key: []byte("ann"), At: at, End: at, Cutoff: at - 60_000_000, Units: 1 + i}})
+				e.log.Append([]memory.Change{{Kind: memory.Retain, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000}})
+				if err := e.log.flushed(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			e = open(t, dir, mode)
+			if cut := e.Recovery(); cut.Bytes != 0 || e.Len() != 1 {
+				t.Errorf("%d histories, and this was cut: %+v", e.Len(), cut)
+			}
+		})
 	}
 }
