@@ -127,7 +127,7 @@ func TestSetErrors(t *testing.T) {
 	}
 	for _, r := range []weir.Request{{Op: weir.OpRefund, N: 1, From: time.Now()}, {N: 1, From: time.Now()}, {N: 1, TTL: 1}} {
 		if _, err := s.Decide(ctx, "shadow", Values{"user": "u"}, r); !errors.Is(err, &weir.InputError{Field: "request"}) {
-			t.Errorf("%+v: got %v, want ErrRequest", r, err)
+			t.Errorf("%+v: got %v, want a bad request", r, err)
 		}
 	}
 	if _, err := Open(filepath.Join(t.TempDir(), "none.yaml"), weir.NewMemory()); !errors.Is(err, os.ErrNotExist) {

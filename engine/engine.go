@@ -59,8 +59,9 @@ const (
 	// in every limit, never below zero (R10). Result.Granted is the most units that it took in one limit.
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
-	// (now - From, now], where From is microseconds, 1 … Window. For a limit that is not
-	// Rolling it counts the units that count now, for every From (R11).
+	// (now - From, now], where From is microseconds, 1 … Window. For Fixed and
+	// FixedFromFirst it counts all units of the open window, for every From, and a Bucket
+	// is never counted (R11).
 	Count
 	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12).
 	Reset
