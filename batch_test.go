@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestBatchesRejectBadInput: bad requests of a batch get the errors of single calls, directly
@@ -61,7 +62,8 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 			t.Fatalf("request %d is decided at %v, %v; want %v", i, calls[i].Decision.At, calls[i].Err, calls[0].Decision.At)
 		}
 	}
-	if n := testing.AllocsPerRun(100, func() { DecideAll(ctx, calls[:32]) }); n != 0 {
+	// Under the race detector a sync.Pool drops some of its values.
+	if n := testing.AllocsPerRun(100, func() { DecideAll(ctx, calls[:32]) }); n != 0 && !race.Enabled {
 		t.Errorf("%v allocations", n)
 	}
 }
