@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 // Compile checks every field of the policy and returns its rules for engines. The error is a
@@ -40,7 +41,7 @@ func (l *Limit) compile(dimensions *[]string) engine.Limit {
 	}
 	if l.Period != NoPeriod {
 		zone, _ := loadZone(l.Zone)
-		c.Period = &engine.Zoned{Period: l.Period, Anchor: max(l.Anchor, 1), Zone: zone}
+		c.Period = &calendar.Windows{Period: l.Period, Anchor: max(l.Anchor, 1), Zone: zone}
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up

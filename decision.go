@@ -40,7 +40,7 @@ func (d *Decision) explain(c *engine.Compiled) {
 		return
 	}
 	l := &c.Limits[i]
-	d.Kind, d.Max, d.Window, d.Used = l.Kind, l.Capacity, engine.Duration(l.Window), -1
+	d.Kind, d.Max, d.Window, d.Used = l.Kind, l.Capacity, time.Duration(l.Window)*time.Microsecond, -1
 	if len(c.Limits) == 1 && !d.Degraded && !d.Replayed {
 		d.Used = l.Capacity - d.Remaining
 	}

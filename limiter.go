@@ -205,7 +205,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	}
 	c.From = micros(last)
 	if c.From < 1 || c.From > of.Window {
-		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v", last, limit, engine.Duration(of.Window))
+		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v", last, limit, time.Duration(of.Window)*time.Microsecond)
 	}
 	l.do(ctx, &c)
 	return c.Result.Granted, c.Err

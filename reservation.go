@@ -331,7 +331,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 	if x.at.Before(r.hold.Add(p.HoldTime)) {
 		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
 		switch {
-		case err == nil && took < p.HeldUnits(r.units):
+		case err == nil && took < min(r.units, p.MaxHeld):
 		case err == nil:
 			r.hold, r.begun, x.open = x.at, x.begun, false
 			return nil

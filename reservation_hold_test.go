@@ -311,11 +311,11 @@ func TestPartsOfRules(t *testing.T) {
 	if p.Rates.IdempotencyTTL != 24*time.Hour || p.Holds.IdempotencyTTL != 24*time.Hour {
 		t.Errorf("operations are known for %v and %v, want a day", p.Rates.IdempotencyTTL, p.Holds.IdempotencyTTL)
 	}
-	if p.HoldTime != 30*time.Second || p.HeldUnits(2) != 2 || p.HeldUnits(9) != 9 || p.HeldUnits(0) != 0 {
-		t.Errorf("%v, %d", p.HoldTime, p.HeldUnits(9))
+	if p.HoldTime != 30*time.Second || p.MaxHeld != weir.MaxUnits {
+		t.Errorf("%v, %d", p.HoldTime, p.MaxHeld)
 	}
 	m := model(t, weir.AllOrNothing).Compiled()
-	if m.Rates != m || m.Holds != nil || m.HoldTime != 0 || m.HeldUnits(3) != 0 {
+	if m.Rates != m || m.Holds != nil || m.HoldTime != 0 || m.MaxHeld != 0 {
 		t.Error("rules without limits of kind Concurrency have parts")
 	}
 	if fmt.Sprint(p.Rates.Dimensions, p.Holds.Dimensions) != "[tenant] [tenant]" {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // The words that limiters and engines share. Their documentation is in package engine.
@@ -86,7 +87,7 @@ const (
 	MaxWindow = 400 * 24 * time.Hour
 
 	// MaxValueBytes is the largest size of one value of a Key (R14).
-	MaxValueBytes = engine.MaxValueBytes
+	MaxValueBytes = keyenc.MaxValueBytes
 
 	// MaxIDBytes is the largest size of an idempotency key (Limiter.AllowOnce).
 	MaxIDBytes = 128
@@ -95,7 +96,7 @@ const (
 	MaxLimits = engine.MaxLimits
 
 	// MaxDimensions is the largest number of dimensions of one policy.
-	MaxDimensions = engine.MaxDimensions
+	MaxDimensions = keyenc.MaxValues
 )
 
 // K makes a Key of values, in the order in which the policy's dimensions first appear in

@@ -35,6 +35,11 @@ type Compiled struct {
 	// Concurrency, or 0 without such limits (R17).
 	HoldTime time.Duration
 
+	// MaxHeld is the most units that the end of a hold takes back, as a refund of the Holds
+	// returns them: the largest Cost if every limit of kind Concurrency has one, otherwise
+	// MaxUnits, or 0 without such limits. The end of a hold of n takes back min(n, MaxHeld).
+	MaxHeld int64
+
 	// Joined rules decide several calls together ([Together]). Their limits may be of several
 	// policies, and dimensions may have a name in common.
 	Joined bool
@@ -94,13 +99,13 @@ func (c *Compiled) finish() {
 			longest = max(longest, l.Keep())
 		}
 	}
-	c.LongestWindow, c.IdempotencyTTL = Duration(longest), Duration(kept)
+	c.LongestWindow, c.IdempotencyTTL = duration(longest), duration(kept)
 	c.Rates = c
 	if !slices.ContainsFunc(c.Limits, isHold) {
 		return
 	}
 	c.Rates, c.Holds = c.part(false), c.part(true)
-	c.HoldTime = c.Holds.HoldTime
+	c.HoldTime, c.MaxHeld = c.Holds.HoldTime, c.Holds.MaxHeld
 }
 
 func isHold(l Limit) bool { return l.Kind == Concurrency }
@@ -123,45 +128,14 @@ func (c *Compiled) part(holds bool) *Compiled {
 		return p
 	}
 	p.Holds = p
-	p.HoldTime = Duration(slices.MinFunc(p.Limits, func(a, b Limit) int { return int(a.Window - b.Window) }).Window)
-	return p
-}
-
-// InMode returns the rules in another mode, on the same histories.
-func (c *Compiled) InMode(m Mode) *Compiled {
-	if c.Mode == m {
-		return c
+	p.HoldTime = duration(slices.MinFunc(p.Limits, func(a, b Limit) int { return int(a.Window - b.Window) }).Window)
+	for i := range p.Limits {
+		p.MaxHeld = max(p.MaxHeld, p.Limits[i].Units(MaxUnits))
 	}
-	return Compile(c.Name, m, c.Dimensions, slices.Clone(c.Limits))
+	return p
 }
 
 // LimitNamed returns the index of the limit of that name, or -1.
 func (c *Compiled) LimitNamed(name string) int {
 	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
-}
-
-// HeldUnits returns the units that the end of a hold of n takes back, as a refund of the Holds
-// returns them: n, or less if every limit of kind Concurrency has a lower Cost. Without such
-// limits it is 0.
-func (c *Compiled) HeldUnits(n int64) (units int64) {
-	if c.Holds == nil {
-		return 0
-	}
-	for i := range c.Holds.Limits {
-		units = max(units, min(n, c.Holds.Limits[i].Units(n)))
-	}
-	return units
-}
-
-// Share returns the rules with a share of 1/n of every Max, rounded down, on histories of
-// the same names. It serves processes that decide by a part of each limit while they cannot
-// reach their store. The Burst of a bucket is shared alike; a bucket without a whole unit
-// denies everything.
-func (c *Compiled) Share(n int64) *Compiled {
-	s := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: slices.Clone(c.Limits), Joined: c.Joined}
-	for i := range s.Limits {
-		s.Limits[i].share(n)
-	}
-	s.finish()
-	return s
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // rolling returns a limit of an hour.
@@ -53,7 +54,7 @@ func TestCompiledTimes(t *testing.T) {
 		"a short window": {Limit{Window: 1000}, time.Millisecond, time.Minute},
 		"an hour":        {Limit{Window: 3600e6}, time.Hour, time.Hour},
 		"cells":          {Limit{Window: 3600e6, Cell: 1e6}, time.Hour, time.Hour + time.Second},
-		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &Zoned{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
+		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &calendar.Windows{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
 			24 * time.Hour, 48 * time.Hour},
 		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: Bucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
 	} {
@@ -80,27 +81,14 @@ func TestPartsOfConcurrency(t *testing.T) {
 	if c.HoldTime != 2*time.Second || c.Holds.IdempotencyTTL != time.Hour || c.Rates.Rates != c.Rates || c.Holds.Holds != c.Holds {
 		t.Errorf("hold time %v, ids of holds are kept %v, want 2s, 1h", c.HoldTime, c.Holds.IdempotencyTTL)
 	}
-	for n, want := range map[int64]int64{1: 1, 2: 2, 9: 2} {
-		if got := c.HeldUnits(n); got != want {
-			t.Errorf("HeldUnits(%d) = %d, want %d", n, got, want)
-		}
+	if c.MaxHeld != 2 || c.Holds.MaxHeld != 2 || c.Rates.MaxHeld != 0 {
+		t.Errorf("the most held units are %d, of the holds %d, of the rates %d; want 2, 2, 0", c.MaxHeld, c.Holds.MaxHeld, c.Rates.MaxHeld)
 	}
-	if only := Compile("jobs", AllOrNothing, nil, []Limit{slots}); only.Rates != nil || only.HeldUnits(9) != 2 {
+	if only := Compile("jobs", AllOrNothing, nil, []Limit{slots}); only.Rates != nil || only.MaxHeld != 2 {
 		t.Errorf("rates of a concurrency limit are %v", only.Rates)
 	}
-	if got := byUser("p", 1).HeldUnits(9); got != 0 {
+	if got := byUser("p", 1).MaxHeld; got != 0 {
 		t.Errorf("%d units are held without concurrency", got)
-	}
-}
-
-func TestInMode(t *testing.T) {
-	c := byUser("p", 5)
-	if c.InMode(AllOrNothing) != c {
-		t.Error("the same mode makes other rules")
-	}
-	partial := c.InMode(Partial)
-	if partial.Mode != Partial || c.Mode != AllOrNothing || !reflect.DeepEqual(partial.Limits, c.Limits) {
-		t.Errorf("mode %v, limits %+v, want those of %+v", partial.Mode, partial.Limits, c.Limits)
 	}
 }
 
@@ -108,24 +96,6 @@ func TestLimitNamed(t *testing.T) {
 	c := Compile("p", AllOrNothing, nil, []Limit{rolling("a", 1), rolling("b", 1)})
 	if a, b, none := c.LimitNamed("a"), c.LimitNamed("b"), c.LimitNamed(""); a != 0 || b != 1 || none != -1 {
 		t.Errorf("indices %d, %d, %d, want 0, 1, -1", a, b, none)
-	}
-}
-
-func TestShare(t *testing.T) {
-	bucket := Limit{Name: "b", Max: 10, Window: 60e6, Kind: Bucket, Capacity: 25}
-	small := Limit{Name: "s", Max: 10, Window: 60e6, Kind: Bucket, Capacity: 1}
-	c := Compile("p", Partial, nil, []Limit{rolling("all", 11), bucket, small})
-	s := c.Share(2)
-	for i, want := range []string{"5 5 Rolling", "5 12 Bucket", "0 0 Rolling"} {
-		if l := s.Limits[i]; fmt.Sprint(l.Max, l.Capacity, l.Kind) != want || l.Policy != "p" {
-			t.Errorf("share of %s: %d %d %v, want %s", l.Name, l.Max, l.Capacity, l.Kind, want)
-		}
-	}
-	if s.Name != "p" || s.Mode != Partial || c.Limits[0].Max != 11 {
-		t.Errorf("share %q in mode %v; the rules have now %d", s.Name, s.Mode, c.Limits[0].Max)
-	}
-	if s.Limits[1].Refill == c.Limits[1].Refill {
-		t.Error("the share of a bucket refills as fast as the whole")
 	}
 }
 
@@ -162,7 +132,7 @@ func TestKeysOfRules(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(k, K("ann", "::1")) {
 		t.Errorf("key %+v, %v", k, err)
 	}
-	long := strings.Repeat("x", MaxValueBytes+1)
+	long := strings.Repeat("x", keyenc.MaxValueBytes+1)
 	for want, values := range map[string]map[string]string{
 		`weir: bad key: policy "api" has no dimension "a"; it counts by ["user" "ip"]`:   {"b": "", "a": "", "user": "", "ip": ""},
 		`weir: bad key: policy "api" needs a value for "ip"; it counts by ["user" "ip"]`: {"user": "ann"},
@@ -221,7 +191,7 @@ func TestWords(t *testing.T) {
 }
 
 func TestChanges(t *testing.T) {
-	all, denied := byUser("p", 1), byUser("p", 1).InMode(CountDenied)
+	all, denied := byUser("p", 1), Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits)
 	granted := Result{Granted: 1}
 	for i, c := range []struct {
 		call Call

@@ -32,7 +32,8 @@ var (
 	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
 )
 
-// InputError is the error of bad input in a call. It wraps [ErrInput].
+// InputError is the error of bad input in a call. errors.Is finds it as [ErrInput], and by its
+// field as &InputError{Field: "key"}.
 type InputError struct {
 	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request or ttl
 	Problem string // the wrong value, and the next step
@@ -41,15 +42,6 @@ type InputError struct {
 // Input returns an *InputError with a formatted problem.
 func Input(field, format string, args ...any) error {
 	return &InputError{field, fmt.Sprintf(format, args...)}
-}
-
-// InputField returns the Field of an InputError that err wraps, or "".
-func InputField(err error) string {
-	var input *InputError
-	if errors.As(err, &input) {
-		return input.Field
-	}
-	return ""
 }
 
 // inputs are the words for fields in errors.
@@ -70,12 +62,8 @@ func (e *InputError) Error() string {
 	return "weir: " + words + ": " + e.Problem
 }
 
-// Is reports whether target is an InputError of the same field without a problem, so that
-// errors.Is(err, &engine.InputError{Field: "key"}) finds bad keys.
+// Is reports whether target is ErrInput, or an InputError of the same field without a problem.
 func (e *InputError) Is(target error) bool {
 	t, ok := target.(*InputError)
-	return ok && t.Field == e.Field && t.Problem == ""
+	return target == ErrInput || ok && t.Field == e.Field && t.Problem == ""
 }
-
-// Unwrap returns ErrInput.
-func (e *InputError) Unwrap() error { return ErrInput }

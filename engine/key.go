@@ -1,7 +1,8 @@
 package engine
 
-// Key is a tuple of dimension values, such as (teacher="42"). Values are opaque bytes:
-// two different tuples never share a history (R14).
+// Key is a tuple of dimension values, such as (teacher="42"): 0 to 16 values of at most 1,024
+// bytes each. Values are opaque bytes: two different tuples never share a history (R14). The
+// zero Key has no values.
 type Key struct {
 	// Two values stand apart, so that most keys refer to no slice, which K would have to
 	// allocate. An array of four costs 20 ns a call (BenchmarkAllow).

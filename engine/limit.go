@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"math/bits"
 	"time"
 
 	"github.com/weirlimit/weir/internal/calendar"
@@ -25,17 +24,23 @@ const (
 type Limit struct {
 	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
 	Name        string
-	Max         int64  // units, 0 … MaxUnits
-	Window      int64  // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
-	MinInterval int64  // least time between two grants, 0 … Window
-	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
-	Kind        Kind   // where windows begin (R3)
-	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
-	Period      *Zoned // of a Fixed limit with a Period: its windows (R3); otherwise nil
+	Kind        Kind  // where windows begin (R3)
+	Max         int64 // units, 0 … MaxUnits; of a Bucket the units that flow in per Window
+	Window      int64 // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
+	MinInterval int64 // least time between two grants, 0 … Window
+	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Cost        int64 // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
+	Capacity    int64 // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
+	By          []int // indices into the key's values, in the order of the policy; none = shared by all
 
-	Capacity int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
-	Refill   Refill // of a Bucket: the time in which one unit flows in (R16)
+	// Period is the windows of a Fixed limit with a Period, otherwise nil (R3). Its method
+	// WindowAt returns the window that contains an instant: its first instant, which can be
+	// before 1970, and the first one behind it.
+	Period *calendar.Windows
+
+	// Refill is the rate of a Bucket: one unit flows in every Micros + Rest/Per microseconds
+	// (R16). Of other kinds it is zero.
+	Refill window.Refill
 
 	// Shared are the dimensions that all limits of the policy count by, as indices into the
 	// key's values, in the order of their names. Engines that place the histories of a policy
@@ -44,15 +49,6 @@ type Limit struct {
 
 	Call int // of joined rules: the index of the first call that the limit is of; otherwise 0
 }
-
-// Zoned is the windows of a Fixed limit with a Period. Its method WindowAt(at int64) (start,
-// end int64) returns the window that contains an instant: its first instant and the first
-// one behind it, in microseconds since 1970. The first can be before 1970.
-type Zoned = calendar.Windows
-
-// Refill is the rate of a [Bucket] in whole numbers: one unit flows in every Micros +
-// Rest/Per microseconds (R16).
-type Refill = window.Refill
 
 // complete sets the fields that follow from the others.
 func (l *Limit) complete() {
@@ -97,23 +93,5 @@ func (l *Limit) Keep() int64 {
 	return l.Window + l.Cell
 }
 
-// share divides the limit by n (Compiled.Share).
-func (l *Limit) share(n int64) {
-	share := l.Max / n
-	if l.Kind != Bucket {
-		l.Max, l.Capacity = share, share
-		return
-	}
-	hi, lo := bits.Mul64(uint64(l.Capacity), uint64(share))
-	burst, _ := bits.Div64(hi, lo, uint64(l.Max))
-	l.Max = share
-	if burst == 0 {
-		l.Max, l.Kind, l.Capacity = 0, Rolling, 0
-		return
-	}
-	l.Refill = window.NewRefill(l.Max, l.Window)
-	l.Capacity = min(int64(burst), l.Refill.MaxBurst())
-}
-
-// Duration converts microseconds to a duration.
-func Duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
+// duration converts microseconds to a duration.
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

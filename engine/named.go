@@ -4,15 +4,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/shorten"
-)
-
-const (
-	// MaxValueBytes is the largest size of one value of a Key (R14).
-	MaxValueBytes = 1 << 10
-
-	// MaxDimensions is the largest number of values of a Key.
-	MaxDimensions = 16
 )
 
 // Key builds a key of the rules from named values. Every dimension needs a value, and no
@@ -54,9 +47,9 @@ func (c *Compiled) CheckKey(k *Key) error {
 			c.Name, c.describeDimensions(), len(c.Dimensions), k.Len())
 	}
 	for i := range k.Len() {
-		if n := len(k.Value(i)); n > MaxValueBytes {
+		if n := len(k.Value(i)); n > keyenc.MaxValueBytes {
 			return Input("key", "the value of %q is %d bytes long; at most %d are allowed",
-				c.Dimensions[i], n, MaxValueBytes)
+				c.Dimensions[i], n, keyenc.MaxValueBytes)
 		}
 	}
 	return nil

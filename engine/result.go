@@ -46,11 +46,11 @@ type State struct {
 
 // Describe returns a state with the fields of the limit itself, and no units that count.
 func (l *Limit) Describe() State {
-	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.burst(), MinInterval: Duration(l.MinInterval), Remaining: l.Capacity}
+	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.burst(), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
 	if l.Kind == Concurrency {
-		s.MaxHold = Duration(l.Window)
+		s.MaxHold = duration(l.Window)
 	} else {
-		s.Window = Duration(l.Window)
+		s.Window = duration(l.Window)
 	}
 	return s
 }

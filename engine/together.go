@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // CallError is bad input in one of several calls that are decided together. Nothing has
@@ -106,8 +108,8 @@ func join(calls []Call) (*joined, Key, error) {
 			return nil, key, &CallError{i, err}
 		}
 		own := c.joinKey(&key, &dimensions)
-		if len(dimensions) > MaxDimensions {
-			return nil, key, &CallError{i, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(dimensions), MaxDimensions)}
+		if len(dimensions) > keyenc.MaxValues {
+			return nil, key, &CallError{i, Input("request", "the calls up to it have %d different values, and at most %d are decided together; use fewer calls", len(dimensions), keyenc.MaxValues)}
 		}
 		indices = append(indices, own)
 		name = binary.AppendUvarint(name, c.Rules.number)

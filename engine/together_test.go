@@ -146,7 +146,7 @@ func TestTogetherErrors(t *testing.T) {
 			c.Rules = Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: Concurrency, Max: 1, Window: 60_000_000, By: []int{0}}})
 		}), 1, "request", `limit "at once" of kind Concurrency`},
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
-		"CountDenied":     {with(func(c *Call) { c.Rules = user.InMode(CountDenied) }), 1, "request", "counts denied attempts"},
+		"CountDenied":     {with(func(c *Call) { c.Rules = Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits) }), 1, "request", "counts denied attempts"},
 		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},
 		"a key":           {with(func(c *Call) { c.Key = K() }), 1, "key", "its keys have 1 values"},
 		"other numbers":   {[]Call{attempt(user, 1, "ann"), attempt(other, 1, "ann")}, 1, "request", "other numbers"},
@@ -250,16 +250,5 @@ func TestJoinedRulesAreBounded(t *testing.T) {
 		if kept := len(a.joins.all); kept > maxJoins {
 			t.Fatalf("%d joined rules are kept, want at most %d", kept, maxJoins)
 		}
-	}
-}
-
-// TestShareOfJoinedRules: a share of joined rules is joined too.
-func TestShareOfJoinedRules(t *testing.T) {
-	e := &recorder{}
-	if err := Together(t.Context(), e, []Call{attempt(byUser("a", 5), 1, "ann")}); err != nil {
-		t.Fatal(err)
-	}
-	if s := e.calls[0].Rules.Share(2); !s.Joined || s.Limits[0].Max != 2 || s.Limits[0].Cost != 1 {
-		t.Errorf("the share is %+v", s.Limits)
 	}
 }

@@ -64,7 +64,7 @@ func TestBatchesFollowTheMode(t *testing.T) {
 			}
 			calls = append(calls, weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}})
 			weir.DecideAll(context.Background(), calls)
-			if n := len(calls) - 1; engine.InputField(calls[n].Err) != "key" {
+			if n := len(calls) - 1; !errors.Is(calls[n].Err, &engine.InputError{Field: "key"}) {
 				t.Errorf("%v: a call without a key: %v", c.mode, calls[n].Err)
 			}
 			var words []string

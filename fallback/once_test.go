@@ -86,7 +86,7 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	if d := must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"})); !d.Replayed {
 		t.Errorf("recorded again: %+v", d)
 	}
-	if _, err := l.AllowOnce(ctx, key, 4, "a"); engine.InputField(err) != "id" {
+	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, &engine.InputError{Field: "id"}) {
 		t.Errorf("of other units: %v", err)
 	}
 	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 0 {

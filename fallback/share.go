@@ -35,7 +35,7 @@ func (s *localShare) of(c *engine.Compiled) *engine.Compiled {
 	if share != nil {
 		return share
 	}
-	share = c.Share(s.instances)
+	share = divide(c, s.instances)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.shares) >= maxShares {

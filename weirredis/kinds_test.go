@@ -296,8 +296,9 @@ func outcome(d engine.Result, err error) string {
 
 // kindOfError returns the text of the sentinel that the error wraps, or the wrong field.
 func kindOfError(err error) string {
-	if field := engine.InputField(err); field != "" {
-		return field
+	var input *engine.InputError
+	if errors.As(err, &input) {
+		return input.Field
 	}
 	if errors.Is(err, weir.ErrOverflow) {
 		return weir.ErrOverflow.Error()

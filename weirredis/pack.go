@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // Arguments of scripts are packed into one string, because unpacking it costs the server
@@ -87,7 +88,7 @@ func packBucket(kind byte, c *engine.Call, l *engine.Limit) string {
 }
 
 // appendTime appends the time in which n units flow in.
-func appendTime(b []byte, f *engine.Refill, n int64) []byte {
+func appendTime(b []byte, f *window.Refill, n int64) []byte {
 	micros, rest := f.Time(n)
 	return append7(append7(b, micros), rest)
 }

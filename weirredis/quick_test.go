@@ -68,7 +68,7 @@ func newDouble(t *testing.T, s *redistest.Session, seed uint64, engines ...*weir
 func (d *double) step(t *testing.T) {
 	t.Helper()
 	limit := d.plans[0].Limits[0]
-	d.pass(engine.Duration(limit.Window))
+	d.pass(time.Duration(limit.Window) * time.Microsecond)
 	ask := engine.Call{N: d.units(limit.Max)}
 	switch d.r.IntN(12) {
 	case 0:

@@ -255,5 +255,5 @@ func span(us int64) time.Duration {
 	if us < 0 {
 		return engine.Never
 	}
-	return engine.Duration(us)
+	return time.Duration(us) * time.Microsecond
 }

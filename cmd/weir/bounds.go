@@ -103,7 +103,7 @@ func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 	if c.Max == weir.MaxUnits {
 		return "no bound"
 	}
-	text := answer.WorstCase(c, policy.FormatDuration(engine.Duration(c.Window)))
+	text := answer.WorstCase(c, policy.FormatDuration(time.Duration(c.Window)*time.Microsecond))
 	if maxOf(p, i, c, func(l *engine.Limit) int64 { return l.Max }) == weir.MaxUnits {
 		return text + "; no bound with plans and overrides"
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -94,9 +95,9 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 		err = made.Err
 	}
 	switch {
-	case engine.InputField(err) == "units":
+	case errors.Is(err, &engine.InputError{Field: "units"}):
 		return nil, nil, usage("", "-n: %w", err)
-	case engine.InputField(err) == "id":
+	case errors.Is(err, &engine.InputError{Field: "id"}):
 		return nil, nil, usage("", "--id: %w", err)
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)

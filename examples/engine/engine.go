@@ -156,10 +156,10 @@ func describe(c *engine.Call, past []history, now int64) {
 func (h history) state(l *engine.Limit, units, now int64) engine.State {
 	s := l.Describe()
 	if n := len(h); n > 0 {
-		s.MinIntervalAfter = engine.Duration(max(0, h[n-1].at+l.MinInterval-now))
+		s.MinIntervalAfter = duration(max(0, h[n-1].at+l.MinInterval-now))
 	}
 	for _, x := range slices.Backward(h.after(now - l.Window)) { // newest first
-		s.NextAfter = engine.Duration(x.at + l.Window - now)
+		s.NextAfter = duration(x.at + l.Window - now)
 		s.ResetAfter = max(s.ResetAfter, s.NextAfter)
 		if s.Used += x.units; s.Used > l.Capacity-units && s.RetryAfter == 0 {
 			s.RetryAfter = s.NextAfter // the units fit when this entry has left
@@ -177,3 +177,6 @@ func (h history) state(l *engine.Limit, units, now int64) engine.State {
 func (h history) after(at int64) history {
 	return slices.DeleteFunc(slices.Clone(h), func(x entry) bool { return x.at <= at })
 }
+
+// duration converts microseconds to a duration.
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 // KindWords are the words of JSON and of policy files for kinds, by value.
@@ -56,7 +57,7 @@ func ordinal(day int) string {
 }
 
 // appendPeriod appends "today in Europe/Berlin", or "this month from the 14th in UTC".
-func appendPeriod(b []byte, z *engine.Zoned) []byte {
+func appendPeriod(b []byte, z *calendar.Windows) []byte {
 	b = append(b, periodWords[z.Period].present...)
 	switch anchor := z.Anchor; {
 	case anchor <= 1:
@@ -208,7 +209,7 @@ func Worst(l *engine.Limit) int64 {
 func WorstCase(l *engine.Limit, length string) string {
 	switch {
 	case l.Kind == weir.Bucket:
-		return fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity, Span(engine.Duration(l.Window)), Worst(l))
+		return fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity, Span(time.Duration(l.Window)*time.Microsecond), Worst(l))
 	case l.Kind == weir.Concurrency:
 		return fmt.Sprintf("at most %d held at any instant; a hold ends with its settlement, at the latest after %s; those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
 	case l.Period != nil:
@@ -224,11 +225,11 @@ func WorstCase(l *engine.Limit, length string) string {
 func Longest(l *engine.Limit) (time.Duration, string) {
 	switch l.Kind {
 	case weir.Bucket:
-		return engine.Duration(l.Refill.Within(l.Capacity)), "the time in which it fills"
+		return time.Duration(l.Refill.Within(l.Capacity)) * time.Microsecond, "the time in which it fills"
 	case weir.Concurrency:
-		return engine.Duration(l.Window), "the time of a hold"
+		return time.Duration(l.Window) * time.Microsecond, "the time of a hold"
 	}
-	return engine.Duration(l.Window), "its window"
+	return time.Duration(l.Window) * time.Microsecond, "its window"
 }
 
 // Uncounted returns the reason why the units of a span cannot be counted (R11): "is a bucket,

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 )
 
 // answer is the result of one step. The zero answer is that of a reset without error.
@@ -28,8 +27,11 @@ const draft = "?"
 
 // errorWord returns the word for err, or its quoted text if there is none.
 func errorWord(err error) string {
-	word := engine.InputField(err)
+	word := ""
+	var input *weir.InputError
 	switch {
+	case errors.As(err, &input):
+		word = input.Field
 	case errors.Is(err, weir.ErrOverflow):
 		word = "overflow"
 	case errors.Is(err, weir.ErrFull):

@@ -280,7 +280,7 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 		}
 		limit := h.policy.limits[0]
 		_, err = h.limiter.Count(ctx, key, limit.Name, limit.Window)
-		if err = claimed(err); err != nil && engine.InputField(err) != "kind" {
+		if err = claimed(err); err != nil && !errors.Is(err, &engine.InputError{Field: "kind"}) {
 			return c, err
 		}
 	}

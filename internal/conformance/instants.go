@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -103,7 +104,7 @@ func (f instantForm) decidesThen(l *weir.Limiter) error {
 		{"last", last, false, false},
 	} {
 		d, err := f.decide(l, weir.K(f.name+" "+step.key), weir.Request{N: 1, At: step.at})
-		if (engine.InputField(err) == "instant") != step.bad || !step.bad && err != nil || d.Allowed != step.want || err == nil && !d.At.Equal(step.at) {
+		if (errors.Is(err, &engine.InputError{Field: "instant"})) != step.bad || !step.bad && err != nil || d.Allowed != step.want || err == nil && !d.At.Equal(step.at) {
 			return fmt.Errorf("a request at %v: %v at %v, %v; want allowed %t, an error %t", step.at.UTC(), d, d.At.UTC(), err, step.want, step.bad)
 		}
 	}

@@ -161,7 +161,7 @@ func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, erro
 		if got.Kind != l.Kind || got.Burst != burst {
 			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, l.Kind, burst)
 		}
-		window, interval := engine.Duration(l.Window), engine.Duration(l.MinInterval)
+		window, interval := duration(l.Window), duration(l.MinInterval)
 		if got.Name != l.Name || got.Max != l.Max || got.Window+got.MaxHold != window || got.MinInterval != interval {
 			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v interval=%v, want %s max=%d window=%v interval=%v", i,
 				got.Name, got.Max, got.Window+got.MaxHold, got.MinInterval, l.Name, l.Max, window, interval)
@@ -170,3 +170,6 @@ func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, erro
 	}
 	return states, nil
 }
+
+// duration converts microseconds to a duration.
+func duration(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }

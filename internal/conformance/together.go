@@ -32,7 +32,7 @@ func together(e engine.Engine, c Config) string {
 			calls := m.randomCalls(r)
 			want, err := m.charges(calls), weir.DecideTogether(context.Background(), calls)
 			if want.tooMany() {
-				if engine.InputField(err) != "units" {
+				if !errors.Is(err, &engine.InputError{Field: "units"}) {
 					return fmt.Sprintf("seed %d, history %d: more units than MaxUnits together: %v\n  %s", c.Seed, history, err, quoteRule(14))
 				}
 				m.last = nil

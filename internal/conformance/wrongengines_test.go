@@ -36,7 +36,7 @@ func decide(e engine.Engine, c *engine.Call) {
 func policyOf(c *engine.Compiled) weir.Policy {
 	p := weir.Policy{Name: c.Name, Mode: c.Mode}
 	for _, l := range c.Limits {
-		limit := weir.Limit{Name: l.Name, Max: l.Max, Window: engine.Duration(l.Window), MinInterval: engine.Duration(l.MinInterval),
+		limit := weir.Limit{Name: l.Name, Max: l.Max, Window: duration(l.Window), MinInterval: duration(l.MinInterval),
 			Cost: l.Cost, Kind: l.Kind, Burst: l.Describe().Burst}
 		for _, dim := range l.By {
 			limit.By = append(limit.By, c.Dimensions[dim])
@@ -124,7 +124,7 @@ func restore(c *engine.Call, limits []engine.Limit) {
 	}
 	for i := range c.States {
 		l, s := &limits[i], &c.States[i]
-		s.Name, s.Max, s.Window, s.MinInterval = l.Name, l.Max, engine.Duration(l.Window), engine.Duration(l.MinInterval)
+		s.Name, s.Max, s.Window, s.MinInterval = l.Name, l.Max, duration(l.Window), duration(l.MinInterval)
 	}
 }
 

@@ -7,6 +7,12 @@ package keyenc
 
 import "encoding/binary"
 
+// The bounds of a key (R14).
+const (
+	MaxValueBytes = 1 << 10 // bytes of one value
+	MaxValues     = 16      // values of a key, which are the dimensions of a policy
+)
+
 // Append appends the length of value as a uvarint, and value.
 func Append[T string | []byte](b []byte, value T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(value))), value...)

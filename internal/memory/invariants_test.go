@@ -3,6 +3,7 @@ package memory
 import (
 	"fmt"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -65,7 +66,7 @@ const keysInUse = 200 * 6
 // pathsInUse are the second values of the keys in use. Up to 16 bytes fit a record, and 60 a
 // chunk.
 var pathsInUse = func() (all [6]string) {
-	for i, n := range []int{0, 1, 17, 61, 500, engine.MaxValueBytes} {
+	for i, n := range []int{0, 1, 17, 61, 500, keyenc.MaxValueBytes} {
 		all[i] = strings.Repeat("x", n)
 	}
 	return all

@@ -252,7 +252,7 @@ func TestApplyMeetsCaps(t *testing.T) {
 		t.Errorf("a replace at the cap: got %v, want ErrFull", err)
 	}
 	c.Name += "\x00path"
-	if err := m.Apply(&c); engine.InputField(err) != "key" {
+	if err := m.Apply(&c); !errors.Is(err, &engine.InputError{Field: "key"}) {
 		t.Errorf("a key that does not fit: got %v, want bad input in the key", err)
 	}
 }

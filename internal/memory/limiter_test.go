@@ -41,7 +41,7 @@ func (p policy) compile() *engine.Compiled {
 		c := engine.Limit{Name: l.Name, Kind: l.Kind, Max: l.Max, Cost: l.Cost, Capacity: l.Burst,
 			Window: l.Window.Microseconds(), MinInterval: l.MinInterval.Microseconds()}
 		if l.Period != calendar.NoPeriod {
-			c.Window, c.Period = l.Period.Length().Microseconds(), &engine.Zoned{Period: l.Period, Anchor: 1, Zone: time.UTC}
+			c.Window, c.Period = l.Period.Length().Microseconds(), &calendar.Windows{Period: l.Period, Anchor: 1, Zone: time.UTC}
 		}
 		if l.Cells > 0 {
 			c.Cell = (c.Window-1)/int64(l.Cells) + 1

@@ -282,7 +282,7 @@ func (h *byExpiry) Pop() any {
 func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
 	b := keyenc.Append(room[:0], p.Name)
-	var order [engine.MaxDimensions]int
+	var order [keyenc.MaxValues]int
 	dims := order[:0]
 	for i := range p.Dimensions {
 		dims = append(dims, i)

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
@@ -161,7 +162,7 @@ func (l *limitRules) at(now int64) *window.Rule {
 
 // zoned is the windows of a Period. It keeps the one that was used last.
 type zoned struct {
-	period *engine.Zoned
+	period *calendar.Windows
 	rule   window.Rule
 	last   atomic.Pointer[window.Rule]
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -23,7 +24,7 @@ import (
 // decideSlots decides.
 func (m *Memory) allowSimple(b *planRules, k *engine.Key, n int64, at moment, states []engine.State, d *engine.Result) bool {
 	l := &b.limits[0]
-	if k.Len() != 1 || len(k.Value(0)) > engine.MaxValueBytes || n <= 0 || n > engine.MaxUnits {
+	if k.Len() != 1 || len(k.Value(0)) > keyenc.MaxValueBytes || n <= 0 || n > engine.MaxUnits {
 		return false
 	}
 	// The clock is read before the locks, which saves 5 ns. A call that gets the lock of the

@@ -16,7 +16,7 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/outages.md", "The default is 1: every process", "fallback/engine.go", "instances: 1"},
 		{"docs/redis.md", "when the cached denial expires: 100 ms", "weirredis/cache.go", "defaultCacheTTL = 100 * time.Millisecond"},
 		{"docs/redis.md", "the primary from Sentinels every five seconds", "weirredis/rueidisconn/conn.go", "sentinelRefresh = 5 * time.Second"},
-		{"docs/semantics.md", "a value longer than 1 KiB", "engine/named.go", "MaxValueBytes = 1 << 10"},
+		{"docs/semantics.md", "a value longer than 1 KiB", "internal/keyenc/keyenc.go", "MaxValueBytes = 1 << 10"},
 		{"docs/semantics.md", "An idempotency key is 1 to 128 arbitrary bytes", "vocabulary.go", "MaxIDBytes = 128"},
 		{"docs/semantics.md", "and at least a minute", "engine/compiled.go", "minIdempotencyTTL = time.Minute"},
 		{"docs/semantics.md", "more than 16\n  histories", "engine/limit.go", "MaxLimits = 16"},
@@ -44,7 +44,7 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/service.md", "| an answer | 20 s from", "cmd/weir/internal/server/server.go", "cmp.Or(l.Write, 20*time.Second)"},
 		{"docs/service.md", "has 16 to 512 characters", "cmd/weir/internal/listen/secret.go", "MinSecret = 16"},
 		{"docs/service.md", "a buffer of 32,768 calls", "cmd/weir/internal/recorder/recorder.go", "maxCalls   = 1 << 15"},
-		{"docs/service.md", "| a key | 16 dimensions, 1 KiB each |", "engine/named.go", "MaxDimensions = 16"},
+		{"docs/service.md", "| a key | 16 dimensions, 1 KiB each |", "internal/keyenc/keyenc.go", "MaxValues = 16"},
 		{"docs/replay.md", "at most 2,000,000 keys, 100 MiB of their text", "cmd/weir/internal/logs/replay/log.go", "MaxLogKeys     = 2_000_000\n\tMaxLogKeyBytes = 100 << 20"},
 	} {
 		if !strings.Contains(words(read(t, n.page)), words(n.text)) {

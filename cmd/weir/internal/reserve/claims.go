@@ -2,6 +2,7 @@ package reserve
 
 import (
 	"context"
+	"errors"
 	"math/bits"
 	"strconv"
 	"sync"
@@ -110,7 +111,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 	ledger := l.write
 	for ; made.number < maxClaims; made.number++ {
 		d, err := ledger.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
-		other := engine.InputField(err) == "id"
+		other := errors.Is(err, &engine.InputError{Field: "id"})
 		switch {
 		case err != nil && !other:
 			return made, err
@@ -125,7 +126,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 			return made, nil
 		}
 		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
-		if engine.InputField(err) == "id" { // voided as ended
+		if errors.Is(err, &engine.InputError{Field: "id"}) { // voided as ended
 			if needsHold {
 				ledger = l.read
 			}

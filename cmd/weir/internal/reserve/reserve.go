@@ -284,7 +284,7 @@ func (h *hold) renew(claimed claim) (*reservation, error) {
 		if err != nil {
 			return nil, err
 		}
-		if took >= h.compiled.HeldUnits(r.units) {
+		if took >= min(r.units, h.compiled.MaxHeld) {
 			return r.extended(d.At.UnixMicro()), nil
 		}
 	}

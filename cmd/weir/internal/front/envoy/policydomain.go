@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 )
 
 // Policy is a policy that requests name as a domain. The entries of a descriptor name
@@ -44,7 +45,8 @@ func newPolicyDomain(p Policy) *policyDomain {
 		d.PlanBy = ""
 	}
 	if p.Compiled.Mode == weir.Partial {
-		d.Compiled = p.Compiled.InMode(weir.AllOrNothing)
+		c := p.Compiled
+		d.Compiled = engine.Compile(c.Name, weir.AllOrNothing, c.Dimensions, slices.Clone(c.Limits))
 	}
 	for i := range d.Compiled.Limits {
 		l := &d.Compiled.Limits[i]
@@ -69,7 +71,7 @@ func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
 // toShownLimit converts a limit, with the numbers of its state, to the nearest one that the protocol can express. Hits are
 // held for the longest time of a concurrency limit, because the protocol has no
 // settlement, so such a limit is one per window.
-func toShownLimit(period *engine.Zoned, l *weir.LimitState) *shownLimit {
+func toShownLimit(period *calendar.Windows, l *weir.LimitState) *shownLimit {
 	if period != nil && period.Period == weir.Month {
 		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
 	}
