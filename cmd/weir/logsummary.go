@@ -100,7 +100,7 @@ func sparkline(counts []int64, width time.Duration) (line string, column time.Du
 
 // keyText returns a key such as ip=192.0.2.7, or - for the only key of a limit without
 // dimensions.
-func keyText(key []replay.Dimension) string {
+func keyText(key replay.Key) string {
 	if len(key) == 0 {
 		return "-"
 	}

@@ -192,7 +192,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	}
 	defer page.close()
 	s, err := runner.Run(context.Background(), log)
-	warnBadLines(cmd, &s)
+	warnBadLines(cmd, &s.LogCounts)
 	if err != nil {
 		var wrong *replay.LogError
 		var file *os.PathError
@@ -201,7 +201,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 		}
 		return unreachable(store.Name, err)
 	}
-	warnLog(cmd, &s)
+	warnLog(cmd, &s.LogCounts)
 	if page != nil {
 		if err := page.write(replayPage(&o.report, &s, log.Files(), source.file)); err != nil {
 			return err
@@ -216,16 +216,12 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 // printReplay prints the summary, and the changes from the file of --against.
 func printReplay(out io.Writer, o *replayOptions, s *replay.LogSummary, files []accesslog.File) error {
 	if o.json {
-		all := logJSON(s)
-		if o.log.against != "" {
-			all.Against = againstJSON(o.log.against, s.Against)
-		}
-		return printJSON(out, all)
+		return printJSON(out, s)
 	}
-	if err := printLogSummary(out, s, files); err != nil || o.log.against == "" {
+	if err := printLogSummary(out, s, files); err != nil || s.Against == nil {
 		return err
 	}
-	return printChanges(out, o.log.against, s.Against)
+	return printChanges(out, s.Against)
 }
 
 // addOld lets the runner decide by the file of --against as well.
@@ -237,7 +233,7 @@ func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error 
 	if err != nil {
 		return err
 	}
-	if err := runner.Against(old.file, weir.NewMemory()); err != nil {
+	if err := runner.Against(o.against, old.file, weir.NewMemory()); err != nil {
 		return usage("", "%s: %w", old.name, err)
 	}
 	return nil
@@ -295,7 +291,7 @@ func warnCount(cmd *cobra.Command, n int64, one, many, rest string) {
 }
 
 // warnBadLines prints the lines that were skipped.
-func warnBadLines(cmd *cobra.Command, s *replay.LogSummary) {
+func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
 	warnCount(cmd, s.Log.Bad, "line was", "lines were", "skipped, of "+number(s.Log.Lines)+"; the first:")
 	for _, bad := range s.Log.First {
 		fmt.Fprintf(cmd.ErrOrStderr(), "  %v\n", bad)
@@ -303,73 +299,10 @@ func warnBadLines(cmd *cobra.Command, s *replay.LogSummary) {
 }
 
 // warnLog prints other reasons to doubt the summary.
-func warnLog(cmd *cobra.Command, s *replay.LogSummary) {
+func warnLog(cmd *cobra.Command, s *replay.LogCounts) {
 	warnCount(cmd, s.NoKey, "request has", "requests have", "no value for a key, and no decision")
 	warnCount(cmd, s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
 	warnCount(cmd, s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
 	warnCount(cmd, s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
 	warnCount(cmd, s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
-}
-
-// jsonLog is the summary as JSON.
-type jsonLog struct {
-	Requests int64                    `json:"requests"`
-	Allowed  int64                    `json:"allowed"`
-	Denied   int64                    `json:"denied"`
-	Errors   int64                    `json:"errors"`
-	From     string                   `json:"from,omitempty"`
-	To       string                   `json:"to,omitempty"`
-	Policies map[string]jsonLogPolicy `json:"policies"`
-	Against  *jsonAgainst             `json:"against,omitempty"`
-}
-
-type jsonLogPolicy struct {
-	Allowed    int64                   `json:"allowed"`
-	Denied     int64                   `json:"denied"`
-	Keys       int64                   `json:"keys"`
-	KeysDenied int64                   `json:"keys_denied"`
-	Limits     map[string]jsonLogLimit `json:"limits"`
-	Top        []jsonLogKey            `json:"top"`
-}
-
-type jsonLogLimit struct {
-	Denied int64 `json:"denied"`
-}
-
-type jsonLogKey struct {
-	Key         map[string]string `json:"key"`
-	Denied      int64             `json:"denied"`
-	Allowed     int64             `json:"allowed"`
-	FirstDenied string            `json:"first_denied"`
-}
-
-func logJSON(s *replay.LogSummary) jsonLog {
-	out := jsonLog{s.Requests, s.Allowed, s.Denied, s.Errors, instantText(s.From), instantText(s.To), map[string]jsonLogPolicy{}, nil}
-	for _, p := range s.Policies {
-		j := jsonLogPolicy{p.Allowed, p.Denied, p.Keys, p.KeysDenied, map[string]jsonLogLimit{}, []jsonLogKey{}}
-		for _, l := range p.Limits {
-			j.Limits[l.Limit] = jsonLogLimit{l.Denied}
-		}
-		for _, k := range p.Top {
-			j.Top = append(j.Top, jsonLogKey{keyJSON(k.Key), k.Denied, k.Allowed, instantText(k.FirstDenied)})
-		}
-		out.Policies[p.Policy] = j
-	}
-	return out
-}
-
-func keyJSON(key []replay.Dimension) map[string]string {
-	out := map[string]string{}
-	for _, d := range key {
-		out[d.Name] = d.Value
-	}
-	return out
-}
-
-// instantText returns an instant in UTC, or "" for none.
-func instantText(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339Nano)
 }

@@ -154,7 +154,7 @@ func timelineOf(t *replay.Timeline) report.Timeline {
 }
 
 // valuesText returns the values of a key. The names of several come with them.
-func valuesText(key []replay.Dimension) string {
+func valuesText(key replay.Key) string {
 	if len(key) == 1 {
 		return key[0].Value
 	}

@@ -78,19 +78,22 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	defer page.close()
 	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
 	r, err := suggest.Run(context.Background(), log, options)
-	counts := &replay.LogSummary{Log: r.Log, NoKey: r.NoKey, BadUnits: r.BadUnits, Rejected: r.Rejected, Reason: "a value of its key is too long"}
-	warnBadLines(cmd, counts)
+	warnBadLines(cmd, &r.LogCounts)
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	warnLog(cmd, counts)
+	warnLog(cmd, &r.LogCounts)
 	if page != nil {
 		if err := page.write(suggestPage(&o.report, r, log.Files())); err != nil {
 			return err
 		}
 	}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		w.Top = w.Top[:min(len(w.Top), replay.DefaultTop)]
+	}
 	if o.json {
-		err = printJSON(cmd.OutOrStdout(), suggestJSON(r))
+		err = printJSON(cmd.OutOrStdout(), r)
 	} else {
 		err = printSuggestion(cmd.OutOrStdout(), o, r, log.Files(), files)
 	}

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/policy"
 )
 
 // printSuggestion writes a result for people.
@@ -97,7 +96,7 @@ func nearby(w *suggest.Window) (rows []suggest.Candidate) {
 	if !slices.ContainsFunc(w.Candidates, func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }) {
 		return w.Candidates
 	}
-	rows = []suggest.Candidate{w.Suggested.Candidate}
+	rows = []suggest.Candidate{w.Suggested.Candidate()}
 	last := w.Suggested.Limit
 	for _, c := range slices.Backward(w.Candidates) {
 		if c.Limit*5 <= last*4 && len(rows) <= shownCandidates {
@@ -123,10 +122,10 @@ func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 	}
 	fmt.Fprintf(out, "\nAt %s these are denied:\n\n", s.Line)
 	rows := [][]string{{"KEY", "DENIED", strings.ToUpper("of requests"), "PEAK", "FIRST DENIED"}}
-	for _, k := range w.Top[:min(len(w.Top), 20)] {
+	for _, k := range w.Top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), zoneText(k.FirstDenied, r.Zone)})
 	}
-	if n := s.KeysDenied - 20; n > 0 {
+	if n := s.KeysDenied - int64(len(w.Top)); n > 0 {
 		rows = append(rows, []string{fmt.Sprintf("and %d more", n), "", "", "", ""})
 	}
 	return writeTable(printable{out}, "lrrrl", rows)
@@ -152,7 +151,7 @@ func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.W
 	args := strings.Join(logs, " ") + flags
 	fmt.Fprint(out, "\nNext:\n")
 	if o.write == "" {
-		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # writes the line as a shadow, with a test\n", args, policy.FormatDuration(w.Window), file)
+		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # writes the line as a shadow, with a test\n", args, w.Length, file)
 	}
 	fmt.Fprintf(out, "  weir test %s\n", file)
 	_, err := fmt.Fprintf(out, "  weir replay --policies %s --policy %s%s %s\n", file, o.name, flags, strings.Join(logs, " "))
@@ -168,103 +167,6 @@ func quoted(arg string) string {
 		return arg
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
-}
-
-// jsonSuggest is a result as JSON.
-type jsonSuggest struct {
-	Requests   int64        `json:"requests"`
-	Keys       int64        `json:"keys"`
-	From       string       `json:"from"`
-	To         string       `json:"to"`
-	Dimensions []string     `json:"dimensions"`
-	Zone       string       `json:"zone"`
-	Hours      [24]int64    `json:"hours"`
-	Days       []jsonDay    `json:"days"`
-	Best       string       `json:"best"` // the window to begin with
-	Errors     int64        `json:"errors"`
-	Sample     int64        `json:"sample,omitempty"`  // of a recorded trace: it has one of Sample keys; 0 or 1 = all
-	Dropped    int64        `json:"dropped,omitempty"` // of a recorded trace: calls that are missing
-	Windows    []jsonWindow `json:"windows"`
-}
-
-type jsonDay struct {
-	Date     string `json:"date"`
-	Requests int64  `json:"requests"`
-}
-
-type jsonWindow struct {
-	Window     string           `json:"window"`
-	Peaks      jsonPeaks        `json:"peaks"`
-	Candidates []jsonCandidate  `json:"candidates"`
-	Suggested  jsonSuggested    `json:"suggested"`
-	Top        []jsonSuggestKey `json:"top"`
-	WithoutDay []jsonWithoutDay `json:"without_day,omitempty"`
-}
-
-type jsonPeaks struct {
-	P50  int64 `json:"p50"`
-	P90  int64 `json:"p90"`
-	P99  int64 `json:"p99"`
-	P999 int64 `json:"p99.9"`
-	Max  int64 `json:"max"`
-}
-
-type jsonCandidate struct {
-	Limit          int64 `json:"limit"`
-	RequestsDenied int64 `json:"requests_denied"`
-	KeysDenied     int64 `json:"keys_denied"`
-}
-
-type jsonSuggested struct {
-	Limit          int64         `json:"limit"`
-	Line           string        `json:"line"`
-	RequestsDenied int64         `json:"requests_denied"`
-	KeysDenied     int64         `json:"keys_denied"`
-	Why            string        `json:"why"`
-	Basis          suggest.Basis `json:"basis"`
-}
-
-type jsonSuggestKey struct {
-	Key         map[string]string `json:"key"`
-	Peak        int64             `json:"peak"`
-	Requests    int64             `json:"requests"`
-	Denied      int64             `json:"denied"`
-	FirstDenied string            `json:"first_denied"`
-}
-
-type jsonWithoutDay struct {
-	Date  string `json:"date"`
-	Limit int64  `json:"limit"`
-}
-
-func suggestJSON(r *suggest.Result) jsonSuggest {
-	out := jsonSuggest{
-		Requests: r.Requests, Keys: r.Keys, From: instantText(r.From), To: instantText(r.To), Dimensions: r.Dimensions,
-		Zone: r.Zone.String(), Hours: r.Hours, Days: []jsonDay{}, Best: policy.FormatDuration(r.Windows[r.Best].Window),
-		Errors: r.Log.Bad + r.NoKey + r.BadUnits + r.Rejected, Sample: r.Log.Sample, Dropped: r.Log.Dropped,
-	}
-	for _, d := range r.Days {
-		out.Days = append(out.Days, jsonDay(d))
-	}
-	for i := range r.Windows {
-		w := &r.Windows[i]
-		s := &w.Suggested
-		j := jsonWindow{
-			Window: policy.FormatDuration(w.Window), Peaks: jsonPeaks(w.Peaks), Candidates: []jsonCandidate{}, Top: []jsonSuggestKey{},
-			Suggested: jsonSuggested{s.Limit, s.Line, s.RequestsDenied, s.KeysDenied, s.Why, s.Basis},
-		}
-		for _, c := range w.Candidates {
-			j.Candidates = append(j.Candidates, jsonCandidate(c))
-		}
-		for _, k := range w.Top[:min(len(w.Top), 20)] {
-			j.Top = append(j.Top, jsonSuggestKey{keyJSON(k.Key), k.Peak, k.Requests, k.Denied, instantText(k.FirstDenied)})
-		}
-		for _, d := range w.WithoutDay {
-			j.WithoutDay = append(j.WithoutDay, jsonWithoutDay(d))
-		}
-		out.Windows = append(out.Windows, j)
-	}
-	return out
 }
 
 // suggestPage returns the report of a suggestion.

@@ -72,7 +72,7 @@ func (d *policyDraft) policyText(r *suggest.Result, logs []string) []string {
 // testText returns the lines of the test, without indentation.
 func (d *policyDraft) testText(r *suggest.Result) []string {
 	w := &r.Windows[r.Best]
-	limit, window := w.Suggested.Limit, policy.FormatDuration(w.Window)
+	limit, window := w.Suggested.Limit, w.Length
 	var key []string
 	for _, d := range r.Dimensions {
 		value := "example"

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -13,15 +14,15 @@ const MaxLineBytes = 64 << 10
 // Line is one line of a trace. Instants are microseconds since 1970, spans are
 // microseconds.
 type Line struct {
-	At        int64       // at_us, 0 … weir.MaxInstant
-	Policy    string      // its name
-	Key       []Dimension // in the order of the line; names are unique
-	N         int64       // units, 0 … weir.MaxUnits; default 1
-	Op        Op          // default Check
-	Limit     string      // of Count: the name of a limit
-	Last      int64       // of Count: last_us, 0 … weir.MaxInstant
-	GrantedAt int64       // of Refund: granted_at_us, 0 … weir.MaxInstant
-	ID        string      // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
+	At        int64  // at_us, 0 … weir.MaxInstant
+	Policy    string // its name
+	Key       Key    // in the order of the line; names are unique
+	N         int64  // units, 0 … weir.MaxUnits; default 1
+	Op        Op     // default Check
+	Limit     string // of Count: the name of a limit
+	Last      int64  // of Count: last_us, 0 … weir.MaxInstant
+	GrantedAt int64  // of Refund: granted_at_us, 0 … weir.MaxInstant
+	ID        string // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
 	given fields
 }
@@ -56,6 +57,18 @@ func parseOp(name []byte) (Op, bool) {
 
 // Dimension is one named value of a key.
 type Dimension struct{ Name, Value string }
+
+// Key is the values of a key. As JSON it is one object.
+type Key []Dimension
+
+// MarshalJSON returns the object of the values by their names.
+func (k Key) MarshalJSON() ([]byte, error) {
+	values := map[string]string{}
+	for _, d := range k {
+		values[d.Name] = d.Value
+	}
+	return json.Marshal(values)
+}
 
 // LineError is an error in a line of a trace.
 type LineError struct {

@@ -49,6 +49,7 @@ type LogRunner struct {
 	used     *keyRoom
 	summary  LogSummary
 	against  *LogRunner // of the other file, or nil
+	old      string     // the name of that file
 }
 
 // keyRoom counts the keys of all policies, and their bytes.
@@ -61,11 +62,14 @@ type logPolicy struct {
 	rule    *enforce.Rule
 	values  dimensions
 	plan    []LogKey // of plan-by, if it is no dimension
-	keys    logKeys
+	keys    Keys
+	stats   []keyStats // by the number of a key
 	summary *LogPolicySummary
-
-	timeline timeline
+	slots   Slots
 }
+
+// keyStats counts the decisions of one key.
+type keyStats struct{ allowed, denied, firstDenied int64 }
 
 // NewLogRunner returns a runner of the policies of a file. The error names the policy or
 // the dimension without a key.
@@ -168,7 +172,7 @@ func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary,
 		}
 	}
 	s := r.finish(log)
-	return s, r.problem(&s)
+	return s, r.problem()
 }
 
 // LogError is a mistake in the logs or in the options for them.
@@ -178,75 +182,69 @@ type LogError struct{ Problem string }
 func (e *LogError) Error() string { return e.Problem }
 
 // problem returns the error of logs without a readable line, or of a field that no line has.
-func (r *LogRunner) problem(s *LogSummary) error {
+func (r *LogRunner) problem() error {
 	var all []*dimensions
 	for _, p := range r.policies {
 		all = append(all, &p.values)
 	}
-	return r.selector.problem(&s.Log, s.Filtered+s.BadUnits, all...)
+	return r.selector.problem(all...)
 }
 
 // request decides one request by each policy.
 func (r *LogRunner) request(ctx context.Context, e *accesslog.Entry) error {
-	if !r.selector.selected(e) {
-		r.summary.Filtered++
-		return nil
-	}
-	n, ok := r.selector.unitsOf(e)
-	if !ok {
-		r.summary.BadUnits++
-		return nil
-	}
-	outcome := noKey
-	for _, p := range r.policies {
-		o, err := r.decideEntry(ctx, p, e, n)
-		if err != nil {
-			return err
+	n, outcome := r.selector.request(e)
+	if outcome == allowed {
+		outcome = noKey
+		for _, p := range r.policies {
+			o, err := r.decideEntry(ctx, p, e, n)
+			if err != nil {
+				return err
+			}
+			outcome = max(outcome, o)
 		}
-		outcome = max(outcome, o)
 	}
-	r.summary.count(e.At, outcome)
+	if r.selector.counts.count(outcome) {
+		r.summary.count(e.At, outcome)
+	}
 	return nil
 }
 
-// key returns the counts and the plan of a request's key. They are nil if the line has no
-// value for a dimension; isOutside reports that its path has none of the prefixes.
-func (r *LogRunner) key(p *logPolicy, e *accesslog.Entry) (stats *keyStats, plan int, isOutside bool) {
-	var outcome logOutcome
-	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], &p.values, e); outcome != allowed {
-		return nil, 0, outcome == outside
+// key returns the number of a request's key. It is -1 if there is no room for another key.
+func (r *LogRunner) key(p *logPolicy) int {
+	if key := p.keys.Find(r.encoded); key >= 0 {
+		return key
 	}
-	plan = enforce.None
+	r.used.keys, r.used.bytes = r.used.keys+1, r.used.bytes+len(r.encoded)
+	if r.used.isFull() {
+		return -1
+	}
+	p.stats = append(p.stats, keyStats{})
+	return p.keys.Add(r.encoded)
+}
+
+// planOf returns the plan of a request, if it is that of no dimension.
+func (r *LogRunner) planOf(p *logPolicy, e *accesslog.Entry) int {
 	if len(p.plan) > 0 {
 		if b, ok := r.selector.addresses.value(p.plan, e, r.selector.one[:0]); ok {
-			plan = p.rule.PlanOf(string(b))
+			return p.rule.PlanOf(string(b))
 		}
 	}
-	stats, hash, slot := p.keys.find(r.encoded)
-	if stats == nil {
-		r.used.keys, r.used.bytes = r.used.keys+1, r.used.bytes+len(r.encoded)
-		if r.used.isFull() {
-			return nil, 0, false
-		}
-		stats = p.keys.add(r.encoded, hash, slot)
-	}
-	return stats, plan, false
+	return enforce.None
 }
 
 // decideEntry decides a request by one policy. The error ends the replay.
 func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
-	stats, plan, isOutside := r.key(p, e)
-	switch {
-	case isOutside:
-		return outside, nil
-	case stats == nil && r.used.isFull():
+	var outcome logOutcome
+	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], &p.values, e); outcome != allowed {
+		return outcome, nil
+	}
+	key := r.key(p)
+	if key < 0 {
 		return 0, &LogError{fmt.Sprintf("the logs have more than %d keys or %d MiB of keys, too many for the summary; select requests with --where",
 			MaxLogKeys, MaxLogKeyBytes>>20)}
-	case stats == nil:
-		return noKey, nil
 	}
 	var few [4]string
-	target := p.rule.TargetOfKey(weir.K(values(p.keys.name(stats), few[:0])...), plan)
+	target := p.rule.TargetOfKey(weir.K(values(p.keys.Text(key), few[:0])...), r.planOf(p, e))
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(ctx, &r.attempt)
 	if err == nil {
@@ -254,9 +252,9 @@ func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.
 	}
 	switch {
 	case err == nil:
-		return p.count(stats, &o, e.At), nil
+		return p.count(&p.stats[key], &o, e.At), nil
 	case answer.IsBadInput(err) || errors.Is(err, weir.ErrFull):
-		r.summary.reject(err)
+		r.selector.counts.Reason = cmp.Or(r.selector.counts.Reason, err.Error())
 		return rejected, nil
 	}
 	return 0, err
@@ -268,7 +266,7 @@ func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome 
 	if o.Applied.Shadow {
 		d = &o.Applied.Would
 	}
-	p.timeline.add(at, !d.Allowed)
+	p.slots.Add(at, !d.Allowed)
 	if d.Allowed {
 		s.allowed++
 		p.summary.Allowed++
@@ -279,8 +277,8 @@ func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome 
 	}
 	s.denied++
 	p.summary.Denied++
-	if l := p.summary.limit(d.Limit); l != nil {
-		l.Denied++
+	if i := slices.IndexFunc(p.summary.Limits, func(l *LogLimitSummary) bool { return l.Limit == d.Limit }); i >= 0 {
+		p.summary.Limits[i].Denied++
 	}
 	return denied
 }

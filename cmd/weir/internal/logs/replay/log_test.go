@@ -180,27 +180,28 @@ func TestAgainstAnotherFile(t *testing.T) {
 		}
 		s := runAgainst(t, files, log.String(), o)
 		var names []string
-		for _, c := range s.Against {
-			names = append(names, fmt.Sprint(c.Policy, " ", c.Old != nil, " ", c.New != nil, " ", c.Comparable))
+		for _, c := range s.Against.Policies {
+			names = append(names, fmt.Sprint(c.Policy, " ", c.Old != nil, " ", c.New != nil, " ", c.KeysNewlyDenied != nil))
 		}
 		if got, want := strings.Join(names, ", "), "both true true true, new false true false, other true true false, old true false false"; got != want {
 			t.Fatalf("got %s, want %s", got, want)
 		}
-		c := s.Against[0]
+		c := s.Against.Policies[0]
 		if c.New.KeysDenied > DefaultTop || c.Old.KeysDenied > DefaultTop {
 			continue
 		}
-		for i, changes := range []LogKeyChanges{c.NewlyDenied, c.NoLongerDenied} {
+		for i, changes := range [][]LogKeyChange{c.NewlyDenied, c.NoLongerDenied} {
+			keys := *[]*int64{c.KeysNewlyDenied, c.KeysNoLongerDenied}[i]
 			want := 0
 			for k := range denied[i] {
 				if !denied[1-i][k] {
 					want++
 				}
 			}
-			if changes.Keys != int64(want) || len(changes.Top) != want {
-				t.Errorf("seed %d, file %d: got %+v, want %d keys", seed, i, changes, want)
+			if keys != int64(want) || len(changes) != want {
+				t.Errorf("seed %d, file %d: got %d keys, %+v; want %d", seed, i, keys, changes, want)
 			}
-			for _, k := range changes.Top {
+			for _, k := range changes {
 				if name := fmt.Sprint(keyMap(k.Key)); !denied[i][name] || denied[1-i][name] || k.Denied == 0 {
 					t.Errorf("seed %d, file %d: got %+v", seed, i, k)
 				}
@@ -231,7 +232,7 @@ func runAgainst(t *testing.T, files [2]string, log string, o LogOptions) LogSumm
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Against(parsed[1], weir.NewMemory()); err != nil {
+	if err := r.Against("old.yaml", parsed[1], weir.NewMemory()); err != nil {
 		t.Fatal(err)
 	}
 	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})

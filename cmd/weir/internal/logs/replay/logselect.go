@@ -18,6 +18,7 @@ type logSelector struct {
 	units     LogUnits
 	addresses *addresses
 	one       []byte
+	counts    LogCounts
 	read      []bool   // by where: the field was read of some line
 	seen      []bool   // by where: some line had the field
 	sized     bool     // some line had a size
@@ -38,6 +39,19 @@ func newLogSelector(o *LogOptions) (*logSelector, error) {
 		a.proxies = a.proxies.With(p)
 	}
 	return &logSelector{where: o.Where, units: o.Units, addresses: a, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}, nil
+}
+
+// request returns the units of a request. The outcome is allowed if all conditions match and
+// the units are a number.
+func (s *logSelector) request(e *accesslog.Entry) (n int64, o logOutcome) {
+	if !s.selected(e) {
+		return 0, outside
+	}
+	n, ok := s.unitsOf(e)
+	if !ok {
+		return 0, badUnits
+	}
+	return n, allowed
 }
 
 // selected reports whether all conditions match.
@@ -115,7 +129,8 @@ func (s *logSelector) appendKey(encoded []byte, d *dimensions, e *accesslog.Entr
 }
 
 // problem returns the error of logs without a readable line, or of a field that no line has.
-func (s *logSelector) problem(log *accesslog.Stats, skipped int64, all ...*dimensions) error {
+func (s *logSelector) problem(all ...*dimensions) error {
+	log, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
 	if log.Entries == 0 {
 		if len(log.First) > 0 {
 			return &LogError{"no line is readable; the first is " + log.First[0].Error()}
@@ -151,11 +166,6 @@ func (s *logSelector) problem(log *accesslog.Stats, skipped int64, all ...*dimen
 // LogKeys reads the key and the units of each request of access logs, as a [LogRunner]
 // does. It is used by one goroutine at a time.
 type LogKeys struct {
-	Filtered int64 // requests that Where or a path prefix leaves out
-	NoKey    int64 // requests without a value for a dimension
-	BadUnits int64 // requests with a size that is no number
-	Rejected int64 // requests with a value above weir.MaxValueBytes
-
 	selector   *logSelector
 	dimensions dimensions
 	encoded    []byte
@@ -183,39 +193,26 @@ func (k *LogKeys) Dimensions() []string { return k.dimensions.names }
 // Read returns the encoded key and the units of a request. ok is false if it has no
 // decision; one of the counts of k has grown then. The key is valid until the next call.
 func (k *LogKeys) Read(e *accesslog.Entry) (key []byte, n int64, ok bool) {
-	if !k.selector.selected(e) {
-		k.Filtered++
-		return nil, 0, false
+	n, outcome := k.selector.request(e)
+	if outcome == allowed {
+		k.encoded, outcome = k.selector.appendKey(k.encoded[:0], &k.dimensions, e)
 	}
-	if n, ok = k.selector.unitsOf(e); !ok {
-		k.BadUnits++
-		return nil, 0, false
+	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
+	if outcome == allowed && len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), isLong) {
+		outcome = rejected
+		k.selector.counts.Reason = "a value of its key is too long"
 	}
-	var outcome logOutcome
-	if k.encoded, outcome = k.selector.appendKey(k.encoded[:0], &k.dimensions, e); outcome != allowed {
-		if outcome == outside {
-			k.Filtered++
-		} else {
-			k.NoKey++
-		}
-		return nil, 0, false
-	}
-	if len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), func(v string) bool {
-		return len(v) > weir.MaxValueBytes
-	}) {
-		k.Rejected++
-		return nil, 0, false
-	}
-	return k.encoded, n, true
+	return k.encoded, n, k.selector.counts.count(outcome)
 }
 
 // Named returns the values of an encoded key with their names.
-func (k *LogKeys) Named(key string) []Dimension { return named(k.dimensions.names, key) }
+func (k *LogKeys) Named(key string) Key { return named(k.dimensions.names, key) }
 
-// Err returns the *[LogError] of logs without a readable line, or of a field that no line
-// has.
-func (k *LogKeys) Err(log *accesslog.Stats) error {
-	return k.selector.problem(log, k.Filtered+k.BadUnits, &k.dimensions)
+// Counts returns the counts of a log that was read. The error is the *[LogError] of one
+// without a readable line, or of a field that no line has.
+func (k *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
+	k.selector.counts.Log = log.Stats()
+	return k.selector.counts, k.selector.problem(&k.dimensions)
 }
 
 // values appends the values of an encoded key. They share its memory.
@@ -230,7 +227,7 @@ func values(key string, out []string) []string {
 }
 
 // named returns the values of an encoded key with their names.
-func named(names []string, key string) (all []Dimension) {
+func named(names []string, key string) (all Key) {
 	for i, v := range values(key, nil) {
 		all = append(all, Dimension{names[i], v})
 	}

@@ -29,8 +29,8 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 			got = append(got, fmt.Sprint(k.Named(string(key)), n))
 		}
 	}
-	stats := in.Stats()
-	if fmt.Sprint(got, k.Dimensions(), k.NoKey, k.Rejected, k.Filtered, k.Err(&stats)) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
-		t.Errorf("got %v, %v, %+v, %v", got, k.Dimensions(), k, k.Err(&stats))
+	c, err := k.Counts(in)
+	if fmt.Sprint(got, k.Dimensions(), c.NoKey, c.Rejected, c.Filtered, err) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
+		t.Errorf("got %v, %v, %+v, %v", got, k.Dimensions(), c, err)
 	}
 }

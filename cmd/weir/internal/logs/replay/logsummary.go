@@ -2,6 +2,7 @@ package replay
 
 import (
 	"cmp"
+	"encoding/json"
 	"slices"
 	"time"
 
@@ -11,46 +12,94 @@ import (
 
 // LogSummary is the summary of a replay of access logs.
 type LogSummary struct {
-	Requests int64     // decided: Allowed + Denied
-	Allowed  int64     // by every policy
-	Denied   int64     // by at least one policy
-	Errors   int64     // lines without a decision: Log.Bad + NoKey + BadUnits + Rejected
-	NoKey    int64     // requests without a value for a key
-	BadUnits int64     // requests with a size that is no number
-	Rejected int64     // requests that the engine rejected, such as those with a key that is too long
-	Filtered int64     // requests that Where or a path prefix leaves out
-	Reason   string    // of the first rejection
-	From, To time.Time // of the requests, in UTC; zero without requests
-	Policies []*LogPolicySummary
-	Against  []LogChange // with LogRunner.Against: for each policy of both files
+	Requests  int64                     `json:"requests"`      // decided: Allowed + Denied
+	Allowed   int64                     `json:"allowed"`       // by every policy
+	Denied    int64                     `json:"denied"`        // by at least one policy
+	Errors    int64                     `json:"errors"`        // lines without a decision
+	From      time.Time                 `json:"from,omitzero"` // of the requests, in UTC; zero without requests
+	To        time.Time                 `json:"to,omitzero"`
+	Policies  byName[*LogPolicySummary] `json:"policies"`
+	Against   *LogChanges               `json:"against,omitempty"` // with LogRunner.Against
+	LogCounts `json:"-"`
+}
+
+// LogCounts counts the lines of logs without a decision.
+type LogCounts struct {
+	NoKey    int64  // requests without a value for a key
+	BadUnits int64  // requests with a size that is no number
+	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
+	Filtered int64  // requests that Where or a path prefix leaves out
+	Reason   string // of a rejection
 	Log      accesslog.Stats
+}
+
+// Errors returns the number of lines without a decision.
+func (c *LogCounts) Errors() int64 { return c.Log.Bad + c.NoKey + c.BadUnits + c.Rejected }
+
+// count counts a request without a decision, and reports whether it has one.
+func (c *LogCounts) count(o logOutcome) (decided bool) {
+	switch o {
+	case outside:
+		c.Filtered++
+	case badUnits:
+		c.BadUnits++
+	case rejected:
+		c.Rejected++
+	case noKey:
+		c.NoKey++
+	default:
+		return true
+	}
+	return false
 }
 
 // LogPolicySummary counts the decisions of one policy.
 type LogPolicySummary struct {
-	Policy      string
-	Shadow      bool // not enforced: Denied counts requests that would be denied
-	Allowed     int64
-	Denied      int64
-	Keys        int64
-	KeysDenied  int64 // keys with at least one denial
-	Limits      []LogLimitSummary
-	Top         []LogKeySummary // the LogOptions.Top keys with the most denials
-	FirstDenied time.Time       // zero without denials
-	Timeline    Timeline
+	Policy string `json:"-"`
+	Shadow bool   `json:"-"` // not enforced: Denied counts requests that would be denied
+	LogDecisions
+	Limits      byName[*LogLimitSummary] `json:"limits"`
+	Top         []LogKeySummary          `json:"top"` // the LogOptions.Top keys with the most denials
+	FirstDenied time.Time                `json:"-"`   // zero without denials
+	Timeline    Timeline                 `json:"-"`
+}
+
+// LogDecisions counts the decisions of one policy and their keys.
+type LogDecisions struct {
+	Allowed    int64 `json:"allowed"`
+	Denied     int64 `json:"denied"`
+	Keys       int64 `json:"keys"`
+	KeysDenied int64 `json:"keys_denied"` // keys with at least one denial
 }
 
 // LogLimitSummary counts the denials of one limit.
 type LogLimitSummary struct {
-	Limit  string
-	Denied int64 // of several limits that deny a request: the one with the longest wait
+	Limit  string `json:"-"`
+	Denied int64  `json:"denied"` // of several limits that deny a request: the one with the longest wait
 }
 
 // LogKeySummary counts the decisions for one key.
 type LogKeySummary struct {
-	Key             []Dimension
-	Allowed, Denied int64
-	FirstDenied     time.Time
+	Key         Key       `json:"key"`
+	Denied      int64     `json:"denied"`
+	Allowed     int64     `json:"allowed"`
+	FirstDenied time.Time `json:"first_denied"`
+}
+
+// byName is a list in order. As JSON it is an object of its elements by their names.
+type byName[T interface{ name() string }] []T
+
+func (p *LogPolicySummary) name() string { return p.Policy }
+func (l *LogLimitSummary) name() string  { return l.Limit }
+func (c *LogChange) name() string        { return c.Policy }
+
+// MarshalJSON returns the object.
+func (all byName[T]) MarshalJSON() ([]byte, error) {
+	object := map[string]T{}
+	for _, one := range all {
+		object[one.name()] = one
+	}
+	return json.Marshal(object)
 }
 
 // DefaultTop is the number of keys in the summary of a policy.
@@ -59,40 +108,13 @@ const DefaultTop = 20
 func newLogPolicySummary(p *policy.Definition) *LogPolicySummary {
 	s := &LogPolicySummary{Policy: p.Name, Shadow: p.Shadow}
 	for _, l := range p.Limits {
-		s.Limits = append(s.Limits, LogLimitSummary{Limit: l.Name})
+		s.Limits = append(s.Limits, &LogLimitSummary{Limit: l.Name})
 	}
 	return s
 }
 
-func (s *LogPolicySummary) limit(name string) *LogLimitSummary {
-	for i := range s.Limits {
-		if s.Limits[i].Limit == name {
-			return &s.Limits[i]
-		}
-	}
-	return nil
-}
-
-// reject notes the first reason of the engine.
-func (s *LogSummary) reject(err error) {
-	if s.Reason == "" {
-		s.Reason = err.Error()
-	}
-}
-
-// count counts one request with an outcome.
+// count counts a decided request.
 func (s *LogSummary) count(at int64, o logOutcome) {
-	switch o {
-	case outside:
-		s.Filtered++
-		return
-	case rejected:
-		s.Rejected++
-		return
-	case noKey:
-		s.NoKey++
-		return
-	}
 	t := time.UnixMicro(at).UTC()
 	if s.Requests == 0 || t.Before(s.From) {
 		s.From = t
@@ -113,7 +135,8 @@ type logOutcome uint8
 
 const (
 	noKey    logOutcome = iota // no value for a dimension
-	outside                    // a path with none of the prefixes
+	badUnits                   // a size that is no number
+	outside                    // a condition that does not match, or a path with none of the prefixes
 	rejected                   // an error of the engine that concerns this request
 	allowed
 	denied
@@ -121,9 +144,10 @@ const (
 
 // finish completes the summary.
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
+	r.selector.counts.Log = log.Stats()
 	s := r.summary
-	s.Log = log.Stats()
-	s.Errors = s.Log.Bad + s.NoKey + s.BadUnits + s.Rejected
+	s.LogCounts = r.selector.counts
+	s.Errors = s.LogCounts.Errors()
 	for _, p := range r.policies {
 		p.finish(cmp.Or(r.options.Top, DefaultTop))
 		s.Policies = append(s.Policies, p.summary)
@@ -138,27 +162,27 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 // finish completes the summary of a policy with its first top keys.
 func (p *logPolicy) finish(top int) {
 	s := p.summary
-	s.Keys, s.KeysDenied, s.Top = 0, 0, nil
-	var all []*keyStats
-	for i := range p.keys.n {
-		k := p.keys.at(i)
+	s.Keys, s.Top = 0, []LogKeySummary{}
+	var all []int
+	for key, k := range p.stats {
 		if k.allowed+k.denied > 0 {
 			s.Keys++
 		}
 		if k.denied > 0 {
-			all = append(all, k)
+			all = append(all, key)
 		}
 	}
 	s.KeysDenied = int64(len(all))
 	slices.SortFunc(all, p.byDenials)
-	for i, k := range all {
+	for i, key := range all {
+		k := &p.stats[key]
 		first := time.UnixMicro(k.firstDenied).UTC()
 		if s.FirstDenied.IsZero() || first.Before(s.FirstDenied) {
 			s.FirstDenied = first
 		}
 		if i < top {
-			s.Top = append(s.Top, LogKeySummary{named(p.values.names, p.keys.name(k)), k.allowed, k.denied, first})
+			s.Top = append(s.Top, LogKeySummary{named(p.values.names, p.keys.Text(key)), k.denied, k.allowed, first})
 		}
 	}
-	s.Timeline = p.timeline.summary()
+	s.Timeline = p.slots.Timeline()
 }

@@ -19,46 +19,47 @@ const (
 	second        = 1_000_000
 )
 
-// slotOf returns the slot of an instant. A slot has 2^shift seconds.
-func slotOf(at int64, shift uint) int64 { return at / second >> shift }
+// Slots counts decisions for a [Timeline]. It doubles the width of its slots before it has
+// more than 256. The zero Slots has none.
+type Slots struct {
+	From, To int64 // the least and the greatest instant, microseconds since 1970
 
-// startOf returns the instant at which a slot begins.
-func startOf(slot int64, shift uint) time.Time { return time.Unix(slot<<shift, 0).UTC() }
-
-func widthOf(shift uint) time.Duration { return time.Second << shift }
-
-// timeline is a [Timeline] that is being counted. It doubles the width of its slots before
-// it has more than timelineSlots.
-type timeline struct {
-	shift    uint
-	first    int64      // the slot of counts[0]
-	counts   [][2]int64 // allowed and denied
-	from, to int64      // of the instants
+	shift  uint       // a slot has 2^shift seconds
+	first  int64      // the slot of counts[0]
+	counts [][2]int64 // allowed and denied
 }
 
-// add counts a decision.
-func (t *timeline) add(at int64, denied bool) {
-	i := slotOf(at, t.shift) - t.first
-	if i < 0 || i >= int64(len(t.counts)) {
-		i = t.grow(at)
-	}
-	if denied {
-		t.counts[i][1]++
-	} else {
-		t.counts[i][0]++
-	}
-	t.from, t.to = min(t.from, at), max(t.to, at)
-}
+// slot returns the slot of an instant.
+func (t *Slots) slot(at int64) int64 { return at / second >> t.shift }
 
-// grow adds the slots up to that of an instant, and returns its index.
-func (t *timeline) grow(at int64) int64 {
+// Index returns the index in a [Timeline] of an instant in From … To.
+func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.first) }
+
+// Add counts a decision.
+func (t *Slots) Add(at int64, denied bool) {
 	if len(t.counts) == 0 {
-		t.first, t.from, t.to = slotOf(at, t.shift), at, at
+		t.From, t.To = at, at
 	}
-	for !fits(min(at, t.from), max(at, t.to), t.shift, timelineSlots) {
+	if i := t.Index(at); i < 0 || i >= len(t.counts) {
+		t.grow(at)
+	}
+	kind := 0
+	if denied {
+		kind = 1
+	}
+	t.counts[t.Index(at)][kind]++
+	t.From, t.To = min(t.From, at), max(t.To, at)
+}
+
+// grow adds the slots up to that of an instant.
+func (t *Slots) grow(at int64) {
+	if len(t.counts) == 0 {
+		t.first = t.slot(at)
+	}
+	for t.slot(max(at, t.To))-t.slot(min(at, t.From)) >= timelineSlots {
 		t.double()
 	}
-	slot := slotOf(at, t.shift)
+	slot := t.slot(at)
 	if slot < t.first {
 		t.counts = slices.Concat(make([][2]int64, t.first-slot), t.counts)
 		t.first = slot
@@ -66,16 +67,10 @@ func (t *timeline) grow(at int64) int64 {
 	for t.first+int64(len(t.counts)) <= slot {
 		t.counts = append(t.counts, [2]int64{})
 	}
-	return slot - t.first
-}
-
-// fits reports whether at most most slots span from … to.
-func fits(from, to int64, shift uint, most int64) bool {
-	return slotOf(to, shift)-slotOf(from, shift) < most
 }
 
 // double merges pairs of slots.
-func (t *timeline) double() {
+func (t *Slots) double() {
 	merged := make([][2]int64, 0, len(t.counts)/2+1)
 	for i, n := range t.counts {
 		at := int((t.first+int64(i))>>1 - t.first>>1)
@@ -88,11 +83,11 @@ func (t *timeline) double() {
 	t.counts, t.first, t.shift = merged, t.first>>1, t.shift+1
 }
 
-// summary returns the counts.
-func (t *timeline) summary() Timeline {
-	s := Timeline{Width: widthOf(t.shift)}
+// Timeline returns the counts.
+func (t *Slots) Timeline() Timeline {
+	s := Timeline{Width: time.Second << t.shift}
 	if len(t.counts) > 0 {
-		s.Start = startOf(t.first, t.shift)
+		s.Start = time.Unix(t.first<<t.shift, 0).UTC()
 	}
 	for _, n := range t.counts {
 		s.Allowed, s.Denied = append(s.Allowed, n[0]), append(s.Denied, n[1])

@@ -53,11 +53,11 @@ func TestTimelinesCountEveryDecision(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		all := randomDecisions(r, 1+r.IntN(3000))
-		var line timeline
+		var line Slots
 		for _, d := range all {
-			line.add(d.at, d.denied)
+			line.Add(d.at, d.denied)
 		}
-		got := line.summary()
+		got := line.Timeline()
 		start, denied := slotCounts(all, got.Width, func(d decided) bool { return d.denied })
 		_, allowed := slotCounts(all, got.Width, func(d decided) bool { return !d.denied })
 		if want := (Timeline{start, got.Width, allowed, denied}); !reflect.DeepEqual(got, want) || len(allowed) > timelineSlots {

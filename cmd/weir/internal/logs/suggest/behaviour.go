@@ -71,7 +71,7 @@ func (r *requests) populationOf() population {
 		uneven.requests.add(b.requests, 1)
 	})
 	reference := all
-	if unevenKeys > r.keys.n/2 {
+	if unevenKeys > r.keys.Len()/2 {
 		reference = uneven
 	}
 	return population{
@@ -130,7 +130,7 @@ func clamp(x, low, high float64) float64 { return max(low, min(high, x)) }
 // scripts returns the keys that behave like scripts, and those of them that are steady.
 func (r *requests) scripts() (scripts, steady bits) {
 	p := r.populationOf()
-	scripts, steady = make(bits, r.keys.n/64+1), make(bits, r.keys.n/64+1)
+	scripts, steady = make(bits, r.keys.Len()/64+1), make(bits, r.keys.Len()/64+1)
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		b := h.behaviourOf(requests)

@@ -45,6 +45,7 @@ const quarter = 15 * 60 * second
 
 // count counts all requests by hour of the day and by day.
 func (c *calendar) count(s *events) (hours [24]int64, days []Day) {
+	days = []Day{}
 	byDay := make([]int64, len(c.names))
 	slot, hour, day := int64(-1), 0, -1
 	s.each(func(e event) {

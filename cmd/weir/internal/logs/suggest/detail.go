@@ -13,12 +13,12 @@ type detail struct {
 	window        int64
 	effect        Candidate
 	top, heaviest ranking
-	timeline      *timeline
+	series        series
 }
 
-// newDetail returns the empty detail of a limit. The timeline has all requests.
-func newDetail(window, limit int64, all *timeline) *detail {
-	return &detail{window, Candidate{Limit: limit}, ranking{order: byDenied}, ranking{order: byPeak}, all.without()}
+// newDetail returns the empty detail of a limit.
+func newDetail(window, limit int64, r *requests) *detail {
+	return &detail{window, Candidate{Limit: limit}, ranking{order: byDenied}, ranking{order: byPeak}, newSeries(&r.slots)}
 }
 
 // describe fills details.
@@ -28,7 +28,7 @@ func (r *requests) describe(all []*detail) {
 		for _, d := range all {
 			effect := keyEffect{key: key, peak: h.peak(d.window, requests), requests: int64(len(requests))}
 			if effect.peak > d.effect.Limit {
-				effect.denied, effect.first = h.denied(d.window, d.effect.Limit, requests, d.timeline)
+				effect.denied, effect.first = h.denied(d.window, d.effect.Limit, requests, d.series)
 				d.top.add(effect)
 				d.effect.RequestsDenied += effect.denied
 				d.effect.KeysDenied++
@@ -76,8 +76,9 @@ func (r *ranking) cut() {
 }
 
 // result returns the keys with their names.
-func (r *ranking) result(named func(key uint32) []replay.Dimension) (all []Key) {
+func (r *ranking) result(named func(key uint32) replay.Key) []Key {
 	r.cut()
+	all := []Key{}
 	for _, e := range r.all {
 		k := Key{Key: named(e.key), Peak: e.peak, Requests: e.requests, Denied: e.denied}
 		if e.denied > 0 {
@@ -88,49 +89,24 @@ func (r *ranking) result(named func(key uint32) []replay.Dimension) (all []Key) 
 	return all
 }
 
-// slots is the largest number of slots of a timeline.
-const slots = 256
-
-// timeline counts requests in slots of equal width, 2^shift seconds.
-type timeline struct {
-	shift         uint
-	first         int64 // number of the first slot since 1970
-	total, denied []int64
+// series counts denied requests by the slots of all requests.
+type series struct {
+	slots  *replay.Slots
+	denied []int64
 }
 
-// newTimeline returns the slots of from … to.
-func newTimeline(from, to int64) *timeline {
-	t := &timeline{}
-	for t.slot(to)-t.slot(from) >= slots {
-		t.shift++
+func newSeries(all *replay.Slots) series {
+	return series{all, make([]int64, all.Index(all.To)+1)}
+}
+
+func (s series) deny(at int64) { s.denied[s.slots.Index(at)]++ }
+
+// timeline returns the counts of all requests.
+func (s series) timeline() replay.Timeline {
+	t := s.slots.Timeline()
+	for i, n := range s.denied {
+		t.Allowed[i] -= n
 	}
-	t.first = t.slot(from)
-	n := t.slot(to) - t.first + 1
-	t.total, t.denied = make([]int64, n), make([]int64, n)
+	t.Denied = s.denied
 	return t
-}
-
-func (t *timeline) slot(at int64) int64 { return at / second >> t.shift }
-func (t *timeline) deny(at int64)       { t.denied[t.slot(at)-t.first]++ }
-
-// count counts all requests.
-func (t *timeline) count(s *events) {
-	s.each(func(e event) { t.total[t.slot(e.at)-t.first]++ })
-}
-
-// without returns a timeline of the same requests without denials.
-func (t *timeline) without() *timeline {
-	return &timeline{t.shift, t.first, t.total, make([]int64, len(t.denied))}
-}
-
-// result returns the counts.
-func (t *timeline) result() replay.Timeline {
-	out := replay.Timeline{
-		Start: time.Unix(t.first<<t.shift, 0).UTC(), Width: time.Second << t.shift,
-		Allowed: make([]int64, len(t.total)), Denied: t.denied,
-	}
-	for i := range t.total {
-		out.Allowed[i] = t.total[i] - t.denied[i]
-	}
-	return out
 }

@@ -12,16 +12,17 @@ type event struct {
 // events are requests in the order of the log, in a few bytes each: the number of the key,
 // the time since the one before, and the units if they differ.
 type events struct {
-	text     blocks
-	weighted bool  // requests have units of their own
-	n        int64 // requests
-	last     int64 // instant of the newest
+	blocks   [][]byte // parts of blockBytes bytes, so that they grow without copies
+	weighted bool     // requests have units of their own
+	n        int64    // requests
+	last     int64    // instant of the newest
 	one      []byte
 }
 
-func newEvents(weighted bool) *events {
-	return &events{weighted: weighted, text: blocks{size: eventBlock}}
-}
+const blockBytes = 1 << 18
+
+// bytes returns the memory of all requests.
+func (s *events) bytes() int64 { return blockBytes * int64(len(s.blocks)) }
 
 const second = 1_000_000
 
@@ -39,7 +40,12 @@ func (s *events) add(e event) {
 	if s.weighted {
 		b = binary.AppendUvarint(b, uint64(e.n))
 	}
-	s.text.add(b)
+	last := len(s.blocks) - 1
+	if last < 0 || len(s.blocks[last])+len(b) > blockBytes {
+		s.blocks = append(s.blocks, make([]byte, 0, blockBytes))
+		last++
+	}
+	s.blocks[last] = append(s.blocks[last], b...)
 	s.one, s.last = b, e.at
 	s.n++
 }
@@ -47,7 +53,7 @@ func (s *events) add(e event) {
 // each calls visit for every request, in order.
 func (s *events) each(visit func(e event)) {
 	e := event{n: 1}
-	for _, b := range s.text.all {
+	for _, b := range s.blocks {
 		for len(b) > 0 {
 			k, size := binary.Uvarint(b)
 			b = b[size:]

@@ -123,19 +123,18 @@ func (p *dayPeaks) add(day int, used int64) {
 type effect struct {
 	Candidate
 	ordinary int64 // denied requests of keys that are no scripts
-	timeline *timeline
+	series   series
 }
 
 // scripts returns the denied requests of scripts.
 func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
 
-// decideAll returns the effects of limits, ascending: for each window its own. The timeline
-// has all requests.
-func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits, total *timeline) [][]effect {
+// decideAll returns the effects of limits, ascending: for each window its own.
+func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits) [][]effect {
 	all := make([][]effect, len(windows))
 	for i := range windows {
 		for _, limit := range limits[i] {
-			all[i] = append(all[i], effect{Candidate: Candidate{Limit: limit}, timeline: total.without()})
+			all[i] = append(all[i], effect{Candidate: Candidate{Limit: limit}, series: newSeries(&r.slots)})
 		}
 	}
 	var h history
@@ -147,7 +146,7 @@ func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits
 				if e.Limit >= peak {
 					break // no higher limit denies any of them
 				}
-				denied, _ := h.denied(m.window, e.Limit, requests, e.timeline)
+				denied, _ := h.denied(m.window, e.Limit, requests, e.series)
 				e.RequestsDenied += denied
 				e.KeysDenied++ // a limit below the peak denies at least one
 				if !scripts.has(key) {
@@ -169,8 +168,8 @@ func (h *history) peak(window int64, requests []request) int64 {
 }
 
 // denied returns the number of requests that a limit denies, and the least instant of them.
-// It adds them to a timeline.
-func (h *history) denied(window, limit int64, requests []request, t *timeline) (n, first int64) {
+// It adds them to a series.
+func (h *history) denied(window, limit int64, requests []request, s series) (n, first int64) {
 	h.reset(window, limit)
 	first = math.MaxInt64
 	for _, r := range requests {
@@ -178,7 +177,7 @@ func (h *history) denied(window, limit int64, requests []request, t *timeline) (
 			continue
 		}
 		n, first = n+1, min(first, r.at)
-		t.deny(r.at)
+		s.deny(r.at)
 	}
 	return n, first
 }

@@ -203,15 +203,16 @@ func lineOf(limit int64, w *Window, r *Result) string {
 // propose returns a window with its candidates and the suggestion.
 func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *Options) Window {
 	w := Window{
-		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: binsOf(m.peaks),
-		Timeline: d.timeline.result(), Denials: map[int64][]int64{c.limit: d.timeline.denied},
+		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: binsOf(m.peaks), Candidates: []Candidate{},
+		Timeline: d.series.timeline(), Denials: map[int64][]int64{c.limit: d.series.denied},
 	}
 	add := func(limit int64) {
 		e := effectOf(effects, limit)
-		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.timeline.denied
+		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.series.denied
 	}
 	s := &w.Suggested
-	*s = Suggestion{Candidate: d.effect, Line: lineOf(c.limit, &w, r), Basis: c.basis}
+	*s = Suggestion{Limit: c.limit, RequestsDenied: d.effect.RequestsDenied, KeysDenied: d.effect.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
+	w.Length = policy.FormatDuration(w.Window)
 	for _, p := range m.peaks {
 		if p.peak <= c.limit {
 			s.Low = p.peak

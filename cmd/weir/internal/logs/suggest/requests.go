@@ -8,10 +8,11 @@ import (
 
 // requests are all requests of a log with their keys.
 type requests struct {
-	keys     *keys
-	events   *events
-	from, to int64 // the least and the greatest instant
-	memory   int64 // bytes
+	keys   replay.Keys
+	counts []uint32 // requests by the number of a key
+	events events
+	slots  replay.Slots
+	memory int64 // bytes
 }
 
 // partShare is the share of the memory for the requests of the keys that are decided
@@ -21,21 +22,21 @@ const partShare = 16
 
 // add adds a request. The error is that of too many of them.
 func (r *requests) add(name []byte, at, n int64) error {
-	if r.events.n == 0 {
-		r.from, r.to = at, at
+	number := r.keys.Add(name)
+	if number == len(r.counts) {
+		r.counts = append(r.counts, 0)
 	}
-	r.from, r.to = min(r.from, at), max(r.to, at)
-	number := r.keys.number(name)
-	r.keys.at(number).count++
-	r.events.add(event{number, at, n})
+	r.counts[number]++
+	r.events.add(event{uint32(number), at, n})
+	r.slots.Add(at, false)
 	if r.events.n%4096 == 0 && r.bytes() > r.memory/4*3 {
 		return &replay.LogError{Problem: fmt.Sprintf("%d requests of %d keys are more than fit in %d MiB; select requests with --where, read fewer files, or raise --max-memory",
-			r.events.n, r.keys.n, r.memory>>20)}
+			r.events.n, r.keys.Len(), r.memory>>20)}
 	}
 	return nil
 }
 
-func (r *requests) bytes() int64 { return r.keys.bytes() + r.events.text.bytes() }
+func (r *requests) bytes() int64 { return r.keys.Bytes() + 4*int64(cap(r.counts)) + r.events.bytes() }
 
 // eachKey calls visit for each key with its requests, in the order of the log. The requests
 // are valid until visit returns.
@@ -43,11 +44,11 @@ func (r *requests) eachKey(visit func(key uint32, all []request)) {
 	most := max(1, r.memory/partShare/16)
 	var part []request
 	var ends []uint32
-	for first := uint32(0); int(first) < r.keys.n; {
+	for first := uint32(0); int(first) < r.keys.Len(); {
 		behind, n := first, int64(0)
 		ends = ends[:0]
-		for ; int(behind) < r.keys.n; behind++ {
-			count := int64(r.keys.at(behind).count)
+		for ; int(behind) < r.keys.Len(); behind++ {
+			count := int64(r.counts[behind])
 			if n > 0 && n+count > most {
 				break
 			}

@@ -30,36 +30,30 @@ package suggest
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"net/netip"
 	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
 
 // Run reads all requests of a log and returns the effect of limits on them. The error is
-// that of ctx, of the options, or a *[replay.LogError]; with it the Result has only the
+// that of ctx, of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
 func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
-	if err := o.check(); err != nil {
-		return &Result{}, err
-	}
+	o.setDefaults()
 	source, err := replay.NewLogKeys(replay.LogOptions{Keys: o.Keys, Where: o.Where, Units: o.Units, TrustedProxies: o.TrustedProxies})
 	if err != nil {
 		return &Result{}, err
 	}
-	r := &requests{keys: newKeys(), events: newEvents(o.Units != replay.LogUnits{N: 1}), memory: o.Memory}
+	r := &requests{events: events{weighted: o.Units != replay.LogUnits{N: 1}}, memory: o.Memory}
 	err = r.read(ctx, log, source)
-	result := &Result{
-		NoKey: source.NoKey, BadUnits: source.BadUnits, Rejected: source.Rejected, Filtered: source.Filtered, Log: log.Stats(),
-		Dimensions: source.Dimensions(), Zone: o.Zone,
-	}
-	if err == nil {
-		err = source.Err(&result.Log)
-	}
+	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
+	var unread error
+	result.LogCounts, unread = source.Counts(log)
+	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
+	err = cmp.Or(err, unread)
 	if err == nil && r.events.n == 0 {
 		err = &replay.LogError{Problem: "no request has a key and matches all conditions; check --where and the prefixes of --key"}
 	}
@@ -70,8 +64,8 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 	return result, nil
 }
 
-// check returns the error of options, and sets the defaults.
-func (o *Options) check() error {
+// setDefaults sets the defaults of zero options, and sorts the windows and the limits.
+func (o *Options) setDefaults() {
 	if len(o.Windows) == 0 {
 		o.Windows = DefaultWindows()
 	}
@@ -79,32 +73,7 @@ func (o *Options) check() error {
 	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
 	o.Spare = cmp.Or(o.Spare, DefaultSpare)
 	o.Memory = cmp.Or(o.Memory, DefaultMemory)
-	if o.Zone == nil {
-		o.Zone = time.UTC
-	}
-	switch {
-	case len(o.Keys) == 0:
-		return fmt.Errorf("no key; name the field that a limit counts by, such as ip=remote_addr")
-	case len(o.Windows) > MaxWindows:
-		return fmt.Errorf("%d windows; at most %d", len(o.Windows), MaxWindows)
-	case len(o.Limits) > MaxLimits:
-		return fmt.Errorf("%d limits; at most %d", len(o.Limits), MaxLimits)
-	case o.Spare < 0 || o.Spare > 1:
-		return fmt.Errorf("the share of keys to spare is %g; it lies above 0 and up to 1", o.Spare)
-	case !o.Units.Bytes && o.Units.N <= 0:
-		return fmt.Errorf("%d units for each request; a limit of them denies nothing or everything", o.Units.N)
-	}
-	for _, w := range o.Windows {
-		if w < weir.MinWindow || w > weir.MaxWindow || w%time.Microsecond != 0 {
-			return fmt.Errorf("the window is %v; it is whole microseconds, 1ms … 400 days", w)
-		}
-	}
-	for _, n := range o.Limits {
-		if n < 0 || n > weir.MaxUnits {
-			return fmt.Errorf("the limit is %d; it is 0 … %d", n, int64(weir.MaxUnits))
-		}
-	}
-	return nil
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 }
 
 // read reads all requests.
@@ -129,13 +98,13 @@ func (r *requests) read(ctx context.Context, log *accesslog.Reader, source *repl
 
 // fill computes the result.
 func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
-	result.Requests, result.Keys = r.events.n, int64(r.keys.n)
-	result.From, result.To = time.UnixMicro(r.from).UTC(), time.UnixMicro(r.to).UTC()
+	result.Requests, result.Keys = r.events.n, int64(r.keys.Len())
+	result.From, result.To = time.UnixMicro(r.slots.From).UTC(), time.UnixMicro(r.slots.To).UTC()
 	if o.Units.Bytes {
 		result.Unit = "bytes"
 	}
-	days := newCalendar(o.Zone, r.from, r.to)
-	result.Hours, result.Days = days.count(r.events)
+	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
+	result.Hours, result.Days = days.count(&r.events)
 	windows := make([]int64, len(o.Windows))
 	for i, w := range o.Windows {
 		windows[i] = w.Microseconds()
@@ -146,22 +115,21 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	for i, m := range all {
 		limits[i] = m.limits(o)
 	}
-	total := newTimeline(r.from, r.to)
-	total.count(r.events)
-	effects := r.decideAll(all, limits, scripts, total)
+	effects := r.decideAll(all, limits, scripts)
 	choices, details := make([]choice, len(all)), make([]*detail, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
-		details[i] = newDetail(windows[i], choices[i].limit, total)
+		details[i] = newDetail(windows[i], choices[i].limit, r)
 	}
 	r.describe(details)
-	named := func(key uint32) []replay.Dimension { return source.Named(string(r.keys.name(key))) }
+	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
 	for i, d := range details {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
 		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
 	}
 	result.Best = bestOf(result.Windows, result.To.Sub(result.From))
+	result.BestLength = result.Windows[result.Best].Length
 }
 
 // bestOf returns the index of the window to begin with: of those with a gap, and not longer

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -113,8 +114,11 @@ func (p *planted) check(w *Window) string {
 	}
 	var h history
 	denied := func(limit int64, all []request) int64 {
-		t := newTimeline(all[0].at, all[len(all)-1].at)
-		n, _ := h.denied(w.Window.Microseconds(), limit, all, t)
+		var slots replay.Slots
+		for _, r := range all {
+			slots.Add(r.at, false)
+		}
+		n, _ := h.denied(w.Window.Microseconds(), limit, all, newSeries(&slots))
 		return n
 	}
 	window, peak := w.Window.Microseconds(), int64(0)
