@@ -105,6 +105,7 @@ var errorCodes = []struct {
 	{weir.ErrOverflow, codes.InvalidArgument, ""},
 	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
 	{context.Canceled, codes.Canceled, ""},
+	{weir.ErrOutcomeUnknown, codes.Unavailable, "the store did not answer, so the call was denied; it may have been counted; try again later"},
 }
 
 // toStatus returns the status of an error. Those that are not in errorCodes are the store's.

@@ -357,6 +357,9 @@ func TestErrorsHaveACode(t *testing.T) {
 		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
 			t.Errorf("%v: %v, want %v", c.err, err, c.want)
 		}
+		if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
+			t.Errorf("%v: %v; the text must contain \"not counted\": %t", c.err, err, known)
+		}
 		_, err = once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
 		if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected {
 			t.Errorf("%v, AllowWhenDown: %v; rejected must be %v", c.err, err, rejected)

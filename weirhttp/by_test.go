@@ -182,6 +182,8 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
 		if p := readProblem(t, r); r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) {
 			t.Errorf("%v: status %d, detail %q; want %d", c.err, r.StatusCode, p.Detail, c.status)
+		} else if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.status == 503 && strings.Contains(p.Detail, "not counted") != known {
+			t.Errorf("%v: detail %q; it must contain \"not counted\": %t", c.err, p.Detail, known)
 		}
 		down := c.status
 		if down == 503 {

@@ -145,6 +145,7 @@ var errorAnswers = []struct {
 	{ErrValue, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause"},
 	{weir.ErrInput, http.StatusBadRequest, ""},
 	{weir.ErrOverflow, http.StatusBadRequest, ""},
+	{weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"},
 }
 
 // answerTo returns the status and the detail of the answer to an error. Those that are not in
