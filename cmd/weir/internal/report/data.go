@@ -1,7 +1,6 @@
 package report
 
 import (
-	"cmp"
 	"strconv"
 	"strings"
 )
@@ -9,25 +8,18 @@ import (
 // viewData is the data of one view for the script. It has no keys and no names from logs,
 // except the policy lines of the candidates.
 type viewData struct {
-	Per        string          `json:"per"`
-	Limit      int64           `json:"limit"`
-	Word       string          `json:"word"`
-	Requests   int64           `json:"requests"`
-	Keys       int64           `json:"keys"`
-	Rest       string          `json:"rest"` // the policy line without its limit
-	Low        int64           `json:"low"`  // the greatest peak within the limit; 0 = unknown
-	High       int64           `json:"high"` // the least peak above it; 0 = unknown
-	Apart      bool            `json:"apart"`
-	Bins       []binData       `json:"bins"`
-	Candidates []candidateData `json:"candidates"`
-	Timeline   timelineData    `json:"timeline"`
-}
-
-type candidateData struct {
-	Limit      int64   `json:"limit"`
-	Denied     int64   `json:"denied"`
-	KeysDenied int64   `json:"keys"`
-	Series     []int64 `json:"series,omitempty"` // by the steps of the timeline
+	Per        string       `json:"per"`
+	Limit      int64        `json:"limit"`
+	Word       string       `json:"word"`
+	Requests   int64        `json:"requests"`
+	Keys       int64        `json:"keys"`
+	Rest       string       `json:"rest"` // the policy line without its limit
+	Low        int64        `json:"low"`  // the greatest peak within the limit; 0 = unknown
+	High       int64        `json:"high"` // the least peak above it; 0 = unknown
+	Apart      bool         `json:"apart"`
+	Bins       []Bin        `json:"bins"`
+	Candidates []Candidate  `json:"candidates"`
+	Timeline   timelineData `json:"timeline"`
 }
 
 type timelineData struct {
@@ -37,25 +29,20 @@ type timelineData struct {
 	Denied  []int64 `json:"denied"`
 }
 
-type binData struct {
-	From int64 `json:"from"`
-	To   int64 `json:"to"`
-	Keys int64 `json:"keys"`
-}
-
 // newViewData returns the data of a view, with timelines of at most steps steps.
-func newViewData(v *View, all []Candidate, steps int) viewData {
+func newViewData(v *View, steps int) viewData {
 	d := viewData{
-		Per: shown(v.Per), Limit: v.Limit, Word: wordOf(v), Requests: v.Requests, Keys: v.Keys,
-		Low: v.Low, High: v.High, Apart: v.Apart, Bins: bars(v.Peaks), Candidates: []candidateData{},
+		Per: shown(v.Per), Limit: v.Limit, Word: shown(v.LimitWord), Requests: v.Requests, Keys: v.Keys,
+		Low: v.Low, High: v.High, Apart: v.Apart, Bins: bars(v.Peaks), Candidates: []Candidate{},
 		Timeline: newTimelineData(&v.Timeline, steps),
 	}
+	all := v.Candidates
 	if len(all) == 0 && v.Limit > 0 {
 		all = []Candidate{{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}}
 	}
 	for _, c := range all {
 		c.Series = merge(c.Series, steps)
-		d.Candidates = append(d.Candidates, candidateData(c))
+		d.Candidates = append(d.Candidates, c)
 	}
 	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
 		d.Rest = sentence(rest)
@@ -79,15 +66,12 @@ func newTimelineData(t *Timeline, most int) timelineData {
 	return timelineData{t.From.UnixMilli(), t.Step.Milliseconds() * int64(per), merge(t.Allowed, most), merge(t.Denied, most)}
 }
 
-// wordOf returns the word of v for its limit.
-func wordOf(v *View) string { return shown(cmp.Or(v.LimitWord, "limit")) }
-
 // edges are where bars begin in a decade, at about equal distances on a logarithmic scale.
 var edges = []int64{10, 13, 18, 24, 32, 42, 56, 75}
 
 // bars groups bins into at most eight bars in a decade. Peaks below 10 have a bar each.
-func bars(bins []Bin) []binData {
-	all := []binData{}
+func bars(bins []Bin) []Bin {
+	all := []Bin{}
 	for _, b := range bins {
 		from, to := b.From, b.From
 		for unit := int64(1); b.From >= 10*unit; unit *= 10 {
@@ -103,7 +87,7 @@ func bars(bins []Bin) []binData {
 			all[last].Keys += b.Keys
 			continue
 		}
-		all = append(all, binData{from, to, b.Keys})
+		all = append(all, Bin{from, to, b.Keys})
 	}
 	return all
 }

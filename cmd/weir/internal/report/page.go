@@ -55,14 +55,18 @@ type View struct {
 }
 
 // Bin counts the keys with a peak of From to To: the most units within any window.
-type Bin struct{ From, To, Keys int64 }
+type Bin struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	Keys int64 `json:"keys"`
+}
 
 // Candidate is the exact result of one limit.
 type Candidate struct {
-	Limit      int64
-	Denied     int64 // requests
-	KeysDenied int64
-	Series     []int64 // Denied by the steps of View.Timeline; nil = unknown
+	Limit      int64   `json:"limit"`
+	Denied     int64   `json:"denied"` // requests
+	KeysDenied int64   `json:"keys"`
+	Series     []int64 `json:"series,omitempty"` // Denied by the steps of View.Timeline; nil = unknown
 }
 
 // Timeline counts requests by equal steps of time.
@@ -87,6 +91,12 @@ type Row struct {
 	Denied      int64     // requests, at the marked limit
 	FirstDenied time.Time // zero without a denial
 }
+
+// Requests returns the number of requests.
+func (r *Row) Requests() int64 { return r.Allowed + r.Denied }
+
+// DeniedShare returns the share of the requests that are denied.
+func (r *Row) DeniedShare() float64 { return float64(r.Denied) / float64(max(1, r.Requests())) }
 
 // The bounds of a file. A table is shorter than MaxRows if the file would be too large.
 const (

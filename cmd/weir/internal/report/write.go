@@ -22,19 +22,21 @@ var (
 	//go:embed page.js
 	script string
 
-	page = template.Must(template.New("report").Parse(pageText))
+	page = template.Must(template.New("report").Funcs(template.FuncMap{
+		"shown": shown, "sentence": sentence, "grouped": grouped, "share": share, "counted": counted, "instant": instant,
+	}).Parse(pageText))
 )
 
 // Write writes p as one HTML file of at most MaxBytes. p is not changed.
 func Write(out io.Writer, p *Page) error {
 	var b bytes.Buffer
 	for rows := MaxRows; ; rows /= 2 {
-		v, err := newPageView(p, rows)
+		d, err := newDocument(p, rows)
 		if err != nil {
 			return err
 		}
 		b.Reset()
-		if err := page.Execute(&b, v); err != nil {
+		if err := page.Execute(&b, d); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 		if b.Len() <= MaxBytes || rows == 0 {
@@ -51,102 +53,50 @@ func hash(text string) string {
 	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// pageView is the page as the template prints it: every number is text.
-type pageView struct {
-	Title, Span, TabsLabel string
-	Style                  template.CSS
-	Script, Data           template.JS
-	StyleHash, ScriptHash  string
-	Tabs                   []tabView
-	Views                  []*sectionView
-	ViewsLeft              string
-	Sources                []Source
-	SourcesLeft            string
-	Lines, Bad             string
-	Requests, Left         string
-	From, To               string
-	Notes                  []string
-	Hours                  []hourView
-	Zone                   string
+// document is the page as the template prints it.
+type document struct {
+	Page                               // with at most MaxSources sources and notes
+	Span                  string       // the number of requests and their time
+	Style                 template.CSS // and the script, with their hashes for the security policy
+	Script, Data          template.JS
+	StyleHash, ScriptHash string
+	Tabs                  []tab
+	Sections              []*section
+	ViewsLeft             int64 // views that are not shown
+	SourcesLeft           int
+	InHours               int64 // the sum of Hours
 }
 
-// hourView is an hour of the day.
-type hourView struct {
-	Name, Requests, Share string
-	Value                 int64
-}
-
-// tabView is a tab, and the place of its view on the page.
-type tabView struct {
+// tab is a tab, and the place of its view on the page.
+type tab struct {
 	Name string
 	View int
 }
 
-// sectionView is a View as the template prints it.
-type sectionView struct {
-	Name, Reason, Also, Line, Per string
-	LimitWord                     string
-	Limit                         string
-	Denied, DeniedOf              string
-	KeysDenied, KeysOf            string
-	Low, High                     string
-	Slider, Peaks, HasTimeline    bool
-	Candidates                    []candidateView
-	TimelineText                  string
-	Limits                        []limitView
-	Columns                       []columnView
-	Rows                          []rowView
-	RowsText                      string
-	HasPeak                       bool
-	data                          viewData
+// section is a View as the template prints it: with the marked limit among the candidates,
+// and with the rows that fit.
+type section struct {
+	View
+	HasPeaks bool // there is a chart of the peaks
+	HasPeak  bool // some row has a peak
+	Allowed  int64
+	RowsText string
 }
 
-type candidateView struct {
-	Limit, Denied, DeniedShare, KeysDenied, KeysShare string
-	Marked                                            bool
-}
-
-type limitView struct{ Name, Line, Denied string }
-
-type columnView struct {
-	Name, Sort string // Sort is ascending or descending for the first order
-	Text       bool
-}
-
-type rowView struct {
-	Key, Peak, Requests, Denied, Share, First         string
-	PeakValue, RequestsValue, DeniedValue, FirstValue int64
-	ShareValue                                        float64
-	Over                                              bool
-}
-
-func newPageView(p *Page, rows int) (*pageView, error) {
-	v := &pageView{
-		Title: shown(p.Title), TabsLabel: "Shown result",
+func newDocument(p *Page, rows int) (*document, error) {
+	d := &document{
+		Page: *p, Span: grouped(p.Requests) + " requests",
 		Style: template.CSS(style), Script: template.JS(script), StyleHash: hash(style), ScriptHash: hash(script),
-		Lines: grouped(p.Lines), Requests: grouped(p.Requests),
-		Span: grouped(p.Requests) + " requests",
+		ViewsLeft: int64(max(0, len(p.Views)-MaxViews)), SourcesLeft: max(0, len(p.Sources)-MaxSources),
 	}
 	if !p.From.IsZero() {
-		v.From, v.To = instant(p.From), instant(p.To)
-		v.Span += ", " + span(p.From, p.To)
+		d.Span += ", " + span(p.From, p.To)
 	}
-	if p.Bad > 0 {
-		v.Bad = counted(p.Bad, "of them is not readable", "of them are not readable")
+	d.Sources = p.Sources[:min(len(p.Sources), MaxSources)]
+	d.Notes = p.Notes[:min(len(p.Notes), MaxSources)]
+	for _, n := range p.Hours {
+		d.InHours += n
 	}
-	if p.Left > 0 {
-		v.Left = "and " + counted(p.Left, "other is", "others are") + " left out by a condition"
-	}
-	for _, s := range p.Sources[:min(len(p.Sources), MaxSources)] {
-		v.Sources = append(v.Sources, Source{shown(s.Name), shown(s.Format)})
-	}
-	if n := len(p.Sources) - MaxSources; n > 0 {
-		v.SourcesLeft = fmt.Sprintf("and %d more", n)
-	}
-	for _, n := range p.Notes[:min(len(p.Notes), MaxSources)] {
-		v.Notes = append(v.Notes, sentence(n))
-	}
-	v.addHours(p)
 	views := slices.Clone(p.Views[:min(len(p.Views), MaxViews)])
 	if first := p.First; first < len(views) {
 		for i := range views {
@@ -154,14 +104,11 @@ func newPageView(p *Page, rows int) (*pageView, error) {
 			if i <= first {
 				place = (i + 1) % (first + 1) // the first goes to 0, those before it move on
 			}
-			v.Tabs = append(v.Tabs, tabView{shown(views[i].Name), place})
+			d.Tabs = append(d.Tabs, tab{shown(views[i].Name), place})
 		}
 		first := views[p.First]
 		copy(views[1:], views[:p.First])
 		views[0] = first
-	}
-	if n := len(p.Views) - MaxViews; n > 0 {
-		v.ViewsLeft = fmt.Sprintf("%s not shown: the report has the first %d.", counted(int64(n), "result is", "results are"), MaxViews)
 	}
 	steps := stepsOf(views)
 	var data []viewData
@@ -170,102 +117,37 @@ func newPageView(p *Page, rows int) (*pageView, error) {
 		mask = masks{names: map[string]string{}}
 	}
 	for i := range views {
-		s := newSectionView(&views[i], rows, steps, mask)
-		v.Views = append(v.Views, s)
-		data = append(data, s.data)
+		s := newSection(&views[i], rows, mask)
+		d.Sections = append(d.Sections, s)
+		data = append(data, newViewData(&s.View, steps))
 	}
 	b, err := json.Marshal(data) // escapes < > & U+2028 U+2029
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	v.Data = template.JS(b)
-	return v, nil
+	d.Data = template.JS(b)
+	return d, nil
 }
 
-// addHours adds the table of hours.
-func (v *pageView) addHours(p *Page) {
-	var all int64
-	for _, n := range p.Hours {
-		all += n
-	}
-	v.Zone = shown(p.Zone)
-	for hour, n := range p.Hours {
-		v.Hours = append(v.Hours, hourView{fmt.Sprintf("%02d:00", hour), grouped(n), share(n, all), n})
-	}
-}
-
-func newSectionView(v *View, maxRows, steps int, mask masks) *sectionView {
-	s := &sectionView{
-		Name: shown(v.Name), Reason: sentence(v.Reason), Also: sentence(v.Also), Line: sentence(v.Line), Per: shown(v.Per),
-		LimitWord: wordOf(v), Limit: grouped(v.Limit),
-		Denied: grouped(v.Denied), DeniedOf: share(v.Denied, v.Requests) + " of " + grouped(v.Requests),
-		KeysDenied: grouped(v.KeysDenied), KeysOf: share(v.KeysDenied, v.Keys) + " of " + grouped(v.Keys),
-		Peaks: len(v.Peaks) > 0 && v.Limit > 0,
-	}
-	all := candidates(v)
-	s.Slider = s.Peaks && len(all) > 1
-	for _, c := range all {
-		s.Candidates = append(s.Candidates, candidateView{
-			Limit: grouped(c.Limit), Denied: grouped(c.Denied), DeniedShare: share(c.Denied, v.Requests),
-			KeysDenied: grouped(c.KeysDenied), KeysShare: share(c.KeysDenied, v.Keys), Marked: c.Limit == v.Limit,
-		})
-	}
-	for _, l := range v.Limits[:min(len(v.Limits), MaxSources)] {
-		s.Limits = append(s.Limits, limitView{shown(l.Name), shown(l.Line), grouped(l.Denied)})
-	}
-	s.data = newViewData(v, all, steps)
-	if v.Low > 0 {
-		s.Low = grouped(v.Low)
-	}
-	if v.High > 0 {
-		s.High = grouped(v.High)
-	}
-	s.HasTimeline = len(v.Timeline.Allowed) > 0
-	if s.HasTimeline {
-		at := ""
-		if v.Limit > 0 {
-			at = " with a limit of " + grouped(v.Limit)
-		}
-		s.TimelineText = fmt.Sprintf("%s allowed and %s denied%s.", grouped(v.Requests-v.Denied), grouped(v.Denied), at)
-	}
-	s.addRows(v, maxRows, mask)
-	return s
-}
-
-// addRows adds the table of keys.
-func (s *sectionView) addRows(v *View, most int, mask masks) {
-	rows := v.Rows[:min(len(v.Rows), most)]
-	for _, r := range rows {
+func newSection(v *View, most int, mask masks) *section {
+	s := &section{View: *v, HasPeaks: len(v.Peaks) > 0 && v.Limit > 0, Allowed: v.Requests - v.Denied}
+	s.LimitWord, s.Candidates = cmp.Or(v.LimitWord, "limit"), candidates(v)
+	s.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
+	s.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
+	for i := range s.Rows {
+		r := &s.Rows[i]
+		r.Key = mask.name(r.Key)
 		s.HasPeak = s.HasPeak || r.Peak > 0
 	}
-	for _, r := range rows {
-		n := r.Allowed + r.Denied
-		row := rowView{
-			Key: mask.name(r.Key), Peak: grouped(r.Peak), Requests: grouped(n), Denied: grouped(r.Denied),
-			Share: share(r.Denied, n), First: "–", Over: r.Denied > 0,
-			PeakValue: r.Peak, RequestsValue: n, DeniedValue: r.Denied,
-		}
-		if n > 0 {
-			row.ShareValue = float64(r.Denied) / float64(n)
-		}
-		if !r.FirstDenied.IsZero() {
-			row.First, row.FirstValue = instant(r.FirstDenied), r.FirstDenied.UnixMicro()
-		}
-		s.Rows = append(s.Rows, row)
-	}
-	s.Columns = append(s.Columns, columnView{Name: "Key", Text: true})
-	if s.HasPeak {
-		s.Columns = append(s.Columns, columnView{Name: "Peak"})
-	}
-	s.Columns = append(s.Columns, columnView{Name: "Denied"}, columnView{Name: "Requests"},
-		columnView{Name: "Share denied"}, columnView{Name: "First denied", Text: true})
-	s.RowsText = fmt.Sprintf("All %s.", grouped(int64(len(rows))))
-	if int64(len(rows)) < v.Keys {
-		s.RowsText = fmt.Sprintf("The first %s of %s keys.", grouped(int64(len(rows))), grouped(v.Keys))
+	n := int64(len(s.Rows))
+	s.RowsText = fmt.Sprintf("All %s.", grouped(n))
+	if n < v.Keys {
+		s.RowsText = fmt.Sprintf("The first %s of %s keys.", grouped(n), grouped(v.Keys))
 	}
 	if s.HasPeak {
-		s.RowsText += " The peak is the most " + s.Per + ", before any denial."
+		s.RowsText += " The peak is the most " + shown(s.Per) + ", before any denial."
 	}
+	return s
 }
 
 // candidates returns the candidates of v with the marked limit among them.
