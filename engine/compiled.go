@@ -11,15 +11,15 @@ import (
 // together: every number is whole microseconds or units, every dimension an index into the
 // key. [Compile] and [Together] make it. It never changes, and its fields must not be changed.
 type Compiled struct {
-	Name       string // the policy's name; joined rules have those of all with "+" between them
-	Mode       Mode
+	Name       string   // the policy's name; joined rules have those of all with "+" between them
+	Mode       Mode     // of every attempt (R6)
 	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
-	Limits     []Limit  // in the order of the policy
+	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 
-	// Rates and Holds are the rules of all limits that are not, and that are, of kind
-	// Concurrency, on the same histories and for the same keys: a reservation settles them
-	// apart (R17). Rates are the rules themselves if no limit is of that kind. Either is nil
-	// if it would have no limits.
+	// Rates are the rules of the limits of all kinds but Concurrency, and Holds those of kind
+	// Concurrency, on the same histories and for the same keys. A reservation settles them
+	// apart (R17). Rates are the rules themselves if no limit is of kind Concurrency. Either is
+	// nil if it would have no limits. Engines need neither.
 	Rates, Holds *Compiled
 
 	// IdempotencyTTL is the time for which an operation with an ID is remembered, from the
@@ -44,8 +44,9 @@ type Compiled struct {
 	// policies, and dimensions may have a name in common.
 	Joined bool
 
-	// Slot is for the engine that used the rules last: its own form of them, which it
-	// recognises by the type and a pointer to itself.
+	// Slot is a cache for the engine that used the rules last: its own form of them. Engines
+	// overwrite each other's value. An engine recognises its own by a type of the engine's
+	// package with a pointer to the engine.
 	Slot atomic.Pointer[any]
 
 	number uint64 // no other rules of the process have it
@@ -57,9 +58,10 @@ type Compiled struct {
 // charged again.
 const minIdempotencyTTL = time.Minute
 
-// Compile returns the rules of a policy. The limits are checked by the caller (Policy.Compile
-// of package weir), with By as indices into the dimensions. It sets the fields of a Limit
-// that follow from the others: Policy, Capacity, Refill and Shared.
+// Compile returns the rules of a policy. Policy.Compile of package weir checks a policy and
+// calls it. dimensions are the names of the key's values. limits are valid, and at least one.
+// Compile keeps both slices and sets the fields of the limits that follow from others: Policy,
+// Refill and Shared, and Capacity, except that of a Bucket that is not 0.
 func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {
@@ -135,7 +137,8 @@ func (c *Compiled) part(holds bool) *Compiled {
 	return p
 }
 
-// LimitNamed returns the index of the limit of that name, or -1.
+// LimitNamed returns the index in Limits of the first limit of that name, or -1. Joined rules
+// can have several limits of one name.
 func (c *Compiled) LimitNamed(name string) int {
 	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
 }

@@ -30,8 +30,10 @@ type Engine interface {
 	//     instant.
 	//   - A denial, a peek and a count change nothing (R4).
 	//   - A history belongs to the limit's policy (Limit.Policy), the limit's name and kind, and
-	//     the key values that the limit counts by, so rules with other numbers find it. A reset
-	//     forgets the histories of all kinds (R12).
+	//     the names and values of the dimensions that it counts by, so rules with other numbers
+	//     find it. A reset forgets the histories of all kinds (R12).
+	//   - A history is kept while a unit of it counts or its minimum interval is not over. An
+	//     engine that has no room for another one fails the call with ErrFull (R13).
 	//   - Different keys never share a history (R14).
 	//   - An error means that no decision was possible and nothing changed, unless it wraps
 	//     ErrOutcomeUnknown. A denial is not an error (R15).
@@ -40,6 +42,8 @@ type Engine interface {
 	//     changes. With other units, another Op or another From it gets an InputError.
 	//   - It returns soon after ctx ends, with the context's error or a decision. An engine that
 	//     never waits may ignore ctx.
+	//   - It rejects a call that it does not support, such as one under a limit of some kind,
+	//     with an InputError. weirtest.Claims describes these calls to the kit.
 	//   - It keeps no part of calls after it has returned: not the key, the States or the ID.
 	Do(ctx context.Context, calls []Call)
 }
@@ -51,25 +55,28 @@ const (
 	// Attempt decides about N units and records the granted ones (R6). An attempt of 0 units
 	// is a peek.
 	Attempt Op = iota
-	// Peek gets the result of an attempt and changes nothing (R4).
+	// Peek gets the result that an attempt of N units would have, and changes nothing (R4).
 	Peek
-	// Record adds units without a decision (R10).
+	// Record adds N units without a decision (R10). A record of 0 units is a peek.
 	Record
 	// Refund takes back up to N units of the entry granted at From, or of the oldest entries,
-	// in every limit, never below zero (R10). Result.Granted is the most units that it took in one limit.
+	// in every limit, never below zero (R10). Result.Granted is the most units that it took in
+	// one limit.
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
 	// (now - From, now], where From is microseconds, 1 … Window. For Fixed and
 	// FixedFromFirst it counts all units of the open window, for every From, and a Bucket
 	// is never counted (R11).
 	Count
-	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12).
+	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12). Its
+	// Result is the zero Result.
 	Reset
 )
 
 // Oldest, as the From of a refund, stands for the oldest entries that count, in each limit
-// its own, as many as the units need. It serves callers that do not know which grant was unused. The entries that
-// remain are newer, so they count for longer than the unused one would have.
+// its own, as many as the units need. It serves callers that do not know which grant was
+// unused. The entries that remain are newer, so they count for longer than the unused one
+// would have.
 const Oldest int64 = -1
 
 // Call is one operation on the histories of a key, with its outcome. An engine gets valid
@@ -82,9 +89,9 @@ type Call struct {
 	N      int64   // units, 0 … MaxUnits
 	At     int64   // the instant in microseconds since 1970, 0 … MaxInstant, if Given (R1)
 	Given  bool    // decide at the instant At; otherwise by the engine's clock
-	From   int64   // the instant of the grant, or Oldest, for a Refund; the span for a Count
-	Limit  int     // the index of the limit, for a Count
-	ID     string  // idempotency key of an Attempt, a Record or a Refund; "" = none
+	From   int64   // for a Refund the instant of the grant, as At, or Oldest; for a Count the span in microseconds
+	Limit  int     // for a Count the index of the limit in Rules.Limits
+	ID     string  // idempotency key of an Attempt, a Record or a Refund, 1 to 128 bytes; "" = none
 	Outage Outage  // the answer while the store is away, for package fallback (R15)
 	States []State // nil, or filled with the state of every limit after the decision
 

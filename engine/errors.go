@@ -15,7 +15,7 @@ var (
 	// ErrOverflow: recording would take a history above MaxUnits.
 	ErrOverflow = errors.New("weir: too many units in one history")
 	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
-	// None is forgotten early (R13).
+	// None is forgotten early, and nothing was recorded (R13).
 	ErrFull = errors.New("weir: the engine is full")
 
 	// Stores. Only a call that failed with ErrUnavailable can be repeated without the
@@ -39,7 +39,7 @@ type InputError struct {
 	Problem string // the wrong value, and the next step
 }
 
-// Input returns an *InputError with a formatted problem.
+// Input returns an *InputError with that Field, and a Problem as fmt.Sprintf formats it.
 func Input(field, format string, args ...any) error {
 	return &InputError{field, fmt.Sprintf(format, args...)}
 }

@@ -42,7 +42,8 @@ func (k *Key) Value(i int) string {
 	return k.rest[i-2]
 }
 
-// Append adds a value.
+// Append adds a value behind the others. Do not append to two copies of one key: they can
+// share memory.
 func (k *Key) Append(value string) {
 	switch k.n {
 	case 0:

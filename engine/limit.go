@@ -20,18 +20,18 @@ const (
 	MaxLimits = 16
 )
 
-// Limit is one limit of [Compiled] rules. Times are microseconds.
+// Limit is one limit of [Compiled] rules. Times are microseconds. Engines do not change it.
 type Limit struct {
 	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
-	Name        string
-	Kind        Kind  // where windows begin (R3)
-	Max         int64 // units, 0 … MaxUnits; of a Bucket the units that flow in per Window
-	Window      int64 // 1,000 … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
-	MinInterval int64 // least time between two grants, 0 … Window
-	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Cost        int64 // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
-	Capacity    int64 // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
-	By          []int // indices into the key's values, in the order of the policy; none = shared by all
+	Name        string // unique in the policy, never ""
+	Kind        Kind   // where windows begin (R3)
+	Max         int64  // units, 0 … MaxUnits; of a Bucket the units that flow in per Window
+	Window      int64  // 1 ms … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
+	MinInterval int64  // least time between two grants, 0 … Window
+	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
+	Capacity    int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
+	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
 
 	// Period is the windows of a Fixed limit with a Period, otherwise nil (R3). Its method
 	// WindowAt returns the window that contains an instant: its first instant, which can be
@@ -47,7 +47,7 @@ type Limit struct {
 	// together do so by these values.
 	Shared []int
 
-	Call int // of joined rules: the index of the first call that the limit is of; otherwise 0
+	Call int // of joined rules: the index of the first call that the limit is of, for a CallError; otherwise 0
 }
 
 // complete sets the fields that follow from the others.
@@ -63,8 +63,8 @@ func (l *Limit) complete() {
 	}
 }
 
-// Units returns the units that an attempt, a peek or a record of n takes of the limit.
-// An attempt of 0 takes none, because it is a peek (R4).
+// Units returns the units that an attempt, a peek or a record of n takes of the limit: n, or
+// the Cost. An attempt of 0 takes none, because it is a peek (R4).
 func (l *Limit) Units(n int64) int64 {
 	if l.Cost != 0 && n > 0 {
 		return max(l.Cost, 0)
@@ -81,7 +81,9 @@ func (l *Limit) burst() int64 {
 }
 
 // Keep returns the most microseconds for which a granted unit can count: the window with a
-// cell, the longest a period can last, or the time in which an empty bucket fills.
+// cell, the longest a period can last, or the time in which an empty bucket fills. An engine
+// may forget a history so long after its newest entry, or an hour after it if that is longer
+// and instants are given (R13).
 func (l *Limit) Keep() int64 {
 	switch {
 	case l.Kind == Bucket:

@@ -6,8 +6,8 @@ import "time"
 // some limit's capacity (R8). It is negative, so test for it before a sleep.
 const Never time.Duration = -1
 
-// Result is the outcome of a [Call]. Durations are whole microseconds. The zero Result
-// allows nothing. Its fields are those of weir.Decision.
+// Result is the outcome of a [Call]. Durations are whole microseconds, and waits are counted
+// from At. The zero Result allows nothing. Its fields are those of weir.Decision.
 type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a Refund or a Count, units
@@ -15,22 +15,23 @@ type Result struct {
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts
 	At         time.Time     // the instant of the decision
-	Limit      string        // the limit that denied or cut the attempt, "" if none did
+	Limit      string        // name of the limit that denied or cut the attempt (R8), "" if none did
 	Degraded   bool          // the store did not answer; a fallback decided
 	Replayed   bool          // the first result of this ID is returned again; nothing was charged
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
-	// Of Limit. Package weir sets them, and an engine leaves them zero.
+	// The numbers of Limit. Package weir sets them, and an engine leaves them zero.
 	Kind   Kind
 	Max    int64
 	Window time.Duration
 	Used   int64
 }
 
-// State is the state of one limit of a policy right after a decision.
+// State is the state of one limit of a policy right after a decision. Its times are whole
+// microseconds, counted from Result.At. [Limit.Describe] sets the fields up to MinInterval.
 type State struct {
-	Name             string
-	Kind             Kind
+	Name             string        // the limit's name; "" marks a state that is not known
+	Kind             Kind          // the limit's kind
 	Max              int64         // units per window, or held units of Concurrency
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
 	Window           time.Duration // its length; 0 of Concurrency
@@ -44,7 +45,8 @@ type State struct {
 	ResetAfter       time.Duration // time until no unit counts
 }
 
-// Describe returns a state with the fields of the limit itself, and no units that count.
+// Describe returns the state of the limit for a history without units: Remaining is Capacity,
+// and all waits are 0.
 func (l *Limit) Describe() State {
 	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.burst(), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
 	if l.Kind == Concurrency {

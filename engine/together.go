@@ -14,10 +14,10 @@ import (
 )
 
 // CallError is bad input in one of several calls that are decided together. Nothing has
-// changed.
+// changed. An engine that cannot decide joined rules names the call by Limit.Call.
 type CallError struct {
-	Call int // its index
-	Err  error
+	Call int   // its index in the calls of Together, from 0
+	Err  error // the reason
 }
 
 // Error gives the index before the reason.
