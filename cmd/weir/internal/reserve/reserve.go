@@ -63,7 +63,7 @@ func TTL(p *serving.Policy, ms int64, name string) (time.Duration, error) {
 // Grant is an attempt that was granted and is to be settled.
 type Grant struct {
 	Policy  *serving.Policy
-	Pairs   []Pair   // the key by names, with the value that chose a plan
+	Pairs   Pairs    // the key by names, with the value that chose a plan
 	Key     weir.Key // of the histories
 	ID      string   // the idempotency key; "" = none
 	Outcome *enforce.Outcome
@@ -314,11 +314,7 @@ func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target
 	if p, err = s.policies().Find(r.policy, serving.ErrMissing); err != nil {
 		return nil, target, err
 	}
-	values := map[string]string{}
-	for _, pair := range r.key {
-		values[pair.Name] = pair.Value
-	}
-	if target, err = p.TargetOf(values); err != nil {
+	if target, err = p.Target(r.key.Lookup()); err != nil {
 		return nil, target, &serving.Problem{Err: serving.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}

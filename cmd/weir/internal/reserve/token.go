@@ -18,14 +18,11 @@ import (
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
-// Pair is a dimension of a key with its value.
-type Pair struct{ Name, Value string }
-
 // reservation is the content of a token.
 type reservation struct {
 	store    string // the identity of its store; "" = unknown, only of a degraded one
 	policy   string
-	key      []Pair
+	key      Pairs
 	units    int64
 	at       int64         // the instant of the grant, microseconds since 1970
 	hold     int64         // the instant of the entries in limits of kind Concurrency: as at, or of the last extension

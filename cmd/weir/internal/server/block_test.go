@@ -8,8 +8,6 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/weirlimit/weir"
 )
 
 const blockingPolicies = `  guard: {limit: "2 per minute per user, then block 10m"}
@@ -67,19 +65,12 @@ func TestBlocksAreShownOverHTTP(t *testing.T) {
 func TestBlocksAreShownToRedisClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := blockingServer(t)
-		p, err := respServer{s}.Policy("guard")
-		if err != nil {
-			t.Fatal(err)
-		}
 		time.Sleep(2 * time.Minute)
-		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1, ""); err != nil || d.Allowed || d.RetryAfter != 8*time.Minute {
-			t.Errorf("%+v, %v; want a denial for 8 minutes", d, err)
+		if got := askRESP(t, s, "WEIR.CHECK guard user=u"); !strings.HasPrefix(got, "*9 :0 :0 :0 :480000 ") {
+			t.Errorf("%s; want a denial for 8 minutes", got)
 		}
-		if err := p.Reset(t.Context(), weir.K("u")); err != nil {
-			t.Error(err)
-		}
-		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1, ""); err != nil || !d.Allowed {
-			t.Errorf("after a reset: %+v, %v", d, err)
+		if got := askRESP(t, s, "WEIR.RESET guard user=u", "WEIR.CHECK guard user=u"); !strings.HasPrefix(got, "+OK *9 :1 ") {
+			t.Errorf("after a reset: %s", got)
 		}
 	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -29,7 +28,7 @@ func (s *Server) Reload(f *policy.File, source string) error {
 	before := s.set()
 	next, err := s.compile(f, source, before)
 	if err == nil {
-		err = s.envoy.Load(s.rules.Load(), forEnvoy(next.Set))
+		err = s.envoy.Load(s.rules.Load(), forEnvoy(next))
 	}
 	if err == nil {
 		s.policies.Store(next)
@@ -85,7 +84,7 @@ func (s *Server) Generation() int64 { return s.set().Generation }
 
 // compile makes the policies of f ready to decide. before is the set in force, nil at the
 // start. f may be empty beside an Envoy configuration.
-func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*inForce, error) {
+func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*serving.Set, error) {
 	if f == nil && s.config.Envoy != nil {
 		f = &policy.File{}
 	}
@@ -96,13 +95,11 @@ func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*i
 	if err != nil {
 		return nil, err
 	}
-	all := &inForce{Set: set, resp: make(map[string]*respPolicy, len(set.Policies))}
 	for _, p := range set.Policies {
-		all.resp[p.Name] = &respPolicy{Policy: p, s: s, plan: enforce.None}
 		for _, o := range p.Expired(set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
 		}
 	}
-	return all, nil
+	return set, nil
 }

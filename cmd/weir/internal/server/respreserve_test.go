@@ -1,7 +1,6 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -9,7 +8,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/policy"
 )
@@ -108,17 +106,13 @@ func TestRepeatedRedisReservationIsChargedOnce(t *testing.T) {
 func TestLateRedisSettlementIsExpired(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
-		p, err := respServer{s}.Policy("sms")
-		if err != nil {
-			t.Fatal(err)
-		}
-		d, r, err := p.Reserve(t.Context(), weir.K("+1"), 6, "", 1000)
-		if err != nil || !d.Allowed || !r.Expires.Equal(d.At.Add(time.Second)) {
-			t.Fatalf("%+v, %+v, %v; want a second", d, r, err)
+		got := strings.Fields(askRESP(t, s, "WEIR.RESERVE sms phone=+1 6 TTL 1000"))
+		if n := len(got); n < 2 || got[1] != ":1" || got[n-1] != fmt.Sprint(":", time.Now().Add(time.Second).UnixMicro()) {
+			t.Fatalf("%q; want a second", got)
 		}
 		time.Sleep(time.Second)
-		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.Is(err, weir.ErrExpired) {
-			t.Errorf("a second later: %v", err)
+		if got := askRESP(t, s, "WEIR.RELEASE "+got[len(got)-2]); !strings.HasPrefix(got, "-EXPIRED ") {
+			t.Errorf("a second later: %s", got)
 		}
 		if n := left(t, s); n != 4 {
 			t.Errorf("%d are left, want 4: the units stay", n)

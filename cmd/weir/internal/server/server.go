@@ -113,7 +113,7 @@ type Server struct {
 	config   Config
 	log      *slog.Logger
 	compiler serving.Compiler
-	policies atomic.Pointer[inForce]
+	policies atomic.Pointer[serving.Set]
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
@@ -135,12 +135,6 @@ type Server struct {
 	capacity    *serving.Capacity
 	errors      *observe.Log // of the store
 	closings    *observe.Log // of connections
-}
-
-// inForce is the set of policies in force, with their adapters for RESP.
-type inForce struct {
-	*serving.Set
-	resp map[string]*respPolicy
 }
 
 // Rejections, broken connections and warnings are logged logLines times per logPeriod.
@@ -176,7 +170,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.newEnvoy()
-	if err := s.envoy.Load(c.Envoy, forEnvoy(first.Set)); err != nil {
+	if err := s.envoy.Load(c.Envoy, forEnvoy(first)); err != nil {
 		return nil, err
 	}
 	s.policies.Store(first)
@@ -206,7 +200,7 @@ func New(c Config) (*Server, error) {
 }
 
 // set returns the policies in force.
-func (s *Server) set() *serving.Set { return s.policies.Load().Set }
+func (s *Server) set() *serving.Set { return s.policies.Load() }
 
 // Handler returns the handler of the main listener. It works without Listen.
 func (s *Server) Handler() http.Handler { return s.main.http.Handler }

@@ -9,7 +9,6 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 )
 
@@ -37,12 +36,7 @@ func TestEveryDecisionHasASpan(t *testing.T) {
 	ask(s, "POST", "/v1/check", searchBody)
 	ask(s, "GET", "/gate/search?ip=1", "", within)
 	ask(s, "GET", "/gate/search?ip=1&n=x", "", within) // bad input is no decision
-	e := respServer{s}
-	p, err := e.Policy("search")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Decide(t.Context(), weir.K("1"), weir.OpRecord, 1, "")
+	askRESP(t, s, "WEIR.RECORD search ip=1")
 	askEnvoy(t, s, metadata.AppendToOutgoingContext(t.Context(), "traceparent", traceparent), "search", "ip=1")
 	askEnvoy(t, s, t.Context(), "nowhere", "ip=1")
 	var got []string

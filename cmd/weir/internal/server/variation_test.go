@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
@@ -120,21 +119,17 @@ func TestPolicyListHidesOverrideKeys(t *testing.T) {
 // TestRedisAnswersShowThePlanInForce: Redis commands decide by plan and override too.
 func TestRedisAnswersShowThePlanInForce(t *testing.T) {
 	s, _ := variedServer(t, nil)
-	p, err := respServer{s}.Policy("api")
-	if err != nil {
-		t.Fatal(err)
+	for command, want := range map[string]string{
+		"WEIR.CHECK api plan=pro tenant=a 3":     "*9 :1 :3 ",
+		"WEIR.CHECK api tenant=acme 5":           "*9 :1 :5 ",
+		"WEIR.CHECK api plan=x plan=y tenant=a":  "-ERR the dimension plan is given twice; give it once",
+		"WEIR.CHECK api plan=pro tenant=a user=": `-ERR weir: bad key: policy "api" has no dimension "user"`,
+	} {
+		if got := askRESP(t, s, command); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %s, want %s", command, got, want)
+		}
 	}
-	v, rest := p.(*respPolicy).Vary([]string{"plan=pro", "tenant=a"})
-	if len(rest) != 1 || rest[0] != "tenant=a" {
-		t.Errorf("Remaining and the rest: %q", rest)
-	}
-	if d, err := v.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 3, ""); err != nil || !d.Allowed {
-		t.Errorf("3 by plan pro: %+v, %v", d, err)
-	}
-	if d, err := p.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 1, ""); err != nil || d.Allowed || d.Remaining != -2 {
-		t.Errorf("then 1 without: %+v, %v", d, err)
-	}
-	if d, err := p.Decide(t.Context(), weir.K("acme"), weir.OpAttempt, 5, ""); err != nil || !d.Allowed {
-		t.Errorf("5 by an override: %+v, %v", d, err)
+	if got := askRESP(t, s, "WEIR.CHECK api tenant=a"); !strings.HasPrefix(got, "*9 :0 :0 :-2 ") {
+		t.Errorf("without the plan, after 3 by plan pro: %s", got)
 	}
 }

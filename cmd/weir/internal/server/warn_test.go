@@ -9,7 +9,6 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 )
 
@@ -81,12 +80,8 @@ func TestWarningsOfOtherProtocols(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
 		c.Policies, c.EnvoyOptions.Response = parsed(t, warningPolicies), &envoy.DefaultHeaders
 	})
-	p, err := respServer{s}.Policy("search")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d, err := p.Decide(t.Context(), weir.K("192.0.2.7"), weir.OpAttempt, 4, ""); err != nil || !d.Allowed {
-		t.Fatal(d, err)
+	if got := askRESP(t, s, "WEIR.CHECK search ip=192.0.2.7 4"); !strings.HasPrefix(got, "*9 :1 ") {
+		t.Fatal(got)
 	}
 	for i := range 5 {
 		warned := i == 3

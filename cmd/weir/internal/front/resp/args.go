@@ -1,27 +1,34 @@
 package resp
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// arguments are the parsed arguments of a command about a policy.
+// arguments are the parsed arguments of a command about a policy or a reservation. Unless
+// Config.Waits is set, their strings are valid only during the command.
 type arguments struct {
-	policy Policy
-	key    weir.Key
+	policy *serving.Policy
+	target enforce.Target
+	pairs  pairs  // of the key
 	n      int64  // units
 	needed int64  // the number that syntax.needs
 	id     string // the idempotency key; "" = none
 	ttl    int64  // of a reservation, in milliseconds; 0 = not set
 	limit  string // the limit to count; "" = not set
+	token  string // of a reservation
 }
 
 // syntax describes the arguments after the dimensions.
 type syntax struct {
+	token   bool     // a reservation takes the place of the policy and the dimensions
 	needs   *operand // a number that must be there; nil = none
 	units   bool     // n may follow
 	options options
@@ -64,16 +71,24 @@ const (
 // readArguments parses the arguments: a policy, its dimensions, the numbers of the syntax,
 // and options.
 func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err error) {
-	if a.policy, err = s.config.Policies.Policy(args[0]); err != nil {
+	if syntax.token {
+		a.token, a.needed = args[0], reserve.All
+		if len(args) == 2 {
+			a.needed, err = number(args[1], "the units that were used", anyUnits)
+		}
+		return a, err
+	}
+	if a.policy, err = s.config.Policies().Find(args[0], weir.ErrInput); err != nil {
 		return a, inputError(err.Error() + "; WEIR.POLICIES lists all policies")
 	}
 	rest, err := a.cutOptions(args[1:], syntax.options)
 	if err != nil {
 		return a, err
 	}
-	pairs, numbers := cutNumbers(rest)
+	dims, numbers := cutNumbers(rest)
+	a.pairs = dims
 	if len(numbers) > syntax.numbers() {
-		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Compiled()))
+		return a, noPair(numbers[0], a.policy)
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
@@ -90,11 +105,13 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 			return a, err
 		}
 	}
-	if p, ok := a.policy.(Varied); ok {
-		a.policy, pairs = p.Vary(pairs)
-	}
-	a.key, err = keyOf(a.policy.Compiled(), pairs)
-	return a, err
+	var wrong error // of the pairs themselves
+	a.target, err = a.policy.Target(enforce.Lookup{Count: len(a.pairs), Value: a.pairs.get, Map: func() map[string]string {
+		var named reserve.Pairs
+		named, wrong = a.pairs.named(a.policy)
+		return named.Lookup().Map()
+	}})
+	return a, cmp.Or(wrong, err)
 }
 
 // optionNamed returns the option of that name, in any case, or 0.
@@ -176,56 +193,38 @@ func digits(text string) (n int64, ok bool) {
 	return n, true
 }
 
-// keyOf builds the policy's key from dimension=value pairs in any order.
-func keyOf(p *engine.Compiled, pairs []string) (weir.Key, error) {
-	dims := p.Dimensions
-	if len(pairs) == len(dims) {
-		var few [4]string
-		values := few[:0]
-		for _, dim := range dims {
-			v, ok := valueOf(dim, pairs)
-			if !ok {
-				break
-			}
-			values = append(values, v)
-		}
-		if len(values) == len(dims) {
-			return weir.K(values...), nil
-		}
-	}
-	return weir.Key{}, keyProblem(p, pairs)
-}
+// pairs are the dimension=value arguments of a command, in any order.
+type pairs []string
 
-func valueOf(dim string, pairs []string) (string, bool) {
-	for _, pair := range pairs {
-		if len(pair) > len(dim) && pair[len(dim)] == '=' && pair[:len(dim)] == dim {
-			return pair[len(dim)+1:], true
+// get returns the value of a dimension.
+func (p pairs) get(name string) (string, bool) {
+	for _, pair := range p {
+		if len(pair) > len(name) && pair[len(name)] == '=' && pair[:len(name)] == name {
+			return pair[len(name)+1:], true
 		}
 	}
 	return "", false
 }
 
-// keyProblem returns the error of pairs that are not a key of the policy.
-func keyProblem(p *engine.Compiled, pairs []string) error {
-	named := map[string]string{}
-	for _, pair := range pairs {
+// named returns the pairs by names, up to the first that is wrong for every policy.
+func (p pairs) named(of *serving.Policy) (all reserve.Pairs, err error) {
+	for _, pair := range p {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return inputError(answer.Shown(pair) + " has no =; write dimension=value for each of " + dimensions(p))
+			return all, noPair(pair, of)
 		}
-		if _, twice := named[name]; twice {
-			return inputError("the dimension " + answer.Shown(name) + " is given twice; give it once")
+		if problem := all.Add(name, value); problem != "" {
+			return all, inputError(problem)
 		}
-		named[name] = value
 	}
-	_, err := p.Key(named)
-	return err
+	return all, nil
 }
 
-// dimensions lists the policy's dimensions for error messages.
-func dimensions(p *engine.Compiled) string {
-	if len(p.Dimensions) == 0 {
-		return "no dimension: the policy counts all callers together"
+// noPair returns the error of an argument in the place of a dimension of a policy.
+func noPair(text string, of *serving.Policy) error {
+	dims := "no dimension: the policy counts all callers together"
+	if all := of.Dimensions(); len(all) > 0 {
+		dims = strings.Join(all, ", ")
 	}
-	return strings.Join(p.Dimensions, ", ")
+	return inputError(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
 }

@@ -79,7 +79,7 @@ func (s *Server) decideTogether(w []waiting) {
 // their dimensions.
 func (w *waiting) queue() uint64 {
 	h := maphash.String(queueSeed, w.args[0])
-	if w.cmd.about != nil {
+	if !w.cmd.syntax.token {
 		var a arguments
 		rest, _ := a.cutOptions(w.args[1:], allOptions) // after an error no key matters
 		pairs, _ := cutNumbers(rest)

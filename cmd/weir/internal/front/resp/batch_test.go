@@ -44,7 +44,7 @@ func (g *gathering) Do(ctx context.Context, calls []engine.Call) {
 func TestPipelineIsDecidedConcurrently(t *testing.T) {
 	var log logged
 	g := &gathering{Engine: weir.NewMemory(), want: 16, all: make(chan struct{})}
-	s := newTestServer(t, func(c *Config) { c.Policies, c.Waits, c.Log = policies(t, g), true, log.log() })
+	s := newTestServerOn(t, g, nil, func(c *Config) { c.Waits, c.Log = true, log.log() })
 	var keys []string
 	for lines := map[uint64]bool{}; len(keys) < g.want; { // keys that share no line
 		key := fmt.Sprint("k=", rand.Int())
@@ -107,9 +107,7 @@ func TestPipelinesOnRedisKeepLimits(t *testing.T) {
 	redis, _ := enginetest.On(t, redistest.Shared(t).Addr)
 	engine := fallback.New(redis, fallback.Deny, fallback.Timeout(patience))
 	redistest.Shared(t).Must(t, "FLUSHALL")
-	s := newTestServer(t, func(c *Config) {
-		c.Policies, c.Waits = policies(t, engine), true
-	})
+	s := newTestServerOn(t, engine, nil, func(c *Config) { c.Waits = true })
 	address := listening(t, s)
 	ask := strings.Repeat(array("WEIR.CHECK", "push", "teacher=42"), 32)
 	var mu sync.Mutex

@@ -15,25 +15,24 @@ type command struct {
 	open        bool // answered before authentication
 	needs       Rights
 
-	// One of these functions is set. decide and about do not use the session, so that
-	// several can run concurrently.
-	decide func(s *Server, out []byte, args []string) []byte
-	about  func(out []byte, a arguments) ([]byte, error) // its arguments are a policy and those of syntax
+	// One of these functions is set. decide does not use the session, so that several can
+	// run concurrently, except for those about a reservation, whose key is unknown.
+	decide func(s *Server, out []byte, a arguments) ([]byte, error) // its arguments are those of syntax
 	reply  func(c *session, args []string)
 	syntax syntax
-	alone  bool // the key of decide is unknown, so it runs alone
 }
 
-// run answers a command of decide or about.
+// run answers a command of decide.
 func (c *command) run(s *Server, out []byte, args []string) []byte {
-	if c.about == nil {
-		return c.decide(s, out, args)
-	}
 	a, err := s.readArguments(args, c.syntax)
+	if err == nil {
+		err = s.config.Capacity.Enter()
+	}
 	if err != nil {
 		return s.fail(out, err)
 	}
-	answered, err := c.about(out, a)
+	defer s.config.Capacity.Leave()
+	answered, err := c.decide(s, out, a)
 	if err != nil {
 		return s.fail(out, err)
 	}
@@ -49,16 +48,16 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decideOp(weir.OpAttempt)},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, about: decideOp(weir.OpPeek)},
-		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, options: optionLimit}, about: count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decideOp(weir.OpRecord)},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, units: true, options: optionID}, about: refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID | optionTTL}, about: reserve},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, decide: settle, alone: true},
-		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, decide: release, alone: true},
-		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, decide: extend, alone: true},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, about: reset, needs: MayReset},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, decide: decideOp(weir.OpAttempt)},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, decide: decideOp(weir.OpPeek)},
+		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, options: optionLimit}, decide: count},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, decide: decideOp(weir.OpRecord)},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, units: true, options: optionID}, decide: refund},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID | optionTTL}, decide: reserveUnits},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true}, decide: settle},
+		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: release},
+		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: extend},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, needs: MayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
@@ -114,14 +113,11 @@ func unknownCommand(name string) string {
 // listPolicies answers WEIR.POLICIES: an array for each policy, of its name and its
 // dimensions.
 func listPolicies(c *session, _ []string) {
-	names := c.server.config.Policies.Names()
-	c.out = appendArray(c.out, len(names))
-	for _, name := range names {
-		var dims []string
-		if p, err := c.server.config.Policies.Policy(name); err == nil { // a reload may remove it
-			dims = p.Compiled().Dimensions
-		}
-		c.out = appendBulk(appendArray(c.out, 1+len(dims)), name)
+	policies := c.server.config.Policies().Policies
+	c.out = appendArray(c.out, len(policies))
+	for _, p := range policies {
+		dims := p.Dimensions()
+		c.out = appendBulk(appendArray(c.out, 1+len(dims)), p.Name)
 		for _, dim := range dims {
 			c.out = appendBulk(c.out, dim)
 		}

@@ -13,6 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 )
 
@@ -187,7 +189,14 @@ func TestBusyPipelinesAreNotDisconnected(t *testing.T) {
 func TestDrainAnswersReadCommands(t *testing.T) {
 	hold := make(chan struct{})
 	reached := make(chan struct{})
-	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold} })
+	s := newTestServer(t, func(c *Config) {
+		policies := c.Policies
+		c.Policies = func() *serving.Set {
+			close(reached)
+			<-hold
+			return policies()
+		}
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -258,15 +267,3 @@ func (l *single) Accept() (net.Conn, error) {
 }
 func (l *single) Close() error   { l.close(); return nil }
 func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
-
-// held is Policies that wait.
-type held struct {
-	Policies
-	reached, hold chan struct{}
-}
-
-func (h held) Policy(name string) (Policy, error) {
-	close(h.reached)
-	<-h.hold
-	return h.Policies.Policy(name)
-}

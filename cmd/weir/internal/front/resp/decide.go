@@ -5,6 +5,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -13,17 +15,27 @@ var background = context.Background()
 
 // decideOp returns the function for attempts, peeks or records. It answers with nine
 // elements and, with an idempotency key, a tenth: whether the answer is a replay.
-func decideOp(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
-	return func(out []byte, a arguments) ([]byte, error) {
-		d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
-		switch {
+func decideOp(op weir.Op) func(s *Server, out []byte, a arguments) ([]byte, error) {
+	return func(s *Server, out []byte, a arguments) ([]byte, error) {
+		o, err := s.apply(op, &a)
+		switch d := &o.Decision; {
 		case err != nil:
 			return nil, err
 		case a.id == "":
-			return appendDecision(out, &d, 0), nil
+			return appendDecision(out, d, 0), nil
+		default:
+			return appendBool(appendDecision(out, d, 1), d.Replayed), nil
 		}
-		return appendBool(appendDecision(out, &d, 1), d.Replayed), nil
 	}
+}
+
+// apply decides an attempt, a peek or a record.
+func (s *Server) apply(op weir.Op, a *arguments) (enforce.Outcome, error) {
+	o, err := a.policy.Apply(background, observe.RESP, "", &enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id})
+	if err == nil && o.Err != nil { // a shadow that could not decide
+		s.config.Errors.NoDecision(o.Err)
+	}
+	return o, err
 }
 
 // appendDecision appends a decision as the first elements of an array with more elements.
@@ -42,18 +54,18 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 }
 
 // count answers with the units of the span.
-func count(out []byte, a arguments) ([]byte, error) {
-	n, err := a.policy.Count(background, a.key, a.limit, a.needed)
+func count(_ *Server, out []byte, a arguments) ([]byte, error) {
+	n, _, err := a.policy.Count(background, observe.RESP, &a.target, a.limit, a.needed)
 	return appendInt(out, n), err
 }
 
 // refund answers with the number of refunded units.
-func refund(out []byte, a arguments) ([]byte, error) {
-	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.needed), a.n, a.id)
+func refund(_ *Server, out []byte, a arguments) ([]byte, error) {
+	n, err := a.policy.Refund(background, observe.RESP, &a.target, time.UnixMicro(a.needed), a.n, a.id)
 	return appendInt(out, n), err
 }
 
 // reset answers OK.
-func reset(out []byte, a arguments) ([]byte, error) {
-	return appendOK(out), a.policy.Reset(background, a.key)
+func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
+	return appendOK(out), a.policy.Reset(background, observe.RESP, a.target.Key)
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
 
 // Codes of errors, by which programs tell them apart.
@@ -25,13 +26,6 @@ func (e inputError) Error() string { return string(e) }
 // Unwrap returns weir.ErrInput.
 func (e inputError) Unwrap() error { return weir.ErrInput }
 
-// Unavailable is an error of a Policy. Its text is sent to the client: the reason why there is
-// no decision, and the next step.
-type Unavailable string
-
-// Error returns the text for the client.
-func (u Unavailable) Error() string { return string(u) }
-
 // errorCodes are the codes of errors, by the first that an error wraps. Bad input has the
 // error's own text. That of the store is not sent: it may hold secrets.
 var errorCodes = []errorCode{
@@ -39,6 +33,7 @@ var errorCodes = []errorCode{
 	{weir.ErrOverflow, codeInput, ""},
 	{weir.ErrSettled, codeSettled, ""},
 	{weir.ErrExpired, codeExpired, ""},
+	{serving.ErrBusy, codeUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
 	{weir.ErrFull, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room"},
 }
 
@@ -47,17 +42,17 @@ type errorCode struct {
 	code, text string
 }
 
-// fail appends the reply for an error.
+// fail appends the reply for an error. It counts bad input and logs errors of the store.
 func (s *Server) fail(out []byte, err error) []byte {
 	code, text := codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir"
-	var unavailable Unavailable
-	if errors.As(err, &unavailable) {
-		text = unavailable.Error()
-	} else if i := slices.IndexFunc(errorCodes, func(e errorCode) bool { return errors.Is(err, e.err) }); i >= 0 {
+	if i := slices.IndexFunc(errorCodes, func(e errorCode) bool { return errors.Is(err, e.err) }); i >= 0 {
 		code, text = errorCodes[i].code, cmp.Or(errorCodes[i].text, err.Error())
 	}
-	if code != codeUnavailable {
+	switch {
+	case code != codeUnavailable:
 		s.Counts.Rejected.Add(1)
+	case !errors.Is(err, serving.ErrBusy):
+		s.config.Errors.NoDecision(err)
 	}
 	return appendError(out, code, text)
 }

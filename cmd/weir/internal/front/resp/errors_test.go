@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -25,7 +26,7 @@ func TestEachErrorHasItsCode(t *testing.T) {
 		{weir.ErrSettled, "-SETTLED weir: the reservation is settled already\r\n", 1},
 		{weir.ErrExpired, "-EXPIRED weir: the reservation has expired\r\n", 1},
 		{weir.ErrFull, "-UNAVAILABLE no decision: the store is full of keys that still count; try again later, or give the store more room\r\n", 0},
-		{Unavailable("too much to do"), "-UNAVAILABLE too much to do\r\n", 0},
+		{serving.ErrBusy, "-UNAVAILABLE no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir\r\n", 0},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrUnavailable), down, 0},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrOutcomeUnknown), down, 0},
 		{fmt.Errorf("under a.person: %w: %w", weir.ErrUnreadable, weir.ErrUnavailable), down, 0},

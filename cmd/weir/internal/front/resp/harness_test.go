@@ -3,22 +3,23 @@ package resp
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/policy"
 )
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
@@ -26,112 +27,42 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 // patience bounds every wait of a test; each should take far less.
 const patience = 30 * time.Second
 
-// limiters are policies without a file around them.
-type limiters map[string]*weir.Limiter
-
-func (l limiters) Policy(name string) (Policy, error) {
-	if p := l[name]; p != nil {
-		return limiter{p}, nil
-	}
-	return nil, fmt.Errorf("there is no policy %q; there is push", name)
-}
-
-func (l limiters) Names() []string { return slices.Sorted(maps.Keys(l)) }
-
-type limiter struct{ *weir.Limiter }
-
-func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
-	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, ID: id})
-}
-
-func (l limiter) Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error) {
-	if limit == "" {
-		limit = l.Compiled().Limits[0].Name
-	}
-	return l.Limiter.Count(ctx, key, limit, time.Duration(ms)*time.Millisecond)
-}
-
-func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
-	d, err := l.Limiter.Decide(ctx, key, weir.Request{Op: weir.OpRefund, From: at, N: n, ID: id})
-	return d.Granted, err
-}
-
-func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, ttl int64) (d weir.Decision, r Reservation, err error) {
-	lasts := time.Duration(ttl) * time.Millisecond
-	if ttl == 0 {
-		lasts = l.Compiled().LongestWindow
-	}
-	made, d, err := l.Limiter.Reserve(ctx, key, weir.Request{N: n, TTL: lasts})
-	if made != nil {
-		r = Reservation{ID: fmt.Sprint("reservation-", mark.Add(1)), Expires: d.At.Add(lasts), HeldUntil: made.HeldUntil()}
-		reservations.Store(r.ID, made)
-	}
-	return d, r, err
-}
-
-// reservations are those of all tests, by their ids.
-var (
-	reservations sync.Map
-	mark         atomic.Int64
-)
-
-// settler settles them.
-type settler struct{}
-
-func (settler) Settle(ctx context.Context, id string, actual int64) (done Settlement, err error) {
-	found, ok := reservations.Load(id)
-	if !ok {
-		return done, inputError("there is no such reservation")
-	}
-	r := found.(*weir.Reservation)
-	if actual < 0 {
-		actual, err = r.Units(), r.Done(ctx)
-	} else {
-		err = r.Commit(ctx, actual)
-	}
-	if errors.Is(err, weir.ErrSettled) || errors.Is(err, weir.ErrExpired) {
-		return done, err
-	}
-	return Settlement{Reserved: r.Units(), Actual: actual, Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
-}
-
-func (settler) Extend(ctx context.Context, id string) (r Reservation, err error) {
-	found, ok := reservations.Load(id)
-	if !ok {
-		return r, inputError("there is no such reservation")
-	}
-	made := found.(*weir.Reservation)
-	if err := made.Extend(ctx); err != nil {
-		return r, inputError(err.Error())
-	}
-	reservations.Store(id+"x", made)
-	return Reservation{ID: id + "x", Expires: made.HeldUntil(), HeldUntil: made.HeldUntil()}, nil
-}
-
-// policies are those of most tests, on e.
-func policies(t testing.TB, e engine.Engine) limiters {
+// policies are those of most tests, on e, and more.
+func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *serving.Set {
 	t.Helper()
-	all := limiters{}
-	for _, p := range []weir.Policy{
+	var file policy.File
+	for _, p := range append([]weir.Policy{
+		{Name: "big", Limits: []weir.Limit{{Name: "limit", Max: 1 << 40, Window: time.Minute, Cells: 60, By: []string{"k"}}}},
+		{Name: "one", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: 24 * time.Hour}}},
 		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, By: []string{"teacher"}}}},
 		{Name: "wide", Limits: []weir.Limit{
 			{Name: "tenant", Max: 100, Window: time.Hour, By: []string{"tenant"}},
 			{Name: "user", Max: 2, Window: time.Hour, By: []string{"tenant", "user"}}}},
-		{Name: "one", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: 24 * time.Hour}}},
-		{Name: "big", Limits: []weir.Limit{{Name: "limit", Max: 1 << 40, Window: time.Minute, Cells: 60, By: []string{"k"}}}},
-	} {
-		l, err := weir.New(p, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all[p.Name] = l
+	}, more...) {
+		file.Policies = append(file.Policies, &policy.Definition{Name: p.Name, Limits: p.Limits})
 	}
-	return all
+	compiler := serving.Compiler{Engine: e, Metrics: metrics.New("", func() []*metrics.Policy { return nil })}
+	set, err := compiler.Compile(&file, "", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() *serving.Set { return set }
 }
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Version: "1.2.3"}
+	return newTestServerOn(t, weir.NewMemory(), nil, change...)
+}
+
+// newTestServerOn serves the policies of most tests, and more, on e.
+func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change ...func(*Config)) *Server {
+	t.Helper()
+	c := Config{Policies: policies(t, e, more...), Capacity: serving.NewCapacity(1000), Version: "1.2.3",
+		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
+	var err error
+	if c.Reservations, err = reserve.New(c.Policies, e, "", nil); err != nil {
+		t.Fatal(err)
+	}
 	for _, f := range change {
 		f(&c)
 	}

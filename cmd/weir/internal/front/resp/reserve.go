@@ -1,92 +1,72 @@
 package resp
 
 import (
-	"context"
-	"time"
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 )
 
-// Reservations settles the grants of Policy.Reserve.
-type Reservations interface {
-	// Settle corrects a grant to the units really used: the rest is refunded, missing units
-	// are recorded. An actual of -1 stands for all units that were reserved.
-	Settle(ctx context.Context, id string, actual int64) (Settlement, error)
-
-	// Extend renews the hold of a reservation. The result has another ID.
-	Extend(ctx context.Context, id string) (Reservation, error)
-}
-
-// Reservation is a grant that will be settled.
-type Reservation struct {
-	ID        string    // settles it once
-	Expires   time.Time // the last instant to settle it, by the clock of the store
-	HeldUntil time.Time // the end of its hold (weir.Concurrency); zero if it has none
-}
-
-// Settlement is the result for a reservation's units.
-type Settlement struct{ Reserved, Actual, Refunded, Recorded int64 }
-
-// reserve answers with a decision and two more elements: the id of the reservation, "" if
+// reserveUnits answers with a decision and two more elements: the id of the reservation, "" if
 // nothing was granted, and the instant when it expires, or 0. With an idempotency key,
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
-func reserve(out []byte, a arguments) ([]byte, error) {
-	d, r, err := a.policy.Reserve(background, a.key, a.n, a.id, a.ttl)
+func reserveUnits(s *Server, out []byte, a arguments) ([]byte, error) {
+	ttl, err := reserve.TTL(a.policy, a.ttl, "TTL")
 	if err != nil {
 		return nil, err
+	}
+	o, err := s.apply(weir.OpAttempt, &a)
+	if err != nil {
+		return nil, err
+	}
+	d, token, expires, heldUntil := &o.Decision, "", int64(0), int64(0)
+	if d.Allowed {
+		key, _ := a.pairs.named(a.policy) // Target has accepted them
+		token, err = s.config.Reservations.Issue(background,
+			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: ttl})
+		if err != nil {
+			return nil, err
+		}
+		expires = d.At.Add(ttl).UnixMicro()
+		if hold := o.Limiter.Compiled().HoldTime; hold > 0 {
+			heldUntil = d.At.Add(hold).UnixMicro()
+		}
 	}
 	more := 2
 	if a.id != "" {
 		more++
 	}
-	if !r.HeldUntil.IsZero() {
+	if heldUntil > 0 {
 		more++
 	}
-	out = appendBulk(appendDecision(out, &d, more), r.ID)
-	until := int64(0)
-	if r.ID != "" {
-		until = r.Expires.UnixMicro()
-	}
-	if out = appendInt(out, until); a.id != "" {
+	out = appendInt(appendBulk(appendDecision(out, d, more), token), expires)
+	if a.id != "" {
 		out = appendBool(out, d.Replayed)
 	}
-	if !r.HeldUntil.IsZero() {
-		out = appendInt(out, r.HeldUntil.UnixMicro())
+	if heldUntil > 0 {
+		out = appendInt(out, heldUntil)
 	}
 	return out, nil
 }
 
 // settle answers WEIR.SETTLE with four elements: the units that were reserved, used,
 // refunded and recorded. Without a number all units were used.
-func settle(s *Server, out []byte, args []string) []byte {
-	actual := int64(-1)
-	if len(args) == 2 {
-		var err error
-		if actual, err = number(args[1], "the units that were used", anyUnits); err != nil {
-			return s.fail(out, err)
-		}
-	}
-	return s.settle(out, args[0], actual)
+func settle(s *Server, out []byte, a arguments) ([]byte, error) {
+	done, err := s.config.Reservations.Settle(background, observe.RESP, a.token, a.needed)
+	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
+	return appendInt(appendInt(out, done.Refunded), done.Recorded), err
 }
 
 // release answers WEIR.RELEASE as a settlement of 0 units.
-func release(s *Server, out []byte, args []string) []byte { return s.settle(out, args[0], 0) }
-
-func (s *Server) settle(out []byte, id string, actual int64) []byte {
-	done, err := s.config.Reservations.Settle(background, id, actual)
-	if err != nil {
-		return s.fail(out, err)
-	}
-	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
-	return appendInt(appendInt(out, done.Refunded), done.Recorded)
+func release(s *Server, out []byte, a arguments) ([]byte, error) {
+	a.needed = 0
+	return settle(s, out, a)
 }
 
 // extend answers WEIR.EXTEND with three elements: the id that the reservation has from now
 // on, the instant when it expires, and the end of its hold.
-func extend(s *Server, out []byte, args []string) []byte {
-	r, err := s.config.Reservations.Extend(background, args[0])
-	if err != nil {
-		return s.fail(out, err)
-	}
-	out = appendBulk(appendArray(out, 3), r.ID)
-	return appendInt(appendInt(out, r.Expires.UnixMicro()), r.HeldUntil.UnixMicro())
+func extend(s *Server, out []byte, a arguments) ([]byte, error) {
+	x, err := s.config.Reservations.Extend(background, observe.RESP, a.token)
+	out = appendBulk(appendArray(out, 3), x.Token)
+	return appendInt(appendInt(out, x.Expires.UnixMicro()), x.HeldUntil.UnixMicro()), err
 }

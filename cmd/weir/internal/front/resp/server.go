@@ -9,53 +9,21 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
 
-// Policies finds the policies that commands name. It is safe for concurrent use.
-type Policies interface {
-	// Policy returns the policy of that name. The error suggests the nearest name. It does
-	// not keep the name.
-	Policy(name string) (Policy, error)
-	// Names returns the names of all policies.
-	Names() []string
-}
-
-// Policy decides one policy. Unless Config.Waits is set, keys and ids are valid only
-// during the call.
-type Policy interface {
-	// Compiled is the compiled policy.
-	Compiled() *engine.Compiled
-	// Decide decides an attempt, a peek or a record. id is the idempotency key; "" = none.
-	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error)
-	// Count returns the units of a limit in the last ms milliseconds. limit "" is the only
-	// limit of the policy.
-	Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error)
-	// Reserve attempts n units that will be settled within ttl milliseconds; 0 is the
-	// longest time. The zero Reservation means that none were granted.
-	Reserve(ctx context.Context, key weir.Key, n int64, id string, ttl int64) (weir.Decision, Reservation, error)
-	// Refund refunds up to n units of the grant of that instant; once, if there is an id.
-	Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error)
-	// Reset deletes the key's histories.
-	Reset(ctx context.Context, key weir.Key) error
-}
-
-// Varied is a Policy with plans that depend on a further value of a command.
-type Varied interface {
-	// Vary returns the policy that the dimension=value pairs of a command choose, and the
-	// pairs of its key. It does not change pairs.
-	Vary(pairs []string) (Policy, []string)
-}
-
-// Config configures a Server. Policies and Reservations are required.
+// Config configures a Server. The first four are required.
 type Config struct {
-	Policies     Policies
-	Reservations Reservations // of these policies
-	Waits        bool         // decisions wait for a store, so those of a pipeline run concurrently
-	Guard        Guard        // default: every client has all rights
-	Version      string       // of the program, for INFO
-	Log          *slog.Logger // default: no log
+	Policies     func() *serving.Set // in force
+	Reservations *reserve.Service    // of these policies
+	Capacity     *serving.Capacity   // of requests that wait for the store
+	Errors       *observe.Log        // of the store
+	Waits        bool                // decisions wait for a store, so those of a pipeline run concurrently
+	Guard        Guard               // default: every client has all rights
+	Version      string              // of the program, for INFO
+	Log          *slog.Logger        // default: no log
 	Limits       Limits
 }
 

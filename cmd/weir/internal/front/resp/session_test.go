@@ -65,11 +65,8 @@ func TestCachedDenialsAreMarked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := weir.New(weir.Policy{Name: fmt.Sprint("cached", time.Now().UnixNano()), Limits: []weir.Limit{weir.PerHour(1)}}, weir.WithEngine(e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newTestServer(t, func(c *Config) { c.Policies.(limiters)["one"] = l })
+	name := fmt.Sprint("cached", time.Now().UnixNano())
+	s := newTestServerOn(t, e, []weir.Policy{{Name: name, Limits: []weir.Limit{weir.PerHour(1)}}})
 	for i, c := range []struct{ ask, allowed, cached string }{
 		{"WEIR.CHECK one", ":1", ":0"},
 		{"WEIR.CHECK one", ":0", ":0"},
@@ -81,7 +78,7 @@ func TestCachedDenialsAreMarked(t *testing.T) {
 		{"WEIR.RESET one", "", ""},
 		{"WEIR.CHECK one", ":1", ":0"},
 	} {
-		got := strings.Split(say(t, s, array(strings.Fields(c.ask)...)), "\r\n")
+		got := strings.Split(say(t, s, array(strings.Fields(strings.Replace(c.ask, "one", name, 1))...)), "\r\n")
 		if c.allowed != "" && (len(got) < 11 || got[1] != c.allowed || got[10] != c.cached) {
 			t.Errorf("step %d, %s: %q, want allowed %s, cached %s", i, c.ask, got, c.allowed, c.cached)
 		}
@@ -95,7 +92,7 @@ func TestBadInputChargesNothing(t *testing.T) {
 	cases := []struct{ ask, want string }{
 		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n] [ID id]"},
 		{"WEIR.REFUND", "write WEIR.REFUND policy dimension=value … at_us [n] [ID id]"},
-		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"; there is push; WEIR.POLICIES lists all policies`},
+		{"WEIR.CHECK psh teacher=1", `no policy "psh"; did you mean "push"?; WEIR.POLICIES lists all policies`},
 		{"WEIR.CHECK push", `needs a value for "teacher"`},
 		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
 		{"WEIR.CHECK push user=1", `no dimension "user"`},
@@ -121,8 +118,8 @@ func TestBadInputChargesNothing(t *testing.T) {
 		{"WEIR.COUNT push teacher=1 1 LIMIT ", "LIMIT must be the name of a limit; leave it out"},
 		{"WEIR.COUNT push teacher=1 1 LIMIT limit LIMIT limit", "1 has no ="},
 		{"WEIR.COUNT push teacher=1 1 ID a", "1 has no ="},
-		{"WEIR.COUNT push teacher=1 0", "counts over more than 0 and at most 1m0s"},
-		{"WEIR.COUNT push teacher=1 1 LIMIT minute", "has no limit"},
+		{"WEIR.COUNT push teacher=1 0", "last_ms must be 1 to 60000, the window of limit"},
+		{"WEIR.COUNT push teacher=1 1 LIMIT minute", `no limit "minute" in policy "push"; its only limit is "limit"`},
 		{"WEIR.CHECK push teacher=1 1 LIMIT limit", "1 has no ="},
 		{"WEIR.RESET push teacher=1 7", "7 has no ="},
 		{"WEIR.RESET one 7", "no dimension: the policy counts all callers together"},
@@ -273,12 +270,12 @@ func (broken) Do(_ context.Context, calls []engine.Call) {
 // TestOutageErrorHidesDetails: during an outage a command gets its own error code,
 // without details of the store.
 func TestOutageErrorHidesDetails(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Policies = policies(t, broken{}) })
+	s := newTestServerOn(t, broken{}, nil)
 	got := say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
 	if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
 		t.Errorf("without a store: %q", got)
 	}
-	s = newTestServer(t, func(c *Config) { c.Policies = policies(t, weir.NewMemory(weir.MaxKeys(1))) })
+	s = newTestServerOn(t, weir.NewMemory(weir.MaxKeys(1)), nil)
 	say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
 	if got := say(t, s, array("WEIR.CHECK", "push", "teacher=2")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
 		t.Errorf("full: %q", got)

@@ -112,7 +112,7 @@ func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
 	if err != nil {
 		return nil, enforce.Item{Err: err}
 	}
-	target, err := to.Target(c.key.lookup())
+	target, err := to.Target(c.key.Lookup())
 	if err != nil {
 		return nil, enforce.Item{Err: err}
 	}

@@ -135,7 +135,7 @@ func (a *API) reset(r *http.Request, name string) error {
 	if err := q.parse(r.URL.RawQuery, nil); err != nil {
 		return err
 	}
-	target, err := to.Target(q.key.lookup())
+	target, err := to.Target(q.key.Lookup())
 	if err != nil {
 		return err
 	}

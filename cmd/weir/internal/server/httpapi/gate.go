@@ -55,7 +55,7 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	if denial, err = from.deny(); err != nil {
 		return 0, err
 	}
-	if s.target, err = s.to.Target(s.key.lookup()); err == nil && a.GateID != "" {
+	if s.target, err = s.to.Target(s.key.Lookup()); err == nil && a.GateID != "" {
 		s.id, _, err = idIn(r.Header, a.GateID)
 	}
 	return denial, err
@@ -118,7 +118,7 @@ func (s *scratch) reasonFor(err error) string {
 		return prefix + ": " + p.Detail
 	}
 	for _, name := range s.to.Dimensions() {
-		if _, ok := s.key.get(name); !ok {
+		if _, ok := s.key.Get(name); !ok {
 			return prefix + " needs a value for " + strconv.Quote(name)
 		}
 	}

@@ -67,7 +67,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.to, err = a.Policies().Find(s.policy, weir.ErrInput); err != nil {
 		return err
 	}
-	if s.target, err = s.to.Target(s.key.lookup()); err != nil {
+	if s.target, err = s.to.Target(s.key.Lookup()); err != nil {
 		return err
 	}
 	if takes&idMember != 0 && r.Header[idempotencyField] != nil {
@@ -144,7 +144,7 @@ func stopReading(w http.ResponseWriter, r *http.Request) {
 // call is the content of a body.
 type call struct {
 	policy  string
-	key     pairs
+	key     reserve.Pairs
 	n       int64  // units, 0 … weir.MaxUnits; default 1
 	granted int64  // the instant of a grant to refund, microseconds since 1970; -1 = missing
 	id      string // the idempotency key, 1 … weir.MaxIDBytes bytes; "" = none
@@ -333,7 +333,7 @@ func (r *callReader) dimension(name []byte) error {
 	if err != nil {
 		return err
 	}
-	if problem := r.into.key.add(dimension, value); problem != "" {
+	if problem := r.into.key.Add(dimension, value); problem != "" {
 		return r.Fault(problem)
 	}
 	return nil
@@ -384,40 +384,4 @@ func (r *callReader) complete() error {
 		return serving.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
-}
-
-// pairs is a key by names, each of them once.
-type pairs []reserve.Pair
-
-// get returns the value of a dimension.
-func (p pairs) get(name string) (value string, ok bool) {
-	for i := range p {
-		if p[i].Name == name {
-			return p[i].Value, true
-		}
-	}
-	return "", false
-}
-
-// add appends a pair. It returns the reason if it cannot, or "".
-func (p *pairs) add(name, value string) (problem string) {
-	if _, twice := p.get(name); twice {
-		return "the dimension " + answer.Shown(name) + " is given twice; give it once"
-	}
-	if len(*p) == weir.MaxDimensions {
-		return "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
-	}
-	*p = append(*p, reserve.Pair{Name: name, Value: value})
-	return ""
-}
-
-// lookup returns the pairs for the policy that orders them.
-func (p pairs) lookup() enforce.Lookup {
-	return enforce.Lookup{Count: len(p), Value: p.get, Map: func() map[string]string {
-		m := map[string]string{}
-		for _, each := range p {
-			m[each.Name] = each.Value
-		}
-		return m
-	}}
 }

@@ -44,7 +44,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
 			for _, d := range jsontest.Members(m.Value) {
-				jsontest.Require(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
+				jsontest.Require(c.key.Add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
 			}
 		case m.Name == "n" && takes&unitsMember != 0:
 			c.n = referenceUnits(m.Value)

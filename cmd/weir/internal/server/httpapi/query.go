@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
@@ -26,7 +27,7 @@ const (
 // query is the parsed query of a URL.
 type query struct {
 	header   http.Header // of a gate call, for the two prefixes; nil elsewhere
-	key      pairs
+	key      reserve.Pairs
 	settings map[string]string // the reserved names that were given
 }
 
@@ -70,7 +71,7 @@ func (q *query) part(part string, reserved []string) error {
 			return err
 		}
 	}
-	if problem := q.key.add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
+	if problem := q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
 		return serving.BadInput("query: " + problem)
 	}
 	return nil
