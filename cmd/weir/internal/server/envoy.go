@@ -26,11 +26,7 @@ func (s *Server) newEnvoy() {
 func forEnvoy(set *serving.Set) []envoy.Policy {
 	all := make([]envoy.Policy, len(set.Policies))
 	for i, p := range set.Policies {
-		all[i] = envoy.Policy{Compiled: p.Compiled, Engine: p.Envoy,
-			PlanBy: p.PlanBy, Varies: len(p.Plans)+len(p.Overrides) > 0}
-		if !p.Shadow { // the engine of a shadow counts its calls
-			all[i].Observer = p
-		}
+		all[i] = envoy.Policy{Rule: p.Rule, Observer: p}
 	}
 	return all
 }

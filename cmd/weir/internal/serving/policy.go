@@ -20,7 +20,6 @@ import (
 type Policy struct {
 	*enforce.Rule
 	Compiled *engine.Compiled // of the policy's own numbers
-	Envoy    engine.Engine    // the policy as an engine, for Envoy's rate limit service
 	Counts   *metrics.Policy  // of calls by outcome
 	Top      *topkeys.Sketch  // of denied keys; nil if none are kept
 
@@ -225,14 +224,12 @@ func (p *Policy) RecordSettlement(t *enforce.Target, granted, refunded, above in
 	}
 }
 
-// envoyCalls observes the calls of Envoy's rate limit service for a policy.
-type envoyCalls struct{ *Policy }
-
-// Decided counts the warnings of a decision, and a decision of a shadow policy: the service
-// only sees that the request passes. A peek before a charge is no call.
-func (p envoyCalls) Decided(r enforce.Request, o enforce.Outcome) {
+// Decided observes a decision for Envoy's rate limit service. It counts the warnings, and a
+// decision of a shadow policy: the service only sees that the request passes. A peek before
+// a charge is no call.
+func (p *Policy) Decided(r *enforce.Request, o *enforce.Outcome) {
 	if o.Err == nil {
-		p.recordDecision(&r, &o)
+		p.recordDecision(r, o)
 	}
 	p.noteWarnings(o.Applied.Warnings)
 	switch {
@@ -240,9 +237,9 @@ func (p envoyCalls) Decided(r enforce.Request, o enforce.Outcome) {
 	case o.Err != nil:
 		p.NoteError(observe.GRPC, o.Err)
 	case r.Op == weir.OpAttempt:
-		p.Note(callOf(observe.GRPC, &r, &o))
+		p.Note(callOf(observe.GRPC, r, o))
 	}
 }
 
-// Refunded records a refund.
-func (p envoyCalls) Refunded(t enforce.Target, at, n int64) { p.record.Refunded(&t, at, n, "") }
+// Refunded records a refund of Envoy's rate limit service.
+func (p *Policy) Refunded(t *enforce.Target, at, n int64) { p.record.Refunded(t, at, n, "") }

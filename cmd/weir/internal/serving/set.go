@@ -1,7 +1,7 @@
 // Package serving holds the policies that weir serve enforces, as one set that a
 // reload replaces. HTTP, gates and RESP decide through [Policy.Apply], which also
 // counts and traces the call. Envoy's rate limit service decides through
-// [Policy.Envoy] and reports its calls to [Policy.Note].
+// the rule, and reports its calls to the policy.
 //
 // A [Set] never changes, so a request that loads it once sees one version of the file.
 // The counters of a policy pass to the policy of the same name in the next set.
@@ -87,9 +87,6 @@ func (c *Compiler) compile(source *policy.Definition, before *Policy, n int) (*P
 	p := &Policy{Rule: rule, Compiled: compiled, field: []string{weirhttp.PolicyField(compiled)}, tracer: c.Tracer, log: c.Log}
 	if c.Recorder != nil {
 		p.record = c.Recorder.Policy(rule)
-	}
-	if p.Envoy, err = rule.Engine(envoyCalls{p}); err != nil {
-		return nil, err
 	}
 	var limits []string
 	var warns []bool

@@ -6,23 +6,23 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/policy"
 )
 
-// opening is a blocking engine. A peek at the key "late" finds no room, and the attempt
-// after it finds room.
+// opening is an engine. A peek at the key "late" of the policy guard finds no room, and the
+// attempt after it finds room.
 type opening struct {
 	engine.Engine
 	attempts, refunds int
 }
 
-func (*opening) Blocks() bool { return true }
-
 func (o *opening) Do(ctx context.Context, calls []engine.Call) {
 	o.Engine.Do(ctx, calls)
 	for i := range calls {
 		c := &calls[i]
-		late := c.Key.Value(0) == "late"
+		late := c.Rules.Name == "guard" && c.Key.Value(0) == "late"
 		switch {
 		case c.Op == engine.Refund:
 			o.refunds++
@@ -37,13 +37,14 @@ func (o *opening) Do(ctx context.Context, calls []engine.Call) {
 // TestGrantedBlockAttemptIsRefunded: the attempt that should begin a block may be
 // granted. The request was denied, so the grant is refunded.
 func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
-	plan, err := weir.Policy{Name: "guard", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}.Compile()
+	e := &opening{Engine: weir.NewMemory()}
+	rule, err := enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &opening{Engine: weir.NewMemory()}
 	p := connect(t, e, nil)
-	if err := p.service.Load(nil, []Policy{{Compiled: plan, Engine: e}}); err != nil {
+	if err := p.service.Load(nil, []Policy{{Rule: rule}}); err != nil {
 		t.Fatal(err)
 	}
 	guard := p.in("guard")
@@ -51,7 +52,7 @@ func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	if e.attempts != 1 || e.refunds != 1 {
 		t.Errorf("%d attempts, %d refunds; want one of each", e.attempts, e.refunds)
 	}
-	count := []engine.Call{{Rules: plan, Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
+	count := []engine.Call{{Rules: rule.Base().Limiter.Compiled(), Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
 	if e.Do(t.Context(), count); count[0].Result.Granted != 0 || count[0].Err != nil {
 		t.Errorf("%d charged, %v", count[0].Result.Granted, count[0].Err)
 	}

@@ -153,7 +153,7 @@ func countDenials(ctx context.Context, c *call, groups []group, last *group) err
 		var err error
 		if g.compiled.Mode == weir.CountDenied {
 			err = g.query(ctx, c, weir.OpAttempt)
-		} else if g.blocks() {
+		} else if g.policy != nil && g.policy.Blocks != nil {
 			err = g.beginBlock(ctx, c)
 		}
 		if err != nil {

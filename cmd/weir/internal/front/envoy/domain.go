@@ -40,7 +40,7 @@ func (s *Service) compile(config *envoyconf.Config, policies []Policy, before do
 		}
 	}
 	for _, p := range policies {
-		if err := next.addPolicy(p); err != nil {
+		if err := next.addPolicy(p, s.options.Engine); err != nil {
 			return nil, err
 		}
 	}
@@ -78,15 +78,16 @@ func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\
 var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
 
 // addPolicy adds a policy as a domain of its name.
-func (ds domains) addPolicy(p Policy) error {
-	name := p.Compiled.Name
+func (ds domains) addPolicy(p Policy, e engine.Engine) error {
+	name := p.Rule.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
 			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
 		}
 	}
-	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: newPolicyDomain(p)}
-	return nil
+	d, err := newPolicyDomain(p, e)
+	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: d}
+	return err
 }
 
 // cache holds up to maxCached values. The zero cache is empty.

@@ -3,6 +3,7 @@ package envoy
 import (
 	"encoding/binary"
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
@@ -13,6 +14,7 @@ import (
 type group struct {
 	engine   engine.Engine
 	outage   engine.Outage
+	policy   *policyDomain // nil for items with limits
 	compiled *engine.Compiled
 	key      weir.Key
 	n        int64 // the most hits of an item
@@ -20,7 +22,7 @@ type group struct {
 	items    []*item
 
 	calls   [1]engine.Call    // the last call of the engine
-	d       engine.Result     // of the last query
+	d       weir.Decision     // of the last query
 	states  []weir.LimitState // of each limit, if there are several; otherwise d is complete
 	charged bool              // the last query charged n hits
 }
@@ -106,9 +108,10 @@ func (s *Service) prepare(c *call, g *group) error {
 	switch {
 	case first.limit == nil:
 		p := c.domain.policy
-		g.engine, g.compiled, g.key = first.engine, p.Compiled, first.key
-		if p.Varies { // then only states hold the numbers
-			g.states = c.newStates(len(p.Compiled.Limits))
+		g.policy, g.outage, g.key = p, p.WhenStoreIsDown, first.target.Key
+		g.compiled = p.Limiter(&first.target, time.Time{}).Compiled()
+		if p.varies { // then only states hold the numbers
+			g.states = c.newStates(len(g.compiled.Limits))
 			return nil
 		}
 	case len(g.items) == 1:

@@ -11,7 +11,10 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/policy"
 )
 
 // policies are addressed as domains in most tests.
@@ -29,13 +32,19 @@ func policies(t testing.TB, e engine.Engine) []Policy {
 		{Name: "login", Mode: weir.CountDenied, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}},
 		{Name: "cells", Limits: []weir.Limit{{Name: "limit", Max: 9, Window: time.Minute, Cells: 6, By: []string{"user"}}}},
 	} {
-		plan, err := p.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, Policy{Compiled: plan, Engine: e})
+		all = append(all, policyOn(t, p, e))
 	}
 	return all
+}
+
+// policyOn returns a policy on an engine.
+func policyOn(t testing.TB, p weir.Policy, e engine.Engine) Policy {
+	t.Helper()
+	rule, err := enforce.NewRule(&policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Policy{Rule: rule}
 }
 
 func connectPolicies(t testing.TB, e engine.Engine, config *envoyconf.Config) *proxy {
@@ -112,6 +121,69 @@ func TestPolicyDescriptorsNeedTheDimensions(t *testing.T) {
 	}
 }
 
+// calls counts the hits that an observer receives.
+type calls struct{ granted, denied, refunded int64 }
+
+func (*calls) Note(observe.Call) {}
+
+func (c *calls) Decided(r *enforce.Request, o *enforce.Outcome) {
+	switch {
+	case r.Op != weir.OpAttempt:
+	case o.Decision.Allowed:
+		c.granted += r.N
+	default:
+		c.denied += r.N
+	}
+}
+
+func (c *calls) Refunded(_ *enforce.Target, _, n int64) { c.refunded += n }
+
+// TestObserverReceivesTheCallsOfAPolicy: a shadow grants what its limit would deny, also one
+// with the mode partial, and a policy that counts reports has no hits to give back.
+func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
+	file, err := policy.Parse("weir.yaml", []byte(`version: 1
+policies:
+  api: {limit: 3 per minute per user, overrides: [{for: {user: root}, limit: 0 per minute per user, why: closed, until: forever}]}
+  part: {limit: 3 per minute, batch: partial, shadow: true}
+  login: {limit: 2 per minute per user, count: reported}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, seen := weir.NewMemory(), calls{}
+	var all []Policy
+	for _, p := range file.Policies {
+		rule, err := enforce.NewRule(p, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Policy{rule, &seen})
+	}
+	p := connect(t, e, nil)
+	if err := p.service.Load(nil, all); err != nil {
+		t.Fatal(err)
+	}
+	p.in("api").wants("OVER_LIMIT | OVER_LIMIT 0/0 1m0s", "user=root")
+	p.in("api").wants("OK | OK 1/3 1m0s", "user=ann hits:2")
+	if a := p.in("api").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 2 {
+		t.Errorf("after a refund of 1: %s", brief(a))
+	}
+	if want := (calls{granted: 2, denied: 1, refunded: 1}); seen != want {
+		t.Errorf("observed %+v, want %+v", seen, want)
+	}
+	if a := p.in("part").ask("x=y hits:4"); a.OverallCode.String() != "OK" || a.Statuses[0].LimitRemaining != 3 {
+		t.Errorf("4 of 3 or nothing, in a shadow: %s; want nothing charged", brief(a))
+	}
+	login := all[2].Rule
+	whose := login.TargetOfKey(weir.K("ann"), enforce.None)
+	if _, err := login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if a := p.in("login").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 1 {
+		t.Errorf("an attempt that charged nothing gave hits back: %s", brief(a))
+	}
+}
+
 // A domain and a policy must not have the same name.
 func TestPolicyAndDomainNamesDiffer(t *testing.T) {
 	e := weir.NewMemory()
@@ -120,11 +192,7 @@ func TestPolicyAndDomainNamesDiffer(t *testing.T) {
 		config := parse(t, "domain: "+domain)
 		all := policies(t, e)
 		if domain == "x" {
-			plan, err := weir.Policy{Name: envoyconf.PolicyName("x"), Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}.Compile()
-			if err != nil {
-				t.Fatal(err)
-			}
-			all = append(all, Policy{Compiled: plan, Engine: e})
+			all = append(all, policyOn(t, weir.Policy{Name: envoyconf.PolicyName("x"), Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}, e))
 		}
 		if err := p.service.Load(config, all); err == nil || !strings.Contains(err.Error(), "taken") {
 			t.Errorf("domain %s: %v; want an error", domain, err)
@@ -185,13 +253,9 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Month, Anchor: 14}, "9 per 1 MONTH", nil},
 	} {
 		c.limit.Name, c.limit.By = "limit", []string{"user"}
-		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
 		e := newClock(weir.NewMemory())
 		p := connect(t, e, nil)
-		if err := p.service.Load(nil, []Policy{{Compiled: plan, Engine: e}}); err != nil {
+		if err := p.service.Load(nil, []Policy{policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, e)}); err != nil {
 			t.Fatal(err)
 		}
 		p = p.in("p")
@@ -207,13 +271,13 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 
 // A plan with other numbers shows them in the same words.
 func TestOtherNumbersOfAKind(t *testing.T) {
-	plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{
+	e := weir.NewMemory()
+	d, err := newPolicyDomain(policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{
 		{Name: "month", Kind: weir.Fixed, Max: 9, Period: weir.Month},
-		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}.Compile()
+		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}, e), e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newPolicyDomain(Policy{Compiled: plan})
 	for i, st := range []weir.LimitState{
 		{Name: "month", Kind: weir.Fixed, Max: 50, Window: weir.Month.Length()},
 		{Name: "bucket", Kind: weir.Bucket, Max: 10, Burst: 50, Window: time.Second},
@@ -222,7 +286,7 @@ func TestOtherNumbersOfAKind(t *testing.T) {
 		if want := []string{"50 MONTH 0", "50 SECOND 5"}[i]; fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.UnitMultiplier.GetValue()) != want {
 			t.Errorf("%s: got %v, want %s", st.Name, got, want)
 		}
-		st.Max, st.Burst = plan.Limits[i].Max, plan.Limits[i].Describe().Burst
+		st.Max, st.Burst = d.compiled.Limits[i].Max, d.compiled.Limits[i].Describe().Burst
 		if d.shownLimit(i, &st) != d.shown[i] {
 			t.Errorf("%s: its own numbers are converted again", st.Name)
 		}

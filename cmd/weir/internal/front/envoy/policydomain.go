@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
 )
@@ -15,53 +16,58 @@ import (
 // Policy is a policy that requests name as a domain. The entries of a descriptor name
 // its dimensions.
 type Policy struct {
-	Compiled *engine.Compiled
-	Engine   engine.Engine // decides the policy, in its outage mode
-	PlanBy   string        // key of the entry that chooses a plan of the policy; "" = none
-	Varies   bool          // some keys have other numbers than Compiled
-
-	Observer observe.Policy // receives every call; nil = none
+	Rule     *enforce.Rule // on the engine of the service
+	Observer Observer      // receives every call; nil = none
 }
 
-// policyDomain is a policy as a domain. It is decided all or nothing, and its PlanBy is no
-// dimension.
+// Observer receives the calls for a policy.
+type Observer interface {
+	observe.Policy                                  // each item of a decided request, unless the policy is a shadow
+	Decided(r *enforce.Request, o *enforce.Outcome) // each decision, also a peek before a charge
+	Refunded(t *enforce.Target, at, n int64)        // up to n units of the grant at an instant in microseconds since 1970, or engine.Oldest
+}
+
+// policyDomain is a policy as a domain.
 type policyDomain struct {
-	Policy
-	shown  []*shownLimit // of each limit
-	narrow int           // index of the limit with the most dimensions
-}
-
-// planned is an engine with several plans of the policy.
-type planned interface {
-	// Under returns the engine for the plan that an entry's value names.
-	Under(plan string) engine.Engine
+	*enforce.Rule // in a mode without partial grants
+	observer      Observer
+	compiled      *engine.Compiled // of its own numbers
+	planBy        string           // the key of the entry that chooses a plan and is no dimension; "" = none
+	varies        bool             // some keys have other numbers
+	shown         []*shownLimit    // of each limit
+	narrow        int              // index of the limit with the most dimensions
 }
 
 // newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
 // protocol has no partial grants.
-func newPolicyDomain(p Policy) *policyDomain {
-	d := &policyDomain{Policy: p}
-	if _, ok := p.Engine.(planned); !ok || slices.Contains(p.Compiled.Dimensions, p.PlanBy) {
-		d.PlanBy = ""
+func newPolicyDomain(p Policy, e engine.Engine) (*policyDomain, error) {
+	d := &policyDomain{Rule: p.Rule, observer: p.Observer, varies: len(p.Rule.Plans)+len(p.Rule.Overrides) > 0}
+	if d.Mode == weir.Partial {
+		whole := *d.Definition
+		whole.Mode = weir.AllOrNothing
+		var err error
+		if d.Rule, err = enforce.NewRule(&whole, e); err != nil {
+			return nil, err
+		}
 	}
-	if p.Compiled.Mode == weir.Partial {
-		c := p.Compiled
-		d.Compiled = engine.Compile(c.Name, weir.AllOrNothing, c.Dimensions, slices.Clone(c.Limits))
+	d.compiled = d.Base().Limiter.Compiled()
+	if !slices.Contains(d.Dimensions(), d.PlanBy) {
+		d.planBy = d.PlanBy
 	}
-	for i := range d.Compiled.Limits {
-		l := &d.Compiled.Limits[i]
+	for i := range d.compiled.Limits {
+		l := &d.compiled.Limits[i]
 		st := l.Describe()
 		d.shown = append(d.shown, toShownLimit(l.Period, &st))
-		if len(l.By) > len(d.Compiled.Limits[d.narrow].By) {
+		if len(l.By) > len(d.compiled.Limits[d.narrow].By) {
 			d.narrow = i
 		}
 	}
-	return d
+	return d, nil
 }
 
 // shownLimit returns limit i as answers show it, with the numbers of st.
 func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
-	l := &d.Compiled.Limits[i]
+	l := &d.compiled.Limits[i]
 	if st.Name == "" || st.Max == l.Max && (st.Window+st.MaxHold).Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
 		return d.shown[i]
 	}
@@ -88,27 +94,24 @@ func toShownLimit(period *calendar.Windows, l *weir.LimitState) *shownLimit {
 	return newShownLimit(l.Name, uint32(min(hits, math.MaxUint32)), unit, n)
 }
 
-// resolve sets the item's key and engine. An entry that names a plan selects another
-// engine and is not part of the key.
-func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) {
-	it.engine = d.Engine
-	if d.PlanBy != "" {
-		for i, e := range entries {
-			if e.Key == d.PlanBy {
-				it.engine = d.Engine.(planned).Under(e.Value)
-				entries = slices.Delete(slices.Clone(entries), i, i+1)
-				break
-			}
+// resolve sets the item's target. An entry that names a plan is not part of the key.
+func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) error {
+	plan := enforce.None
+	if d.planBy != "" {
+		if i := slices.IndexFunc(entries, func(e envoyconf.Entry) bool { return e.Key == d.planBy }); i >= 0 {
+			plan = d.PlanOf(entries[i].Value)
+			entries = slices.Delete(slices.Clone(entries), i, i+1)
 		}
 	}
-	it.key, err = d.key(entries)
+	key, err := d.key(entries)
+	it.target = d.TargetOfKey(key, plan)
 	return err
 }
 
 // key builds the policy's key from entries, with its dimensions as keys. A policy without
 // dimensions accepts any entries, since a descriptor must have one.
 func (d *policyDomain) key(entries []envoyconf.Entry) (weir.Key, error) {
-	dims := d.Compiled.Dimensions
+	dims := d.compiled.Dimensions
 	if len(dims) == 0 {
 		return weir.K(), nil
 	}
@@ -137,7 +140,7 @@ func (d *policyDomain) explain(entries []envoyconf.Entry) (k weir.Key, err error
 		}
 		named[e.Key] = e.Value
 	}
-	if k, err = d.Compiled.Key(named); err != nil {
+	if k, err = d.compiled.Key(named); err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}
 	return k, err

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -29,39 +30,50 @@ func anyAllowed(groups []group) bool {
 
 // query has the engine decide the group, and sets the results of its items. An attempt
 // of no hits is a peek.
-func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
-	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: op, N: g.n, Outage: g.outage, States: g.states}
-	if w, ok := g.engine.(warner); ok && op == weir.OpAttempt {
-		c.warnings = append(c.warnings, w.DecideWarned(ctx, &g.calls[0])...)
+func (g *group) query(ctx context.Context, c *call, op weir.Op) error {
+	if g.policy != nil {
+		o, err := g.policy.decide(ctx, &enforce.Request{Target: g.items[0].target, Op: op, N: g.n, States: g.states})
+		if err != nil {
+			return err
+		}
+		g.d, c.warnings = o.Decision, append(c.warnings, o.Applied.Warnings...)
+		g.setPolicyResult(g.policy)
 	} else {
+		g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: op, N: g.n, Outage: g.outage, States: g.states}
 		g.engine.Do(ctx, g.calls[:])
-	}
-	if g.d, err = g.calls[0].Result, g.calls[0].Err; err != nil {
-		return err
+		g.d = weir.Decision(g.calls[0].Result)
+		if err := g.calls[0].Err; err != nil {
+			return err
+		}
+		g.setResults()
 	}
 	c.degraded = c.degraded || g.d.Degraded
 	g.charged = op == weir.OpAttempt && g.n > 0 && g.d.Allowed
-	if g.items[0].limit == nil {
-		g.setPolicyResult(c.domain.policy)
-	} else {
-		g.setResults()
-	}
 	return nil
 }
 
-// warner is an engine with limits that warn.
-type warner interface {
-	// DecideWarned decides a call, and returns the names of the limits with a warning on
-	// this grant.
-	DecideWarned(context.Context, *engine.Call) (warnings []string)
+// decide decides a request by the policy.
+func (d *policyDomain) decide(ctx context.Context, r *enforce.Request) (enforce.Outcome, error) {
+	o, err := d.Decide(ctx, r)
+	if err == nil && d.observer != nil {
+		d.observer.Decided(r, &o)
+	}
+	return o, err
 }
 
 // refund refunds up to n hits of the grant at an instant, and returns the number of those
-// that it took.
+// that it took. Under count: reported an attempt has charged none.
 func (g *group) refund(ctx context.Context, from, n int64) (took int64, err error) {
+	if g.policy != nil && g.policy.Reported {
+		return 0, nil
+	}
 	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: engine.Refund, N: n, From: from, Outage: g.outage}
 	g.engine.Do(ctx, g.calls[:])
-	return g.calls[0].Result.Granted, g.calls[0].Err
+	took, err = g.calls[0].Result.Granted, g.calls[0].Err
+	if took > 0 && err == nil && g.policy != nil && g.policy.observer != nil {
+		g.policy.observer.Refunded(&g.items[0].target, from, n)
+	}
+	return took, err
 }
 
 // setResults sets the results of items with limits.
@@ -112,22 +124,15 @@ func (g *group) setPolicyResult(p *policyDomain) {
 	}
 }
 
-// blocks reports whether a denied attempt at the group's policy may begin a block.
-func (g *group) blocks() bool {
-	b, ok := g.engine.(interface{ Blocks() bool })
-	return ok && b.Blocks()
-}
-
 // beginBlock repeats as an attempt a peek that was denied, so that a block may begin,
 // and sets the result with its length. If there is room by now, the request is denied
 // all the same and charges nothing.
 func (g *group) beginBlock(ctx context.Context, c *call) error {
-	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, N: g.n, Outage: g.outage}
-	g.engine.Do(ctx, g.calls[:])
-	d, err := g.calls[0].Result, g.calls[0].Err
+	o, err := g.policy.decide(ctx, &enforce.Request{Target: g.items[0].target, N: g.n})
 	if err != nil {
 		return err
 	}
+	d := &o.Decision
 	if d.Allowed && d.Degraded {
 		return nil // a fallback has charged nothing in the store
 	}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // call is the state of one request. It is reused; answers do not reference it.
@@ -61,11 +61,10 @@ type item struct {
 	kind   kind
 	quota  bool // it counts among the items with quota, of which one must not be over
 	limit  *limit
-	value  string        // of the limit's dimension in the key
-	key    weir.Key      // of a policy
-	engine engine.Engine // of a policy
-	ends   time.Time     // end of the fixed window; zero for rolling windows
-	n      int64         // hits
+	value  string         // of the limit's dimension in the key
+	target enforce.Target // of a policy
+	ends   time.Time      // end of the fixed window; zero for rolling windows
+	n      int64          // hits
 
 	detail string // the metric of its values; "" = that of the rule
 

@@ -111,7 +111,7 @@ func (s *Service) count(c *call, over bool) {
 // notePolicy reports an item with a policy to its observer. An item that fits in a denied
 // request was not charged and is not reported.
 func (c *call) notePolicy(it *item, over bool) {
-	if it.kind == free || c.domain.policy.Observer == nil {
+	if it.kind == free || c.domain.policy.observer == nil || c.domain.policy.Shadow {
 		return
 	}
 	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded}
@@ -121,19 +121,19 @@ func (c *call) notePolicy(it *item, over bool) {
 	case it.n == 0:
 		o.Outcome = observe.Peeked
 	case it.over:
-		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.key, time.Now().UnixMicro()
+		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.target.Key, time.Now().UnixMicro()
 	case over:
 		return
 	}
-	c.domain.policy.Observer.Note(o)
+	c.domain.policy.observer.Note(o)
 }
 
 // noteError reports a call without a decision to the observer of its policy, except for
 // bad input.
 func (c *call) noteError(err error) {
 	d := c.domain
-	if d == nil || d.policy == nil || d.policy.Observer == nil || status.Code(err) == codes.InvalidArgument {
+	if d == nil || d.policy == nil || d.policy.observer == nil || d.policy.Shadow || status.Code(err) == codes.InvalidArgument {
 		return
 	}
-	d.policy.Observer.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+	d.policy.observer.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 }
