@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
-	"time"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -20,9 +19,8 @@ type Entry struct {
 	line    []byte
 	columns []span   // of a text
 	members []member // of an object
-	layout  *layout  // of a text
-	object  *object  // of an object
-	scratch []byte   // decoded values
+	schema  *schema
+	scratch []byte // decoded values
 }
 
 // span is a part of a line.
@@ -43,18 +41,11 @@ const (
 	kindNull // null, and other values without a text
 )
 
-// Time returns the instant in UTC.
-func (e *Entry) Time() time.Time { return time.UnixMicro(e.At).UTC() }
-
 // Get returns the value of a field. ok is false if the line has none: the field is
 // missing, empty, or a lone - as logs write it. The value is valid until the next call of
 // Next and must not be changed.
 func (e *Entry) Get(f Field) (value []byte, ok bool) {
-	if e.layout != nil {
-		value = e.layout.get(e, f)
-	} else if e.object != nil {
-		value = e.object.get(e, f)
-	}
+	value = e.get(f)
 	return value, len(value) > 0 && !(len(value) == 1 && value[0] == '-')
 }
 
@@ -69,15 +60,9 @@ func (e *Entry) Forwarded() (list []byte, ok bool) {
 	if list, ok = e.Get(Field{header, forwardedFor}); ok {
 		return list, true
 	}
-	if e.layout != nil {
-		if at := e.layout.from[remoteAddr].column; at >= 0 && at < len(e.columns) {
-			list = e.value(e.columns[at])
-		}
-	} else if e.object != nil {
-		for _, p := range e.object.from[remoteAddr] {
-			if len(list) == 0 {
-				list = e.at(place{path: p.path})
-			}
+	for _, p := range e.schema.from[remoteAddr] {
+		if len(list) == 0 {
+			list = e.at(place{path: p.path})
 		}
 	}
 	return list, bytes.IndexByte(list, ',') >= 0
@@ -96,10 +81,8 @@ func (e *Entry) Names() (names []string) {
 			names = append(names, name)
 		}
 	}
-	if e.layout != nil {
-		for _, name := range e.layout.names[:min(len(e.columns), len(e.layout.names))] {
-			own(name)
-		}
+	for _, name := range e.schema.columns[:min(len(e.columns), len(e.schema.columns))] {
+		own(name)
 	}
 	for _, m := range e.members {
 		name := string(e.line[m.name.from:m.name.to])
@@ -117,11 +100,11 @@ func (e *Entry) Names() (names []string) {
 	return names
 }
 
-// reset empties e and copies a line into it.
-func (e *Entry) reset(line []byte) {
+// reset empties e and copies a line with a schema into it.
+func (e *Entry) reset(line []byte, s *schema) {
 	e.line = append(e.line[:0], line...)
 	e.columns, e.members, e.scratch = e.columns[:0], e.members[:0], e.scratch[:0]
-	e.layout, e.object, e.At = nil, nil, 0
+	e.schema, e.At = s, 0
 }
 
 // value returns the text of a span.

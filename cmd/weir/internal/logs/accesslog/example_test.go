@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 )
@@ -25,7 +26,7 @@ oops
 		}
 		client, _ := e.Get(accesslog.RemoteAddr)
 		path, _ := e.Get(accesslog.Path)
-		fmt.Printf("%s %s %s\n", e.Time().Format("15:04:05"), client, path)
+		fmt.Printf("%s %s %s\n", time.UnixMicro(e.At).UTC().Format("15:04:05"), client, path)
 	}
 	fmt.Println(r.Files()[0].Format, r.Stats().First)
 	// Output:

@@ -128,7 +128,7 @@ func readable(f Format, lines [][]byte, o Options) (n int) {
 	p, e := newParser(f, o), &Entry{}
 	for _, line := range lines {
 		err := p.parse(e, line)
-		if e.object != nil && !e.jsonFits(f) || err != nil && f != JSONL {
+		if e.schema.columns == nil && !e.jsonFits(f) || err != nil && f != JSONL {
 			continue
 		}
 		n++

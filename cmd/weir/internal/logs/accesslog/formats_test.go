@@ -175,7 +175,7 @@ func TestFieldsOfEveryFormat(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			for _, format := range []Format{Auto, x.format} {
 				e := read(t, x.text+"\n", Options{Format: format})
-				if got := e.Time().Format(time.RFC3339Nano); got != x.at {
+				if got := time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano); got != x.at {
 					t.Errorf("time: got %s, want %s", got, x.at)
 				}
 				for name, want := range x.want {
@@ -257,7 +257,7 @@ func TestMappedFields(t *testing.T) {
 		}
 	}
 	e = read(t, examples[15].text, Options{Fields: map[string]string{"time": "request_creation_time", "host": "domain_name"}})
-	if got := e.Time().Format(time.RFC3339Nano); examples[15].name != "alb" && got != "2018-07-02T22:22:48.364Z" {
+	if got := time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano); examples[15].name != "alb" && got != "2018-07-02T22:22:48.364Z" {
 		t.Errorf("time: got %s", got)
 	}
 }

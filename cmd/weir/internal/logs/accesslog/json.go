@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -21,164 +20,6 @@ type member struct {
 
 // maxMembers bounds the memory of a line: members behind as many are checked and not kept.
 const maxMembers = 1024
-
-// object is the members of a format in JSON.
-type object struct {
-	from    [facts][]place // candidates, the best first
-	time    []place
-	headers []string // prefixes of the fields of the request's header, such as http_
-	isTrace bool     // the time is in microseconds, and a line without units has one
-	needs   string   // an object of every entry; "" = none
-}
-
-// place is the dotted path of a member.
-type place struct {
-	path string
-	how  how
-}
-
-// places returns the places of paths with spaces between them.
-func places(h how, paths string) (all []place) {
-	for _, path := range strings.Fields(paths) {
-		all = append(all, place{path, h})
-	}
-	return all
-}
-
-func newObject(o Options, time string, from map[fact][]place, headers ...string) *object {
-	obj := &object{time: places(plain, time), headers: headers}
-	for f := remoteAddr; f < facts; f++ {
-		obj.from[f] = from[f]
-		if name := o.Fields[factNames[f]]; name != "" {
-			h := plain
-			switch f {
-			case remoteAddr:
-				h = lastAddress
-			case path:
-				h = pathOf
-			}
-			obj.from[f] = []place{{name, h}}
-		}
-	}
-	if name := o.Fields["time"]; name != "" {
-		obj.time = []place{{name, plain}}
-	}
-	return obj
-}
-
-func nginxObject(o Options) *object {
-	return newObject(o, "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time", map[fact][]place{
-		remoteAddr: places(address, "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip"),
-		method:     slices.Concat(places(plain, "request_method method verb"), places(requestMethod, "request")),
-		path:       slices.Concat(places(pathOf, "request_uri uri path url"), places(requestPath, "request")),
-		query:      slices.Concat(places(plain, "args query_string query"), places(queryOf, "request_uri uri path url"), places(requestQuery, "request")),
-		host:       slices.Concat(places(plain, "http_host host server_name vhost domain"), places(requestHost, "request")),
-		status:     places(plain, "status status_code code response_code"),
-		size:       places(plain, "body_bytes_sent bytes_sent bytes size response_size"),
-		user:       places(plain, "remote_user user user_id username"),
-		userAgent:  places(plain, "http_user_agent user_agent agent useragent"),
-		referer:    places(plain, "http_referer http_referrer referer referrer"),
-	}, "http_", "")
-}
-
-func caddyObject(o Options) *object {
-	obj := newObject(o, "ts", map[fact][]place{
-		remoteAddr: places(address, "request.client_ip request.remote_ip request.remote_addr"),
-		method:     places(plain, "request.method"),
-		path:       places(pathOf, "request.uri"),
-		query:      places(queryOf, "request.uri"),
-		host:       places(plain, "request.host"),
-		status:     places(plain, "status"),
-		size:       places(plain, "size"),
-		user:       places(plain, "user_id"),
-		userAgent:  places(plain, "request.headers.User-Agent"),
-		referer:    places(plain, "request.headers.Referer"),
-	}, "request.headers.")
-	obj.needs = "request"
-	return obj
-}
-
-func traefikObject(o Options) *object {
-	return newObject(o, "StartUTC StartLocal time", map[fact][]place{
-		remoteAddr: places(lastAddress, "ClientHost ClientAddr"),
-		method:     places(plain, "RequestMethod"),
-		path:       places(pathOf, "RequestPath"),
-		query:      places(queryOf, "RequestPath"),
-		host:       places(plain, "RequestHost RequestAddr"),
-		status:     places(plain, "DownstreamStatus OriginStatus"),
-		size:       places(plain, "DownstreamContentSize OriginContentSize"),
-		user:       places(plain, "ClientUsername"),
-		userAgent:  places(plain, "request_User-Agent"),
-		referer:    places(plain, "request_Referer"),
-	}, "request_", "")
-}
-
-func envoyObject(o Options) *object {
-	return newObject(o, "start_time timestamp time", map[fact][]place{
-		remoteAddr: slices.Concat(places(address, "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address"), places(lastAddress, "x_forwarded_for")),
-		method:     places(plain, "method request_method :method"),
-		path:       places(pathOf, "path x_envoy_original_path x_envoy_origin_path :path"),
-		query:      places(queryOf, "path x_envoy_original_path x_envoy_origin_path :path"),
-		host:       places(plain, "authority :authority host"),
-		status:     places(plain, "response_code status"),
-		size:       places(plain, "bytes_sent"),
-		user:       places(plain, "user"),
-		userAgent:  places(plain, "user_agent"),
-		referer:    places(plain, "referer"),
-	}, "")
-}
-
-// get returns the value of a field, or nil.
-func (obj *object) get(e *Entry, f Field) []byte {
-	switch f.fact {
-	case none:
-		return nil
-	case own:
-		return e.at(place{path: f.name})
-	case header:
-		return obj.header(e, f.name)
-	}
-	b := e.firstOf(obj.from[f.fact])
-	if b == nil && obj.isTrace && f.fact == size {
-		return []byte("1")
-	}
-	return b
-}
-
-// header returns a field of the request's header. The elements of X-Forwarded-For are joined
-// by commas, as HTTP joins several lines of one field.
-func (obj *object) header(e *Entry, name string) (value []byte) {
-	for _, prefix := range obj.headers {
-		i := e.find(prefix + name)
-		if i < 0 {
-			continue
-		}
-		value = e.value(e.members[i].value)
-		for j := i + 1; name == forwardedFor && j < len(e.members) && e.members[j].name == e.members[i].name; j++ {
-			value = slices.Concat(value, []byte(","), e.value(e.members[j].value))
-		}
-		return value
-	}
-	return nil
-}
-
-// firstOf returns the value of the first place that has one.
-func (e *Entry) firstOf(all []place) []byte {
-	for _, p := range all {
-		if b := e.at(p); len(b) > 0 {
-			return b
-		}
-	}
-	return nil
-}
-
-// at returns the value of a place, or nil.
-func (e *Entry) at(p place) []byte {
-	if i := e.find(p.path); i >= 0 {
-		return e.derive(e.value(e.members[i].value), p.how)
-	}
-	return nil
-}
 
 // find returns the index of the first member with a path, or -1.
 func (e *Entry) find(path string) int {
@@ -230,7 +71,6 @@ const (
 	errCut       = problem("the object does not end; is the line cut off?")
 	errTrailing  = problem("text stands behind the object")
 	errNoRequest = problem("the object has no request; is it a message of the server?")
-	errNoTime    = problem("the object has no time; map the name of its member with time=NAME")
 )
 
 // jsonReader reads lines of JSON.
@@ -373,28 +213,4 @@ func (r *jsonReader) value() (s span, err error) {
 		s.kind = kindNull
 	}
 	return s, nil
-}
-
-// parse reads the members of a line and its instant.
-func (obj *object) parse(e *Entry, r *jsonReader) error {
-	e.object = obj
-	if err := r.read(e); err != nil {
-		return err
-	}
-	if obj.needs != "" {
-		if i := e.find(obj.needs); i < 0 || e.members[i].value.kind != kindObject {
-			return errNoRequest
-		}
-	}
-	b := e.firstOf(obj.time)
-	if len(b) == 0 {
-		return errNoTime
-	}
-	var err error
-	if obj.isTrace {
-		e.At, err = traceInstant(b)
-	} else {
-		e.At, err = parseInstant(bytes.TrimSpace(b))
-	}
-	return err
 }

@@ -7,36 +7,16 @@ import (
 
 // parser reads the lines of one file.
 type parser struct {
-	format    Format
-	options   Options
-	layout    *layout // nil for JSON
-	object    *object // nil for text
-	json      jsonReader
-	sawHeader bool // a #Fields line has set the layout
+	format  Format
+	options Options
+	text    *schema // nil for JSON
+	json    *schema // nil for text
+	reader  jsonReader
 }
 
 func newParser(f Format, o Options) *parser {
 	p := &parser{format: f, options: o}
-	switch f {
-	case Combined:
-		p.layout = combinedLayout(o)
-	case Common:
-		p.layout = commonLayout(o)
-	case JSONL:
-		p.object = traceObject(o)
-	case NginxJSON:
-		p.object = nginxObject(o)
-	case Caddy:
-		p.object = caddyObject(o)
-	case Traefik:
-		p.layout, p.object = traefikLayout(o), traefikObject(o)
-	case Envoy:
-		p.layout, p.object = envoyLayout(o), envoyObject(o)
-	case ALB:
-		p.layout = albLayout(o)
-	case CloudFront:
-		p.layout = w3cLayout(o, cloudFrontNames)
-	}
+	p.text, p.json = schemasOf(f, o)
 	return p
 }
 
@@ -49,36 +29,30 @@ func (p *parser) comment(line []byte) bool {
 	if p.format != CloudFront || line[0] != '#' {
 		return false
 	}
-	if names, ok := strings.CutPrefix(string(line), fieldsHeader); ok {
-		p.layout, p.sawHeader = w3cLayout(p.options, names), true
+	if columns, ok := strings.CutPrefix(string(line), fieldsHeader); ok {
+		p.text = w3c(p.options, columns, true)
 	}
 	return true
 }
 
 // parse reads a line, which is not empty, into e.
 func (p *parser) parse(e *Entry, line []byte) error {
-	e.reset(line)
-	if p.object != nil && (p.layout == nil || line[0] == '{') {
-		return p.object.parse(e, &p.json)
+	if p.json != nil && (p.text == nil || line[0] == '{') {
+		e.reset(line, p.json)
+		if err := p.reader.read(e); err != nil {
+			return err
+		}
+		if needs := p.json.needs; needs != "" {
+			if i := e.find(needs); i < 0 || e.members[i].value.kind != kindObject {
+				return errNoRequest
+			}
+		}
+		return e.readInstant()
 	}
-	e.layout = p.layout
-	var err error
-	switch p.format {
-	case Combined:
-		err = p.combined(e)
-	case Common:
-		err = p.common(e)
-	case Traefik:
-		err = p.traefik(e)
-	case Envoy:
-		err = p.envoy(e)
-	case ALB:
-		err = p.alb(e)
-	case CloudFront:
-		err = p.w3c(e)
-	}
+	e.reset(line, p.text)
+	err := p.text.split(e)
 	if err == nil {
-		err = p.layout.instant(e)
+		err = e.readInstant()
 	}
 	if err != nil && bytes.IndexByte(line, 0) >= 0 {
 		return errBinary

@@ -6,14 +6,6 @@ import (
 	"strconv"
 )
 
-// traceObject is the members of a line of a trace of package replay. The dimensions of its
-// key have dotted names, such as key.ip, and its units are the bytes.
-func traceObject(o Options) *object {
-	obj := newObject(o, "at_us", map[fact][]place{size: places(plain, "n")})
-	obj.isTrace = true
-	return obj
-}
-
 // traceHeader begins the header of a recorded trace.
 const traceHeader = `{"trace":`
 

@@ -1,0 +1,334 @@
+package accesslog
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+)
+
+// schema is the places of the facts in the lines of a format.
+type schema struct {
+	from    [facts][]place // the first with a value counts
+	time    []place        // of the instant, the best first
+	isTrace bool           // the time is in microseconds, and a line without units has one
+
+	// Of a text:
+	columns []string             // as the format's documentation has them; nil for JSON
+	date    string               // the column with the date of a time; "" = none
+	headers map[string]string    // columns with fields of the request's header, by name in lower case
+	split   func(e *Entry) error // splits a line into columns
+
+	// Of JSON:
+	prefixes []string // of the fields of the request's header, such as http_
+	needs    string   // an object of every entry; "" = none
+}
+
+// place is a column or the dotted path of a member, and the way from its text to a fact.
+type place struct {
+	path string
+	how  how
+}
+
+// places returns the places of paths with spaces between them.
+func places(h how, paths string) (all []place) {
+	for _, path := range strings.Fields(paths) {
+		all = append(all, place{path, h})
+	}
+	return all
+}
+
+// sources are the places of facts while a schema is made.
+type sources map[fact][]place
+
+// request adds the parts of a request line at a path.
+func (s sources) request(line string) sources {
+	for f, h := range map[fact]how{method: requestMethod, path: requestPath, query: requestQuery, host: requestHost} {
+		s[f] = append(s[f], place{line, h})
+	}
+	return s
+}
+
+// target adds the parts of the targets of requests.
+func (s sources) target(paths string) sources {
+	s[path] = append(s[path], places(pathOf, paths)...)
+	s[query] = append(s[query], places(queryOf, paths)...)
+	return s
+}
+
+// newSchema returns a schema with the places of Options.Fields. A name that the format does
+// not have leaves the fact without a value.
+func newSchema(o Options, time string, from sources) *schema {
+	s := &schema{time: places(plain, time)}
+	for f := remoteAddr; f < facts; f++ {
+		s.from[f] = from[f]
+		if name := o.Fields[factNames[f]]; name != "" {
+			h := plain
+			switch f {
+			case remoteAddr:
+				h = lastAddress
+			case path:
+				h = pathOf
+			}
+			s.from[f] = []place{{name, h}}
+		}
+	}
+	if name := o.Fields["time"]; name != "" {
+		s.time = []place{{name, plain}}
+	}
+	return s
+}
+
+// text makes s the schema of a text.
+func (s *schema) text(columns string, split func(*Entry) error, headers map[string]string) *schema {
+	s.columns, s.split, s.headers = strings.Fields(columns), split, headers
+	return s
+}
+
+// object makes s the schema of JSON.
+func (s *schema) object(needs string, prefixes ...string) *schema {
+	s.needs, s.prefixes = needs, prefixes
+	return s
+}
+
+// schemasOf returns the schemas of a format: of lines of text and of lines of JSON, each nil
+// if there are none.
+func schemasOf(f Format, o Options) (text, json *schema) {
+	switch f {
+	case Combined:
+		// The tenth column is that of the main format in the configuration of nginx.
+		return clf(o).text(clfColumns+" referer user_agent x_forwarded_for", (*Entry).combined, map[string]string{forwardedFor: "x_forwarded_for"}), nil
+	case Common:
+		return clf(o).text(clfColumns, (*Entry).common, nil), nil
+	case Traefik:
+		return clf(o).text(clfColumns+" referer user_agent count router server duration", (*Entry).traefik, nil), traefikJSON(o)
+	case Envoy:
+		return envoyText(o), envoyJSON(o)
+	case ALB:
+		return albText(o), nil
+	case CloudFront:
+		return w3c(o, cloudFrontColumns, false), nil
+	case JSONL:
+		return nil, traceJSON(o)
+	case Caddy:
+		return nil, caddyJSON(o)
+	}
+	return nil, nginxJSON(o)
+}
+
+const clfColumns = "remote ident user time request status bytes"
+
+// clf returns the schema of the common log format and its relatives.
+func clf(o Options) *schema {
+	return newSchema(o, "time", sources{
+		remoteAddr: places(lastAddress, "remote"), user: places(plain, "user"), status: places(plain, "status"), size: places(plain, "bytes"),
+		referer: places(plain, "referer"), userAgent: places(plain, "user_agent"),
+	}.request("request"))
+}
+
+func envoyText(o Options) *schema {
+	return newSchema(o, "start_time", sources{
+		remoteAddr: places(lastAddress, "x_forwarded_for"), status: places(plain, "response_code"), size: places(plain, "bytes_sent"),
+		host: places(plain, "authority"), userAgent: places(plain, "user_agent"),
+	}.request("request")).text("start_time request response_code response_flags bytes_received bytes_sent duration upstream_service_time x_forwarded_for user_agent request_id authority upstream_host",
+		(*Entry).envoy, map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"})
+}
+
+func albText(o Options) *schema {
+	return newSchema(o, "time", sources{
+		remoteAddr: places(beforePort, "client:port"), status: places(plain, "elb_status_code"), size: places(plain, "sent_bytes"),
+		userAgent: places(plain, "user_agent"),
+	}.request("request")).text("type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes request user_agent ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id",
+		(*Entry).alb, nil)
+}
+
+// fieldsHeader begins the line of a W3C log that names its columns.
+const fieldsHeader = "#Fields:"
+
+// cloudFrontColumns are the columns of CloudFront, for a part of a file without its header.
+const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end"
+
+// w3c returns the schema of columns. isExact reports that a header in the file names them.
+func w3c(o Options, columns string, isExact bool) *schema {
+	s := newSchema(o, "timestamp(ms) timestamp time", sources{
+		remoteAddr: places(address, "c-ip"), method: places(plain, "cs-method"), path: places(pathOf, "cs-uri-stem cs-uri"),
+		query: places(plain, "cs-uri-query"), host: places(plain, "x-host-header cs(Host) cs-host"), status: places(plain, "sc-status"),
+		size: places(plain, "sc-bytes"), user: places(percent, "cs-username"), userAgent: places(percent, "cs(User-Agent)"),
+		referer: places(percent, "cs(Referer)"),
+	}).text(columns, nil, map[string]string{forwardedFor: forwardedFor})
+	n := len(s.columns)
+	s.split = func(e *Entry) error {
+		e.tabs()
+		if isExact && len(e.columns) != n || !isExact && len(e.columns) < 12 {
+			return errW3C
+		}
+		return nil
+	}
+	for _, name := range s.columns {
+		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
+			s.headers[strings.ToLower(inner[:len(inner)-1])] = name
+		}
+	}
+	if o.Fields["time"] == "" && !slices.Contains(s.columns, "timestamp(ms)") && !slices.Contains(s.columns, "timestamp") {
+		s.date = "date"
+	}
+	return s
+}
+
+// traceJSON is the members of a line of a trace of package replay. The dimensions of its
+// key have dotted names, such as key.ip, and its units are the bytes.
+func traceJSON(o Options) *schema {
+	s := newSchema(o, "at_us", sources{size: places(plain, "n")})
+	s.isTrace = true
+	return s
+}
+
+func nginxJSON(o Options) *schema {
+	return newSchema(o, "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time", sources{
+		remoteAddr: places(address, "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip"),
+		method:     places(plain, "request_method method verb"),
+		query:      places(plain, "args query_string query"),
+		host:       places(plain, "http_host host server_name vhost domain"),
+		status:     places(plain, "status status_code code response_code"),
+		size:       places(plain, "body_bytes_sent bytes_sent bytes size response_size"),
+		user:       places(plain, "remote_user user user_id username"),
+		userAgent:  places(plain, "http_user_agent user_agent agent useragent"),
+		referer:    places(plain, "http_referer http_referrer referer referrer"),
+	}.target("request_uri uri path url").request("request")).object("", "http_", "")
+}
+
+func caddyJSON(o Options) *schema {
+	return newSchema(o, "ts", sources{
+		remoteAddr: places(address, "request.client_ip request.remote_ip request.remote_addr"),
+		method:     places(plain, "request.method"),
+		host:       places(plain, "request.host"),
+		status:     places(plain, "status"),
+		size:       places(plain, "size"),
+		user:       places(plain, "user_id"),
+		userAgent:  places(plain, "request.headers.User-Agent"),
+		referer:    places(plain, "request.headers.Referer"),
+	}.target("request.uri")).object("request", "request.headers.")
+}
+
+func traefikJSON(o Options) *schema {
+	return newSchema(o, "StartUTC StartLocal time", sources{
+		remoteAddr: places(lastAddress, "ClientHost ClientAddr"),
+		method:     places(plain, "RequestMethod"),
+		host:       places(plain, "RequestHost RequestAddr"),
+		status:     places(plain, "DownstreamStatus OriginStatus"),
+		size:       places(plain, "DownstreamContentSize OriginContentSize"),
+		user:       places(plain, "ClientUsername"),
+		userAgent:  places(plain, "request_User-Agent"),
+		referer:    places(plain, "request_Referer"),
+	}.target("RequestPath")).object("", "request_", "")
+}
+
+func envoyJSON(o Options) *schema {
+	return newSchema(o, "start_time timestamp time", sources{
+		remoteAddr: slices.Concat(places(address, "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address"), places(lastAddress, "x_forwarded_for")),
+		method:     places(plain, "method request_method :method"),
+		host:       places(plain, "authority :authority host"),
+		status:     places(plain, "response_code status"),
+		size:       places(plain, "bytes_sent"),
+		user:       places(plain, "user"),
+		userAgent:  places(plain, "user_agent"),
+		referer:    places(plain, "referer"),
+	}.target("path x_envoy_original_path x_envoy_origin_path :path")).object("", "")
+}
+
+// get returns the value of a field, or nil.
+func (e *Entry) get(f Field) []byte {
+	switch f.fact {
+	case none:
+		return nil
+	case own:
+		return e.at(place{path: f.name})
+	case header:
+		return e.header(f.name)
+	}
+	b := e.firstOf(e.schema.from[f.fact])
+	if b == nil && e.schema.isTrace && f.fact == size {
+		return []byte("1")
+	}
+	return b
+}
+
+// header returns a field of the request's header. The elements of X-Forwarded-For in JSON are
+// joined by commas, as HTTP joins several lines of one field.
+func (e *Entry) header(name string) (value []byte) {
+	s := e.schema
+	switch {
+	case s.columns == nil:
+	case s.headers[name] != "":
+		return e.at(place{path: s.headers[name]})
+	case name == "user-agent":
+		return e.firstOf(s.from[userAgent])
+	case name == "referer":
+		return e.firstOf(s.from[referer])
+	}
+	for _, prefix := range s.prefixes {
+		i := e.find(prefix + name)
+		if i < 0 {
+			continue
+		}
+		value = e.value(e.members[i].value)
+		for j := i + 1; name == forwardedFor && j < len(e.members) && e.members[j].name == e.members[i].name; j++ {
+			value = slices.Concat(value, []byte(","), e.value(e.members[j].value))
+		}
+		return value
+	}
+	return nil
+}
+
+// firstOf returns the value of the first place that has one.
+func (e *Entry) firstOf(all []place) []byte {
+	for _, p := range all {
+		if b := e.at(p); len(b) > 0 {
+			return b
+		}
+	}
+	return nil
+}
+
+// at returns the value of a place, or nil.
+func (e *Entry) at(p place) []byte {
+	if e.schema.columns != nil {
+		if i := slices.Index(e.schema.columns, p.path); i >= 0 && i < len(e.columns) {
+			return e.derive(e.value(e.columns[i]), p.how)
+		}
+		return nil
+	}
+	if i := e.find(p.path); i >= 0 {
+		return e.derive(e.value(e.members[i].value), p.how)
+	}
+	return nil
+}
+
+const (
+	errTimeName = problem("the format has no column with the time, or none with the name that time=NAME maps")
+	errNoTime   = problem("the object has no time; map the name of its member with time=NAME")
+)
+
+// readInstant sets the instant of a line.
+func (e *Entry) readInstant() (err error) {
+	s := e.schema
+	b := e.firstOf(s.time)
+	isColumn := func(p place) bool { return slices.Contains(s.columns, p.path) }
+	switch {
+	case len(b) == 0 && s.columns == nil:
+		return errNoTime
+	case len(b) == 0 && !slices.ContainsFunc(s.time, isColumn):
+		return errTimeName
+	case len(b) == 0:
+		return errColumns
+	case s.isTrace:
+		e.At, err = traceInstant(b)
+		return err
+	case s.date != "":
+		date := e.at(place{path: s.date})
+		e.scratch = append(append(e.scratch, date...), 'T')
+		e.scratch = append(append(e.scratch, b...), 'Z')
+		b = e.scratch
+	}
+	e.At, err = parseInstant(bytes.TrimSpace(b))
+	return err
+}
