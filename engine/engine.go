@@ -60,8 +60,8 @@ const (
 	// Record adds N units without a decision (R10). A record of 0 units is a peek.
 	Record
 	// Refund takes back up to N units of the entry granted at From, or of the oldest entries,
-	// in every limit, never below zero (R10). Result.Granted is the most units that it took in
-	// one limit.
+	// in every limit, never below zero (R10). Its Result has the instant of the refund (R1), and
+	// as Granted the most units that it took in one limit.
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
 	// (now - From, now], where From is microseconds, 1 … Window. For Fixed and

@@ -38,7 +38,9 @@ func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string)
 		return "", io.ErrUnexpectedEOF
 	}
 	switch s.Name {
-	case "refund", "count":
+	case "refund":
+		return "\x00\x00\x00\x00\x00\x00\x00\x01" + strings.Repeat("\x00", 7), nil // one unit, at 1970
+	case "count":
 		return "\x00\x00\x00\x00\x00\x00\x00\x01", nil
 	case "reset":
 		return "", nil

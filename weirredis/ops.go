@@ -2,6 +2,7 @@ package weirredis
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -12,7 +13,7 @@ func (e *Engine) refund(ctx context.Context, c *engine.Call) error {
 	if once {
 		keys = append(keys, e.operationKey(c.Rules, &c.Key, c.ID))
 	}
-	err := e.units(ctx, c, keys, func(around int64) (*Script, []string, []string) {
+	text, err := e.evalAround(ctx, c, func(around int64) (*Script, []string, []string) {
 		args := []string{packRefund(c, around)}
 		if once {
 			args = append(args, lifetime(c.Rules))
@@ -20,15 +21,31 @@ func (e *Engine) refund(ctx context.Context, c *engine.Call) error {
 		return e.scripts["refund"], keys, args
 	})
 	e.cache.wrote(keys...)
-	return err
+	if err == nil && len(text) != refundBytes && len(text) != refundBytes+1 {
+		err = badReply{len(text)}
+	}
+	if err != nil {
+		return e.callError(ctx, err, c.Rules, keys, true)
+	}
+	c.Result.Granted, c.Result.At = int64At(text, 0), time.UnixMicro(int56At(text, 8))
+	c.Result.Replayed = len(text) > refundBytes
+	return nil
 }
 
 // count returns the units recorded in the last microseconds of a limit (R11).
 func (e *Engine) count(ctx context.Context, c *engine.Call) error {
 	keys := e.keysFor(c.Rules, &c.Key)
-	return e.units(ctx, c, keys, func(around int64) (*Script, []string, []string) {
+	text, err := e.evalAround(ctx, c, func(around int64) (*Script, []string, []string) {
 		return e.scripts["count"], keys[c.Limit : c.Limit+1], []string{packCount(c, around)}
 	})
+	if err == nil && len(text) != 8 {
+		err = badReply{len(text)}
+	}
+	if err != nil {
+		return e.callError(ctx, err, c.Rules, keys, false)
+	}
+	c.Result.Granted = int64At(text, 0)
+	return nil
 }
 
 // reset deletes the histories of the key in every limit of the rules, of all kinds (R10, R12).
@@ -39,18 +56,5 @@ func (e *Engine) reset(ctx context.Context, c *engine.Call) error {
 	if err != nil {
 		return e.callError(ctx, err, c.Rules, keys, true)
 	}
-	return nil
-}
-
-// units runs a script whose reply is a number of units.
-func (e *Engine) units(ctx context.Context, c *engine.Call, keys []string, compose composed) error {
-	text, err := e.evalAround(ctx, c, compose)
-	if err == nil && len(text) != 8 && len(text) != replayedBytes {
-		err = badReply{len(text)}
-	}
-	if err != nil {
-		return e.callError(ctx, err, c.Rules, keys, c.Op != engine.Count)
-	}
-	c.Result.Granted, c.Result.Replayed = int64At(text, 0), len(text) == replayedBytes
 	return nil
 }

@@ -17,7 +17,7 @@ const (
 	deniedAt   = 1 + 7 // of the header in a denial
 
 	elsewhereBytes = 1 + 7
-	replayedBytes  = 8 + 1     // of a refund whose answer is stored
+	refundBytes    = 8 + 7     // of a refund; one byte more if its answer was stored
 	bucketBytes    = 1 + 7 + 7 // and, with fractions, 7
 )
 

@@ -211,7 +211,7 @@ func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 		}
 		calls[0].Op = engine.Refund
 		e.Do(ctx, calls)
-		if want := (engine.Result{Granted: 1}); calls[0].Result != want {
+		if want := (engine.Result{Granted: 1, At: time.UnixMicro(0)}); calls[0].Result != want {
 			t.Errorf("of %d: a refund: got %+v, want %+v", n, calls[0].Result, want)
 		}
 		calls[0].Op = engine.Attempt

@@ -41,7 +41,8 @@ func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("instants", func(t *testing.T) {
-		if report := instants(newEngine(t)); report != "" {
+		e := newEngine(t)
+		if report := instants(e) + refundInstants(e, c); report != "" {
 			t.Fatal(report)
 		}
 	})

@@ -48,7 +48,7 @@ func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (re
 	}
 	switch layer {
 	case "i":
-		return instants(newEngine())
+		return instants(newEngine()) + refundInstants(newEngine(), Config{})
 	case "o":
 		return once(newEngine(), Config{Goroutines: 8, Seed: 1})
 	case "l":

@@ -21,8 +21,9 @@ type wrongEngine struct {
 	ask    func(*engine.Call)            // changes an attempt, a peek or a record
 	answer func(*engine.Call)            // changes its result
 	decide func(*spec.Engine, *engine.Call)
-	last   func(int64) int64 // replaces the span of Count
-	from   func(int64) int64 // replaces the instant of Refund
+	last   func(int64) int64  // replaces the span of Count
+	from   func(int64) int64  // replaces the instant of Refund
+	took   func(*engine.Call) // changes the result of a refund
 }
 
 // decide decides one call.
@@ -99,7 +100,10 @@ func (w *wrongEngine) one(c *engine.Call) {
 		if w.from != nil {
 			c.From = w.from(c.From)
 		}
-		fallthrough
+		if decide(w.Engine, c); w.took != nil {
+			w.took(c)
+		}
+		return
 	case engine.Reset:
 		decide(w.Engine, c)
 		return
@@ -355,6 +359,7 @@ var wrongEngines = []struct {
 	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
 	{"refunds of the oldest take nothing", wrongEngine{from: func(at int64) int64 { return max(at, 0) }}, "vd"},
 	{"every refund takes from the oldest", wrongEngine{from: func(int64) int64 { return engine.Oldest }}, "vd"},
+	{"refunds have the instant of the clock", wrongEngine{took: func(c *engine.Call) { c.Result.At = time.UnixMicro(c.At) }}, "i"},
 	{"a changed kind forgets the others", wrongEngine{decide: forgetsKinds()}, "vd"},
 	{"instants of 51 bits", wrongEngine{ask: func(c *engine.Call) { c.At &= 1<<51 - 1 }}, "vd"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},

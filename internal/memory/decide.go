@@ -61,7 +61,9 @@ func (m *Memory) Decide(c *engine.Call) {
 	case c.ID != "" && c.N > 0 && c.Op != engine.Peek:
 		c.Err = m.decideOnce(c, at)
 	case c.Op == engine.Refund:
-		c.Result.Granted, _, c.Err = m.refund(c.Rules, &c.Key, c.From, c.N, at, false, "")
+		var decided int64
+		c.Result.Granted, decided, c.Err = m.refund(c.Rules, &c.Key, c.From, c.N, at, false, "")
+		c.Result.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	default:
 		c.Err = m.handle(c.Rules, &c.Key, &request{Op: c.Op, N: c.N, States: c.States, at: at}, &c.Result)
 	}

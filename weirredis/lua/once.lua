@@ -7,8 +7,8 @@
 -- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 --
 -- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
--- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
--- the number of units that were taken.
+-- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, granted is the
+-- number of units that were taken, and the time of the reset is the instant of the decision.
 {{hoist}}
 {{template "refills" .}}
 local virtual, widest, keys, arg = true, 0, 0, ARGV[1]

@@ -7,8 +7,8 @@
 -- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 --
 -- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
--- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
--- the number of units that were taken.
+-- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, granted is the
+-- number of units that were taken, and the time of the reset is the instant of the decision.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
 -- variable from outside: each would cost as much as the function itself.

@@ -6,8 +6,8 @@
 --          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
 --          Bucket and a Period as in kinds.lua.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
--- reply    packed: the most units taken in one limit i8, and 1 B if they are the answer of a known operation; or 4 B, instant I7,
---          as in kinds.lua.
+-- reply    packed: the most units taken in one limit i8, the instant I7 of the decision, and 1 B if they are the answer
+--          of a known operation; or 4 B, instant I7, as in kinds.lua.
 -- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -458,9 +458,9 @@ if known then
   if raw >= ends then known = nil end
 end
 if known then
-  local took, _, entry = decode('>I7i8I7', known, 19)
+  local took, _, entry, _, decided = decode('>I7i8I7i8I7', known, 19)
   if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
-  return encode('>i8B', took, 1)
+  return encode('>i8I7B', took, decided, 1)
 end
 local now, corrected = raw, false
 for index = 1, count do local H = limits[index]
@@ -726,7 +726,7 @@ for index = 1, count do local H = limits[index]
   end
   if math.min(H.took, n) > most then most = math.min(H.took, n) end
 end
-if most == 0 then return encode('>i8', 0) end
+if most == 0 then return encode('>i8I7', 0, now) end
 -- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
 -- no longer count: a later decision may be at an earlier instant (R2, R10).
 for index = 1, count do local H = limits[index]
@@ -1211,7 +1211,7 @@ end
 if operation then -- stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
-  call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, 0, 0),
+  call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, now, 0),
   'PX', string.format('%.0f', lives))
 end
-return encode('>i8', most)
+return encode('>i8I7', most, now)
