@@ -71,6 +71,7 @@ var redis = suite{
 	layers: []layer{
 		{"vectors", ".", []string{"-test.run=^TestConformance$/^default$/^vectors$"}},
 		{"differential", ".", []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^default$/^differential$", "-weirtest.attempts=20000"}},
+		{"instants", ".", []string{"-test.run=^TestConformance$/^default$/^instants$"}},
 		{"live", ".", []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
 		{"together", ".", []string{"-test.run=^TestConformance$/./^together$"}},
 		{"unit", ".", []string{"-test.skip=^TestConformance|^TestGeneratedScripts$"}}, // every change of a template fails the latter
