@@ -69,7 +69,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/front/envoyconf", "cmd/weir/internal/front/envoy"},
 		[]string{".", "engine", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/topkeys", "enforce", "fallback", "internal/answer", "internal/calendar", "internal/keyenc", "internal/shorten", "internal/yamlnode", "policy", "row"}, "the protocol of Envoy on any engine; independent of stores"},
 	{[]string{"cmd/weir/internal/recorder"},
-		[]string{".", "engine", "cmd/weir/internal/logs/replay", "cmd/weir/internal/observe", "enforce", "internal/keyenc"}, "a sample of live calls in files with a bound; it decides nothing and never makes a call wait"},
+		[]string{".", "engine", "cmd/weir/internal/logs/accesslog", "cmd/weir/internal/logs/replay", "cmd/weir/internal/observe", "enforce", "internal/keyenc"}, "a sample of live calls in files with a bound; it decides nothing and never makes a call wait"},
 	{[]string{"cmd/weir/internal/serving", "cmd/weir/internal/reserve"},
 		[]string{".", "engine", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/recorder", "cmd/weir/internal/topkeys", "enforce", "fallback", "internal/answer", "internal/keyenc", "internal/nearest", "policy", "weirhttp", "row"}, "the policies in force with their counters, and reservations in sealed tokens, for every front"},
 	{[]string{"cmd/weir/internal/front/resp"},

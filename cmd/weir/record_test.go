@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
@@ -64,7 +65,7 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := replay.NewFile(f, weir.NewMemory())
+	runner, err := replay.New(f, weir.NewMemory())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 	counts := tally{keys: map[string]verdicts{}}
 	out := bufio.NewScanner(&answers)
 	for line := range strings.Lines(trace) {
-		if replay.IsHeader([]byte(line)) {
+		if accesslog.IsTraceHeader([]byte(line)) {
 			continue
 		}
 		var call struct {

@@ -78,7 +78,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, in io.ReadCloser) (err er
 	if err != nil {
 		return err
 	}
-	runner, err := replay.NewFile(source.file, store.Engine)
+	runner, err := replay.New(source.file, store.Engine)
 	if err != nil {
 		return usage("", "%s: %w", source.name, err)
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
 
 // traceFiles are the files of a recorded trace, in the order of their calls.
@@ -71,7 +70,7 @@ func firstCall(text io.Reader) int64 {
 		var call struct {
 			At int64 `json:"at_us"`
 		}
-		if !replay.IsHeader([]byte(line)) && json.Unmarshal([]byte(line), &call) == nil {
+		if !accesslog.IsTraceHeader([]byte(line)) && json.Unmarshal([]byte(line), &call) == nil {
 			return call.At
 		}
 	}

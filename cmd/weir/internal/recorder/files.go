@@ -6,7 +6,7 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 )
 
 // chunk is the number of bytes that one write has, roughly.
@@ -18,7 +18,7 @@ type files struct {
 	path   string
 	max    int64 // bytes of a file
 	keep   int   // files
-	header replay.Header
+	header accesslog.TraceHeader
 
 	f       *os.File // the newest; nil if it could not be opened
 	size    int64    // of f: whole lines
@@ -68,7 +68,7 @@ func checkTrace(name string) error {
 	}
 	start := make([]byte, 64)
 	n, err := f.Read(start)
-	if info.Size() > 0 && (err != nil || !replay.IsHeader(start[:n])) {
+	if info.Size() > 0 && (err != nil || !accesslog.IsTraceHeader(start[:n])) {
 		return fmt.Errorf("%s exists and is not a recorded trace, so it is not renamed or overwritten; choose another file", name)
 	}
 	return nil

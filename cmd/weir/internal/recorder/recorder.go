@@ -26,6 +26,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 )
@@ -94,8 +95,12 @@ func Open(c Config) (*Recorder, error) {
 		wake: make(chan struct{}, 1), closing: make(chan struct{}), done: make(chan struct{})}
 	sample := sha256.Sum256([]byte("weir sample\n" + c.Secret))
 	r.seed = binary.LittleEndian.Uint64(sample[:])
+	header := accesslog.TraceHeader{Version: accesslog.TraceVersion, Sample: c.Sample, Keys: "hashed"}
+	if c.Plain {
+		header.Keys = "plain"
+	}
 	r.writer = writer{Recorder: r, spare: make([]call, 0, maxCalls), files: files{path: c.Path, max: c.FileBytes, keep: c.Files,
-		header: replay.Header{Sample: c.Sample, Hashed: !c.Plain}}}
+		header: header}}
 	if err := r.writer.files.start(); err != nil {
 		return nil, err
 	}

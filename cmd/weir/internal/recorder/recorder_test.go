@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
@@ -258,7 +258,7 @@ func TestFilesHaveABound(t *testing.T) {
 	next := at
 	for i := range 3 {
 		all := lines(t, (&files{path: path}).name(i))
-		if !replay.IsHeader([]byte(all[0])) || replay.IsHeader([]byte(all[1])) {
+		if !accesslog.IsTraceHeader([]byte(all[0])) || accesslog.IsTraceHeader([]byte(all[1])) {
 			t.Errorf("file %d begins with %s, %s", i, all[0], all[1])
 		}
 		next -= int64(len(all) - 1)
@@ -355,7 +355,7 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 		got := lines(t, path)
 		dropped := int64(0)
 		for _, line := range got[:len(got)-1] {
-			h, err := replay.ParseHeader([]byte(line))
+			h, err := accesslog.ParseTraceHeader([]byte(line))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,7 +376,7 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 	p := r.Policy(rule(t, "search"))
 	calls := func() (n int64) {
 		for _, line := range lines(t, path) {
-			if !replay.IsHeader([]byte(line)) {
+			if !accesslog.IsTraceHeader([]byte(line)) {
 				n++
 			}
 		}

@@ -278,10 +278,13 @@ func (s *source) read(r *Reader) error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	line = bytes.TrimRight(line, " \t\r\n")
-	if s.format == JSONL && isHeader(line) {
-		if err := r.stats.addHeader(line); err != nil {
+	if s.format == JSONL && IsTraceHeader(line) {
+		h, err := ParseTraceHeader(line)
+		if err != nil {
 			r.bad(s.name, s.line, err)
+			return nil
 		}
+		r.stats.Sample, r.stats.Dropped = max(r.stats.Sample, h.Sample), r.stats.Dropped+h.Dropped
 		return nil
 	}
 	if len(line) == 0 || s.parser.comment(line) {

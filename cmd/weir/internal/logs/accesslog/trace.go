@@ -3,16 +3,55 @@ package accesslog
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
 	"strconv"
+
+	"github.com/weirlimit/weir"
 )
 
-// traceHeader begins the header of a recorded trace.
-const traceHeader = `{"trace":`
+// TraceHeader is a line of a recorded trace that describes the lines after it. It is the
+// first line of each file, and stands again where calls are missing.
+type TraceHeader struct {
+	Version int64  `json:"trace"`   // of the format; TraceVersion
+	Sample  int64  `json:"sample"`  // one of Sample keys is recorded, 1 … weir.MaxUnits; 1 = all
+	Keys    string `json:"keys"`    // hashed or plain: the values of keys
+	Dropped int64  `json:"dropped"` // calls of recorded keys that are missing since the header before, 0 … weir.MaxUnits
+}
+
+// TraceVersion is the version of the format that this program reads and writes.
+const TraceVersion = 1
+
+// AppendJSON appends the header as a line.
+func (h TraceHeader) AppendJSON(b []byte) []byte {
+	line, _ := json.Marshal(h) // never fails
+	return append(append(b, line...), '\n')
+}
+
+// headerStart begins every header, and no other line.
+const headerStart = `{"trace":`
+
+// IsTraceHeader reports whether a line begins like a header.
+func IsTraceHeader(line []byte) bool { return bytes.HasPrefix(line, []byte(headerStart)) }
+
+// ParseTraceHeader reads a header.
+func ParseTraceHeader(line []byte) (h TraceHeader, err error) {
+	err = json.Unmarshal(line, &h)
+	written := h.AppendJSON(nil)
+	switch {
+	case err == nil && h.Version != TraceVersion:
+		return h, fmt.Errorf("the trace has version %d, and this weir reads %d; use the weir that recorded it", h.Version, TraceVersion)
+	case err == nil && (h.Sample < 1 || h.Sample > weir.MaxUnits || h.Dropped < 0 || h.Dropped > weir.MaxUnits):
+		return h, fmt.Errorf("the header has sample %d and dropped %d; use 1 to %d and 0 to %d", h.Sample, h.Dropped, weir.MaxUnits, weir.MaxUnits)
+	case err != nil || !bytes.Equal(bytes.TrimSpace(line), bytes.TrimSpace(written)):
+		return h, fmt.Errorf("the header of the trace is cut off or changed; it is %s", bytes.TrimSpace(TraceHeader{TraceVersion, 10, "hashed", 0}.AppendJSON(nil)))
+	}
+	return h, nil
+}
 
 // isOtherCall reports whether a line of a trace is no attempt: a header, or a call with
 // another op. It finds nothing in lines that are not JSON.
 func isOtherCall(line []byte) bool {
-	if isHeader(line) {
+	if IsTraceHeader(line) {
 		return true
 	}
 	if !bytes.Contains(line, []byte(`"op"`)) {
@@ -21,20 +60,6 @@ func isOtherCall(line []byte) bool {
 	var call struct{ Op string }
 	return json.Unmarshal(line, &call) == nil && call.Op != "" && call.Op != "check"
 }
-
-func isHeader(line []byte) bool { return bytes.HasPrefix(line, []byte(traceHeader)) }
-
-// addHeader adds the counts of a header of a recorded trace.
-func (s *Stats) addHeader(line []byte) error {
-	var header struct{ Sample, Dropped *int64 }
-	if json.Unmarshal(line, &header) != nil || header.Sample == nil || header.Dropped == nil || min(*header.Sample, *header.Dropped) < 0 {
-		return errHeader
-	}
-	s.Sample, s.Dropped = max(s.Sample, *header.Sample), s.Dropped+*header.Dropped
-	return nil
-}
-
-const errHeader = problem("the header of the trace is cut off or changed")
 
 // traceInstant reads at_us. Unlike other numbers, a small one is microseconds too.
 func traceInstant(b []byte) (int64, error) {

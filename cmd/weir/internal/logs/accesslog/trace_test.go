@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir"
 )
 
 const trace = `{"trace":1,"sample":10,"keys":"hashed","dropped":0}
@@ -51,11 +53,35 @@ func TestTracesAreRead(t *testing.T) {
 		}
 		for range r.Entries() {
 		}
-		if s := r.Stats(); s.Bad != 2 || s.First[0].Reason != string(errHeader) {
+		if s := r.Stats(); s.Bad != 2 || !strings.HasPrefix(s.First[0].Reason, "the header ") {
 			t.Errorf("%s: %+v, want a bad header", header, s)
 		}
 	}
 	if _, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace)}); err == nil || !strings.Contains(err.Error(), "is a trace") {
 		t.Errorf("without Traces: %v", err)
+	}
+}
+
+// TestHeadersAreReadAgain: a header that is written and parsed is the same, and every other
+// text is an error.
+func TestHeadersAreReadAgain(t *testing.T) {
+	for _, want := range []TraceHeader{{1, 1, "plain", 0}, {1, 10, "hashed", weir.MaxUnits}} {
+		line := want.AppendJSON(nil)
+		if got, err := ParseTraceHeader(line); got != want || err != nil || !IsTraceHeader(line) {
+			t.Errorf("%s is %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"trace":1,"sample":10`:                                      "cut off or changed",
+		`{"trace":1,"sample":10,"keys":"plain","dropped":0,"x":1}`:    "cut off or changed",
+		`{"trace":1,"sample":10,"keys":"plain","dropped":0} {}`:       "cut off or changed",
+		`{"trace":2,"sample":10,"keys":"plain","dropped":0}`:          "version 2",
+		`{"trace":1,"sample":0,"keys":"plain","dropped":0}`:           "sample 0",
+		`{"trace":1,"sample":1,"keys":"plain","dropped":-1}`:          "dropped -1",
+		`{"trace":1,"sample":2251799813685248,"keys":"","dropped":0}`: "sample 2251799813685248",
+	} {
+		if _, err := ParseTraceHeader([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
 	}
 }

@@ -23,7 +23,7 @@ func TestRunAgreesWithTheSpecification(t *testing.T) {
 		e   engine.Engine
 		out *strings.Builder
 	}{{weir.NewMemory(), &memory}, {spec.New(), &naive}} {
-		r, err := New(all, c.e)
+		r, err := New(fileOf(all), c.e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,7 +54,7 @@
 //
 // # Recorded traces
 //
-// A trace of weir serve --record begins with a [Header], which has no answer:
+// A trace of weir serve --record begins with an [accesslog.TraceHeader], which has no answer:
 //
 //	{"trace":1,"sample":10,"keys":"hashed","dropped":0}
 //

@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/policy"
 )
 
 // What would two a minute have meant for yesterday's traffic?
 func ExampleRunner_Run() {
-	policies := []weir.Policy{{Name: "search", Limits: []weir.Limit{
-		{Name: "ip", Max: 2, Window: time.Minute, By: []string{"ip"}},
-	}}}
+	policies, err := policy.Parse("weir.yaml", []byte(`{version: 1, policies: {search: {limits: {ip: 2 per minute per ip}}}}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
 	runner, err := replay.New(policies, weir.NewMemory())
 	if err != nil {
 		fmt.Println(err)

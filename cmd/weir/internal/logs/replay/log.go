@@ -157,22 +157,35 @@ func (r *LogRunner) checkKeys() error {
 // Run decides every request of a log and returns the summary. The error is that of the
 // engine or of ctx, or a *[LogError].
 func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary, error) {
-	for e, err := range log.Entries() {
-		if err != nil {
-			return r.finish(log), &LogError{err.Error()}
-		}
-		if err = ctx.Err(); err == nil {
-			err = r.request(ctx, e)
-		}
+	err := EachEntry(ctx, log, func(e *accesslog.Entry) error {
+		err := r.request(ctx, e)
 		if err == nil && r.against != nil {
 			err = r.against.request(ctx, e)
 		}
+		return err
+	})
+	s := r.finish(log)
+	if err == nil {
+		err = r.problem()
+	}
+	return s, err
+}
+
+// EachEntry calls decide with every request of a log, until an error. An error of reading is
+// a *[LogError].
+func EachEntry(ctx context.Context, log *accesslog.Reader, decide func(*accesslog.Entry) error) error {
+	for e, err := range log.Entries() {
 		if err != nil {
-			return r.finish(log), err
+			return &LogError{err.Error()}
+		}
+		if err = ctx.Err(); err == nil {
+			err = decide(e)
+		}
+		if err != nil {
+			return err
 		}
 	}
-	s := r.finish(log)
-	return s, r.problem()
+	return nil
 }
 
 // LogError is a mistake in the logs or in the options for them.

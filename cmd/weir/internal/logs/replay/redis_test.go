@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/policy"
 )
 
 // TestReplayIsEqualOnMemoryAndRedis replays one trace on both engines: the output must have
@@ -29,7 +30,11 @@ func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 	}
 	trace := randomTrace(policies, 4000)
 	answers := func(e engine.Engine) []byte {
-		runner, err := replay.New(policies, e)
+		f := &policy.File{}
+		for _, p := range policies {
+			f.Policies = append(f.Policies, &policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits})
+		}
+		runner, err := replay.New(f, e)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
@@ -27,34 +28,18 @@ type Runner struct {
 	summary  Summary
 }
 
-// New returns a Runner of policies on an engine. The error is the *weir.PolicyError of
-// the first invalid policy, or names a duplicate policy.
-func New(policies []weir.Policy, e engine.Engine) (*Runner, error) {
-	all := make([]*policy.Definition, len(policies))
-	for i, p := range policies {
-		all[i] = &policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}
-	}
-	return newRunnerOf(all, e)
-}
-
-// NewFile returns a Runner of the policies of a file, with their plans, overrides (at
-// the instant of each line), counts of reports, and shadows, which allow all attempts.
-func NewFile(f *policy.File, e engine.Engine) (*Runner, error) {
-	return newRunnerOf(f.Policies, e)
-}
-
-func newRunnerOf(policies []*policy.Definition, e engine.Engine) (*Runner, error) {
+// New returns a Runner of the policies of a file, with their plans, overrides (at the
+// instant of each line), counts of reports, and shadows, which allow all attempts. The error
+// is the *weir.PolicyError of the first invalid policy.
+func New(f *policy.File, e engine.Engine) (*Runner, error) {
 	r := &Runner{
-		policies: make(map[string]*tracePolicy, len(policies)),
+		policies: make(map[string]*tracePolicy, len(f.Policies)),
 		parser:   newParser(newInterner()),
 	}
-	for _, p := range policies {
+	for _, p := range f.Policies {
 		rule, err := enforce.NewRule(p, e)
 		if err != nil {
 			return nil, err
-		}
-		if r.policies[p.Name] != nil {
-			return nil, fmt.Errorf("replay: two policies are named %q; lines name their policy, so give each its own", p.Name)
 		}
 		t := &tracePolicy{rule: rule, summary: newPolicySummary(p)}
 		r.policies[p.Name] = t
@@ -86,7 +71,7 @@ func (r *Runner) run(ctx context.Context, lines *lineReader, w *bufio.Writer) er
 		if err != nil && err != errTooLong {
 			return err
 		}
-		if err == nil && (blank(b) || IsHeader(b) && r.header(b) == nil) {
+		if err == nil && (blank(b) || accesslog.IsTraceHeader(b) && r.header(b) == nil) {
 			continue
 		}
 		line, err := r.answer(ctx, b, err == errTooLong, w.AvailableBuffer())
@@ -115,12 +100,13 @@ func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]
 
 // header reads the header of a recorded trace into the summary.
 func (r *Runner) header(b []byte) error {
-	h, err := ParseHeader(b)
-	if err == nil {
-		r.summary.Sample = max(r.summary.Sample, h.Sample)
-		r.summary.Dropped += h.Dropped
+	h, err := accesslog.ParseTraceHeader(b)
+	if err != nil {
+		return &LineError{Problem: err.Error()}
 	}
-	return err
+	r.summary.Sample = max(r.summary.Sample, h.Sample)
+	r.summary.Dropped += h.Dropped
+	return nil
 }
 
 // decideLine reads and decides a line; t is nil if the policy is unknown.
@@ -128,9 +114,8 @@ func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result
 	if cut {
 		return res, nil, errTooLong
 	}
-	if IsHeader(b) { // one that run could not read
-		_, err = ParseHeader(b)
-		return res, nil, err
+	if accesslog.IsTraceHeader(b) { // one that run could not read
+		return res, nil, r.header(b)
 	}
 	line := &r.line
 	err = r.parser.parse(b, line)

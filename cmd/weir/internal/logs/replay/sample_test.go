@@ -50,7 +50,7 @@ func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := replay.NewFile(file, e)
+	runner, err := replay.New(file, e)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,11 +4,8 @@ import "github.com/weirlimit/weir/policy"
 
 // Summary counts the lines of a replay: Lines = Allowed + Denied + Other + Errors.
 type Summary struct {
-	Lines    int64           `json:"lines"`             // lines that are not blank
-	Allowed  int64           `json:"allowed"`           // checks allowed, also in part
-	Denied   int64           `json:"denied"`            // checks denied
-	Other    int64           `json:"other"`             // good lines with another op
-	Errors   int64           `json:"errors"`            // bad lines, which changed nothing
+	Lines int64 `json:"lines"` // lines that are not blank
+	Counts
 	FirstAt  int64           `json:"first_at_us"`       // the least instant of a decision; 0 without decisions
 	LastAt   int64           `json:"last_at_us"`        // the greatest instant
 	Sample   int64           `json:"sample,omitempty"`  // of a recorded trace: it holds one of Sample keys; 0 or 1 = all
@@ -16,15 +13,34 @@ type Summary struct {
 	Policies []PolicySummary `json:"policies"`          // policies with lines, in the order of the policies
 }
 
+// Counts counts lines by their outcome.
+type Counts struct {
+	Allowed int64 `json:"allowed"` // checks allowed, also in part
+	Denied  int64 `json:"denied"`  // checks denied
+	Other   int64 `json:"other"`   // good lines with another op
+	Errors  int64 `json:"errors"`  // bad lines, which changed nothing
+}
+
+// count adds one line.
+func (c *Counts) count(res *result) {
+	switch {
+	case res.problem != "":
+		c.Errors++
+	case res.op != Check:
+		c.Other++
+	case res.decided().Allowed:
+		c.Allowed++
+	default:
+		c.Denied++
+	}
+}
+
 // PolicySummary counts the lines with one policy.
 type PolicySummary struct {
-	Policy  string         `json:"policy"`
-	Allowed int64          `json:"allowed"`
-	Denied  int64          `json:"denied"`
-	Other   int64          `json:"other"`
-	Errors  int64          `json:"errors"`
-	Shadow  bool           `json:"shadow,omitempty"` // not enforced: Denied counts attempts that would be denied
-	Limits  []LimitSummary `json:"limits"`           // in the order of the policy
+	Policy string `json:"policy"`
+	Counts
+	Shadow bool           `json:"shadow,omitempty"` // not enforced: Denied counts attempts that would be denied
+	Limits []LimitSummary `json:"limits"`           // in the order of the policy
 }
 
 // LimitSummary counts the checks that one limit denied or cut: of several such limits
@@ -56,7 +72,7 @@ func (r *Runner) finish() Summary {
 	s := r.summary
 	s.Policies = []PolicySummary{}
 	for _, t := range r.order {
-		if p := &t.summary; p.Allowed+p.Denied+p.Other+p.Errors > 0 {
+		if p := &t.summary; p.Counts != (Counts{}) {
 			s.Policies = append(s.Policies, *p)
 		}
 	}
@@ -67,11 +83,11 @@ func (r *Runner) finish() Summary {
 func (r *Runner) count(res *result, t *tracePolicy) {
 	s := &r.summary
 	s.Lines++
+	s.Counts.count(res)
+	if t != nil {
+		t.summary.count(res)
+	}
 	if res.problem != "" {
-		s.Errors++
-		if t != nil {
-			t.summary.Errors++
-		}
 		return
 	}
 	at := res.d.At.UnixMicro()
@@ -79,30 +95,13 @@ func (r *Runner) count(res *result, t *tracePolicy) {
 		s.FirstAt, s.LastAt = at, at
 	}
 	s.FirstAt, s.LastAt = min(s.FirstAt, at), max(s.LastAt, at)
-	switch {
-	case res.op != Check:
-		s.Other++
-	case res.decided().Allowed:
-		s.Allowed++
-	default:
-		s.Denied++
-	}
-	t.summary.count(res)
 }
 
-// count adds one good line.
+// count adds one line.
 func (s *PolicySummary) count(res *result) {
-	if res.op != Check {
-		s.Other++
-		return
-	}
+	s.Counts.count(res)
 	d := res.decided()
-	if d.Allowed {
-		s.Allowed++
-	} else {
-		s.Denied++
-	}
-	if d.Limit == "" {
+	if res.problem != "" || res.op != Check || d.Limit == "" {
 		return
 	}
 	for i := range s.Limits {

@@ -53,22 +53,22 @@ type population struct {
 
 // populationOf describes all keys.
 func (r *requests) populationOf() population {
-	type pair struct{ peaks, requests *histogram }
-	all, uneven := pair{newHistogram(), newHistogram()}, pair{newHistogram(), newHistogram()}
+	type pair struct{ peaks, requests histogram }
+	all, uneven := pair{histogram{}, histogram{}}, pair{histogram{}, histogram{}}
 	certain, steady, unevenKeys := 0.0, 0.0, 0
 	var h history
 	r.eachKey(func(_ uint32, requests []request) {
 		b := h.behaviourOf(requests)
-		all.peaks.add(b.peak, 1)
-		all.requests.add(b.requests, 1)
+		all.peaks[b.peak]++
+		all.requests[b.requests]++
 		certain += b.certainty()
 		if b.isSteady() && b.minutes > 2 {
 			steady += b.certainty()
 			return
 		}
 		unevenKeys++
-		uneven.peaks.add(b.peak, 1)
-		uneven.requests.add(b.requests, 1)
+		uneven.peaks[b.peak]++
+		uneven.requests[b.requests]++
 	})
 	reference := all
 	if unevenKeys > r.keys.Len()/2 {

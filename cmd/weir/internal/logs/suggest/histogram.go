@@ -1,41 +1,19 @@
 package suggest
 
 import (
-	"cmp"
 	"maps"
 	"math"
 	"slices"
 )
 
 // histogram counts keys by their peaks.
-type histogram struct {
-	small []int64         // by peak
-	large map[int64]int64 // peaks of len(small) and above
-}
+type histogram map[int64]int64
 
-const smallPeaks = 1 << 10
-
-func newHistogram() *histogram {
-	return &histogram{make([]int64, smallPeaks), map[int64]int64{}}
-}
-
-// add adds keys with a peak. keys is below 0 for keys that are taken away.
-func (h *histogram) add(peak, keys int64) {
-	if peak < smallPeaks {
-		h.small[peak] += keys
-		return
-	}
-	h.large[peak] += keys
-}
-
-// plus returns the sum of two histograms.
-func (h *histogram) plus(other *histogram) *histogram {
-	sum := &histogram{slices.Clone(h.small), maps.Clone(h.large)}
-	for peak, keys := range other.small {
-		sum.small[peak] += keys
-	}
-	for peak, keys := range other.large {
-		sum.large[peak] += keys
+// plus returns the sum of two histograms. Numbers of keys that are below 0 take keys away.
+func (h histogram) plus(other histogram) histogram {
+	sum := maps.Clone(h)
+	for peak, keys := range other {
+		sum[peak] += keys
 	}
 	return sum
 }
@@ -44,19 +22,12 @@ func (h *histogram) plus(other *histogram) *histogram {
 type peakCount struct{ peak, keys int64 }
 
 // peaks returns the peaks that some key has, ascending. A key without units has the peak 0.
-func (h *histogram) peaks() (all []peakCount) {
-	for peak, keys := range h.small {
-		if keys > 0 {
-			all = append(all, peakCount{int64(peak), keys})
+func (h histogram) peaks() (all []peakCount) {
+	for _, peak := range slices.Sorted(maps.Keys(h)) {
+		if h[peak] > 0 {
+			all = append(all, peakCount{peak, h[peak]})
 		}
 	}
-	small := len(all)
-	for peak, keys := range h.large {
-		if keys > 0 {
-			all = append(all, peakCount{peak, keys})
-		}
-	}
-	slices.SortFunc(all[small:], func(a, b peakCount) int { return cmp.Compare(a.peak, b.peak) })
 	return all
 }
 

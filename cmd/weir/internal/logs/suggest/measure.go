@@ -43,23 +43,23 @@ func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits
 // measuring counts the peaks of a window.
 type measuring struct {
 	window                    int64
-	ordinary, scripts, uneven *histogram   // uneven are the scripts that are not steady
-	days                      []*histogram // of ordinary keys without a day: the difference
+	ordinary, scripts, uneven histogram   // uneven are the scripts that are not steady
+	days                      []histogram // of ordinary keys without a day: the difference
 }
 
 func newMeasuring(window int64, days int) *measuring {
-	m := &measuring{window: window, ordinary: newHistogram(), uneven: newHistogram(), scripts: newHistogram()}
+	m := &measuring{window: window, ordinary: histogram{}, uneven: histogram{}, scripts: histogram{}}
 	for range days {
-		m.days = append(m.days, newHistogram())
+		m.days = append(m.days, histogram{})
 	}
 	return m
 }
 
 // addScript adds one script.
 func (m *measuring) addScript(peak int64, isSteady bool) {
-	m.scripts.add(peak, 1)
+	m.scripts[peak]++
 	if !isSteady {
-		m.uneven.add(peak, 1)
+		m.uneven[peak]++
 	}
 }
 
@@ -73,11 +73,11 @@ func (m *measuring) add(h *history, requests []request, days *calendar) {
 		day = days.day(r.at, day)
 		best.add(day, h.used)
 	}
-	m.ordinary.add(h.most, 1)
+	m.ordinary[h.most]++
 	if best.day >= 0 && best.peak > best.other {
-		m.days[best.day].add(best.peak, -1)
+		m.days[best.day][best.peak]--
 		if best.other > 0 {
-			m.days[best.day].add(best.other, 1)
+			m.days[best.day][best.other]++
 		}
 	}
 }

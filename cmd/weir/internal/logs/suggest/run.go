@@ -48,7 +48,13 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 		return &Result{}, err
 	}
 	r := &requests{events: events{weighted: o.Units != replay.LogUnits{N: 1}}, memory: o.Memory}
-	err = r.read(ctx, log, source)
+	err = replay.EachEntry(ctx, log, func(e *accesslog.Entry) error {
+		name, n, ok := source.Read(e)
+		if !ok {
+			return nil
+		}
+		return r.add(name, e.At, n)
+	})
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
 	var unread error
 	result.LogCounts, unread = source.Counts(log)
@@ -74,26 +80,6 @@ func (o *Options) setDefaults() {
 	o.Spare = cmp.Or(o.Spare, DefaultSpare)
 	o.Memory = cmp.Or(o.Memory, DefaultMemory)
 	o.Zone = cmp.Or(o.Zone, time.UTC)
-}
-
-// read reads all requests.
-func (r *requests) read(ctx context.Context, log *accesslog.Reader, source *replay.LogKeys) error {
-	for e, err := range log.Entries() {
-		if err != nil {
-			return &replay.LogError{Problem: err.Error()}
-		}
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		name, n, ok := source.Read(e)
-		if !ok {
-			continue
-		}
-		if err := r.add(name, e.At, n); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // fill computes the result.

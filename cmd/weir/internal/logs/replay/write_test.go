@@ -47,27 +47,3 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 		}
 	}
 }
-
-// TestHeadersAreReadAgain: a header that is written and parsed is the same, and every other
-// text is an error.
-func TestHeadersAreReadAgain(t *testing.T) {
-	for _, want := range []Header{{1, false, 0}, {10, true, weir.MaxUnits}} {
-		line := want.AppendJSON(nil)
-		if got, err := ParseHeader(line); got != want || err != nil || !IsHeader(line) {
-			t.Errorf("%s is %+v, %v; want %+v", line, got, err, want)
-		}
-	}
-	for text, want := range map[string]string{
-		`{"trace":1,"sample":10`:                                      "cut off or changed",
-		`{"trace":1,"sample":10,"keys":"plain","dropped":0,"x":1}`:    "cut off or changed",
-		`{"trace":1,"sample":10,"keys":"plain","dropped":0} {}`:       "cut off or changed",
-		`{"trace":2,"sample":10,"keys":"plain","dropped":0}`:          "version 2",
-		`{"trace":1,"sample":0,"keys":"plain","dropped":0}`:           "sample 0",
-		`{"trace":1,"sample":1,"keys":"plain","dropped":-1}`:          "dropped -1",
-		`{"trace":1,"sample":2251799813685248,"keys":"","dropped":0}`: "sample 2251799813685248",
-	} {
-		if _, err := ParseHeader([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", text, err, want)
-		}
-	}
-}
