@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -225,6 +226,41 @@ esac`
 		}
 		if code != 0 || got != tc.want || got == "" && !strings.Contains(printed, "no package with a fuzz target has changed") {
 			t.Errorf("%s: exit code %d, targets of %q, want %q; it printed\n%s", tc.name, code, got, tc.want, printed)
+		}
+	}
+}
+
+// TestFuzzBudget: the changed targets share a budget of time. A full run does not.
+func TestFuzzBudget(t *testing.T) {
+	goCommand := func(targets int) string {
+		return `case "$*" in
+*-list*) for i in $(seq ` + strconv.Itoa(targets) + `); do echo "Fuzz$i"; done; printf 'ok\texample.com/p\t0.1s\n' ;;
+*-fuzz*) ;;
+*) exec go "$@" ;;
+esac`
+	}
+	dir := module(t, "fuzz")
+	edit(t, dir+"/a/a.go", "package a // changed\n")
+	commit(t, dir)
+	script := filepath.Join(dir, "scripts", "x")
+	for _, tc := range []struct {
+		targets int
+		budget  string
+		args    []string
+		want    string
+	}{
+		{2, "", []string{"--changed", "10s"}, "== fuzz 2 targets for 10s each"},
+		{12, "", []string{"--changed", "10s"}, "== fuzz 12 targets for 10s each"},
+		{29, "", []string{"--changed", "10s"}, "== fuzz 29 targets for 4s each"},
+		{29, "", []string{"--changed", "10s", "1"}, "== fuzz 29 targets for 2s each"},
+		{29, "100", []string{"--changed", "10s"}, "== fuzz 29 targets for 6s each"},
+		{29, "3", []string{"--changed", "10s"}, "== fuzz 29 targets for 1s each"},
+		{29, "3", []string{"10m"}, ""},
+	} {
+		t.Setenv("BUDGET", tc.budget)
+		code, printed := run(t, goCommand(tc.targets), script, tc.args...)
+		if code != 0 || !strings.HasPrefix(printed, tc.want) || strings.Count(printed, "ok    ") != tc.targets || tc.want == "" && strings.Contains(printed, "==") {
+			t.Errorf("%d targets, budget %q, %q: exit code %d, it printed\n%s\nwant %q", tc.targets, tc.budget, tc.args, code, printed, tc.want)
 		}
 	}
 }
