@@ -106,7 +106,12 @@ func TestRecordAgreesWithLive(t *testing.T) {
 	if err := os.WriteFile(file, []byte(recordedPolicies), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	f := openFronts(t, "--policies", file, "--record", trace, "--record-sample", "1/3", "--record-plain-keys")
+	// With a random secret about one run in 250 samples too few or too many of the 20 values.
+	secret := filepath.Join(dir, "secret")
+	if err := os.WriteFile(secret, []byte("a secret of a trace, 32 bytes long"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := openFronts(t, "--policies", file, "--record", trace, "--record-sample", "1/3", "--record-plain-keys", "--record-secret-file", secret)
 	talk := f.awaitOutput(t, "  look ")
 	if !strings.Contains(talk, "records the calls of 1/3 of keys to "+trace+", at most 256MiB in 4 files") || !strings.Contains(talk, "writes the keys of callers readably") {
 		t.Errorf("stderr does not describe the trace:\n%s", talk)
