@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestPathIsTheProgramOfMakeBuild: the program has the flags of make build, and is not
@@ -39,6 +41,7 @@ func TestPathIsTheProgramOfMakeBuild(t *testing.T) {
 // TestSourcesAreInputsOfTheTest: the go command reports no cached result of a test that calls
 // Path after a change of weir.
 func TestSourcesAreInputsOfTheTest(t *testing.T) {
+	needs.Program(t, "make")
 	log := filepath.Join(t.TempDir(), "log")
 	if out, err := exec.Command(os.Args[0], "-test.run=^TestPathIsTheProgramOfMakeBuild$", "-test.testlogfile="+log).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)

@@ -1,11 +1,14 @@
 package docs_test
 
 import (
+	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -48,16 +51,38 @@ func readManual(t *testing.T) manual {
 	return verbs
 }
 
-// buildWeir builds weir and returns its path.
+// buildWeir returns the path of weir, which all tests of this package share. It has no
+// debugging information, so it is linked in half the time.
 func buildWeir(t *testing.T) string {
 	t.Helper()
-	weir := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-o", weir, "./cmd/weir")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	buildOnce.Do(func() {
+		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(built, "weir"), "./cmd/weir")
+		build.Dir = root
+		if out, err := build.CombinedOutput(); err != nil {
+			buildError = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if buildError != nil {
+		t.Fatal(buildError)
 	}
-	return weir
+	return filepath.Join(built, "weir")
+}
+
+// built is the directory of the program.
+var (
+	built      string
+	buildOnce  sync.Once
+	buildError error
+)
+
+func TestMain(m *testing.M) {
+	var err error
+	if built, err = os.MkdirTemp("", "weir-docs"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(built)
+	os.Exit(code)
 }
 
 // flagsIn returns the flags in the help of a verb, with their defaults.
