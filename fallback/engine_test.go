@@ -6,13 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -310,27 +308,6 @@ func TestFallbackNeedsAnEngine(t *testing.T) {
 		}
 	}()
 	fallback.New(nil, fallback.Allow)
-}
-
-// TestFallbackNoAllocation: neither the path through a healthy store nor the path around a
-// down one allocates. Under the race detector a sync.Pool drops some of its values, so
-// nothing is compared there.
-func TestFallbackNoAllocation(t *testing.T) {
-	for _, mode := range modes {
-		limiter := must(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))
-		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 && !race.Enabled {
-			t.Errorf("%v, up: %v allocations", mode, got)
-		}
-		synctest.Test(t, func(t *testing.T) { // here no time passes, and so no probe comes
-			s := newStore(t, ten, mode)
-			s.Break(weirtest.Down())
-			s.fail(5)
-			s.want(fallback.StoreDown)
-			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 && !race.Enabled {
-				t.Errorf("%v, down: %v allocations", mode, got)
-			}
-		})
-	}
 }
 
 // BenchmarkFallback measures the cost that a fallback adds to a decision ("up" compared with

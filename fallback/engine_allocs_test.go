@@ -1,0 +1,36 @@
+//go:build !race
+
+package fallback_test
+
+import (
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	_ "github.com/weirlimit/weir/internal/testkit/race"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// Under the race detector a sync.Pool drops some of its values, so allocations are counted
+// without it. The import makes `make check` run the package without the detector too.
+
+// TestFallbackNoAllocation: neither the path through a healthy store nor the path around a
+// down one allocates.
+func TestFallbackNoAllocation(t *testing.T) {
+	for _, mode := range modes {
+		limiter := must(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))
+		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 {
+			t.Errorf("%v, up: %v allocations", mode, got)
+		}
+		synctest.Test(t, func(t *testing.T) { // here no time passes, and so no probe comes
+			s := newStore(t, ten, mode)
+			s.Break(weirtest.Down())
+			s.fail(5)
+			s.want(fallback.StoreDown)
+			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 {
+				t.Errorf("%v, down: %v allocations", mode, got)
+			}
+		})
+	}
+}
