@@ -2,31 +2,15 @@ package policy
 
 import (
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
 )
 
 // weekdays are the first days of weeks, from anchor 1.
 var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
-
-// ordinal returns a day of a month in words, such as 14th.
-func ordinal(n int) string {
-	suffix := "th"
-	if n/10 != 1 {
-		switch n % 10 {
-		case 1:
-			suffix = "st"
-		case 2:
-			suffix = "nd"
-		case 3:
-			suffix = "rd"
-		}
-	}
-	return strconv.Itoa(n) + suffix
-}
 
 // formatAnchor returns the first day of a period: "the 14th" of a month, "sunday" of a
 // week.
@@ -34,7 +18,7 @@ func formatAnchor(p weir.Period, anchor int) string {
 	if p == weir.Week {
 		return weekdays[anchor-1]
 	}
-	return "the " + ordinal(anchor)
+	return "the " + answer.Ordinal(anchor)
 }
 
 const (
@@ -58,8 +42,8 @@ func (d *limitBuilder) setAnchor(at int, word string) *fault {
 		return faultf(at, useDay, "%s is not a day", clip(word))
 	case n < 1 || n > 31:
 		return faultf(at, useDayOfMonth, "no month has a day %s", clip(word))
-	case suffix != "" && word != ordinal(n):
-		return faultf(at, "write "+ordinal(n), "%s is not a day", clip(word))
+	case suffix != "" && word != answer.Ordinal(n):
+		return faultf(at, "write "+answer.Ordinal(n), "%s is not a day", clip(word))
 	}
 	d.form.anchor, d.limit.Anchor = weir.Month, n
 	return nil

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // clauses reads the parts of a line between its keys and its block, in any order.
@@ -112,7 +113,7 @@ func (p *lineParser) from() *fault {
 		return f
 	}
 	if !the && p.d.form.anchor == weir.Month {
-		return faultf(day.at, "write from the "+ordinal(p.d.limit.Anchor), "the is missing before %s", clip(day.text))
+		return faultf(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s", clip(day.text))
 	} else if the && p.d.form.anchor == weir.Week {
 		return faultf(day.at, "write from "+day.text, "a day of the week has no the")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // limitForm holds the words of a limit that select its kind.
@@ -177,7 +178,7 @@ func (d *limitBuilder) completePeriod() *fault {
 		return faultf(d.at.zone, "write per hour, per day, per week or per month, or remove the time zone", "only hours, days, weeks and months begin with the clock of a time zone")
 	case anchor == weir.NoPeriod || anchor == period:
 	case period == weir.Week:
-		return faultf(d.at.from, "write a day such as from sunday, or per month", "a week has no %s", ordinal(d.limit.Anchor))
+		return faultf(d.at.from, "write a day such as from sunday, or per month", "a week has no %s", answer.Ordinal(d.limit.Anchor))
 	case period == weir.Month:
 		return faultf(d.at.from, "write a day from the 1st to the 31st, or per week", "months do not begin on a %s", weekdays[d.limit.Anchor-1])
 	default:

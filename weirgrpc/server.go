@@ -40,21 +40,13 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // line in ErrorLog, and the Window should be longer.
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 	limit := newLimit("Unary", l, by, opts)
-	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		o, held, err := limit.decideCall(ctx, &Call{Method: info.FullMethod, Request: req})
-		if err != nil {
-			if o != nil {
-				grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, o.pushback()))
-			}
-			return nil, err
-		}
-		if o != nil {
-			ctx = context.WithValue(ctx, contextKey{}, o)
-		}
-		if held != nil {
-			defer limit.end(ctx, held)
-		}
-		return handler(ctx, req)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+		trailer := func(md metadata.MD) { grpc.SetTrailer(ctx, md) }
+		err = limit.serve(ctx, &Call{Method: info.FullMethod, Request: req}, trailer, func(ctx context.Context) (err error) {
+			reply, err = handler(ctx, req)
+			return err
+		})
+		return reply, err
 	}
 }
 
@@ -62,22 +54,29 @@ func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
 	limit := newLimit("Stream", l, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		ctx := stream.Context()
-		o, held, err := limit.decideCall(ctx, &Call{Method: info.FullMethod})
-		if err != nil {
-			if o != nil {
-				stream.SetTrailer(metadata.Pairs(pushbackTrailer, o.pushback()))
-			}
-			return err
-		}
-		if o != nil {
-			ctx = context.WithValue(ctx, contextKey{}, o)
-		}
-		if held != nil {
-			defer limit.end(ctx, held)
-		}
-		return handler(srv, &limitedStream{stream, ctx})
+		return limit.serve(stream.Context(), &Call{Method: info.FullMethod}, stream.SetTrailer, func(ctx context.Context) error {
+			return handler(srv, &limitedStream{stream, ctx})
+		})
 	}
+}
+
+// serve decides a call, and passes it to its handler with the outcome in the context. trailer
+// sends that of a denial.
+func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), handle func(context.Context) error) error {
+	o, held, err := l.decideCall(ctx, c)
+	if err != nil {
+		if o != nil {
+			trailer(metadata.Pairs(pushbackTrailer, o.pushback()))
+		}
+		return err
+	}
+	if o != nil {
+		ctx = context.WithValue(ctx, contextKey{}, o)
+	}
+	if held != nil {
+		defer l.end(ctx, held)
+	}
+	return handle(ctx)
 }
 
 // limitedStream is a stream with the outcome in its context.

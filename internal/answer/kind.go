@@ -47,8 +47,8 @@ var periodWords = [...]struct{ present, each, ends string }{
 // weekdays are the names of the days by their number as an anchor.
 var weekdays = [...]string{1: "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
 
-// ordinal returns "1st", "2nd", "14th".
-func ordinal(day int) string {
+// Ordinal returns "1st", "2nd", "14th".
+func Ordinal(day int) string {
 	suffix := "th"
 	if last := day % 10; 1 <= last && last <= 3 && day/10 != 1 {
 		suffix = [...]string{"st", "nd", "rd"}[last-1]
@@ -64,7 +64,7 @@ func appendPeriod(b []byte, z *calendar.Windows) []byte {
 	case z.Period == weir.Week:
 		b = append(append(b, " from "...), weekdays[anchor]...)
 	default:
-		b = append(append(b, " from the "...), ordinal(anchor)...)
+		b = append(append(b, " from the "...), Ordinal(anchor)...)
 	}
 	return append(append(b, " in "...), z.Zone.String()...)
 }

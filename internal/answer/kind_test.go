@@ -241,7 +241,7 @@ func TestNumbersOfEachKind(t *testing.T) {
 
 func TestOrdinal(t *testing.T) {
 	for day, want := range map[int]string{1: "1st", 2: "2nd", 3: "3rd", 4: "4th", 11: "11th", 12: "12th", 13: "13th", 20: "20th", 21: "21st", 22: "22nd", 23: "23rd", 31: "31st"} {
-		if got := ordinal(day); got != want {
+		if got := Ordinal(day); got != want {
 			t.Errorf("%d: got %s, want %s", day, got, want)
 		}
 	}

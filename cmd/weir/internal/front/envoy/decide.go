@@ -9,9 +9,6 @@ import (
 
 // decideCall decides a resolved call and charges the hits that it grants.
 func (s *Service) decideCall(ctx context.Context, c *call) error {
-	if len(c.items) == 1 && c.items[0].kind == enforced {
-		return s.decideSingle(ctx, c)
-	}
 	if err := s.refundItems(ctx, c); err != nil {
 		return err
 	}
@@ -33,17 +30,6 @@ func (s *Service) decideCall(ctx context.Context, c *call) error {
 		s.rollBack(ctx, c.groups) // a request without an answer charges nothing
 	}
 	return err
-}
-
-// decideSingle is decide for the most common call: one enforced descriptor.
-func (s *Service) decideSingle(ctx context.Context, c *call) error {
-	c.groups = append(c.groups, group{engine: s.options.Engine, outage: s.options.Outage, n: c.items[0].n, items: c.one[:]})
-	c.one[0] = &c.items[0]
-	g := &c.groups[0]
-	if err := s.prepare(c, g); err != nil {
-		return err
-	}
-	return g.query(ctx, c, weir.OpAttempt)
 }
 
 // grant charges the hard and soft groups if the request is granted, and reports whether

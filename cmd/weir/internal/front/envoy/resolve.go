@@ -22,7 +22,6 @@ type call struct {
 	states   []weir.LimitState
 	entries  []envoyconf.Entry // of the descriptor that is being resolved
 	text     []byte            // scratch for keys
-	one      [1]*item          // the items of a single group
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
 	degraded bool     // a fallback answered

@@ -1,14 +1,12 @@
 package accesslog
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -59,9 +57,8 @@ type Reader struct {
 	options  Options
 	window   int64 // microseconds
 	files    []File
-	waiting  []*source // closed, by the instant of their first lines
-	active   []*source // open, by their first entries
-	returned *source   // the source of the last entry: the first of active
+	sources  []*source // by their first entries or, of closed files, the instant before which none comes
+	returned bool      // the first entry of the first source was returned
 	free     []*Entry
 	last     int64 // the greatest instant returned
 	stats    Stats
@@ -76,9 +73,6 @@ func Open(names []string, o Options) (*Reader, error) {
 	if o.Format == Auto {
 		o.Format = ""
 	}
-	if err := o.check(); err != nil {
-		return nil, err
-	}
 	r := &Reader{options: o, window: window(o.Reorder)}
 	for i, name := range names {
 		s, err := r.open(name, i)
@@ -91,9 +85,8 @@ func Open(names []string, o Options) (*Reader, error) {
 			s.close()
 			continue
 		}
-		r.waiting = append(r.waiting, s)
+		r.insert(s)
 	}
-	slices.SortStableFunc(r.waiting, func(a, b *source) int { return cmp.Compare(a.start, b.start) })
 	return r, nil
 }
 
@@ -103,19 +96,6 @@ func window(d time.Duration) int64 {
 		d = DefaultReorder
 	}
 	return max(0, d.Microseconds())
-}
-
-// check returns the error of options.
-func (o *Options) check() error {
-	if o.Format != "" && !slices.Contains(Formats(), o.Format) && !(o.Traces && o.Format == JSONL) {
-		return fmt.Errorf("accesslog: unknown format %q; use %s, %s", o.Format, Auto, joined(Formats()))
-	}
-	for name := range o.Fields {
-		if name != "time" && !slices.Contains(FieldNames(), name) {
-			return fmt.Errorf("accesslog: unknown field %q; map time, %s", name, strings.Join(FieldNames(), ", "))
-		}
-	}
-	return nil
 }
 
 // Files returns the files in the order of Open, with their formats.
@@ -144,19 +124,27 @@ func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 // equal instants keep the order of files and lines. Other errors are those of reading a
 // file. Compressed data that end early are a bad line.
 func (r *Reader) Next() (*Entry, error) {
-	if err := r.advance(); err != nil {
-		return nil, err
-	}
-	for len(r.waiting) > 0 && (len(r.active) == 0 || r.waiting[0].start <= r.active[0].head().At) {
-		if err := r.activate(); err != nil {
+	if r.returned {
+		s := r.sources[0]
+		r.returned = false
+		r.free = append(r.free, s.pop())
+		if err := r.fillFirst(); err != nil {
 			return nil, err
 		}
 	}
-	if len(r.active) == 0 {
+	for len(r.sources) > 0 && r.sources[0].head() == nil {
+		if err := r.sources[0].reopen(r); err != nil {
+			return nil, err
+		}
+		if err := r.fillFirst(); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.sources) == 0 {
 		return nil, io.EOF
 	}
-	r.returned = r.active[0]
-	e := r.returned.head()
+	r.returned = true
+	e := r.sources[0].head()
 	if e.At < r.last {
 		r.stats.Late++
 	}
@@ -164,47 +152,26 @@ func (r *Reader) Next() (*Entry, error) {
 	return e, nil
 }
 
-// advance drops the entry that was returned last.
-func (r *Reader) advance() error {
-	s := r.returned
-	if s == nil {
-		return nil
-	}
-	r.returned = nil
-	r.free = append(r.free, s.pop())
+// fillFirst reads lines of the first source, and puts it at its new place. It closes one
+// without entries.
+func (r *Reader) fillFirst() error {
+	s := r.sources[0]
 	if err := s.fill(r); err != nil {
 		return err
 	}
-	r.active = slices.Delete(r.active, 0, 1)
-	r.insert(s)
-	return nil
-}
-
-// activate opens the first waiting file.
-func (r *Reader) activate() error {
-	s := r.waiting[0]
-	r.waiting = r.waiting[1:]
-	if err := s.reopen(r); err != nil {
-		return err
-	}
-	if err := s.fill(r); err != nil {
-		s.close()
-		return err
-	}
-	r.insert(s)
-	return nil
-}
-
-// insert puts an open source at its place by its first entry, or closes one without entries.
-func (r *Reader) insert(s *source) {
+	r.sources = slices.Delete(r.sources, 0, 1)
 	if s.head() == nil {
 		s.close()
-		return
+	} else {
+		r.insert(s)
 	}
-	i, _ := slices.BinarySearchFunc(r.active, s, func(a, b *source) int {
-		return cmp.Or(cmp.Compare(a.head().At, b.head().At), cmp.Compare(a.index, b.index))
-	})
-	r.active = slices.Insert(r.active, i, s)
+	return nil
+}
+
+// insert puts a source at its place.
+func (r *Reader) insert(s *source) {
+	i, _ := slices.BinarySearchFunc(r.sources, s, (*source).compare)
+	r.sources = slices.Insert(r.sources, i, s)
 }
 
 // entry returns an unused entry.
@@ -229,10 +196,10 @@ func (r *Reader) bad(file string, line int64, err error) {
 // Close closes all files.
 func (r *Reader) Close() error {
 	var errs []error
-	for _, s := range slices.Concat(r.active, r.waiting) {
+	for _, s := range r.sources {
 		errs = append(errs, s.close())
 	}
-	r.active, r.waiting, r.returned = nil, nil, nil
+	r.sources, r.returned = nil, false
 	return errors.Join(errs...)
 }
 

@@ -254,8 +254,6 @@ func TestOpenNamesTheMistake(t *testing.T) {
 		{[]string{filepath.Join(dir, "none")}, Options{}, "no such file"},
 		{[]string{dir}, Options{}, "is a directory"},
 		{[]string{"-", "-"}, Options{Stdin: strings.NewReader(lineAt(1, "a"))}, "given twice"},
-		{[]string{"-"}, Options{Format: "squid"}, `unknown format "squid"; use auto, combined`},
-		{[]string{"-"}, Options{Fields: map[string]string{"ip": "x"}}, `unknown field "ip"`},
 		{[]string{"-"}, Options{Stdin: strings.NewReader("nonsense\n")}, "-: no format fits the first line"},
 		{[]string{"-"}, Options{Stdin: strings.NewReader(`{"at_us":1,"policy":"p"}`)}, "trace"},
 		{[]string{write(t, "bin", []byte("\x7fELF\x00\x00\n"))}, Options{}, "binary"},

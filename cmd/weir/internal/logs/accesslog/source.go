@@ -226,7 +226,24 @@ func (s *source) reopen(r *Reader) error {
 	return s.openLines(r)
 }
 
-// head returns the first entry, or nil at the end.
+// compare orders sources by their first entries. A closed file comes before the entries that
+// it may precede.
+func (s *source) compare(other *source) int {
+	at, isClosed := s.position()
+	otherAt, otherClosed := other.position()
+	return cmp.Or(cmp.Compare(at, otherAt), cmp.Compare(otherClosed, isClosed), cmp.Compare(s.index, other.index))
+}
+
+// position returns the instant before which the source has no entry; closed is 1 for a file
+// of which no line was read.
+func (s *source) position() (at int64, closed int) {
+	if h := s.head(); h != nil {
+		return h.At, 0
+	}
+	return s.start, 1
+}
+
+// head returns the first entry, or nil at the end and of a closed file.
 func (s *source) head() *Entry {
 	if s.first == len(s.held) {
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"net/netip"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -61,8 +62,8 @@ func ParseProxies(text string) (all []netip.Prefix, err error) {
 // LogWhere selects the requests with a field that matches a pattern.
 type LogWhere struct {
 	Field accesslog.Field
-	Glob  string // * is any text, ? one byte; a field without value is an empty text
-	text  string
+	Glob  string // * is any text, ? one character; a field without value is an empty text
+	glob  *regexp.Regexp
 }
 
 // ParseLogWhere reads FIELD=GLOB, such as path=/search*.
@@ -75,29 +76,13 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	if err != nil {
 		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
 	}
-	return LogWhere{f, glob, text}, nil
+	return LogWhere{f, glob, newGlob(glob)}, nil
 }
 
-// matches reports whether text matches a pattern. A mismatch after * continues one byte
-// later, so the time is at most the product of both lengths.
-func matches(glob string, text []byte) bool {
-	i, j, star, from := 0, 0, -1, 0
-	for j < len(text) {
-		switch {
-		case i < len(glob) && glob[i] == '*':
-			star, from = i, j
-			i++
-		case i < len(glob) && (glob[i] == '?' || glob[i] == text[j]):
-			i++
-			j++
-		case star >= 0:
-			from++
-			i, j = star+1, from
-		default:
-			return false
-		}
-	}
-	return strings.Trim(glob[i:], "*") == ""
+// newGlob compiles a pattern.
+func newGlob(glob string) *regexp.Regexp {
+	words := strings.NewReplacer(`\*`, ".*", `\?`, ".")
+	return regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")
 }
 
 // LogUnits is the number of units of each request.
@@ -118,52 +103,24 @@ func ParseLogUnits(text string) (LogUnits, error) {
 	return LogUnits{N: n}, nil
 }
 
-// addressSlots bounds the memory of the cache of addresses.
-const addressSlots = 1 << 14
+// addresses maps client addresses to the form that counts: IPv6 by /64, as live.
+type addresses struct{ proxies clientaddr.Proxies }
 
-// addresses maps client addresses to the form that counts: IPv6 by /64, as live. It
-// remembers the last address of each slot.
-type addresses struct {
-	proxies clientaddr.Proxies
-	slots   [addressSlots]struct{ raw, key string }
-	one     []byte
-}
-
-// key returns the counted form of the client address of a request. ok is false if a trusted
-// proxy wrote an element of X-Forwarded-For that is not an address.
-func (a *addresses) key(e *accesslog.Entry, peer []byte) (key string, ok bool) {
-	raw := peer
-	if len(a.proxies) > 0 {
-		if list, ok := e.Forwarded(); ok {
-			raw = append(append(append(a.one[:0], peer...), 0), list...)
-			a.one = raw
-		}
-	}
-	hash := uint32(2166136261) // FNV-1a
-	for _, c := range raw {
-		hash = (hash ^ uint32(c)) * 16777619
-	}
-	slot := &a.slots[hash%addressSlots]
-	if slot.raw != string(raw) || slot.raw == "" {
-		slot.raw = string(raw)
-		slot.key = a.counted(slot.raw)
-	}
-	return slot.key, slot.key != ""
-}
-
-// counted returns the counted form of a peer, with the list of X-Forwarded-For behind a zero
-// byte, or "" if the list is wrong. A host name stays as it is.
-func (a *addresses) counted(raw string) string {
-	peer, list, more := strings.Cut(raw, "\x00")
+// key returns the counted form of the client address of a request. A host name stays as it
+// is. ok is false if a trusted proxy wrote an element of X-Forwarded-For that is not an
+// address.
+func (a *addresses) key(e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
 	if err != nil {
-		return peer
+		return peer, true
 	}
-	addr, ok := a.proxies.Follow(addr.Unmap().WithZone(""), list, more)
-	if !ok {
-		return ""
+	var list []byte
+	more := false
+	if len(a.proxies) > 0 {
+		list, more = e.Forwarded()
 	}
-	return clientaddr.Key(addr, clientaddr.Bits)
+	addr, ok = a.proxies.Follow(addr.Unmap().WithZone(""), string(list), more)
+	return clientaddr.Key(addr, clientaddr.Bits), ok
 }
 
 // value returns the value of a dimension, from the keys with its name: the first field, or
@@ -180,7 +137,7 @@ func (a *addresses) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte
 				out = append(out[:0], keys[i].Prefix...)
 			}
 		case keys[i].Field == accesslog.RemoteAddr:
-			key, ok := a.key(e, b)
+			key, ok := a.key(e, string(b))
 			return append(out, key...), ok
 		default:
 			return append(out, b...), true

@@ -65,7 +65,7 @@ func (s *logSelector) selected(e *accesslog.Entry) bool {
 			b = nil
 		}
 		s.read[i], s.seen[i] = true, s.seen[i] || ok
-		if !matches(s.where[i].Glob, b) {
+		if !s.where[i].glob.Match(b) {
 			return false
 		}
 	}
