@@ -112,7 +112,7 @@ func (o *suggestOptions) parse() (out suggest.Options, read accesslog.Options, e
 	if err != nil {
 		return out, read, err
 	}
-	out = suggest.Options{Keys: run.Keys, Where: run.Where, Units: run.Units, TrustedProxies: run.TrustedProxies, Memory: int64(o.memory)}
+	out = suggest.Options{LogOptions: run, Memory: int64(o.memory)}
 	if len(out.Keys) == 0 {
 		return out, read, usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
 			"--key is missing; it names the field that a limit counts by")

@@ -188,11 +188,8 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 			Also:  strings.Join(also, " "),
 			Per:   unitOf(r) + " per " + answer.Span(w.Window),
 			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
-			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: timelineOf(&w.Timeline),
+			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: w.Timeline, Peaks: w.Histogram,
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
-		}
-		for _, b := range w.Histogram {
-			v.Peaks = append(v.Peaks, report.Bin(b))
 		}
 		for _, c := range w.Candidates {
 			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}

@@ -36,7 +36,7 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 		units := replay.LogUnits{N: 1 + int64(seed%2), Bytes: seed%5 == 4}
 		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/2%2]
 		limits := []int64{0, 1, 2, 3, 5, 8, 13}
-		result, err := run(t, log.String(), Options{Windows: []time.Duration{window}, Limits: limits, Units: units})
+		result, err := run(t, log.String(), Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,8 +65,9 @@ type Peaks struct {
 
 // Bin counts the keys with a peak in From … To.
 type Bin struct {
-	From, To int64 // both included
-	Keys     int64
+	From int64 `json:"from"` // both included
+	To   int64 `json:"to"`
+	Keys int64 `json:"keys"`
 }
 
 // Candidate is the exact effect of one limit. Every key is decided alone, by the engine's

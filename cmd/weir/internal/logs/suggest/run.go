@@ -3,7 +3,7 @@
 //
 //	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
 //	keys, err := replay.ParseLogKey("ip=remote_addr")
-//	result, err := suggest.Run(ctx, log, suggest.Options{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}})
+//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}}})
 //
 // # Peaks
 //
@@ -30,7 +30,6 @@ package suggest
 import (
 	"cmp"
 	"context"
-	"net/netip"
 	"slices"
 	"time"
 
@@ -43,7 +42,7 @@ import (
 // counts of lines.
 func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
 	o.setDefaults()
-	source, err := replay.NewLogKeys(replay.LogOptions{Keys: o.Keys, Where: o.Where, Units: o.Units, TrustedProxies: o.TrustedProxies})
+	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
 	}
@@ -156,16 +155,12 @@ const DefaultSpare = 0.999
 
 // Options select the requests, their keys, and the limits to try.
 type Options struct {
-	Keys    []replay.LogKey   // at least one
-	Where   []replay.LogWhere // all must match
-	Units   replay.LogUnits   // of each request, above 0
-	Windows []time.Duration   // whole microseconds up to 400 days; nil = DefaultWindows
-	Limits  []int64           // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
-	Spare   float64           // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
-	Zone    *time.Location    // of hours and days; nil = UTC
-	Memory  int64             // bytes for keys and requests; 0 = DefaultMemory
-
-	TrustedProxies []netip.Prefix // as in replay.LogOptions
+	replay.LogOptions                 // with at least one key and more than 0 units; its Policy and Top have no meaning
+	Windows           []time.Duration // whole microseconds up to 400 days; nil = DefaultWindows
+	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
+	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
+	Zone              *time.Location  // of hours and days; nil = UTC
+	Memory            int64           // bytes for keys and requests; 0 = DefaultMemory
 }
 
 // DefaultWindows are the windows of Options without any: 1 s, 1 min and 1 h.

@@ -69,7 +69,7 @@ func TestCandidatesAreThoseOfTheWindow(t *testing.T) {
 		for n := range int64(50) {
 			limits = append(limits, n)
 		}
-		result, err := run(t, log.String(), Options{Windows: windows, Limits: limits, Units: replay.LogUnits{N: 1, Bytes: isBytes}})
+		result, err := run(t, log.String(), Options{Windows: windows, Limits: limits, LogOptions: replay.LogOptions{Units: replay.LogUnits{N: 1, Bytes: isBytes}}})
 		if err != nil {
 			t.Fatal(err)
 		}
