@@ -1,16 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"os/signal"
+	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 
@@ -22,9 +23,8 @@ import (
 // topOptions are the flags of weir top.
 type topOptions struct {
 	url, policy, token string
-	interval           time.Duration
 	n                  int
-	once, asJSON       bool
+	asJSON             bool
 }
 
 func topCommand() *cobra.Command {
@@ -40,16 +40,11 @@ func topCommand() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
 	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token of operators; or set $WEIR_ADMIN_TOKEN")
 	f.IntVarP(&o.n, "n", "n", 15, "the number of keys, 0 to 1000")
-	f.DurationVar(&o.interval, "interval", 2*time.Second, "the time between two requests, 100ms or more")
-	f.BoolVar(&o.once, "once", false, "print the list once")
-	f.BoolVar(&o.asJSON, "json", false, "print the answers of weir, one JSON object for each request")
+	f.BoolVar(&o.asJSON, "json", false, "print the answer of weir, one JSON object")
 	return cmd
 }
 
 func top(cmd *cobra.Command, o *topOptions) error {
-	if o.interval < 100*time.Millisecond {
-		return usage("write --interval 2s, for example", "--interval must be 100ms or more, not %v", o.interval)
-	}
 	if o.n < 0 || o.n > 1000 {
 		return usage("write -n 20, for example", "-n must be 0 to 1000, not %d", o.n)
 	}
@@ -57,32 +52,17 @@ func top(cmd *cobra.Command, o *topOptions) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	screen := newScreen(cmd.OutOrStdout(), o)
-	defer screen.restore()
-	var last *topAnswer
-	for {
-		now, err := client.get(ctx)
-		if ctx.Err() != nil {
-			return nil
-		}
-		switch {
-		case err == nil:
-			if err := screen.show(now, last); err != nil || o.once {
-				return err
-			}
-			last = now
-		case !screen.waitsFor(last, err):
-			screen.restore()
-			return err
-		}
-		select {
-		case <-time.After(o.interval):
-		case <-ctx.Done():
-			return nil
-		}
+	list, err := client.get(cmd.Context())
+	if err != nil {
+		return err
 	}
+	out := cmd.OutOrStdout()
+	if o.asJSON {
+		_, err = out.Write(list.body)
+	} else {
+		_, err = io.WriteString(out, list.page())
+	}
+	return err
 }
 
 // topAnswer is one answer of GET /v1/top.
@@ -90,13 +70,12 @@ type topAnswer struct {
 	httpapi.TopList
 	at, since time.Time // At and Since
 	body      []byte
-	from      string    // the address of weir
-	when      time.Time // of the request, by the clock of this process
+	from      string // the address of weir
 }
 
 // parseTop reads an answer.
-func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
-	a := &topAnswer{body: answer.Printable(body), from: from, when: when}
+func parseTop(body []byte, from string) (*topAnswer, error) {
+	a := &topAnswer{body: answer.Printable(body), from: from}
 	err := json.Unmarshal(body, a)
 	if err == nil && a.At != "" {
 		a.at, err = time.Parse(time.RFC3339, a.At)
@@ -148,7 +127,6 @@ func newTopClient(o *topOptions) (*topClient, error) {
 }
 
 func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
-	when := time.Now()
 	res, err := c.client.Do(c.request.WithContext(ctx))
 	if err != nil {
 		return nil, noAnswer(exitStore, c.from, err)
@@ -160,7 +138,7 @@ func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		return parseTop(body, c.from, when)
+		return parseTop(body, c.from)
 	case http.StatusUnauthorized:
 		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.from)
 	}
@@ -182,4 +160,67 @@ func problemDetail(body []byte) string {
 		}
 		return r
 	}, p.Detail)
+}
+
+// maxPolicies is the number of policies on a page of weir top, the busiest.
+const maxPolicies = 8
+
+// page returns an answer for people.
+func (a *topAnswer) page() string {
+	var b strings.Builder
+	b.WriteString(a.title() + "\n\n")
+	writeTable(&b, "lrrrr", a.policyRows())
+	switch {
+	case a.Keys == "off":
+		b.WriteString("\nkeys are not kept (weir serve --top-keys off)\n")
+	case len(a.Top) == 0:
+		b.WriteString("\nno key was denied in the last ten minutes\n")
+	default:
+		b.WriteString("\n")
+		writeTable(&b, "rrll", a.keyRows())
+	}
+	return b.String()
+}
+
+func (a *topAnswer) title() string {
+	title := "weir at " + answer.Shown(a.from) + ", " + a.at.Local().Format(time.TimeOnly)
+	if !a.since.IsZero() {
+		title += ", keys since " + a.since.Local().Format(time.TimeOnly)
+	}
+	if a.Keys == "hashed" {
+		title += ", as hashes"
+	}
+	return title
+}
+
+// policyRows returns rows of the busiest policies, by denials.
+func (a *topAnswer) policyRows() [][]string {
+	rows := [][]string{{"POLICY", "ALLOWED", "DENIED", "WOULD DENY", "ERRORS"}}
+	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b httpapi.PolicyCalls) int {
+		return cmp.Or(cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny), cmp.Compare(b.Allowed, a.Allowed))
+	})
+	for _, c := range busiest[:min(maxPolicies, len(busiest))] {
+		rows = append(rows, []string{answer.Shown(c.Policy), number(c.Allowed), number(c.Denied), number(c.WouldDeny), number(c.Errors)})
+	}
+	return rows
+}
+
+// keyRows returns rows of the keys denied most.
+func (a *topAnswer) keyRows() [][]string {
+	rows := [][]string{{"DENIALS", "±", "POLICY", "KEY"}}
+	for _, e := range a.Top {
+		var key []string
+		for _, name := range slices.Sorted(maps.Keys(e.Key)) {
+			key = append(key, answer.Shown(name)+"="+answer.Shown(e.Key[name]))
+		}
+		if e.Clipped {
+			key = append(key, "…")
+		}
+		policy := answer.Shown(e.Policy)
+		if e.Rule != "" {
+			policy += ": " + answer.Shown(e.Rule)
+		}
+		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
+	}
+	return rows
 }
