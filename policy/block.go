@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"time"
 
@@ -30,20 +31,24 @@ func (p *Definition) BlocksName() string { return p.Name + blocksSuffix }
 // completeBlocks collects the blocks of a policy's limits.
 func (c *checker) completeBlocks(d *policyBuilder, name *yamlnode.Node) bool {
 	p := d.policy
-	for i, l := range d.limits {
-		if l.block == 0 {
-			continue
-		}
-		if p.Blocks == nil {
-			p.Blocks = make([]time.Duration, len(d.limits))
-		}
-		p.Blocks[i] = l.block
-	}
+	p.Blocks = eachOf(d.limits, func(l *limitBuilder) time.Duration { return l.block })
 	if most := maxName - len(blocksSuffix); p.Blocks != nil && len(p.Name) > most {
 		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
 			"the name is too long for a policy that blocks: its blocks are stored under the name with %s appended", blocksSuffix)
 	}
 	return true
+}
+
+// eachOf returns a value of each limit, or nil if all are zero.
+func eachOf[T comparable](limits []*limitBuilder, of func(*limitBuilder) T) []T {
+	all, zero := make([]T, len(limits)), *new(T)
+	for i, l := range limits {
+		all[i] = of(l)
+	}
+	if !slices.ContainsFunc(all, func(v T) bool { return v != zero }) {
+		return nil
+	}
+	return all
 }
 
 // checkDerivedNames rejects a policy with the name of another policy's blocks.

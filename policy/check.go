@@ -283,7 +283,7 @@ func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
 		ok = c.fail(d.cellsAt, "remove cells: "+withoutCells(p.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(p.Name))
 	}
 	ok = c.completeBlocks(d, name) && ok
-	d.completeWarnings()
+	p.WarnPercents = eachOf(d.limits, func(l *limitBuilder) int { return cmp.Or(l.warn, d.warn) })
 	ok = c.readCosts(d) && ok
 	compiled, err := p.Compile()
 	if err != nil {

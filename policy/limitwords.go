@@ -151,11 +151,6 @@ func (d *limitBuilder) faultOfBurst() *fault {
 // requestedUnits is the cost of a limit that is charged the units of the request.
 const requestedUnits = "n"
 
-func (c *checker) deferCosts(d *policyBuilder, _, value *yamlnode.Node) bool {
-	d.deferred.costs = value
-	return true
-}
-
 // readCosts reads the units that an attempt takes of each limit.
 func (c *checker) readCosts(d *policyBuilder) bool {
 	costs := d.deferred.costs

@@ -19,11 +19,6 @@ type overrideBuilder struct {
 	dimensions []string
 }
 
-func (c *checker) deferOverrides(d *policyBuilder, _, value *yamlnode.Node) bool {
-	d.deferred.overrides = value
-	return true
-}
-
 // readOverrides reads the overrides of a policy.
 func (c *checker) readOverrides(d *policyBuilder, dimensions []string) bool {
 	overrides := d.deferred.overrides

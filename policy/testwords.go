@@ -107,8 +107,3 @@ func (c *checker) keyOf(key, value *yamlnode.Node) ([]Dimension, bool) {
 	}
 	return all, ok
 }
-
-func (c *checker) deferSteps(d *testBuilder, _, value *yamlnode.Node) bool {
-	d.steps = value
-	return true
-}

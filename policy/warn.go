@@ -51,21 +51,3 @@ func nextShare(word string) string {
 	}
 	return "use 1% to 100%, such as 80%"
 }
-
-// completeWarnings collects the shares of a policy's limits.
-func (d *policyBuilder) completeWarnings() {
-	p := d.policy
-	for i, l := range d.limits {
-		share := l.warn
-		if share == 0 {
-			share = d.warn
-		}
-		if share == 0 {
-			continue
-		}
-		if p.WarnPercents == nil {
-			p.WarnPercents = make([]int, len(d.limits))
-		}
-		p.WarnPercents[i] = share
-	}
-}

@@ -36,6 +36,14 @@ func choice[T any](values []string, set func(target T, i int)) setter[T] {
 	}
 }
 
+// deferred is the setter of a word that is read later: it stores the value.
+func deferred[T any](at func(T) **yamlnode.Node) setter[T] {
+	return func(_ *checker, target T, _, value *yamlnode.Node) bool {
+		*at(target) = value
+		return true
+	}
+}
+
 // maxCells is the largest number of cells, which is an int on every platform. A cell of
 // the longest window is then 17 ms wide.
 const maxCells = 1<<31 - 1
@@ -73,10 +81,10 @@ var policyWords = []word[*policyBuilder]{
 	{"when-store-is-down", choice(storeDownValues, (*policyBuilder).setWhenStoreIsDown)},
 	{"count", (*checker).setCount},
 	{"shadow", (*checker).setShadow},
-	{"costs", (*checker).deferCosts},
+	{"costs", deferred(func(d *policyBuilder) **yamlnode.Node { return &d.deferred.costs })},
 	{"plan-by", (*checker).setPlanBy},
 	{"plans", (*checker).deferPlans},
-	{"overrides", (*checker).deferOverrides},
+	{"overrides", deferred(func(d *policyBuilder) **yamlnode.Node { return &d.deferred.overrides })},
 }
 
 var overrideWords = []word[*overrideBuilder]{
@@ -107,7 +115,7 @@ var testWords = []word[*testBuilder]{
 	{"policy", text((*testBuilder).setPolicy)},
 	{"from", scalar((*testBuilder).setFrom)},
 	{"key", (*checker).setTestKey},
-	{"steps", (*checker).deferSteps},
+	{"steps", deferred(func(d *testBuilder) **yamlnode.Node { return &d.steps })},
 }
 
 var stepWords = []word[*stepBuilder]{

@@ -22,10 +22,10 @@ const (
 	maxHeld     = 1 << 17  // entries of one file that wait to be sorted
 )
 
-const (
-	errLong      = problem("the line is longer than 131072 bytes")
-	errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
-)
+// ErrLong reports a line that does not fit in its buffer.
+const ErrLong = problem("the line is longer than 131072 bytes")
+
+const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
 
 // source is one file. Its held entries are sorted.
 type source struct {
@@ -277,12 +277,15 @@ func (s *source) fill(r *Reader) error {
 
 // read reads one line.
 func (s *source) read(r *Reader) error {
-	line, err := s.next()
+	line, err := NextLine(s.lines)
+	if len(line) > 0 || err == nil || err == ErrLong {
+		s.line++
+	}
 	if err == io.EOF {
 		s.ended = true
 		return nil
 	}
-	if err == errLong {
+	if err == ErrLong {
 		r.bad(s.name, s.line, err)
 		return nil
 	}
@@ -329,12 +332,10 @@ func (s *source) read(r *Reader) error {
 // year2000 is the instant of 2000-01-01 in UTC.
 const year2000 = 946_684_800 * micro
 
-// next returns the next line with its ending. A line without an ending is the last.
-func (s *source) next() ([]byte, error) {
-	b, err := s.lines.ReadSlice('\n')
-	if len(b) > 0 || err == nil {
-		s.line++
-	}
+// NextLine returns the next line with its ending, valid until the next call. A line without
+// an ending is the last. It skips a line that does not fit in the buffer and returns ErrLong.
+func NextLine(lines *bufio.Reader) ([]byte, error) {
+	b, err := lines.ReadSlice('\n')
 	if err == io.EOF && len(b) > 0 {
 		return b, nil
 	}
@@ -342,12 +343,12 @@ func (s *source) next() ([]byte, error) {
 		return b, err
 	}
 	for err == bufio.ErrBufferFull {
-		_, err = s.lines.ReadSlice('\n')
+		_, err = lines.ReadSlice('\n')
 	}
 	if err != nil && err != io.EOF {
 		return nil, err
 	}
-	return nil, errLong
+	return nil, ErrLong
 }
 
 // hold puts an entry behind those with the same or an earlier instant.

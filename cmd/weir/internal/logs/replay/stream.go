@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"io"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 )
 
 const (
@@ -26,34 +28,12 @@ func newLineReader(ctx context.Context, in io.Reader, w *bufio.Writer) *lineRead
 // line of more than MaxLineBytes and returns errTooLong. After the last line it
 // returns io.EOF.
 func (l *lineReader) next() ([]byte, error) {
-	b, err := l.r.ReadSlice('\n')
-	if err == io.EOF && len(b) > 0 {
-		err = nil // the last line may have no ending
-	}
-	if err == bufio.ErrBufferFull {
-		return nil, l.skip()
-	}
-	if err != nil {
-		return nil, err
-	}
+	b, err := accesslog.NextLine(l.r)
 	b = bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
-	if len(b) > MaxLineBytes {
+	if err == accesslog.ErrLong || err == nil && len(b) > MaxLineBytes {
 		return nil, errTooLong
 	}
-	return b, nil
-}
-
-// skip reads the rest of a line and returns errTooLong.
-func (l *lineReader) skip() error {
-	for {
-		switch _, err := l.r.ReadSlice('\n'); err {
-		case nil, io.EOF:
-			return errTooLong
-		case bufio.ErrBufferFull:
-		default:
-			return err
-		}
-	}
+	return b, err
 }
 
 // blank reports whether a line has only white space.

@@ -18,10 +18,10 @@ type measured struct {
 }
 
 // measure computes the peak of every key in every window.
-func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) []*measured {
-	all := make([]*measuring, len(windows))
-	for i, w := range windows {
-		all[i] = newMeasuring(w, len(days.names))
+func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) (out []*measured) {
+	var all []*measuring
+	for _, w := range windows {
+		all = append(all, newMeasuring(w, len(days.names)))
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
@@ -33,9 +33,8 @@ func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits
 			}
 		}
 	})
-	out := make([]*measured, len(windows))
-	for i, m := range all {
-		out[i] = m.result()
+	for _, m := range all {
+		out = append(out, m.result())
 	}
 	return out
 }
