@@ -125,7 +125,7 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 			`{"at_us":20,"policy":"search","key":{"ip":"c"},"n":3,"op":"record"}`,
 			`{"at_us":30,"policy":"search","key":{"ip":"b"},"n":2}`,
 			`{"at_us":50,"policy":"search","key":{"ip":"late"}}`,
-			`{"at_us":50,"policy":"search","key":{"ip":"late\"\\\u000a"},"n":7}`,
+			`{"at_us":50,"policy":"search","key":{"ip":"late\"\\\n"},"n":7}`,
 			`{"at_us":3500010,"policy":"search","key":{"ip":"` + r.writer.hash("ip", []byte("q\"\\\n\xff")) + `"},"n":2,"op":"refund","granted_at_us":30,"id":"` + r.writer.hash("", []byte("x")) + `"}`,
 			`{"at_us":3500010,"policy":"search","key":{"ip":"b"},"op":"reset"}`,
 		}
