@@ -14,11 +14,7 @@ import (
 
 // printLogSummary writes a summary for people.
 func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File) error {
-	for _, f := range files {
-		if f.Format != "" {
-			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
-		}
-	}
+	printFormats(out, files)
 	fmt.Fprintf(out, "%s: %d allowed, %d denied (%s), %s", counted(s.Requests, "request", "requests"),
 		s.Allowed, s.Denied, percent(s.Denied, s.Requests), counted(s.Errors, "error", "errors"))
 	if s.Filtered > 0 {
@@ -34,6 +30,15 @@ func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File
 		}
 	}
 	return nil
+}
+
+// printFormats writes the formats of files.
+func printFormats(out io.Writer, files []accesslog.File) {
+	for _, f := range files {
+		if f.Format != "" {
+			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
+		}
+	}
 }
 
 func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {

@@ -16,11 +16,7 @@ import (
 
 // printSuggestion writes a result for people.
 func printSuggestion(out io.Writer, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) error {
-	for _, f := range formats {
-		if f.Format != "" {
-			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
-		}
-	}
+	printFormats(out, formats)
 	fmt.Fprintf(out, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
 	if r.Filtered > 0 {
 		fmt.Fprintf(out, ", %d left out by --where or a prefix", r.Filtered)
@@ -188,8 +184,11 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 			Also:  strings.Join(also, " "),
 			Per:   unitOf(r) + " per " + answer.Span(w.Window),
 			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
-			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: w.Timeline, Peaks: w.Histogram,
+			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: timelineOf(&w.Timeline),
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
+		}
+		for _, b := range w.Histogram {
+			v.Peaks = append(v.Peaks, report.Bin(b))
 		}
 		for _, c := range w.Candidates {
 			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}

@@ -3,26 +3,23 @@ package report
 import (
 	"strconv"
 	"strings"
-
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 )
 
 // viewData is the data of one view for the script. It has no keys and no names from logs,
 // except the policy lines of the candidates.
 type viewData struct {
-	Per        string        `json:"per"`
-	Limit      int64         `json:"limit"`
-	Word       string        `json:"word"`
-	Requests   int64         `json:"requests"`
-	Keys       int64         `json:"keys"`
-	Rest       string        `json:"rest"` // the policy line without its limit
-	Low        int64         `json:"low"`  // the greatest peak within the limit; 0 = unknown
-	High       int64         `json:"high"` // the least peak above it; 0 = unknown
-	Apart      bool          `json:"apart"`
-	Bins       []suggest.Bin `json:"bins"`
-	Candidates []Candidate   `json:"candidates"`
-	Timeline   timelineData  `json:"timeline"`
+	Per        string       `json:"per"`
+	Limit      int64        `json:"limit"`
+	Word       string       `json:"word"`
+	Requests   int64        `json:"requests"`
+	Keys       int64        `json:"keys"`
+	Rest       string       `json:"rest"` // the policy line without its limit
+	Low        int64        `json:"low"`  // the greatest peak within the limit; 0 = unknown
+	High       int64        `json:"high"` // the least peak above it; 0 = unknown
+	Apart      bool         `json:"apart"`
+	Bins       []Bin        `json:"bins"`
+	Candidates []Candidate  `json:"candidates"`
+	Timeline   timelineData `json:"timeline"`
 }
 
 type timelineData struct {
@@ -64,17 +61,17 @@ func stepsOf(views []View) int {
 }
 
 // newTimelineData returns a timeline of at most most steps.
-func newTimelineData(t *replay.Timeline, most int) timelineData {
+func newTimelineData(t *Timeline, most int) timelineData {
 	per := max(1, (len(t.Allowed)+most-1)/most)
-	return timelineData{t.Start.UnixMilli(), t.Width.Milliseconds() * int64(per), merge(t.Allowed, most), merge(t.Denied, most)}
+	return timelineData{t.From.UnixMilli(), t.Step.Milliseconds() * int64(per), merge(t.Allowed, most), merge(t.Denied, most)}
 }
 
 // edges are where bars begin in a decade, at about equal distances on a logarithmic scale.
 var edges = []int64{10, 13, 18, 24, 32, 42, 56, 75}
 
 // bars groups bins into at most eight bars in a decade. Peaks below 10 have a bar each.
-func bars(bins []suggest.Bin) []suggest.Bin {
-	all := []suggest.Bin{}
+func bars(bins []Bin) []Bin {
+	all := []Bin{}
 	for _, b := range bins {
 		from, to := b.From, b.From
 		for unit := int64(1); b.From >= 10*unit; unit *= 10 {
@@ -90,7 +87,7 @@ func bars(bins []suggest.Bin) []suggest.Bin {
 			all[last].Keys += b.Keys
 			continue
 		}
-		all = append(all, suggest.Bin{From: from, To: to, Keys: b.Keys})
+		all = append(all, Bin{from, to, b.Keys})
 	}
 	return all
 }

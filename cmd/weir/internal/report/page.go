@@ -9,12 +9,7 @@
 // a library of which no part is used would still be in every file.
 package report
 
-import (
-	"time"
-
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
-)
+import "time"
 
 // Page is the content of a report.
 type Page struct {
@@ -39,24 +34,31 @@ type Source struct{ Name, Format string }
 // View is the effect of limits on all keys: of a window for weir suggest, of a policy for
 // weir replay.
 type View struct {
-	Name       string          // of its tab, such as "1 minute"
-	Reason     string          // the sentence that stands first
-	Also       string          // a second sentence; "" = none
-	Line       string          // the policy line to copy, which begins with Limit; "" = none
-	Per        string          // the unit of the horizontal axis, such as "requests per minute"
-	Limit      int64           // the marked limit; 0 = none
-	LimitWord  string          // of the mark, such as "suggested"; "" = "limit"
-	Requests   int64           // requests with a decision
-	Denied     int64           // of them, at the marked limit
-	Keys       int64           // all keys
-	KeysDenied int64           // keys with at least one denial at the marked limit
-	Low, High  int64           // the greatest peak within the marked limit, and the least above it; 0 = none or unknown
-	Apart      bool            // the keys above the marked limit are heavy and stand apart from ordinary ones
-	Peaks      []suggest.Bin   // distribution of the peaks, ascending; empty = no chart
-	Candidates []Candidate     // ascending; fewer than two = no slider
-	Timeline   replay.Timeline // at the marked limit; those of the other candidates are their Series
-	Limits     []Limit         // denials by limit; empty = no table
-	Rows       []Row           // the keys of the table in its first order; at most MaxRows are shown
+	Name       string      // of its tab, such as "1 minute"
+	Reason     string      // the sentence that stands first
+	Also       string      // a second sentence; "" = none
+	Line       string      // the policy line to copy, which begins with Limit; "" = none
+	Per        string      // the unit of the horizontal axis, such as "requests per minute"
+	Limit      int64       // the marked limit; 0 = none
+	LimitWord  string      // of the mark, such as "suggested"; "" = "limit"
+	Requests   int64       // requests with a decision
+	Denied     int64       // of them, at the marked limit
+	Keys       int64       // all keys
+	KeysDenied int64       // keys with at least one denial at the marked limit
+	Low, High  int64       // the greatest peak within the marked limit, and the least above it; 0 = none or unknown
+	Apart      bool        // the keys above the marked limit are heavy and stand apart from ordinary ones
+	Peaks      []Bin       // distribution of the peaks, ascending; empty = no chart
+	Candidates []Candidate // ascending; fewer than two = no slider
+	Timeline   Timeline    // at the marked limit; those of the other candidates are their Series
+	Limits     []Limit     // denials by limit; empty = no table
+	Rows       []Row       // the keys of the table in its first order; at most MaxRows are shown
+}
+
+// Bin counts the keys with a peak of From to To: the most units within any window.
+type Bin struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	Keys int64 `json:"keys"`
 }
 
 // Candidate is the exact result of one limit.
@@ -65,6 +67,14 @@ type Candidate struct {
 	Denied     int64   `json:"denied"` // requests
 	KeysDenied int64   `json:"keys"`
 	Series     []int64 `json:"series,omitempty"` // Denied by the steps of View.Timeline; nil = unknown
+}
+
+// Timeline counts requests by equal steps of time.
+type Timeline struct {
+	From    time.Time
+	Step    time.Duration
+	Allowed []int64
+	Denied  []int64 // as many as Allowed
 }
 
 // Limit counts the denials of one limit of a policy.

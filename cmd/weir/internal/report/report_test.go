@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 )
 
 // text returns a report as text.
@@ -52,7 +50,7 @@ func TestFileIsBounded(t *testing.T) {
 	for range 50 {
 		v := View{Name: long, Reason: long, Line: long, Per: long, Limit: 7, Keys: keys, LimitWord: "suggested"}
 		for i := range int64(500) {
-			v.Peaks = append(v.Peaks, suggest.Bin{From: i + 1, To: i + 1, Keys: 1 << 50})
+			v.Peaks = append(v.Peaks, Bin{i + 1, i + 1, 1 << 50})
 			v.Limits = append(v.Limits, Limit{long, long, 1 << 50})
 			v.Timeline.Allowed = append(v.Timeline.Allowed, 1<<50)
 			v.Timeline.Denied = append(v.Timeline.Denied, 1<<50)

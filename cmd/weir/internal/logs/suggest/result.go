@@ -65,9 +65,8 @@ type Peaks struct {
 
 // Bin counts the keys with a peak in From … To.
 type Bin struct {
-	From int64 `json:"from"` // both included
-	To   int64 `json:"to"`
-	Keys int64 `json:"keys"`
+	From, To int64 // both included
+	Keys     int64
 }
 
 // Candidate is the exact effect of one limit. Every key is decided alone, by the engine's

@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 )
 
@@ -54,7 +52,7 @@ func sampleView(window string, typical, sigma float64) report.View {
 	v.Low, v.High, v.Apart = ordinary, ordinary*6, true
 	for from := int64(1); from <= peaks[len(peaks)-1]; {
 		to := max(from, int64(float64(from)*1.3))
-		b := suggest.Bin{From: from, To: to}
+		b := report.Bin{From: from, To: to}
 		for _, n := range peaks {
 			if from <= n && n <= to {
 				b.Keys++
@@ -66,7 +64,7 @@ func sampleView(window string, typical, sigma float64) report.View {
 		from = to + 1
 	}
 	steps := 104
-	v.Timeline = replay.Timeline{Start: day, Width: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)}
+	v.Timeline = report.Timeline{From: day, Step: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)}
 	for i := range steps {
 		v.Timeline.Allowed[i] = 9700 + int64(4000*math.Sin(float64(i)/16)) + rng.Int64N(900)
 		if i > 40 && i < 52 || i == 80 {
