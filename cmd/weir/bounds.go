@@ -12,15 +12,18 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// fixedLimit is a limit with fixed windows and its worst case.
-type fixedLimit struct {
+// kindLimit is a limit that is not rolling, with its worst case. The members that its kind
+// does not have are missing.
+type kindLimit struct {
 	Policy   string        `json:"policy"`
 	Limit    string        `json:"limit"`
 	Sentence string        `json:"sentence"`
 	Max      int64         `json:"max"`
-	Worst    int64         `json:"worst"`          // units in the length of a window, across the edge of two
-	WindowMS int64         `json:"window_ms"`      // rounded up
-	Next     []windowStart `json:"next,omitempty"` // the next two windows of hours, days, weeks or months
+	Burst    int64         `json:"burst,omitempty"`
+	Worst    int64         `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two
+	WindowMS int64         `json:"window_ms,omitempty"`   // rounded up
+	MaxHold  int64         `json:"max_hold_ms,omitempty"` // the longest time of a hold, rounded up
+	Next     []windowStart `json:"next,omitempty"`        // the next two windows of hours, days, weeks or months
 }
 
 // windowStart is the first instant of a window.
@@ -29,39 +32,24 @@ type windowStart struct {
 	UTC   string `json:"utc"`
 }
 
-// bucketLimit is a token bucket and its worst case.
-type bucketLimit struct {
-	Policy   string `json:"policy"`
-	Limit    string `json:"limit"`
-	Sentence string `json:"sentence"`
-	Max      int64  `json:"max"`
-	Burst    int64  `json:"burst"`
-	Worst    int64  `json:"worst"`     // units in any window
-	WindowMS int64  `json:"window_ms"` // rounded up
-}
-
-// concurrencyLimit is a limit of the units that are held.
-type concurrencyLimit struct {
-	Policy   string `json:"policy"`
-	Limit    string `json:"limit"`
-	Sentence string `json:"sentence"`
-	Max      int64  `json:"max"`
-	MaxHold  int64  `json:"max_hold_ms"` // the longest time of a hold, rounded up
-}
-
 // addKind adds limit i to the list of its kind. Rolling limits and those without a bound
 // have none. c is the compiled limit.
 func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next []windowStart) {
 	l := &p.Limits[i]
+	kind := kindLimit{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max}
+	if l.MaxHold == 0 {
+		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, answer.Worst(c), answer.Millis(l.Window), next
+	}
 	switch {
 	case answer.Uncounted(c) == "": // rolling
 	case l.Burst > 0:
-		v.Buckets = append(v.Buckets, bucketLimit{p.Name, l.Name, p.Sentence(i), l.Max, l.Burst, answer.Worst(c), answer.Millis(l.Window)})
+		v.Buckets = append(v.Buckets, kind)
 	case l.Max == weir.MaxUnits:
 	case l.MaxHold > 0:
-		v.Concurrency = append(v.Concurrency, concurrencyLimit{p.Name, l.Name, p.Sentence(i), l.Max, answer.Millis(l.MaxHold)})
+		kind.MaxHold = answer.Millis(l.MaxHold)
+		v.Concurrency = append(v.Concurrency, kind)
 	default:
-		v.Fixed = append(v.Fixed, fixedLimit{p.Name, l.Name, p.Sentence(i), l.Max, answer.Worst(c), answer.Millis(l.Window), next})
+		v.Fixed = append(v.Fixed, kind)
 	}
 }
 
@@ -82,7 +70,7 @@ func nextWindows(l *engine.Limit, now time.Time) []windowStart {
 
 // beginnings returns a line with the next windows of the limit, "" if they are not those
 // of a clock.
-func (l *fixedLimit) beginnings() string {
+func (l *kindLimit) beginnings() string {
 	var next []string
 	for _, start := range l.Next {
 		text := start.Local

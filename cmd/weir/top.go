@@ -48,11 +48,7 @@ func top(cmd *cobra.Command, o *topOptions) error {
 	if o.n < 0 || o.n > 1000 {
 		return usage("write -n 20, for example", "-n must be 0 to 1000, not %d", o.n)
 	}
-	client, err := newTopClient(o)
-	if err != nil {
-		return err
-	}
-	list, err := client.get(cmd.Context())
+	list, err := requestTop(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
@@ -92,14 +88,8 @@ func parseTop(body []byte, from string) (*topAnswer, error) {
 // maxTop is the largest answer that is read, in bytes.
 const maxTop = 16 << 20
 
-// topClient requests GET /v1/top.
-type topClient struct {
-	client  *http.Client
-	from    string // for messages
-	request *http.Request
-}
-
-func newTopClient(o *topOptions) (*topClient, error) {
+// requestTop requests GET /v1/top.
+func requestTop(ctx context.Context, o *topOptions) (*topAnswer, error) {
 	client, base, err := newHTTPClient(o.url)
 	if err != nil {
 		return nil, err
@@ -116,33 +106,29 @@ func newTopClient(o *topOptions) (*topClient, error) {
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	r, err := http.NewRequest(http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
 	if err != nil {
 		return nil, usage("", "--url: %w", err)
 	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	return &topClient{client, o.url, r}, nil
-}
-
-func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
-	res, err := c.client.Do(c.request.WithContext(ctx))
+	res, err := client.Do(r)
 	if err != nil {
-		return nil, noAnswer(exitStore, c.from, err)
+		return nil, noAnswer(exitStore, o.url, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))
 	if err != nil {
-		return nil, noAnswer(exitStore, c.from, err)
+		return nil, noAnswer(exitStore, o.url, err)
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		return parseTop(body, c.from)
+		return parseTop(body, o.url)
 	case http.StatusUnauthorized:
-		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.from)
+		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", o.url)
 	}
-	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.from, res.Status, problemDetail(body))
+	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", o.url, res.Status, problemDetail(body))
 }
 
 // problemDetail returns the detail of a problem document, or the whole body, in

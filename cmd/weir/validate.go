@@ -94,18 +94,18 @@ func validateFile(path string, o *validateOptions) (validResult, error) {
 
 // validFile is the output of weir validate --json for a good policy file.
 type validFile struct {
-	File        string             `json:"file"`
-	OK          bool               `json:"ok"` // true
-	Policies    int                `json:"policies"`
-	Limits      int                `json:"limits"`
-	Names       []validPolicy      `json:"names"`
-	Tests       int                `json:"tests"`             // that weir test runs
-	Expired     []expiredOverride  `json:"expired,omitempty"` // overrides that no longer apply
-	Notes       []string           `json:"notes,omitempty"`   // sentences about probable mistakes
-	Fixed       []fixedLimit       `json:"fixed,omitempty"`   // limits with fixed windows
-	Buckets     []bucketLimit      `json:"buckets,omitempty"` // token buckets
-	Concurrency []concurrencyLimit `json:"concurrency,omitempty"`
-	Changes     []string           `json:"changes,omitempty"` // against the older file; a sentence each
+	File        string            `json:"file"`
+	OK          bool              `json:"ok"` // true
+	Policies    int               `json:"policies"`
+	Limits      int               `json:"limits"`
+	Names       []validPolicy     `json:"names"`
+	Tests       int               `json:"tests"`             // that weir test runs
+	Expired     []expiredOverride `json:"expired,omitempty"` // overrides that no longer apply
+	Notes       []string          `json:"notes,omitempty"`   // sentences about probable mistakes
+	Fixed       []kindLimit       `json:"fixed,omitempty"`   // limits with fixed windows
+	Buckets     []kindLimit       `json:"buckets,omitempty"` // token buckets
+	Concurrency []kindLimit       `json:"concurrency,omitempty"`
+	Changes     []string          `json:"changes,omitempty"` // against the older file; a sentence each
 
 	rows [][]string // for people: policy, limit, sentence, worst case
 }

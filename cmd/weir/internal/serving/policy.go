@@ -49,28 +49,21 @@ func (p *Policy) Apply(ctx context.Context, from observe.Protocol, traceparent s
 }
 
 // ApplyAll decides a batch, and counts and traces each item as Apply does. Its duration is
-// counted once. of has the policy of each item, nil for an item with an Err. The error is nil.
-func ApplyAll(ctx context.Context, from observe.Protocol, traceparent string, of []*Policy, items []enforce.Item) error {
-	return applyBatch(from, traceparent, of, items, func() error {
-		enforce.DecideAll(ctx, items)
-		return nil
-	})
-}
-
-// ApplyTogether is ApplyAll for a batch that is granted and charged as a whole
-// ([enforce.DecideTogether]). The error is that of all items.
-func ApplyTogether(ctx context.Context, from observe.Protocol, traceparent string, of []*Policy, items []enforce.Item) error {
-	return applyBatch(from, traceparent, of, items, func() error { return enforce.DecideTogether(ctx, items) })
-}
-
-func applyBatch(from observe.Protocol, traceparent string, of []*Policy, items []enforce.Item, decide func() error) error {
+// counted once. of has the policy of each item, nil for an item with an Err. A batch that is
+// decided together is granted and charged as a whole ([enforce.DecideTogether]); the error is
+// then that of all items, otherwise nil.
+func ApplyAll(ctx context.Context, from observe.Protocol, traceparent string, of []*Policy, items []enforce.Item, together bool) (all error) {
 	began := time.Now()
 	for i, p := range of {
 		if p != nil {
 			items[i].Rule = p.Rule
 		}
 	}
-	all := decide()
+	if together {
+		all = enforce.DecideTogether(ctx, items)
+	} else {
+		enforce.DecideAll(ctx, items)
+	}
 	took := time.Since(began)
 	timed := false
 	for i, p := range of {

@@ -172,25 +172,10 @@ var anyUnits = "0 to " + strconv.FormatInt(weir.MaxUnits, 10)
 
 // number parses a whole number, 0 … weir.MaxUnits. bounds is the range in the error.
 func number(text, what, bounds string) (int64, error) {
-	if n, ok := digits(text); ok && n <= weir.MaxUnits {
-		return n, nil
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(weir.MaxUnits) {
+		return int64(n), nil
 	}
 	return 0, inputError(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
-}
-
-// digits parses a number of up to 18 digits, without a sign.
-func digits(text string) (n int64, ok bool) {
-	if text == "" || len(text) > 18 {
-		return 0, false
-	}
-	for i := range len(text) {
-		digit := text[i] - '0'
-		if digit > 9 {
-			return 0, false
-		}
-		n = n*10 + int64(digit)
-	}
-	return n, true
 }
 
 // pairs are the dimension=value arguments of a command, in any order.

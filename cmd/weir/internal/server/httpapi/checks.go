@@ -30,7 +30,7 @@ func (s *scratch) parseBatch(r *http.Request) error {
 		return err
 	}
 	if s.batch, s.together = reader.batch, reader.together; len(s.batch) == 0 {
-		return serving.BadInput(`"checks" is missing or empty; send ` + batchMembers.example())
+		return serving.BadInput(`"checks" is missing or empty; send ` + bodies[batchMembers].example)
 	}
 	return nil
 }
@@ -60,11 +60,7 @@ func (a *API) checks(r *http.Request, s *scratch) error {
 	for i := range s.batch {
 		of[i], items[i] = itemOf(set, &s.batch[i])
 	}
-	apply := serving.ApplyAll
-	if s.together {
-		apply = serving.ApplyTogether
-	}
-	if err := apply(context.WithoutCancel(r.Context()), observe.HTTP, a.traceparent(r), of, items); err != nil {
+	if err := serving.ApplyAll(context.WithoutCancel(r.Context()), observe.HTTP, a.traceparent(r), of, items, s.together); err != nil {
 		return checkError(err)
 	}
 	out := append(s.answer[:0], `{"checks":[`...)

@@ -191,39 +191,16 @@ const (
 
 var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms"}
 
-func (m member) String() string {
-	switch m {
-	case refundMembers:
-		return "policy, key, n, id, and granted_at_us or at"
-	case countMembers:
-		return "policy, key, limit, last_ms"
-	case decisionMembers:
-		return "policy, key, n, id"
-	case reserveMembers:
-		return "policy, key, n, id, ttl_ms"
-	case settleMembers:
-		return "reservation and actual"
-	case releaseMembers:
-		return "reservation"
-	case batchMembers:
-		return "checks and together"
-	}
-	return "policy, key, n"
-}
-
-// example returns a body with the members of a call.
-func (m member) example() string {
-	switch {
-	case m == settleMembers:
-		return `{"reservation":"…","actual":1}`
-	case m == releaseMembers:
-		return `{"reservation":"…"}`
-	case m == countMembers:
-		return `{"policy":"…","key":{…},"last_ms":20000}`
-	case m == batchMembers:
-		return `{"checks":[{"policy":"…","key":{…},"n":1}]}`
-	}
-	return `{"policy":"…","key":{…},"n":1}`
+// bodies describes the members of each call, with an example.
+var bodies = map[member]struct{ members, example string }{
+	peekMembers:     {"policy, key, n", `{"policy":"…","key":{…},"n":1}`},
+	decisionMembers: {"policy, key, n, id", `{"policy":"…","key":{…},"n":1}`},
+	reserveMembers:  {"policy, key, n, id, ttl_ms", `{"policy":"…","key":{…},"n":1}`},
+	refundMembers:   {"policy, key, n, id, and granted_at_us or at", `{"policy":"…","key":{…},"n":1}`},
+	countMembers:    {"policy, key, limit, last_ms", `{"policy":"…","key":{…},"last_ms":20000}`},
+	settleMembers:   {"reservation and actual", `{"reservation":"…","actual":1}`},
+	releaseMembers:  {"reservation", `{"reservation":"…"}`},
+	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
 // callReader reads a call, or a batch of calls. All errors but those of complete come from
@@ -254,7 +231,7 @@ func (r *callReader) call(b []byte, takes member, c *call) error {
 // body reads the object that a body is.
 func (r *callReader) body(b []byte) error {
 	if len(bytes.TrimLeft(b, " \t\r\n")) == 0 {
-		return serving.BadInput("the body is empty; send " + r.takes.example())
+		return serving.BadInput("the body is empty; send " + bodies[r.takes].example)
 	}
 	r.Reset(b)
 	err := r.Object("the body must be an object, {…}", r.member)
@@ -276,7 +253,7 @@ func (r *callReader) member(name []byte) (err error) {
 		}
 	}
 	if m == 0 {
-		return r.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + r.takes.String())
+		return r.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[r.takes].members)
 	}
 	r.seen |= m
 	switch c := r.into; m {
