@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,10 +66,10 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
 		return replayLogs(cmd, o, files)
 	}
 	defer in.Close()
-	return replayTrace(cmd, o, in)
+	return replayTrace(cmd, o, files, in)
 }
 
-func replayTrace(cmd *cobra.Command, o *replayOptions, in io.ReadCloser) (err error) {
+func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, in io.ReadCloser) (err error) {
 	store, err := openStore(o.store)
 	if err != nil {
 		return err
@@ -84,7 +85,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, in io.ReadCloser) (err er
 	}
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {
-		out, createErr := createDecisions(o.decisions, in)
+		out, createErr := createDecisions(o.decisions, files)
 		if createErr != nil {
 			return createErr
 		}
@@ -135,33 +136,24 @@ func isPipe(path string) bool {
 }
 
 // createDecisions creates the file of answers. It does not overwrite the trace.
-func createDecisions(path string, trace io.Reader) (*os.File, error) {
-	files := []io.Reader{trace}
-	switch t := trace.(type) {
-	case *traceFile:
-		files[0] = t.in
-	case *traceFiles:
-		files = nil
-		for _, f := range t.all {
-			files = append(files, f.in)
-		}
-	}
-	for _, file := range files {
-		in, ok := file.(*os.File)
-		if !ok {
-			continue
-		}
-		read, readErr := in.Stat()
-		written, writtenErr := os.Stat(path)
-		if readErr == nil && writtenErr == nil && os.SameFile(read, written) {
-			return nil, usage("choose another file for --decisions", "%s is the trace itself", path)
-		}
+func createDecisions(path string, trace []string) (*os.File, error) {
+	if isOneOf(path, trace) {
+		return nil, usage("choose another file for --decisions", "%s is the trace itself", path)
 	}
 	out, err := os.Create(path)
 	if err != nil {
 		return nil, usage("choose another file for --decisions", "%w", err)
 	}
 	return out, nil
+}
+
+// isOneOf reports whether a path names the file of one of the names.
+func isOneOf(path string, names []string) bool {
+	file, err := os.Stat(path)
+	return err == nil && slices.ContainsFunc(names, func(name string) bool {
+		other, err := os.Stat(name)
+		return err == nil && os.SameFile(file, other)
+	})
 }
 
 // printSummary writes a summary for people: a sentence, then a row for each policy

@@ -44,13 +44,10 @@ func (o *reportOptions) open(inputs ...string) (*reportFile, error) {
 		}
 		return nil, nil
 	}
-	before, err := os.Stat(o.path)
-	for _, name := range inputs {
-		input, inputErr := os.Stat(name)
-		if err == nil && inputErr == nil && os.SameFile(before, input) {
-			return nil, usage("choose another file for --report", "%s is a file to read", o.path)
-		}
+	if isOneOf(o.path, inputs) {
+		return nil, usage("choose another file for --report", "%s is a file to read", o.path)
 	}
+	_, err := os.Stat(o.path)
 	file, openErr := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if openErr != nil {
 		return nil, usage("choose another file for --report", "%w", openErr)
