@@ -111,7 +111,7 @@ func (s *Service) prepare(c *call, g *group) error {
 		g.policy, g.outage, g.key = p, p.WhenStoreIsDown, first.target.Key
 		g.compiled = p.Limiter(&first.target, time.Time{}).Compiled()
 		if p.varies { // then only states hold the numbers
-			g.states = c.newStates(len(g.compiled.Limits))
+			g.states = make([]weir.LimitState, len(g.compiled.Limits))
 			return nil
 		}
 	case len(g.items) == 1:
@@ -125,7 +125,7 @@ func (s *Service) prepare(c *call, g *group) error {
 		g.key = combinedKey(g.items)
 	}
 	if n := len(g.compiled.Limits); n > 1 {
-		g.states = c.newStates(n)
+		g.states = make([]weir.LimitState, n)
 	}
 	return nil
 }
@@ -171,14 +171,4 @@ func combinedKey(items []*item) weir.Key {
 		}
 	}
 	return weir.K(values...)
-}
-
-// newStates returns room for n states, until the call is reset.
-func (c *call) newStates(n int) []weir.LimitState {
-	if len(c.states)+n > cap(c.states) {
-		c.states = make([]weir.LimitState, 0, max(2*cap(c.states), 2*weir.MaxLimits, n))
-	}
-	from := len(c.states)
-	c.states = c.states[:from+n]
-	return c.states[from : from+n : from+n]
 }

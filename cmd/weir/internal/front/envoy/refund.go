@@ -33,7 +33,7 @@ func (s *Service) refundItem(ctx context.Context, c *call, it *item) error {
 		return err
 	}
 	if g.states == nil {
-		g.states = c.newStates(1)
+		g.states = make([]weir.LimitState, 1)
 	}
 	narrow := 0
 	if it.limit == nil {

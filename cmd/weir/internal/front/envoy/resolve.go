@@ -19,7 +19,6 @@ type call struct {
 	now      time.Time // selects fixed windows, read once; zero for rolling ones
 	items    []item    // one for each descriptor
 	groups   []group
-	states   []weir.LimitState
 	entries  []envoyconf.Entry // of the descriptor that is being resolved
 	text     []byte            // scratch for keys
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
@@ -40,7 +39,7 @@ func (c *call) reset() {
 	clear(c.items)
 	clear(c.groups)
 	clear(c.entries[:cap(c.entries)])
-	*c = call{items: c.items[:0], groups: c.groups[:0], states: c.states[:0], entries: c.entries[:0], text: c.text[:0]}
+	*c = call{items: c.items[:0], groups: c.groups[:0], entries: c.entries[:0], text: c.text[:0]}
 }
 
 // kind is the part of a descriptor in the decision.
