@@ -176,18 +176,20 @@ func (s *Server) addEnvoyMetrics() {
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",
 		[]string{"domain", "rule"}, func(yield func(metrics.Row)) {
-			s.envoy.EachRule(func(h envoy.Hits) { yield(metrics.Row{Labels: []string{h.Domain, h.Rule}, N: h.Near}) })
+			s.envoy.EachRule(func(domain, rule string, h *envoy.Hits) {
+				yield(metrics.Row{Labels: []string{domain, rule}, N: h.Near.Load()})
+			})
 		})
 }
 
 // envoyHits yields the hits of every rule.
 func (s *Server) envoyHits(yield func(metrics.Row)) {
-	s.envoy.EachRule(func(h envoy.Hits) {
+	s.envoy.EachRule(func(domain, rule string, h *envoy.Hits) {
 		for _, each := range []struct {
 			outcome string
-			n       int64
-		}{{"granted", h.Granted}, {"denied", h.Denied}, {"shadowed", h.Shadowed}, {"refunded", h.Refunded}} {
-			yield(metrics.Row{Labels: []string{h.Domain, h.Rule, each.outcome}, N: each.n})
+			n       *atomic.Int64
+		}{{"granted", &h.Granted}, {"denied", &h.Denied}, {"shadowed", &h.Shadowed}, {"refunded", &h.Refunded}} {
+			yield(metrics.Row{Labels: []string{domain, rule, each.outcome}, N: each.n.Load()})
 		}
 	})
 }

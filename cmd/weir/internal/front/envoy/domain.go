@@ -23,7 +23,7 @@ type domain struct {
 	policy    *policyDomain     // nil for rules
 
 	overrides  cache[limit]
-	overridden *tally                 // of all overrides; nil for a policy
+	overridden *Hits                  // of all overrides; nil for a policy
 	compiled   cache[engine.Compiled] // of limits that are decided in one step
 }
 
@@ -50,7 +50,7 @@ func (s *Service) compile(config *envoyconf.Config, policies []Policy, before do
 // compileDomain compiles the rules of a domain. A rule that was in force before keeps
 // its counts.
 func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain) (*domain, error) {
-	d := &domain{name: rules.Name, histories: rules.Policy, rules: rules, overridden: new(tally)}
+	d := &domain{name: rules.Name, histories: rules.Policy, rules: rules, overridden: new(Hits)}
 	known := map[string]*limit{}
 	if before != nil && before.rules != nil { // and not a policy of that name
 		d.overridden = before.overridden

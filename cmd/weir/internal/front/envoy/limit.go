@@ -20,13 +20,13 @@ type limit struct {
 	shown    *shownLimit
 	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
-	tally    *tally
+	tally    *Hits
 	denials  *denials // nil for an override
 }
 
 // newLimit compiles a rule of the domain.
 func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, error) {
-	l := &limit{id: s.limits.Add(1), rule: r, windows: s.options.Windows, salt: salt, tally: new(tally)}
+	l := &limit{id: s.limits.Add(1), rule: r, windows: s.options.Windows, salt: salt, tally: new(Hits)}
 	if r.Unlimited {
 		return l, nil
 	}

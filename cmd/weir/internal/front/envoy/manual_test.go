@@ -135,7 +135,7 @@ descriptors:
 		p.wants("OVER_LIMIT | OK 1/1 0s | OVER_LIMIT 0/3 1m0s", "watched=z", "user=ann")
 		p.wants("OK | OK 0/1 1m0s", "watched=z")
 		l := (*p.service.domains.Load())["shadow"].limits[0]
-		if got := l.tally.shadowed.Load(); got != 1 {
+		if got := l.tally.Shadowed.Load(); got != 1 {
 			t.Errorf("%d hits counted as shadowed, want 1", got)
 		}
 	})

@@ -110,9 +110,9 @@ func TestOutageModesAreMarkedDegraded(t *testing.T) {
 			t.Errorf("%v: more than there ever may be: %s", mode, brief(a))
 		}
 		p.ask("a=1 refund")
-		p.service.EachRule(func(h Hits) {
-			if h.Near > 0 {
-				t.Errorf("%v: %d hits of %s are counted as near the limit without a decision of the store", mode, h.Near, h.Rule)
+		p.service.EachRule(func(domain, rule string, h *Hits) {
+			if h.Near.Load() > 0 {
+				t.Errorf("%v: %d hits of %s are counted as near the limit without a decision of the store", mode, h.Near.Load(), rule)
 			}
 		})
 		faulty.Restore()

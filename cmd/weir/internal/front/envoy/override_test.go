@@ -65,7 +65,7 @@ func TestOverridesAddFewNames(t *testing.T) {
 	const most = 26 * overrideNames // there are 26 lengths of periods, in bits
 	for _, w := range []Windows{Rolling, Fixed} {
 		s := New(Options{Windows: w})
-		d := &domain{name: "d", histories: "envoy.d", overridden: new(tally)}
+		d := &domain{name: "d", histories: "envoy.d", overridden: new(Hits)}
 		names := map[string]bool{}
 		for i := range 10_000 {
 			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))

@@ -223,7 +223,7 @@ func TestReloadKeepsHistories(t *testing.T) {
 		load(parse(t, "domain: d\ndescriptors: [{key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 5}}]"))
 		p.wants("OK | OK 1/5 1m0s", "k=v")
 		l := (*p.service.domains.Load())["d"].limits[0]
-		if got := l.tally.granted.Load(); got != 1 {
+		if got := l.tally.Granted.Load(); got != 1 {
 			t.Errorf("%d hits granted by the new rule, want 1", got)
 		}
 		load(nil)

@@ -12,14 +12,14 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 )
 
-// tally counts the hits of a rule since the rule came into force.
-type tally struct {
-	granted, denied atomic.Int64 // hits
-	shadowed        atomic.Int64 // hits over the limit of a rule in shadow_mode
-	refunded        atomic.Int64 // hits given back by is_negative_hits
-	near            atomic.Int64 // granted hits in the last fifth of the limit
+// Hits counts the hits of a rule since the rule came into force.
+type Hits struct {
+	Granted, Denied atomic.Int64
+	Shadowed        atomic.Int64 // over the limit of a rule in shadow_mode
+	Refunded        atomic.Int64 // given back by is_negative_hits
+	Near            atomic.Int64 // of those granted: of the last fifth of the limit
 
-	details     sync.Map // name with values to *tally, of a rule with metrics for each value
+	details     sync.Map // name with values to *Hits, of a rule with metrics for each value
 	detailCount atomic.Int64
 }
 
@@ -31,22 +31,22 @@ const (
 
 // of returns the tally of requests with those values. It returns t for further names
 // beyond the bounds.
-func (t *tally) of(detail string) *tally {
+func (t *Hits) of(detail string) *Hits {
 	if detail == "" || len(detail) > maxDetailBytes {
 		return t
 	}
 	if d, ok := t.details.Load(detail); ok {
-		return d.(*tally)
+		return d.(*Hits)
 	}
 	if t.detailCount.Add(1) > maxDetails {
 		t.detailCount.Add(-1)
 		return t
 	}
-	d, loaded := t.details.LoadOrStore(detail, new(tally))
+	d, loaded := t.details.LoadOrStore(detail, new(Hits))
 	if loaded {
 		t.detailCount.Add(-1)
 	}
-	return d.(*tally)
+	return d.(*Hits)
 }
 
 // near returns the number of granted hits above four fifths of the limit, as the
@@ -90,19 +90,19 @@ func (s *Service) count(c *call, over bool) {
 		switch {
 		case it.kind == free:
 		case it.kind == refunded:
-			t.refunded.Add(it.n)
+			t.Refunded.Add(it.n)
 		case it.kind == shadowed && it.over:
-			t.shadowed.Add(it.n)
+			t.Shadowed.Add(it.n)
 			s.noteDenial(c, i)
 		case it.over:
-			t.denied.Add(it.n)
+			t.Denied.Add(it.n)
 			if over { // not a quota that is over beside another one that is not
 				s.noteDenial(c, i)
 			}
 		case !over:
-			t.granted.Add(it.n)
+			t.Granted.Add(it.n)
 			if it.kind != unlimited && !c.degraded { // a fallback may not know the remaining hits
-				t.near.Add(it.near())
+				t.Near.Add(it.near())
 			}
 		}
 	}

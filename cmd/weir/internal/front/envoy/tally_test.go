@@ -14,9 +14,9 @@ import (
 // counted returns the rules of the client's domain with granted hits, and the number of
 // hits.
 func (p *proxy) counted() (all []string) {
-	p.service.EachRule(func(h Hits) {
-		if h.Domain == p.domain && h.Granted > 0 {
-			all = append(all, fmt.Sprintf("%s %d", h.Rule, h.Granted))
+	p.service.EachRule(func(domain, rule string, h *Hits) {
+		if domain == p.domain && h.Granted.Load() > 0 {
+			all = append(all, fmt.Sprintf("%s %d", rule, h.Granted.Load()))
 		}
 	})
 	slices.Sort(all)
@@ -116,9 +116,9 @@ descriptors:
 		}
 	}
 	hits := 0
-	p.service.EachRule(func(h Hits) {
-		if h.Rule == "a_b_c" {
-			hits += int(h.Granted)
+	p.service.EachRule(func(domain, rule string, h *Hits) {
+		if rule == "a_b_c" {
+			hits += int(h.Granted.Load())
 		}
 	})
 	if hits != 2 {
@@ -137,9 +137,9 @@ descriptors:
 	p.ask("k=\x1b]0;x\a\u202e")
 	p.ask("l\u202e=1")
 	var all []string
-	p.service.EachRule(func(h Hits) {
-		if h.Granted > 0 {
-			all = append(all, h.Domain+" "+h.Rule)
+	p.service.EachRule(func(domain, rule string, h *Hits) {
+		if h.Granted.Load() > 0 {
+			all = append(all, domain+" "+rule)
 		}
 	})
 	slices.Sort(all)
@@ -158,10 +158,10 @@ descriptors:
   - {key: three, rate_limit: {unit: hour, requests_per_unit: 3}}
   - {key: free, rate_limit: {unlimited: true}}
 `))
-	near := func(rule string) (n int64) {
-		p.service.EachRule(func(h Hits) {
-			if h.Rule == rule {
-				n += h.Near
+	near := func(of string) (n int64) {
+		p.service.EachRule(func(_, rule string, h *Hits) {
+			if rule == of {
+				n += h.Near.Load()
 			}
 		})
 		return n
