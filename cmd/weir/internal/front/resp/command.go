@@ -13,7 +13,7 @@ type command struct {
 	usage       string
 	least, most int  // arguments after the name
 	open        bool // answered before authentication
-	needs       Rights
+	needs       rights
 
 	// One of these functions is set. decide does not use the session, so that several can
 	// run concurrently, except for those about a reservation, whose key is unknown.
@@ -57,7 +57,7 @@ func init() {
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true}, decide: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: release},
 		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, needs: MayReset},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},

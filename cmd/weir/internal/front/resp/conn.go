@@ -86,8 +86,9 @@ func (c *conn) handshake() bool {
 	if t.HandshakeContext(ctx) != nil {
 		return false
 	}
-	if certified := c.server.config.Guard.Certified; certified != nil {
-		c.session.certificate = certified(t)
+	if c.server.config.TLS != nil {
+		state := t.ConnectionState()
+		c.session.certificate = &state
 		c.session.recheck()
 		c.session.takeSlot()
 	}

@@ -23,7 +23,7 @@ func ping(c *session, args []string) {
 
 // auth checks a password.
 func auth(c *session, args []string) {
-	if c.server.config.Guard.Password == nil {
+	if !c.server.hasPasswords() {
 		c.reject("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
 		return
 	}
@@ -41,17 +41,18 @@ const defaultUser = "default"
 
 // logIn adds the rights of a password; if it is wrong, it answers so and reports false.
 // Earlier rights stay, as in Redis.
-func (c *session) logIn(user, password string) bool {
-	grant := c.server.config.Guard.Password(password)
-	rights := grant()
+func (c *session) logIn(user, text string) bool {
+	s := c.server
+	sent := password{s.config.Token.Credential(text), s.config.Admin.Credential(text)}
+	rights := s.rightsOf(sent)
 	if rights == 0 || user != defaultUser {
 		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
 		return false
 	}
-	kept := []Grant{grant}
-	for _, g := range c.passwords {
-		if may := g(); may&^rights != 0 {
-			kept, rights = append(kept, g), rights|may
+	kept := []password{sent}
+	for _, p := range c.passwords {
+		if may := s.rightsOf(p); may&^rights != 0 {
+			kept, rights = append(kept, p), rights|may
 		}
 	}
 	c.passwords = kept
@@ -97,7 +98,7 @@ func (c *session) helloOptions(args []string) bool {
 	for len(args) > 0 {
 		switch option := strings.ToUpper(args[0]); {
 		case option == "AUTH" && len(args) >= 3:
-			if c.server.config.Guard.Password != nil && !c.logIn(args[1], args[2]) {
+			if c.server.hasPasswords() && !c.logIn(args[1], args[2]) {
 				return false
 			}
 			args = args[3:]

@@ -17,8 +17,8 @@ func FuzzSession(f *testing.F) {
 		array("WEIR.RECORD", "wide", "user=a", "tenant=b", "2251799813685247") + array("WEIR.PEEK", "wide", "tenant=b", "user=a"),
 		array("WEIR.REFUND", "one", "946684800000000", "5") + array("WEIR.RESET", "one") + "WEIR.CHECK one\r\n",
 		array("WEIR.CHECK", "wide", "user=a", "tenant=b") + array("WEIR.COUNT", "wide", "tenant=b", "user=a", "1000", "LIMIT", "user") + array("WEIR.COUNT", "one", "1"),
-		array("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x") + array("CONFIG", "GET", "save") + array("CLIENT", "INFO"),
-		array("AUTH", "secret") + array("CONFIG", "GET", "save", "appendonly") + array("INFO") + array("RESET") + array("QUIT"),
+		array("HELLO", "3", "AUTH", "default", "secret-of-tests!", "SETNAME", "x") + array("CONFIG", "GET", "save") + array("CLIENT", "INFO"),
+		array("AUTH", "secret-of-tests!") + array("CONFIG", "GET", "save", "appendonly") + array("INFO") + array("RESET") + array("QUIT"),
 		array("WEIR.CHECK", "push", "a=1", "b=1", "c=1", "d=1") + array("WEIR.CHECK", "push", "d=1", "c=1", "b=1", "a=1"),
 		"*2\r\n$4\r\nECHO\r\n$3\r\na\nb\r\n*-1\r\n*0\r\n\r\nPING\n",
 		"*1\r\n$-1\r\n", "*1\r\n*1\r\n", "*65\r\n", "*1\r\n$65537\r\n", "GET / HTTP/1.1\r\n", "*3\r\n$4\r\nPI",
@@ -48,8 +48,8 @@ func FuzzSession(f *testing.F) {
 		{"0\nB80200200\n2\n000\nA\n001120170\n1\n171171\n20809\n0000\nWEIR.CHEcK one \n", 25},
 		{array("HELLO", "2", "0000", "0000000", "000000", "0000000", "0") + array("CONFIG", "GET", "save"), 102},
 		{array("HELLO", "2", "AUTH", "0000000", "000000", "0000000", "0") + array("CONFIG", "GET", "save"), 65},
-		{array("HELLO", "2", "AUTH", "default", "secret", "A\x7f00000", "0") + array("0AAAAAA", "0000"), 65},
-		{array("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "0") + array("0AAAAAA", "0000"), 65},
+		{array("HELLO", "2", "AUTH", "default", "secret-of-tests!", "A\x7f00000", "0") + array("0AAAAAA", "0000"), 76},
+		{array("HELLO", "3", "AUTH", "default", "secret-of-tests!", "SETNAME", "0") + array("0AAAAAA", "0000"), 76},
 		{array("AX\x80\xff0220101", "000", "008002171118021", "0") + array("WEIR.RESET", "000") + "WEIR.CHECK one \n", 53},
 	} {
 		f.Add([]byte(seed.text), seed.cut)
@@ -78,9 +78,7 @@ func FuzzSession(f *testing.F) {
 func converse(t *testing.T, waits bool, pieces ...string) (answers string, err error) {
 	s := newTestServer(t, func(c *Config) {
 		c.Waits = waits
-		c.Guard = Guard{Anybody: MayDecide, Password: func(p string) Grant {
-			return func() Rights { return map[string]Rights{"secret": MayDecide | MayReset}[p] }
-		}}
+		c.Admin = secret(t, "secret-of-tests!")
 	})
 	c := session{server: s, id: 1, protocol: 2}
 	buffered := ""

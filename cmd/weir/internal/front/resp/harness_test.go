@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
@@ -67,6 +68,16 @@ func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change .
 		f(&c)
 	}
 	return New(c)
+}
+
+// secret returns a secret of one word.
+func secret(t testing.TB, word string) *listen.Secret {
+	t.Helper()
+	s, err := listen.SecretText(word)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
 }
 
 // say sends text to a new session and returns the answers.

@@ -3,12 +3,12 @@ package resp
 import (
 	"cmp"
 	"context"
-	"crypto/tls"
 	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
@@ -21,32 +21,42 @@ type Config struct {
 	Capacity     *serving.Capacity   // of requests that wait for the store
 	Errors       *observe.Log        // of the store
 	Waits        bool                // decisions wait for a store, so those of a pipeline run concurrently
-	Guard        Guard               // default: every client has all rights
+	Token        *listen.Secret      // gives the rights of programs; nil = no password does
+	Admin        *listen.Secret      // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
+	NoReset      bool                // operators have another listener
+	TLS          *listen.TLS         // with client certificates, each gives the rights of programs; nil = none does
 	Version      string              // of the program, for INFO
 	Log          *slog.Logger        // default: no log
 	Limits       Limits
 }
 
-// Rights are the rights of a client; 0 = none.
-type Rights uint8
+// rights are the rights of a client; 0 = none. Those of several credentials add up.
+type rights uint8
 
 const (
-	// MayDecide allows decisions.
-	MayDecide Rights = 1 << iota
-	// MayReset allows WEIR.RESET.
-	MayReset
+	mayDecide rights = 1 << iota // allows decisions
+	mayReset                     // allows WEIR.RESET
 )
 
-// Grant returns the current rights of a credential, 0 after it was revoked. A session
-// calls it before every batch of commands.
-type Grant func() Rights
+// password is a password of AUTH or HELLO. Its rights end when it is revoked.
+type password struct{ token, admin listen.Credential }
 
-// Guard gives rights to clients. Rights add up.
-type Guard struct {
-	Anybody   Rights                      // of a client without a credential
-	Certified func(nc *tls.Conn) Grant    // of a client's certificate, 0 without one; nil = certificates give no rights
-	Password  func(password string) Grant // of a password in AUTH or HELLO, 0 if it is wrong; nil = no passwords
+// rightsOf returns the current rights of a password, 0 if it is wrong.
+func (s *Server) rightsOf(p password) (may rights) {
+	if p.token.Valid() {
+		may = s.programs
+	}
+	if p.admin.Valid() {
+		may |= mayReset
+	}
+	return may
 }
+
+// hasPasswords reports whether a password gives rights.
+func (s *Server) hasPasswords() bool { return s.config.Token != nil || s.config.Admin != nil }
+
+// Private reports whether clients must authenticate.
+func (s *Server) Private() bool { return s.anybody == 0 }
 
 // Limits bound the time of clients. Zero values stand for the defaults.
 type Limits struct {
@@ -66,7 +76,11 @@ func (l Limits) withDefaults() Limits {
 type Server struct {
 	config  Config
 	started time.Time
-	lastID  atomic.Int64
+
+	programs rights // of the token and of certificates
+	anybody  rights // of a client without a credential
+
+	lastID atomic.Int64
 
 	draining context.Context // ends with Shutdown
 	drain    context.CancelFunc
@@ -91,10 +105,13 @@ func New(c Config) *Server {
 	}
 	c.Version = cmp.Or(c.Version, "unknown")
 	c.Limits = c.Limits.withDefaults()
-	if c.Guard.Anybody == 0 && c.Guard.Certified == nil && c.Guard.Password == nil {
-		c.Guard.Anybody = MayDecide | MayReset
+	s := &Server{config: c, started: time.Now(), programs: mayDecide, conns: map[*conn]struct{}{}}
+	if c.Admin == nil && !c.NoReset {
+		s.programs |= mayReset
 	}
-	s := &Server{config: c, started: time.Now(), conns: map[*conn]struct{}{}}
+	if c.Token == nil && c.TLS == nil {
+		s.anybody = s.programs
+	}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
 }

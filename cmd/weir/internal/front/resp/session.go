@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"crypto/tls"
 	"strings"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
@@ -11,12 +12,12 @@ type session struct {
 	server      *Server
 	peer        *listen.Conn // its connection; nil for other listeners
 	id          int64
-	name        string  // of CLIENT SETNAME
-	protocol    int     // 2 or 3
-	certificate Grant   // nil = none
-	passwords   []Grant // the newest first; each gives a right that the ones before it do not
-	rights      Rights  // by certificate and passwords, at the last recheck
-	ended       bool    // no further command is answered
+	name        string               // of CLIENT SETNAME
+	protocol    int                  // 2 or 3
+	certificate *tls.ConnectionState // may hold a certificate that gives rights; nil = none does
+	passwords   []password           // the newest first; each gives a right that the ones before it do not
+	rights      rights               // by certificate and passwords, at the last recheck
+	ended       bool                 // no further command is answered
 	args        []string
 	batch       batch
 	out         []byte // answers
@@ -70,11 +71,11 @@ func (c *session) command(args []string) {
 // recheck updates the rights: a credential may have been revoked.
 func (c *session) recheck() {
 	c.rights = 0
-	if c.certificate != nil {
-		c.rights = c.certificate()
+	if c.certificate != nil && c.server.config.TLS.Verified(c.peer, c.certificate) {
+		c.rights = c.server.programs
 	}
-	for _, g := range c.passwords {
-		c.rights |= g()
+	for _, p := range c.passwords {
+		c.rights |= c.server.rightsOf(p)
 	}
 }
 
@@ -103,10 +104,10 @@ func (c *session) takeSlot() bool {
 }
 
 // may returns the rights of the client.
-func (c *session) may() Rights { return c.rights | c.server.config.Guard.Anybody }
+func (c *session) may() rights { return c.rights | c.server.anybody }
 
 // locked reports whether the client must still authenticate.
-func (c *session) locked() bool { return c.may()&MayDecide == 0 }
+func (c *session) locked() bool { return c.may()&mayDecide == 0 }
 
 // unauthorized answers a command without the necessary credential, after the batch.
 func (c *session) unauthorized(code, problem string) {

@@ -207,9 +207,7 @@ func TestRESP3(t *testing.T) {
 
 func TestCommandsNeedThePassword(t *testing.T) {
 	s := newTestServer(t, func(c *Config) {
-		c.Guard = Guard{Password: func(password string) Grant {
-			return func() Rights { return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password] }
-		}}
+		c.Token, c.Admin = secret(t, "secret-of-programs"), secret(t, "secret-of-operators")
 	})
 	c := session{server: s, id: 1, protocol: 2}
 	hello := `%7`
@@ -219,22 +217,22 @@ func TestCommandsNeedThePassword(t *testing.T) {
 		{"NOSUCH", "-NOAUTH "},
 		{"HELLO 3", "-NOAUTH "},
 		{"AUTH wrong", "-WRONGPASS "},
-		{"AUTH admin secret", "-WRONGPASS "},
+		{"AUTH admin secret-of-programs", "-WRONGPASS "},
 		{"HELLO 3 AUTH default wrong", "-WRONGPASS "},
 		{"PING", "-NOAUTH "},
-		{"AUTH secret", "+OK"},
+		{"AUTH secret-of-programs", "+OK"},
 		{"PING", "+PONG"},
 		{"AUTH wrong", "-WRONGPASS "},
 		{"PING", "+PONG"}, // as in Redis, earlier rights stay
 		{"RESET", "+RESET"},
 		{"PING", "-NOAUTH "},
-		{"HELLO 3 AUTH default secret SETNAME app", hello},
+		{"HELLO 3 AUTH default secret-of-programs SETNAME app", hello},
 		{"WEIR.CHECK push teacher=1", "*9"},
 		{"WEIR.RESET push teacher=1", "-NOPERM "},
-		{"AUTH master", "+OK"},
+		{"AUTH secret-of-operators", "+OK"},
 		{"WEIR.RESET push teacher=1", "+OK"},
 		{"RESET", "+RESET"},
-		{"AUTH default secret", "+OK"},
+		{"AUTH default secret-of-programs", "+OK"},
 		{"HELLO 2", "*14"},
 		{"QUIT", "+OK"},
 	} {
