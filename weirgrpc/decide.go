@@ -1,7 +1,6 @@
 package weirgrpc
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"log/slog"
@@ -10,6 +9,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
@@ -95,31 +95,23 @@ func (l *limit) failed(ctx context.Context, err error) error {
 // errorCodes are the codes of errors, by the first that an error wraps. Bad input (R14) and
 // ends of a context keep the error's own text. That of another error is not sent: it may hold
 // secrets.
-var errorCodes = []struct {
-	err  error
-	code codes.Code
-	text string
-}{
-	{ErrValue, codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause"},
-	{weir.ErrInput, codes.InvalidArgument, ""},
-	{weir.ErrOverflow, codes.InvalidArgument, ""},
-	{context.DeadlineExceeded, codes.DeadlineExceeded, ""},
-	{context.Canceled, codes.Canceled, ""},
-	{weir.ErrOutcomeUnknown, codes.Unavailable, "the store did not answer, so the call was denied; it may have been counted; try again later"},
+var errorCodes = []answer.ForError[codes.Code]{
+	answer.For(ErrValue, codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause"),
+	answer.For(weir.ErrInput, codes.InvalidArgument, ""),
+	answer.For(weir.ErrOverflow, codes.InvalidArgument, ""),
+	answer.For(context.DeadlineExceeded, codes.DeadlineExceeded, ""),
+	answer.For(context.Canceled, codes.Canceled, ""),
+	answer.For(weir.ErrOutcomeUnknown, codes.Unavailable, "the store did not answer, so the call was denied; it may have been counted; try again later"),
+	answer.For(nil, codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later"), // of the store
 }
 
-// toStatus returns the status of an error. Those that are not in errorCodes are the store's.
+// toStatus returns the status of an error.
 func toStatus(err error) *status.Status {
 	var k *KeyError
 	if errors.As(err, &k) {
 		return status.New(codes.InvalidArgument, k.Problem)
 	}
-	for _, c := range errorCodes {
-		if errors.Is(err, c.err) {
-			return status.New(c.code, cmp.Or(c.text, err.Error()))
-		}
-	}
-	return status.New(codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later")
+	return status.New(answer.ToError(err, errorCodes))
 }
 
 // statusOf is the default of OnError.

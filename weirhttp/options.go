@@ -1,7 +1,6 @@
 package weirhttp
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -9,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both. Status,
@@ -137,29 +137,20 @@ func Base(rt http.RoundTripper) Option {
 // errorAnswers are the answers to errors, by the first that an error wraps. Bad input (R14)
 // has the error's own text for a detail. That of another error is not sent: it may hold
 // secrets.
-var errorAnswers = []struct {
-	err    error
-	status int
-	detail string
-}{
-	{ErrValue, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause"},
-	{weir.ErrInput, http.StatusBadRequest, ""},
-	{weir.ErrOverflow, http.StatusBadRequest, ""},
-	{weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"},
+var errorAnswers = []answer.ForError[int]{
+	answer.For(ErrValue, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause"),
+	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
+	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
+	answer.For(weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"),
+	answer.For(nil, http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"), // of the store
 }
 
-// answerTo returns the status and the detail of the answer to an error. Those that are not in
-// errorAnswers are the store's.
+// answerTo returns the status and the detail of the answer to an error.
 func answerTo(err error) (status int, detail string) {
 	if key, ok := errors.AsType[*KeyError](err); ok {
 		return http.StatusBadRequest, key.Problem
 	}
-	for _, a := range errorAnswers {
-		if errors.Is(err, a.err) {
-			return a.status, cmp.Or(a.detail, err.Error())
-		}
-	}
-	return http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"
+	return answer.ToError(err, errorAnswers)
 }
 
 // writeDecisionError is the default of OnError.

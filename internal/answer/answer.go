@@ -6,7 +6,6 @@
 package answer
 
 import (
-	"errors"
 	"iter"
 	"strconv"
 	"time"
@@ -207,19 +206,4 @@ func appendWould(b []byte, d *weir.Decision) []byte {
 	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
 	b = AppendString(append(b, `,"limit":`...), d.Limit)
 	return append(b, '}')
-}
-
-// IsBadInput reports whether an error of a limiter concerns the request and not the
-// engine: the same request would be rejected again (R10, R14).
-func IsBadInput(err error) bool {
-	return errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrOverflow)
-}
-
-// Logged returns the text of an error of the store for the log, without keys: they are
-// personal data. The error itself may name a key, for the caller that sent it.
-func Logged(err error) string {
-	if errors.Is(err, weir.ErrUnreadable) {
-		return weir.ErrUnreadable.Error() + ", which is not named here; weir check with the same --store and that key tells what it holds"
-	}
-	return err.Error()
 }

@@ -1,11 +1,8 @@
 package envoy
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -26,26 +23,18 @@ func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(
 
 // errorCodes are the statuses of errors, by the first that an error wraps. Bad input has the
 // error's own text.
-var errorCodes = []errorCode{
-	{weir.ErrInput, codes.InvalidArgument, ""},
-	{weir.ErrOverflow, codes.InvalidArgument, ""},
-	{weir.ErrFull, codes.Unavailable, "no decision: the store is full of keys that still count; give it more room"},
-}
-
-type errorCode struct {
-	err  error
-	code codes.Code
-	text string
+var errorCodes = []answer.ForError[codes.Code]{
+	answer.For(weir.ErrInput, codes.InvalidArgument, ""),
+	answer.For(weir.ErrOverflow, codes.InvalidArgument, ""),
+	answer.For(weir.ErrFull, codes.Unavailable, "no decision: the store is full of keys that still count; give it more room"),
+	answer.For(nil, codes.Unavailable, "no decision: the store did not answer; see the log of weir"),
 }
 
 // toStatus converts an error to a gRPC status and counts it. Proxies treat every status
 // as a failure of the service and pass or deny the request by their own configuration;
 // they always pass an answer with the code UNKNOWN.
 func (s *Service) toStatus(err error) error {
-	code, text := codes.Unavailable, "no decision: the store did not answer; see the log of weir"
-	if i := slices.IndexFunc(errorCodes, func(c errorCode) bool { return errors.Is(err, c.err) }); i >= 0 {
-		code, text = errorCodes[i].code, cmp.Or(errorCodes[i].text, err.Error())
-	}
+	code, text := answer.ToError(err, errorCodes)
 	if code == codes.InvalidArgument {
 		s.Counts.BadInputs.Add(1)
 	} else {

@@ -79,7 +79,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		return a, err
 	}
 	if a.policy, err = s.config.Policies().Find(args[0], weir.ErrInput); err != nil {
-		return a, inputError(err.Error() + "; WEIR.POLICIES lists all policies")
+		return a, serving.BadInput(err.Error() + "; WEIR.POLICIES lists all policies")
 	}
 	rest, err := a.cutOptions(args[1:], syntax.options)
 	if err != nil {
@@ -92,7 +92,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
-			return a, inputError(by.name + " is missing: " + by.about)
+			return a, serving.BadInput(by.name + " is missing: " + by.about)
 		}
 		if a.needed, err = number(numbers[0], by.name, by.bounds); err != nil {
 			return a, err
@@ -136,7 +136,7 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 		switch name {
 		case optionID:
 			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
-				return nil, inputError("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
+				return nil, serving.BadInput("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
 			}
 		case optionTTL:
 			n, err := number(value, "TTL, in milliseconds,", anyUnits)
@@ -144,11 +144,11 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 				return nil, err
 			}
 			if n == 0 {
-				return nil, inputError("TTL must be 1 or more; leave it out for the longest time")
+				return nil, serving.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
 		case optionLimit:
 			if a.limit = value; value == "" {
-				return nil, inputError("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
+				return nil, serving.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
 			}
 		default:
 			return args, nil
@@ -175,7 +175,7 @@ func number(text, what, bounds string) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(weir.MaxUnits) {
 		return int64(n), nil
 	}
-	return 0, inputError(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
+	return 0, serving.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
 }
 
 // pairs are the dimension=value arguments of a command, in any order.
@@ -199,7 +199,7 @@ func (p pairs) named(of *serving.Policy) (all reserve.Pairs, err error) {
 			return all, noPair(pair, of)
 		}
 		if problem := all.Add(name, value); problem != "" {
-			return all, inputError(problem)
+			return all, serving.BadInput(problem)
 		}
 	}
 	return all, nil
@@ -211,5 +211,5 @@ func noPair(text string, of *serving.Policy) error {
 	if all := of.Dimensions(); len(all) > 0 {
 		dims = strings.Join(all, ", ")
 	}
-	return inputError(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
+	return serving.BadInput(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
 }

@@ -12,12 +12,8 @@ const (
 	maxQueues = 64  // queues that run concurrently
 )
 
-// batch holds commands of one pipeline, to decide them concurrently.
-type batch struct {
-	waiting []waiting
-}
-
-// waiting is a command of a batch with its answer.
+// waiting is a command of a batch with its answer. The commands of a batch are of one
+// pipeline, and are decided concurrently.
 type waiting struct {
 	cmd  *command
 	args []string
@@ -26,15 +22,15 @@ type waiting struct {
 
 // enqueue adds a command to the batch.
 func (c *session) enqueue(cmd *command, args []string) {
-	c.batch.waiting = append(c.batch.waiting, waiting{cmd: cmd, args: slices.Clone(args)})
-	if len(c.batch.waiting) == maxBatch {
+	c.batch = append(c.batch, waiting{cmd: cmd, args: slices.Clone(args)})
+	if len(c.batch) == maxBatch {
 		c.flush()
 	}
 }
 
 // flush decides the commands of the batch, and appends their answers in order.
 func (c *session) flush() {
-	w := c.batch.waiting
+	w := c.batch
 	switch len(w) {
 	case 0:
 		return
@@ -47,7 +43,7 @@ func (c *session) flush() {
 		}
 	}
 	clear(w)
-	c.batch.waiting = w[:0]
+	c.batch = w[:0]
 }
 
 // queueSeed is random, so that clients cannot predict the queue of a key.

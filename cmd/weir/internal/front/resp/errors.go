@@ -1,12 +1,11 @@
 package resp
 
 import (
-	"cmp"
 	"errors"
-	"slices"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Codes of errors, by which programs tell them apart.
@@ -18,36 +17,21 @@ const (
 	codeExpired = "EXPIRED" // the reservation has expired; the units stay
 )
 
-// inputError is a problem of the command itself (R14).
-type inputError string
-
-func (e inputError) Error() string { return string(e) }
-
-// Unwrap returns weir.ErrInput.
-func (e inputError) Unwrap() error { return weir.ErrInput }
-
 // errorCodes are the codes of errors, by the first that an error wraps. Bad input has the
 // error's own text. That of the store is not sent: it may hold secrets.
-var errorCodes = []errorCode{
-	{weir.ErrInput, codeInput, ""},
-	{weir.ErrOverflow, codeInput, ""},
-	{weir.ErrSettled, codeSettled, ""},
-	{weir.ErrExpired, codeExpired, ""},
-	{serving.ErrBusy, codeUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
-	{weir.ErrFull, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room"},
-}
-
-type errorCode struct {
-	err        error
-	code, text string
+var errorCodes = []answer.ForError[string]{
+	answer.For(weir.ErrInput, codeInput, ""),
+	answer.For(weir.ErrOverflow, codeInput, ""),
+	answer.For(weir.ErrSettled, codeSettled, ""),
+	answer.For(weir.ErrExpired, codeExpired, ""),
+	answer.For(serving.ErrBusy, codeUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
+	answer.For(weir.ErrFull, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room"),
+	answer.For(nil, codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir"),
 }
 
 // fail appends the reply for an error. It counts bad input and logs errors of the store.
 func (s *Server) fail(out []byte, err error) []byte {
-	code, text := codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir"
-	if i := slices.IndexFunc(errorCodes, func(e errorCode) bool { return errors.Is(err, e.err) }); i >= 0 {
-		code, text = errorCodes[i].code, cmp.Or(errorCodes[i].text, err.Error())
-	}
+	code, text := answer.ToError(err, errorCodes)
 	switch {
 	case code != codeUnavailable:
 		s.Counts.Rejected.Add(1)

@@ -19,7 +19,7 @@ func TestEachErrorHasItsCode(t *testing.T) {
 		want     string
 		rejected int64
 	}{
-		{inputError("no such thing"), "-ERR no such thing\r\n", 1},
+		{serving.BadInput("no such thing"), "-ERR no such thing\r\n", 1},
 		{engine.Input("key", "it is wrong"), "-ERR weir: bad key: it is wrong\r\n", 1},
 		{&weir.PolicyError{Policy: "p", Field: "Max", Problem: "it is wrong"}, "-ERR " + (&weir.PolicyError{Policy: "p", Field: "Max", Problem: "it is wrong"}).Error() + "\r\n", 1},
 		{weir.ErrOverflow, "-ERR weir: too many units in one history\r\n", 1},

@@ -19,7 +19,7 @@ type session struct {
 	rights      rights               // by certificate and passwords, at the last recheck
 	ended       bool                 // no further command is answered
 	args        []string
-	batch       batch
+	batch       []waiting
 	out         []byte // answers
 }
 

@@ -1,11 +1,9 @@
 package httpapi
 
 import (
-	"cmp"
 	"encoding/json"
 	"errors"
 	"net/http"
-	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
@@ -26,29 +24,21 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 
 // errorAnswers are the answers to errors, by the first that an error wraps. Bad input has the
 // error's own text for a detail. That of the store is not sent: it may hold secrets.
-var errorAnswers = []errorAnswer{
-	{serving.ErrMissing, http.StatusNotFound, ""},
-	{weir.ErrInput, http.StatusBadRequest, ""},
-	{weir.ErrOverflow, http.StatusBadRequest, ""},
-	{weir.ErrSettled, http.StatusConflict, ""},
-	{weir.ErrExpired, http.StatusGone, ""},
-	{serving.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
-	{weir.ErrFull, http.StatusServiceUnavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
-}
-
-type errorAnswer struct {
-	err    error
-	status int
-	detail string
+var errorAnswers = []answer.ForError[int]{
+	answer.For(serving.ErrMissing, http.StatusNotFound, ""),
+	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
+	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
+	answer.For(weir.ErrSettled, http.StatusConflict, ""),
+	answer.For(weir.ErrExpired, http.StatusGone, ""),
+	answer.For(serving.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
+	answer.For(weir.ErrFull, http.StatusServiceUnavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"),
+	answer.For(nil, http.StatusServiceUnavailable, "no decision: the store is unavailable; try again later, or read the log of weir"),
 }
 
 // problemOf returns the status and the detail of a request without a decision. It counts bad
 // requests and logs errors of the store.
 func (a *API) problemOf(err error) (status int, detail string) {
-	status, detail = http.StatusServiceUnavailable, "no decision: the store is unavailable; try again later, or read the log of weir"
-	if i := slices.IndexFunc(errorAnswers, func(e errorAnswer) bool { return errors.Is(err, e.err) }); i >= 0 {
-		status, detail = errorAnswers[i].status, cmp.Or(errorAnswers[i].detail, err.Error())
-	}
+	status, detail = answer.ToError(err, errorAnswers)
 	switch {
 	case status != http.StatusServiceUnavailable:
 		a.BadRequests.Add(1)
