@@ -21,11 +21,6 @@ func BenchmarkAllow(b *testing.B) {
 				benchmarkAllow(b, l, users)
 			})
 		}
-		b.Run(fmt.Sprintf("keys=%d/limits=1/general", keys), func(b *testing.B) {
-			l := mustNew(b, limits(1))
-			l.simple = nil // see memory.Allow
-			benchmarkAllow(b, l, users)
-		})
 	}
 }
 

@@ -26,11 +26,11 @@ type layer struct {
 }
 
 var layers = []layer{
-	{[]string{"internal/calendar", "internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "internal/shorten", "internal/slab"},
+	{[]string{"internal/calendar", "internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "internal/shorten"},
 		nil, "small packages that know nothing of policies"},
-	{[]string{"internal/window"}, []string{"internal/slab"}, "arithmetic on histories, readable by any engine"},
+	{[]string{"internal/window"}, nil, "arithmetic on histories, readable by any engine"},
 	{[]string{"internal/keytable"},
-		[]string{"internal/slab", "internal/window"}, "histories by key, with locks, expiry and caps; independent of policies and clocks"},
+		[]string{"internal/window"}, "histories by key, with locks, expiry and caps; independent of policies and clocks"},
 	{[]string{"engine"},
 		[]string{"internal/calendar", "internal/keyenc", "internal/shorten", "internal/window"}, "the contract between limiters and stores, with compiled rules"},
 	{[]string{"internal/memory", "weirdisk", "weirredis"},

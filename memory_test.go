@@ -82,8 +82,8 @@ func TestBytesAKey(t *testing.T) {
 	}
 	for _, c := range []struct {
 		events, keys int
-		most         float64 // bytes a key beyond its 16 own ones; half-filled pages and chunks count
-	}{{1, 40_000, 64 + 6}, {10, 40_000, 64 + 9*9 + 27}, {100, 8_000, 1024}} {
+		most         float64 // bytes a key beyond its 16 own ones; half-filled blocks and pages count
+	}{{1, 40_000, 100 - 16}, {10, 40_000, 160 - 16}, {100, 8_000, 1024}} {
 		if race.Enabled && c.events > 1 {
 			continue // it takes seconds
 		}

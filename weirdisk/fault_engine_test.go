@@ -21,9 +21,9 @@ func openEngine(dir, mode string, f files, opts ...Option) (disk, error) {
 }
 
 // snapshotsEvery makes snapshots follow n bytes, soon, and allocates little at once: a
-// tail of which the chunks take turns. Histories are written in small parts.
+// tail of which the chunks take turns.
 func snapshotsEvery(n int64) Option {
-	return func(o *options) { o.growth, o.step, o.chunk, o.tick, o.most = n, 4<<10, 2<<10, time.Millisecond, 5 }
+	return func(o *options) { o.growth, o.step, o.chunk, o.tick = n, 4<<10, 2<<10, time.Millisecond }
 }
 
 // layer returns the files of the child.

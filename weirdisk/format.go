@@ -146,16 +146,14 @@ const (
 	entryReplace   = 3
 	entryRemove    = 4
 	entryOperation = 5
-	entryPart      = 6 // entries of a history that follows in an entryReplace, oldest first
-	entryClock     = 7 // an instant: the beginning of a snapshot, or of a process
-	entrySnapshot  = 8 // the end of a snapshot: the numbers of all histories and operations since the clock, and of its own
+	entryClock     = 6 // an instant: the beginning of a snapshot, or of a process
+	entrySnapshot  = 7 // the end of a snapshot: the numbers of all histories and operations since the clock, and of its own
 
 	kindBits    = 0x0f
 	flagVirtual = 0x10
 	flagSame    = 0x20 // the span of an append, or the rate of a bucket, is that of the limit's change before
 	flagCapped  = 0x40 // of an append: a cap follows
 	flagBucket  = 0x40 // of a replace: it is a bucket
-	flagLater   = 0x80 // of a replace or a part: it goes on behind a part
 )
 
 // encoder appends the entries of one segment. Instants are differences to the one before.
@@ -223,8 +221,6 @@ func (e *encoder) change(b []byte, c *memory.Change) []byte {
 	switch {
 	case c.Kind == memory.Remember:
 		return e.operation(b, c)
-	case c.More:
-		return appendEntries(append(b, entryPart|flagIf(c.Later, flagLater)), c.Entries, e.previous)
 	}
 	b, l := e.limit(b, c)
 	if c.Kind == memory.Retain {
@@ -237,7 +233,7 @@ func (e *encoder) change(b []byte, c *memory.Change) []byte {
 		now.span = c.At - c.Cutoff
 		first |= flagIf(c.Capped, flagCapped) | flagIf(now == l.rule, flagSame)
 	case memory.Replace:
-		first |= flagIf(c.Max > 0, flagBucket) | flagIf(c.Later, flagLater) | flagIf(now == l.rule, flagSame)
+		first |= flagIf(c.Max > 0, flagBucket) | flagIf(now == l.rule, flagSame)
 		e.counted++
 	}
 	b = binary.AppendUvarint(append(b, first), uint64(c.Limit))
@@ -268,9 +264,6 @@ func (e *encoder) change(b []byte, c *memory.Change) []byte {
 		b = binary.AppendVarint(b, c.Part)
 		b = binary.AppendVarint(b, c.Front-c.At)
 	default:
-		if c.Later {
-			b = binary.AppendVarint(b, c.Oldest-c.At)
-		}
 		return appendEntries(b, c.Entries, c.At)
 	}
 	l.rule = now
@@ -329,7 +322,6 @@ type decoder struct {
 	lanes    *lanes         // of memory
 	previous int64
 	limits   map[uint64]*decodedLimit
-	parts    memory.Parts
 
 	newest    int64  // newest instant that is not of a caller
 	counted   uint64 // histories and operations since the last entryClock
@@ -470,11 +462,6 @@ func (d *decoder) entry(r *reader) error {
 		return d.change(r, first, memory.ChangeKind(kind-entryAppend))
 	case entryOperation:
 		return d.operation(r, first)
-	case entryPart:
-		c := memory.Change{More: true, Later: first&flagLater != 0}
-		c.Entries = r.entries(nil, d.previous)
-		d.parts.Join(&c)
-		return nil
 	case entryClock:
 		d.newest = max(d.newest, d.instant(r))
 		d.counted = 0
@@ -535,7 +522,6 @@ func (d *decoder) change(r *reader, first byte, kind memory.ChangeKind) error {
 		d.newest = max(d.newest, c.At)
 	}
 	if kind == memory.Replace {
-		d.parts.Join(c)
 		d.counted++
 	}
 	return d.apply(c, c.Key)
@@ -544,7 +530,7 @@ func (d *decoder) change(r *reader, first byte, kind memory.ChangeKind) error {
 // history reads the state of a Replace.
 func (d *decoder) history(r *reader, first byte, limit *decodedLimit) {
 	c := &limit.change
-	c.Max, c.Window, c.Entries, c.Later = 0, 0, c.Entries[:0], first&flagLater != 0
+	c.Max, c.Window, c.Entries = 0, 0, c.Entries[:0]
 	if first&flagBucket != 0 {
 		if first&flagSame == 0 {
 			limit.rule = rule{max: r.units(), window: r.units()}
@@ -555,9 +541,6 @@ func (d *decoder) history(r *reader, first byte, limit *decodedLimit) {
 		c.Front = c.At + r.varint()
 		r.bad = r.bad || c.Max <= 0 || c.Window <= 0
 		return
-	}
-	if c.Later {
-		c.Oldest = c.At + r.varint()
 	}
 	c.Entries = r.entries(c.Entries, c.At)
 }

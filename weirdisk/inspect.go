@@ -1,7 +1,6 @@
 package weirdisk
 
 import (
-	"math"
 	"path/filepath"
 	"time"
 
@@ -71,7 +70,7 @@ func inspect(dir string) (*memory.Memory, Report, error) {
 
 // visit calls each with all items, and counts them.
 func visit(m *memory.Memory, each func(*Item) error, r *Report) (err error) {
-	place := memory.DumpPlace{Max: math.MaxInt}
+	place := memory.DumpPlace{}
 	next := func(n *int) func(*Item) {
 		return func(i *Item) {
 			if *n++; err == nil {

@@ -50,7 +50,6 @@ type keeper struct {
 	pure    int64  // bytes of it without them
 	count   int    // histories and operations in it
 
-	most   int           // entries in one step, 0 = as many as Dump takes; tests take fewer
 	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
 }
@@ -221,12 +220,10 @@ func (k *keeper) deleteBefore(number uint64) {
 // dump adds all that counts at now to the log. It reports false if the log accepts no more,
 // or the keeper must stop. size is the bytes that it added.
 func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
-	place := memory.DumpPlace{Max: k.most}
+	place := memory.DumpPlace{}
 	accepted, bytes := true, 0 // bytes since the writer had all
 	add := func(c *memory.Change) {
-		if !c.More {
-			count++
-		}
+		count++
 		accepted = k.log.add(func(e *encoder, b []byte) []byte {
 			before := len(b)
 			b = e.change(b, c)

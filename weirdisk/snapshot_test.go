@@ -1,6 +1,7 @@
 package weirdisk
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -11,11 +12,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestSnapshotInParts: a history that changes while it is written in parts is the same after
-// a restart, also if nothing but snapshots is left of it.
-func TestSnapshotInParts(t *testing.T) {
+// TestSnapshotOfAChangingHistory: a history that changes while snapshots are written is the same
+// after a restart, also if nothing but snapshots is left of it. So are those beside it.
+func TestSnapshotOfAChangingHistory(t *testing.T) {
 	dir := t.TempDir()
-	e := open(t, dir, SyncOff(), func(o *options) { o.most = 7 })
+	e := open(t, dir, SyncOff())
 	l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}})
 	at, k := time.Now(), weir.K("ann")
 	for i := range 10 {
@@ -25,6 +26,11 @@ func TestSnapshotInParts(t *testing.T) {
 				now := at.Add(time.Duration(300*i+j) * time.Second)
 				if _, err := l.At(now).Allow(ctx, k); err != nil {
 					t.Error(err)
+				}
+				for _, other := range []string{"b", "c"} { // blocks are split meanwhile
+					if _, err := l.At(now).Allow(ctx, weir.K(other+fmt.Sprint(300*i+j))); err != nil {
+						t.Error(err)
+					}
 				}
 				if j%30 == 0 && i > 5 {
 					if _, err := l.At(now).Refund(ctx, k, now.Add(-time.Duration(j)*time.Second), 1); err != nil {

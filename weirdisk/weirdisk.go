@@ -27,8 +27,7 @@
 // many at once. A start takes from the tail the changes that the log does not have.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
-// written a few at a time, each under its lock, between the changes of callers. One with
-// thousands of entries is written in parts, of which the last makes it whole. Read in
+// written a few at a time, each under its lock, between the changes of callers. Read in
 // order, a history from the snapshot replaces the result of earlier entries. So callers
 // never stop for a snapshot, and it needs no positions and no second format. Once it is
 // durable the segments before are deleted.
@@ -92,7 +91,6 @@ type options struct {
 	sync   syncMode
 	memory memory.Options // its caps
 	files  files
-	most   int           // entries in one step of a snapshot
 	growth int64         // bytes after which a snapshot follows
 	step   int64         // bytes that are allocated at once
 	chunk  int           // bytes of a chunk of the tail
@@ -210,7 +208,7 @@ func (e *Engine) start(o *options) error {
 	e.cut = content.cut
 	e.memory.NotBefore(content.decoder.newest)
 	e.memory.Sweep()
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), newest: content.newest, size: content.size, pure: content.size, count: content.count, most: o.most, growth: o.growth, tick: o.tick}
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), newest: content.newest, size: content.size, pure: content.size, count: content.count, growth: o.growth, tick: o.tick}
 	if err := e.keeper.resume(content); err != nil {
 		return err
 	}

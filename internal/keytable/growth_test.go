@@ -1,9 +1,7 @@
 package keytable
 
 import (
-	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"testing"
 	"time"
@@ -11,7 +9,7 @@ import (
 
 // BenchmarkGrowth inserts keys into one shard, as many as a table of that many keys has
 // there. The metric is the time of the longest insertion. Each insertion is timed in five
-// runs, of which the median counts: a growing index takes long in each of them, a pause of
+// runs, of which the median counts: a growing shard takes long in each of them, a pause of
 // the machine does not.
 //
 //	go test ./internal/keytable -run xxx -bench Growth -benchtime 1x -count 5
@@ -23,19 +21,16 @@ func BenchmarkGrowth(b *testing.B) {
 			var longest time.Duration
 			for b.Loop() {
 				for run := range runs {
-					r := rand.New(rand.NewPCG(1, 2))
-					t := newTable(0, 0)
+					t := newTable(0, 0, 1)
 					group, _ := t.Group("g", 1000)
-					s := t.Shard(0)
-					var key [inlineKey]byte
+					s := t.At(0)
 					for i := range took {
-						binary.LittleEndian.PutUint64(key[:], uint64(i))
-						tag := r.Uint32()
+						key := t.first(group, numbered(i))
 						began := time.Now()
-						if !s.Reserve(t, tag, 1, 0) {
+						if !s.Reserve(t, key.Key, 1) {
 							b.Fatal("no room")
 						}
-						s.At(Insert(s, tag, group, key[:])).Unlock()
+						s.Insert(key.Key, key.text).Unlock()
 						took[i][run] = time.Since(began)
 					}
 				}

@@ -1,12 +1,15 @@
 package keytable
 
-import "github.com/weirlimit/weir/internal/window"
+import "math/bits"
 
 const (
-	// A sweep looks at sweepSlots slots with one in SweepEvery recordings and with every
-	// new key, so that memory follows the histories that count (R13).
+	// A sweep looks at one group of slots with one in SweepEvery recordings and with every
+	// fourth new key, so that memory follows the histories that count (R13).
 	SweepEvery = 32
-	sweepSlots = 4
+
+	// A sweep beside a recording leaves histories that expired less than sweepLate ago: a key
+	// that is used once a window would else be removed and inserted all the time.
+	sweepLate = 1_000_000
 
 	// VirtualSlack is the time that histories at instants of callers outlive their
 	// window, in microseconds of that time: traces may run back (R13).
@@ -14,149 +17,118 @@ const (
 
 	// reclaimSlots is the number of slots that one Reclaim looks at.
 	reclaimSlots = 4096
-
-	forever = window.Forever
 )
-
-// Recorded notes that units were recorded in a record, or that its clock was corrected
-// (R2). virtual reports whether that was at an instant that the caller passed.
-func (s *Shard) Recorded(t *Table, r *Record, isNew, virtual bool) {
-	sooner := r.Virtual() && !virtual
-	r.setVirtual(virtual)
-	if isNew || sooner {
-		s.wake(r.expiry(*t.retain.Load()))
-		s.added = true
-	}
-}
-
-// Corrected notes that the clock of a record was corrected (R2): it may expire sooner
-// than before.
-func (s *Shard) Corrected(r *Record, virtual bool) {
-	r.setVirtual(virtual)
-	s.wake(0)
-}
-
-// wake takes back the conclusion of passes, for a record that may expire at that instant
-// already or that the present pass may miss.
-func (s *Shard) wake(expiry int64) {
-	s.quiet = min(s.quiet, expiry)
-	s.soonest = min(s.soonest, expiry)
-}
-
-// SweepStep sweeps a few slots now and then, and whenever a key was added. Only a
-// decision that has recorded units calls it: peeks and denials remove no history (R4).
-// The caller has locked the shard, and no record. now is an instant of callers if virtual is set,
-// otherwise of the engine's clock.
-func (s *Shard) SweepStep(t *Table, now int64, virtual bool) {
-	if s.added || SweepDue(now) {
-		s.added = false
-		s.sweep(t, now, virtual, sweepSlots)
-	}
-}
 
 // SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A count would
 // be one more cache line that all callers change.
 func SweepDue(now int64) bool {
-	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, so that instants at equal distances are spread
+	const odd = 0x9e3779b97f4a7c15 // so that instants at equal distances are spread
 	return uint64(now)*odd>>32%SweepEvery == 0
 }
 
-// sweep removes the expired records among the next n slots and returns their number.
-// Histories at instants of callers expire by such an instant alone, the others by the
-// engine's clock alone.
-func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
-	if !virtual && now < s.quiet {
-		return 0
-	}
+// SweepStep sweeps a few slots. Only a decision that has recorded units calls it: peeks and
+// denials remove no history (R4). The caller has locked the shard, and no slot. now is an
+// instant of callers if isVirtual is set, otherwise of the engine's clock.
+func (s *Shard) SweepStep(t *Table, now int64, isVirtual bool) {
+	s.sweep(t, now-sweepLate, isVirtual, groupSlots)
+}
+
+// sweep removes the expired slots among the next n and returns their number. Histories at
+// instants of callers expire by such an instant alone, the others by the engine's clock
+// alone.
+func (s *Shard) sweep(t *Table, now int64, isVirtual bool, n int) (removed int) {
 	retain := *t.retain.Load()
-	for ; n > 0 && len(s.parts) > 0; n-- {
-		p := s.parts[s.nextPart]
-		b := &p.array[s.nextBlock]
-		if s.hand >= len(b.slots) {
-			s.endBlock(t, p)
-			continue
+	for n > 0 {
+		d := s.directory.Load()
+		if d == nil {
+			return removed
 		}
-		slot := b.slots[s.hand]
-		if slot == 0 {
-			s.hand++
-			continue
+		b := d.block(s.hand)
+		for ; s.handGroup < b.groups && n > 0; s.handGroup++ {
+			for m := b.group(s.handGroup).Load() & highBits; m != 0; m &= m - 1 {
+				i := bits.TrailingZeros64(m) / 8
+				slot := b.slot(s.handGroup, i)
+				slot.Lock()
+				if slot.Virtual() == isVirtual && slot.expiry(retain) <= now {
+					s.remove(t, b, s.handGroup, i)
+					removed++
+					continue
+				}
+				slot.Unlock()
+			}
+			n -= groupSlots
 		}
-		r := s.records.At(uint32(slot))
-		r.Lock()
-		expiry := r.expiry(retain)
-		if r.Virtual() == virtual && expiry <= now {
-			s.removeSlot(t, b, s.hand)
-			removed++
-			continue
+		if s.handGroup >= b.groups {
+			s.endBlock(t, d, b)
 		}
-		if !r.Virtual() {
-			s.soonest = min(s.soonest, expiry)
-		}
-		r.Unlock()
-		s.hand++
-	}
-	if removed > 0 && s.records.Len() == 0 {
-		s.release(t)
 	}
 	return removed
 }
 
-// Expired reports whether the record may be removed at now on the engine's clock. windows
-// is from Groups.
-func (r *Record) Expired(windows []int64, now int64) bool {
-	return !r.Virtual() && r.expiry(windows) <= now
+// endBlock shrinks a block that was swept, and goes on with the next one.
+func (s *Shard) endBlock(t *Table, d *directory, b block) {
+	state := b.state()
+	low, depth, used := s.hand, state.depth, int(state.used)
+	s.handGroup = 0
+	s.hand = (low>>(32-depth) + 1) << (32 - depth) // 0 behind the last one, and with a sole block
+	if s.used == 0 {
+		s.release(t)
+		return
+	}
+	if depth > 0 && low>>(32-depth)&1 == 1 { // both halves were swept
+		other := d.block(low &^ (1 << (32 - depth))).state()
+		if all := used + int(other.used); other.depth == depth && 2*all < mostOf(sizes[len(sizes)-1]) {
+			s.rebuild(t, d, low, depth-1, all/4)
+			return
+		}
+	}
+	if b.groups > 1 && 3*used < b.limit() {
+		s.rebuild(t, d, low, depth, used/4)
+	}
 }
 
-// expiry is the instant from which the record may be removed.
-func (r *Record) expiry(retain []int64) int64 {
-	e := max(r.End, r.Last) + retain[r.group] // Last too: MinInterval counts from it
-	if r.Virtual() {
+// Expired reports whether the slot may be removed at now on the engine's clock.
+func (t *Table) Expired(slot *Slot, now int64) bool {
+	return !slot.Virtual() && slot.expiry(*t.retain.Load()) <= now
+}
+
+// expiry is the instant from which the slot may be removed.
+func (slot *Slot) expiry(retain []int64) int64 {
+	e := max(slot.Until(), slot.Last) + retain[slot.Group()] // Last too: MinInterval counts from it
+	if slot.Virtual() {
 		e += VirtualSlack
 	}
 	return e
 }
 
-// endBlock goes on with the next block, or begins a new pass over the index. Until the soonest
-// expiry of a pass, the next one would find nothing.
-func (s *Shard) endBlock(t *Table, p *part) {
-	s.hand = 0
-	if s.nextBlock++; s.nextBlock < int(p.count) {
-		return
-	}
-	s.nextBlock = 0
-	for s.nextPart++; s.nextPart < len(s.parts) && s.nextPart != int(s.parts[s.nextPart].low); {
-		s.nextPart++
-	}
-	if s.nextPart == len(s.parts) {
-		s.nextPart = 0
-		s.quiet, s.soonest = s.soonest, forever
-	}
-	s.shrink(t, p)
-}
-
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
-	t.Give(s.indexBytes())
-	s.parts, s.Scratch = nil, nil
-	s.index.Store(nil)
-	s.records.Release(recordSize, t)
+	d := s.directory.Load()
+	var before block
+	for _, b := range d.blocks {
+		if b != before {
+			t.freeBlock(b)
+		}
+		before = b
+	}
+	s.directory.Store(nil)
 	s.Arena.Release()
-	s.nextPart, s.nextBlock, s.hand, s.soonest = 0, 0, 0, forever
+	s.hand, s.handGroup = 0, 0
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
 // with places that can be used again at once, and then in the others by turns, for the bytes
 // they give back. No shard may be locked by the caller, and only one caller at a time may
 // reclaim.
-func (t *Table) Reclaim(first uint64, now int64, virtual bool) (removed int) {
+func (t *Table) Reclaim(first uint64, now int64, isVirtual bool) (removed int) {
 	for i := range t.shards {
 		if first>>i&1 != 0 {
-			n, _ := t.shards[i].sweepSome(t, now, virtual, reclaimSlots)
+			n, _ := t.shards[i].sweepSome(t, now, isVirtual, reclaimSlots)
 			removed += n
 		}
 	}
 	for turn, left := 0, reclaimSlots; turn < shardCount && left > 0; turn++ {
-		n, looked := t.shards[t.next].sweepSome(t, now, virtual, left)
+		n, looked := t.shards[t.next].sweepSome(t, now, isVirtual, left)
 		removed += n
 		if left -= looked; left > 0 {
 			t.next = (t.next + 1) % shardCount
@@ -167,14 +139,27 @@ func (t *Table) Reclaim(first uint64, now int64, virtual bool) (removed int) {
 
 // sweepSome locks the shard and sweeps at most n of its slots. It returns the number of
 // slots it looked at; fewer than n mean that it saw the whole shard.
-func (s *Shard) sweepSome(t *Table, now int64, virtual bool, n int) (removed, looked int) {
+func (s *Shard) sweepSome(t *Table, now int64, isVirtual bool, n int) (removed, looked int) {
 	s.Lock()
 	defer s.Unlock()
-	if !virtual && now < s.quiet {
-		return 0, 0
+	looked = min(n, s.slots())
+	return s.sweep(t, now, isVirtual, looked), looked
+}
+
+// slots is the number of slots of all blocks.
+func (s *Shard) slots() (n int) {
+	d := s.directory.Load()
+	if d == nil {
+		return 0
 	}
-	looked = min(n, s.steps())
-	return s.sweep(t, now, virtual, looked), looked
+	var before block
+	for _, b := range d.blocks {
+		if b != before {
+			n += int(b.groups) * groupSlots
+		}
+		before = b
+	}
+	return n
 }
 
 // Sweep removes all histories that have expired on the engine's clock and returns their
@@ -184,14 +169,12 @@ func (t *Table) Sweep(now int64) (removed int) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		left := 2 * s.steps() // a step for each slot, for each record that goes, and for the end of each block
-		s.nextPart, s.nextBlock, s.hand, s.soonest, s.quiet = 0, 0, 0, forever, 0
-		for ; left > slice; left -= slice {
-			removed += s.sweep(t, now, false, slice)
+		s.hand, s.handGroup = 0, 0
+		for left := s.slots(); left > 0; left -= slice {
+			removed += s.sweep(t, now, false, min(left, slice))
 			s.Unlock()
 			s.Lock()
 		}
-		removed += s.sweep(t, now, false, left)
 		s.Unlock()
 	}
 	return removed

@@ -2,10 +2,10 @@
 // records, expiry, and caps on keys and bytes. It knows no policy, mode or clock; the
 // instant is always an argument.
 //
-// A key takes one record of 64 bytes in a slab, so that the collector sees a few large
-// pages. The price: a history must be removed by hand, a pointer to a record is valid
-// only until the next Insert in its shard, and nothing is evicted before it expires.
-// A map of pointers was four times as large, and the collector looked into every key.
+// A key takes one slot of 64 bytes in a block, so that the collector sees a few large blocks
+// without pointers. The price: a history must be removed by hand, a slot moves when its block
+// is split, and nothing is evicted before it expires. A map of pointers was four times as
+// large, and the collector looked into every key.
 package keytable
 
 import (
@@ -15,18 +15,14 @@ import (
 	"sync/atomic"
 )
 
-// Table holds the histories of all keys. A caller locks the shards that it needs in one
-// call, so that a decision over several limits is atomic:
-//
-//	var table keytable.Table
-//	shards := keytable.Bit(0x9e3779b9) | keytable.Bit(0x7f4a7c15) // the hashes of two keys
-//	table.Lock(shards)
-//	defer table.Unlock(shards)
-//
-// Start it with Init.
+// Table holds the histories of all keys. A caller locks the slots of its keys, if it finds
+// them, in the order of Key.Before. If it does not, or needs more room, it locks the shards
+// of all its keys first. So a decision over several limits is atomic, and nobody who holds a
+// slot waits for a shard. Start it with Init.
 type Table struct {
 	shards [shardCount]Shard // first, so that each begins on a cache line
 
+	seeds             hasher
 	maxKeys, maxBytes int64 // 0 = no cap
 
 	// retain[group] is the longest window that a group ever had, in microseconds.
@@ -35,6 +31,8 @@ type Table struct {
 	retain atomic.Pointer[[]int64]
 	mu     sync.Mutex        // protects the following
 	groups map[string]uint32 // the name of a group to its number
+
+	spare [len(sizes)]sync.Pool // memory of blocks, by their size
 
 	next int // the shard at which Reclaim goes on; its caller holds a lock
 
@@ -53,11 +51,11 @@ const (
 // Init makes the zero Table an empty one with caps on its keys and bytes, 0 for none.
 func (t *Table) Init(maxKeys, maxBytes int64) {
 	t.maxKeys, t.maxBytes = maxKeys, maxBytes
+	t.seeds = newHasher()
 	t.groups = map[string]uint32{}
 	t.retain.Store(&[]int64{})
 	for i := range t.shards {
 		t.shards[i].Arena.Budget = t
-		t.shards[i].soonest = forever
 	}
 }
 
@@ -91,16 +89,15 @@ func (t *Table) Find(name string) (group uint32, known bool) {
 	return group, known
 }
 
-// Groups returns the names of all groups by their numbers, and the time that each keeps its
-// histories.
-func (t *Table) Groups() (names []string, windows []int64) {
+// Groups returns the names of all groups by their numbers.
+func (t *Table) Groups() (names []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	names = make([]string, len(t.groups))
 	for name, group := range t.groups {
 		names[group] = name
 	}
-	return names, *t.retain.Load()
+	return names
 }
 
 // Kept returns the time for which the histories of a group are kept.
@@ -112,11 +109,11 @@ const Shards = shardCount
 // At returns a shard by its number, 0 … Shards-1.
 func (t *Table) At(i int) *Shard { return &t.shards[i] }
 
-// Shard returns the shard of a key with that hash.
-func (t *Table) Shard(hash uint64) *Shard { return &t.shards[hash>>shardShift] }
+// Shard returns the shard of a key.
+func (t *Table) Shard(k Key) *Shard { return &t.shards[k.hash>>shardShift] }
 
-// Bit is the set of shards that holds only the shard of that hash.
-func Bit(hash uint64) uint64 { return 1 << (hash >> shardShift) }
+// Bit is the set of shards that holds only the shard of the key.
+func (k *Key) Bit() uint64 { return 1 << (k.hash >> shardShift) }
 
 // Lock locks a set of shards in ascending order, so that no two callers wait for each
 // other.
@@ -139,7 +136,7 @@ func (t *Table) Len() int {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		n += s.records.Len()
+		n += s.used
 		s.Unlock()
 	}
 	return n
@@ -159,9 +156,6 @@ func (t *Table) Take(n int) bool {
 	t.bytes.Add(int64(n))
 	return true
 }
-
-// room reports whether n more bytes fit the cap.
-func (t *Table) room(n int) bool { return t.maxBytes == 0 || t.bytes.Load()+int64(n) <= t.maxBytes }
 
 // Give returns n bytes.
 func (t *Table) Give(n int) { t.bytes.Add(-int64(n)) }

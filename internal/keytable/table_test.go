@@ -1,195 +1,125 @@
 package keytable
 
 import (
-	"bytes"
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
+
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-func newTable(maxKeys, maxBytes int64) *Table {
+// newTable returns an empty table of which the hashes depend on the seed alone.
+func newTable(maxKeys, maxBytes int64, seed uint64) *Table {
 	t := &Table{}
 	t.Init(maxKeys, maxBytes)
+	r := rand.New(rand.NewPCG(seed, 9))
+	for i := range t.seeds {
+		t.seeds[i] = r.Uint64() | 1
+	}
 	return t
 }
 
-// TestSizes holds records and shards to the sizes that their comments claim.
-func TestSizes(t *testing.T) {
-	if got := unsafe.Sizeof(Record{}); got != recordSize {
-		t.Errorf("a record has %d bytes, want %d", got, recordSize)
-	}
-	if got := unsafe.Sizeof(Shard{}); got%64 != 0 {
-		t.Errorf("a shard has %d bytes, want whole cache lines", got)
-	}
+// numbered returns a key of eight bytes.
+func numbered(i int) string {
+	return string(binary.LittleEndian.AppendUint64(nil, uint64(i)))
 }
 
-// TestRemovedRecordsAreNotLocked: a caller that found a record before it was removed does
-// not wait for it, nor lock it (R10).
-func TestRemovedRecordsAreNotLocked(t *testing.T) {
-	table := newTable(0, 0)
-	s := table.Shard(0)
-	group, _ := table.Group("limit", 1000)
-	if !s.Reserve(table, 7, 1, 0) {
+// named is a key with its text.
+type named struct {
+	Key
+	text string
+}
+
+// named returns a key in a group, on the engine's clock.
+func (t *Table) named(group uint32, text string) named {
+	return named{t.Text(text).In(t, group, false), text}
+}
+
+// first returns a key as if its hash had chosen the first shard.
+func (t *Table) first(group uint32, text string) named {
+	k := t.named(group, text)
+	k.hash &= 1<<shardShift - 1
+	return k
+}
+
+// fullGroups are the groups of the largest block.
+var fullGroups = sizes[len(sizes)-1]
+
+// setHash gives a key another hash.
+func (k *Key) setHash(hash uint64) {
+	k.hash = hash
+	k.state = k.state&(1<<hashShift-1) | uint64(uint32(hash))<<hashShift
+}
+
+// insert adds a key to the shard and returns its slot, locked.
+func (s *Shard) insert(t testing.TB, table *Table, k *named) *Slot {
+	t.Helper()
+	if !s.Reserve(table, k.Key, 1) {
 		t.Fatal("no room")
 	}
-	ref := Insert(s, 7, group, "key")
-	found := s.At(ref)
-	s.Remove(table, 7, ref)
-	if found.LockLive() {
-		t.Error("LockLive has locked it")
+	slot := s.Insert(k.Key, k.text)
+	if slot == nil {
+		t.Fatal("no room for a long key")
+	}
+	return slot
+}
+
+// TestSizes holds slots and shards to the sizes that their comments claim.
+func TestSizes(t *testing.T) {
+	if got := unsafe.Sizeof(Slot{}); got != slotBytes {
+		t.Errorf("a slot has %d bytes, want %d", got, slotBytes)
+	}
+	if got := unsafe.Sizeof(Shard{}); got%64 != 0 && unsafe.Sizeof(got) == 8 {
+		t.Errorf("a shard has %d bytes, want whole cache lines", got)
+	}
+	for _, groups := range sizes[6:] { // of these the memory fills size classes
+		if got := int(groups) * groupSlots * slotBytes; !slices.Contains([]int{6144, 9728, 14336}, got) {
+			t.Errorf("the slots of %d groups have %d bytes", groups, got)
+		}
 	}
 }
 
-// TestFindComparesGroupAndKey: keys of all sizes with one tag stay apart, as strings and
-// as bytes, and removal of some leaves the others.
-func TestFindComparesGroupAndKey(t *testing.T) {
-	table := newTable(0, 0)
-	s := table.Shard(0)
-	type id struct {
-		group uint32
-		key   string
+// TestRemovedSlotsAreNotLocked: a caller that found a slot before its key was removed does
+// not wait for it, nor lock it, also if another key is there (R10).
+func TestRemovedSlotsAreNotLocked(t *testing.T) {
+	table := newTable(0, 0, 1)
+	group, _ := table.Group("limit", 1000)
+	s, key, other := table.At(0), table.first(0, "key"), table.first(0, "other")
+	_ = group
+	found := s.insert(t, table, &key)
+	found.SetVirtual(true)
+	if !found.Virtual() || found.state.Load()&locked == 0 {
+		t.Errorf("state %x, want a locked one of callers' instants", found.state.Load())
 	}
-	refs := map[id]uint32{}
-	for group := range uint32(2) {
-		table.Group(fmt.Sprint(group), 1000)
-		for _, size := range []int{0, 1, inlineKey, inlineKey + 1, longKeyBytes, longKeyBytes + 1, 500} {
-			for _, fill := range []string{"a", "b"} {
-				key := string(bytes.Repeat([]byte(fill), size))
-				if Find(s, 7, group, key) != 0 {
-					continue // the empty key
-				}
-				if !s.Reserve(table, 7, 1, KeyChunks(size)) {
-					t.Fatal("no room")
-				}
-				ref := Insert(s, 7, group, key)
-				s.At(ref).Unlock()
-				refs[id{group, key}] = ref
-			}
+	s.Remove(table, key.Key, found)
+	if found.Unlock(); found.TryLock(key.Key) || found.state.Load() != 0 {
+		t.Error("Lock has locked it")
+	}
+	other.setHash(key.hash) // so that it gets the same slot
+	if slot := s.insert(t, table, &other); slot != found {
+		t.Fatal("the slot is not used again")
+	} else {
+		slot.Unlock()
+	}
+	if s.Find(key.Key) == found && found.TryLock(key.Key) {
+		if s.Has(found, key.Key, key.text) {
+			t.Error("the slot has the removed key")
 		}
-	}
-	check := func() { // a record that is found wrongly stays locked
-		t.Helper()
-		for i, ref := range refs {
-			if Find(s, 7, i.group, i.key) != ref || Find(s, 7, i.group, []byte(i.key)) != ref {
-				t.Errorf("group %d, key of %d bytes: record %d is not found", i.group, len(i.key), ref)
-			}
-			r := s.Acquire(7, i.group, i.key, false)
-			if r != s.At(ref) {
-				t.Fatalf("group %d, key of %d bytes: record %d is not found without the lock", i.group, len(i.key), ref)
-			} else {
-				r.Unlock()
-			}
-			if s.Acquire(7, i.group, i.key, true) != nil || s.Acquire(8, i.group, i.key, false) != nil {
-				t.Fatalf("group %d, key of %d bytes is found on the other clock, or by another tag", i.group, len(i.key))
-			}
-			if Find(s, 8, i.group, i.key) != 0 || Find(s, 7, i.group, i.key+"c") != 0 {
-				t.Errorf("group %d, key of %d bytes is found by another name", i.group, len(i.key))
-			}
-		}
-	}
-	check()
-	for i, ref := range refs {
-		s.At(ref).Lock()
-		s.Remove(table, 7, ref)
-		delete(refs, i)
-		if Find(s, 7, i.group, i.key) != 0 || s.Acquire(7, i.group, i.key, false) != nil {
-			t.Fatalf("group %d, key of %d bytes is found after its removal", i.group, len(i.key))
-		}
-		check()
-	}
-	if s.Arena.Len() != 0 || table.Len() != 0 {
-		t.Errorf("%d chunks and %d records are left", s.Arena.Len(), table.Len())
+		found.Unlock()
 	}
 }
 
-// TestAcquireComparesTheKeyUnderTheLock: while records are removed, and their memory is used
-// for other keys at once, Acquire returns only records of the key. Pages come and go, and the
-// index grows and shrinks meanwhile.
-func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
-	const steps = 10_000
-	for _, size := range []int{1, inlineKey, 100} {
-		table := newTable(0, 0)
-		group, _ := table.Group("g", 1000)
-		s := table.Shard(0)
-		keys := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
-		tags := []uint32{1 << 20, 2 << 20}
-		insert := func(tag uint32, key string) {
-			if !s.Reserve(table, tag, 1, KeyChunks(len(key))) {
-				t.Error("no room")
-			}
-			s.At(Insert(s, tag, group, key)).Unlock()
-		}
-		remove := func(tag uint32, key string) {
-			ref := Find(s, tag, group, key)
-			s.At(ref).Lock()
-			s.Remove(table, tag, ref)
-		}
-		insert(tags[0], keys[0])
-		var readers sync.WaitGroup
-		done := make(chan struct{})
-		found := make([]int, len(keys))
-		for i, key := range keys {
-			readers.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					default:
-					}
-					runtime.Gosched()
-					for range 20 {
-						r := s.Acquire(tags[i], group, key, false)
-						if r == nil {
-							continue
-						}
-						got := string(s.AppendKey(nil, r))
-						r.Unlock()
-						if got != key {
-							t.Errorf("the record of %q is found for %q", got, key)
-							return // thousands of errors would take minutes
-						}
-						found[i]++
-					}
-				}
-			})
-		}
-		for step := range steps {
-			s.Lock()
-			remove(tags[step%2], keys[step%2])
-			insert(tags[1-step%2], keys[1-step%2])
-			if step%64 == 0 {
-				n := uint32(300)
-				if step%2048 == 0 {
-					n = maxBlocks * blockSlots // which splits a part
-				}
-				const odd = 0x9e3779b1 // tags are spread
-				for i := range n {
-					insert(i*odd|1, strings.Repeat("c", size))
-				}
-				for i := range n {
-					remove(i*odd|1, strings.Repeat("c", size))
-				}
-				for p := range s.eachPart {
-					s.shrink(table, p)
-				}
-			}
-			s.Unlock()
-		}
-		close(done)
-		readers.Wait()
-		t.Logf("keys of %d bytes are found %d times", size, found)
-	}
-}
-
-// TestGroupKeepsItsLongestWindow: a record stays for the longest window of its group.
+// TestGroupKeepsItsLongestWindow: a history stays for the longest window of its group.
 func TestGroupKeepsItsLongestWindow(t *testing.T) {
-	table := newTable(0, 0)
-	s := table.Shard(0)
+	table := newTable(0, 0, 1)
+	s := table.At(0)
 	group, _ := table.Group("g", 1000)
 	for _, c := range []struct {
 		name   string
@@ -201,11 +131,10 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 			t.Fatalf("%+v: got %d, %t beside %d", c, got, longer, group)
 		}
 	}
-	s.Reserve(table, 1, 1, 1)
-	r := s.At(Insert(s, 1, group, "key"))
-	r.Add(&s.Arena, 100, 100, 1)
-	s.Recorded(table, r, true, false)
-	r.Unlock()
+	k := table.first(group, "key")
+	slot := s.insert(t, table, &k)
+	add(s, slot, 100)
+	slot.Unlock()
 	if n := table.Sweep(5099); n != 0 || table.Len() != 1 {
 		t.Errorf("%d removed before the longest window was over", n)
 	}
@@ -214,31 +143,124 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 	}
 }
 
-// TestSweepEndsAtAnySize: Sweep passes the index once, however many slots there are.
+// TestSweepKeepsTwoTimesApart: histories at instants of callers expire by such an instant alone,
+// an hour late, and the others by the engine's clock alone. The newest attempt keeps a
+// history, too.
+func TestSweepKeepsTwoTimesApart(t *testing.T) {
+	const window = 1000
+	for _, c := range []struct {
+		name          string
+		virtual       bool
+		entry, last   int64
+		now           int64
+		nowIsVirtual  bool
+		want, inSteps bool // whether it is removed: by a sweep, by steps beside recordings
+	}{
+		{"counts", false, 100, 100, 1099, false, false, false},
+		{"is over", false, 100, 100, 1100, false, true, false},
+		{"was over for a second", false, 100, 100, 1100 + sweepLate, false, true, true},
+		{"a newer attempt", false, 100, 500, 1499, false, false, false},
+		{"a newer attempt is over", false, 100, 500, 1500, false, true, false},
+		{"the other time", false, 100, 100, 1 << 50, true, false, false},
+		{"of callers", true, 100, 100, 1 << 50, false, false, false},
+		{"of callers, early", true, 100, 100, 1099 + VirtualSlack, true, false, false},
+		{"of callers, over", true, 100, 100, 1100 + VirtualSlack, true, true, false},
+		{"of callers, late", true, 100, 100, 1100 + VirtualSlack + sweepLate, true, true, true},
+	} {
+		for _, steps := range []bool{false, true} {
+			table := newTable(0, 0, 1)
+			group, _ := table.Group("g", window)
+			s, k := table.At(0), table.first(group, "key")
+			slot := s.insert(t, table, &k)
+			slot.SetVirtual(c.virtual)
+			add(s, slot, c.entry)
+			slot.Last = c.last
+			if got := table.Expired(slot, c.now); got != (c.want && !c.virtual) && !c.nowIsVirtual {
+				t.Errorf("%s: expired is %t", c.name, got)
+			}
+			slot.Unlock()
+			want := c.want
+			if steps {
+				want = c.inSteps
+				for range 2 * s.slots() {
+					s.SweepStep(table, c.now, c.nowIsVirtual)
+				}
+			} else {
+				s.sweep(table, c.now, c.nowIsVirtual, s.slots())
+			}
+			if got := table.Len() == 0; got != want {
+				t.Errorf("%s (by steps: %t): removed is %t, want %t", c.name, steps, got, want)
+			}
+		}
+	}
+}
+
+// TestSweepEndsAtAnySize: Sweep passes each shard once, however many slots there are, and keeps
+// what counts.
 func TestSweepEndsAtAnySize(t *testing.T) {
-	for _, records := range []int{1, 300, 400, 600, 1200, 5000} {
-		r := rand.New(rand.NewPCG(1, 2))
-		table := newTable(0, 0)
-		s := table.Shard(0)
-		group, _ := table.Group("g", 1000)
-		for i := range records {
-			tag := r.Uint32()
-			s.Reserve(table, tag, 1, 0)
-			s.At(Insert(s, tag, group, filledKey(i))).Unlock()
+	for _, keys := range []int{1, 7, 8, 150, 189, 190, 300, 400, 600, 1200, 5000} {
+		for _, every := range []int{1, 3, keys + 1} { // one in so many is over
+			table := newTable(0, 0, uint64(keys))
+			s := table.At(0)
+			group, _ := table.Group("g", 1000)
+			over := 0
+			for i := range keys {
+				k := table.first(group, numbered(i))
+				slot := s.insert(t, table, &k)
+				at := int64(5000)
+				if i%every == 0 {
+					over++
+					at = 0
+				}
+				add(s, slot, at)
+				slot.Unlock()
+			}
+			if n := table.Sweep(1000); n != over || table.Len() != keys-over {
+				t.Errorf("%d of %d keys are removed, want %d", n, keys, over)
+			}
+			if table.Sweep(6000); table.Len() != 0 || table.Bytes() != 0 {
+				t.Errorf("%d keys and %d bytes are left of %d keys", table.Len(), table.Bytes(), keys)
+			}
 		}
-		done := make(chan struct{})
-		go func() { table.Sweep(0); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(time.Minute):
-			t.Fatalf("no end with %d slots", s.indexBytes()/slotSize)
+	}
+}
+
+// TestReclaim: a caller at a cap removes what is over in its shards first, and then in the
+// others by turns.
+func TestReclaim(t *testing.T) {
+	table := newTable(0, 0, 1)
+	group, _ := table.Group("g", 1000)
+	const keys = 20_000
+	for i := range keys {
+		k := table.named(group, numbered(i))
+		s := table.Shard(k.Key)
+		slot := s.insert(t, table, &k)
+		add(s, slot, int64(i%2)*5000)
+		slot.Unlock()
+	}
+	if n := table.Reclaim(^uint64(0), 999, false); n != 0 {
+		t.Errorf("%d histories that count are removed", n)
+	}
+	mine := table.At(5).Len() / 2
+	if n := table.Reclaim(1<<5, 1000, false); n < mine*3/4 {
+		t.Errorf("%d removed, and about %d are over in the first shard", n, mine)
+	}
+	if n := table.At(5).Len(); n > mine*3/2 {
+		t.Errorf("%d are left in the first shard, of which %d count", n, mine)
+	}
+	for i := 0; table.Len() > keys/2; i++ {
+		if n := table.Reclaim(0, 1000, false); n == 0 && i > 100 {
+			t.Fatalf("%d keys are left", table.Len())
 		}
+	}
+	if n := table.Reclaim(^uint64(0), 6000, false); n == 0 {
+		t.Error("the rest stays")
 	}
 }
 
 // TestCapsBoundKeysAndBytes: the caps hold, and returned room can be taken again.
 func TestCapsBoundKeysAndBytes(t *testing.T) {
-	table := newTable(2, 100)
+	table := newTable(2, 100, 1)
 	if !table.TakeKeys(2) || table.TakeKeys(1) {
 		t.Error("a cap of 2 keys does not hold 2")
 	}
@@ -255,47 +277,257 @@ func TestCapsBoundKeysAndBytes(t *testing.T) {
 	}
 }
 
-// TestVisitSeesWhatStays: a visit in many steps sees each record that stays, once and with
-// its whole key, while others come and go and the index grows.
+// TestVisitSeesWhatStays: a visit in many steps sees each slot that stays, once and with its
+// whole key, while others come and go, blocks are split and joined.
 func TestVisitSeesWhatStays(t *testing.T) {
-	table := newTable(0, 0)
+	for _, growing := range []bool{true, false} {
+		table := newTable(0, 0, 4)
+		table.Group("g", 1000)
+		s := table.At(0)
+		insert := func(key string) {
+			k := table.first(0, key)
+			s.insert(t, table, &k).Unlock()
+		}
+		remove := func(key string) {
+			k := table.first(0, key)
+			slot := s.Lookup(k.Key, k.text)
+			slot.TryLock(k.Key)
+			s.Remove(table, k.Key, slot)
+		}
+		const stay, go_ = 1200, 6000
+		for i := range stay {
+			insert(fmt.Sprint("stays", i) + strings.Repeat("x", i))
+		}
+		for i := range go_ {
+			insert(fmt.Sprint("goes", i))
+		}
+		seen := map[string]int{}
+		steps, visited, gone, came := 0, 0, 0, 0
+		blocks := len(s.blocks())
+		most := 0
+		for place := uint64(0); place < Hashes; steps++ {
+			at := visited
+			place = s.Visit(place, 10, func(slot *Slot) {
+				visited++
+				if slot.state.Load()&locked == 0 {
+					t.Error("a slot is visited without its lock")
+				}
+				seen[string(s.AppendKey(nil, slot))]++
+			})
+			most = max(most, visited-at)
+			for range 40 {
+				if gone < go_ && !growing {
+					remove(fmt.Sprint("goes", gone))
+					gone++
+				}
+			}
+			for range 10 {
+				if growing {
+					insert(fmt.Sprint("comes", came))
+					came++
+				}
+			}
+			if !growing { // joins blocks; nothing has expired
+				s.sweep(table, -1<<61, false, 200)
+			}
+		}
+		for i := range stay {
+			if key := fmt.Sprint("stays", i) + strings.Repeat("x", i); seen[key] != 1 {
+				t.Errorf("slot %d was visited %d times, want 1", i, seen[key])
+			}
+		}
+		if most > 60 || steps < 100 {
+			t.Errorf("%d steps, in one of which %d slots were visited, want about 10", steps, most)
+		}
+		if now := len(s.blocks()); growing == (now <= blocks) {
+			t.Errorf("%d blocks before, %d after", blocks, now)
+		}
+	}
+	table := newTable(0, 0, 5)
+	if next := table.At(3).Visit(0, 10, func(*Slot) { t.Error("a slot of an empty shard") }); next != Hashes {
+		t.Errorf("an empty shard goes on at %d", next)
+	}
+}
+
+// TestVisitWaitsForTheHolder: a visit sees no slot while a caller holds it.
+func TestVisitWaitsForTheHolder(t *testing.T) {
+	table := newTable(0, 0, 1)
 	table.Group("g", 1000)
-	s := table.Shard(0)
-	r := rand.New(rand.NewPCG(1, 2))
-	tagOf := map[string]uint32{}
-	insert := func(key string) {
-		tagOf[key] = r.Uint32() &^ min(uint32(len(tagOf)%4), 1) // parts differ in size
-		if !s.Reserve(table, tagOf[key], 1, KeyChunks(len(key))) {
-			t.Fatal("no room")
-		}
-		s.At(Insert(s, tagOf[key], 0, key)).Unlock()
-	}
-	remove := func(key string) {
-		ref := Find(s, tagOf[key], 0, key)
-		s.At(ref).Lock()
-		s.Remove(table, tagOf[key], ref)
-	}
-	const stay = 1200
-	for i := range stay {
-		insert(fmt.Sprint("stays", i) + strings.Repeat("x", i))
-		insert(fmt.Sprint("goes", i))
-	}
-	seen := map[string]int{}
-	const steps = 100
-	for i := range steps {
-		const tags = 1 << 32
-		s.Visit(uint64(i)*tags/steps, uint64(i+1)*tags/steps, func(r *Record) {
-			seen[string(s.AppendKey(nil, r))]++
+	s, k := table.At(0), table.first(0, "key")
+	slot := s.insert(t, table, &k)
+	var held atomic.Bool
+	held.Store(true)
+	visited := make(chan struct{})
+	s.Lock()
+	go func() {
+		defer s.Unlock()
+		s.Visit(uint64(slot.low()), 1, func(slot *Slot) {
+			if held.Load() || slot.Last != 5 {
+				t.Error("a slot is visited while a caller holds it")
+			}
+			close(visited)
 		})
-		for j := i * stay / steps; j < (i+1)*stay/steps; j++ {
-			remove(fmt.Sprint("goes", j))
-			insert(fmt.Sprint("comes", j))
-			insert(fmt.Sprint("comes too", j))
+	}()
+	for range race.Fewer(100) {
+		runtime.Gosched()
+	}
+	slot.Last = 5
+	held.Store(false)
+	slot.Unlock()
+	<-visited
+}
+
+// TestCallersFindWhatMoves: callers find and lock slots without the lock of the shard, while
+// others come and go, blocks are split, joined and replaced. No slot is locked for another key,
+// and no write to a history is lost.
+func TestCallersFindWhatMoves(t *testing.T) {
+	const stay, callers = 150, 3
+	for _, size := range []int{0, 20, 100} { // bytes of a key, about
+		table := newTable(0, 0, 6)
+		table.Group("g", 1000)
+		s := table.At(0)
+		text := func(i int) string { return fmt.Sprint(i) + strings.Repeat("y", size) }
+		for i := range stay {
+			k := table.first(0, text(i))
+			slot := s.insert(t, table, &k)
+			slot.Last = 0
+			slot.Unlock()
+		}
+		var wrote [stay]atomic.Int64
+		var all sync.WaitGroup
+		var done atomic.Bool
+		var found, missed atomic.Int64
+		for c := range callers {
+			all.Go(func() {
+				r := rand.New(rand.NewPCG(uint64(c), 7))
+				for !done.Load() {
+					i := r.IntN(stay)
+					k := table.first(0, text(i))
+					slot := s.Find(k.Key)
+					if slot == nil || !slot.TryLock(k.Key) {
+						missed.Add(1)
+						s.Lock() // now it is found
+						slot = s.Lookup(k.Key, k.text)
+						if slot == nil || !slot.TryLock(k.Key) {
+							s.Unlock()
+							t.Errorf("key %d is lost", i)
+							return
+						}
+						s.Unlock()
+					} else if found.Add(1); !s.Has(slot, k.Key, k.text) {
+						slot.Unlock()
+						t.Error("a slot has another key with the same hash")
+						return
+					}
+					if got := string(s.AppendKey(nil, slot)); got != text(i) {
+						t.Errorf("the slot of %q is locked for %q", got, text(i))
+						slot.Unlock()
+						return
+					}
+					slot.Last++
+					wrote[i].Add(1)
+					slot.Unlock()
+				}
+			})
+		}
+		r := rand.New(rand.NewPCG(uint64(size), 8))
+		var others []int
+		next := stay
+		splits, joins, blocks := 0, 0, 1
+		for round := range race.Fewer(40) {
+			for range 1500 {
+				s.Lock()
+				if round%2 == 0 {
+					k := table.first(0, text(next))
+					slot := s.insert(t, table, &k)
+					slot.Last = 0
+					slot.Unlock()
+					others = append(others, next)
+					next++
+				} else if len(others) > 0 {
+					i := r.IntN(len(others))
+					k := table.first(0, text(others[i]))
+					slot := s.Lookup(k.Key, k.text)
+					slot.Lock()
+					s.Remove(table, k.Key, slot)
+					others[i] = others[len(others)-1]
+					others = others[:len(others)-1]
+					s.sweep(table, -1<<61, false, 8)
+				}
+				now := len(s.blocks())
+				splits += max(now-blocks, 0)
+				joins += max(blocks-now, 0)
+				blocks = now
+				s.Unlock()
+			}
+		}
+		done.Store(true)
+		all.Wait()
+		for i := range stay {
+			k := table.first(0, text(i))
+			if got, want := s.Lookup(k.Key, k.text).Last, wrote[i].Load(); got != want {
+				t.Fatalf("key %d has %d writes, want %d", i, got, want)
+			}
+		}
+		t.Logf("keys of %d bytes: %d found, %d missed, %d splits, %d joins", size, found.Load(), missed.Load(), splits, joins)
+		if splits == 0 || joins == 0 || found.Load() == 0 {
+			t.Error("nothing moved, or nothing was found")
 		}
 	}
-	for i := range stay {
-		if key := fmt.Sprint("stays", i) + strings.Repeat("x", i); seen[key] != 1 {
-			t.Errorf("record %d was visited %d times, want 1", i, seen[key])
+}
+
+// TestFindComparesKeysUnderTheLock: while keys are removed, and their slots are used for keys
+// with the same hash, a caller that found a slot gets only its own key.
+func TestFindComparesKeysUnderTheLock(t *testing.T) {
+	for _, size := range []int{1, inlineKey, 100} {
+		table := newTable(0, 0, 1)
+		table.Group("g", 1000)
+		s := table.At(0)
+		texts := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
+		keys := make([]named, len(texts))
+		for i, text := range texts {
+			keys[i] = table.first(0, text)
+			keys[i].setHash(77)
 		}
+		s.insert(t, table, &keys[0]).Unlock()
+		var callers sync.WaitGroup
+		var done atomic.Bool
+		found := make([]int, len(keys))
+		others := 0
+		for i := range keys {
+			callers.Go(func() {
+				k := keys[i]
+				for !done.Load() {
+					slot := s.Find(k.Key)
+					if slot == nil || !slot.TryLock(k.Key) {
+						continue
+					}
+					got := string(s.AppendKey(nil, slot))
+					has := s.Has(slot, k.Key, k.text)
+					slot.Unlock()
+					if has != (got == texts[i]) {
+						t.Errorf("the slot of %q has %q: %t", got, texts[i], has)
+						return // thousands of errors would take minutes
+					}
+					if has {
+						found[i]++
+					} else if i == 0 {
+						others++
+					}
+				}
+			})
+		}
+		for step := range race.Fewer(20_000) {
+			s.Lock()
+			k, other := &keys[step%2], &keys[1-step%2]
+			slot := s.Lookup(k.Key, k.text)
+			slot.Lock()
+			s.Remove(table, k.Key, slot)
+			s.insert(t, table, other).Unlock()
+			s.Unlock()
+		}
+		done.Store(true)
+		callers.Wait()
+		t.Logf("keys of %d bytes are found %d times, and %d times the other", size, found, others)
 	}
 }

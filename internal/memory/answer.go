@@ -8,11 +8,11 @@ import (
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *planRules, req *request, slots []slot, now int64, full bool, d *engine.Result) {
+func answer(b *planRules, req *request, records []record, now int64, full bool, d *engine.Result) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
-	for i := range slots {
-		s := &slots[i]
+	for i := range records {
+		s := &records[i]
 		r := s.rule
 		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(req.N))
 		if window.Longer(s.wait, wait) {
@@ -24,10 +24,10 @@ func answer(b *planRules, req *request, slots []slot, now int64, full bool, d *e
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
 	d.At = time.UnixMicro(now)
 	if !full {
-		d.Limit = binding(b.mode, slots, req.N, d.Granted).limit.name
+		d.Limit = binding(b.mode, records, req.N, d.Granted).limit.name
 	}
 	for i := range req.States {
-		s := &slots[i]
+		s := &records[i]
 		req.States[i] = describe(s.limit.described, s.h, s.arena, s.rule, &s.state, now, s.wait)
 	}
 }
@@ -35,10 +35,10 @@ func answer(b *planRules, req *request, slots []slot, now int64, full bool, d *e
 // binding returns the limit that kept an attempt of n units from being granted in full:
 // after a partial grant the limit with the least room, after a denial that with the
 // longest wait. The first wins a tie.
-func binding(mode window.Mode, slots []slot, n, granted int64) *slot {
-	var b *slot
-	for i := range slots {
-		s := &slots[i]
+func binding(mode window.Mode, records []record, n, granted int64) *record {
+	var b *record
+	for i := range records {
+		s := &records[i]
 		switch {
 		case granted > 0:
 			if b == nil || s.room < b.room {

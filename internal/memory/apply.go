@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"hash/maphash"
 	"strings"
 
 	"github.com/weirlimit/weir/engine"
@@ -41,14 +40,14 @@ func (m *Memory) Apply(c *Change) error {
 		m.table.Group(c.Name, c.Keep)
 		return nil
 	}
-	hash, ok := m.hashOf(c.limit, c.Key)
-	if !ok {
+	if !c.limit.fits(c.Key) {
 		return c.misfit()
 	}
-	s := m.table.Shard(hash)
+	key := m.table.Text(textOf(c.Key)).In(&m.table, c.limit.group, c.Virtual)
+	s := m.table.Shard(key)
 	s.Lock()
 	defer s.Unlock()
-	return m.applyIn(s, uint32(hash), c)
+	return m.applyIn(s, key, c)
 }
 
 func (c *Change) misfit() error {
@@ -58,7 +57,7 @@ func (c *Change) misfit() error {
 // named returns the limit with histories of that name.
 func (m *Memory) named(name string, keep int64, dimensions int) *limitRules {
 	group, _ := m.table.Group(name, keep)
-	l := &limitRules{histories: name, group: group, salt: m.salt(name), sole: -1}
+	l := &limitRules{histories: name, group: group, sole: -1}
 	for i := range dimensions {
 		l.by = append(l.by, i)
 	}
@@ -68,85 +67,81 @@ func (m *Memory) named(name string, keep int64, dimensions int) *limitRules {
 	return l
 }
 
-// hashOf is Memory.hash for an encoded key. It reports false for a key that does not fit.
-func (m *Memory) hashOf(l *limitRules, key []byte) (hash uint64, ok bool) {
+// fits reports whether an encoded key has the values of the limit.
+func (l *limitRules) fits(key []byte) bool {
 	if l.sole >= 0 {
-		return l.mix(maphash.Bytes(m.seed, key)), true
+		return true
 	}
-	hash = l.salt
+	ok := true
 	for range l.by {
-		var value []byte
-		if value, key, ok = keyenc.Next(key); !ok {
-			return 0, false
+		if _, key, ok = keyenc.Next(key); !ok {
+			return false
 		}
-		hash = hash*hashOdd ^ maphash.Bytes(m.seed, value)
 	}
-	return hash, len(key) == 0
+	return len(key) == 0
 }
 
 // applyIn changes a history in its locked shard.
-func (m *Memory) applyIn(s *keytable.Shard, tag uint32, c *Change) error {
-	ref := keytable.Find(s, tag, c.limit.group, c.Key)
-	isNew := ref == 0
+func (m *Memory) applyIn(s *keytable.Shard, key keytable.Key, c *Change) error {
+	slot := s.Lookup(key, textOf(c.Key))
+	isNew := slot == nil
 	switch {
 	case !isNew:
+		slot.Lock()
 	case c.Kind == Refund || c.Kind == Remove:
 		return nil
-	case !s.Reserve(&m.table, tag, 1, keytable.KeyChunks(len(c.Key))):
-		return m.fullOfBytes
 	case !m.table.TakeKeys(1):
 		return m.fullOfKeys
 	default:
-		ref = keytable.Insert(s, tag, c.limit.group, c.Key)
-	}
-	r := s.At(ref)
-	if !isNew { // Insert has locked it
-		r.Lock()
-	}
-	defer r.Unlock()
-	switch c.Kind {
-	case Remove:
-		s.Remove(&m.table, tag, ref)
-		return nil
-	case Refund:
-		if c.End == engine.Oldest {
-			r.RefundOldest(&s.Arena, c.Cutoff, c.Units)
-		} else {
-			r.Refund(&s.Arena, c.End, c.End-1, c.Units)
+		if s.Reserve(&m.table, key, 1) {
+			slot = s.Insert(key, textOf(c.Key))
 		}
-		return nil
-	case Append:
-		used, from := r.Used(&s.Arena, c.Cutoff)
-		if r.Prune(&s.Arena, c.Cutoff, used, from); !s.Reserve(&m.table, tag, 0, r.Chunks(c.End, c.Units)) {
+		if slot == nil {
+			m.table.GiveKeys(1)
 			return m.fullOfBytes
 		}
-		if r.Add(&s.Arena, c.End, c.At, c.Units); c.Capped {
-			r.Cap(&s.Arena, c.Cap)
-		}
-	case Replace:
-		isNew = true // it may expire sooner than before
-		if err := m.replace(s, tag, r, c); err != nil {
-			return err
-		}
 	}
-	s.Recorded(&m.table, r, isNew, c.Virtual)
+	defer slot.Unlock()
+	fits := m.applyTo(slot, &s.Arena, c)
+	if c.Kind == Remove || isNew && !fits {
+		s.Remove(&m.table, key, slot)
+	} else if c.Kind != Refund && fits {
+		slot.SetVirtual(c.Virtual)
+	}
+	if !fits {
+		return m.fullOfBytes
+	}
 	return nil
 }
 
-// replace gives a locked record another history.
-func (m *Memory) replace(s *keytable.Shard, tag uint32, r *keytable.Record, c *Change) error {
-	r.Free(&s.Arena)
-	if c.Max > 0 {
-		r.SetBucket(m.rates.number(window.NewRefill(c.Max, c.Window)), c.Full, c.Part, c.Front, c.At)
-	}
-	for _, e := range c.Entries {
-		if !s.Reserve(&m.table, tag, 0, r.Chunks(e.End, e.Units)) {
-			return m.fullOfBytes
+// applyTo changes the history of a slot, or reports false if the arena has no room. Then a
+// replaced history is empty.
+func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
+	switch c.Kind {
+	case Refund:
+		if c.End == engine.Oldest {
+			slot.RefundOldest(a, c.Cutoff, c.Units)
+		} else {
+			slot.Refund(a, c.End, c.End-1, c.Units)
 		}
-		r.Add(&s.Arena, e.End, c.At, e.Units)
+	case Append:
+		_, drop := slot.Used(a, c.Cutoff)
+		e := window.Add{End: c.End, Now: c.At, Units: c.Units, Drop: drop, Narrow: c.End == c.At && c.At-c.Cutoff < window.NarrowSpan}
+		if !slot.Ready(a, &e) && !slot.Grow(a, &e) {
+			return false
+		}
+		if slot.Record(a, &e); c.Capped {
+			slot.Cap(a, c.Cap)
+		}
+	case Replace:
+		if c.Max > 0 {
+			slot.Free(a)
+			slot.SetBucket(m.rates.number(window.NewRefill(c.Max, c.Window)), c.Full, c.Part, c.Front, c.At)
+			return true
+		}
+		return slot.Replace(a, c.Entries, c.At)
 	}
-	r.Last = c.At
-	return nil
+	return true
 }
 
 // applyOperation remembers an operation, unless one of its name is remembered for longer: a

@@ -128,16 +128,19 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	onlyA.At(time.UnixMicro(at + 5_000_000)).Allow(K("x")) // ahead, to be corrected
 	onlyA.At(time.UnixMicro(at)).Allow(K("z"))             // fills the cap
 
-	var slots [2]slot
+	var records [2]record
 	var d engine.Result
-	key, ask, b := K("x", "y"), request{N: 1}, m.compiled(l.rules)
-	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != m.fullOfKeys {
+	key, b := K("x", "y"), m.compiled(l.rules)
+	ask := request{N: 1, at: moment{at, fromCaller}}
+	c := claim{records: records[:], at: ask.at}
+	defer putBuffer(m.name(&c, b.limits, &key))
+	if err := m.decideOn(b, &key, &ask, &c, true, &d); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}
 	onlyA.Reset(K("x"))
 	onlyA.Reset(K("z"))
 	onlyB.At(time.UnixMicro(at)).Allow(K("y"))
-	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
+	if err := m.decideOn(b, &key, &ask, &c, true, &d); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}
 }
@@ -161,5 +164,34 @@ func TestManyPolicies(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if got := (after.TotalAlloc - before.TotalAlloc) / 500; got > 8000 {
 		t.Errorf("a policy beside thousands takes %d bytes, want one or two thousand", got)
+	}
+}
+
+// TestDenialIsAnsweredAtTheCap: at a cap on bytes a known key's denial is answered, although there
+// is no room to store its correction of the clock (R2, R13).
+func TestDenialIsAnsweredAtTheCap(t *testing.T) {
+	m := New(Options{MaxBytes: 1 << 20})
+	l := m.on(perUser(10, 2*time.Hour))
+	t0 := time.UnixMicro(1_700_000_000_000_000)
+	for i := range 5 {
+		l.At(t0.Add(time.Duration(i) * time.Second)).Allow(K("k"))
+	}
+	for i := range 5 {
+		l.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
+	}
+	for i, failed := 0, 0; failed < 3000; i++ {
+		for j := range 10 {
+			if _, err := l.At(t0.Add(time.Hour + time.Duration(j)*time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
+				failed++
+				break
+			}
+		}
+	}
+	want, err := l.At(t0.Add(time.Minute)).Peek(K("k"), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d, err := l.At(t0.Add(time.Minute)).Allow(K("k")); err != nil || d.Allowed || d.RetryAfter != want.RetryAfter {
+		t.Errorf("a denial of a known key: %+v, %v; want that of a peek, %+v", d, err, want)
 	}
 }

@@ -16,9 +16,9 @@ import (
 
 // shardOf returns the shard of the key in the limiter's first limit.
 func shardOf(m *Memory, l *limiter, k engine.Key) *keytable.Shard {
-	slots := make([]slot, len(l.rules.Limits))
-	m.locate(m.compiled(l.rules).limits, &k, slots)
-	return slots[0].shard
+	c := claim{records: make([]record, len(l.rules.Limits))}
+	putBuffer(m.name(&c, m.compiled(l.rules).limits, &k))
+	return c.records[0].shard
 }
 
 func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
@@ -253,4 +253,58 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 			t.Errorf("%+v: %d histories are held, of which %d count", p.Limits, held, busy*len(p.Limits))
 		}
 	}
+}
+
+// pause is a journal whose first Append takes a while.
+type pause struct {
+	d    time.Duration
+	do   func()
+	done bool
+}
+
+func (p *pause) Append([]Change) {
+	if !p.done {
+		p.done = true
+		time.Sleep(p.d)
+		if p.do != nil {
+			p.do()
+		}
+	}
+}
+
+// TestR2LongBatch: the reading of the clock of a batch that lasts for seconds does not make a
+// later grant one of the future, which would be corrected into the past.
+func TestR2LongBatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{Journal: &pause{d: 2 * time.Second}})
+		l := m.on(perUser(1, 10*time.Second))
+		calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
+		start := time.Now()
+		m.Do(ctx, calls)
+		first := calls[1].Result.At
+		time.Sleep(time.Until(start.Add(10 * time.Second)))
+		d, _ := l.Allow(K("b"))
+		if d.Allowed && d.At.Sub(first) < 10*time.Second {
+			t.Errorf("b: 1 unit per 10 s, granted twice within %v", d.At.Sub(first))
+		}
+	})
+}
+
+// TestR2LongBatchBesideAnotherCaller: nor the grant of another caller meanwhile.
+func TestR2LongBatchBesideAnotherCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pause{d: 2 * time.Second}
+		m := New(Options{Journal: p})
+		l := m.on(perUser(1, 10*time.Second))
+		start := time.Now()
+		var other engine.Result
+		p.do = func() { other, _ = l.Allow(K("b")) } // another key; stands for another goroutine
+		calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
+		m.Do(ctx, calls)
+		time.Sleep(time.Until(start.Add(10 * time.Second)))
+		d, _ := l.Allow(K("b"))
+		if d.Allowed && d.At.Sub(other.At) < 10*time.Second {
+			t.Errorf("b: 1 unit per 10 s, granted twice within %v", d.At.Sub(other.At))
+		}
+	})
 }

@@ -3,7 +3,6 @@ package memory
 import (
 	"fmt"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keyenc"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -11,7 +10,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -63,8 +64,7 @@ func policyOf(r *rand.Rand, n int) policy {
 
 const keysInUse = 200 * 6
 
-// pathsInUse are the second values of the keys in use. Up to 16 bytes fit a record, and 60 a
-// chunk.
+// pathsInUse are the second values of the keys in use. Up to 16 bytes fit a slot.
 var pathsInUse = func() (all [6]string) {
 	for i, n := range []int{0, 1, 17, 61, 500, keyenc.MaxValueBytes} {
 		all[i] = strings.Repeat("x", n)
@@ -99,39 +99,63 @@ func actAtRandom(r *rand.Rand, l *limiter) {
 	time.Sleep(time.Duration(r.IntN(2)*r.IntN(50)) * time.Microsecond)
 }
 
-// checkMemory checks that each record of m is found, whole, and counted once.
+// checkMemory checks that each history of m is found, whole, and counted once, and that the bytes
+// are those of its blocks, pages and operations. No call is in flight.
 func checkMemory(t *testing.T, m *Memory) {
 	t.Helper()
-	found, chunks, bytes := map[*keytable.Record]bool{}, map[*keytable.Shard]int{}, 0
+	found := map[*keytable.Slot]bool{}
 	all := m.compiled(newLimiter(policyOf(rand.New(rand.NewPCG(0, 0)), engine.MaxLimits)).rules)
 	for i := range keysInUse {
-		k, slots := keyOf(i, 2), [engine.MaxLimits]slot{}
-		m.locate(all.limits, &k, slots[:])
-		for i := range slots {
-			s := &slots[i]
-			if s.load(&k); s.ref != 0 && !found[s.shard.At(s.ref)] { // limits share histories
-				found[s.shard.At(s.ref)] = true
-				chunks[s.shard] += checkHistory(t, s.h, s.arena) + keytable.KeyChunks(s.limit.keySize(s.shard, &k))
+		k := keyOf(i, 2)
+		c := claim{records: make([]record, len(all.limits))}
+		buffer := m.name(&c, all.limits, &k)
+		for i := range c.records {
+			r := &c.records[i]
+			r.shard.Lock()
+			if slot := r.shard.Lookup(r.key, r.text); slot != nil && !found[slot] { // limits share histories
+				found[slot] = true
+				if got := string(r.shard.AppendKey(nil, slot)); got != r.text || slot.Group() != r.limit.group {
+					t.Errorf("the key %.40q of group %d is %.40q of group %d", r.text, r.limit.group, got, slot.Group())
+				}
+				slot.Lock() // no caller has kept it
+				checkHistory(t, &slot.History, &r.shard.Arena)
+				slot.Unlock()
 			}
-			unlockRecords(slots[i : i+1])
+			r.shard.Unlock()
 		}
+		putBuffer(buffer)
 	}
-	shards := tableField(m, "shards")
-	for i := range shards.Len() {
-		records, slots := shards.Index(i).FieldByName("records"), checkParts(t, shards.Index(i).FieldByName("parts"))
-		shard := m.table.Shard(uint64(i) << 58)
-		if n := int(records.FieldByName("live").Int()); 16*n > 13*slots || shard.Arena.Len() != chunks[shard] {
-			t.Errorf("shard %d: %d records in %d slots own %d of %d chunks", i, n, slots, chunks[shard], shard.Arena.Len())
+	visited, bytes := 0, 0
+	for i := range keytable.Shards {
+		s := m.table.At(i)
+		s.Lock()
+		inShard := 0
+		for place := uint64(0); place < keytable.Hashes; {
+			place = s.Visit(place, 64, func(slot *keytable.Slot) {
+				inShard++
+				if !found[slot] {
+					t.Errorf("a slot of group %d is not found by its key", slot.Group())
+				}
+			})
 		}
-		const slotSize, recordSize = 8, 64
-		bytes += slots*slotSize + places(records)*recordSize + places(reflect.ValueOf(&shard.Arena.Slab).Elem())*window.ChunkSize
+		if inShard != s.Len() {
+			t.Errorf("shard %d: %d slots are counted, %d are visited", i, s.Len(), inShard)
+		}
+		visited += inShard
+		bytes += checkBlocks(t, s) + arenaBytes(&s.Arena)
+		s.Unlock()
+	}
+	for i := range m.operations.shards {
+		for name := range m.operations.shards[i].byName {
+			bytes += operationBytes + len(name)
+		}
 	}
 	maxKeys, maxBytes := m.Caps()
 	if got := int(m.Bytes()); got != bytes || maxBytes > 0 && got > int(maxBytes) {
 		t.Errorf("%d bytes are counted of at most %d, %d are held", got, maxBytes, bytes)
 	}
-	if got, keys := keysCounted(m), m.Len(); keys != len(found) || maxKeys > 0 && (got != keys || got > int(maxKeys)) {
-		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found", got, maxKeys, keys, len(found))
+	if got, keys := keysCounted(m), m.Len(); visited != len(found) || keys != len(found)+m.operations.len() || maxKeys > 0 && (got != keys || got > int(maxKeys)) {
+		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found, %d visited", got, maxKeys, keys, len(found), visited)
 	}
 }
 
@@ -140,79 +164,113 @@ func tableField(m *Memory, name string) reflect.Value {
 	return reflect.ValueOf(&m.table).Elem().FieldByName(name)
 }
 
-// checkParts checks that each block of an index is at most thirteen sixteenths full, and
-// returns the number of slots.
-func checkParts(t *testing.T, parts reflect.Value) (slots int) {
-	t.Helper()
-	seen := map[uintptr]bool{}
-	for i := range parts.Len() {
-		p := parts.Index(i)
-		if seen[p.Pointer()] {
-			continue
-		}
-		seen[p.Pointer()] = true
-		for j := range int(p.Elem().FieldByName("count").Uint()) {
-			b := p.Elem().FieldByName("array").Index(j)
-			n, used := b.FieldByName("slots").Len(), int(b.FieldByName("used").Int())
-			if slots += n; 16*used > 13*n {
-				t.Errorf("%d of %d slots of a block are used", used, n)
-			}
+// blocksOf returns the blocks of a shard at their places, by reflection.
+func blocksOf(s *keytable.Shard) (blocks []reflect.Value) {
+	directory := reflect.ValueOf(s).Elem().FieldByName("directory").FieldByName("v")
+	if directory.Pointer() == 0 {
+		return nil
+	}
+	type header struct {
+		shift  uint8
+		blocks []struct {
+			tags, slots *uint64
+			groups      uint32
 		}
 	}
-	return slots
+	d := (*header)(directory.UnsafePointer())
+	for i := range d.blocks {
+		blocks = append(blocks, reflect.ValueOf(d.blocks[i]))
+	}
+	return blocks
 }
 
-// TestSeveralLimitsFindRoom: records of several limits in one shard go to different blocks of
-// its index, and each block has room for them.
+// checkBlocks checks that each block is at most seven eighths full, and returns the bytes of all.
+func checkBlocks(t *testing.T, s *keytable.Shard) (bytes int) {
+	t.Helper()
+	seen := map[uintptr]bool{}
+	for _, b := range blocksOf(s) {
+		tags, groups := b.Field(0), int(b.Field(2).Uint())
+		if seen[tags.Pointer()] {
+			continue
+		}
+		seen[tags.Pointer()] = true
+		words := unsafe.Slice((*uint64)(tags.UnsafePointer()), groups)
+		filled := 0
+		for _, word := range words {
+			for ; word != 0; word >>= 8 {
+				if word&0xff != 0 {
+					filled++
+				}
+			}
+		}
+		if filled > groups*7 {
+			t.Errorf("%d of %d slots of a block are filled", filled, groups*8)
+		}
+		const slotBytes = 64
+		bytes += groups*(8+8*slotBytes) + 8 + int(b.Type().Size())
+	}
+	return bytes
+}
+
+// arenaBytes is the memory of the pages of an arena, with what it knows of each.
+func arenaBytes(a *window.Arena) (bytes int) {
+	pages := (*[][]uint32)(reflect.ValueOf(a).Elem().FieldByName("pages").FieldByName("v").UnsafePointer())
+	if pages == nil {
+		return 0
+	}
+	const state = 72
+	for _, page := range *pages {
+		if page != nil {
+			bytes += len(page)*4 + state
+		}
+	}
+	return bytes
+}
+
+// TestSeveralLimitsFindRoom: records of several limits in one shard go to its different
+// blocks, and each block has room for them.
 func TestSeveralLimitsFindRoom(t *testing.T) {
 	p := limits(engine.MaxLimits)
 	for i := range p.Limits {
 		p.Limits[i].Window = time.Hour // no record expires, however slow the machine is
 	}
 	l := newLimiter(p)
-	shards, most := tableField(l.memory, "shards"), 0
+	most := 0
 	for i := range 12_000 {
 		l.Allow(K(fmt.Sprint(i)))
 		if i%50 == 0 {
-			for i := range shards.Len() {
-				parts := shards.Index(i).FieldByName("parts")
-				checkParts(t, parts)
-				most = max(most, parts.Len())
+			for i := range keytable.Shards {
+				s := l.memory.table.At(i)
+				checkBlocks(t, s)
+				most = max(most, len(blocksOf(s)))
 			}
 		}
 	}
 	if most < 2 {
-		t.Error("no index has several parts")
+		t.Error("no shard has several blocks")
 	}
 }
 
 // keysCounted is the number of keys counted under MaxKeys.
 func keysCounted(m *Memory) int { return int(tableField(m, "keys").FieldByName("v").Int()) }
 
-// places is the number of values that a slab has room for.
-func places(slab reflect.Value) int { return int(slab.FieldByName("places").Int()) }
-
-// checkHistory walks the entries: ends rise from Front to End, units add up to
-// Total. It returns the number of chunks of the log.
-func checkHistory(t *testing.T, h *window.History, a *window.Arena) (chunks int) {
-	newest, own := h.Clone(a)
-	for end, left := h.Front, h.Total; left > 0; {
-		after, _ := h.Used(a, end)
-		if after == 0 && end == h.End && newest.Refund(own, end, end-1, left+1) == left {
-			break
+// checkHistory walks the entries: ends rise to End, units add up to Total, and each limit of the
+// walk is what Used and Leave return.
+func checkHistory(t *testing.T, h *window.History, a *window.Arena) {
+	t.Helper()
+	total, newest := h.Total(), int64(-1<<62)
+	left := total
+	h.Each(a, func(end, units int64) {
+		if units <= 0 || end <= newest {
+			t.Errorf("%d units until %d, behind an entry until %d: %+v", units, end, newest, *h)
 		}
-		next := h.Leave(a, end, 1)
-		if after <= 0 || after >= left || next <= end {
-			t.Errorf("%d units until %d, then %d until %d: %+v", left, end, after, next, *h)
-			break
+		if used, drop := h.Used(a, end-1); used != left || h.Leave(a, drop, 1) != end {
+			t.Errorf("%d units are left from %d on, want %d: %+v", used, end, left, *h)
 		}
-		left, end = after, next
+		newest = end
+		left -= units
+	})
+	if left != 0 || total > 0 && newest != h.End() {
+		t.Errorf("%d of %d units are in no entry, the newest ends at %d, want %d: %+v", left, total, newest, h.End(), *h)
 	}
-	const chunk = 1<<26 - 1 // the part of a place that names it
-	log := reflect.ValueOf(h).Elem().FieldByName("log")
-	ref, last := log.FieldByName("head").Uint()&chunk, log.FieldByName("tail").Uint()&chunk
-	for chunks = int(min(ref, 1)); ref != last; ref = uint64(*a.At(uint32(ref)).Link()) {
-		chunks++
-	}
-	return chunks
 }

@@ -1,13 +1,11 @@
 package memory
 
 import (
-	"math"
 	"strings"
 	"sync"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
-	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -68,12 +66,6 @@ type Change struct {
 	Full, Part, Front int64
 	Entries           []Entry // oldest first
 
-	// A Dump visits a history with many entries in several parts, each in place of all the
-	// history but for its Entries. Parts joins them.
-	More   bool  // the next part has newer entries
-	Later  bool  // the part before has older entries
-	Oldest int64 // of the last of several parts: entries with an earlier End no longer count
-
 	Operation *Operation // of a Remember
 
 	// Room of the first change is for the use of Append. A Memory keeps its array for later
@@ -84,7 +76,7 @@ type Change struct {
 }
 
 // Entry is one entry of a history: its units count while End > now - Window.
-type Entry struct{ End, Units int64 }
+type Entry = window.Entry
 
 // Operation is an operation with an idempotency key, which is remembered.
 type Operation struct {
@@ -188,33 +180,33 @@ func (r *report) appended(l *limitRules, k *engine.Key, end, units, cutoff int64
 }
 
 // replaced adds the whole history.
-func (r *report) replaced(l *limitRules, k *engine.Key, a *window.Arena, record *keytable.Record) {
-	r.memory.read(r.add(Replace, l, k), a, record, new(window.Reading), math.MaxInt)
+func (r *report) replaced(l *limitRules, k *engine.Key, h *window.History, a *window.Arena) {
+	r.memory.read(r.add(Replace, l, k), h, a)
 }
 
-// corrections adds the histories of slots that were corrected (R2, R12).
-func (r *report) corrections(k *engine.Key, slots []slot) {
-	for i := range slots {
-		if s := &slots[i]; s.corrected {
-			r.replaced(s.limit, k, &s.shard.Arena, s.record)
+// corrections adds the histories that were corrected (R2, R12).
+func (r *report) corrections(k *engine.Key, records []record) {
+	for i := range records {
+		if s := &records[i]; s.corrected {
+			r.replaced(s.limit, k, s.h, s.arena)
 		}
 	}
 }
 
-// recorded adds the histories of slots in which units were recorded.
-func (r *report) recorded(k *engine.Key, slots []slot, mode window.Mode, units int64) {
-	for i := range slots {
-		s := &slots[i]
+// recorded adds the histories in which units were recorded.
+func (r *report) recorded(k *engine.Key, records []record, mode window.Mode, units int64) {
+	for i := range records {
+		s := &records[i]
 		read := s.limit.cost < 0 // and not charged
 		if s.corrected || s.rule.Rate != 0 && !read {
-			r.replaced(s.limit, k, &s.shard.Arena, s.record)
+			r.replaced(s.limit, k, s.h, s.arena)
 			continue
 		}
 		if read {
 			continue
 		}
-		end := s.h.End
-		if s.h.Total == 0 { // cut to nothing
+		end := s.h.End()
+		if s.h.Total() == 0 { // cut to nothing
 			end = r.now
 		}
 		c := r.appended(s.limit, k, end, s.limit.units(units), s.rule.Cutoff(r.now))
@@ -224,15 +216,15 @@ func (r *report) recorded(k *engine.Key, slots []slot, mode window.Mode, units i
 	}
 }
 
-// refunded adds the histories of slots from which a refund took units.
-func (r *report) refunded(k *engine.Key, slots []slot) {
-	for i := range slots {
-		switch s := &slots[i]; {
+// refunded adds the histories from which a refund took units.
+func (r *report) refunded(k *engine.Key, records []record) {
+	for i := range records {
+		switch s := &records[i]; {
 		case s.corrected || s.took > 0 && s.rule.Rate != 0:
-			r.replaced(s.limit, k, &s.shard.Arena, s.record)
+			r.replaced(s.limit, k, s.h, s.arena)
 		case s.took > 0:
 			c := r.add(Refund, s.limit, k)
-			c.End, c.Units, c.Cutoff = s.end, s.took, s.cutoff
+			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
 		}
 	}
 }

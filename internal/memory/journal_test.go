@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -62,11 +62,7 @@ func newKept(o Options) *Memory {
 func redone(t *testing.T, steps []Change) *Memory {
 	t.Helper()
 	m := newKept(Options{})
-	var parts Parts
 	for _, c := range steps {
-		if c.Kind == Replace && !parts.Join(&c) {
-			continue
-		}
 		if err := m.Apply(&c); err != nil {
 			t.Fatalf("%+v: %v", c, err)
 		}
@@ -74,16 +70,16 @@ func redone(t *testing.T, steps []Change) *Memory {
 	return m
 }
 
-// dump visits everything, a few histories and so many entries at a time, and calls between before each step.
-func dump(m *Memory, most int, between func(), visit func(*Change)) {
-	p := DumpPlace{Max: most}
+// dump visits everything, a few histories at a time, and calls between before each step.
+func dump(m *Memory, n int, between func(), visit func(*Change)) {
+	p := DumpPlace{}
 	for more := true; more; {
 		between()
-		more = m.Dump(&p, 4, m.Clock(), visit)
+		more = m.Dump(&p, n, m.Clock(), visit)
 	}
 	for more := true; more; {
 		between()
-		more = m.DumpOperations(&p, 4, visit)
+		more = m.DumpOperations(&p, n, visit)
 	}
 }
 
@@ -91,7 +87,7 @@ func dump(m *Memory, most int, between func(), visit func(*Change)) {
 func content(m *Memory) map[string]any {
 	m.Sweep()
 	all := map[string]any{}
-	dump(m, 0, func() {}, func(c *Change) {
+	dump(m, 4, func() {}, func(c *Change) {
 		if c.Kind == Remember {
 			all["o"+c.Operation.Name] = *c.Operation
 			return
@@ -247,7 +243,7 @@ func TestApplyMeetsCaps(t *testing.T) {
 	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
 		t.Errorf("an append at the cap: got %v, want ErrFull", err)
 	}
-	c = Change{Kind: Replace, Name: c.Name, Key: c.Key, Keep: 1, At: at, Entries: []Entry{{at, 1}}}
+	c = Change{Kind: Replace, Name: c.Name, Key: c.Key, Keep: 1, At: at, Entries: []Entry{{End: at, Units: 1}}}
 	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
 		t.Errorf("a replace at the cap: got %v, want ErrFull", err)
 	}
@@ -301,65 +297,96 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 	}
 }
 
-// TestJournalDumpIsBounded: one call visits a bounded number of entries, of one history or of
-// many, and all calls together visit each entry once.
+// TestJournalDumpIsBounded: one call visits about as many histories as it is told to, and all
+// calls together visit each history once, whole.
 func TestJournalDumpIsBounded(t *testing.T) {
-	const entries, most = 1000, 100
+	const users, entries, most = 20_000, 3, 20
 	m := New(Options{})
 	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: engine.MaxUnits, Window: time.Hour, By: []string{"user"}}}})
 	at := time.Now()
 	for i := range entries {
-		for _, user := range []string{"one", fmt.Sprint(i % 50)} {
-			if _, err := l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(user)); err != nil {
+		for user := range users {
+			if _, err := l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(fmt.Sprint(user))); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
-	p, parts, sum := DumpPlace{Max: most}, Parts{}, 0
+	p, seen := DumpPlace{}, map[string]bool{}
 	for more := true; more; {
 		visited := 0
-		more = m.Dump(&p, entries, m.Clock(), func(h *Change) {
-			visited += len(h.Entries)
-			if parts.Join(h) {
-				sum += len(h.Entries)
+		more = m.Dump(&p, most, m.Clock(), func(h *Change) {
+			visited++
+			if seen[string(h.Key)] || len(h.Entries) != entries {
+				t.Errorf("%q: %d entries, seen before: %t", h.Key, len(h.Entries), seen[string(h.Key)])
 			}
+			seen[string(h.Key)] = true
 		})
-		if visited > most+20 {
-			t.Errorf("a call visits %d entries, want about %d", visited, most)
+		if visited > 3*most {
+			t.Errorf("a call visits %d histories, want about %d", visited, most)
 		}
 	}
-	if sum != 2*entries {
-		t.Errorf("%d entries in all, want %d", sum, 2*entries)
+	if len(seen) != users {
+		t.Errorf("%d histories in all, want %d", len(seen), users)
 	}
 }
 
-// TestJournalDumpLocksNoShard: callers of other histories in a shard go on while Dump visits a
-// history there, and while it waits for a caller of that one.
-func TestJournalDumpLocksNoShard(t *testing.T) {
+// TestJournalDumpLocksOneHistory: callers of known histories go on in a shard while Dump visits
+// another history there, and while it waits for the caller of one.
+func TestJournalDumpLocksOneHistory(t *testing.T) {
 	m := New(Options{})
-	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}})
-	if _, err := l.Allow(K("one")); err != nil {
-		t.Fatal(err)
+	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}}}})
+	two := make(map[*keytable.Shard][]engine.Key)
+	var keys []engine.Key // two of one shard
+	for i := 0; keys == nil; i++ {
+		k := K(fmt.Sprint(i))
+		s := shardOf(m, l, k)
+		if two[s] = append(two[s], k); len(two[s]) == 2 {
+			keys = two[s]
+		}
+	}
+	for range 2 { // the second attempt needs no room
+		for _, k := range keys {
+			if _, err := l.Allow(k); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	allow := func(k engine.Key) {
+		done := make(chan error)
+		go func() {
+			_, err := l.Allow(k)
+			done <- err
+		}()
+		select {
+		case err := <-done:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("a caller of another history waits")
+		}
 	}
 	visited := 0
-	for p, more := (DumpPlace{}), true; more; {
-		s := m.table.At(p.shard)
-		more = m.Dump(&p, 1, m.Clock(), func(*Change) {
-			if visited++; !s.TryLock() {
-				t.Fatal("the shard is locked")
+	for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(c *Change) {
+		visited++
+		for _, k := range keys {
+			if k.Value(0) != string(c.Key) {
+				allow(k)
 			}
-			s.Unlock()
-		})
+		}
+	}); {
 	}
-	if visited != 1 {
-		t.Errorf("%d histories, want 1", visited)
+	if visited != 2 {
+		t.Errorf("%d histories, want 2", visited)
 	}
 
-	var slots [1]slot
-	one := K("one")
-	_, _, locks := m.lockSlots(m.compiled(l.rules).limits, &one, slots[:], moment{})
-	m.table.Unlock(locks)
-	s, r, began, done := slots[0].shard, slots[0].record, make(chan struct{}), make(chan struct{})
+	var records [1]record
+	c := claim{records: records[:]}
+	defer putBuffer(m.name(&c, m.compiled(l.rules).limits, &keys[0]))
+	if !m.tryHold(&c) {
+		t.Fatal("the history is not found")
+	}
+	began, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		close(began)
 		for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(*Change) {}); {
@@ -368,44 +395,43 @@ func TestJournalDumpLocksNoShard(t *testing.T) {
 	}()
 	<-began
 	time.Sleep(20 * time.Millisecond)
-	for late := time.Now().Add(time.Minute); !s.TryLock(); runtime.Gosched() {
-		if time.Now().After(late) {
-			t.Fatal("the shard is locked while Dump waits for a caller of a history")
-		}
-	}
-	s.Unlock()
+	allow(keys[1])
 	select {
 	case <-done:
 		t.Error("Dump does not wait for a caller of a history")
 	default:
 	}
-	r.Unlock()
+	m.release(&c)
 	<-done
 }
 
-// TestJournalParts: entries that left between the parts of a history do not come back, nor
-// do parts before the history was read anew.
-func TestJournalParts(t *testing.T) {
-	entries := func(ends ...int64) (all []Entry) {
-		for _, end := range ends {
-			all = append(all, Entry{end, 1})
+// TestDumpBesideALongerWindow: a window that becomes longer during a dump hides no history that
+// counts (R12).
+func TestDumpBesideALongerWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		l := m.on(perUser(1, time.Second))
+		const n = 1000
+		for i := range n {
+			l.Allow(K(fmt.Sprint(i)))
 		}
-		return all
-	}
-	var p Parts
-	for range 2 {
-		for _, h := range []Change{
-			{Entries: entries(1, 4), More: true},
-			{Entries: entries(3, 4), More: true},
-			{Entries: entries(5, 6), More: true, Later: true},
-		} {
-			if p.Join(&h) {
-				t.Errorf("%+v is whole", h)
+		var p DumpPlace
+		seen := map[string]bool{}
+		visit := func(c *Change) { seen[string(c.Key)] = true }
+		m.Dump(&p, 5, m.Clock(), visit)
+		l = m.on(perUser(1, time.Hour))
+		l.Peek(K("0"), 1) // compiles the longer window
+		time.Sleep(2 * time.Second)
+		for m.Dump(&p, 5, m.Clock(), visit) {
+		}
+		missing := 0
+		for i := range n {
+			if d, _ := l.Peek(K(fmt.Sprint(i)), 1); !d.Allowed && !seen[fmt.Sprint(i)] {
+				missing++
 			}
 		}
-		last := Change{Entries: entries(7), Later: true, Oldest: 4}
-		if want := entries(4, 5, 6, 7); !p.Join(&last) || !reflect.DeepEqual(last.Entries, want) {
-			t.Errorf("got %v, want %v", last.Entries, want)
+		if missing > 0 {
+			t.Errorf("%d of %d histories that count and counted all the time are not in the dump", missing, n)
 		}
-	}
+	})
 }

@@ -75,14 +75,13 @@ func limits(n int) policy {
 type limiter struct {
 	memory *Memory
 	rules  *engine.Compiled
-	simple *Simple
 	at     time.Time // of the calls, if it is set
 }
 
 // on returns a limiter of a policy.
 func (m *Memory) on(p policy) *limiter {
 	rules := p.compile()
-	return &limiter{memory: m, rules: rules, simple: m.Simple(rules)}
+	return &limiter{memory: m, rules: rules}
 }
 
 // newLimiter returns a limiter of a policy on an empty engine.
@@ -110,11 +109,10 @@ func (l *limiter) do(k engine.Key, c engine.Call) (engine.Result, error) {
 func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k, 1) }
 
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
-	if l.simple != nil {
+	if l.at.IsZero() && n <= engine.MaxUnits {
 		var r engine.Result
-		if l.memory.Allow(l.simple, &k, n, time.Time{}, &r) {
-			return r, nil
-		}
+		err := l.memory.Allow(l.rules, &k, n, l.at, &r)
+		return r, err
 	}
 	return l.do(k, engine.Call{N: n})
 }

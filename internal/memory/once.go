@@ -72,11 +72,12 @@ func (m *Memory) Replay(c *engine.Call) bool {
 func (m *Memory) decideOnce(c *engine.Call, at moment) error {
 	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	for tries := 0; ; tries++ {
+		before := m.reclaimed.Load()
 		done, err := m.replayOrDecide(s, name, c, at)
 		if done {
 			return err
 		}
-		if tries == maxTries || !m.makeRoom(0, at) {
+		if tries == maxTries || !m.makeRoom(0, at, before) {
 			m.rejected.Add(1)
 			return err
 		}

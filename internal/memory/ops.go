@@ -12,89 +12,100 @@ import (
 // it is one.
 func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
 	b := m.compiled(p)
-	slots := make([]slot, len(b.limits))
-	virtual := when.virtual()
-	_, now, locks := m.lockSlots(b.limits, k, slots, when)
-	defer m.unlock(slots, locks)
-	if err := m.reserveCorrections(slots); err != nil {
+	c := &claim{records: make([]record, len(b.limits)), at: when}
+	defer putBuffer(m.name(c, b.limits, k))
+	if full || !m.tryHold(c) {
+		m.hold(c, false)
+	}
+	defer m.release(c)
+	if err := m.storeCopies(c); err != nil {
 		return 0, 0, err
 	}
-	for i := range slots {
-		s := &slots[i]
+	for i := range c.records {
+		r := &c.records[i]
 		if full {
-			s.h, s.arena = s.h.Clone(s.arena)
+			r.h, r.arena = r.h.Clone(r.arena)
 		}
-		took = max(took, s.refund(at, n, now))
+		took = max(took, r.refund(at, n, c.now))
 	}
-	switch {
-	case took == 0:
-		return 0, now, nil
-	case full:
-		return 0, now, m.fullOfKeys
+	if took == 0 || full {
+		c.forget()
+		if took > 0 {
+			return 0, c.now, m.fullOfKeys
+		}
+		return 0, c.now, nil
 	}
-	for i := range slots {
-		if s := &slots[i]; s.corrected { // so far on a copy (R2)
-			m.correct(s, now, virtual)
-			s.refund(at, n, now)
+	for i := range c.records {
+		if r := &c.records[i]; r.corrected { // so far on a copy (R2)
+			r.correct()
+			r.refund(at, n, c.now)
+			r.slot.SetVirtual(when.virtual())
 		}
 	}
 	if m.journal != nil {
-		r := m.newReport(now, virtual)
-		if r.refunded(k, slots); name != "" {
-			r.remembered(p, name, engine.Refund, n, at, &engine.Result{Granted: took, At: time.UnixMicro(now)})
+		r := m.newReport(c.now, when.virtual())
+		if r.refunded(k, c.records); name != "" {
+			r.remembered(p, name, engine.Refund, n, at, &engine.Result{Granted: took, At: time.UnixMicro(c.now)})
 		}
 		r.send()
 	}
-	return took, now, nil
+	return took, c.now, nil
 }
 
 // refund takes up to n units back from the entry granted at instant at, or from the oldest
 // ones, and returns their number. No other entry changes: a refund does not store its
 // instant, so a later decision may be at an earlier one (R2), at which older entries still
 // count.
-func (s *slot) refund(at, n, now int64) int64 {
-	if s.limit.cost > 0 && !s.limit.holds { // a cost of its own stays: the attempt was made (R10)
+func (r *record) refund(at, n, now int64) int64 {
+	if r.slot == nil || r.limit.cost > 0 && !r.limit.holds { // a cost of its own stays: the attempt was made (R10)
 		return 0
 	}
-	if s.rule.Rate != 0 {
-		s.took = s.h.GiveBack(s.rule.Refill, at, at == engine.Oldest, now, n)
-		return s.took
+	if r.rule.Rate != 0 {
+		r.took = r.h.GiveBack(r.rule.Refill, at, at == engine.Oldest, now, n)
+		return r.took
 	}
-	cutoff := s.rule.Cutoff(now)
-	if s.end, s.cutoff = at, cutoff; at == engine.Oldest {
-		s.took = s.h.RefundOldest(s.arena, cutoff, s.limit.units(n))
+	cutoff := r.rule.Cutoff(now)
+	if r.refunded, r.cutoff = at, cutoff; at == engine.Oldest {
+		r.took = r.h.RefundOldest(r.arena, cutoff, r.limit.units(n))
 	} else {
-		s.end = s.h.Holder(s.rule, at)
-		s.took = s.h.Refund(s.arena, s.end, cutoff, s.limit.units(n))
+		r.refunded = r.h.Holder(r.rule, at)
+		r.took = r.h.Refund(r.arena, r.refunded, cutoff, r.limit.units(n))
 	}
-	return min(n, s.took)
+	return min(n, r.took)
 }
 
 // count returns the units recorded in the last microseconds of a limit (R11).
-func (m *Memory) count(c *engine.Call, at moment) int64 {
-	var slots [1]slot
-	_, now, locks := m.lockSlots(m.compiled(c.Rules).limits[c.Limit:c.Limit+1], &c.Key, slots[:], at)
-	defer m.unlock(slots[:], locks)
-	s := &slots[0]
-	cutoff := now - c.From
-	if k := c.Rules.Limits[c.Limit].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
-		cutoff = s.rule.Cutoff(now)
+func (m *Memory) count(call *engine.Call, at moment) int64 {
+	var records [1]record
+	c := &claim{records: records[:], at: at}
+	defer putBuffer(m.name(c, m.compiled(call.Rules).limits[call.Limit:call.Limit+1], &call.Key))
+	if !m.tryHold(c) {
+		m.hold(c, false)
 	}
-	recorded, _ := s.h.Used(s.arena, cutoff)
+	defer m.release(c)
+	r := &records[0]
+	cutoff := c.now - call.From
+	if k := call.Rules.Limits[call.Limit].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
+		cutoff = r.rule.Cutoff(c.now)
+	}
+	recorded, _ := r.h.Used(r.arena, cutoff)
 	return recorded
 }
 
 // reset removes the histories of the key in every limit of the rules, of all kinds (R12).
 func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 	limits := m.ofAllKinds(p)
-	slots := make([]slot, len(limits))
-	locks := m.locate(limits, k, slots)
-	m.table.Lock(locks)
-	defer m.unlock(slots, locks)
-	for i := range slots {
-		s := &slots[i]
-		if s.load(k); s.ref != 0 {
-			s.shard.Remove(&m.table, s.tag, s.ref)
+	c := &claim{records: make([]record, len(limits))}
+	defer putBuffer(m.name(c, limits, k))
+	c.locks = c.shards()
+	m.table.Lock(c.locks)
+	defer m.release(c)
+	for i := range c.records {
+		r := &c.records[i]
+		if r.slot = r.shard.Lookup(r.key, r.text); r.slot != nil {
+			r.slot.Lock()
+			r.shard.Remove(&m.table, r.key, r.slot)
+			r.slot = nil
 		}
 	}
 	if m.journal != nil { // it may have histories that a sweep has removed

@@ -4,151 +4,186 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // record adds units to all histories that are charged, or to none: each step that can fail
 // comes before the first write. denied reports that they are those of a denied attempt in
-// CountDenied.
-func (m *Memory) record(b *planRules, k *engine.Key, req *request, slots []slot, now, units int64, denied, virtual bool) error {
-	created := 0
-	for i := range slots {
-		s := &slots[i]
-		units, most := s.limit.units(units), engine.MaxUnits
-		if s.rule.Rate != 0 {
-			most = s.rule.Refill.MaxExact // R16
-		} else if b.mode == window.CountDenied {
-			units = min(units, s.limit.Max) // R6
-		}
-		if req.Op == engine.Record && s.state.Used+units > most {
-			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
-				engine.ErrOverflow, s.limit.name, s.state.Used, units, most)
-		}
-		if s.ref == 0 && s.limit.cost >= 0 {
-			created++
+// CountDenied. done is false if that needs the shards, and they are not held.
+func (m *Memory) record(b *planRules, req *request, c *claim, units int64, denied bool) (done bool, err error) {
+	if req.Op == engine.Record {
+		if err := c.overflow(b.mode, units); err != nil {
+			return true, err
 		}
 	}
 	if req.full {
-		return m.fullOfKeys
+		return true, m.fullOfKeys
 	}
-	if err := m.reserve(slots, k, now, units, created); err != nil {
-		return err
-	}
-	for i := range slots {
-		s := &slots[i]
-		if s.limit.cost < 0 { // only read (R7)
-			m.correct(s, now, virtual)
+	ready := true
+	for i := range c.records {
+		r := &c.records[i]
+		if r.limit.cost < 0 { // only read (R7)
+			ready = ready && !r.corrected
 			continue
 		}
-		isNew := s.ref == 0
-		if isNew {
-			s.insert(k)
+		e := &r.entry // field by field: a copy of a struct would wait for its fields
+		e.End, e.Now, e.Units, e.Drop, e.Narrow = r.h.EndOf(r.rule, c.now), c.now, r.limit.units(units), r.state.Drop, r.rule.Narrow
+		ready = ready && r.slot != nil && !r.corrected && (r.rule.Rate != 0 || r.h.Ready(r.arena, &r.entry))
+	}
+	if !ready {
+		if c.locks == 0 {
+			return false, nil
 		}
-		r := s.record
-		s.h = &r.History
-		m.correct(s, now, virtual)
-		s.add(now, s.limit.units(units), b.mode, denied)
-		s.shard.Recorded(&m.table, r, isNew, virtual)
+		if err := m.prepare(c); err != nil {
+			return true, err
+		}
+	}
+	for i := range c.records {
+		r := &c.records[i]
+		if r.corrected {
+			r.correct()
+		}
+		if r.limit.cost >= 0 {
+			r.add(b.mode, denied)
+		}
+		if c.locks != 0 && r.slot != nil && (r.limit.cost >= 0 || r.corrected) {
+			r.slot.SetVirtual(c.at.virtual())
+		}
+	}
+	return true, nil
+}
+
+// overflow returns the error of a record of units that a history cannot hold (R10).
+func (c *claim) overflow(mode window.Mode, units int64) error {
+	for i := range c.records {
+		r := &c.records[i]
+		units, most := r.limit.units(units), engine.MaxUnits
+		if r.rule.Rate != 0 {
+			most = r.rule.Refill.MaxExact // R16
+		} else if mode == window.CountDenied {
+			units = min(units, r.limit.Max) // R6
+		}
+		if r.state.Used+units > most {
+			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
+				engine.ErrOverflow, r.limit.name, r.state.Used, units, most)
+		}
 	}
 	return nil
 }
 
-// insert adds a record for the key, locked, to the shard, which has room for it.
-func (s *slot) insert(k *engine.Key) {
-	s.ref = s.limit.insert(s.shard, s.tag, k)
-	s.record = s.shard.At(s.ref)
-}
-
-// add adds units to the slot's history.
-func (s *slot) add(now, units int64, mode window.Mode, denied bool) {
-	if s.rule.Rate != 0 {
-		if denied {
-			units = min(units, s.rule.Max)
+// prepare inserts the keys that are missing, and makes room for the entries of all histories
+// and for their corrections. Otherwise it changes nothing, and the error names the cap that was
+// met. Keys are counted first, and given back if bytes are missing.
+func (m *Memory) prepare(c *claim) error {
+	missing := 0
+	for i := range c.records {
+		if r := &c.records[i]; r.slot == nil && r.limit.cost >= 0 {
+			missing++
 		}
-		s.h.Take(s.rule, now, units, denied)
-		s.state.Last = now
-		s.look(now)
-		return
 	}
-	s.h.Prune(s.arena, s.rule.Cutoff(now), s.state.Used, s.from)
-	s.h.Add(s.arena, s.h.EndOf(s.rule, now), now, units)
-	if mode == window.CountDenied {
-		s.h.Cap(s.arena, s.limit.Max)
+	if missing > 0 && !m.table.TakeKeys(missing) {
+		return m.fullOfKeys
 	}
-	s.state = window.State{Used: s.h.Total, Last: now}
-}
-
-// reserve makes sure that each history can grow by an entry and that records can be
-// created where there are none, within the caps. The error names the cap that was met.
-// Keys come last: keys that are counted and given back would for a moment reject others.
-func (m *Memory) reserve(slots []slot, k *engine.Key, now, units int64, created int) error {
-	for i := range slots {
-		records, chunks := slots[i].needs(k, now, units)
-		if records+chunks == 0 {
+	for i := range c.records {
+		r := &c.records[i]
+		if r.limit.cost < 0 {
 			continue
 		}
-		for j := range slots[:i] { // several limits of a decision may share a shard
-			if slots[j].shard == slots[i].shard {
-				r, c := slots[j].needs(k, now, units)
-				records, chunks = records+r, chunks+c
+		if r.slot == nil {
+			if r.full {
+				return m.undo(c, i, missing)
+			}
+			if r.slot = r.shard.Insert(r.key, r.text); r.slot == nil {
+				return m.undo(c, i, missing)
+			}
+			missing--
+			r.isNew, c.inserted = true, true
+			r.h = &r.slot.History
+		}
+		if r.rule.Rate == 0 && !r.h.Ready(r.arena, &r.entry) && !r.h.Grow(r.arena, &r.entry) {
+			return m.undo(c, i+1, missing)
+		}
+	}
+	if err := m.storeCopies(c); err != nil {
+		return m.undo(c, len(c.records), missing)
+	}
+	return nil
+}
+
+// undo removes the keys that prepare has inserted for the first n records, and returns the
+// error of a cap on bytes. uncounted is the number of keys that it has not inserted.
+func (m *Memory) undo(c *claim, n, uncounted int) error {
+	m.table.GiveKeys(uncounted)
+	for i := range c.records[:n] {
+		if r := &c.records[i]; r.isNew {
+			r.shard.Remove(&m.table, r.key, r.slot)
+			r.slot, r.h, r.isNew = nil, &noHistory, false
+		}
+	}
+	c.inserted = false
+	return m.fullOfBytes
+}
+
+// storeCorrections stores the corrected copies (R2), or none if there is no room for all: then
+// the next attempt corrects the histories again.
+func (m *Memory) storeCorrections(c *claim) {
+	if c.locks == 0 {
+		return
+	}
+	stored := m.storeCopies(c) == nil
+	for i := range c.records {
+		r := &c.records[i]
+		if r.corrected && stored {
+			r.correct()
+			r.slot.SetVirtual(c.at.virtual())
+		}
+		r.corrected = r.corrected && stored
+	}
+}
+
+// storeCopies stores the corrected copies in the arenas of their shards, or none.
+func (m *Memory) storeCopies(c *claim) error {
+	for i := range c.records {
+		r := &c.records[i]
+		if !r.corrected {
+			continue
+		}
+		var ok bool
+		if r.stored, ok = r.h.Copy(r.arena, &r.shard.Arena); ok {
+			continue
+		}
+		for j := range c.records[:i] {
+			if other := &c.records[j]; other.corrected {
+				other.stored.Free(&other.shard.Arena)
 			}
 		}
-		if !slots[i].shard.Reserve(&m.table, slots[i].tag, records, chunks) {
-			return m.fullOfBytes
+		return m.fullOfBytes
+	}
+	return nil
+}
+
+// correct puts a corrected copy in the place of the history.
+func (r *record) correct() {
+	r.slot.Free(&r.shard.Arena)
+	r.slot.History = r.stored
+	r.h, r.arena = &r.slot.History, &r.shard.Arena
+}
+
+// add adds the entry to the history.
+func (r *record) add(mode window.Mode, denied bool) {
+	now := r.entry.Now
+	if r.rule.Rate != 0 {
+		units := r.entry.Units
+		if denied {
+			units = min(units, r.rule.Max)
 		}
-	}
-	if created > 0 && !m.table.TakeKeys(created) {
-		return m.fullOfKeys
-	}
-	return nil
-}
-
-// needs returns the number of records and chunks that recording in the slot takes.
-func (s *slot) needs(k *engine.Key, now, units int64) (records, chunks int) {
-	if s.corrected {
-		return 0, window.MostChunks // at most, to correct and to add
-	}
-	if s.limit.cost < 0 || s.ref != 0 && s.rule.Rate != 0 {
-		return 0, 0
-	}
-	if s.ref != 0 {
-		return 0, s.h.Chunks(s.h.EndOf(s.rule, now), s.limit.units(units))
-	}
-	return 1, keytable.KeyChunks(s.limit.keySize(s.shard, k))
-}
-
-// correctAll stores the corrections that the slots hold on copies so far, or none (R2).
-func (m *Memory) correctAll(slots []slot, now int64, virtual bool) error {
-	if err := m.reserveCorrections(slots); err != nil {
-		return err
-	}
-	for i := range slots {
-		m.correct(&slots[i], now, virtual)
-	}
-	return nil
-}
-
-// reserveCorrections makes sure that the slots can be corrected: the units of many
-// entries in one may take more words than before.
-func (m *Memory) reserveCorrections(slots []slot) error {
-	for i := range slots {
-		if s := &slots[i]; s.corrected && !s.shard.Arena.Reserve(len(slots)*window.MostChunks) {
-			return m.fullOfBytes
-		}
-	}
-	return nil
-}
-
-// correct stores the correction that the slot holds on a copy so far, if any. It writes
-// instants of now, so they are virtual if now is.
-func (m *Memory) correct(s *slot, now int64, virtual bool) {
-	if !s.corrected {
+		r.h.Take(r.rule, now, units, denied)
+		r.state = r.h.Look(r.arena, r.rule, now)
 		return
 	}
-	r := s.record
-	s.arena, s.h = &s.shard.Arena, &r.History
-	m.adjust(s, now)
-	s.look(now)
-	s.shard.Corrected(r, virtual)
+	r.h.Record(r.arena, &r.entry)
+	if mode == window.CountDenied {
+		r.h.Cap(r.arena, r.limit.Max)
+	}
+	r.state = window.State{Used: r.h.Total(), Last: now}
 }

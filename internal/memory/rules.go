@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -9,7 +8,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keyenc"
-	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -19,7 +17,7 @@ type planRules struct {
 	plan   *engine.Compiled
 	mode   window.Mode
 	limits []limitRules
-	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FixedFromFirst nor of a Period, and denials are not counted
+	simple bool // allowOne may decide: one exact rolling window without a cost by one dimension, and denials are not counted
 }
 
 // limitRules is one limit of a planRules: its numbers, and the names of its histories.
@@ -29,13 +27,10 @@ type limitRules struct {
 	name      string
 	histories string // the name of its histories
 	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
-	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
 	cost      int64  // as engine.Limit.Cost; below 0 the limit is only read
 	holds     bool   // of kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
-	plain     bool   // a rolling window without cells and a minimum interval
-	pours     bool   // a bucket without a minimum interval
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
 
@@ -73,12 +68,9 @@ func (m *Memory) compile(p *engine.Compiled) *planRules {
 			name:      l.Name,
 			histories: name,
 			group:     group,
-			salt:      m.salt(name),
 			by:        l.By,
 			cost:      l.Cost,
 			holds:     l.Kind == engine.Concurrency,
-			plain:     l.Kind == engine.Rolling && l.Cell == 0 && l.MinInterval == 0,
-			pours:     l.Kind == engine.Bucket && l.MinInterval == 0,
 			sole:      sole,
 		}
 		switch {
@@ -97,12 +89,9 @@ func (m *Memory) compile(p *engine.Compiled) *planRules {
 		r.send()
 	}
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FromFirst && first.zoned == nil && p.Mode != engine.CountDenied
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0 && p.Mode != engine.CountDenied
 	return b
 }
-
-// salt returns the salt of the limit with histories of that name.
-func (m *Memory) salt(name string) uint64 { return maphash.String(m.seed, name) }
 
 // retention returns the microseconds for which a history is kept after its newest instant:
 // that of its newest entry or attempt, or the one at which the bucket is full.
@@ -123,7 +112,7 @@ func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
 			name := historyName(p, &p.Limits[i], kind)
 			if group, known := m.table.Find(name); known {
-				l.histories, l.group, l.salt = name, group, m.salt(name)
+				l.histories, l.group = name, group
 				all = append(all, l)
 			}
 		}
@@ -149,6 +138,7 @@ func rule(l *engine.Limit) window.Rule {
 	if l.Kind == engine.Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
+	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan
 	return r
 }
 
@@ -234,42 +224,6 @@ func (l *limitRules) fitting(room, n int64) int64 {
 	return 0
 }
 
-// hashOdd is 2^64 / golden ratio, for the order of values to matter.
-const hashOdd = 0x9e3779b97f4a7c15
-
-// hash returns the keyed hash of the values of k that the limit counts by.
-func (m *Memory) hash(l *limitRules, k *engine.Key) uint64 {
-	if l.sole >= 0 {
-		return l.mix(maphash.String(m.seed, k.Value(l.sole)))
-	}
-	h := l.salt
-	for _, i := range l.by {
-		h = h*hashOdd ^ maphash.String(m.seed, k.Value(i))
-	}
-	return h
-}
-
-// mix is the hash of a key of one value, made of the hash of that value.
-func (l *limitRules) mix(value uint64) uint64 { return l.salt ^ value }
-
-// find returns the record of the key in a locked shard, or 0.
-func (l *limitRules) find(s *keytable.Shard, tag uint32, k *engine.Key) uint32 {
-	if l.sole >= 0 {
-		return keytable.Find(s, tag, l.group, k.Value(l.sole))
-	}
-	s.Scratch = l.encode(s.Scratch[:0], k)
-	return keytable.Find(s, tag, l.group, s.Scratch)
-}
-
-// insert adds a record for the key to a locked shard with room for it.
-func (l *limitRules) insert(s *keytable.Shard, tag uint32, k *engine.Key) uint32 {
-	if l.sole >= 0 {
-		return keytable.Insert(s, tag, l.group, k.Value(l.sole))
-	}
-	s.Scratch = l.encode(s.Scratch[:0], k)
-	return keytable.Insert(s, tag, l.group, s.Scratch)
-}
-
 // appendKey appends the key of a history to b: that of a limit with one dimension is its
 // value as it is.
 func (l *limitRules) appendKey(b []byte, k *engine.Key) []byte {
@@ -285,13 +239,4 @@ func (l *limitRules) encode(b []byte, k *engine.Key) []byte {
 		b = keyenc.Append(b, k.Value(i))
 	}
 	return b
-}
-
-// keySize is the size of the key in a locked shard.
-func (l *limitRules) keySize(s *keytable.Shard, k *engine.Key) int {
-	if l.sole >= 0 {
-		return len(k.Value(l.sole))
-	}
-	s.Scratch = l.encode(s.Scratch[:0], k)
-	return len(s.Scratch)
 }

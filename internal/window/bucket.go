@@ -1,28 +1,37 @@
 package window
 
-// A history of a bucket needs no log. It holds
+// A history of a bucket has no entries. It holds
 //
-//	End, Total   the instant at which the bucket is full: End + Total/Per microseconds (R16)
-//	Front        the instant at which it was last full, or got its rate (R12); -1<<60 if it was never used.
-//	             A reading of the clock before it finds the bucket as it was then
+//	end, total   the instant at which the bucket is full: end + total/Per microseconds (R16)
+//	front        the instant at which it was last full, or got its rate (R12). A reading of the
+//	             clock before it finds the bucket as it was then
 //	Last         the instant of the newest attempt, as in every history
-//	log.tail     the rate by which it refills, as the engine numbers rates; log.head is 0
+//	run          the rate by which it refills, as the engine numbers rates
+//
+// A bucket that was never used is Empty, which reads as one that is full.
 
 // Rate returns the number of the rate of a bucket, 0 of a history with entries.
 func (h *History) Rate() uint32 {
-	if h.log.head != 0 {
+	if h.form() != bucket {
 		return 0
 	}
-	return uint32(h.log.tail)
+	return uint32(h.run)
+}
+
+// setRate makes the history a bucket with that rate.
+func (h *History) setRate(rate uint32) {
+	h.set(bucket, 0)
+	h.run = Run(rate)
 }
 
 // missing returns the time until the bucket is full: whole microseconds and a numerator
 // over Per. Both are 0 if it is full.
 func (h *History) missing(now int64) (micros, rest int64) {
-	if now = max(now, h.Front); h.End < now {
+	l := h.log()
+	if now = max(now, l.front); l.end < now {
 		return 0, 0
 	}
-	return h.End - now, h.Total
+	return l.end - now, l.total
 }
 
 // Missing returns the units that are missing from the bucket at now, a part as one.
@@ -37,12 +46,13 @@ func (h *History) Missing(f *Refill, now int64) int64 {
 // Take takes n units from the bucket at now, 0 < n <= Refill.MaxExact. If floor is set, it
 // takes no more than empty the bucket (R16).
 func (h *History) Take(r *Rule, now, n int64, floor bool) {
-	h.log.tail = place(r.Rate)
+	h.setRate(r.Rate)
 	h.Last = now
-	now = max(now, h.Front)
+	l := h.log()
+	now = max(now, l.front)
 	micros, rest := h.missing(now)
 	if micros|rest == 0 {
-		h.Front = now
+		l.front = now
 	}
 	add, part := r.Refill.Time(n)
 	add, part = r.Refill.plus(add+micros, part+rest)
@@ -55,35 +65,7 @@ func (h *History) Take(r *Rule, now, n int64, floor bool) {
 			}
 		}
 	}
-	h.End, h.Total = now+add, part
-}
-
-// TakeOne decides one unit of a bucket without a minimum interval, and takes it if it is
-// there. The history must have the rule's rate. TakeOne takes the steps of Missing, Room, Take and Waits in
-// one pass (BenchmarkBucket). missing is the number of units that are missing afterwards.
-func (h *History) TakeOne(r *Rule, now int64) (missing, wait, reset int64, granted bool) {
-	f := r.Refill
-	micros, rest := h.missing(now)
-	if micros|rest != 0 {
-		missing = f.Units(micros, rest)
-	}
-	if missing < r.Max {
-		missing, granted = missing+1, true
-		from := max(now, h.Front)
-		if micros|rest == 0 {
-			h.Front = from
-		}
-		micros, rest = f.plus(micros+f.Micros, rest+f.Rest)
-		h.End, h.Total, h.Last = from+micros, rest, now
-	}
-	if missing >= r.Max {
-		wait = h.until(f, now, r.Max-1)
-	}
-	reset = h.End - now
-	if h.Total > 0 {
-		reset++
-	}
-	return missing, wait, reset, granted
+	l.end, l.total = now+add, part
 }
 
 // plus carries a numerator of up to 2 * Per.
@@ -103,19 +85,19 @@ func later(micros, rest, than, thanRest int64) bool {
 // if oldest is set, and returns their number. A grant from before the bucket was last full
 // has flowed in already (R10, R16).
 func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64 {
-	missing := h.Missing(f, now)
-	if missing == 0 || !oldest && (at < h.Front || at > h.Last) {
+	l, missing := h.log(), h.Missing(f, now)
+	if missing == 0 || !oldest && (at < l.front || at > h.Last) {
 		return 0
 	}
 	if n >= missing {
-		h.Front = max(now, h.Front)
-		h.End, h.Total = h.Front, 0
+		l.front = max(now, l.front)
+		l.end, l.total = l.front, 0
 		return missing
 	}
 	micros, rest := f.Time(n)
-	h.End, h.Total = h.End-micros, h.Total-rest
-	if h.Total < 0 {
-		h.End, h.Total = h.End-1, h.Total+f.Per
+	l.end, l.total = l.end-micros, l.total-rest
+	if l.total < 0 {
+		l.end, l.total = l.end-1, l.total+f.Per
 	}
 	return n
 }
@@ -124,29 +106,12 @@ func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64
 // at now, rounded up.
 func (h *History) until(f *Refill, now, units int64) int64 {
 	less, rest := f.Time(units)
-	wait := h.End - less - now
-	if h.Total > rest {
+	l := h.log()
+	wait := l.end - less - now
+	if l.total > rest {
 		wait++
 	}
 	return wait
-}
-
-// Waits returns Wait and Reset of a bucket from which so many units are missing, in one
-// step (BenchmarkBucket).
-func (h *History) Waits(r *Rule, now, n, missing int64) (wait, reset int64) {
-	if missing > 0 {
-		reset = h.until(r.Refill, now, 0)
-	}
-	switch {
-	case n > r.Max:
-		return Never, reset
-	case r.MinInterval > 0:
-		wait = max(h.Last+r.MinInterval-now, 0)
-	}
-	if missing+n > r.Max {
-		wait = max(wait, h.until(r.Refill, now, r.Max-n))
-	}
-	return wait, reset
 }
 
 // Pace gives a bucket the rate of the rule at now, and old is its rate so far. The units that
@@ -170,11 +135,20 @@ func (h *History) Pace(r *Rule, old *Refill, now int64) {
 	if rest < 0 {
 		micros, rest = micros-1, rest+r.Refill.Per
 	}
-	h.End, h.Total, h.Front, h.log.tail = now+micros, rest, now, place(r.Rate)
+	h.setRate(r.Rate)
+	*h.log() = log{now + micros, now, rest}
 }
 
 // SetBucket makes the history, which is Empty, a bucket as another one was: its rate, and
-// its End, Total, Front and Last.
-func (h *History) SetBucket(rate uint32, end, total, front, last int64) {
-	h.End, h.Total, h.Front, h.Last, h.log.tail = end, total, front, last, place(rate)
+// its Full, Part, Front and Last.
+func (h *History) SetBucket(rate uint32, full, part, front, last int64) {
+	h.setRate(rate)
+	h.Last = last
+	*h.log() = log{full, front, part}
+}
+
+// Bucket returns what SetBucket sets of a bucket, but for Last.
+func (h *History) Bucket() (full, part, front int64) {
+	l := h.log()
+	return l.end, l.total, l.front
 }

@@ -1,333 +1,462 @@
 package window
 
+import "unsafe"
+
 // History holds the recorded units of one limit and one key: the instant of the newest
-// recorded attempt, and entries of (end, units) in order of their ends, which never run
-// back. No entry is without units.
+// recorded attempt, and entries of (end, units) in the order of their ends. No entry is
+// without units.
 //
-// A single entry is (End, Total) and needs no log. Several entries are in the log, the
-// newest included; thanks to Front and End most decisions do not read it.
+// It has one of four forms, of which the last three store a history as log. A form is
+// chosen when nothing counts, and changes to one with more room when an entry does not fit.
 //
-// Start from Empty, not from the zero History.
+// Start from Empty, not from the zero History. All numbers that a method needs are in the
+// history, so that most decisions read 40 bytes; else they read the run of its entries in
+// an arena.
 type History struct {
-	Last  int64 // exact instant of the newest recorded attempt; the minimum interval begins there (R5)
-	End   int64 // end of the newest entry, -1<<60 without one
-	Front int64 // end of the oldest entry, -1<<60 without one
-	Total int64 // units of all entries
-	log   log   // empty, or all entries
+	Last int64 // exact instant of the newest recorded attempt; the minimum interval begins there (R5)
+
+	run Run    // the entries in the arena; of a bucket the number of its rate
+	pos uint32 // the form in the high bits, and below it the place of the oldest entry in the ring
+	stamps
+}
+
+// form is the way in which a history is stored.
+type form uint32
+
+const (
+	// narrow is for windows below 2^32 µs and entries of one unit: an entry is the low 32 bits
+	// of its end, which lose nothing, because every entry was within a window of Last when
+	// Last was recorded. Units of one instant are entries of their own.
+	narrow form = iota
+	packed      // an entry takes 8 bytes: the low 46 bits of its end, and 18 bits of units
+	wide        // an entry takes 16 bytes
+	bucket      // no entries (bucket.go)
+)
+
+const (
+	formShift = 30
+	posMask   = 1<<formShift - 1
+
+	// NarrowSpan is longer than a window of narrow entries.
+	NarrowSpan = 1 << 32
+
+	// A window has at most 400 days, and so has a cell (R9): ends are within 814 days.
+	endBits     = 46
+	endMask     = 1<<endBits - 1
+	packedUnits = 1<<(64-endBits) - 1
+
+	inlineStamps = 5
+)
+
+// stamps is the state of a narrow history.
+type stamps struct {
+	n uint32 // entries
+
+	// Without a run these are all entries. With a run the oldest is first here and the newest
+	// second, so that a denial reads nothing else, and the run is a ring of all but the oldest.
+	stamp [inlineStamps]uint32
+}
+
+// log is the state of the other forms. A single entry is (end, total). Several are in the
+// run, the newest included, behind a word with their number.
+type log struct {
+	end   int64 // of the newest entry, long without one
+	front int64 // of the oldest entry, long without one
+	total int64 // units of all entries
 }
 
 const long = -1 << 60 // before every instant
 
 // Empty is a history without entries and attempts.
-var Empty = History{Last: long, End: long, Front: long}
+var Empty = History{Last: long}
 
-// Chunks is the number of chunks that Add may take from the arena for n units that end at
-// end: 0 … 2.
-func (h *History) Chunks(end, n int64) int {
-	need := 0
-	switch {
-	case h.Total == 0:
-		return 0
-	case h.log.empty() && end <= h.End:
-		return 0
-	case h.log.empty():
-		return 1
-	case end <= h.End:
-		need = grownWords
-	default:
-		need = words(end-h.End, n)
-	}
-	return h.log.chunks(need)
-}
+func (h *History) form() form { return form(h.pos >> formShift) }
+func (h *History) head() int  { return int(h.pos & posMask) }
 
-// Mark is the place in a log where the entries that count begin. The zero Mark is before
-// all entries.
-type Mark struct {
-	place place
-	end   int64 // of the entry there
+func (h *History) set(f form, head int) { h.pos = uint32(f)<<formShift | uint32(head) }
+
+// log returns the state of a history that is not narrow.
+func (h *History) log() *log { return (*log)(unsafe.Pointer(&h.stamps)) }
+
+// Add is an entry to be recorded: units, above 0, that end at an instant, of an attempt at
+// now. The entries before drop, a result of Used, no longer count.
+type Add struct {
+	End, Now, Units int64
+	Drop            int
+	Narrow          bool // the limit's entries fit the narrow form, apart from the units
 }
 
 // Used returns the units that count, those of entries with end > cutoff = now - Window
-// (R3), and the place where these entries begin, for Prune.
-func (h *History) Used(a *Arena, cutoff int64) (used int64, from Mark) {
-	if h.Front > cutoff {
-		return h.Total, Mark{}
-	}
-	return h.usedBehind(a, cutoff)
-}
-
-// usedBehind is Used if some entries do not count. Used alone is inlined.
-func (h *History) usedBehind(a *Arena, cutoff int64) (used int64, from Mark) {
-	if h.End <= cutoff {
-		return 0, Mark{}
-	}
-	if used, from, ok := h.usedNarrow(a, cutoff); ok {
-		return used, from
-	}
-	used = h.Total
-	c := h.cursor(a)
-	for c.more() { // the newest entry counts, so this ends before the log does
-		from.place = c.place()
-		e := c.next()
-		if e.end > cutoff && e.units > 0 {
-			from.end = e.end
-			break
+// (R3), and the number of older entries. now is not before Last.
+func (h *History) Used(a *Arena, cutoff int64) (used int64, drop int) {
+	if h.form() == narrow {
+		left := h.Last - cutoff
+		switch {
+		case left <= 0:
+			return 0, int(h.n)
+		case h.n == 0 || int64(uint32(h.Last)-h.stamp[0]) < left:
+			return int64(h.n), 0
 		}
-		used -= e.units
+		drop = h.leftNarrow(h.ring(a), left)
+		return int64(h.n) - int64(drop), drop
 	}
-	return used, from
-}
-
-// usedNarrow is Used for the commonest case: the entries that no longer count and the
-// first that does are narrow and in one chunk. Otherwise it reports false
-// (BenchmarkAllow).
-func (h *History) usedNarrow(a *Arena, cutoff int64) (used int64, from Mark, ok bool) {
-	words, end := &a.At(h.log.head.ref()).words, h.Front
-	used = h.Total
-	w := words[h.log.head.pos()]
-	for i := h.log.head.pos() + 1; i < perChunk && w&1 == 0; i++ {
-		used -= int64(w >> 1 & 1)
-		if w = words[i]; w&1 != 0 {
-			break
+	l := h.log()
+	if l.front > cutoff || l.total == 0 {
+		return l.total, 0
+	}
+	used, e := l.total, h.entries(a)
+	if l.end <= cutoff {
+		return 0, e.n
+	}
+	for ; ; drop++ { // the newest entry counts, so this ends before the ring does
+		end, units := e.at(drop)
+		if end > cutoff {
+			return used, drop
 		}
-		if end += int64(w >> 2); end > cutoff && w>>1&1 != 0 {
-			return used, Mark{at(h.log.head.ref(), i), end}, true
+		used -= units
+	}
+}
+
+// leftNarrow is the number of narrow entries that have left: those that are older than Last
+// by at least left. The oldest one has.
+func (h *History) leftNarrow(ring []uint32, left int64) int {
+	last := uint32(h.Last)
+	if ring == nil {
+		i := 1
+		for i < int(h.n) && int64(last-h.stamp[i]) >= left {
+			i++
+		}
+		return i
+	}
+	n := int(h.n) - 1
+	// Mostly few have left. With many, halving finds the place.
+	lo, place := 0, h.head()
+	for lo < min(n, 8) {
+		if int64(last-ring[place]) < left {
+			return lo + 1
+		}
+		if place++; place == len(ring) {
+			place = 0
+		}
+		lo++
+	}
+	for hi := n; lo < hi; {
+		mid := (lo + hi) / 2
+		if int64(last-ring[wrap(h.head()+mid, len(ring))]) < left {
+			hi = mid
+		} else {
+			lo = mid + 1
 		}
 	}
-	return 0, Mark{}, false
+	return lo + 1
 }
 
-// Prune drops the entries that do not count. used and from are the results of Used for
-// the same cutoff. Last stays.
-func (h *History) Prune(a *Arena, cutoff, used int64, from Mark) {
-	if h.Front <= cutoff {
-		h.prune(a, cutoff, used, from)
+// wrap returns a place in a ring of that size, for places below twice the size.
+func wrap(place, size int) int {
+	if place >= size {
+		return place - size
 	}
+	return place
 }
 
-// prune is Prune if some entries do not count. Prune alone is inlined.
-func (h *History) prune(a *Arena, cutoff, used int64, from Mark) {
+// Ready reports whether Record can add an entry without Grow.
+func (h *History) Ready(a *Arena, e *Add) bool {
+	if h.form() == narrow {
+		kept := int(h.n) - e.Drop
+		switch {
+		case kept == 0:
+			return true
+		case e.Units != 1 || !e.Narrow:
+			return false
+		}
+		return h.fits(h.ring(a), kept)
+	}
+	l := h.log()
+	if h.run == 0 {
+		return l.total == 0 || e.End <= l.end || e.Drop > 0
+	}
+	r := h.entries(a)
+	if kept := r.n - e.Drop; kept == 0 {
+		return true
+	} else if e.End > l.end {
+		return kept < r.size() && (r.form == wide || e.Units <= packedUnits)
+	}
+	return r.form == wide || r.unitsAt(r.n-1)+e.Units <= packedUnits
+}
+
+// Grow makes a history Ready, or reports false if the arena has no room. It changes no
+// entry, but narrow entries of one instant can become one, so that e.Drop is another number.
+func (h *History) Grow(a *Arena, e *Add) bool {
+	old := h.entries(a)
+	f := old.form
+	if f == narrow && (e.Units != 1 || !e.Narrow) {
+		f = packed
+	}
+	if f == packed && (e.Units > packedUnits || old.mostUnits()+e.Units > packedUnits) {
+		f = wide
+	}
+	if old.form == narrow && f != narrow {
+		drop := 0
+		for i := range e.Drop {
+			if i == 0 || old.stampAt(i) != old.stampAt(i-1) {
+				drop++
+			}
+		}
+		if !h.rebuild(a, f, old.n+1) {
+			return false
+		}
+		e.Drop = drop
+		return true
+	}
+	return h.rebuild(a, f, old.n+1)
+}
+
+// rebuild moves all entries to a run with room for so many, in that form.
+func (h *History) rebuild(a *Arena, f form, room int) bool {
+	old := h.entries(a)
+	run, ok := a.Alloc(runWords(f, room))
+	if !ok {
+		return false
+	}
+	to := entries{form: f, base: old.base, words: a.Words(run)}
+	if f == narrow {
+		for i := 1; i < old.n; i++ {
+			to.words[i-1] = old.stampAt(i)
+		}
+		h.stamp[1] = old.stampAt(old.n - 1)
+	} else {
+		state := log{long, long, 0}
+		for i := range old.n {
+			end, units := old.at(i)
+			if i == 0 {
+				state.front = end
+			}
+			if state.total += units; end == state.end { // narrow entries of one instant
+				to.setUnits(to.n-1, to.unitsAt(to.n-1)+units)
+				continue
+			}
+			to.put(to.n, end, units)
+			to.n++
+			state.end = end
+		}
+		to.words[0] = uint32(to.n)
+		*h.log() = state
+	}
+	if old.form != bucket {
+		a.Free(h.run)
+	}
+	h.run = run
+	h.set(f, 0)
+	return true
+}
+
+// Record drops the entries before e.Drop and adds one. If its end is not behind the newest
+// entry, as after a change of Cells or Window, its units join that one: ends never run back
+// (R9). The history is Ready.
+func (h *History) Record(a *Arena, e *Add) {
+	if h.form() == narrow {
+		if int(h.n) == e.Drop {
+			h.restart(a, e)
+			return
+		}
+		h.recordNarrow(h.ring(a), e.Drop, e.Now)
+		return
+	}
+	l, r := h.log(), entries{}
+	if h.run != 0 {
+		r = h.entries(a)
+	}
 	switch {
-	case h.End <= cutoff:
-		h.clear(a)
-	case from.place != 0:
-		h.log.dropTo(a, from.place)
-		h.Total, h.Front = used, from.end
+	case l.total == 0 || e.Drop > 0 && e.Drop >= r.n:
+		h.restart(a, e)
+		return
+	case e.Drop > 0:
+		h.drop(&r, e.Drop)
 	}
-}
-
-// clear drops all entries.
-func (h *History) clear(a *Arena) {
-	a.changed(h)
-	h.log.free(a)
-	h.End, h.Front, h.Total = long, long, 0
-}
-
-// Add records n units, n > 0, that end at end, and an attempt at instant now. If end is
-// before the newest entry, as after a change of Cells or Window, the units join that
-// entry: ends never run back (R9). The arena must have Chunks in reserve.
-func (h *History) Add(a *Arena, end, now, n int64) {
 	switch {
-	case h.Total == 0:
-		h.End, h.Front = end, end
-	case end > h.End:
-		if h.log.empty() {
-			h.log.add(a, 0, h.Total)
-		}
-		h.log.add(a, end-h.End, n)
-		h.End = end
-	case !h.log.empty():
-		h.log.grow(a, n)
+	case e.End > l.end:
+		r.put(r.n, e.End, e.Units)
+		r.n++
+		r.words[0] = uint32(r.n)
+		l.end = e.End
+	case h.run != 0:
+		r.setUnits(r.n-1, r.unitsAt(r.n-1)+e.Units)
 	}
-	h.Total += n
+	l.total += e.Units
+	h.Last = e.Now
+}
+
+// recordNarrow is Record of one unit in a narrow history, of which some entries still count.
+func (h *History) recordNarrow(ring []uint32, drop int, now int64) {
+	kept := int(h.n) - drop
+	if ring == nil {
+		if drop > 0 {
+			copy(h.stamp[:], h.stamp[drop:h.n])
+		}
+		h.stamp[kept] = uint32(now)
+	} else {
+		head := h.head()
+		if drop > 0 {
+			head = wrap(head+drop-1, len(ring))
+			h.stamp[0] = ring[head]
+			head = wrap(head+1, len(ring))
+			h.set(narrow, head)
+		}
+		ring[wrap(head+kept-1, len(ring))] = uint32(now)
+		h.stamp[1] = uint32(now)
+	}
+	h.n = uint32(kept + 1)
 	h.Last = now
 }
 
-// Cap drops units that CountDenied does not keep (R6): those of the newest entry
-// above most, and entries older than the newest ones that reach most units. Older
-// ones cannot change a decision or a wait. The oldest entry of the rest stays whole, so
-// the total is at most 2*MaxUnits - 1.
-func (h *History) Cap(a *Arena, most int64) {
-	if most == 0 {
-		h.clear(a)
+// ring returns the entries of a narrow history but for the oldest one, or nil if all are in
+// the history.
+func (h *History) ring(a *Arena) []uint32 {
+	if h.run == 0 {
+		return nil
+	}
+	return a.Words(h.run)
+}
+
+// restart makes an entry the only one, in the form that it needs. The history keeps its run.
+func (h *History) restart(a *Arena, e *Add) {
+	h.Last = e.Now
+	if e.Narrow && e.Units == 1 {
+		h.set(narrow, 0)
+		h.n, h.stamp[0], h.stamp[1] = 1, uint32(e.Now), uint32(e.Now)
 		return
 	}
-	if h.log.empty() {
-		h.Total = min(h.Total, most)
-		return
+	f := packed
+	if e.Units > packedUnits {
+		f = wide
 	}
-	if n := h.log.newest(a); n > most {
-		h.log.setNewest(a, most)
-		h.Total -= n - most
-	}
-	c := h.cursor(a)
-	e, from := c.next(), Mark{}
-	for h.Front < h.End && h.Total-e.units >= most {
-		h.Total -= e.units
-		for e.units = 0; e.units == 0 && c.more(); {
-			from.place = c.place()
-			e = c.next()
+	h.set(f, 0)
+	*h.log() = log{e.End, e.End, e.Units}
+	if h.run != 0 {
+		r := entries{form: f, base: e.End, words: a.Words(h.run)}
+		if r.size() == 0 { // of a narrow history
+			panic("window: a run without room for an entry")
 		}
-		h.Front = e.end
-	}
-	if from.place != 0 {
-		h.log.dropTo(a, from.place)
+		r.put(0, e.End, e.Units)
+		r.words[0] = 1
 	}
 }
 
-// Refund takes up to n units back from the entry that ends at end, if it counts at
-// cutoff, and returns their number. Last does not move (R10).
-func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
-	if end <= cutoff || end > h.End || h.Total == 0 {
-		return 0
-	}
-	if h.log.empty() {
-		if end == h.End {
-			took = min(n, h.Total)
-			h.Total -= took
-		}
-	} else {
-		took = h.refundIn(a, end, n)
-		h.Total -= took
-	}
-	if h.Total == 0 {
-		h.clear(a)
-	}
-	return took
-}
-
-// refundIn is Refund from an entry of the log. An entry without units left is removed if
-// it is the oldest or the newest. Otherwise it stays as a mark of time until the entries
-// before it are dropped, because ends are stored as differences.
-func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
-	a.changed(h)
-	var older tail
-	for c := h.cursor(a); c.more(); {
-		from := c
-		e := c.next()
-		switch {
-		case e.end > end:
-			return 0
-		case e.end < end:
-			older.see(&c, e)
-			continue
-		case n < e.units:
-			from.set(e.units - n)
-			return n
-		case end < h.End && end > h.Front:
-			from.set(0)
-		case end < h.End: // the oldest
-			h.dropFirst(a, c)
-		case end > h.Front: // the newest
-			h.log.cutAt(a, older.place, older.kind)
-			h.End = older.end
-		}
-		return e.units // if it is the only one, Refund frees the log
-	}
-	return 0
-}
-
-// RefundOldest takes up to n units back from the oldest entries that count at cutoff, from as
-// many as needed, and returns their number. Last does not move (R10).
-func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
+// End is the end of the newest entry, long without one.
+func (h *History) End() int64 {
 	switch {
-	case h.End <= cutoff || h.Total == 0:
-		return 0
-	case h.log.empty() || n >= h.Total && h.Front > cutoff:
-		took = min(n, h.Total)
-	default:
-		took = h.refundFront(a, cutoff, n)
+	case h.form() != narrow:
+		return h.log().end
+	case h.n == 0:
+		return long
 	}
-	if h.Total -= took; h.Total == 0 {
-		h.clear(a)
+	newest := h.stamp[min(h.n-1, inlineStamps-1)]
+	if h.run != 0 && h.n > 1 {
+		newest = h.stamp[1]
 	}
-	return took
+	return h.Last - int64(uint32(h.Last)-newest)
 }
 
-// refundFront is RefundOldest from entries of the log, in one walk. As in refundIn, entries
-// without units stay between others.
-func (h *History) refundFront(a *Arena, cutoff, n int64) (took int64) {
-	a.changed(h)
-	var older tail // the newest entry that does not count
-	for c := h.cursor(a); c.more(); {
-		from, place := c, c.place()
-		e := c.next()
-		switch left := n - took; {
-		case e.end <= cutoff:
-			older.see(&c, e)
-		case e.units <= left:
-			from.set(0)
-			took += e.units
-		case older.place == 0: // the oldest that stays
-			from.set(e.units - left)
-			h.log.dropTo(a, place)
-			h.Front = e.end
-			return n
-		default:
-			from.set(e.units - left)
-			return n
+// Total is the units of all entries, whether they count or not.
+func (h *History) Total() int64 {
+	if h.form() == narrow {
+		return int64(h.n)
+	}
+	return h.log().total
+}
+
+// Leave returns the end of the oldest entry with which at least need of the units behind the
+// entries before drop have left; 0 < need <= used.
+func (h *History) Leave(a *Arena, drop int, need int64) int64 {
+	if h.form() != narrow {
+		if l := h.log(); drop == 0 && (need == 1 || h.run == 0) {
+			return l.front // no entry is without units
+		}
+		r := h.entries(a)
+		for i := drop; ; i++ {
+			end, units := r.at(i)
+			if need -= units; need <= 0 {
+				return end
+			}
 		}
 	}
-	h.log.cutAt(a, older.place, older.kind)
-	h.End = older.end
-	return took
+	stamp := h.stamp[0]
+	if i := int64(drop) + need - 1; i > 0 {
+		r := h.entries(a)
+		stamp = r.stampAt(int(i))
+	}
+	return h.Last - int64(uint32(h.Last)-stamp)
 }
 
-// dropFirst removes the oldest entry; the cursor is behind it.
-func (h *History) dropFirst(a *Arena, c cursor) {
-	for c.more() {
-		place := c.place()
-		if e := c.next(); e.units > 0 {
-			h.log.dropTo(a, place)
-			h.Front = e.end
-			return
+// Each calls visit with all entries, the oldest first. A bucket has none.
+func (h *History) Each(a *Arena, visit func(end, units int64)) {
+	r := h.entries(a)
+	for i := 0; i < r.n; {
+		end, units := r.at(i)
+		for i++; r.form == narrow && i < r.n && r.stampAt(i) == r.stampAt(i-1); i++ {
+			units++
 		}
+		visit(end, units)
 	}
 }
 
-// tail is the newest entry with units that a walk has passed: its place behind it in the
-// log, and the instant of its end.
-type tail struct {
-	place place
-	kind  kind
-	end   int64
-}
-
-func (t *tail) see(c *cursor, e entry) {
-	if e.units > 0 {
-		*t = tail{c.place(), e.kind, e.end}
-	}
-}
-
-// Leave returns the end of the oldest entry with which at least need of the units that
-// count at cutoff have left, 0 < need <= used.
-func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
-	if need == 1 && h.Front > cutoff {
-		return h.Front // no entry is without units
-	}
-	return h.leave(a, cutoff, need)
-}
-
-// leave is Leave by a walk through the log. Leave alone is inlined.
-func (h *History) leave(a *Arena, cutoff, need int64) int64 {
-	if h.log.empty() {
-		return h.End
-	}
-	for c := h.cursor(a); c.more(); {
-		e := c.next()
-		if e.end <= cutoff {
-			continue
-		}
-		if need -= e.units; need <= 0 {
-			return e.end
-		}
-	}
-	return h.End
-}
-
-// Free frees the log and leaves the history Empty.
+// Free frees the run and leaves the history Empty.
 func (h *History) Free(a *Arena) {
-	a.changed(h)
-	h.log.free(a)
+	if h.form() != bucket {
+		a.Free(h.run)
+	}
 	*h = Empty
+}
+
+// One decides one unit of a narrow history, as Used, Ready and Record do, in one pass. now is
+// not before Last. used is the number of units that count before the attempt, and front the
+// end of the oldest entry afterwards. In every other case it reports false and changes nothing.
+func (h *History) One(a *Arena, most, window, now int64) (used, front int64, ok bool) {
+	n, left := int64(h.n), h.Last+window-now
+	if h.form() != narrow || most == 0 {
+		return 0, 0, false
+	}
+	if left <= 0 || n == 0 {
+		h.n, h.stamp[0], h.Last, h.pos = 1, uint32(now), now, 0
+		return 0, now, true
+	}
+	isOld := int64(uint32(h.Last)-h.stamp[0]) >= left
+	if n >= most && !isOld {
+		return n, h.Last - int64(uint32(h.Last)-h.stamp[0]), n == most
+	}
+	var ring []uint32
+	if h.run != 0 {
+		// The free place behind the newest entry is written before it is certain that the entry
+		// is added, so that its cache line comes together with that of the oldest ones.
+		if ring = a.Words(h.run); n <= int64(len(ring)) {
+			ring[wrap(h.head()+int(n)-1, len(ring))] = uint32(now)
+		}
+	}
+	drop := 0
+	if isOld {
+		drop = h.leftNarrow(ring, left)
+	}
+	used = n - int64(drop)
+	if used == 0 || used >= most || !h.fits(ring, int(used)) {
+		return 0, 0, false
+	}
+	h.recordNarrow(ring, drop, now)
+	return used, h.Last - int64(uint32(h.Last)-h.stamp[0]), true
+}
+
+// fits reports whether another entry fits behind so many narrow ones.
+func (h *History) fits(ring []uint32, kept int) bool {
+	if ring == nil {
+		return kept < inlineStamps
+	}
+	return kept <= len(ring)
+}
+
+// Until is an instant from which no entry counts a window later, or at which the bucket is
+// full. It needs no arena.
+func (h *History) Until() int64 {
+	if h.form() == narrow {
+		return h.Last
+	}
+	return h.log().end
 }

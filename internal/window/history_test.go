@@ -1,6 +1,7 @@
 package window
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -8,42 +9,45 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-// plain is a history as a plain list.
+// plain is a history as a plain list, the oldest entry first.
 type plain struct {
 	last    int64
-	entries []entry
+	entries []Entry
 }
 
 func (p *plain) used(cutoff int64) (sum int64) {
 	for _, e := range p.entries {
-		if e.end > cutoff {
-			sum += e.units
+		if e.End > cutoff {
+			sum += e.Units
 		}
 	}
 	return sum
 }
 
+func (p *plain) total() int64 { return p.used(-1 << 62) }
+
 func (p *plain) prune(cutoff int64) {
-	p.entries = slices.DeleteFunc(p.entries, func(e entry) bool { return e.end <= cutoff })
+	p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return e.End <= cutoff })
 }
 
 func (p *plain) add(end, now, n int64) {
-	if i := len(p.entries) - 1; i >= 0 && p.entries[i].end >= end {
-		p.entries[i].units += n
+	if i := len(p.entries) - 1; i >= 0 && p.entries[i].End >= end {
+		p.entries[i].Units += n
 	} else {
-		p.entries = append(p.entries, entry{end: end, units: n})
+		p.entries = append(p.entries, Entry{end, n})
 	}
 	p.last = now
 }
 
 func (p *plain) cap(most int64) {
 	newest := len(p.entries) - 1
-	if newest < 0 {
+	if newest < 0 || most == 0 {
+		p.entries = nil
 		return
 	}
-	p.entries[newest].units = min(p.entries[newest].units, most) // most > 0 here
+	p.entries[newest].Units = min(p.entries[newest].Units, most)
 	for sum, i := int64(0), newest; i >= 0; i-- {
-		if sum += p.entries[i].units; sum >= most {
+		if sum += p.entries[i].Units; sum >= most {
 			p.entries = p.entries[i:]
 			return
 		}
@@ -52,9 +56,9 @@ func (p *plain) cap(most int64) {
 
 func (p *plain) refund(end, cutoff, n int64) int64 {
 	for i := range p.entries {
-		if e := &p.entries[i]; e.end == end && end > cutoff {
-			took := min(n, e.units)
-			if e.units -= took; e.units == 0 {
+		if e := &p.entries[i]; e.End == end && end > cutoff {
+			took := min(n, e.Units)
+			if e.Units -= took; e.Units == 0 {
 				p.entries = slices.Delete(p.entries, i, i+1)
 			}
 			return took
@@ -65,176 +69,483 @@ func (p *plain) refund(end, cutoff, n int64) int64 {
 
 func (p *plain) refundOldest(cutoff, n int64) (took int64) {
 	for i := range p.entries {
-		if e := &p.entries[i]; e.end > cutoff {
-			units := min(n-took, e.units)
-			e.units -= units
+		if e := &p.entries[i]; e.End > cutoff {
+			units := min(n-took, e.Units)
+			e.Units -= units
 			took += units
 		}
 	}
-	p.entries = slices.DeleteFunc(p.entries, func(e entry) bool { return e.units == 0 })
+	p.entries = slices.DeleteFunc(p.entries, func(e Entry) bool { return e.Units == 0 })
 	return took
 }
 
 func (p *plain) redate(end, now int64) {
-	old := p.entries
+	old, last := p.entries, min(p.last, now)
 	p.entries = nil
 	for _, e := range old {
-		p.add(min(e.end, end), p.last, e.units)
+		p.add(min(e.End, end), last, e.Units)
 	}
-	p.last = min(p.last, now)
+	p.last = last
+	if i := len(p.entries) - 1; i >= 0 && p.entries[i].End == end {
+		p.entries[i].Units = min(p.entries[i].Units, MaxUnits)
+	}
 }
 
+// leave is the end of the entry with which need of the units that count have left.
 func (p *plain) leave(cutoff, need int64) int64 {
 	for _, e := range p.entries {
-		if e.end > cutoff {
-			if need -= e.units; need <= 0 {
-				return e.end
+		if e.End > cutoff {
+			if need -= e.Units; need <= 0 {
+				return e.End
 			}
 		}
 	}
 	return -1
 }
 
-// play drives a History and a plain one with the same random operations and
-// compares all results of both after each.
-func play(t *testing.T, r *rand.Rand, steps int) {
-	t.Helper()
-	a := &Arena{Budget: unlimited{}}
-	h, p := Empty, &plain{last: long}
-	const longest = 400 * 24 * 3600 * 1_000_000
-	rule := Rule{Max: 50, Window: []int64{1000, 1000, 1 << 31, longest}[r.IntN(4)]}
-	rule.Cell = rule.Window * []int64{0, 0, 7, 100, 1000}[r.IntN(5)] / 1000
-	now := int64(1_700_000_000_000_000)
-	single := r.IntN(2) == 0 // most entries are of one unit, as History.One decides them
-	for step := range steps {
-		if !single || r.IntN(4) > 0 {
-			now += r.Int64N(rule.Window / (1 + r.Int64N(100)))
-		}
-		end, cutoff := rule.End(now), now-rule.Window
-		switch op := r.IntN(13); {
-		case op < 8:
-			n := 1 + r.Int64N(3)
-			if single && op > 1 {
-				n = 1
-			}
-			if op == 0 && (!single || r.IntN(20) == 0) {
-				n = 1 + r.Int64N(1<<(1+r.IntN(50)))
-			}
-			if n == 1 && rule.Cell == 0 && r.IntN(3) > 0 && playOne(t, step, &h, a, p, []int64{rule.Max, 1 << 40}[r.IntN(2)], cutoff, now) {
-				break
-			}
-			used, dead := h.Used(a, cutoff)
-			h.Prune(a, cutoff, used, dead)
-			p.prune(cutoff)
-			chunks, before := h.Chunks(end, n), a.Len()
-			if !a.Reserve(chunks) {
-				t.Fatalf("step %d: no chunk", step)
-			}
-			h.Add(a, end, now, n)
-			p.add(end, now, n)
-			if took := a.Len() - before; took > chunks {
-				t.Fatalf("step %d: %d chunks taken, %d announced", step, took, chunks)
-			}
-		case op == 8:
-			h.Cap(a, rule.Max)
-			p.cap(rule.Max)
-		case op == 9 && len(p.entries) > 0:
-			at, n := p.entries[r.IntN(len(p.entries))].end+r.Int64N(2), r.Int64N(5)
-			if got, want := h.Refund(a, at, cutoff, n), p.refund(at, cutoff, n); got != want {
-				t.Fatalf("step %d: refund %d of %d: got %d, want %d", step, n, at, got, want)
-			}
-		case op == 10:
-			now -= r.Int64N(rule.Window)
-			end = rule.End(now)
-			before, n := a.Len(), 1+r.Int64N(1<<(1+r.IntN(50)))
-			a.Reserve(MostChunks)
-			h.Redate(a, end, now)
-			p.redate(end, now)
-			if h.Total+n < MaxUnits {
-				h.Add(a, end, now, n)
-				p.add(end, now, n)
-			}
-			if took := a.Len() - before; took > MostChunks {
-				t.Fatalf("step %d: %d chunks taken, at most %d announced", step, took, MostChunks)
-			}
-		case op == 11:
-			at := cutoff - r.Int64N(2)*r.Int64N(rule.Window) // some entries may not count
-			if r.IntN(2) == 0 {
-				at += r.Int64N(rule.Window)
-			}
-			n := r.Int64N(1 << (1 + r.IntN(10)))
-			if got, want := h.RefundOldest(a, at, n), p.refundOldest(at, n); got != want {
-				t.Fatalf("step %d: refund %d of the oldest after %d: got %d, want %d", step, n, at, got, want)
-			}
-		case op == 12:
-			c, own := h.Clone(a)
-			h.Free(a)
-			h, a = *c, own
-		}
-		compare(t, step, &h, a, p, now-rule.Window+r.Int64N(2*rule.Window)-rule.Window)
+const longestWindow = 400 * 24 * 3600 * 1_000_000
+
+// player is a history and the same as a list, with the rule and the clock of both.
+type player struct {
+	t      *testing.T
+	r      *rand.Rand
+	where  string
+	budget *counted
+	arena  *Arena // shared by several players
+	h      History
+	p      plain
+	rule   Rule
+	now    int64
+	calm   bool  // histories become long: nearly all calls record, and the rule stays
+	single bool  // most entries are of one unit
+	dense  int64 // steps of the clock in a window, about
+	most   int64 // units of an entry, about
+	seen   map[string]int
+}
+
+// pickRule gives the history another rule: windows of all forms, with cells and without.
+func (x *player) pickRule() {
+	r := x.r
+	x.rule = Rule{Max: 1 + r.Int64N(200), Window: []int64{1000, 1 << 31, NarrowSpan - 1, NarrowSpan, NarrowSpan + 1, longestWindow}[r.IntN(6)]}
+	if r.IntN(3) == 0 {
+		x.rule.Cell = x.rule.Window * []int64{7, 100, 1000}[r.IntN(3)] / 1000
+		x.rule.Ahead = x.rule.Cell
 	}
-	h.Free(a)
-	if a.Len() != 0 {
-		t.Fatalf("%d chunks are lost", a.Len())
+	x.rule.Narrow = x.rule.Cell == 0 && x.rule.Window < NarrowSpan
+	x.dense = 1 << r.IntN(12)
+	x.most = 1 << r.IntN(51)
+	x.single = r.IntN(2) == 0
+	if x.calm {
+		x.dense = 2000 + r.Int64N(2000)
 	}
 }
 
-// playOne decides one unit by One if it can.
-func playOne(t *testing.T, step int, h *History, a *Arena, p *plain, most, cutoff, now int64) bool {
-	t.Helper()
-	before := *h
-	used, front, ok := h.One(a, most, cutoff, now)
-	if (!ok || used >= most) && *h != before {
-		t.Fatalf("step %d: One changes the history without recording", step)
+// pass lets some time pass: mostly a part of a window, sometimes as much as the window or more.
+func (x *player) pass() {
+	r := x.r
+	jump := r.IntN(40)
+	if x.calm {
+		jump = 8
 	}
+	switch jump {
+	case 0:
+		x.now = max(x.now, x.p.last+x.rule.Window-1+r.Int64N(3))
+	case 1:
+		x.now += r.Int64N(2 * x.rule.Window)
+	case 2, 3, 4, 5, 6, 7:
+	default:
+		x.now += r.Int64N(x.rule.Window/x.dense + 2)
+	}
+	x.now = max(x.now, x.p.last)
+}
+
+// units returns units of an entry: often 1, sometimes around the most of a packed entry.
+func (x *player) units() int64 {
+	r := x.r
+	switch {
+	case x.single && (x.calm || r.IntN(200) > 0):
+		return 1
+	case r.IntN(4) == 0:
+		return 1 + r.Int64N(3)
+	case r.IntN(30) == 0:
+		return packedUnits - 2 + r.Int64N(5)
+	}
+	return 1 + r.Int64N(x.most)
+}
+
+// record records an entry as an engine does. While the budget is full it may change nothing.
+func (x *player) record(n int64) {
+	x.t.Helper()
+	end, cutoff := x.rule.End(x.now), x.rule.Cutoff(x.now)
+	if n == 1 && x.rule.Narrow && x.r.IntN(2) == 0 && x.one(cutoff) {
+		return
+	}
+	used, drop := x.h.Used(x.arena, cutoff)
+	if used+n > MaxUnits {
+		return
+	}
+	e := Add{End: end, Now: x.now, Units: n, Drop: drop, Narrow: x.rule.Narrow}
+	if before := x.h.form(); !x.h.Ready(x.arena, &e) {
+		x.budget.full = x.r.IntN(4) == 0
+		ok := x.h.Grow(x.arena, &e)
+		refused := x.budget.full
+		x.budget.full = false
+		x.compareEntries()
+		if !ok {
+			if !refused {
+				x.t.Fatalf("%s: no room", x.where)
+			}
+			x.seen["refused"]++
+			if e.Drop != drop {
+				x.t.Fatalf("%s: Grow reports false and drops %d entries, %d before", x.where, e.Drop, drop)
+			}
+			return
+		}
+		if !x.h.Ready(x.arena, &e) {
+			x.t.Fatalf("%s: not ready after Grow for %+v: %+v", x.where, e, x.h)
+		}
+		x.seen[fmt.Sprint(before, " grows to ", x.h.form())]++
+		if e.Drop != drop {
+			x.seen["another drop"]++
+		}
+	} else if h := x.h.form(); e.Drop > 0 && used == 0 && x.h.run != 0 {
+		defer func() { x.seen[fmt.Sprint(h, " in its run begins again as ", x.h.form())]++ }()
+	}
+	x.h.Record(x.arena, &e)
+	x.p.prune(cutoff)
+	x.p.add(end, x.now, n)
+	if total := x.h.Total(); total != used+n {
+		x.t.Fatalf("%s: %d units in all, want %d", x.where, total, used+n)
+	}
+}
+
+// one decides one unit by One, and reports whether it can.
+func (x *player) one(cutoff int64) bool {
+	x.t.Helper()
+	before := x.h
+	most := []int64{0, x.p.used(cutoff), x.p.used(cutoff) + 1, 1 << 40}[x.r.IntN(4)]
+	used, front, ok := x.h.One(x.arena, most, x.rule.Window, x.now)
+	if (!ok || used >= most) && x.h != before {
+		x.t.Fatalf("%s: One changes the history without recording", x.where)
+	}
+	if !ok {
+		x.seen["One leaves it to others"]++
+		return false
+	}
+	want, oldest := x.p.used(cutoff), x.now
+	if want > 0 {
+		oldest = x.p.leave(cutoff, 1)
+	}
+	if used != want || front != oldest {
+		x.t.Fatalf("%s: One found %d units from %d on, want %d from %d on", x.where, used, front, want, oldest)
+	}
+	if used >= most {
+		x.seen["One denies"]++
+		return true
+	}
+	x.seen["One records"]++
+	x.p.prune(cutoff)
+	x.p.add(x.now, x.now, 1)
+	return true
+}
+
+// refund takes units back, mostly from an entry that exists: the first, the last or another.
+func (x *player) refund() {
+	x.t.Helper()
+	i := x.r.IntN(len(x.p.entries))
+	switch x.r.IntN(4) {
+	case 0:
+		i = 0
+	case 1:
+		i = len(x.p.entries) - 1
+	}
+	e := x.p.entries[i]
+	at, cutoff := e.End, x.rule.Cutoff(x.now)
+	if x.r.IntN(6) == 0 {
+		at += x.r.Int64N(3) - 1
+	}
+	n := []int64{0, 1, e.Units - 1, e.Units, e.Units, e.Units, e.Units + 1, 1 + x.r.Int64N(e.Units)}[x.r.IntN(8)]
+	if got, want := x.h.Refund(x.arena, at, cutoff, n), x.p.refund(at, cutoff, n); got != want {
+		x.t.Fatalf("%s: refund %d of %d: got %d, want %d", x.where, n, at, got, want)
+	}
+}
+
+func (x *player) refundOldest() {
+	x.t.Helper()
+	at := x.rule.Cutoff(x.now)
+	if x.r.IntN(3) == 0 && len(x.p.entries) > 0 { // some entries may not count
+		at = x.p.entries[x.r.IntN(len(x.p.entries))].End - x.r.Int64N(2)
+	}
+	n := 1 + x.r.Int64N(1<<x.r.IntN(12))
+	if x.r.IntN(3) == 0 {
+		n = max(x.p.used(at)-x.r.Int64N(3)+1, 0)
+	}
+	if got, want := x.h.RefundOldest(x.arena, at, n), x.p.refundOldest(at, n); got != want {
+		x.t.Fatalf("%s: refund %d of the oldest after %d: got %d, want %d", x.where, n, at, got, want)
+	}
+}
+
+// redate corrects the clock, on a copy in an arena of its own as an engine does.
+func (x *player) redate() {
+	x.t.Helper()
+	x.now -= x.r.Int64N(x.rule.Window)
+	if x.now >= x.p.last {
+		return
+	}
+	end := x.rule.End(x.now)
+	c, own := x.h.Clone(x.arena)
+	c.Redate(own, end, x.now)
+	x.p.redate(end, x.now)
+	x.replaceBy(c, own)
+}
+
+// replaceBy puts a history of another arena in the place of x.h.
+func (x *player) replaceBy(c *History, own *Arena) {
+	x.t.Helper()
+	x.budget.full = x.r.IntN(3) == 0
+	copied, ok := c.Copy(own, x.arena)
+	refused := x.budget.full
+	x.budget.full = false
+	if !ok {
+		if !refused {
+			x.t.Fatalf("%s: no room for a copy", x.where)
+		}
+		if copied, ok = c.Copy(own, x.arena); !ok {
+			x.t.Fatalf("%s: no room for a copy", x.where)
+		}
+	}
+	x.h.Free(x.arena)
+	x.h = copied
+}
+
+// replace reads all entries and writes them again, as a snapshot does.
+func (x *player) replace() {
+	x.t.Helper()
+	var all []Entry
+	x.h.Each(x.arena, func(end, units int64) { all = append(all, Entry{end, units}) })
+	x.budget.full = x.r.IntN(4) == 0
+	ok := x.h.Replace(x.arena, all, x.p.last)
+	refused := x.budget.full
+	x.budget.full = false
 	if ok {
-		want, oldest := p.used(cutoff), now
-		if want > 0 {
-			oldest = p.leave(cutoff, 1)
-		}
-		if used != want || front != oldest {
-			t.Fatalf("step %d: One found %d units from %d on, want %d from %d on", step, used, front, want, oldest)
-		}
-		if used < most {
-			p.prune(cutoff)
-			p.add(now, now, 1)
-		}
+		return
 	}
-	return ok
+	if !refused || x.h != Empty {
+		x.t.Fatalf("%s: Replace reports false with room: %t, and leaves %+v", x.where, !refused, x.h)
+	}
+	x.p = plain{last: long}
 }
 
-func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int64) {
-	t.Helper()
-	used, _ := h.Used(a, cutoff)
-	if want := p.used(cutoff); used != want {
-		t.Fatalf("step %d: used after %d: got %d, want %d", step, cutoff, used, want)
+func (x *player) step() {
+	x.t.Helper()
+	if !x.calm && x.r.IntN(150) == 0 {
+		x.pickRule()
 	}
-	if h.Last != p.last {
-		t.Fatalf("step %d: last: got %d, want %d", step, h.Last, p.last)
+	if !x.single || x.r.IntN(4) > 0 {
+		x.pass()
+	}
+	op := x.r.IntN(100)
+	if x.calm && x.r.IntN(1000) > 0 {
+		op = x.r.IntN(82)
+	}
+	switch {
+	case op < 80:
+		x.record(x.units())
+	case op < 90 && len(x.p.entries) > 0:
+		x.refund()
+	case op < 93:
+		x.refundOldest()
+	case op < 95 && len(x.p.entries) > 0: // an engine has just recorded
+		most := x.r.Int64N(x.p.total() + 3)
+		x.h.Cap(x.arena, most)
+		x.p.cap(most)
+	case op < 97:
+		x.redate()
+	case op < 98:
+		x.replace()
+	case op < 99:
+		c, own := x.h.Clone(x.arena)
+		x.replaceBy(c, own)
+	case x.r.IntN(4) == 0:
+		x.h.Free(x.arena)
+		x.p = plain{last: long}
+	}
+	if n := len(x.p.entries); n < 200 || x.r.IntN(n) < 100 {
+		x.compare()
+	}
+}
+
+// compareEntries compares all entries, and the numbers of the history with them.
+func (x *player) compareEntries() {
+	x.t.Helper()
+	var all []Entry
+	x.h.Each(x.arena, func(end, units int64) { all = append(all, Entry{end, units}) })
+	if !slices.Equal(all, x.p.entries) {
+		x.t.Fatalf("%s: got %v, want %v", x.where, all, x.p.entries)
+	}
+	if err := x.h.whole(x.arena); err != "" {
+		x.t.Fatalf("%s: %s", x.where, err)
+	}
+}
+
+// whole returns how the numbers beside the entries are wrong, if they are.
+func (h *History) whole(a *Arena) string {
+	r := h.entries(a)
+	if r.form == narrow {
+		if h.run != 0 && h.n > 1 && h.stamp[1] != r.stampAt(r.n-1) {
+			return fmt.Sprintf("the newest of %d stamps is %d, %d is beside them", h.n, r.stampAt(r.n-1), h.stamp[1])
+		}
+		return ""
+	}
+	want := log{long, long, 0}
+	for i := range r.n {
+		end, units := r.at(i)
+		if units <= 0 || i > 0 && end <= want.end {
+			return fmt.Sprintf("entry %d of %d is %d units until %d, behind one until %d", i, r.n, units, end, want.end)
+		}
+		if i == 0 {
+			want.front = end
+		}
+		want.end = end
+		want.total += units
+	}
+	if *h.log() != want {
+		return fmt.Sprintf("got %+v beside the entries, want %+v", *h.log(), want)
+	}
+	return ""
+}
+
+// compare compares the results of all methods that change nothing.
+func (x *player) compare() {
+	x.t.Helper()
+	x.seen[x.h.describe()]++
+	if n := len(x.p.entries); n < 50 || x.r.IntN(n) < 3 {
+		x.compareEntries()
+	}
+	cutoff := x.rule.Cutoff(x.now)
+	switch x.r.IntN(4) {
+	case 0:
+		cutoff += x.r.Int64N(2*x.rule.Window) - x.rule.Window
+	case 1:
+		if n := len(x.p.entries); n > 0 {
+			cutoff = x.p.entries[x.r.IntN(n)].End - x.r.Int64N(2)
+		}
+	}
+	used, drop := x.h.Used(x.arena, cutoff)
+	if want := x.p.used(cutoff); used != want {
+		x.t.Fatalf("%s: used after %d: got %d, want %d", x.where, cutoff, used, want)
+	}
+	if x.h.Last != x.p.last || x.h.Total() != x.p.total() || x.h.Rate() != 0 {
+		x.t.Fatalf("%s: last %d, %d units, rate %d, want %d and %d", x.where, x.h.Last, x.h.Total(), x.h.Rate(), x.p.last, x.p.total())
+	}
+	end := int64(long)
+	if n := len(x.p.entries); n > 0 {
+		end = x.p.entries[n-1].End
+	}
+	if got := x.h.End(); got != end {
+		x.t.Fatalf("%s: newest: got %d, want %d", x.where, got, end)
+	}
+	if got := x.h.Until(); got < end || got > max(end, x.p.last) {
+		x.t.Fatalf("%s: until %d, the newest entry ends at %d, the newest attempt was at %d", x.where, got, end, x.p.last)
 	}
 	if used == 0 {
 		return
 	}
-	if got, want := h.End, p.entries[len(p.entries)-1].end; got != want {
-		t.Fatalf("step %d: newest: got %d, want %d", step, got, want)
-	}
-	if got, want := h.Front, p.entries[0].end; got != want {
-		t.Fatalf("step %d: oldest: got %d, want %d", step, got, want)
-	}
-	for _, need := range []int64{1, used/2 + 1, used} {
-		if got, want := h.Leave(a, cutoff, need), p.leave(cutoff, need); got != want {
-			t.Fatalf("step %d: %d of %d leave: got %d, want %d", step, need, used, got, want)
+	for _, need := range []int64{1, 1 + x.r.Int64N(used), used/2 + 1, used} {
+		if need > used {
+			continue
+		}
+		if got, want := x.h.Leave(x.arena, drop, need), x.p.leave(cutoff, need); got != want {
+			x.t.Fatalf("%s: %d of %d leave: got %d, want %d", x.where, need, used, got, want)
 		}
 	}
 }
 
-// TestHistoryIsAList: a history in chunks has the same results as a list.
-func TestHistoryIsAList(t *testing.T) {
-	for seed := range uint64(race.Fewer(300)) {
-		play(t, rand.New(rand.NewPCG(seed, 0)), 1000)
-		if t.Failed() {
-			t.Fatalf("seed %d", seed)
+// describe names the form of a history for the count of those that were seen.
+func (h *History) describe() string {
+	name := h.form().String()
+	if h.run == 0 {
+		return name + " inline"
+	}
+	words := h.run.words()
+	entries, size := int(h.n)-1, words
+	if h.form() != narrow {
+		size = (words - 1) / entryWords(h.form())
+		return fmt.Sprintf("%s run, large: %t, moved: %t", name, words > pageWords/4, h.head() > size/2)
+	}
+	return fmt.Sprintf("%s run, large: %t, wraps: %t", name, words > pageWords/4, h.head()+entries > size)
+}
+
+func (f form) String() string { return []string{"narrow", "packed", "wide", "bucket"}[f] }
+
+// play drives several histories in one arena and lists with the same random operations, and
+// compares all results of both after each.
+func play(t *testing.T, r *rand.Rand, steps int, calm bool, seen map[string]int) {
+	t.Helper()
+	b := &counted{}
+	a := &Arena{Budget: b}
+	all := make([]player, 1+r.IntN(4))
+	if calm {
+		all = all[:1]
+	}
+	for i := range all {
+		all[i] = player{t: t, r: r, calm: calm, budget: b, arena: a, h: Empty, p: plain{last: long}, now: 1_700_000_000_000_000, seen: seen}
+		all[i].pickRule()
+	}
+	for step := range steps {
+		i := r.IntN(len(all))
+		all[i].where = fmt.Sprintf("step %d, history %d", step, i)
+		all[i].step()
+	}
+	for i := range all {
+		all[i].compareEntries()
+		if all[i].h.Free(a); all[i].h != Empty {
+			t.Fatalf("a freed history is %+v", all[i].h)
 		}
+	}
+	if b.bytes > sharedBytes {
+		t.Fatalf("%d bytes are taken without a history", b.bytes)
+	}
+	if a.Release(); b.bytes != 0 {
+		t.Fatalf("%d bytes are lost", b.bytes)
+	}
+}
+
+// TestHistoryIsAList: a history of any form has the same results as a list.
+func TestHistoryIsAList(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(race.Fewer(240)) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 0))
+			if seed%16 == 0 {
+				play(t, r, 12_000, true, seen)
+				return
+			}
+			play(t, r, 3000, false, seen)
+		})
+		if t.Failed() {
+			return
+		}
+	}
+	for _, want := range []string{
+		"narrow inline", "packed inline", "wide inline",
+		"narrow run, large: false, wraps: false", "narrow run, large: false, wraps: true",
+		"narrow run, large: true, wraps: false", "narrow run, large: true, wraps: true",
+		"packed run, large: false, moved: false", "packed run, large: false, moved: true",
+		"packed run, large: true, moved: false", "packed run, large: true, moved: true",
+		"wide run, large: false, moved: false", "wide run, large: false, moved: true",
+		"wide run, large: true, moved: false", "wide run, large: true, moved: true",
+		"narrow grows to narrow", "narrow grows to packed", "narrow grows to wide",
+		"packed grows to packed", "packed grows to wide", "wide grows to wide",
+		"narrow in its run begins again as narrow", "narrow in its run begins again as packed", "narrow in its run begins again as wide",
+		"packed in its run begins again as narrow", "packed in its run begins again as packed", "packed in its run begins again as wide",
+		"wide in its run begins again as narrow", "wide in its run begins again as packed", "wide in its run begins again as wide",
+		"another drop", "refused", "One records", "One denies", "One leaves it to others",
+	} {
+		if seen[want] == 0 && !race.Enabled {
+			t.Errorf("not seen: %s", want)
+		}
+		t.Logf("%7d %s", seen[want], want)
 	}
 }
 
@@ -243,219 +554,260 @@ func FuzzHistory(f *testing.F) {
 		f.Add(seed, uint16(100))
 	}
 	f.Fuzz(func(t *testing.T, seed uint64, steps uint16) {
-		play(t, rand.New(rand.NewPCG(seed, 1)), int(steps%2000))
+		play(t, rand.New(rand.NewPCG(seed, 1)), int(steps%2000), seed%16 == 0, map[string]int{})
 	})
 }
 
-// TestEntriesSurvive: units and times at the edges of one and two words are read as they
-// were written, at each place of a chunk: added, grown by merging, shrunk by a refund.
+// recordAt records units at an instant as an engine does, and returns the units that count.
+func (h *History) recordAt(t *testing.T, a *Arena, r *Rule, now, n int64) int64 {
+	t.Helper()
+	_, drop := h.Used(a, r.Cutoff(now))
+	e := Add{End: h.EndOf(r, now), Now: now, Units: n, Drop: drop, Narrow: r.Narrow}
+	if !h.Ready(a, &e) && !h.Grow(a, &e) {
+		t.Fatal("no room")
+	}
+	h.Record(a, &e)
+	return h.Total()
+}
+
+// all returns the entries.
+func (h *History) all(a *Arena) (all []Entry) {
+	h.Each(a, func(end, units int64) { all = append(all, Entry{end, units}) })
+	return all
+}
+
+// TestEntriesSurvive: units and times at the edges of each form are read as they were written,
+// at each place of a ring: recorded, grown by merging, shrunk by a refund.
 func TestEntriesSurvive(t *testing.T) {
-	units := []int64{1, 2, 3, 14, middleUnits - 1, middleUnits, middleUnits + 1, 1<<31 - 1, 1 << 31, 1<<53 - 1}
-	times := []int64{1, 2, narrowTime - 1, narrowTime, narrowTime + 1, 1 << 31, 1<<timeBits - 1}
-	for lead := range perChunk + 1 {
-		for i, n := range units {
-			for j, time := range times {
-				a := &Arena{Budget: unlimited{}}
-				h, now := Empty, int64(0)
-				add := func(time, n int64) {
+	units := []int64{1, 2, 3, packedUnits - 1, packedUnits, packedUnits + 1, 1<<31 - 1, 1 << 31, 1<<32 + 1, 1<<50 + 1}
+	times := []int64{1, 2, NarrowSpan/8 - 1, NarrowSpan / 8, longestWindow / 8}
+	for _, window := range []int64{NarrowSpan - 1, NarrowSpan, longestWindow} {
+		for lead := range 12 {
+			for i, n := range units {
+				for j, time := range times {
+					if time > window/8 {
+						continue
+					}
+					r := Rule{Window: window, Narrow: window < NarrowSpan}
+					a := &Arena{Budget: unlimited{}}
+					h, now := Empty, int64(1_700_000_000_000_000)
+					for k := range lead + 3 { // the ring begins at another place
+						now += 1
+						if k == 2 {
+							now += window - 2
+						}
+						h.recordAt(t, a, &r, now, 1)
+					}
 					now += time
-					a.Reserve(h.Chunks(now, n))
-					h.Add(a, now, now, n)
-				}
-				for range lead + 1 {
-					add(1, 1)
-				}
-				add(time, n)
-				if i < len(units)-1 {
-					add(0, units[i+1]-n) // grows to the next
-					n = units[i+1]
-				}
-				end := now
-				add(times[len(times)-1-j], 3)
-				copied, own := h.Clone(a)
-				for _, x := range []struct {
-					h *History
-					a *Arena
-				}{{&h, a}, {copied, own}} {
-					if got := x.h.Refund(x.a, end, 0, n/2); got != n/2 {
-						t.Fatalf("%d behind %d entries, %d later: half of it is %d, want %d", n, lead, time, got, n/2)
+					h.recordAt(t, a, &r, now, n)
+					if i < len(units)-1 {
+						h.recordAt(t, a, &r, now, units[i+1]-n) // grows to the next
+						n = units[i+1]
 					}
-					if got := x.h.Refund(x.a, end, 0, 1<<60); got != n-n/2 {
-						t.Fatalf("%d behind %d entries, %d later: %d units came back, want %d", n, lead, time, got, n-n/2)
-					}
-					if x.h.Total != int64(lead)+4 || x.h.End != now {
-						t.Fatalf("%d behind %d entries, %d later: then %d units until %d, want %d until %d",
-							n, lead, time, x.h.Total, x.h.End, lead+4, now)
-					}
-				}
-			}
-		}
-	}
-}
-
-// TestChunksOfRings: at every place of a ring, an entry takes at most the announced chunks,
-// and takes two at some of them.
-func TestChunksOfRings(t *testing.T) {
-	two := false
-	for kept := 2; kept < perChunk; kept++ {
-		for shift := range 2 * perChunk {
-			for _, n := range []int64{1, 2, middleUnits, 1 << 40} {
-				for _, time := range []int64{0, 1, narrowTime} {
-					a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(0)
-					for range kept + shift {
-						now++
-						used, from := h.Used(a, now-int64(kept))
-						h.Prune(a, now-int64(kept), used, from)
-						a.Reserve(h.Chunks(now, 1))
-						h.Add(a, now, now, 1)
-					}
-					chunks, before := h.Chunks(now+time, n), a.Len()
-					a.Reserve(chunks)
-					h.Add(a, now+time, now+time, n)
-					took := a.Len() - before
-					if took > chunks {
-						t.Fatalf("%d units %d later, behind %d entries moved by %d: %d chunks taken, %d announced", n, time, kept, shift, took, chunks)
-					}
-					two = two || took == 2
-				}
-			}
-		}
-	}
-	if !two {
-		t.Error("no entry took two chunks")
-	}
-}
-
-// TestChunksOfCorrectedRings: at every place of a ring, Redate and an Add after it take at
-// most MostChunks.
-func TestChunksOfCorrectedRings(t *testing.T) {
-	most := 0
-	for kept := 2; kept < perChunk; kept++ {
-		for shift := range 2 * perChunk {
-			a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(0)
-			add := func(n int64) {
-				now++
-				used, from := h.Used(a, now-int64(kept))
-				h.Prune(a, now-int64(kept), used, from)
-				a.Reserve(h.Chunks(now, n))
-				h.Add(a, now, now, n)
-			}
-			for range kept + shift {
-				add(1)
-			}
-			add(middleUnits - 1)
-			add(middleUnits - 1) // with the one before, units in words of their own
-			before := a.Len()
-			a.Reserve(MostChunks)
-			h.Redate(a, now-1, now-1)
-			h.Add(a, now, now, 1<<40)
-			most = max(most, a.Len()-before)
-		}
-	}
-	if most != MostChunks {
-		t.Errorf("at most %d chunks are taken, want %d", most, MostChunks)
-	}
-}
-
-// TestShortHistoryKeepsToOneChunk: a log of up to perChunk-1 words stays in one chunk, wherever
-// it begins there, and a longer one loses no entry when it gets another.
-func TestShortHistoryKeepsToOneChunk(t *testing.T) {
-	for _, one := range []bool{false, true} {
-		for most := int64(2); most < perChunk; most++ {
-			for shift := range int64(2 * perChunk) {
-				a, h := &Arena{Budget: unlimited{}}, Empty
-				add := func(now, cutoff int64) {
-					if one {
-						if _, _, ok := h.One(a, 1<<40, cutoff, now); ok {
-							return
+					end := now
+					now += min(times[len(times)-1-j], window/8)
+					h.recordAt(t, a, &r, now, 3)
+					copied, own := h.Clone(a)
+					kept := h.Total() - n - 3
+					where := fmt.Sprintf("%d behind %d entries, %d later, window %d", n, lead, time, window)
+					for _, x := range []struct {
+						h *History
+						a *Arena
+					}{{&h, a}, {copied, own}} {
+						all := x.h.all(x.a)
+						if got := all[len(all)-2]; got != (Entry{end, n}) || all[len(all)-1] != (Entry{now, 3}) || h.whole(a) != "" {
+							t.Fatalf("%s: got %v", where, all)
+						}
+						if got := x.h.Refund(x.a, end, end-1, n/2); got != n/2 {
+							t.Fatalf("%s: half of it is %d, want %d", where, got, n/2)
+						}
+						if got := x.h.Refund(x.a, end, end-1, 1<<60); got != n-n/2 {
+							t.Fatalf("%s: %d units came back, want %d", where, got, n-n/2)
+						}
+						if x.h.Total() != kept+3 || x.h.End() != now || x.h.whole(x.a) != "" {
+							t.Fatalf("%s: then %d units until %d, want %d until %d; %s", where, x.h.Total(), x.h.End(), kept+3, now, x.h.whole(x.a))
 						}
 					}
-					used, from := h.Used(a, cutoff)
-					h.Prune(a, cutoff, used, from)
-					a.Reserve(h.Chunks(now, 1))
-					h.Add(a, now, now, 1)
-				}
-				now := int64(1)
-				for ; now <= most+shift; now++ {
-					if add(now, now-most); a.Len() > 1 {
-						t.Fatalf("%d entries at %d take %d chunks (by One: %v)", most, now, a.Len(), one)
-					}
-				}
-				first := now - most
-				for end := now + 3*perChunk; now < end; now++ {
-					if add(now, first-1); h.Total != now-first+1 {
-						t.Fatalf("%d entries are kept of %d (by One: %v)", h.Total, now-first+1, one)
-					}
-				}
-				for end := first; end < now; end++ {
-					if used, _ := h.Used(a, end-1); used != now-end {
-						t.Fatalf("%d entries behind %d, want %d (%d at first, moved by %d, by One: %v)", used, end-1, now-end, most, shift, one)
-					}
 				}
 			}
 		}
 	}
 }
 
-// TestOneGrowsAnEntry: units of one instant are read as they were recorded one by one, also
-// where they begin to need words of their own.
-func TestOneGrowsAnEntry(t *testing.T) {
-	a, h := &Arena{Budget: unlimited{}}, Empty
-	add := func(now, n int64) {
-		a.Reserve(h.Chunks(now, n))
-		h.Add(a, now, now, n)
-	}
-	add(1, 1)
-	add(2, middleUnits-4)
-	for units := int64(middleUnits - 3); units < middleUnits+3; units++ {
-		if _, _, ok := h.One(a, 1<<40, 0, 2); !ok {
-			add(2, 1)
-		}
-		copied, own := h.Clone(a)
-		if got := copied.Refund(own, 2, 0, 1<<40); got != units {
-			t.Errorf("an entry of %d units is read as one of %d", units, got)
+// TestNarrowWindowToTheMicrosecond: entries of a window of just below 2^32 µs count until its
+// last microsecond, inline and in a ring, and no stamp is read as one of the next round.
+func TestNarrowWindowToTheMicrosecond(t *testing.T) {
+	for _, window := range []int64{NarrowSpan - 1, NarrowSpan - 2, NarrowSpan / 2, NarrowSpan/2 + 1} {
+		for entries := range int64(20) {
+			for _, start := range []int64{1 << 32, 1<<32 - 3, 1_700_000_000_000_000} {
+				r := Rule{Window: window, Narrow: true}
+				a, h := &Arena{Budget: unlimited{}}, Empty
+				for i := range entries + 1 {
+					h.recordAt(t, a, &r, start+i, 1)
+				}
+				if h.form() != narrow {
+					t.Fatalf("the history is %v", h.form())
+				}
+				for i := range entries + 1 { // each leaves after its last microsecond
+					leaves := start + i + window
+					before, _ := h.Used(a, r.Cutoff(leaves-1))
+					after, drop := h.Used(a, r.Cutoff(leaves))
+					if before != entries+1-i || after != entries-i || int64(drop) != i+1 {
+						t.Fatalf("window %d: %d units count before entry %d leaves, and %d then, %d entries left", window, before, i, after, drop)
+					}
+				}
+				// Recorded in the last microsecond of the first entry, and one later.
+				last := start + window - 1
+				if got := h.recordAt(t, a, &r, last, 1); got != entries+2 {
+					t.Fatalf("window %d: %d units, want %d", window, got, entries+2)
+				}
+				if got := h.recordAt(t, a, &r, last+1, 1); got != entries+2 {
+					t.Fatalf("window %d: %d units after the first has left, want %d", window, got, entries+2)
+				}
+				if all := h.all(a); all[len(all)-2] != (Entry{last, 1}) || all[len(all)-1] != (Entry{last + 1, 1}) || len(all) != int(entries)+2 {
+					t.Fatalf("window %d: got %v", window, all)
+				}
+				if used, _ := h.Used(a, r.Cutoff(last+10*window)); used != 0 {
+					t.Fatalf("%d units count ten windows later", used)
+				}
+			}
 		}
 	}
 }
 
-// TestOneLosesNoChunk: wherever the entries of several units begin that still count, no chunk
-// before them is lost.
-func TestOneLosesNoChunk(t *testing.T) {
-	const entries = 3 * perChunk
-	for cutoff := range int64(entries + 1) {
+// TestEndsFarApart: with the longest window and cells as wide, ends are up to 800 days apart.
+func TestEndsFarApart(t *testing.T) {
+	for _, units := range []int64{1, packedUnits, packedUnits + 1} {
+		r := Rule{Window: longestWindow, Cell: longestWindow, Ahead: longestWindow}
 		a, h := &Arena{Budget: unlimited{}}, Empty
-		for now := int64(1); now <= entries; now++ {
-			a.Reserve(h.Chunks(now, 2))
-			h.Add(a, now, now, 2)
+		first := 40 * r.Cell
+		var want []Entry
+		for _, at := range []int64{first, first + r.Cell, first + 2*r.Cell - 1, first + 2*r.Cell} {
+			h.recordAt(t, a, &r, at, units)
+			end := r.End(at)
+			if n := len(want); n > 0 && want[n-1].End == end {
+				want[n-1].Units += units
+				continue
+			}
+			want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(at) }), Entry{end, units})
 		}
-		want, _ := h.Used(a, cutoff)
-		if used, _, ok := h.One(a, 1<<40, cutoff, entries+1); ok && used != want {
-			t.Errorf("behind %d One finds %d units, want %d", cutoff, used, want)
+		if got := h.all(a); !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
 		}
-		if h.Free(a); a.Len() != 0 {
-			t.Errorf("%d chunks are lost of %d entries of which %d count", a.Len(), entries, want/2)
+		for _, c := range []struct{ at, want int64 }{
+			{first + 2*r.Cell, 3 * units}, {first + 3*r.Cell - 1, 3 * units}, {first + 3*r.Cell, units}, {first + 4*r.Cell, 0},
+		} {
+			if used, _ := h.Used(a, r.Cutoff(c.at)); used != c.want {
+				t.Errorf("%d units count after %d days, want %d", used, (c.at-first)/86_400_000_000, c.want)
+			}
+		}
+	}
+	// The farthest ends that a history may hold.
+	for _, apart := range []int64{814 * 86_400_000_000, endMask} {
+		a, h := &Arena{Budget: unlimited{}}, Empty
+		all := []Entry{{1_000_000, 1}, {2_000_000, 2}, {1_000_000 + apart, 3}}
+		if !h.Replace(a, all, 5) || h.form() != packed || !slices.Equal(h.all(a), all) {
+			t.Errorf("%d µs apart: got %v", apart, h.all(a))
 		}
 	}
 }
 
-// TestOnePassesRefundedEntries: a refunded entry between others is neither counted nor the
-// oldest that counts.
-func TestOnePassesRefundedEntries(t *testing.T) {
-	for cutoff := range int64(5) {
-		a, h := &Arena{Budget: unlimited{}}, Empty
-		for now := range int64(6) {
-			a.Reserve(h.Chunks(now, 1))
-			h.Add(a, now, now, 1)
+// TestUnitsOfOneInstant: units that are recorded one by one at an instant are one entry, also
+// where it no longer fits the form.
+func TestUnitsOfOneInstant(t *testing.T) {
+	r := Rule{Window: 1000, Narrow: true}
+	for _, before := range []int64{0, 1, 6} {
+		for _, n := range []int64{1, 4, 5, 6, 7, 100} {
+			a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(10_000)
+			for range before {
+				now++
+				h.recordAt(t, a, &r, now, 1)
+			}
+			now++
+			for range n {
+				h.recordAt(t, a, &r, now, 1)
+			}
+			if all := h.all(a); all[len(all)-1] != (Entry{now, n}) || len(all) != int(before)+1 {
+				t.Fatalf("%d units behind %d: got %v", n, before, all)
+			}
+			narrowed, own := h.Clone(a)
+			h.recordAt(t, a, &r, now, packedUnits-n) // one entry of 18 bits
+			h.recordAt(t, a, &r, now, 1)
+			for i, x := range []struct {
+				h    *History
+				a    *Arena
+				want int64
+			}{{narrowed, own, n}, {&h, a, packedUnits + 1}} {
+				if got := x.h.Refund(x.a, now, 0, 1<<40); got != x.want || x.h.Total() != before || x.h.whole(x.a) != "" {
+					t.Errorf("%d units behind %d, history %d: %d units came back, want %d; %d are left; %s", n, before, i, got, x.want, x.h.Total(), x.h.whole(x.a))
+				}
+			}
 		}
-		if h.Refund(a, 2, 0, 1) != 1 {
-			t.Fatal("nothing came back")
+	}
+}
+
+// TestDropAfterConversion: narrow entries of one instant become one, so the entries to be
+// dropped are fewer after Grow.
+func TestDropAfterConversion(t *testing.T) {
+	r := Rule{Window: 1000, Narrow: true}
+	for _, same := range []int64{1, 2, 3, 10} {
+		for _, old := range []int64{1, 2, 3} {
+			for _, units := range []int64{2, packedUnits + 1} {
+				a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(10_000)
+				for range old {
+					now++
+					for range same {
+						h.recordAt(t, a, &r, now, 1)
+					}
+				}
+				kept := now + 500
+				h.recordAt(t, a, &r, kept, 1)
+				at := now + 1000
+				used, drop := h.Used(a, r.Cutoff(at))
+				e := Add{End: at, Now: at, Units: units, Drop: drop, Narrow: true}
+				if used != 1 || int64(drop) != old*same || h.Ready(a, &e) || !h.Grow(a, &e) || int64(e.Drop) != old {
+					t.Fatalf("%d units count, %d narrow entries have left, %d after Grow; want 1, %d and %d", used, drop, e.Drop, old*same, old)
+				}
+				h.Record(a, &e)
+				if got, want := h.all(a), []Entry{{kept, 1}, {at, units}}; !slices.Equal(got, want) || h.whole(a) != "" {
+					t.Fatalf("got %v, want %v; %s", got, want, h.whole(a))
+				}
+			}
 		}
-		used, _ := h.Used(a, cutoff)
-		front := h.Leave(a, cutoff, 1)
-		if got, from, ok := h.One(a, 9, cutoff, 7); ok && (got != used || from != front) {
-			t.Errorf("after %d: %d units from %d on, want %d from %d on", cutoff, got, from, used, front)
-		} else if !ok && cutoff == 0 {
-			t.Error("One leaves the commonest case to others")
+	}
+}
+
+// TestRefundsOfWholeEntries: an entry that is refunded is gone wherever it is: it is neither
+// counted nor the oldest or newest one.
+func TestRefundsOfWholeEntries(t *testing.T) {
+	for _, r := range []Rule{{Window: 1000, Narrow: true}, {Window: 1000}} {
+		for _, units := range []int64{1, packedUnits + 1} {
+			for n := range int64(12) {
+				for gone := range n {
+					for shift := range int64(3) {
+						a, h := &Arena{Budget: unlimited{}}, Empty
+						var want []Entry
+						for i := range n + shift { // the first ones leave
+							at := 10_000 + i*(1000/n)
+							h.recordAt(t, a, &r, at, units)
+							want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(at) }), Entry{at, units})
+						}
+						i := min(int(gone), len(want)-1)
+						if got := h.Refund(a, want[i].End, 0, units); got != units {
+							t.Fatalf("%d units came back, want %d", got, units)
+						}
+						if want = slices.Delete(want, i, i+1); !slices.Equal(h.all(a), want) || h.whole(a) != "" {
+							t.Fatalf("entry %d of %d refunded: got %v, want %v; %s", i, n, h.all(a), want, h.whole(a))
+						}
+						next := h.Last + 1
+						h.recordAt(t, a, &r, next, units)
+						want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(next) }), Entry{next, units})
+						if !slices.Equal(h.all(a), want) || h.whole(a) != "" {
+							t.Fatalf("entry %d of %d refunded, and one recorded: got %v, want %v; %s", i, n, h.all(a), want, h.whole(a))
+						}
+					}
+				}
+			}
 		}
 	}
 }
@@ -478,13 +830,13 @@ func TestEnd(t *testing.T) {
 // the microsecond (R3, R10).
 func TestFixedFromFirst(t *testing.T) {
 	r, h := Rule{Window: 10, FromFirst: true}, Empty
-	var a Arena
+	a := Arena{Budget: unlimited{}}
 	for _, at := range []int64{0, 100} {
 		if end, holder := h.EndOf(&r, at), h.Holder(&r, at); end != at || holder != at {
 			t.Errorf("without an entry, at %d: %d and %d, want %d", at, end, holder, at)
 		}
 	}
-	h.Add(&a, 100, 100, 1)
+	h.recordAt(t, &a, &r, 100, 1)
 	for _, c := range []struct{ at, end, holder int64 }{{100, 100, 100}, {109, 100, 100}, {110, 110, 110}, {99, 100, 99}} {
 		if end, holder := h.EndOf(&r, c.at), h.Holder(&r, c.at); end != c.end || holder != c.holder {
 			t.Errorf("at %d: into %d, held by %d, want %d and %d", c.at, end, holder, c.end, c.holder)

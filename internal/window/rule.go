@@ -20,10 +20,6 @@ const MaxInstant int64 = 1<<53 - 1
 // Forever is after every instant.
 const Forever int64 = 1<<63 - 1
 
-// Step is the time by which a clock must be behind a history to count as corrected: 1 s in
-// microseconds. By less, its readings only arrived in another order (R2).
-const Step int64 = 1_000_000
-
 // Rule holds the numbers of one limit. Times are microseconds.
 type Rule struct {
 	Max         int64  // units, 0 … MaxUnits
@@ -32,6 +28,7 @@ type Rule struct {
 	Cell        int64  // width of a cell or of a calendar window; 0 = exact (R3, R9)
 	Ahead       int64  // from the beginning of a cell to the end of its entries: Cell, or 0 for calendar windows
 	Rate        uint32 // the engine's number of the Refill, above 0 for buckets
+	Narrow      bool   // entries of one unit fit the narrow form of a history: an exact rolling window below 2^32 µs
 	FromFirst   bool   // a window begins with the first unit after the last window has ended (R3)
 
 	Start, Stop int64   // of a window of a Period: its first instant, and the first behind it; otherwise 0 (R3)
@@ -72,8 +69,11 @@ func (r *Rule) End(t int64) int64 {
 // open window if windows begin with their first unit, otherwise the rule's End (R3). A
 // correction of the clock comes first.
 func (h *History) EndOf(r *Rule, now int64) int64 {
-	if r.FromFirst && h.End > now-r.Window {
-		return h.End
+	if r.Narrow {
+		return now
+	}
+	if r.FromFirst && h.End() > now-r.Window {
+		return h.End()
 	}
 	return r.End(now)
 }
@@ -81,8 +81,8 @@ func (h *History) EndOf(r *Rule, now int64) int64 {
 // Holder returns the end of the entry with the units granted at instant at, if there is
 // one. In a window of a Period it is the newest entry (R10).
 func (h *History) Holder(r *Rule, at int64) int64 {
-	if r.FromFirst && h.End <= at && at < h.End+r.Window || r.Start <= at && at < r.Stop {
-		return h.End
+	if end := h.End(); r.FromFirst && end <= at && at < end+r.Window || r.Start <= at && at < r.Stop {
+		return end
 	}
 	return r.End(at)
 }

@@ -12,8 +12,18 @@ const (
 
 // State is the state of one limit at the instant of a decision.
 type State struct {
-	Used int64 // units that count
+	Used int64 // units that count, or that are missing from the bucket
 	Last int64 // instant of the newest recorded attempt
+	Drop int   // older entries, which no longer count
+}
+
+// Look returns the state of the history. now is not before Last.
+func (h *History) Look(a *Arena, r *Rule, now int64) State {
+	if r.Rate != 0 {
+		return State{h.Missing(r.Refill, now), h.Last, 0}
+	}
+	used, drop := h.Used(a, r.Cutoff(now))
+	return State{used, h.Last, drop}
 }
 
 // Room is the number of units that still fit; it can be below 0 (R5).
@@ -66,7 +76,7 @@ func (h *History) leaving(a *Arena, r *Rule, s *State, now, need int64) int64 {
 	if r.Rate != 0 {
 		return h.until(r.Refill, now, s.Used-need)
 	}
-	return r.left(h.Leave(a, r.Cutoff(now), need), now)
+	return r.left(h.Leave(a, s.Drop, need), now)
 }
 
 // Reset is the time until no unit counts, or until the bucket is full.
@@ -77,7 +87,7 @@ func (h *History) Reset(r *Rule, s *State, now int64) int64 {
 	case r.Rate != 0:
 		return h.until(r.Refill, now, 0)
 	}
-	return r.left(h.End, now)
+	return r.left(h.End(), now)
 }
 
 // Next is the time until the oldest unit that counts leaves, or the next one flows in; 0 if

@@ -45,7 +45,6 @@ var memory = suite{
 		{"unit", "internal/memory", []string{"-test.skip=^TestMemoryConformance"}},
 		{"unit", "internal/keytable", nil},
 		{"unit", "internal/window", nil},
-		{"unit", "internal/slab", nil},
 		{"hammer", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
 	},
 }

@@ -1,0 +1,374 @@
+package keytable
+
+import (
+	"math/bits"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// The slots of a shard stand in blocks. The high bits of a hash tell the block, as in
+// extendible hashing, and other bits the group of eight slots in it at which a search begins.
+// A byte for each slot, its tag, tells seven further bits, so that a search reads one slot.
+// A block that is full is split in two, so a step of growth moves the slots of one block.
+
+// directory finds the block of a hash. It never changes: growth replaces it, so callers
+// without the lock of the shard may read it.
+type directory struct {
+	shift  uint8   // the bits of a hash above it are the place of its block
+	blocks []block // 1 << (32 - shift); a block may stand at several places
+}
+
+// block is the words of tags, a word for each group and the state behind them, and the slots.
+// Tags stand apart from slots, so that those of all blocks take few pages of memory.
+type block struct {
+	tags   *atomic.Uint64 // the first one
+	slots  *Slot          // the first one
+	groups uint32
+}
+
+// sizes are the numbers of groups of a block. A block that is full gets the next size, and
+// one of the last size is split. The memory of the larger ones fills size classes of Go's
+// allocator, and blocks are three quarters full on average.
+var sizes = [...]uint32{1, 2, 3, 4, 6, 8, 12, 19, 28}
+
+const (
+	groupSlots = 8
+	maxBits    = 16 // 65,536 blocks, and 800,000,000 keys in all shards
+
+	// Tags of slots without a key. A search goes on behind a slot that was removed.
+	emptyTag   = 0x00
+	removedTag = 0x01
+	liveTag    = 0x80
+
+	eachByte = 0x0101010101010101
+	highBits = 0x8080808080808080
+)
+
+// blockState is the last word behind the tags. The lock of the shard protects it.
+type blockState struct {
+	used   uint16 // slots with a key
+	filled uint16 // slots that are not empty
+	depth  uint32 // bits of a hash that all slots of the block have in common
+}
+
+// group is the word with the tags of a group.
+func (b block) group(i uint32) *atomic.Uint64 {
+	return (*atomic.Uint64)(unsafe.Add(unsafe.Pointer(b.tags), uintptr(i)*8))
+}
+
+func (b block) state() *blockState { return (*blockState)(unsafe.Pointer(b.group(b.groups))) }
+
+// slot is slot i of a group.
+func (b block) slot(group uint32, i int) *Slot {
+	return (*Slot)(unsafe.Add(unsafe.Pointer(b.slots), (uintptr(group)*groupSlots+uintptr(i))*slotBytes))
+}
+
+// home is the group at which the search for a hash begins.
+func (b block) home(low uint32) uint32 { return (low & 0xffff) * b.groups >> 16 }
+
+// limit is the most slots that are not empty: seven eighths.
+func (b block) limit() int { return mostOf(b.groups) }
+
+func mostOf(groups uint32) int { return int(groups) * groupSlots * 7 / 8 }
+
+// bytes is the memory of a block, with its place in the directory.
+func (b block) bytes() int { return int(b.groups)*(8+groupSlots*slotBytes) + 8 + int(unsafe.Sizeof(b)) }
+
+// place is the place of the block of a hash.
+func (d *directory) place(low uint32) uint32 { return low >> d.shift }
+
+// block returns the block of a hash.
+func (d *directory) block(low uint32) block { return d.blocks[d.place(low)] }
+
+// bits is the number of bits of a place.
+func (d *directory) bits() uint32 { return 32 - uint32(d.shift) }
+
+// matches marks the bytes of word that equal tag, and perhaps others above such a byte.
+func matches(word uint64, tag uint8) uint64 {
+	x := word ^ uint64(tag)*eachByte
+	return (x - eachByte) &^ x & highBits
+}
+
+// Find returns the slot that may have the key, or nil. It needs no lock, and may miss a slot
+// that moves meanwhile; then the caller locks the shard and uses Lookup.
+func (s *Shard) Find(k Key) *Slot {
+	d := s.directory.Load()
+	if d == nil {
+		return nil
+	}
+	b := d.block(k.low())
+	group := b.home(k.low())
+	for range b.groups {
+		word := b.group(group).Load()
+		for m := matches(word, tagOf(k.hash)); m != 0; m &= m - 1 {
+			slot := b.slot(group, bits.TrailingZeros64(m)/8)
+			if (slot.state.Load()^k.state)&^(locked|virtual) == 0 {
+				return slot
+			}
+		}
+		if matches(word, emptyTag) != 0 {
+			return nil
+		}
+		if group++; group == b.groups {
+			group = 0
+		}
+	}
+	return nil
+}
+
+// Lookup returns the slot of the key with that text, or nil. The shard is locked.
+func (s *Shard) Lookup(k Key, text string) *Slot {
+	slot := s.Find(k)
+	if slot == nil || s.Has(slot, k, text) {
+		return slot
+	}
+	// Another key has the same hash, which hardly ever happens.
+	b := s.directory.Load().block(k.low())
+	for i := range int(b.groups) * groupSlots {
+		slot := b.slot(0, i)
+		if (slot.state.Load()^k.state)&^(locked|virtual) == 0 && s.Has(slot, k, text) {
+			return slot
+		}
+	}
+	return nil
+}
+
+// Insert adds a slot with an empty history for a key that has none, locked. Reserve has made
+// room for it. It returns nil if there is no room for a long key.
+func (s *Shard) Insert(k Key, text string) *Slot {
+	b := s.directory.Load().block(k.low())
+	slot, group, i := b.free(k.low())
+	if !s.setKey(slot, k, text) {
+		return nil
+	}
+	slot.History = window.Empty
+	slot.state.Store(k.state | locked)
+	b.fill(group, i, tagOf(k.hash))
+	s.used++
+	return slot
+}
+
+// free finds the first slot for a hash without a key.
+func (b block) free(low uint32) (slot *Slot, group uint32, i int) {
+	for group = b.home(low); ; {
+		if m := ^b.group(group).Load() & highBits; m != 0 {
+			i = bits.TrailingZeros64(m) / 8
+			return b.slot(group, i), group, i
+		}
+		if group++; group == b.groups {
+			group = 0
+		}
+	}
+}
+
+// fill sets the tag of a slot that gets a key.
+func (b block) fill(group uint32, i int, tag uint8) {
+	state, word := b.state(), b.group(group)
+	before := word.Load()
+	if before>>(i*8)&0xff == emptyTag {
+		state.filled++
+	}
+	state.used++
+	word.Store(before&^(0xff<<(i*8)) | uint64(tag)<<(i*8))
+}
+
+// remove removes a slot, which is locked, from its block, with its history. A group with an
+// empty slot ends searches, so there the slot becomes empty.
+func (s *Shard) remove(t *Table, b block, group uint32, i int) {
+	slot := b.slot(group, i)
+	if slot.size() == longSize {
+		run, _ := slot.longKey()
+		s.Arena.Free(run)
+	}
+	slot.History.Free(&s.Arena)
+	slot.state.Store(0)
+	state, word := b.state(), b.group(group)
+	tags := word.Load() &^ (0xff << (i * 8))
+	if matches(word.Load(), emptyTag) == 0 {
+		tags |= removedTag << (i * 8)
+	} else {
+		state.filled--
+	}
+	word.Store(tags)
+	state.used--
+	s.used--
+	t.GiveKeys(1)
+}
+
+// Remove removes the slot of a key, which is locked. It counts one key less.
+func (s *Shard) Remove(t *Table, k Key, slot *Slot) {
+	b := s.directory.Load().block(k.low())
+	i := int(uintptr(unsafe.Pointer(slot))-uintptr(unsafe.Pointer(b.slots))) / slotBytes
+	s.remove(t, b, uint32(i/groupSlots), i%groupSlots)
+}
+
+// Reserve makes room for n more keys with that hash, or reports false. No slot of the shard
+// is locked by the caller.
+func (s *Shard) Reserve(t *Table, k Key, n int) bool {
+	if s.directory.Load() == nil {
+		s.directory.Store(&directory{shift: 32, blocks: make([]block, 1)})
+	}
+	for {
+		d := s.directory.Load()
+		b := d.block(k.low())
+		if b.groups == 0 {
+			if !s.rebuild(t, d, k.low(), 0, n) {
+				s.directory.Store(nil)
+				return false
+			}
+			continue
+		}
+		state := b.state()
+		if int(state.filled)+n <= b.limit() {
+			return true
+		}
+		depth := state.depth
+		if 8*(int(state.used)+n) > 7*mostOf(sizes[len(sizes)-1]) { // otherwise many tags are removed ones
+			depth++
+		}
+		if depth > maxBits || !s.rebuild(t, d, k.low(), depth, n) {
+			return false
+		}
+	}
+}
+
+// newBlock returns a block with room for n keys, or none.
+func (t *Table) newBlock(depth uint32, n int) (b block) {
+	size := 0
+	for size < len(sizes)-1 && mostOf(sizes[size]) < n {
+		size++
+	}
+	b.groups = sizes[size]
+	if !t.Take(b.bytes()) {
+		return block{}
+	}
+	if spare, ok := t.spare[size].Get().(*block); ok {
+		b = *spare
+	} else {
+		b.tags, b.slots = &make([]atomic.Uint64, b.groups+1)[0], &make([]Slot, b.groups*groupSlots)[0]
+	}
+	b.state().depth = depth
+	return b
+}
+
+// freeBlock gives a block without keys back. Its memory waits for the next block of its size,
+// because growth would leave much garbage. A search that still reads the block finds no slot
+// with its key there, or the right one.
+func (t *Table) freeBlock(b block) {
+	t.Give(b.bytes())
+	for i := range b.groups {
+		b.group(i).Store(0)
+	}
+	*b.state() = blockState{}
+	t.spare[slices.Index(sizes[:], b.groups)].Put(&b)
+}
+
+// rebuild replaces the block of a hash by one or two of that depth, with room for n more keys
+// each: the slots of a block are spread over two, or those of two halves are joined, or they
+// get a block of another size.
+func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
+	from := d.block(low)
+	to := &directory{shift: min(d.shift, uint8(32-depth))}
+	to.blocks = make([]block, 1<<to.bits())
+	for i := range to.blocks {
+		to.blocks[i] = d.blocks[i>>(d.shift-to.shift)]
+	}
+	// The places whose first bits are those of the hash, as far as the slots or the new blocks
+	// have them in common.
+	common := depth
+	if from.groups > 0 {
+		common = min(depth, from.state().depth)
+	}
+	span := uint32(1) << (to.bits() - common)
+	start := to.place(low) &^ (span - 1)
+	var sources []block
+	for _, b := range to.blocks[start : start+span] {
+		if b.groups > 0 && (len(sources) == 0 || b != sources[len(sources)-1]) {
+			sources = append(sources, b)
+		}
+	}
+	used, upper := 0, 0 // slots with a key, and those of them for the second new block
+	for _, b := range sources {
+		used += int(b.state().used)
+		for slot := range b.live {
+			if depth == common {
+				break
+			}
+			upper += int(slot.low() >> (32 - depth) & 1)
+		}
+	}
+	first := t.newBlock(depth, used-upper+n)
+	second := first
+	if depth > common && first.groups > 0 {
+		if second = t.newBlock(depth, upper+n); second.groups == 0 {
+			t.freeBlock(first)
+		}
+	}
+	if second.groups == 0 {
+		return false
+	}
+	for i := range span {
+		if to.blocks[start+i] = first; i >= span/2 {
+			to.blocks[start+i] = second
+		}
+	}
+	for _, b := range sources {
+		to.take(b)
+		t.freeBlock(b)
+	}
+	if hand := to.place(s.hand); start <= hand && hand < start+span {
+		s.handGroup = 0 // the slots that the sweep has not seen may be anywhere in the new block
+	}
+	to.shrink()
+	s.directory.Store(to)
+	return true
+}
+
+// shrink halves the number of places as long as every block stands at two of them.
+func (d *directory) shrink() {
+	for d.bits() > 0 {
+		for _, b := range d.blocks {
+			if b.state().depth == d.bits() {
+				return
+			}
+		}
+		d.shift++
+		for i := range 1 << d.bits() {
+			d.blocks[i] = d.blocks[2*i]
+		}
+		d.blocks = slices.Clone(d.blocks[:1<<d.bits()])
+	}
+}
+
+// live yields the slots with a key. The shard is locked.
+func (b block) live(yield func(*Slot) bool) {
+	for group := range b.groups {
+		for m := b.group(group).Load() & highBits; m != 0; m &= m - 1 {
+			if !yield(b.slot(group, bits.TrailingZeros64(m)/8)) {
+				return
+			}
+		}
+	}
+}
+
+// take moves all slots of a block to those of the directory.
+func (d *directory) take(from block) {
+	for group := range from.groups {
+		word := from.group(group).Load()
+		for m := word & highBits; m != 0; m &= m - 1 {
+			i := bits.TrailingZeros64(m) / 8
+			old := from.slot(group, i)
+			old.Lock()
+			low := old.low()
+			b := d.block(low)
+			slot, g, j := b.free(low)
+			slot.lo, slot.hi, slot.History = old.lo, old.hi, old.History
+			slot.state.Store(old.state.Load() &^ locked)
+			b.fill(g, j, uint8(word>>(i*8)))
+			old.state.Store(0)
+		}
+	}
+}

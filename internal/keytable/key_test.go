@@ -1,0 +1,200 @@
+package keytable
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// equal reports whether two keys are the same to a table: in their bytes and groups, whatever
+// their hashes are.
+func (k *named) equal(other *named) bool {
+	const group = 1<<hashShift - 1
+	return k.lo == other.lo && k.hi == other.hi && k.state&group == other.state&group && k.text == other.text
+}
+
+// TestKeysComeBack: a key of every length is read as it was, from a string and from bytes, behind
+// other bytes and in the middle of other keys.
+func TestKeysComeBack(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	table := newTable(0, 0, 1)
+	var groups []uint32
+	for i := range 3 {
+		group, _ := table.Group(fmt.Sprint(i), 1000)
+		groups = append(groups, group)
+	}
+	type held struct {
+		key   named
+		text  string
+		group uint32
+	}
+	var all []held
+	for size := range 1101 {
+		for i, fill := range []func(int) byte{
+			func(int) byte { return byte(r.Uint32()) },
+			func(i int) byte { return byte(i + 1) },
+			func(int) byte { return 0 },
+			func(int) byte { return 0xff },
+		} {
+			b := make([]byte, size)
+			for j := range b {
+				b[j] = fill(j)
+			}
+			group := groups[(size+i)%len(groups)]
+			k := table.named(group, string(b))
+			s := table.Shard(k.Key)
+			if s != table.At(int(k.hash>>58)) || k.Bit() != 1<<(k.hash>>58) {
+				t.Fatalf("a key with hash %x is in another shard", k.hash)
+			}
+			if slot := s.Lookup(k.Key, k.text); slot != nil { // of the same bytes
+				continue
+			}
+			if !s.Reserve(table, k.Key, 1) {
+				t.Fatal("no room")
+			}
+			slot := s.Insert(k.Key, k.text)
+			if slot.Group() != group || slot.Virtual() || slot.low() != uint32(k.hash) {
+				t.Fatalf("a slot of group %d, with hash %x; want %d and %x", slot.Group(), slot.low(), group, uint32(k.hash))
+			}
+			slot.Unlock()
+			all = append(all, held{k, string(b), group})
+		}
+	}
+	for i := range all {
+		h := &all[i]
+		s := table.Shard(h.key.Key)
+		slot := s.Find(h.key.Key)
+		if slot == nil || slot != s.Lookup(h.key.Key, h.key.text) || !slot.TryLock(h.key.Key) {
+			t.Fatalf("a key of %d bytes is not found", len(h.text))
+		}
+		if got := string(s.AppendKey([]byte("before"), slot)); !s.Has(slot, h.key.Key, h.key.text) || got != "before"+h.text {
+			t.Fatalf("a key of %d bytes is read as %q, want %q", len(h.text), got[len("before"):], h.text)
+		}
+		slot.Unlock()
+	}
+	if table.Len() != len(all) {
+		t.Errorf("%d keys are held, want %d", table.Len(), len(all))
+	}
+}
+
+// alike returns a key of that size and keys that differ little from it: in one byte, at one end,
+// by a byte more or less, by bytes that changed places.
+func alike(size int) (all []string) {
+	base := []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")[:size]
+	all = append(all, string(base))
+	for i := range base {
+		for _, x := range []byte{0, 1, 0x80, 'z', 0xff} {
+			b := slices.Clone(base)
+			b[i] = x
+			all = append(all, string(b))
+		}
+		b := slices.Clone(base)
+		j := (i + 1) % size
+		b[i], b[j] = b[j], b[i]
+		all = append(all, string(b), string(slices.Delete(slices.Clone(base), i, i+1)))
+	}
+	for _, x := range []byte{0, 1, 'a'} {
+		all = append(all, string(base)+string(x), string(x)+string(base), strings.Repeat(string(x), size), strings.Repeat(string(x), size+1))
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// TestDifferentKeysDiffer: no two keys that look alike are the same key, even if their hashes
+// are equal, nor is a key the same in two groups.
+func TestDifferentKeysDiffer(t *testing.T) {
+	table := newTable(0, 0, 2)
+	groups := []uint32{0, 1}
+	for _, group := range groups {
+		table.Group(fmt.Sprint(group), 1000)
+	}
+	for size := range 41 {
+		var keys []named
+		var texts []string
+		for _, text := range alike(size) {
+			for _, group := range groups {
+				keys, texts = append(keys, table.named(group, text)), append(texts, text)
+			}
+		}
+		for i := range keys {
+			for j := range i {
+				if keys[i].equal(&keys[j]) {
+					t.Fatalf("%q and %q are the same key", texts[i], texts[j])
+				}
+				if keys[i].hash == keys[j].hash {
+					t.Fatalf("%q and %q have the same hash", texts[i], texts[j])
+				}
+				if keys[i].Before(&keys[j].Key) == keys[j].Before(&keys[i].Key) || keys[i].Before(&keys[i].Key) {
+					t.Fatalf("%q and %q have no order", texts[i], texts[j])
+				}
+			}
+		}
+		// With one hash, a search compares the keys.
+		s := table.At(0)
+		const most = 100 // so that they fit a block
+		for from := 0; from < len(keys); from += most {
+			some := keys[from:min(from+most, len(keys))]
+			slots := map[*Slot]int{}
+			for i := range some {
+				some[i].setHash(7)
+				if s.Lookup(some[i].Key, some[i].text) != nil {
+					t.Fatalf("%q is found before it is inserted", texts[from+i])
+				}
+				if !s.Reserve(table, some[i].Key, 1) {
+					t.Fatal("no room")
+				}
+				s.Insert(some[i].Key, some[i].text).Unlock()
+			}
+			for i := range some {
+				slot := s.Lookup(some[i].Key, some[i].text)
+				if before, twice := slots[slot]; slot == nil || twice {
+					t.Fatalf("%q is found in slot %p, of %q", texts[from+i], slot, texts[from+before])
+				}
+				slots[slot] = i
+				if got := string(s.AppendKey(nil, slot)); got != texts[from+i] {
+					t.Fatalf("%q is read as %q", texts[from+i], got)
+				}
+			}
+			for i := range some {
+				slot := s.Lookup(some[i].Key, some[i].text)
+				slot.Lock()
+				s.Remove(table, some[i].Key, slot)
+				if s.Lookup(some[i].Key, some[i].text) != nil || s.Find(some[i].Key) != nil && s.Find(some[i].Key) == slot {
+					t.Fatalf("%q is found after it was removed", texts[from+i])
+				}
+			}
+		}
+	}
+	table.Sweep(0)
+	if table.Bytes() != 0 {
+		t.Errorf("%d bytes are left", table.Bytes())
+	}
+}
+
+// TestHashesAreSpread: keys that count up, of all lengths, are spread over shards, blocks and
+// tags.
+func TestHashesAreSpread(t *testing.T) {
+	table := newTable(0, 0, 3)
+	for _, prefix := range []string{"", "user-", strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 100)} {
+		const keys = 64_000
+		var shards [shardCount]int
+		var blocks, homes [64]int // of a directory of 64 places
+		var tags [128]int
+		d, b := directory{shift: 32 - 6}, block{groups: fullGroups}
+		for i := range keys {
+			k := table.named(5, prefix+fmt.Sprintf("%04x", i))
+			shards[k.hash>>shardShift]++
+			blocks[d.place(k.low())]++
+			homes[b.home(k.low())]++
+			tags[tagOf(k.hash)&0x7f]++
+		}
+		for name, counts := range map[string][]int{"shards": shards[:], "blocks": blocks[:], "homes": homes[:fullGroups], "tags": tags[:]} {
+			want := keys / len(counts)
+			if least, most := slices.Min(counts), slices.Max(counts); 4*least < 3*want || 4*most > 5*want {
+				t.Errorf("%q: %d to %d keys in one of %d %s, want about %d", prefix, least, most, len(counts), name, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,283 @@
+package memory
+
+import (
+	"sync"
+	"unsafe"
+
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// claim is the histories of a call while it is decided. It is named once, and then held and
+// released, perhaps several times.
+type claim struct {
+	records []record
+	at      moment
+
+	raw, now int64  // the instant as read, and that of the decision, which R2 may have moved
+	locks    uint64 // shards that are locked
+	inserted bool   // a key was added
+}
+
+// record is one limit of a call: the place of its history, and the state found there.
+type record struct {
+	limit *limitRules
+	rule  *window.Rule // the limit's numbers at the instant of the decision
+	key   keytable.Key
+	text  string // of the key
+	shard *keytable.Shard
+	slot  *keytable.Slot  // locked while the claim is held, nil if the key has no history
+	h     *window.History // the history decided on
+	arena *window.Arena   // of its entries
+	state window.State
+	entry window.Add // to be recorded
+	full  bool       // the shard has no room for the key
+	isNew bool       // the key was inserted
+
+	// corrected reports that h is a copy on which the clock's correction was made (R2), or
+	// the change of a bucket's rate (R12). stored is the same in the arena of the shard.
+	corrected bool
+	stored    window.History
+
+	// Of a refund: the units that it took, the end of their entry, and the cutoff.
+	took, refunded, cutoff int64
+
+	// As the attempt found it:
+	room   int64 // units that fitted
+	closed bool  // the minimum interval had not passed
+
+	wait int64 // this limit's own wait after the decision
+}
+
+// noHistory is the history of a key without a slot. It is never written: recording begins
+// with a slot. A copy in the record instead would make each decision allocate its records,
+// since they would point into themselves.
+var noHistory = window.Empty
+
+// name sets the keys of the records. Those of several values stand in the buffer that it
+// returns, if there are any; put it back with putBuffer.
+func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]byte) {
+	value, text, hashed := -1, "", keytable.Text{} // limits of a policy often count by the same value
+	for i := range c.records {
+		r := &c.records[i]
+		l := &limits[i]
+		switch {
+		case l.sole < 0:
+			if buffer == nil {
+				buffer = buffers.Get().(*[]byte)
+			}
+			from := len(*buffer)
+			*buffer = l.encode(*buffer, k)
+			value, text = -1, textOf((*buffer)[from:])
+			hashed = m.table.Text(text)
+		case l.sole != value:
+			value, text = l.sole, k.Value(l.sole)
+			hashed = m.table.Text(text)
+		}
+		r.limit, r.text, r.key = l, text, hashed.In(&m.table, l.group, c.at.virtual())
+		r.shard = m.table.Shard(r.key)
+	}
+	return buffer
+}
+
+// buffers lends calls room for encoded keys.
+var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
+
+func putBuffer(b *[]byte) {
+	if b != nil {
+		*b = (*b)[:0]
+		buffers.Put(b)
+	}
+}
+
+// textOf returns bytes, which must not change while the text is in use, as a string.
+func textOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
+
+// shards is the set of the records' shards.
+func (c *claim) shards() (set uint64) {
+	for i := range c.records {
+		set |= c.records[i].key.Bit()
+	}
+	return set
+}
+
+// tryHold holds the histories without their shards. It reports false, and holds nothing, if
+// one is missing, on the other clock, or needs a correction.
+//
+// The clock is read before the histories are locked, which saves a tenth of a decision on
+// many keys. A call that locks one of them meanwhile moves Last if it drops entries, and R2
+// moves this decision to that instant. A history that a sweep has removed is not found.
+func (m *Memory) tryHold(c *claim) bool {
+	for i := range c.records {
+		r := &c.records[i]
+		if r.slot = r.shard.Find(r.key); r.slot == nil {
+			return false
+		}
+	}
+	c.raw = m.instant(c.at)
+	c.now, c.locks = c.raw, 0
+	fits := true
+	var order [engine.MaxLimits]uint8
+	for n, i := range c.order(&order) {
+		r := &c.records[i]
+		if !r.slot.TryLock(r.key) {
+			c.unlock(order[:n])
+			return false
+		}
+		r.h, r.arena, r.corrected = &r.slot.History, &r.shard.Arena, false
+		last := r.h.Last
+		fits = fits && r.shard.Has(r.slot, r.key, r.text) && last-c.raw < window.Step && r.h.Rate() == r.limit.Rate
+		c.now = max(c.now, last)
+	}
+	if !fits {
+		m.release(c)
+		return false
+	}
+	for i := range c.records {
+		r := &c.records[i]
+		r.rule = r.limit.at(c.now)
+	}
+	return true
+}
+
+// order returns the places of the records in the order in which they are locked.
+func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
+	order := places[:len(c.records)]
+	if len(order) == 1 {
+		return order
+	}
+	for i := range order {
+		j := i
+		for ; j > 0 && c.records[i].key.Before(&c.records[order[j-1]].key); j-- {
+			order[j] = order[j-1]
+		}
+		order[j] = uint8(i)
+	}
+	return order
+}
+
+// hold holds the histories and their shards. With insert it makes room for those that are
+// missing, where there is any.
+//
+// The clock is read under the locks, unless the caller gave the instant or a batch has read it.
+// It is read again for a batch if a history is missing or a second ahead: a decision must not
+// happen at an instant before a sweep that has removed a history which still counted then (R1,
+// R3), and an old reading is no corrected clock (R2).
+func (m *Memory) hold(c *claim, insert bool) {
+	t := &m.table
+	c.locks = c.shards()
+	t.Lock(c.locks)
+	missing, all := 0, true
+	for i := range c.records {
+		r := &c.records[i]
+		r.h, r.arena, r.corrected, r.full, r.isNew = &noHistory, &r.shard.Arena, false, false, false
+		if r.slot = r.shard.Lookup(r.key, r.text); r.slot == nil && insert && r.limit.cost >= 0 {
+			missing++
+		}
+	}
+	for i := range c.records {
+		if r := &c.records[i]; missing > 0 && r.slot == nil && r.limit.cost >= 0 {
+			r.full = !r.shard.Reserve(t, r.key, missing)
+		}
+	}
+	var order [engine.MaxLimits]uint8
+	for _, i := range c.order(&order) {
+		r := &c.records[i]
+		if r.slot == nil {
+			all = false
+			continue
+		}
+		if missing > 0 { // slots may have moved
+			r.slot = r.shard.Lookup(r.key, r.text)
+		}
+		r.slot.Lock()
+		r.h = &r.slot.History
+	}
+	c.raw = c.at.micros
+	stale := !all || c.at.from == fromClock
+	for i := range c.records {
+		stale = stale || c.records[i].h.Behind(c.raw) // a reading that is a second old is no corrected clock
+	}
+	if stale && !c.at.virtual() {
+		c.raw = m.now()
+	}
+	c.now = c.raw
+	for i := range c.records {
+		if last := c.records[i].h.Last; last-c.raw < window.Step {
+			c.now = max(c.now, last) // R2
+		}
+	}
+	for i := range c.records {
+		r := &c.records[i]
+		r.rule = r.limit.at(c.now)
+		if r.h.Last > c.now || r.slot != nil && r.h.Rate() != r.rule.Rate {
+			r.h, r.arena = r.h.Clone(r.arena)
+			r.corrected = true
+			m.adjust(r, c.now)
+		}
+	}
+}
+
+// adjust corrects the record's history: entries of the future count as entries of now (R2),
+// and a bucket gets the limit's rate (R12).
+func (m *Memory) adjust(r *record, now int64) {
+	if r.h.Last > now {
+		r.h.Redate(r.arena, r.rule.End(now), now)
+	}
+	if r.h.Rate() != r.rule.Rate {
+		r.h.Pace(r.rule, m.rates.numbered(r.h.Rate()), now)
+	}
+}
+
+// unlock unlocks the slots of some records.
+func (c *claim) unlock(places []uint8) {
+	for _, i := range places {
+		c.records[i].slot.Unlock()
+	}
+}
+
+// release releases the histories and their shards.
+func (m *Memory) release(c *claim) {
+	for i := range c.records {
+		if r := &c.records[i]; r.slot != nil {
+			r.slot.Unlock()
+			r.slot = nil
+		}
+	}
+	m.table.Unlock(c.locks)
+	c.locks = 0
+}
+
+// sweepAfter releases the histories and sweeps a few slots of each shard that is free: with every
+// fourth new key, and now and then.
+func (m *Memory) sweepAfter(c *claim) {
+	if !c.inserted && !keytable.SweepDue(c.raw) {
+		return
+	}
+	held := c.locks
+	c.locks = 0
+	m.release(c)
+	c.locks = held
+	for i := range c.records {
+		s := c.records[i].shard
+		switch {
+		case held != 0:
+			if !c.inserted || s.Len()%4 == 0 {
+				s.SweepStep(&m.table, c.raw, c.at.virtual())
+			}
+		case s.TryLock():
+			s.SweepStep(&m.table, c.raw, c.at.virtual())
+			s.Unlock()
+		}
+	}
+}
+
+// forget frees the copies that storeCopies has stored.
+func (c *claim) forget() {
+	for i := range c.records {
+		if r := &c.records[i]; r.corrected {
+			r.stored.Free(&r.shard.Arena)
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package window
+
+// Edits that few calls make: refunds, the bound of CountDenied, and a corrected clock. They
+// need no room in the arena, but for Replace.
+
+// clear drops all entries. Last stays.
+func (h *History) clear(a *Arena) {
+	if h.form() == narrow {
+		h.n = 0
+		return
+	}
+	*h.log() = log{long, long, 0}
+	if h.run != 0 {
+		a.Words(h.run)[0] = 0
+	}
+}
+
+// take takes n units from the entries of which the first is i and the last is j-1: each of
+// them loses all its units, but for the last one, which keeps the rest.
+func (h *History) take(a *Arena, r *entries, i, j int, n, rest int64) {
+	switch {
+	case n == h.Total():
+		h.clear(a)
+		return
+	case rest > 0:
+		j--
+		r.setUnits(j, rest)
+	}
+	if r.form != narrow {
+		h.log().total -= n
+	}
+	h.remove(r, i, j)
+}
+
+// Refund takes up to n units back from the entry that ends at end, if it counts at cutoff,
+// and returns their number. Last does not move (R10).
+func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
+	r := h.entries(a)
+	if end <= cutoff || r.n == 0 || end > h.End() {
+		return 0
+	}
+	if r.n == 1 && r.form != narrow {
+		l := h.log()
+		if end != l.end {
+			return 0
+		}
+		if took = min(n, l.total); took == l.total {
+			h.clear(a)
+			return took
+		}
+		if l.total -= took; r.words != nil {
+			r.setUnits(0, l.total)
+		}
+		return took
+	}
+	first := r.search(end)
+	last, units, each := first, int64(0), int64(0)
+	for ; last < r.n && units < n; last++ { // a narrow history has several entries of one end
+		var e int64
+		if e, each = r.at(last); e != end {
+			break
+		}
+		units += each
+	}
+	if took = min(n, units); took > 0 {
+		h.take(a, &r, first, last, took, units-took)
+	}
+	return took
+}
+
+// search returns the first entry that does not end before end.
+func (r *entries) search(end int64) int {
+	lo := 0
+	for hi := r.n; lo < hi; {
+		mid := (lo + hi) / 2
+		if e, _ := r.at(mid); e < end {
+			lo = mid + 1
+		} else {
+			hi = mid
+		}
+	}
+	return lo
+}
+
+// RefundOldest takes up to n units back from the oldest entries that count at cutoff, from as
+// many as needed, and returns their number. Last does not move (R10).
+func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
+	used, first := h.Used(a, cutoff)
+	if took = min(n, used); took == 0 {
+		return 0
+	}
+	r := h.entries(a)
+	if r.form != narrow && r.words == nil {
+		if h.log().total -= took; h.log().total == 0 {
+			h.clear(a)
+		}
+		return took
+	}
+	last, units := first, int64(0)
+	for ; units < took; last++ {
+		units += r.unitsAt(last)
+	}
+	h.take(a, &r, first, last, took, units-took)
+	return took
+}
+
+// Cap drops units that CountDenied does not keep (R6): those of the newest entry above most,
+// and entries older than the newest ones that reach most units. Older ones cannot change a
+// decision or a wait. The oldest entry of the rest stays whole, so the total is at most
+// 2*MaxUnits - 1.
+func (h *History) Cap(a *Arena, most int64) {
+	r := h.entries(a)
+	switch {
+	case most == 0:
+		h.clear(a)
+		return
+	case r.form == narrow: // units of one instant are one entry
+		n := 0
+		for left := int64(r.n); ; {
+			next := n + 1
+			for next < r.n && r.stampAt(next) == r.stampAt(n) {
+				next++
+			}
+			if left -= int64(next - n); left < most {
+				break
+			}
+			n = next
+		}
+		if over := int64(r.n-n) - most; over > 0 && r.stampAt(n) == r.stampAt(r.n-1) {
+			n += int(over) // the newest entry alone has more
+		}
+		h.remove(&r, 0, n)
+		return
+	}
+	l := h.log()
+	if r.words == nil {
+		l.total = min(l.total, most)
+		return
+	}
+	if over := r.unitsAt(r.n-1) - most; over > 0 {
+		r.setUnits(r.n-1, most)
+		l.total -= over
+	}
+	n := 0
+	for left := l.total; n < r.n-1; n++ {
+		if left -= r.unitsAt(n); left < most {
+			break
+		}
+	}
+	if n > 0 {
+		h.drop(&r, n)
+	}
+}
+
+// Step is the time by which a clock must be behind a history to count as corrected: 1 s in
+// microseconds. By less, its readings only arrived in another order (R2).
+const Step int64 = 1_000_000
+
+// Behind reports whether a clock at raw is so far behind the history that it must have
+// been corrected (R2).
+func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
+
+// Redate merges the entries of the future into one entry of now, of at most MaxUnits,
+// where end is the end of an entry of now (R2). The arena is one of the history alone.
+func (h *History) Redate(a *Arena, end, now int64) {
+	if h.Rate() != 0 { // as much is missing now as was at the newest attempt
+		l := h.log()
+		micros, rest := h.missing(h.Last)
+		*l = log{now + micros, min(l.front, now), rest}
+		h.Last = min(h.Last, now)
+		return
+	}
+	var all []Entry
+	merged := int64(0)
+	h.Each(a, func(e, units int64) {
+		if e >= end {
+			merged += units
+			return
+		}
+		all = append(all, Entry{e, units})
+	})
+	if merged > 0 {
+		all = append(all, Entry{end, min(merged, MaxUnits)})
+	}
+	h.Replace(a, all, min(h.Last, now))
+}
+
+// Entry is one entry of a history: its units count while End > now - Window.
+type Entry struct{ End, Units int64 }
+
+// Replace gives the history other entries, oldest first, and another newest attempt. If the
+// arena has no room it reports false, and the history is empty.
+func (h *History) Replace(a *Arena, all []Entry, last int64) bool {
+	h.Free(a)
+	h.Last = last
+	if len(all) == 0 {
+		return true
+	}
+	oldest, newest, units, most := all[0].End, all[len(all)-1].End, int64(0), int64(0)
+	for _, e := range all {
+		units, most = units+e.Units, max(most, e.Units)
+	}
+	f, n := packed, len(all)
+	switch {
+	case most > packedUnits:
+		f = wide
+	case newest <= last && last-oldest < NarrowSpan && units < 2*int64(n):
+		f, n = narrow, int(units)
+	}
+	h.set(f, 0)
+	if f != narrow {
+		*h.log() = log{newest, oldest, units}
+		if n == 1 {
+			return true
+		}
+	}
+	if f != narrow || n > inlineStamps {
+		var ok bool
+		if h.run, ok = a.Alloc(runWords(f, n)); !ok {
+			*h = Empty
+			return false
+		}
+		if f != narrow {
+			a.Words(h.run)[0] = uint32(n)
+		}
+	}
+	r, i := h.entries(a), 0
+	for _, e := range all {
+		if f != narrow {
+			r.put(i, e.End, e.Units)
+			i++
+			continue
+		}
+		for range e.Units {
+			r.setStamp(i, uint32(e.End))
+			i++
+		}
+	}
+	if f == narrow {
+		if h.n = uint32(n); h.run != 0 {
+			h.stamp[1] = uint32(newest)
+		}
+	}
+	return true
+}
+
+// Copy returns a copy of the history, of which the entries are in the arena a, with entries
+// in another one, or reports false if that has no room.
+func (h *History) Copy(a, to *Arena) (copied History, ok bool) {
+	copied = *h
+	if h.form() == bucket || h.run == 0 {
+		return copied, true
+	}
+	if copied.run, ok = to.Alloc(h.run.words()); ok {
+		copy(to.Words(copied.run), a.Words(h.run))
+	}
+	return copied, ok
+}
+
+// Clone returns a copy of the history with entries in an arena of its own.
+func (h *History) Clone(a *Arena) (*History, *Arena) {
+	own := &Arena{Budget: unlimited{}}
+	copied, _ := h.Copy(a, own)
+	return &copied, own
+}
