@@ -18,6 +18,7 @@ type Limiter struct {
 	whole  *engine.Compiled // the rules of Wait: the same histories, all or nothing
 	engine engine.Engine
 	memory *memory.Memory // engine, if it is a Memory
+	inside *memory.Rules  // rules in its own form
 	outage engine.Outage
 	fixed  bool // At made it: calls are decided at the instant at
 	at     time.Time
@@ -70,6 +71,7 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 			return nil, engine.Input("request", "WithEngine got the zero Memory; make one with weir.NewMemory")
 		}
 		l.memory = m.engine
+		l.inside = m.engine.Rules(rules)
 	}
 	return l, nil
 }
@@ -117,7 +119,7 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
 	if l != nil && l.memory != nil && (!l.fixed || isInstant(l.at)) && l.check(key, n) == nil {
-		if err := l.memory.Allow(l.rules, key, n, l.at, (*engine.Result)(d)); err != nil {
+		if err := l.memory.Allow(l.inside, key, n, l.at, (*engine.Result)(d)); err != nil {
 			return err
 		}
 		if d.Limit != "" {

@@ -8,7 +8,7 @@ import (
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *planRules, req *request, records []record, now int64, full bool, d *engine.Result) {
+func answer(b *Rules, req *request, records []record, now int64, full bool, d *engine.Result) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range records {

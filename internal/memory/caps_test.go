@@ -130,7 +130,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 
 	var records [2]record
 	var d engine.Result
-	key, b := K("x", "y"), m.compiled(l.rules)
+	key, b := K("x", "y"), m.Rules(l.rules)
 	ask := request{N: 1, at: moment{at, fromCaller}}
 	c := claim{records: records[:], at: ask.at}
 	defer putBuffer(m.name(&c, b.limits, &key))

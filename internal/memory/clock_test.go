@@ -17,7 +17,7 @@ import (
 // shardOf returns the shard of the key in the limiter's first limit.
 func shardOf(m *Memory, l *limiter, k engine.Key) *keytable.Shard {
 	c := claim{records: make([]record, len(l.rules.Limits))}
-	putBuffer(m.name(&c, m.compiled(l.rules).limits, &k))
+	putBuffer(m.name(&c, m.Rules(l.rules).limits, &k))
 	return c.records[0].shard
 }
 

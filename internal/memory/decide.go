@@ -61,13 +61,13 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	}
 }
 
-// Allow decides an attempt of n units. It spares a caller the Call. The zero Time is now.
-func (m *Memory) Allow(p *engine.Compiled, k *engine.Key, n int64, at time.Time, d *engine.Result) error {
+// Allow decides an attempt of n units under rules of m. It spares a caller the Call. The zero
+// Time is now.
+func (m *Memory) Allow(b *Rules, k *engine.Key, n int64, at time.Time, d *engine.Result) error {
 	when := moment{}
 	if !at.IsZero() {
 		when = moment{at.UnixMicro(), fromCaller}
 	}
-	b := m.compiled(p)
 	one := b.simple && n == 1
 	if one && m.allowOne(&b.limits[0], k, when, d) {
 		return nil
@@ -77,7 +77,7 @@ func (m *Memory) Allow(p *engine.Compiled, k *engine.Key, n int64, at time.Time,
 
 // handle decides a request that is neither a refund, a count nor a reset.
 func (m *Memory) handle(p *engine.Compiled, k *engine.Key, req *request, d *engine.Result) error {
-	b := m.compiled(p)
+	b := m.Rules(p)
 	one := b.simple && req.N == 1 && req.Op == engine.Attempt && req.States == nil && req.once == ""
 	if one && m.allowOne(&b.limits[0], k, req.at, d) {
 		return nil
@@ -88,7 +88,7 @@ func (m *Memory) handle(p *engine.Compiled, k *engine.Key, req *request, d *engi
 // decide decides a request. try is false if allowOne has failed, because the first way of
 // decideOn would most likely fail too. An answer of a hundred bytes that is copied from
 // function to function takes as long as deciding it, so d is a reference.
-func (m *Memory) decide(b *planRules, k *engine.Key, req *request, try bool, d *engine.Result) error {
+func (m *Memory) decide(b *Rules, k *engine.Key, req *request, try bool, d *engine.Result) error {
 	// The records stand on the stack, as many as the rules need: clearing room for
 	// engine.MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
@@ -110,7 +110,7 @@ func (m *Memory) decide(b *planRules, k *engine.Key, req *request, try bool, d *
 // decideWithRoom decides on the given records. At a cap it makes room and decides again, as
 // long as it finds histories to remove: bytes come back by whole pages, so the first ones
 // found may not be enough.
-func (m *Memory) decideWithRoom(b *planRules, k *engine.Key, req *request, try bool, records []record, d *engine.Result) error {
+func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool, records []record, d *engine.Result) error {
 	c := claim{records: records}
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
 	defer putBuffer(m.name(&c, b.limits, k))
@@ -130,7 +130,7 @@ func (m *Memory) decideWithRoom(b *planRules, k *engine.Key, req *request, try b
 // decideOn reads everything, then decides, then writes all or nothing (R7), while it holds all
 // histories. The first way holds them alone. If a history is missing, is corrected or needs
 // room, the second way holds their shards as well.
-func (m *Memory) decideOn(b *planRules, k *engine.Key, req *request, c *claim, try bool, d *engine.Result) error {
+func (m *Memory) decideOn(b *Rules, k *engine.Key, req *request, c *claim, try bool, d *engine.Result) error {
 	if try && m.tryHold(c) {
 		if done, err := m.decideHeld(b, k, req, c, d); done {
 			return err
@@ -143,7 +143,7 @@ func (m *Memory) decideOn(b *planRules, k *engine.Key, req *request, c *claim, t
 
 // decideHeld decides on records that are held, and releases them. done is false if the shards
 // are needed as well; then nothing has changed.
-func (m *Memory) decideHeld(b *planRules, k *engine.Key, req *request, c *claim, d *engine.Result) (done bool, err error) {
+func (m *Memory) decideHeld(b *Rules, k *engine.Key, req *request, c *claim, d *engine.Result) (done bool, err error) {
 	room, open := int64(window.Forever), true
 	for i := range c.records {
 		r := &c.records[i]
@@ -189,7 +189,7 @@ func (m *Memory) decideHeld(b *planRules, k *engine.Key, req *request, c *claim,
 }
 
 // report sends the changes of a decision to the journal.
-func (m *Memory) report(b *planRules, k *engine.Key, req *request, c *claim, units int64, d *engine.Result) {
+func (m *Memory) report(b *Rules, k *engine.Key, req *request, c *claim, units int64, d *engine.Result) {
 	r := m.newReport(c.now, c.at.virtual())
 	switch {
 	case units > 0:

@@ -104,7 +104,7 @@ func actAtRandom(r *rand.Rand, l *limiter) {
 func checkMemory(t *testing.T, m *Memory) {
 	t.Helper()
 	found := map[*keytable.Slot]bool{}
-	all := m.compiled(newLimiter(policyOf(rand.New(rand.NewPCG(0, 0)), engine.MaxLimits)).rules)
+	all := m.Rules(newLimiter(policyOf(rand.New(rand.NewPCG(0, 0)), engine.MaxLimits)).rules)
 	for i := range keysInUse {
 		k := keyOf(i, 2)
 		c := claim{records: make([]record, len(all.limits))}

@@ -382,7 +382,7 @@ func TestJournalDumpLocksOneHistory(t *testing.T) {
 
 	var records [1]record
 	c := claim{records: records[:]}
-	defer putBuffer(m.name(&c, m.compiled(l.rules).limits, &keys[0]))
+	defer putBuffer(m.name(&c, m.Rules(l.rules).limits, &keys[0]))
 	if !m.tryHold(&c) {
 		t.Fatal("the history is not found")
 	}

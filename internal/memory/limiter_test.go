@@ -111,7 +111,7 @@ func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
 	if l.at.IsZero() && n <= engine.MaxUnits {
 		var r engine.Result
-		err := l.memory.Allow(l.rules, &k, n, l.at, &r)
+		err := l.memory.Allow(l.memory.Rules(l.rules), &k, n, l.at, &r)
 		return r, err
 	}
 	return l.do(k, engine.Call{N: n})

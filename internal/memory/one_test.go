@@ -17,7 +17,7 @@ func TestOneAnswersAsTheGeneralWay(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		p := policy{Name: "p", Limits: []limit{{Max: 1 + r.Int64N(40), Window: time.Duration(1+r.IntN(50)) * time.Millisecond, By: []string{"user"}}}}
 		short, general := newLimiter(p), newLimiter(p)
-		general.memory.compiled(general.rules).simple = false
+		general.memory.Rules(general.rules).simple = false
 		at := time.UnixMicro(1_700_000_000_000_000)
 		for step := range 4000 {
 			at = at.Add(time.Duration(r.IntN(2)*r.IntN(5_000)-r.IntN(20)*r.IntN(2)) * time.Microsecond)
@@ -47,7 +47,7 @@ func BenchmarkOne(b *testing.B) {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			const round = 512
 			ways := []*limiter{newLimiter(p), newLimiter(p)}
-			ways[1].memory.compiled(ways[1].rules).simple = false
+			ways[1].memory.Rules(ways[1].rules).simple = false
 			var took [2]time.Duration
 			var d engine.Result
 			for first := 0; b.Loop(); first += round {
@@ -56,7 +56,7 @@ func BenchmarkOne(b *testing.B) {
 					for i := range round {
 						k := K(users[(first+i)*7919%keys])
 						d = engine.Result{}
-						if err := l.memory.Allow(l.rules, &k, 1, time.Time{}, &d); err != nil {
+						if err := l.memory.Allow(l.memory.Rules(l.rules), &k, 1, time.Time{}, &d); err != nil {
 							b.Fatal(err)
 						}
 					}

@@ -11,7 +11,7 @@ import (
 // refund, so one that would take units fails. name is that of the operation to remember, if
 // it is one.
 func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
-	b := m.compiled(p)
+	b := m.Rules(p)
 	c := &claim{records: make([]record, len(b.limits)), at: when}
 	defer putBuffer(m.name(c, b.limits, k))
 	if full || !m.tryHold(c) {
@@ -78,7 +78,7 @@ func (r *record) refund(at, n, now int64) int64 {
 func (m *Memory) count(call *engine.Call, at moment) int64 {
 	var records [1]record
 	c := &claim{records: records[:], at: at}
-	defer putBuffer(m.name(c, m.compiled(call.Rules).limits[call.Limit:call.Limit+1], &call.Key))
+	defer putBuffer(m.name(c, m.Rules(call.Rules).limits[call.Limit:call.Limit+1], &call.Key))
 	if !m.tryHold(c) {
 		m.hold(c, false)
 	}

@@ -10,7 +10,7 @@ import (
 // record adds units to all histories that are charged, or to none: each step that can fail
 // comes before the first write. denied reports that they are those of a denied attempt in
 // CountDenied. done is false if that needs the shards, and they are not held.
-func (m *Memory) record(b *planRules, req *request, c *claim, units int64, denied bool) (done bool, err error) {
+func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bool) (done bool, err error) {
 	if req.Op == engine.Record {
 		if err := c.overflow(b.mode, units); err != nil {
 			return true, err

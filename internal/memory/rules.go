@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// planRules is the rules of calls in the form of one memory engine.
-type planRules struct {
+// Rules is the rules of calls in the form of one memory engine.
+type Rules struct {
 	engine *Memory
 	plan   *engine.Compiled
 	mode   window.Mode
@@ -20,7 +20,7 @@ type planRules struct {
 	simple bool // allowOne may decide: one exact rolling window without a cost by one dimension, and denials are not counted
 }
 
-// limitRules is one limit of a planRules: its numbers, and the names of its histories.
+// limitRules is one limit of a Rules: its numbers, and the names of its histories.
 type limitRules struct {
 	window.Rule
 	described *engine.Limit
@@ -34,11 +34,11 @@ type limitRules struct {
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
 
-// compiled returns the form of the rules in m. Rules remember the last engine that used
+// Rules returns the form of the rules in m. Compiled rules remember the last engine that used
 // them, so this is one load, except for rules that several engines use by turns.
-func (m *Memory) compiled(p *engine.Compiled) *planRules {
+func (m *Memory) Rules(p *engine.Compiled) *Rules {
 	if slot := p.Slot.Load(); slot != nil {
-		if b, ok := (*slot).(*planRules); ok && b.engine == m {
+		if b, ok := (*slot).(*Rules); ok && b.engine == m {
 			return b
 		}
 	}
@@ -48,8 +48,8 @@ func (m *Memory) compiled(p *engine.Compiled) *planRules {
 	return b
 }
 
-func (m *Memory) compile(p *engine.Compiled) *planRules {
-	b := &planRules{engine: m, plan: p, mode: window.Mode(p.Mode)}
+func (m *Memory) compile(p *engine.Compiled) *Rules {
+	b := &Rules{engine: m, plan: p, mode: window.Mode(p.Mode)}
 	var longer []int // the limits whose histories are kept for longer from now on
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -108,7 +108,7 @@ func retention(l *engine.Limit) int64 {
 // ofAllKinds returns the limits of the rules, and each of them with the histories that it had
 // when it was of another kind.
 func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
-	for i, l := range m.compiled(p).limits {
+	for i, l := range m.Rules(p).limits {
 		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
 			name := historyName(p, &p.Limits[i], kind)
 			if group, known := m.table.Find(name); known {
