@@ -20,7 +20,7 @@ type kindLimit struct {
 	Sentence string        `json:"sentence"`
 	Max      int64         `json:"max"`
 	Burst    int64         `json:"burst,omitempty"`
-	Worst    int64         `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two
+	Worst    *int64        `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two
 	WindowMS int64         `json:"window_ms,omitempty"`   // rounded up
 	MaxHold  int64         `json:"max_hold_ms,omitempty"` // the longest time of a hold, rounded up
 	Next     []windowStart `json:"next,omitempty"`        // the next two windows of hours, days, weeks or months
@@ -38,7 +38,8 @@ func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next [
 	l := &p.Limits[i]
 	kind := kindLimit{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max}
 	if l.MaxHold == 0 {
-		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, answer.Worst(c), answer.Millis(l.Window), next
+		worst := answer.Worst(c) // present also if it is 0
+		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, &worst, answer.Millis(l.Window), next
 	}
 	switch {
 	case answer.Uncounted(c) == "": // rolling

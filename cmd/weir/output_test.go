@@ -40,7 +40,7 @@ func TestOutputIsEscaped(t *testing.T) {
 		{"check", "--policies", good, "--store", "redis://" + evil, "search", "ip=1"}, {"check", "--policies", good, "-n", evil, "search", "ip=1"},
 		{"replay", "--policies", good, filepath.Join(dir, "t.jsonl")}, {"replay", "--policies", good, evil},
 		{"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
-		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
+		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--once", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
 	} {
 		var stdout, stderr bytes.Buffer
 		run(args, strings.NewReader(""), &stdout, &stderr)
@@ -66,7 +66,7 @@ func TestAnswersOfServersAreEscaped(t *testing.T) {
 		io.WriteString(w, "{\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
 	}))
 	defer stranger.Close()
-	for _, args := range [][]string{{"top"}, {"top", "--json"}, {"ready", "--json"}} {
+	for _, args := range [][]string{{"top", "--once"}, {"top", "--once", "--json"}, {"ready", "--json"}} {
 		var stdout, stderr bytes.Buffer
 		run(append(args, "--url", stranger.URL), strings.NewReader(""), &stdout, &stderr)
 		if stdout.Len() == 0 || !printed(stdout.String()) || !printed(stderr.String()) {

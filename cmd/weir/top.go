@@ -1,17 +1,16 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"io"
-	"maps"
 	"net/http"
 	"net/url"
 	"os"
-	"slices"
+	"os/signal"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 	"unicode"
 
@@ -23,8 +22,9 @@ import (
 // topOptions are the flags of weir top.
 type topOptions struct {
 	url, policy, token string
+	interval           time.Duration
 	n                  int
-	asJSON             bool
+	once, asJSON       bool
 }
 
 func topCommand() *cobra.Command {
@@ -40,25 +40,49 @@ func topCommand() *cobra.Command {
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
 	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token of operators; or set $WEIR_ADMIN_TOKEN")
 	f.IntVarP(&o.n, "n", "n", 15, "the number of keys, 0 to 1000")
-	f.BoolVar(&o.asJSON, "json", false, "print the answer of weir, one JSON object")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "the time between two requests, 100ms or more")
+	f.BoolVar(&o.once, "once", false, "print the list once")
+	f.BoolVar(&o.asJSON, "json", false, "print the answers of weir, one JSON object for each request")
 	return cmd
 }
 
 func top(cmd *cobra.Command, o *topOptions) error {
+	if o.interval < 100*time.Millisecond {
+		return usage("write --interval 2s, for example", "--interval must be 100ms or more, not %v", o.interval)
+	}
 	if o.n < 0 || o.n > 1000 {
 		return usage("write -n 20, for example", "-n must be 0 to 1000, not %d", o.n)
 	}
-	list, err := requestTop(cmd.Context(), o)
+	client, err := newTopClient(o)
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if o.asJSON {
-		_, err = out.Write(list.body)
-	} else {
-		_, err = io.WriteString(out, list.page())
+	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	screen := newScreen(cmd.OutOrStdout(), o)
+	defer screen.restore()
+	var last *topAnswer
+	for {
+		now, err := client.get(ctx)
+		if ctx.Err() != nil {
+			return nil
+		}
+		switch {
+		case err == nil:
+			if err := screen.show(now, last); err != nil || o.once {
+				return err
+			}
+			last = now
+		case !screen.waitsFor(last, err):
+			screen.restore()
+			return err
+		}
+		select {
+		case <-time.After(o.interval):
+		case <-ctx.Done():
+			return nil
+		}
 	}
-	return err
 }
 
 // topAnswer is one answer of GET /v1/top.
@@ -66,12 +90,13 @@ type topAnswer struct {
 	httpapi.TopList
 	at, since time.Time // At and Since
 	body      []byte
-	from      string // the address of weir
+	from      string    // the address of weir
+	when      time.Time // of the request, by the clock of this process
 }
 
 // parseTop reads an answer.
-func parseTop(body []byte, from string) (*topAnswer, error) {
-	a := &topAnswer{body: answer.Printable(body), from: from}
+func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
+	a := &topAnswer{body: answer.Printable(body), from: from, when: when}
 	err := json.Unmarshal(body, a)
 	if err == nil && a.At != "" {
 		a.at, err = time.Parse(time.RFC3339, a.At)
@@ -88,8 +113,14 @@ func parseTop(body []byte, from string) (*topAnswer, error) {
 // maxTop is the largest answer that is read, in bytes.
 const maxTop = 16 << 20
 
-// requestTop requests GET /v1/top.
-func requestTop(ctx context.Context, o *topOptions) (*topAnswer, error) {
+// topClient requests GET /v1/top.
+type topClient struct {
+	client  *http.Client
+	from    string // for messages
+	request *http.Request
+}
+
+func newTopClient(o *topOptions) (*topClient, error) {
 	client, base, err := newHTTPClient(o.url)
 	if err != nil {
 		return nil, err
@@ -106,29 +137,34 @@ func requestTop(ctx context.Context, o *topOptions) (*topAnswer, error) {
 		}
 		token = strings.TrimSpace(string(b))
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
+	r, err := http.NewRequest(http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
 	if err != nil {
 		return nil, usage("", "--url: %w", err)
 	}
 	if token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := client.Do(r)
+	return &topClient{client, o.url, r}, nil
+}
+
+func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
+	when := time.Now()
+	res, err := c.client.Do(c.request.WithContext(ctx))
 	if err != nil {
-		return nil, noAnswer(exitStore, o.url, err)
+		return nil, noAnswer(exitStore, c.from, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))
 	if err != nil {
-		return nil, noAnswer(exitStore, o.url, err)
+		return nil, noAnswer(exitStore, c.from, err)
 	}
 	switch res.StatusCode {
 	case http.StatusOK:
-		return parseTop(body, o.url)
+		return parseTop(body, c.from, when)
 	case http.StatusUnauthorized:
-		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", o.url)
+		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.from)
 	}
-	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", o.url, res.Status, problemDetail(body))
+	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.from, res.Status, problemDetail(body))
 }
 
 // problemDetail returns the detail of a problem document, or the whole body, in
@@ -146,67 +182,4 @@ func problemDetail(body []byte) string {
 		}
 		return r
 	}, p.Detail)
-}
-
-// maxPolicies is the number of policies on a page of weir top, the busiest.
-const maxPolicies = 8
-
-// page returns an answer for people.
-func (a *topAnswer) page() string {
-	var b strings.Builder
-	b.WriteString(a.title() + "\n\n")
-	writeTable(&b, "lrrrr", a.policyRows())
-	switch {
-	case a.Keys == "off":
-		b.WriteString("\nkeys are not kept (weir serve --top-keys off)\n")
-	case len(a.Top) == 0:
-		b.WriteString("\nno key was denied in the last ten minutes\n")
-	default:
-		b.WriteString("\n")
-		writeTable(&b, "rrll", a.keyRows())
-	}
-	return b.String()
-}
-
-func (a *topAnswer) title() string {
-	title := "weir at " + answer.Shown(a.from) + ", " + a.at.Local().Format(time.TimeOnly)
-	if !a.since.IsZero() {
-		title += ", keys since " + a.since.Local().Format(time.TimeOnly)
-	}
-	if a.Keys == "hashed" {
-		title += ", as hashes"
-	}
-	return title
-}
-
-// policyRows returns rows of the busiest policies, by denials.
-func (a *topAnswer) policyRows() [][]string {
-	rows := [][]string{{"POLICY", "ALLOWED", "DENIED", "WOULD DENY", "ERRORS"}}
-	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b httpapi.PolicyCalls) int {
-		return cmp.Or(cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny), cmp.Compare(b.Allowed, a.Allowed))
-	})
-	for _, c := range busiest[:min(maxPolicies, len(busiest))] {
-		rows = append(rows, []string{answer.Shown(c.Policy), number(c.Allowed), number(c.Denied), number(c.WouldDeny), number(c.Errors)})
-	}
-	return rows
-}
-
-// keyRows returns rows of the keys denied most.
-func (a *topAnswer) keyRows() [][]string {
-	rows := [][]string{{"DENIALS", "±", "POLICY", "KEY"}}
-	for _, e := range a.Top {
-		var key []string
-		for _, name := range slices.Sorted(maps.Keys(e.Key)) {
-			key = append(key, answer.Shown(name)+"="+answer.Shown(e.Key[name]))
-		}
-		if e.Clipped {
-			key = append(key, "…")
-		}
-		policy := answer.Shown(e.Policy)
-		if e.Rule != "" {
-			policy += ": " + answer.Shown(e.Rule)
-		}
-		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
-	}
-	return rows
 }
