@@ -361,14 +361,13 @@ func (d *directory) take(from block) {
 		for m := word & highBits; m != 0; m &= m - 1 {
 			i := bits.TrailingZeros64(m) / 8
 			old := from.slot(group, i)
-			old.Lock()
-			low := old.low()
+			state := old.vacate()
+			low := uint32(state >> hashShift)
 			b := d.block(low)
 			slot, g, j := b.free(low)
 			slot.lo, slot.hi, slot.History = old.lo, old.hi, old.History
-			slot.state.Store(old.state.Load() &^ locked)
+			slot.state.Store(state)
 			b.fill(g, j, uint8(word>>(i*8)))
-			old.state.Store(0)
 		}
 	}
 }

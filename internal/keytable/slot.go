@@ -89,6 +89,17 @@ func (slot *Slot) Lock() {
 	}
 }
 
+// vacate takes the key from a slot of a locked shard as soon as nobody has locked it, and returns
+// its state. The content of the slot is then that of the caller.
+func (slot *Slot) vacate() (state uint64) {
+	for tries := 0; ; tries++ {
+		if state = slot.state.Load(); state&locked == 0 && slot.state.CompareAndSwap(state, 0) {
+			return state
+		}
+		wait(tries)
+	}
+}
+
 // Unlock unlocks the slot, or nothing if it was removed.
 func (slot *Slot) Unlock() { slot.state.Store(slot.state.Load() &^ locked) }
 
