@@ -41,8 +41,8 @@ func alone() []contest.Workload {
 	}
 }
 
-// number reads the number in a contestant's name, such as 10000 in "Max 10,000".
-func number(contestant string) int {
+// numberIn reads the number in a contestant's name, such as 10000 in "Max 10,000".
+func numberIn(contestant string) int {
 	n := 0
 	for _, c := range contestant {
 		if '0' <= c && c <= '9' {
@@ -55,7 +55,7 @@ func number(contestant string) int {
 // fullWindow keeps a window exactly full: instants step by Window / Max, so that
 // with each step one entry leaves.
 func fullWindow(contestant string) contest.Metrics {
-	most := number(contestant)
+	most := numberIn(contestant)
 	l, err := weir.New(peers.WeirPolicy(most, time.Second))
 	if err != nil {
 		panic(err)
@@ -82,7 +82,7 @@ func fullWindow(contestant string) contest.Metrics {
 
 func (d load) severalLimits(contestant string) contest.Metrics {
 	p := peers.WeirPolicy(d.limit, d.window)
-	for i := 1; i < number(contestant); i++ {
+	for i := 1; i < numberIn(contestant); i++ {
 		more := p.Limits[0]
 		more.Name = fmt.Sprintf("limit-%d", i+1)
 		p.Limits = append(p.Limits, more)

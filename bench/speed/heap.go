@@ -59,7 +59,11 @@ func collections(n int) (byClock, ofCPU float64) {
 	return stat.Median(clocks), stat.Median(cpus)
 }
 
-const eventsPerKey = "entries of a key"
+// Names of the memory workloads.
+const (
+	collector    = "heap and collector, 1,000,000 keys"
+	eventsPerKey = "entries of a key"
+)
 
 // weirEvents are variants of Weir by the number of entries of a key. Variants with more
 // entries have fewer keys, so that each takes about as long.

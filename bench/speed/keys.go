@@ -1,5 +1,7 @@
 package main
 
+import "math/rand/v2"
+
 // keySize is the length of every key in bytes, about that of an IP address, a
 // user number or half a UUID.
 const keySize = 16
@@ -31,4 +33,16 @@ func appendKey(b []byte, i int) []byte {
 		i /= 10
 	}
 	return b
+}
+
+// zipf returns twice as many keys, drawn by Zipf's law. A uniform choice among them then
+// costs as little as one among the keys themselves.
+func zipf(keys []string) []string {
+	const exponent = 1.01 // the generator needs one above 1
+	law := rand.NewZipf(rand.New(rand.NewPCG(1, 2)), exponent, 1, uint64(len(keys)-1))
+	drawn := make([]string, 2*len(keys))
+	for i := range drawn {
+		drawn[i] = keys[law.Uint64()]
+	}
+	return drawn
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -11,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/process"
 )
 
-// load is a stream of decisions to measure: goroutines send attempts for uniformly chosen
+// load is a stream of decisions to measure: goroutines send attempts for randomly chosen
 // keys to one limiter for a while.
 type load struct {
 	limit      int
@@ -19,6 +20,8 @@ type load struct {
 	keys       int
 	goroutines int
 	prefill    int // attempts of each key before the measurement
+	live       int // entries of a key that count on average; window follows from it. 0 = window is given
+	zipf       bool
 }
 
 // Lengths of a measurement, in processor time for each goroutine that can run. On a busy
@@ -31,6 +34,7 @@ const (
 	wall    = "wall_ns" // by the clock, all goroutines together
 	allocs  = "allocs"  // heap allocations
 	granted = "granted" // share of decisions that were allowed, 0 … 1
+	live    = "live"    // granted attempts of a key in one window, on average
 )
 
 // measure runs the load against a fresh limiter of the contestant.
@@ -39,17 +43,60 @@ func (d load) measure(contestant string) contest.Metrics {
 	if err != nil {
 		panic(err)
 	}
+	if d.live > 0 {
+		d.window = d.windowOf(p)
+	}
 	return d.measureLimiter(p.New(d.limit, d.window))
 }
 
-func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
+// windowOf returns the window in which a key of the contestant has d.live entries. It
+// depends on the contestant's speed with so many entries, so that is measured first, with
+// a guess.
+func (d load) windowOf(p peers.Peer) time.Duration {
+	const guess = 300 // nanoseconds a decision
+	d.window = d.holding(guess)
+	l := p.New(d.limit, d.window)
+	chosen := d.prepare(l)
+	start := time.Now()
+	n, _ := d.drive(l, chosen, warming)
+	took := time.Since(start)
+	if c, ok := l.(io.Closer); ok {
+		c.Close() // an error would change no later measurement
+	}
+	l, chosen = nil, nil
+	runtime.GC()
+	return d.holding(float64(took) / float64(n))
+}
+
+// holding returns the window in which each key gets d.live attempts if a decision takes
+// each nanoseconds. A window is whole microseconds, and at least a millisecond.
+func (d load) holding(each float64) time.Duration {
+	window := time.Duration(each * float64(d.live*d.keys))
+	return max(time.Millisecond, window.Truncate(time.Microsecond))
+}
+
+// prepare brings the limiter to the state that is measured. It returns the keys to choose
+// from.
+func (d load) prepare(l peers.Limiter) (chosen []string) {
 	keys := makeKeys(d.keys)
 	for range d.prefill {
 		for _, k := range keys {
 			l.Allow(k)
 		}
 	}
+	if d.zipf {
+		keys = zipf(keys)
+	}
+	start := time.Now()
 	d.drive(l, keys, warming)
+	for d.live > 0 && time.Since(start) < d.window*5/4 {
+		d.drive(l, keys, warming)
+	}
+	return keys
+}
+
+func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
+	keys := d.prepare(l)
 	memory, used, start := process.Memory(), process.CPU(), time.Now()
 	n, yes := d.drive(l, keys, running)
 	took, after := time.Since(start), process.CPU()
@@ -59,6 +106,7 @@ func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
 		wall:    float64(took) / float64(n),
 		allocs:  float64(mallocs) / float64(n),
 		granted: float64(yes) / float64(n),
+		live:    float64(yes) / float64(took) * float64(d.window) / float64(d.keys),
 	}
 }
 

@@ -22,19 +22,20 @@ import (
 
 // sizes are the amounts of work of the large workloads.
 type sizes struct {
-	keys      int // of the workloads with 1,000,000 keys
+	some      int // keys of the workloads with 10,000
+	keys      int // keys of the workloads with 1,000,000
 	attackers int
 	latencies int // decisions timed one by one
 }
 
 var (
-	scale = sizes{keys: 1_000_000, attackers: 10_000_000, latencies: 2_000_000}
-	small = sizes{keys: 100_000, attackers: 4_000_000, latencies: 200_000}
+	scale = sizes{some: 10_000, keys: 1_000_000, attackers: 10_000_000, latencies: 2_000_000}
+	small = sizes{some: 1_000, keys: 100_000, attackers: 4_000_000, latencies: 200_000}
 )
 
 func main() {
 	quick := flag.Bool("quick", false, "one short round on smaller sizes: for working on this program; its numbers mean little")
-	rounds := flag.Int("rounds", 5, "how many interleaved `rounds`")
+	rounds := flag.Int("rounds", 3, "how many interleaved `rounds`")
 	only := flag.String("only", "", "measure only the workloads whose name contains `text`")
 	child := flag.Bool("child", false, "run one contestant and print its metrics (used by the program itself)")
 	flag.Parse()
@@ -63,5 +64,5 @@ func main() {
 
 // workloads returns all workloads at the present scale.
 func workloads() []contest.Workload {
-	return slices.Concat(timed(), memory(), alone(), []contest.Workload{sweeps(), attacked()})
+	return slices.Concat(timed(), memory(), alone(), []contest.Workload{grows(), sweeps(), attacked()})
 }

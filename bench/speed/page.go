@@ -21,22 +21,15 @@ type page struct {
 func (p page) print(rounds int) {
 	fmt.Fprintf(p.w, "Medians over %d interleaved rounds, each measurement in a process of its own. ", rounds)
 	fmt.Fprintln(p.w, "Ratios compare contestants within a round; nanoseconds depend on the machine and its load and are noise.")
-	p.heading("Processor time of a decision, Weir = 1.00")
-	all := workloadNames(timed())
-	p.peerTable(all, p.beside(cpu))
-	p.explainTimed()
-	p.heading("Time of a decision by the clock, Weir = 1.00")
-	p.peerTable([]string{tenAlone, tenTwo, tenEight}, p.beside(wall))
-	p.heading("Processor time in nanoseconds (noise)")
-	p.peerTable(all, func(workload, contestant string) string {
-		return decimal(p.results.Median(workload, contestant, cpu), 0)
-	})
+	p.matrixTables()
+	p.cheapestTable()
 	p.memoryTable()
 	p.eventsTable()
 	for _, w := range alone() {
 		p.selfTable(w.Name)
 	}
 	p.sweepTable()
+	p.growthTable()
 	p.attackTable()
 	p.heading("Goals")
 	printGoals(p.w, p.results, len(p.workloads) == len(workloads()))
@@ -53,20 +46,76 @@ func (p page) played(name string) (contest.Workload, bool) {
 	return p.workloads[i], true
 }
 
-func workloadNames(all []contest.Workload) (n []string) {
-	for _, w := range all {
-		n = append(n, w.Name)
+// matrixTables prints the timed workloads, with a table for each number of keys. The table
+// of 10,000 keys is the first one, because the summary of all results reads it.
+func (p page) matrixTables() {
+	orders := []number{some, hot, many}
+	for _, keys := range orders {
+		title := "Processor time of a decision, Weir = 1.00"
+		if keys != some { // the page of all programs has that one
+			title += ": " + string(keys)
+		}
+		p.peerTable(title, ofKeys(keys), p.beside(cpu))
 	}
-	return n
+	p.explainMatrix()
+	p.peerTable("Time of a decision by the clock, Weir = 1.00", ofKeys(some), p.beside(wall))
+	for _, keys := range orders {
+		p.peerTable("Processor time in nanoseconds (noise): "+string(keys), ofKeys(keys), func(workload, contestant string) string {
+			return decimal(p.results.Median(workload, contestant, cpu), 0)
+		})
+	}
 }
 
+// cheapestTable prints a row for each timed workload, with the peer that is nearest to
+// Weir or ahead of it.
+func (p page) cheapestTable() {
+	table := report.Table("workload", "cheapest peer", "its processor time, Weir = 1.00", "live entries a key of Weir", "share that Weir granted", "allocations a decision")
+	rows, behind := 0, 0
+	for _, w := range p.workloads {
+		if !slices.ContainsFunc(timed(), func(t contest.Workload) bool { return t.Name == w.Name }) {
+			continue
+		}
+		v, peer := cheapest(p.results, []string{w.Name}, names()[1:])
+		rows++
+		figure := ratio(v)
+		if ahead(v) {
+			behind++
+			figure += " " + report.Behind
+		}
+		table.Row(w.Name, peer.contestant, figure,
+			p.liveEntries(w.Name),
+			decimal(p.results.Median(w.Name, peers.Weir, granted), 2),
+			decimal(p.results.Median(w.Name, peers.Weir, allocs), 3))
+	}
+	if rows == 0 {
+		return
+	}
+	p.heading("The cheapest peer of each workload")
+	fmt.Fprintf(p.w, "Weir is behind a peer in %d of %d rows.\n\n", behind, rows)
+	table.Print(p.w)
+}
+
+// liveEntries returns the entries that count for a key of Weir, on average: the attempts
+// that were granted in one window, or the used-up limit.
+func (p page) liveEntries(workload string) string {
+	i := slices.IndexFunc(squares(), func(s square) bool { return s.name() == workload })
+	if i >= 0 && squares()[i].denied {
+		return decimal(float64(squares()[i].live), 0)
+	}
+	return decimal(p.results.Median(workload, peers.Weir, live), 1)
+}
+
+// ahead reports whether a contestant with this ratio to Weir is ahead of it: 1 to the
+// hundredth is as good.
+func ahead(ratio float64) bool { return ratio < 0.995 }
+
 // beside returns the cells with the ratio of a contestant to Weir. A mark shows where Weir
-// is behind: 1 to the hundredth is as good.
+// is behind.
 func (p page) beside(metric string) func(workload, contestant string) string {
 	return func(workload, contestant string) string {
 		v := p.results.Ratio(workload, contestant, peers.Weir, metric)
 		cell := ratio(v)
-		if v < 0.995 && !slices.Contains(yardsticks, contestant) {
+		if ahead(v) && !slices.Contains(yardsticks, contestant) {
 			cell += " " + report.Behind
 		}
 		return cell + p.mark(workload, contestant)
@@ -75,7 +124,7 @@ func (p page) beside(metric string) func(workload, contestant string) string {
 
 // peerTable prints a row for each contestant and a column for each of the workloads that
 // were run.
-func (p page) peerTable(workloads []string, cell func(workload, contestant string) string) {
+func (p page) peerTable(title string, workloads []string, cell func(workload, contestant string) string) {
 	head := []string{"contestant"}
 	var columns []contest.Workload
 	for _, name := range workloads {
@@ -83,6 +132,10 @@ func (p page) peerTable(workloads []string, cell func(workload, contestant strin
 			head, columns = append(head, w.Name), append(columns, w)
 		}
 	}
+	if columns == nil {
+		return
+	}
+	p.heading(title)
 	table := report.Table(head...)
 	for _, c := range append(names(), yardsticks...) {
 		row := []string{c}
@@ -98,22 +151,9 @@ func (p page) peerTable(workloads []string, cell func(workload, contestant strin
 	table.Print(p.w)
 }
 
-func (p page) explainTimed() {
-	fmt.Fprintln(p.w, "\nWorkloads:")
-	for _, t := range timed() {
-		if w, ok := p.played(t.Name); ok {
-			fmt.Fprintf(p.w, "- *%s*: %s.\n", w.Name, w.About)
-		}
-	}
-	fmt.Fprintln(p.w, "\n"+report.Behind+" Weir is behind this contestant. Three rows are no contestants. *floor*: an exact yes or no for one limit behind one lock, without remaining units, waits or forgetting. *floor, 64 locks*: the same for each of 64 parts of the keys, as many as Weir has. *loop*: a limiter that does nothing. † granted a different share than the workload expects, by more than one decision in a hundred.")
-}
-
-// meant is the share of decisions that should be allowed in a workload.
-var meant = map[string]float64{hotAllowed: 1, tenAlone: 1, tenTwo: 1, tenEight: 1, tenDenied: 0, insert: 1, million: 1}
-
 // mark is a dagger for contestants with unexpected answers.
 func (p page) mark(workload, contestant string) string {
-	share, ok := meant[workload]
+	share, ok := meant(workload)
 	if ok && math.Abs(p.results.Median(workload, contestant, granted)-share) > 0.01 {
 		return " †"
 	}
@@ -132,7 +172,7 @@ func (p page) memoryTable() {
 			decimal(p.results.Median(collector, c, bytesPerKey), 1),
 			decimal(p.results.Median(collector, c, gcWall), 1),
 			ratio(p.results.Ratio(collector, c, peers.Weir, gcCPU)),
-			decimal(p.results.Median(tenAlone, c, allocs), 1))
+			decimal(p.results.Median(square{keys: some, live: 30, goroutines: 1}.name(), c, allocs), 1))
 	}
 	table.Print(p.w)
 	fmt.Fprintf(p.w, "\nThe %d bytes of the key itself are included, except in the two of httprate, which keeps hashes in place of keys. Only the limiter references the keys.\n", keySize)
@@ -193,6 +233,20 @@ func (p page) sweepTable() {
 	for _, c := range w.Contestants {
 		table.Row(c, decimal(p.results.Median(sweeping, c, swept), 0), decimal(p.results.Median(sweeping, c, p50), 0),
 			decimal(p.results.Median(sweeping, c, p999), 0), decimal(p.results.Median(sweeping, c, longest), 0))
+	}
+	table.Print(p.w)
+}
+
+func (p page) growthTable() {
+	w, ok := p.played(growing)
+	if !ok {
+		return
+	}
+	p.heading("Weir: " + w.Name)
+	fmt.Fprintf(p.w, "%s.\n\n", w.About)
+	table := report.Table("contestant", "most processor time inside one decision, µs")
+	for _, c := range w.Contestants {
+		table.Row(c, decimal(p.results.Median(growing, c, longest), 0))
 	}
 	table.Print(p.w)
 }

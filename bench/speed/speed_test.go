@@ -2,6 +2,7 @@ package main
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,18 +45,89 @@ func TestRandomReachesEveryKey(t *testing.T) {
 	}
 }
 
-// TestLoadsGrantTheirShare runs every timed workload for a moment on Weir and checks the
-// share of granted attempts, not the time.
-func TestLoadsGrantTheirShare(t *testing.T) {
+// TestSquaresGrantTheirShare runs every square for a moment on Weir and checks the share of
+// granted attempts, not the time.
+func TestSquaresGrantTheirShare(t *testing.T) {
 	shorten(t)
-	for _, w := range timed() {
-		want, ok := meant[w.Name]
-		if !ok {
-			continue
+	for _, s := range squares() {
+		m := s.workload().Run(peers.Weir)
+		if want, ok := s.share(); ok && math.Abs(m[granted]-want) > 0.01 {
+			t.Errorf("%s: a share of %v was granted, want %v", s.name(), m[granted], want)
 		}
-		if got := w.Run(peers.Weir)[granted]; math.Abs(got-want) > 0.01 {
-			t.Errorf("%s: a share of %v was allowed, want %v", w.Name, got, want)
+		if m[cpu] <= 0 {
+			t.Errorf("%s: a decision took %v ns", s.name(), m[cpu])
 		}
+	}
+}
+
+// TestMatrixHoldsEverySquareOnce: names are commands of child processes, so they differ,
+// and every square compares Weir with the keyed peers of the goals.
+func TestMatrixHoldsEverySquareOnce(t *testing.T) {
+	seen := map[string]bool{}
+	for _, w := range workloads() {
+		if seen[w.Name] {
+			t.Errorf("two workloads are called %q", w.Name)
+		}
+		seen[w.Name] = true
+	}
+	for _, s := range squares() {
+		contestants := s.workload().Contestants
+		for _, c := range near {
+			if !slices.Contains(contestants, c) {
+				t.Errorf("%s: %s takes no part", s.name(), c)
+			}
+			if _, err := peers.Named(c); err != nil {
+				t.Errorf("%s: %v", s.name(), err)
+			}
+		}
+		if !slices.Contains(ofKeys(s.keys), s.name()) {
+			t.Errorf("%s is in no table", s.name())
+		}
+	}
+	want := "10,000 keys, 30 live, granted, 1 goroutine"
+	if got := ofKeys(some)[2]; got != want {
+		t.Errorf("the third column of 10,000 keys, which the summary of all results reads, is %q, want %q", got, want)
+	}
+}
+
+// TestWindowHoldsTheLiveEntries: the entries of a key are those that were asked for, within
+// a factor that a crowded machine stays below.
+func TestWindowHoldsTheLiveEntries(t *testing.T) {
+	shorten(t)
+	warming, running = 20*time.Millisecond, 50*time.Millisecond
+	s := square{keys: some, live: 300, goroutines: 1}
+	for _, c := range []string{peers.Weir, "plain exact log"} {
+		if got := s.load().measure(c)[live]; got < 30 || got > 3000 {
+			t.Errorf("%s holds %.0f live entries a key, want about 300", c, got)
+		}
+	}
+}
+
+func TestHolding(t *testing.T) {
+	for _, tc := range []struct {
+		live, keys int
+		each       float64
+		want       time.Duration
+	}{
+		{300, 10_000, 200, 600 * time.Millisecond},
+		{1, 1_000_000, 500, 500 * time.Millisecond},
+		{1, 1_000, 100, time.Millisecond}, // no window is shorter
+	} {
+		if got := (load{live: tc.live, keys: tc.keys}).holding(tc.each); got != tc.want {
+			t.Errorf("%d entries of %d keys at %v ns: window %v, want %v", tc.live, tc.keys, tc.each, got, tc.want)
+		}
+	}
+}
+
+func TestZipfPrefersFewKeys(t *testing.T) {
+	keys := makeKeys(1000)
+	count := map[string]int{}
+	drawn := zipf(keys)
+	for _, k := range drawn {
+		count[k]++
+	}
+	if first, last := count[keys[0]], count[keys[999]]; first < len(drawn)/20 || last > len(drawn)/200 {
+		t.Errorf("of %d draws the first key got %d and the last %d", len(drawn), first, last)
 	}
 }
 
@@ -73,14 +145,14 @@ func shorten(t *testing.T) {
 	t.Helper()
 	s, w, r := scale, warming, running
 	t.Cleanup(func() { scale, warming, running = s, w, r })
-	scale = sizes{keys: 1000, attackers: 1000, latencies: 1000}
+	scale = sizes{some: 1000, keys: 1000, attackers: 1000, latencies: 1000}
 	warming, running = time.Microsecond, time.Millisecond
 }
 
-func TestNumber(t *testing.T) {
+func TestNumberIn(t *testing.T) {
 	for name, want := range map[string]int{"Max 10,000": 10_000, "1 limit": 1, "4 limits": 4} {
-		if got := number(name); got != want {
-			t.Errorf("number(%q) = %d, want %d", name, got, want)
+		if got := numberIn(name); got != want {
+			t.Errorf("numberIn(%q) = %d, want %d", name, got, want)
 		}
 	}
 }
@@ -109,8 +181,38 @@ func TestLeastNamesTheFastest(t *testing.T) {
 		peers.Weir: {{cpu: 10}}, "slow": {{cpu: 40}}, "quick": {{cpu: 15}}, "failed": {nil},
 	}}
 	v, where := least([]string{"w", "not played"}, []string{"slow", "failed", "quick"})(r)
-	if v != 1.5 || where != " (quick, w)" {
-		t.Errorf("least = %v%s, want 1.5 (quick, w)", v, where)
+	if v != 1.5 || where != " (quick)" {
+		t.Errorf("least = %v%s, want 1.5 (quick)", v, where)
+	}
+}
+
+// TestPageMarksLosingRows: a square that a peer wins is printed like the others, with a mark
+// in its column, in the table of the cheapest peers, and as a goal that was not met.
+func TestPageMarksLosingRows(t *testing.T) {
+	lost, won := square{keys: some, live: 30, goroutines: 1}, square{keys: some, live: 1, goroutines: 1}
+	metrics := func(v float64) []contest.Metrics { return []contest.Metrics{{cpu: v}} }
+	r := contest.Results{
+		lost.name(): {peers.Weir: metrics(100), "juju/ratelimit": metrics(80), "floor": metrics(50)},
+		won.name():  {peers.Weir: metrics(100), "juju/ratelimit": metrics(130), "floor": metrics(50)},
+	}
+	var out strings.Builder
+	page{&out, []contest.Workload{lost.workload(), won.workload()}, r}.print(1)
+	for _, want := range []string{
+		"| contestant | " + won.name() + " | " + lost.name() + " |",
+		"| juju/ratelimit | 1.30 | 0.80 ◄ |",
+		"| floor |  | 0.50 |",
+		"Weir is behind a peer in 1 of 2 rows.",
+		"| " + lost.name() + " | juju/ratelimit | 0.80 ◄ |",
+		"| " + won.name() + " | juju/ratelimit | 1.30 |",
+		"on: " + lost.name() + " | ≥ 1 | 0.80 (juju/ratelimit) | **no** |",
+		"on: " + won.name() + " | ≥ 1 | 1.30 (juju/ratelimit) | yes |",
+	} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	if t.Failed() {
+		t.Log(out.String())
 	}
 }
 

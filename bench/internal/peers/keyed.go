@@ -66,14 +66,20 @@ func sethvargo() Peer {
 		Name: "sethvargo/go-limiter", Module: "github.com/sethvargo/go-limiter", Kind: Refill,
 		Note: "memory store",
 		New: func(limit int, window time.Duration) Limiter {
-			var store limiter.Store = must(memorystore.New(&memorystore.Config{Tokens: uint64(limit), Interval: window}))
-			return allow(func(key string) bool {
-				_, _, _, ok, err := store.Take(context.Background(), key)
-				return must(ok, err)
-			})
+			return storeOfTokens{must(memorystore.New(&memorystore.Config{Tokens: uint64(limit), Interval: window}))}
 		},
 	}
 }
+
+type storeOfTokens struct{ store limiter.Store }
+
+func (s storeOfTokens) Allow(key string) bool {
+	_, _, _, ok, err := s.store.Take(context.Background(), key)
+	return must(ok, err)
+}
+
+// Close ends the goroutine of the store, which otherwise keeps its keys alive.
+func (s storeOfTokens) Close() error { return s.store.Close(context.Background()) }
 
 func tollboothKeys() Peer {
 	return Peer{
