@@ -162,9 +162,10 @@ func auditInUse(all []hold) (breach string) {
 			continue
 		}
 		sure.add(h.to, h.surely, h.units)
-		maybe.add(h.from, h.possibly, h.units)
+		// Where the clock stands still, a hold may end at the instant of a denial, after it.
+		maybe.add(h.from, h.possibly+1, h.units)
 		for _, x := range h.extending { // held twice for a moment
-			maybe.add(x[0], x[1], h.units)
+			maybe.add(x[0], x[1]+1, h.units)
 		}
 	}
 	sure.sort()

@@ -291,6 +291,9 @@ func TestWrongLogOptions(t *testing.T) {
 	if _, err := ParseLogWhere("path"); err == nil {
 		t.Error("a condition without =: no error")
 	}
+	if _, err := ParseLogWhere("path=/\xff*"); err == nil || !strings.Contains(err.Error(), "not UTF-8") {
+		t.Errorf("a pattern that is not UTF-8: %v", err)
+	}
 }
 
 func TestLogsWithoutReadableLines(t *testing.T) {

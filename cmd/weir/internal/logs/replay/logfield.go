@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
@@ -75,6 +76,9 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	f, err := accesslog.ParseField(name)
 	if err != nil {
 		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
+	}
+	if !utf8.ValidString(glob) {
+		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes", text)
 	}
 	return LogWhere{f, glob, newGlob(glob)}, nil
 }
