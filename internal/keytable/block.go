@@ -9,9 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// The slots of a shard stand in blocks. The high bits of a hash tell the block, as in
-// extendible hashing, and other bits the group of eight slots in it at which a search begins.
-// A byte for each slot, its tag, tells seven further bits, so that a search reads one slot.
+// The slots of a shard stand in blocks. The high bits of a hash choose the block, as in
+// extendible hashing. Other bits choose the group of eight slots in it at which a search begins.
+// A byte for each slot, its tag, holds seven further bits, so that a search reads one slot.
 // A block that is full is split in two, so a step of growth moves the slots of one block.
 
 // directory finds the block of a hash. It never changes: growth replaces it, so callers
@@ -290,14 +290,13 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 			sources = append(sources, b)
 		}
 	}
-	used, upper := 0, 0 // slots with a key, and those of them for the second new block
+	used, upper := 0, 0 // slots with a key, and how many the second new block gets
 	for _, b := range sources {
 		used += int(b.state().used)
-		for slot := range b.live {
-			if depth == common {
-				break
+		if depth > common {
+			for slot := range b.live {
+				upper += int(slot.low() >> (32 - depth) & 1)
 			}
-			upper += int(slot.low() >> (32 - depth) & 1)
 		}
 	}
 	first := t.newBlock(depth, used-upper+n)

@@ -11,7 +11,7 @@ import (
 // inlineKey bytes is compared by its text as well.
 type Key struct {
 	hash   uint64
-	state  uint64 // of an unlocked slot with the key
+	state  uint64 // a slot with the key has it while unlocked
 	lo, hi uint64 // the first and the last eight bytes, or all of them
 }
 
@@ -21,7 +21,7 @@ const inlineKey = 16
 // longSize stands for the size of a key that does not fit its slot.
 const longSize = inlineKey + 1
 
-// hasher makes hashes that callers cannot foresee, so that nobody can choose keys that
+// hasher makes hashes that callers cannot foresee, so that an attacker cannot choose keys that
 // collide: multiplications of which both halves are folded together, as in wyhash.
 type hasher [3]uint64
 

@@ -17,7 +17,7 @@ type Slot struct {
 
 const slotBytes = 64
 
-// The state of a slot is 0 while it belongs to no key. Otherwise it tells the half of the
+// The state of a slot is 0 while it belongs to no key. Otherwise it holds the half of the
 // key's hash that finds it, the group, and the size of the key. Only the holder of the lock
 // changes it.
 const (
@@ -89,8 +89,8 @@ func (slot *Slot) Lock() {
 	}
 }
 
-// vacate takes the key from a slot of a locked shard as soon as nobody has locked it, and returns
-// its state. The content of the slot is then that of the caller.
+// vacate waits until a slot of a locked shard is unlocked, takes its key, and returns its
+// state. The content of the slot is then that of the caller.
 func (slot *Slot) vacate() (state uint64) {
 	for tries := 0; ; tries++ {
 		if state = slot.state.Load(); state&locked == 0 && slot.state.CompareAndSwap(state, 0) {

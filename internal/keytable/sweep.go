@@ -117,7 +117,7 @@ func (s *Shard) release(t *Table) {
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
-// with places that can be used again at once, and then in the others by turns, for the bytes
+// with places that can be used again immediately, and then in the others by turns, for the bytes
 // they give back. No shard may be locked by the caller, and only one caller at a time may
 // reclaim.
 func (t *Table) Reclaim(first uint64, now int64, isVirtual bool) (removed int) {

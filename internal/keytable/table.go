@@ -1,5 +1,5 @@
 // Package keytable keeps histories in memory by key: shards with a lock each, lookup,
-// records, expiry, and caps on keys and bytes. It knows no policy, mode or clock; the
+// records, expiry, and caps on keys and bytes. It has no policy, mode or clock; the
 // instant is always an argument.
 //
 // A key takes one slot of 64 bytes in a block, so that the collector sees a few large blocks
@@ -17,7 +17,7 @@ import (
 
 // Table holds the histories of all keys. A caller locks the slots of its keys, if it finds
 // them, in the order of Key.Before. If it does not, or needs more room, it locks the shards
-// of all its keys first. So a decision over several limits is atomic, and nobody who holds a
+// of all its keys first. So a decision over several limits is atomic, and no caller that holds a
 // slot waits for a shard. Start it with Init.
 type Table struct {
 	shards [shardCount]Shard // first, so that each begins on a cache line

@@ -25,11 +25,11 @@ type record struct {
 	limit *limitRules
 	rule  *window.Rule // the limit's numbers at the instant of the decision
 	key   keytable.Key
-	text  string // of the key
+	text  string // the key's bytes
 	shard *keytable.Shard
 	slot  *keytable.Slot  // locked while the claim is held, nil if the key has no history
 	h     *window.History // the history decided on
-	arena *window.Arena   // of its entries
+	arena *window.Arena   // with its entries
 	state window.State
 	entry window.Add // to be recorded
 	full  bool       // the shard has no room for the key

@@ -17,7 +17,7 @@ type DumpPlace struct {
 
 // Dump calls visit with about n histories at a place, each under its own lock, and moves
 // the place. It leaves out those that no longer count at now, on the engine's clock. Callers
-// who add keys to the same shard wait for the n histories. So visit must not block for long,
+// that add keys to the same shard wait for the n histories. So visit must not block for long,
 // and it must not call the Memory. The history is valid during the call only. Dump reports
 // whether histories are left.
 //

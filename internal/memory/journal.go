@@ -50,13 +50,13 @@ type Change struct {
 	Virtual bool   // the caller passed the instant
 	At      int64  // the instant of the decision in microseconds; of a Replace, that of the newest attempt
 	Limit   uint32 // the number of Name in this Memory
-	Name    string // of the policy, the limit, its kind and its dimensions, separated by NUL
+	Name    string // names of policy, limit, kind and dimensions, separated by NUL
 	Keep    int64  // microseconds for which the histories of the limit are kept
 	Key     []byte // values of the dimensions: a single one as it is, several each behind its length (uvarint)
 
-	End, Units int64 // of an Append or a Refund
-	Cutoff     int64 // of an Append or a Refund
-	Cap        int64 // of an Append: the history was cut to so many units (engine.CountDenied), if Capped
+	End, Units int64 // Append, Refund: the entry
+	Cutoff     int64 // Append, Refund: entries that end by then no longer count
+	Cap        int64 // Append: the history was cut to so many units (engine.CountDenied), if Capped
 	Capped     bool
 
 	// Of a Replace. A history of a bucket has no entries (R16): one unit flows in every
@@ -66,13 +66,13 @@ type Change struct {
 	Full, Part, Front int64
 	Entries           []Entry // oldest first
 
-	Operation *Operation // of a Remember
+	Operation *Operation // Remember: the operation
 
 	// Room of the first change is for the use of Append. A Memory keeps its array for later
 	// changes.
 	Room []byte
 
-	limit *limitRules // of Name, kept by Apply
+	limit *limitRules // the limit of Name, kept by Apply
 }
 
 // Entry is one entry of a history: its units count while End > now - Window.
@@ -83,7 +83,7 @@ type Operation struct {
 	Name   string // encodes the policy's name, the key with its dimensions, and the idempotency key
 	Op     engine.Op
 	Asked  int64         // units of the request
-	From   int64         // of a refund: the instant of the grant
+	From   int64         // refund: the instant of the grant
 	Until  int64         // the operation is remembered before this instant
 	Result engine.Result // the answer
 }

@@ -48,7 +48,7 @@ type Memory struct {
 	fullOfKeys, fullOfBytes error
 
 	journal    Journal      // nil, or receives every change
-	rates      rates        // of buckets
+	rates      rates        // the rates of buckets
 	operations operations   // decisions with an idempotency key
 	reclaim    sync.Mutex   // held by the caller that makes room at a cap
 	reclaimed  atomic.Int64 // histories and operations removed at a cap so far

@@ -37,7 +37,7 @@ type operation struct {
 	name    string
 	op      engine.Op
 	n       int64 // units
-	from    int64 // of a refund: the instant of the entry
+	from    int64 // refund: the instant of the entry
 	until   int64 // the operation is known before this instant
 	virtual bool
 	place   int // in its heap

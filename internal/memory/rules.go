@@ -26,10 +26,10 @@ type limitRules struct {
 	described *engine.Limit
 	name      string
 	histories string // the name of its histories
-	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
+	group     uint32 // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
 	by        []int  // indices into the key
 	cost      int64  // as engine.Limit.Cost; below 0 the limit is only read
-	holds     bool   // of kind Concurrency: a refund ends the hold of a cost, too (R17)
+	holds     bool   // kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }

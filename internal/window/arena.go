@@ -50,7 +50,7 @@ const (
 	pagedClasses = 12
 )
 
-// pageState is what the arena knows of a page.
+// pageState is the arena's record of a page.
 type pageState struct {
 	class uint8
 	used  uint16                 // runs
@@ -138,7 +138,7 @@ func (a *Arena) begin(page uint32, class int) {
 	a.open[class] = append(a.open[class], page)
 }
 
-// pageBytes is the memory of a page of that many words, with what the arena knows of it.
+// pageBytes is the memory of a page of that many words, with the arena's record of it.
 func pageBytes(words int) int { return words*wordBytes + 72 }
 
 // add adds a page of that many words.
@@ -155,7 +155,7 @@ func (a *Arena) add(words int) (page uint32, ok bool) {
 	memory := make([]uint32, words)
 	if last := len(a.gone) - 1; last >= 0 {
 		page, a.gone = a.gone[last], a.gone[:last]
-		all[page] = memory // nobody reads a page that holds no run
+		all[page] = memory // a page that holds no run has no reader
 		return page, true
 	}
 	page = uint32(len(all))

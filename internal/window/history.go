@@ -60,8 +60,8 @@ type stamps struct {
 // log is the state of the other forms. A single entry is (end, total). Several are in the
 // run, the newest included, behind a word with their number.
 type log struct {
-	end   int64 // of the newest entry, long without one
-	front int64 // of the oldest entry, long without one
+	end   int64 // end of the newest entry, long without one
+	front int64 // end of the oldest entry, long without one
 	total int64 // units of all entries
 }
 
@@ -334,7 +334,7 @@ func (h *History) restart(a *Arena, e *Add) {
 	*h.log() = log{e.End, e.End, e.Units}
 	if h.run != 0 {
 		r := entries{form: f, base: e.End, words: a.Words(h.run)}
-		if r.size() == 0 { // of a narrow history
+		if r.size() == 0 { // a narrow history had it
 			panic("window: a run without room for an entry")
 		}
 		r.put(0, e.End, e.Units)

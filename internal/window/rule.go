@@ -31,8 +31,8 @@ type Rule struct {
 	Narrow      bool   // entries of one unit fit the narrow form of a history: an exact rolling window below 2^32 µs
 	FromFirst   bool   // a window begins with the first unit after the last window has ended (R3)
 
-	Start, Stop int64   // of a window of a Period: its first instant, and the first behind it; otherwise 0 (R3)
-	Refill      *Refill // of a bucket of capacity Max (R16); otherwise nil
+	Start, Stop int64   // a Period's window: its first instant, and the first behind it; otherwise 0 (R3)
+	Refill      *Refill // a bucket's rate, with capacity Max (R16); otherwise nil
 }
 
 // Cutoff returns the newest mark of entries that no longer count at now (R3).

@@ -143,5 +143,5 @@ func missing(t testing.TB, sentence string) {
 	t.Helper()
 	sentence = strings.Join(strings.Fields(sentence), " ")
 	t.Attr(Missing, sentence)
-	t.Skip(sentence)
+	t.Skip(sentence) // never in CI, where runtests turns a skip into a failure
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
@@ -17,13 +18,14 @@ import (
 type arguments struct {
 	policy *serving.Policy
 	target enforce.Target
-	pairs  pairs  // of the key
-	n      int64  // units
-	needed int64  // the number that syntax.needs
-	id     string // the idempotency key; "" = none
-	ttl    int64  // of a reservation, in milliseconds; 0 = not set
-	limit  string // the limit to count; "" = not set
-	token  string // of a reservation
+	pairs  pairs         // of the key
+	n      int64         // units
+	needed int64         // the number that syntax.needs
+	id     string        // the idempotency key; "" = none
+	ttl    int64         // time to live in milliseconds; 0 = not set
+	lasts  time.Duration // time to live of the reservation
+	limit  string        // the limit to count; "" = not set
+	token  string        // the reservation
 }
 
 // syntax describes the arguments after the dimensions.
@@ -111,7 +113,10 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		named, wrong = a.pairs.named(a.policy)
 		return named.Lookup().Map()
 	}})
-	return a, cmp.Or(wrong, err)
+	if err = cmp.Or(wrong, err); err == nil && syntax.options&optionTTL != 0 {
+		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
+	}
+	return a, err
 }
 
 // optionNamed returns the option of that name, in any case, or 0.

@@ -11,10 +11,6 @@ import (
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
 func reserveUnits(s *Server, out []byte, a arguments) ([]byte, error) {
-	ttl, err := reserve.TTL(a.policy, a.ttl, "TTL")
-	if err != nil {
-		return nil, err
-	}
 	o, err := s.apply(weir.OpAttempt, &a)
 	if err != nil {
 		return nil, err
@@ -23,11 +19,11 @@ func reserveUnits(s *Server, out []byte, a arguments) ([]byte, error) {
 	if d.Allowed {
 		key, _ := a.pairs.named(a.policy) // Target has accepted them
 		token, err = s.config.Reservations.Issue(background,
-			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: ttl})
+			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: a.lasts})
 		if err != nil {
 			return nil, err
 		}
-		expires = d.At.Add(ttl).UnixMicro()
+		expires = d.At.Add(a.lasts).UnixMicro()
 		if hold := o.Limiter.Compiled().HoldTime; hold > 0 {
 			heldUntil = d.At.Add(hold).UnixMicro()
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
 
 // words returns the arguments of a command, which are separated by spaces.
@@ -172,5 +173,21 @@ func TestOptionsKeepTheQueue(t *testing.T) {
 	got = say(t, s, words("WEIR.CHECK push teacher=42")+words("WEIR.RELEASE "+id)+words("WEIR.CHECK push teacher=42"))
 	if first, second, _ := strings.Cut(got, "*4\r\n:10\r\n:0\r\n:10\r\n:0\r\n"); !strings.HasPrefix(first, "*9\r\n:0\r\n") || !strings.HasPrefix(second, "*9\r\n:1\r\n") {
 		t.Errorf("denied, released, granted: %q", got)
+	}
+}
+
+// TestBadInputBeforeLoad: bad input is named also while all places are taken.
+func TestBadInputBeforeLoad(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Capacity = serving.NewCapacity(0) })
+	for command, want := range map[string]string{
+		"WEIR.RESERVE push teacher=1 TTL 99999999999": "-ERR ",
+		"WEIR.RESERVE push teacher=1 TTL 0":           "-ERR ",
+		"WEIR.RESERVE push pupil=1":                   "-ERR ",
+		"WEIR.SETTLE x y":                             "-ERR ",
+		"WEIR.RESERVE push teacher=1":                 "-UNAVAILABLE ",
+	} {
+		if got := say(t, s, words(command)); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
 	}
 }
