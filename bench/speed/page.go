@@ -222,13 +222,18 @@ func (p page) selfTable(name string) {
 	table.Print(p.w)
 }
 
+// begin writes the heading of a workload of Weir alone, and the sentence about it.
+func (p page) begin(w contest.Workload) {
+	p.heading("Weir: " + w.Name)
+	fmt.Fprintf(p.w, "%s.\n\n", w.About)
+}
+
 func (p page) sweepTable() {
 	w, ok := p.played(sweeping)
 	if !ok {
 		return
 	}
-	p.heading("Weir: " + w.Name)
-	fmt.Fprintf(p.w, "%s.\n\n", w.About)
+	p.begin(w)
 	table := report.Table("variant", "forgotten meanwhile", "p50, ns", "p99.9, ns", "most processor time inside one decision, µs")
 	for _, c := range w.Contestants {
 		table.Row(c, decimal(p.results.Median(sweeping, c, swept), 0), decimal(p.results.Median(sweeping, c, p50), 0),
@@ -242,8 +247,7 @@ func (p page) growthTable() {
 	if !ok {
 		return
 	}
-	p.heading("Weir: " + w.Name)
-	fmt.Fprintf(p.w, "%s.\n\n", w.About)
+	p.begin(w)
 	table := report.Table("contestant", "most processor time inside one decision, µs")
 	for _, c := range w.Contestants {
 		table.Row(c, decimal(p.results.Median(growing, c, longest), 0))
