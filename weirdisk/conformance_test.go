@@ -3,6 +3,7 @@ package weirdisk
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/weirlimit/weir/engine"
@@ -18,17 +19,17 @@ func TestConformance(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			restarts := 0
+			var restarts atomic.Int64 // of all engines, which the kit opens side by side
 			weirtest.Run(t, func(t *testing.T) engine.Engine {
 				e := &restarting{t: t, mode: mode}
 				e.restart(t.TempDir())
-				t.Cleanup(func() { restarts += e.restarts })
+				t.Cleanup(func() { restarts.Add(int64(e.restarts)) })
 				return e
 			}, weirtest.Attempts(4_000), weirtest.Hammers(4))
-			if restarts < 100 {
-				t.Errorf("%d restarts, want more", restarts)
+			if restarts.Load() < 100 {
+				t.Errorf("%d restarts, want more", restarts.Load())
 			}
-			t.Logf("%d restarts", restarts)
+			t.Logf("%d restarts", restarts.Load())
 		})
 	}
 }
