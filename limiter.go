@@ -173,6 +173,9 @@ func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err
 //
 // r.States is nil or as long as Compiled().Limits, in their order; other lengths return an
 // [InputError]. Decide clears it first, and also when it fails.
+//
+// Of a refund, Allowed is true, Granted has the units taken back, and only Degraded and Replayed
+// may be set as well.
 func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, err error) {
 	err = l.decide(ctx, &key, &r, &d)
 	return d, err
@@ -292,7 +295,7 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 // answer returns the decision of a call without an error.
 func answer(c *engine.Call) Decision {
 	if c.Op == OpRefund {
-		return Decision{Allowed: true, Granted: c.Result.Granted}
+		return Decision{Allowed: true, Granted: c.Result.Granted, Degraded: c.Result.Degraded, Replayed: c.Result.Replayed}
 	}
 	d := Decision(c.Result)
 	if d.Limit != "" {

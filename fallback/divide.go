@@ -25,10 +25,10 @@ func divide(c *engine.Compiled, n int64) *engine.Compiled {
 	return s
 }
 
-// divideLimit divides the limit by n. Only a bucket has a Refill.
+// divideLimit divides the limit by n. Only a bucket has a Refill with a denominator.
 func divideLimit(l *engine.Limit, n int64) {
 	share := l.Max / n
-	if l.Refill == (window.Refill{}) {
+	if l.Refill.Per == 0 {
 		l.Max = share
 		return
 	}
