@@ -226,6 +226,29 @@ func TestRefundTakesTwoSteps(t *testing.T) {
 	})
 }
 
+// A refund of a policy takes as many steps, whatever the number of its grants and limits. Each
+// limit gives back its own oldest hits.
+func TestRefundOfAPolicyTakesTwoSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		slack := connectPolicies(t, e, nil).in("slack")
+		for _, category := range []string{"a", "b", "b"} {
+			slack.ask("category=" + category)
+			c.pass(time.Second)
+		}
+		e.calls = 0
+		slack.wants("OK | OK 2/2 0s", "category=b refund hits:3")
+		if e.calls != 2 {
+			t.Errorf("%d steps, want 2", e.calls)
+		}
+		slack.wants("OK | OK 1/2 29m57s", "category=a hits:0")
+		slack.wants("OK | OK 0/2 30m0s", "category=c hits:2")
+		if a := slack.ask("category=d hits:2"); a.OverallCode != pb.RateLimitResponse_OK {
+			t.Errorf("%s, want OK: the channel has given back its three hits", brief(a))
+		}
+	})
+}
+
 // Concurrent refunds give back exactly their hits.
 func TestConcurrentRefundsAreExact(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, hitsConfig))

@@ -35,7 +35,6 @@ type policyDomain struct {
 	planBy        string           // the key of the entry that chooses a plan and is no dimension; "" = none
 	varies        bool             // some keys have other numbers
 	shown         []*shownLimit    // of each limit
-	narrow        int              // index of the limit with the most dimensions
 }
 
 // newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
@@ -58,9 +57,6 @@ func newPolicyDomain(p Policy, e engine.Engine) (*policyDomain, error) {
 		l := &d.compiled.Limits[i]
 		st := l.Describe()
 		d.shown = append(d.shown, toShownLimit(l.Period, &st))
-		if len(l.By) > len(d.compiled.Limits[d.narrow].By) {
-			d.narrow = i
-		}
 	}
 	return d, nil
 }
