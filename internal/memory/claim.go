@@ -121,7 +121,7 @@ func (m *Memory) tryHold(c *claim) bool {
 	var order [engine.MaxLimits]uint8
 	for n, i := range c.order(&order) {
 		r := &c.records[i]
-		if !r.slot.TryLock(r.key) {
+		if r.slot = r.shard.Confirm(r.slot, r.key); r.slot == nil || !r.slot.TryLock(r.key) {
 			c.unlock(order[:n])
 			return false
 		}
