@@ -107,33 +107,14 @@ func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
 // Cap drops units that CountDenied does not keep (R6): those of the newest entry above most,
 // and entries older than the newest ones that reach most units. Older ones cannot change a
 // decision or a wait. The oldest entry of the rest stays whole, so the total is at most
-// 2*MaxUnits - 1.
+// 2*MaxUnits - 1. The history is no narrow one: there entries of one instant are not one.
 func (h *History) Cap(a *Arena, most int64) {
-	r := h.entries(a)
+	l, r := h.log(), h.entries(a)
 	switch {
 	case most == 0:
 		h.clear(a)
 		return
-	case r.form == narrow: // units of one instant are one entry
-		n := 0
-		for left := int64(r.n); ; {
-			next := n + 1
-			for next < r.n && r.stampAt(next) == r.stampAt(n) {
-				next++
-			}
-			if left -= int64(next - n); left < most {
-				break
-			}
-			n = next
-		}
-		if over := int64(r.n-n) - most; over > 0 && r.stampAt(n) == r.stampAt(r.n-1) {
-			n += int(over) // the newest entry alone has more
-		}
-		h.remove(&r, 0, n)
-		return
-	}
-	l := h.log()
-	if r.words == nil {
+	case r.words == nil:
 		l.total = min(l.total, most)
 		return
 	}
