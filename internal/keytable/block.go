@@ -1,6 +1,7 @@
 package keytable
 
 import (
+	"iter"
 	"math/bits"
 	"slices"
 	"sync/atomic"
@@ -303,12 +304,7 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 	}
 	span := uint32(1) << (to.bits() - common)
 	start := to.place(low) &^ (span - 1)
-	var sources []block
-	for _, b := range to.blocks[start : start+span] {
-		if b.groups > 0 && (len(sources) == 0 || b != sources[len(sources)-1]) {
-			sources = append(sources, b)
-		}
-	}
+	sources := slices.Collect(distinct(to.blocks[start : start+span]))
 	used, upper := 0, 0 // slots with a key, and how many the second new block gets
 	for _, b := range sources {
 		used += int(b.state().used)
@@ -343,6 +339,17 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 	to.shrink()
 	s.directory.Store(to)
 	return true
+}
+
+// distinct returns the blocks at some places, each once.
+func distinct(places []block) iter.Seq[block] {
+	return func(yield func(block) bool) {
+		for i, b := range places {
+			if b.groups > 0 && (i == 0 || b != places[i-1]) && !yield(b) {
+				return
+			}
+		}
+	}
 }
 
 // shrink halves the number of places as long as every block stands at two of them.

@@ -272,12 +272,3 @@ func (m *Memory) sweepAfter(c *claim) {
 		}
 	}
 }
-
-// forget frees the copies that storeCopies has stored.
-func (c *claim) forget() {
-	for i := range c.records {
-		if r := &c.records[i]; r.corrected {
-			r.stored.Free(&r.shard.Arena)
-		}
-	}
-}

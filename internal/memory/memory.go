@@ -104,12 +104,12 @@ const (
 	fromCaller
 )
 
-// momentOf returns the instant of a call.
-func momentOf(c *engine.Call) moment {
+// momentOf returns the instant of a call: its own one, or else another.
+func momentOf(c *engine.Call, otherwise moment) moment {
 	if c.Given {
 		return moment{c.At, fromCaller}
 	}
-	return moment{}
+	return otherwise
 }
 
 // reading returns a reading of the engine's clock as the instant of a call.
