@@ -258,7 +258,7 @@ func (m *model) look(name string) {
 	m.s.Lock()
 	defer m.s.Unlock()
 	_, held := m.held[name]
-	slot, quick := m.s.Lookup(k.Key, k.text), m.s.Find(k.Key)
+	slot, quick := m.s.Lookup(k.Key, k.text), m.s.confirmed(k.Key)
 	if (slot != nil) != held {
 		m.t.Fatalf("%.20q is found: %t, want %t", name, slot != nil, held)
 	}
@@ -422,7 +422,7 @@ func (f *filled) insertAs(k named, now int64) {
 
 func (f *filled) has(i int) bool {
 	slot := f.Lookup(f.keys[i].Key, f.keys[i].text)
-	return slot != nil && f.Find(f.keys[i].Key) != nil
+	return slot != nil && f.confirmed(f.keys[i].Key) != nil
 }
 
 // steps is the number of sweeps of one group that pass the shard once, or a little more.
@@ -616,6 +616,9 @@ func TestRemovedTagsAreUsedUp(t *testing.T) {
 	const stay = 40
 	for range stay {
 		f.insert(0)
+	}
+	for i := range 8 * groupSlots { // some groups that are full
+		f.insertLow(uint32(0x8000+i*128), 0)
 	}
 	for f.blocks()[0].groups < fullGroups { // the largest block
 		f.insert(0)

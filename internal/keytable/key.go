@@ -1,8 +1,10 @@
 package keytable
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"math/rand/v2"
+	"unsafe"
 
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -12,7 +14,7 @@ import (
 type Key struct {
 	hash   uint64
 	state  uint64 // a slot with the key has it while unlocked
-	lo, hi uint64 // the first and the last eight bytes, or all of them
+	lo, hi uint64 // its bytes as two little-endian words, or the first eight and 0
 }
 
 // inlineKey is the most bytes of a key that fit its slot.
@@ -43,35 +45,39 @@ type Text struct{ hash, size, lo, hi uint64 }
 // Text returns the key with these bytes for any group.
 func (t *Table) Text(s string) (k Text) {
 	n := len(s)
+	b := unsafe.Slice(unsafe.StringData(s), n)
 	switch {
 	case n > inlineKey:
-		return t.longText(s)
-	case n >= 8:
-		k.lo, k.hi = load8(s, 0), load8(s, n-8)
+		return t.longText(b)
+	case n >= 8: // the last words overlap those before
+		k.lo, k.hi = word.Uint64(b), word.Uint64(b[n-8:])>>(8*(16-n))
 	case n >= 4:
-		k.lo = uint64(load4(s, 0)) | uint64(load4(s, n-4))<<32
+		k.lo = uint64(word.Uint32(b)) | uint64(word.Uint32(b[n-4:]))>>(8*(8-n))<<32
 	case n > 0:
-		k.lo = uint64(s[0]) | uint64(s[n/2])<<8 | uint64(s[n-1])<<16
+		k.lo = uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
 	}
 	k.size = uint64(n)
-	k.hash = fold(k.lo^t.seeds[0], k.hi^t.seeds[1]^k.size)
+	k.hash = fold(k.lo^t.seeds[0], k.hi^t.seeds[1])
 	return k
 }
 
-func (t *Table) longText(s string) Text {
-	h := uint64(len(s))
-	for i := 0; i < len(s); i += 16 {
-		j := min(i, len(s)-16) // the last words overlap those before
-		h = fold(h^load8(s, j)^t.seeds[0], load8(s, j+8)^t.seeds[1])
+var word = binary.LittleEndian
+
+func (t *Table) longText(b []byte) Text {
+	h := uint64(len(b))
+	for i := 0; i < len(b); i += 16 {
+		j := min(i, len(b)-16)
+		h = fold(h^word.Uint64(b[j:])^t.seeds[0], word.Uint64(b[j+8:])^t.seeds[1])
 	}
-	return Text{h, longSize, load8(s, 0), 0}
+	return Text{h, longSize, word.Uint64(b), 0}
 }
 
 // In returns the key in a group, for a call on the engine's clock or at an instant of the
 // caller.
 func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
-	h := fold(k.hash^uint64(group)*hashOdd, t.seeds[2])
-	state := h<<hashShift | uint64(group)<<groupShift | k.size<<sizeShift | live
+	state := uint64(group)<<groupShift | k.size<<sizeShift | live
+	h := fold(k.hash^state*hashOdd, t.seeds[2])
+	state |= h << hashShift
 	if isVirtual {
 		state |= virtual
 	}
@@ -80,17 +86,6 @@ func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 
 // hashOdd is 2^64 / golden ratio.
 const hashOdd = 0x9e3779b97f4a7c15
-
-func load4(s string, i int) uint32 {
-	s = s[i : i+4]
-	return uint32(s[0]) | uint32(s[1])<<8 | uint32(s[2])<<16 | uint32(s[3])<<24
-}
-
-func load8(s string, i int) uint64 {
-	s = s[i : i+8]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 |
-		uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-}
 
 // Before reports whether k comes before other in the order in which slots are locked.
 func (k *Key) Before(other *Key) bool {
@@ -109,18 +104,12 @@ func (s *Shard) Has(slot *Slot, k Key, text string) bool {
 	return slot.lo == k.lo && slot.hi == k.hi || len(text) > inlineKey && s.hasLong(slot, text)
 }
 
-func (s *Shard) hasLong(slot *Slot, text string) bool {
+func (s *Shard) hasLong(slot *Slot, text string) bool { return string(s.long(slot)) == text }
+
+// long returns the bytes of a key that does not fit the slot.
+func (s *Shard) long(slot *Slot) []byte {
 	run, size := slot.longKey()
-	if size != len(text) {
-		return false
-	}
-	words := s.Arena.Words(run)
-	for i := range size {
-		if byte(words[i/4]>>(i%4*8)) != text[i] {
-			return false
-		}
-	}
-	return true
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s.Arena.Words(run)))), size)
 }
 
 // longKey returns the run and the size of a key that does not fit the slot.
@@ -135,42 +124,18 @@ func (s *Shard) setKey(slot *Slot, k Key, text string) bool {
 		return true
 	}
 	run, ok := s.Arena.Alloc((len(text) + 3) / 4)
-	if !ok {
-		return false
+	if ok {
+		slot.hi = uint64(run) | uint64(len(text))<<32
+		copy(s.long(slot), text)
 	}
-	words := s.Arena.Words(run)
-	clear(words)
-	for i := range len(text) {
-		words[i/4] |= uint32(text[i]) << (i % 4 * 8)
-	}
-	slot.hi = uint64(run) | uint64(len(text))<<32
-	return true
+	return ok
 }
 
 // AppendKey appends the bytes of the slot's key to b. The slot is locked.
 func (s *Shard) AppendKey(b []byte, slot *Slot) []byte {
 	n := slot.size()
 	if n == longSize {
-		run, size := slot.longKey()
-		words := s.Arena.Words(run)
-		for i := range size {
-			b = append(b, byte(words[i/4]>>(i%4*8)))
-		}
-		return b
+		return append(b, s.long(slot)...)
 	}
-	from := len(b)
-	for i := range min(n, 8) {
-		b = append(b, byte(slot.lo>>(i*8)))
-	}
-	switch key := b[from:]; {
-	case n >= 8:
-		for i := range n - 8 {
-			b = append(b, byte(slot.hi>>((16-n+i)*8)))
-		}
-	case n >= 4:
-		for i := range n - 4 {
-			key[4+i] = byte(slot.lo >> (32 + (8-n+i)*8))
-		}
-	}
-	return b
+	return word.AppendUint64(word.AppendUint64(b, slot.lo), slot.hi)[:len(b)+n]
 }

@@ -65,7 +65,7 @@ func TestKeysComeBack(t *testing.T) {
 	for i := range all {
 		h := &all[i]
 		s := table.Shard(h.key.Key)
-		slot := s.Find(h.key.Key)
+		slot := s.confirmed(h.key.Key)
 		if slot == nil || slot != s.Lookup(h.key.Key, h.key.text) || !slot.TryLock(h.key.Key) {
 			t.Fatalf("a key of %d bytes is not found", len(h.text))
 		}
@@ -161,7 +161,7 @@ func TestDifferentKeysDiffer(t *testing.T) {
 				slot := s.Lookup(some[i].Key, some[i].text)
 				slot.Lock()
 				s.Remove(table, some[i].Key, slot)
-				if s.Lookup(some[i].Key, some[i].text) != nil || s.Find(some[i].Key) != nil && s.Find(some[i].Key) == slot {
+				if s.Lookup(some[i].Key, some[i].text) != nil || s.confirmed(some[i].Key) != nil && s.confirmed(some[i].Key) == slot {
 					t.Fatalf("%q is found after it was removed", texts[from+i])
 				}
 			}

@@ -55,6 +55,9 @@ func (slot *Slot) SetVirtual(is bool) {
 	slot.state.Store(state)
 }
 
+// fits reports whether the slot may have the key.
+func (slot *Slot) fits(k Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
+
 // TryLock locks the slot if its state is as the key says, and reports whether it is: it may
 // have the key, and its newest entries were recorded on the same clock. It needs no lock of
 // the shard; then the key is compared afterwards, under the lock.
@@ -77,7 +80,7 @@ func (slot *Slot) await(want uint64) bool {
 }
 
 // Release unlocks a slot that TryLock has locked, and nothing has changed its state.
-func (slot *Slot) Release(k Key) { slot.state.Store(k.state) }
+func (slot *Slot) Release(k Key) { storeRelease(&slot.state, k.state) }
 
 // Lock locks a slot of a locked shard.
 func (slot *Slot) Lock() {
@@ -101,7 +104,7 @@ func (slot *Slot) vacate() (state uint64) {
 }
 
 // Unlock unlocks the slot, or nothing if it was removed.
-func (slot *Slot) Unlock() { slot.state.Store(slot.state.Load() &^ locked) }
+func (slot *Slot) Unlock() { storeRelease(&slot.state, slot.state.Load()&^locked) }
 
 // wait lets the holder of a lock go on, which often needs less than a microsecond. If it
 // needs more or does not run, the caller yields to it. It never sleeps: the caller may hold a

@@ -103,13 +103,8 @@ func (slot *Slot) expiry(retain []int64) int64 {
 
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
-	d := s.directory.Load()
-	var before block
-	for _, b := range d.blocks {
-		if b != before {
-			t.freeBlock(b)
-		}
-		before = b
+	for b := range distinct(s.directory.Load().blocks) {
+		t.freeBlock(b)
 	}
 	s.directory.Store(nil)
 	s.Arena.Release()
@@ -148,16 +143,10 @@ func (s *Shard) sweepSome(t *Table, now int64, isVirtual bool, n int) (removed, 
 
 // slots is the number of slots of all blocks.
 func (s *Shard) slots() (n int) {
-	d := s.directory.Load()
-	if d == nil {
-		return 0
-	}
-	var before block
-	for _, b := range d.blocks {
-		if b != before {
+	if d := s.directory.Load(); d != nil {
+		for b := range distinct(d.blocks) {
 			n += int(b.groups) * groupSlots
 		}
-		before = b
 	}
 	return n
 }

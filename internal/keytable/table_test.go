@@ -108,7 +108,7 @@ func TestRemovedSlotsAreNotLocked(t *testing.T) {
 	} else {
 		slot.Unlock()
 	}
-	if s.Find(key.Key) == found && found.TryLock(key.Key) {
+	if s.confirmed(key.Key) == found && found.TryLock(key.Key) {
 		if s.Has(found, key.Key, key.text) {
 			t.Error("the slot has the removed key")
 		}
@@ -403,7 +403,7 @@ func TestCallersFindWhatMoves(t *testing.T) {
 				for !done.Load() {
 					i := r.IntN(stay)
 					k := table.first(0, text(i))
-					slot := s.Find(k.Key)
+					slot := s.confirmed(k.Key)
 					if slot == nil || !slot.TryLock(k.Key) {
 						missed.Add(1)
 						s.Lock() // now it is found
@@ -498,7 +498,7 @@ func TestFindComparesKeysUnderTheLock(t *testing.T) {
 			callers.Go(func() {
 				k := keys[i]
 				for !done.Load() {
-					slot := s.Find(k.Key)
+					slot := s.confirmed(k.Key)
 					if slot == nil || !slot.TryLock(k.Key) {
 						continue
 					}
@@ -530,4 +530,13 @@ func TestFindComparesKeysUnderTheLock(t *testing.T) {
 		callers.Wait()
 		t.Logf("keys of %d bytes are found %d times, and %d times the other", size, found, others)
 	}
+}
+
+// confirmed finds a key as callers do that have not locked the shard.
+func (s *Shard) confirmed(k Key) *Slot {
+	slot := s.Find(k)
+	if slot == nil {
+		return nil
+	}
+	return s.Confirm(slot, k)
 }

@@ -126,7 +126,7 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 		}
 	case Append:
 		_, drop := slot.Used(a, c.Cutoff)
-		e := window.Add{End: c.End, Now: c.At, Units: c.Units, Drop: drop, Narrow: c.End == c.At && c.At-c.Cutoff < window.NarrowSpan}
+		e := window.Add{End: c.End, Now: c.At, Units: c.Units, Drop: drop, Narrow: c.End == c.At && c.At-c.Cutoff < window.NarrowSpan && !c.Capped}
 		if !slot.Ready(a, &e) && !slot.Grow(a, &e) {
 			return false
 		}

@@ -121,7 +121,7 @@ func (m *Memory) tryHold(c *claim) bool {
 	var order [engine.MaxLimits]uint8
 	for n, i := range c.order(&order) {
 		r := &c.records[i]
-		if !r.slot.TryLock(r.key) {
+		if r.slot = r.shard.Confirm(r.slot, r.key); r.slot == nil || !r.slot.TryLock(r.key) {
 			c.unlock(order[:n])
 			return false
 		}
@@ -269,15 +269,6 @@ func (m *Memory) sweepAfter(c *claim) {
 		case s.TryLock():
 			s.SweepStep(&m.table, c.raw, c.at.virtual())
 			s.Unlock()
-		}
-	}
-}
-
-// forget frees the copies that storeCopies has stored.
-func (c *claim) forget() {
-	for i := range c.records {
-		if r := &c.records[i]; r.corrected {
-			r.stored.Free(&r.shard.Arena)
 		}
 	}
 }

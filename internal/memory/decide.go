@@ -37,9 +37,7 @@ func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 
 // decideAt decides a call, if it has no instant of its own at that one.
 func (m *Memory) decideAt(c *engine.Call, at moment) {
-	if c.Given {
-		at = moment{c.At, fromCaller}
-	}
+	at = momentOf(c, at)
 	switch {
 	case c.Op == engine.Count:
 		c.Result.Granted = m.count(c, at)
@@ -49,12 +47,8 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 		return
 	case c.ID != "" && c.N > 0 && c.Op != engine.Peek:
 		c.Err = m.decideOnce(c, at)
-	case c.Op == engine.Refund:
-		var decided int64
-		c.Result.Granted, decided, c.Err = m.refund(c.Rules, &c.Key, c.From, c.N, at, false, "")
-		c.Result.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	default:
-		c.Err = m.handle(c.Rules, &c.Key, &request{Op: c.Op, N: c.N, States: c.States, at: at}, &c.Result)
+		c.Err = m.handle(c, at, "", false)
 	}
 	if c.Err != nil {
 		c.Fail(c.Err)
@@ -75,14 +69,18 @@ func (m *Memory) Allow(b *Rules, k *engine.Key, n int64, at time.Time, d *engine
 	return m.decide(b, k, &request{N: n, at: when}, !one, d)
 }
 
-// handle decides a request that is neither a refund, a count nor a reset.
-func (m *Memory) handle(p *engine.Compiled, k *engine.Key, req *request, d *engine.Result) error {
-	b := m.Rules(p)
-	one := b.simple && req.N == 1 && req.Op == engine.Attempt && req.States == nil && req.once == ""
-	if one && m.allowOne(&b.limits[0], k, req.at, d) {
+// handle decides a call that is neither a count nor a reset. once is the name of the operation,
+// if it is to be remembered, and full reports that there is no room for it.
+func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error {
+	if c.Op == engine.Refund {
+		return m.refund(c, at, full, once)
+	}
+	b := m.Rules(c.Rules)
+	one := b.simple && c.N == 1 && c.Op == engine.Attempt && c.States == nil && once == ""
+	if one && m.allowOne(&b.limits[0], &c.Key, at, &c.Result) {
 		return nil
 	}
-	return m.decide(b, k, req, !one, d)
+	return m.decide(b, &c.Key, &request{c.Op, c.N, c.States, at, once, full}, !one, &c.Result)
 }
 
 // decide decides a request. try is false if allowOne has failed, because the first way of

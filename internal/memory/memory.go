@@ -25,8 +25,8 @@ import (
 // none.
 //
 // A key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one with ten
-// entries about 140. A further entry takes 4 to 6 bytes, and 8 to 12 if it has several units or
-// the window is longer than an hour. Every fourth new key, and one in a few dozen other
+// entries about 140. A further entry takes 4 to 6 bytes, and 8 to 12 if it has several units, the
+// window is longer than an hour, or the mode is CountDenied. Every fourth new key, and one in a few dozen other
 // recordings, sweeps: it looks at a few histories and removes
 // those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
 // remove a history that still counts: at the cap, recordings that need more room are
@@ -104,12 +104,12 @@ const (
 	fromCaller
 )
 
-// momentOf returns the instant of a call.
-func momentOf(c *engine.Call) moment {
+// momentOf returns the instant of a call: its own one, or else another.
+func momentOf(c *engine.Call, otherwise moment) moment {
 	if c.Given {
 		return moment{c.At, fromCaller}
 	}
-	return moment{}
+	return otherwise
 }
 
 // reading returns a reading of the engine's clock as the instant of a call.

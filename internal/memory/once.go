@@ -6,7 +6,6 @@ import (
 	"math"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -60,7 +59,7 @@ func (m *Memory) Replay(c *engine.Call) bool {
 	s, name := m.operation(c.Rules, &c.Key, c.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o := s.find(m, name, momentOf(c))
+	o := s.find(m, name, momentOf(c, moment{}))
 	if o != nil {
 		o.replay(c)
 	}
@@ -106,13 +105,7 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 		return true, c.Err
 	}
 	full := m.takeOperation(len(name))
-	if c.Op == engine.Refund {
-		var decided int64
-		c.Result.Granted, decided, err = m.refund(c.Rules, &c.Key, c.From, c.N, at, full != nil, name)
-		c.Result.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
-	} else {
-		err = m.handle(c.Rules, &c.Key, &request{Op: c.Op, N: c.N, States: c.States, at: at, once: name, full: full != nil}, &c.Result)
-	}
+	err = m.handle(c, at, name, full != nil)
 	if full != nil {
 		if err == m.fullOfKeys || err == m.fullOfBytes {
 			return false, full

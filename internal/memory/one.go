@@ -23,7 +23,7 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 		return false
 	}
 	raw := m.instant(at)
-	if !slot.TryLock(key) {
+	if slot = s.Confirm(slot, key); slot == nil || !slot.TryLock(key) {
 		return false
 	}
 	h := &slot.History

@@ -6,50 +6,58 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// refund takes back up to n units of the entry granted at instant at (R10). It returns the
-// units and the instant of its decision. If full is set there is no room to remember the
-// refund, so one that would take units fails. name is that of the operation to remember, if
-// it is one.
-func (m *Memory) refund(p *engine.Compiled, k *engine.Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
-	b := m.Rules(p)
-	c := &claim{records: make([]record, len(b.limits)), at: when}
-	defer putBuffer(m.name(c, b.limits, k))
+// refund decides a refund (R10). If full is set there is no room to remember it, so one that
+// would take units fails. name is that of the operation to remember, if it is one.
+//
+// A history that must be corrected (R2) or may not change is refunded on a copy, and so are
+// the others of the call: they are stored together or not at all.
+func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) error {
+	b := m.Rules(call.Rules)
+	c := &claim{records: make([]record, len(b.limits)), at: at}
+	defer putBuffer(m.name(c, b.limits, &call.Key))
 	if full || !m.tryHold(c) {
 		m.hold(c, false)
 	}
 	defer m.release(c)
-	if err := m.storeCopies(c); err != nil {
-		return 0, 0, err
+	copies := full
+	for i := range c.records {
+		copies = copies || c.records[i].corrected
 	}
+	took := int64(0)
 	for i := range c.records {
 		r := &c.records[i]
-		if full {
+		if copies && r.slot != nil && !r.corrected {
 			r.h, r.arena = r.h.Clone(r.arena)
+			r.corrected = true
 		}
-		took = max(took, r.refund(at, n, c.now))
+		took = max(took, r.refund(call.From, call.N, c.now))
 	}
-	if took == 0 || full {
-		c.forget()
-		if took > 0 {
-			return 0, c.now, m.fullOfKeys
+	call.Result.At = time.UnixMicro(c.now) // R2 may have moved it ahead of the clock
+	switch {
+	case took == 0:
+		return nil
+	case full:
+		return m.fullOfKeys
+	case copies:
+		if err := m.storeCopies(c); err != nil {
+			return err
 		}
-		return 0, c.now, nil
-	}
-	for i := range c.records {
-		if r := &c.records[i]; r.corrected { // so far on a copy (R2)
-			r.correct()
-			r.refund(at, n, c.now)
-			r.slot.SetVirtual(when.virtual())
+		for i := range c.records {
+			if r := &c.records[i]; r.corrected {
+				r.correct()
+				r.slot.SetVirtual(at.virtual())
+			}
 		}
 	}
+	call.Result.Granted = took
 	if m.journal != nil {
-		r := m.newReport(c.now, when.virtual())
-		if r.refunded(k, c.records); name != "" {
-			r.remembered(p, name, engine.Refund, n, at, &engine.Result{Granted: took, At: time.UnixMicro(c.now)})
+		r := m.newReport(c.now, at.virtual())
+		if r.refunded(&call.Key, c.records); name != "" {
+			r.remembered(call.Rules, name, engine.Refund, call.N, call.From, &call.Result)
 		}
 		r.send()
 	}
-	return took, c.now, nil
+	return nil
 }
 
 // refund takes up to n units back from the entry granted at instant at, or from the oldest

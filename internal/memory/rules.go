@@ -63,7 +63,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 			sole = l.By[0]
 		}
 		compiled := limitRules{
-			Rule:      rule(l),
+			Rule:      rule(l, b.mode),
 			described: l,
 			name:      l.Name,
 			histories: name,
@@ -89,7 +89,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		r.send()
 	}
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0 && p.Mode != engine.CountDenied
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0
 	return b
 }
 
@@ -132,13 +132,13 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 
 // rule returns the numbers of the limit. Windows of the calendar are a grid of cells as
 // wide as they are, whose units leave at the end of the cell, not a window later (R3).
-func rule(l *engine.Limit) window.Rule {
+func rule(l *engine.Limit, mode window.Mode) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
 		FromFirst: l.Kind == engine.FixedFromFirst, Refill: &l.Refill}
 	if l.Kind == engine.Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
-	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan
+	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan && mode != window.CountDenied
 	return r
 }
 

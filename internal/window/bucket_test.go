@@ -265,21 +265,3 @@ func TestRefill(t *testing.T) {
 		}
 	}
 }
-
-// TestDivide: two multiplications divide exactly, also at the ends of the range.
-func TestDivide(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 6))
-	number := func() uint64 {
-		n := r.Uint64() >> r.IntN(64)
-		return []uint64{n, 1<<r.IntN(63) - 1 + n%3, ^uint64(0) - n%3}[r.IntN(3)]
-	}
-	for range race.Fewer(1_000_000) {
-		by, n := int64(max(number()>>1, 1)), number()
-		d := newDivisor(by)
-		for _, n := range []uint64{n, n / uint64(by) * uint64(by), n/uint64(by)*uint64(by) - 1} {
-			if q, rest := d.divide(n); uint64(q) != n/uint64(by) || uint64(rest) != n%uint64(by) {
-				t.Fatalf("%d / %d: got %d, rest %d, want %d, rest %d", n, by, q, rest, n/uint64(by), n%uint64(by))
-			}
-		}
-	}
-}

@@ -39,20 +39,6 @@ func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 	if end <= cutoff || r.n == 0 || end > h.End() {
 		return 0
 	}
-	if r.n == 1 && r.form != narrow {
-		l := h.log()
-		if end != l.end {
-			return 0
-		}
-		if took = min(n, l.total); took == l.total {
-			h.clear(a)
-			return took
-		}
-		if l.total -= took; r.words != nil {
-			r.setUnits(0, l.total)
-		}
-		return took
-	}
 	first := r.search(end)
 	last, units, each := first, int64(0), int64(0)
 	for ; last < r.n && units < n; last++ { // a narrow history has several entries of one end
@@ -90,12 +76,6 @@ func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
 		return 0
 	}
 	r := h.entries(a)
-	if r.form != narrow && r.words == nil {
-		if h.log().total -= took; h.log().total == 0 {
-			h.clear(a)
-		}
-		return took
-	}
 	last, units := first, int64(0)
 	for ; units < took; last++ {
 		units += r.unitsAt(last)
@@ -107,33 +87,14 @@ func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
 // Cap drops units that CountDenied does not keep (R6): those of the newest entry above most,
 // and entries older than the newest ones that reach most units. Older ones cannot change a
 // decision or a wait. The oldest entry of the rest stays whole, so the total is at most
-// 2*MaxUnits - 1.
+// 2*MaxUnits - 1. The history is no narrow one: there entries of one instant are not one.
 func (h *History) Cap(a *Arena, most int64) {
-	r := h.entries(a)
+	l, r := h.log(), h.entries(a)
 	switch {
 	case most == 0:
 		h.clear(a)
 		return
-	case r.form == narrow: // units of one instant are one entry
-		n := 0
-		for left := int64(r.n); ; {
-			next := n + 1
-			for next < r.n && r.stampAt(next) == r.stampAt(n) {
-				next++
-			}
-			if left -= int64(next - n); left < most {
-				break
-			}
-			n = next
-		}
-		if over := int64(r.n-n) - most; over > 0 && r.stampAt(n) == r.stampAt(r.n-1) {
-			n += int(over) // the newest entry alone has more
-		}
-		h.remove(&r, 0, n)
-		return
-	}
-	l := h.log()
-	if r.words == nil {
+	case r.words == nil:
 		l.total = min(l.total, most)
 		return
 	}
@@ -192,55 +153,31 @@ type Entry struct{ End, Units int64 }
 // arena has no room it reports false, and the history is empty.
 func (h *History) Replace(a *Arena, all []Entry, last int64) bool {
 	h.Free(a)
-	h.Last = last
-	if len(all) == 0 {
-		return true
-	}
-	oldest, newest, units, most := all[0].End, all[len(all)-1].End, int64(0), int64(0)
+	units, most := int64(0), int64(0)
 	for _, e := range all {
 		units, most = units+e.Units, max(most, e.Units)
 	}
-	f, n := packed, len(all)
-	switch {
+	f, room, narrows := packed, len(all), false
+	switch n := len(all); {
 	case most > packedUnits:
 		f = wide
-	case newest <= last && last-oldest < NarrowSpan && units < 2*int64(n):
-		f, n = narrow, int(units)
+	case n > 0 && all[n-1].End <= last && last-all[0].End < NarrowSpan && units < 2*int64(n):
+		f, room, narrows = narrow, int(units), true
 	}
-	h.set(f, 0)
-	if f != narrow {
-		*h.log() = log{newest, oldest, units}
-		if n == 1 {
-			return true
-		}
-	}
-	if f != narrow || n > inlineStamps {
-		var ok bool
-		if h.run, ok = a.Alloc(runWords(f, n)); !ok {
-			*h = Empty
-			return false
-		}
-		if f != narrow {
-			a.Words(h.run)[0] = uint32(n)
-		}
-	}
-	r, i := h.entries(a), 0
 	for _, e := range all {
-		if f != narrow {
-			r.put(i, e.End, e.Units)
-			i++
-			continue
+		times, add := int64(1), Add{End: e.End, Now: e.End, Units: e.Units, Narrow: narrows}
+		if narrows {
+			times, add.Units = e.Units, 1
 		}
-		for range e.Units {
-			r.setStamp(i, uint32(e.End))
-			i++
-		}
-	}
-	if f == narrow {
-		if h.n = uint32(n); h.run != 0 {
-			h.stamp[1] = uint32(newest)
+		for range times {
+			if !h.Ready(a, &add) && !h.rebuild(a, f, room) {
+				h.Free(a)
+				return false
+			}
+			h.Record(a, &add)
 		}
 	}
+	h.Last = last
 	return true
 }
 

@@ -128,10 +128,13 @@ func (r *entries) put(i int, end, units int64) {
 	w[0], w[1] = uint32(low), uint32(low>>32)
 }
 
-// setUnits changes the units of an entry of a log with a run.
+// setUnits changes the units of an entry of a log. Those of the only one are the total, which the
+// caller changes.
 func (r *entries) setUnits(i int, units int64) {
-	end, _ := r.at(i)
-	r.put(i, end, units)
+	if r.words != nil {
+		end, _ := r.at(i)
+		r.put(i, end, units)
+	}
 }
 
 // move writes entry from over entry to.

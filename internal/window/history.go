@@ -195,20 +195,15 @@ func (h *History) Grow(a *Arena, e *Add) bool {
 	if f == packed && (e.Units > packedUnits || old.mostUnits()+e.Units > packedUnits) {
 		f = wide
 	}
-	if old.form == narrow && f != narrow {
-		drop := 0
-		for i := range e.Drop {
-			if i == 0 || old.stampAt(i) != old.stampAt(i-1) {
-				drop++
-			}
-		}
-		if !h.rebuild(a, f, old.n+1) {
-			return false
-		}
-		e.Drop = drop
-		return true
+	cutoff := int64(long)
+	if e.Drop > 0 {
+		cutoff, _ = old.at(e.Drop - 1)
 	}
-	return h.rebuild(a, f, old.n+1)
+	if !h.rebuild(a, f, old.n+1) {
+		return false
+	}
+	_, e.Drop = h.Used(a, cutoff)
+	return true
 }
 
 // rebuild moves all entries to a run with room for so many, in that form.

@@ -355,7 +355,13 @@ func (x *player) step() {
 		x.refund()
 	case op < 93:
 		x.refundOldest()
-	case op < 95 && len(x.p.entries) > 0: // an engine has just recorded
+	case op < 95 && len(x.p.entries) > 0: // an engine has just recorded, not as narrow
+		narrows := x.rule.Narrow
+		x.rule.Narrow = false
+		x.record(x.units())
+		if x.rule.Narrow = narrows; x.h.form() == narrow { // there was no room
+			return
+		}
 		most := x.r.Int64N(x.p.total() + 3)
 		x.h.Cap(x.arena, most)
 		x.p.cap(most)

@@ -10,8 +10,6 @@ type Refill struct {
 	Rest     int64 // numerator of the rest, 0 … Per-1
 	Per      int64 // denominator: Max / gcd(Max, Window); 0 = no bucket
 	MaxExact int64 // most units with a Time that is exact as a double, too: Time(MaxExact) <= MaxUnits
-
-	unit, per divisor // by T * Per = Micros * Per + Rest, and by Per
 }
 
 // NewRefill returns the rate of most units per window, both above 0.
@@ -20,7 +18,6 @@ func NewRefill(most, window int64) Refill {
 	most, window = most/g, window/g
 	r := Refill{Micros: window / most, Rest: window % most, Per: most}
 	r.MaxExact = MaxUnits / max(r.Rest, r.Micros+1)
-	r.unit, r.per = newDivisor(window), newDivisor(most)
 	return r
 }
 
@@ -53,8 +50,7 @@ func (r *Refill) Time(n int64) (micros, rest int64) {
 	if r.Rest == 0 {
 		return n * r.Micros, 0
 	}
-	whole, rest := r.per.divide(uint64(n * r.Rest))
-	return n*r.Micros + whole, rest
+	return n*r.Micros + n*r.Rest/r.Per, n * r.Rest % r.Per
 }
 
 // Within returns the time in which n units flow in, rounded up to a microsecond;
@@ -69,34 +65,9 @@ func (r *Refill) Within(n int64) int64 {
 
 // Units returns the least number of units with a Time of at least micros + rest/Per.
 func (r *Refill) Units(micros, rest int64) int64 {
+	unit := uint64(r.Micros*r.Per + r.Rest) // T * Per
 	hi, lo := bits.Mul64(uint64(micros), uint64(r.Per))
-	lo, carry := bits.Add64(lo, uint64(rest)+r.unit.by-1, 0) // rounded up
-	if hi |= carry; hi == 0 {
-		n, _ := r.unit.divide(lo)
-		return n
-	}
-	n, _ := bits.Div64(hi, lo, r.unit.by)
+	lo, carry := bits.Add64(lo, uint64(rest)+unit-1, 0) // rounded up
+	n, _ := bits.Div64(hi+carry, lo, unit)
 	return int64(n)
-}
-
-// divisor divides by a number in two multiplications, at half the cost of a division
-// (BenchmarkBucket).
-type divisor struct {
-	by      uint64
-	inverse uint64 // floor((2^64 - 1) / by)
-}
-
-func newDivisor(by int64) divisor {
-	return divisor{uint64(by), ^uint64(0) / uint64(by)}
-}
-
-// divide returns n / by and n % by. The high word of n * inverse is the quotient, or one
-// less.
-func (d *divisor) divide(n uint64) (quotient, rest int64) {
-	q, _ := bits.Mul64(n, d.inverse)
-	r := n - q*d.by
-	if r >= d.by {
-		q, r = q+1, r-d.by
-	}
-	return int64(q), int64(r)
 }

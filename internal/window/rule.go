@@ -28,7 +28,7 @@ type Rule struct {
 	Cell        int64  // width of a cell or of a calendar window; 0 = exact (R3, R9)
 	Ahead       int64  // from the beginning of a cell to the end of its entries: Cell, or 0 for calendar windows
 	Rate        uint32 // the engine's number of the Refill, above 0 for buckets
-	Narrow      bool   // entries of one unit fit the narrow form of a history: an exact rolling window below 2^32 µs
+	Narrow      bool   // entries of one unit fit the narrow form of a history: an exact rolling window below 2^32 µs, and no CountDenied
 	FromFirst   bool   // a window begins with the first unit after the last window has ended (R3)
 
 	Start, Stop int64   // a Period's window: its first instant, and the first behind it; otherwise 0 (R3)

@@ -1,0 +1,9 @@
+//go:build !(amd64 || arm64) || race
+
+package keytable
+
+import "sync/atomic"
+
+func prefetch(*Slot) {}
+
+func storeRelease(p *atomic.Uint64, value uint64) { p.Store(value) }
