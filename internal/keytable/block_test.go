@@ -542,6 +542,27 @@ func TestHalvesOfOneDepthAreJoined(t *testing.T) {
 	}
 }
 
+// TestHalfOfAnotherDepthIsNotJoined: a half with few keys stays alone beside one that is split
+// further, although the first part of that has few keys as well: the other part is full.
+func TestHalfOfAnotherDepthIsNotJoined(t *testing.T) {
+	f := newFilled(t, 17)
+	r := rand.New(rand.NewPCG(17, 18))
+	for i := range 60 { // of which ten stay
+		f.insertLow(r.Uint32()>>2, int64(i/50)*5000)
+		f.insertLow(r.Uint32()|1<<31, int64(i/50)*5000)
+	}
+	for range mostOf(fullGroups) - 10 {
+		f.insertLow(r.Uint32()>>2|1<<30, 5000)
+	}
+	for range 3 * f.steps() {
+		f.sweep(f.table, 1000, false, 1)
+	}
+	f.check(t)
+	if n := len(f.blocks()); n != 3 || f.Len() != mostOf(fullGroups)+10 {
+		t.Errorf("%d keys in %d blocks, want %d in 3", f.Len(), n, mostOf(fullGroups)+10)
+	}
+}
+
 // TestPassGoesOnWhileBlocksSplit: a growing block does not make the pass begin anew.
 func TestPassGoesOnWhileBlocksSplit(t *testing.T) {
 	f := newFilled(t, 5)

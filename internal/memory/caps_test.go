@@ -195,3 +195,35 @@ func TestDenialIsAnsweredAtTheCap(t *testing.T) {
 		t.Errorf("a denial of a known key: %+v, %v; want that of a peek, %+v", d, err, want)
 	}
 }
+
+// TestRefundWithoutRoomTakesNothing: a refund that finds the history of one limit in the future
+// corrects it. Without room for that it takes no unit from the history of another limit (R2,
+// R7, R10).
+func TestRefundWithoutRoomTakesNothing(t *testing.T) {
+	m := New(Options{MaxBytes: 1 << 18})
+	both := limits(2)
+	for i := range both.Limits {
+		both.Limits[i].Window = 2 * time.Hour
+	}
+	l, second := m.on(both), m.on(policy{Name: "p", Limits: both.Limits[1:]})
+	t0 := time.UnixMicro(1_700_000_000_000_000)
+	for i := range 10 {
+		l.At(t0.Add(time.Duration(i) * time.Second)).Allow(K("k"))
+	}
+	for i := range 10 {
+		second.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
+	}
+	for i, failed := 0, 0; failed < 500; i++ {
+		for j := range 30 {
+			if _, err := l.At(t0.Add(time.Hour + time.Duration(j)*time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
+				failed++
+				break
+			}
+		}
+	}
+	before := content(m)
+	if n, err := l.At(t0.Add(time.Minute)).Refund(K("k"), t0, 1); n != 0 || !errors.Is(err, engine.ErrFull) {
+		t.Errorf("a refund without room for a correction: %d units, %v; want engine.ErrFull", n, err)
+	}
+	compareContent(t, "a refund without room", content(m), before)
+}

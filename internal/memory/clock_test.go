@@ -227,6 +227,24 @@ func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 	}
 }
 
+// TestRecordingMovesToItsClock: a history at instants of the caller is removed by the engine's
+// clock once an attempt on that clock has recorded units in it (R13).
+func TestRecordingMovesToItsClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(perUser(2, time.Second))
+		l.At(time.UnixMicro(500_000_000_000_000)).Allow(K("42"))
+		time.Sleep(time.Minute)
+		if l.memory.Sweep(); l.memory.Len() != 1 {
+			t.Error("the clock has removed a history at an instant of the caller")
+		}
+		l.Allow(K("42"))
+		time.Sleep(time.Minute)
+		if l.memory.Sweep(); l.memory.Len() != 0 {
+			t.Error("the clock has not removed a history that was recorded on it")
+		}
+	})
+}
+
 // TestSweepWithoutNewKeys: grants on known keys, which need no lock of a shard, sweep too (R13).
 func TestSweepWithoutNewKeys(t *testing.T) {
 	window, bucket := perUser(1_000_000, time.Minute), perUser(1_000_000, time.Minute)

@@ -168,3 +168,47 @@ func TestApplyForgetsNoOperation(t *testing.T) {
 		t.Errorf("%d operations are remembered, want 128", n)
 	}
 }
+
+// TestReplay: Replay finds an operation until it is over, by the instant of the call or, without
+// one, by the clock (R1, R15). It decides nothing.
+func TestReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		l := m.on(perUser(10, time.Second))
+		replayed := func(c engine.Call) bool {
+			c.Rules, c.Key = l.rules, K("42")
+			found := m.Replay(&c)
+			if found != c.Result.Replayed || found && c.Result.Granted != 3 {
+				t.Errorf("found %t, with %+v; want 3 units, replayed, or nothing", found, c.Result)
+			}
+			return found
+		}
+		if replayed(engine.Call{N: 3, ID: "a"}) {
+			t.Error("an operation is found before it is made")
+		}
+		d, err := l.AllowOnce(K("42"), 3, "a")
+		if err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		for _, c := range []engine.Call{{N: 3}, {N: 3, ID: "b"}, {ID: "a"}, {Op: engine.Peek, N: 3, ID: "a"}} {
+			if replayed(c) {
+				t.Errorf("%+v is found as %+v", c, engine.Call{N: 3, ID: "a"})
+			}
+		}
+		over := d.At.Add(l.rules.IdempotencyTTL).UnixMicro()
+		for _, at := range []int64{0, over - 1, over} {
+			if found := replayed(engine.Call{N: 3, ID: "a", At: at, Given: true}); found != (at < over) {
+				t.Errorf("at %d: found %t, and it is over at %d", at, found, over)
+			}
+		}
+		for _, left := range []time.Duration{time.Microsecond, 0} {
+			time.Sleep(time.Until(time.UnixMicro(over).Add(-left)))
+			if found := replayed(engine.Call{N: 3, ID: "a"}); found != (left > 0) {
+				t.Errorf("%v before it is over by the clock: found %t", left, found)
+			}
+		}
+		if n := m.Len(); n != 2 {
+			t.Errorf("%d held, want one key and one operation", n)
+		}
+	})
+}

@@ -3,6 +3,7 @@ package window
 import (
 	"flag"
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -254,6 +255,7 @@ func TestRefill(t *testing.T) {
 		{6, 1_000_000, 166_666, 2, 3, MaxUnits / 166_667},
 		{1_000_000, 1_000, 0, 1, 1_000, MaxUnits},
 		{1_000_001, 1_000_000, 0, 1_000_000, 1_000_001, MaxUnits / 1_000_000},
+		{1_000_003, 5_000_017, 5, 2, 1_000_003, MaxUnits / 6},
 	} {
 		f := NewRefill(c.most, c.window)
 		if f.Micros != c.micros || f.Rest != c.rest || f.Per != c.per || f.MaxExact != c.exact {
@@ -262,6 +264,16 @@ func TestRefill(t *testing.T) {
 		}
 		if micros, rest := f.Time(f.MaxExact); f.Units(micros, rest) != f.MaxExact {
 			t.Errorf("%d per %d µs: %d units flow in within %d + %d/%d µs, want %d", c.most, c.window, f.Units(micros, rest), micros, rest, f.Per, f.MaxExact)
+		}
+		word := int64(min(math.MaxUint64/uint64(f.Per), uint64(MaxInstant))) // behind it, a time times Per has more than 64 bits
+		for _, micros := range []int64{0, 1, 1_000_000, word - 1, word, word + 1} {
+			want := roundedUp(new(big.Rat).Quo(big.NewRat(micros, 1), timeOf(1, c.most, c.window)))
+			if want > f.MaxExact {
+				continue
+			}
+			if got := f.Units(micros, 0); got != want {
+				t.Errorf("%d per %d µs: %d units flow in within %d µs, want %d", c.most, c.window, got, micros, want)
+			}
 		}
 	}
 }

@@ -35,10 +35,10 @@ func (h *History) take(a *Arena, r *entries, i, j int, n, rest int64) {
 // Refund takes up to n units back from the entry that ends at end, if it counts at cutoff,
 // and returns their number. Last does not move (R10).
 func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
-	r := h.entries(a)
-	if end <= cutoff || r.n == 0 || end > h.End() {
+	if end <= cutoff {
 		return 0
 	}
+	r := h.entries(a)
 	first := r.search(end)
 	last, units, each := first, int64(0), int64(0)
 	for ; last < r.n && units < n; last++ { // a narrow history has several entries of one end

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"time"
 )
@@ -91,7 +92,7 @@ func (s *suite) try(m *mutant) (caught string, output []byte, err error) {
 		return "", nil, err
 	}
 	built := map[string]bool{}
-	for _, l := range s.layers {
+	for _, l := range s.inOrder(m) {
 		binary := filepath.Join(s.temp, filepath.Base(filepath.Join("root", l.pkg))+".test")
 		if !built[l.pkg] {
 			build := exec.Command("go", "test", "-c", "-overlay", s.overlay(), "-o", binary, "./"+l.pkg)
@@ -115,6 +116,20 @@ func (s *suite) try(m *mutant) (caught string, output []byte, err error) {
 		}
 	}
 	return "", nil, nil
+}
+
+// inOrder returns the layers, and first the unit tests of the mutant's package: they mostly fail,
+// in a few seconds.
+func (s *suite) inOrder(m *mutant) []layer {
+	var first, others []layer
+	for _, l := range s.layers {
+		if m != nil && l.name == "unit" && l.pkg == path.Dir(m.file) {
+			first = append(first, l)
+		} else {
+			others = append(others, l)
+		}
+	}
+	return append(first, others...)
 }
 
 // overlay is the file that makes the go command read the mutant in place of its source.
