@@ -20,33 +20,7 @@ func bucket(max int64, window time.Duration, burst int64) weir.Limit {
 	return l
 }
 
-// TestBucketPathEqualsKinds sends the same requests to two engines: one with the script for
-// a single Bucket, and one without. Their answers, stored bytes and expiries must be equal.
-func TestBucketPathEqualsKinds(t *testing.T) {
-	s := redistest.Shared(t)
-	conn, session := s.Conn(t), s.Session(t)
-	quick := newEngine(t, conn, weirredis.DenialCacheTTL(0))
-	long := newEngine(t, conn, weirredis.WithoutBucketPath(), weirredis.DenialCacheTTL(0))
-	for seed := range uint64(80) {
-		r := rand.New(rand.NewPCG(seed, 12))
-		d := &double{session: session, r: r, seed: seed, engines: [2]*weirredis.Engine{quick, long}, at: nine, wild: seed%3 == 0, begun: time.Now()}
-		max := pick[int64](r, 1, 3, 7, 100, 1000)
-		limit := bucket(max, pick(r, time.Millisecond, time.Second, time.Hour, 60*24*time.Hour), pick(r, 1, 2, max))
-		limit.Cost = pick[int64](r, 0, 0, 0, 1, 2)
-		for i, name := range []string{"quick", "whole"} {
-			l := limiter(t, d.engines[i], name, weir.AllOrNothing, limit)
-			d.plans[i] = l.Compiled()
-			d.keys[i] = weirredis.Keys(l.Compiled(), weir.K(fmt.Sprint(seed)), false)[0]
-		}
-		session.List(t, []string{"DEL", d.keys[0], d.keys[1]})
-		for range 80 {
-			d.step(t)
-		}
-	}
-}
-
-// TestUnreadableBucketIsNotChanged cuts off the headers of buckets with and without
-// fractions of a microsecond. Every operation returns an error, and writes nothing.
+// TestUnreadableBucketIsNotChanged cuts off the headers of buckets. Every operation returns an error, and writes nothing.
 func TestUnreadableBucketIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
@@ -77,20 +51,19 @@ func TestUnreadableBucketIsNotChanged(t *testing.T) {
 	}
 }
 
-// TestBucketsHaveSmallForms: a bucket is stored in 33 bytes, or in 54 if a unit does not
-// flow in in whole microseconds.
-func TestBucketsHaveSmallForms(t *testing.T) {
+// TestBucketsAreSmall: a bucket is stored in 56 bytes, for any number of units.
+func TestBucketsAreSmall(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, redisConn(t))
-	for max, want := range map[int64]int{10: 33, 7: 54} {
+	for _, max := range []int64{7, 10} {
 		l := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000))
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range 100 {
 			must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))
 		}
-		if got := s.Must(t, "HGET", key, "h"); len(got) != want || s.Must(t, "HLEN", key) != "1" {
-			t.Errorf("%d an hour: %d bytes, want %d; %s fields, want 1", max, len(got), want, s.Must(t, "HLEN", key))
+		if got := s.Must(t, "HGET", key, "h"); len(got) != 56 || s.Must(t, "HLEN", key) != "1" {
+			t.Errorf("%d an hour: %d bytes, want 56; %s fields, want 1", max, len(got), s.Must(t, "HLEN", key))
 		}
 	}
 }
@@ -100,7 +73,7 @@ func TestBucketsHaveSmallForms(t *testing.T) {
 func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
-	for name, gap := range map[string]time.Duration{"path": 0, "kinds": time.Second} {
+	for name, gap := range map[string]time.Duration{"steady": 0, "apart": time.Second} {
 		limit := bucket(60, time.Hour, 30) // half an hour
 		limit.MinInterval = gap
 		l := limiter(t, e, name, weir.AllOrNothing, limit)

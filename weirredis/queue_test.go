@@ -355,7 +355,7 @@ func TestCancelledAmongEqualsIsNotSent(t *testing.T) {
 			synctest.Wait()
 			end()
 			call := o.conn.call(t, 3)
-			if call.script != "batch" || len(call.keys) != 1 || len(call.args[1]) != weirredis.PlainBytes {
+			if call.script != "decide" || len(call.keys) != 1 {
 				t.Errorf("%d: the call is a %s about %q with %q, want one caller's", round, call.script, call.keys, call.args)
 			}
 			call.answer <- nil

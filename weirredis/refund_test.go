@@ -50,13 +50,13 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 	}
 }
 
-// TestBlocksCountChunksWithoutUnits refunds all entries of the last chunk, which then grows. The
-// block that it completes has all of its units, so waits across the block are exact (R8).
-func TestBlocksCountChunksWithoutUnits(t *testing.T) {
-	e := newEngine(t, redisConn(t), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 30, Block: 3}), weirredis.DenialCacheTTL(0))
+// TestSumsOfChunksFollowRefunds refunds all entries of the last chunks. The sums of the chunks
+// follow, so waits across them are exact (R8).
+func TestSumsOfChunksFollowRefunds(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.WithChunks(30), weirredis.DenialCacheTTL(0))
 	for filled := 6; filled < 40; filled++ {
 		want := spec.New()
-		p := limiter(t, e, fmt.Sprint("blocks", time.Now().UnixNano()), weir.AllOrNothing, perUser(200, time.Hour)).Compiled()
+		p := limiter(t, e, fmt.Sprint("sums", time.Now().UnixNano()), weir.AllOrNothing, perUser(200, time.Hour)).Compiled()
 		same := func(at int, c engine.Call) {
 			t.Helper()
 			c.Rules, c.Key, c.At, c.Given = p, weir.K("u"), nine.Add(time.Duration(at)*time.Second).UnixMicro(), true
