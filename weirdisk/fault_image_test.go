@@ -484,7 +484,7 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 func TestSnapshotThatFailedToSync(t *testing.T) {
 	x, parent := new(tape), t.TempDir()
 	on := &dropping{files: x.under(system{})}
-	e := open(t, filepath.Join(parent, "1"), SyncOff(), withFiles(on))
+	e := open(t, filepath.Join(parent, "1"), SyncEvery(time.Hour), withFiles(on))
 	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
@@ -496,7 +496,7 @@ func TestSnapshotThatFailedToSync(t *testing.T) {
 	if err := x.kill(filepath.Join(parent, "2"), killed); err != nil {
 		t.Fatal(err)
 	}
-	e = open(t, filepath.Join(parent, "2"), SyncOff(), withFiles(x.under(system{})))
+	e = open(t, filepath.Join(parent, "2"), SyncEvery(time.Hour), withFiles(x.under(system{})))
 	if _, err := os.Stat(segmentPath(e.log.dir, 1)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the segment before the snapshot: got %v, want it deleted", err)
 	}
