@@ -179,7 +179,7 @@ func TestPartOfAHeader(t *testing.T) {
 	m.Next = 2
 	whole := (&header{number: 2, base: 1, identity: m.Identity}).bytes()
 	for from := range len(whole) {
-		for to := from + 1; to <= len(whole); to++ {
+		for to := from + 1 + from%3; to <= len(whole); to += 3 {
 			b := slices.Clone(whole)
 			clear(b[from:to])
 			if err := m.write(neverSynced, dir); err != nil {

@@ -266,15 +266,15 @@ func (f *flakyFile) sync() error {
 	return f.file.sync()
 }
 
-// dropping are files of a disk that breaks: no file can be created, and the sync of a
-// segment with entries drops them.
+// dropping are files of a disk that breaks: segment 3 cannot be created, and the sync of
+// segment 2 drops its entries.
 type dropping struct {
 	files
 	broken atomic.Bool
 }
 
 func (x *dropping) create(path string) (file, error) {
-	if x.broken.Load() && filepath.Base(path) != filepath.Base(segmentPath("", 2)) {
+	if x.broken.Load() && filepath.Base(path) == filepath.Base(segmentPath("", 3)) {
 		return nil, syscall.EIO
 	}
 	f, err := x.files.create(path)

@@ -247,7 +247,7 @@ func leave(t testing.TB, dir string, segment []byte, always bool) {
 	}
 	write(t, segmentPath(dir, h.number), segment)
 	m := manifest{Identity: h.identity, Always: always, Segments: []stable{{h.number, headerSize, h.sum()}}}
-	if err := m.write(system{}, dir); err != nil {
+	if err := m.write(neverSynced, dir); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, lockName), nil)

@@ -193,12 +193,14 @@ func (c *contents) checkUnnamed(f files, path string, number uint64) error {
 	switch {
 	case err == nil && h.identity != c.manifest.Identity:
 		return errOtherOrigin
-	case !c.manifest.leftover(number):
-		return errUnnamed
 	case err == errForeign && (len(bytes.TrimRight(b, "\x00")) > headerSize || !begun(b)):
 		return errForeign
+	case number == c.manifest.Next && (len(bytes.TrimRight(b, "\x00")) <= headerSize || err == nil && h.repair):
+		return nil // it was being written
+	case number < c.manifest.first():
+		return nil // a snapshot has replaced it
 	}
-	return nil
+	return errUnnamed
 }
 
 // begun reports whether b can be a header that was written in part: of any of its bytes a

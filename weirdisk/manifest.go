@@ -21,8 +21,7 @@ type manifest struct {
 	Always   bool     `json:"always"`   // the last process has used SyncAlways
 	Segments []stable `json:"segments"` // oldest first
 
-	// Next is the number of a segment that can exist and holds nothing that counts: it is being
-	// written. 0 = none.
+	// Next is the number of a segment that is being written and holds nothing that counts. 0 = none.
 	Next uint64 `json:"next"`
 
 	Snapshot  int64 `json:"snapshot"`  // bytes of the last snapshot, with the changes meanwhile
@@ -106,6 +105,14 @@ func writeFile(f files, path string, b []byte) error {
 // last is the newest segment.
 func (m *manifest) last() *stable { return &m.Segments[len(m.Segments)-1] }
 
+// first is the number of the oldest segment, 0 if there is none. Older files are of no use.
+func (m *manifest) first() uint64 {
+	if len(m.Segments) == 0 {
+		return 0
+	}
+	return m.Segments[0].Number
+}
+
 // named returns the segment with a number, or nil.
 func (m *manifest) named(number uint64) *stable {
 	i := slices.IndexFunc(m.Segments, func(s stable) bool { return s.Number == number })
@@ -113,10 +120,4 @@ func (m *manifest) named(number uint64) *stable {
 		return nil
 	}
 	return &m.Segments[i]
-}
-
-// leftover reports whether a segment that is not named holds nothing that counts: it is being
-// written, or a snapshot has replaced it.
-func (m *manifest) leftover(number uint64) bool {
-	return number == m.Next || len(m.Segments) > 0 && number < m.Segments[0].Number
 }

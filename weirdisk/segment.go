@@ -15,10 +15,14 @@ import (
 const (
 	magic      = "weirdisk"
 	version    = 2
-	idSize     = 26                         // bytes of the directory's identity
-	headerSize = 8 + 4 + 8 + 8 + idSize + 4 // magic, version, number, base, identity, checksum
-	frameSize  = 4 + 4 + 4 + 4 + 4          // marker, length, lag, checksum of these, checksum of the entries
-	maxBatch   = 1 << 30                    // most bytes of a batch
+	idSize     = 26                             // bytes of the directory's identity
+	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
+	frameSize  = 4 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
+	maxBatch   = 1 << 30                        // most bytes of a batch
+
+	// flagRepair of a segment: it was begun after a failure. The manifest names it once it has a
+	// whole snapshot, and any other one before it has a frame.
+	flagRepair = 1
 )
 
 // marker begins a frame. A search for the frames behind damage need not look at other bytes.
@@ -38,11 +42,13 @@ type header struct {
 	number   uint64
 	base     int64  // instant of creation in microseconds, by the engine's clock
 	identity string // of the directory
+	repair   bool
 }
 
 // bytes returns the header as stored.
 func (h *header) bytes() []byte {
 	b := binary.LittleEndian.AppendUint32([]byte(magic), version)
+	b = binary.LittleEndian.AppendUint32(b, uint32(flagIf(h.repair, flagRepair)))
 	b = binary.LittleEndian.AppendUint64(b, h.number)
 	b = binary.LittleEndian.AppendUint64(b, uint64(h.base))
 	b = append(b, h.identity...)
@@ -74,9 +80,10 @@ func readHeader(b []byte) (h header, err error) {
 	case len(b) < headerSize || binary.LittleEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4], castagnoli):
 		return h, errHeader
 	}
-	h.number = binary.LittleEndian.Uint64(b[12:])
-	h.base = int64(binary.LittleEndian.Uint64(b[20:]))
-	h.identity = string(b[28 : 28+idSize])
+	h.repair = b[12]&flagRepair != 0
+	h.number = binary.LittleEndian.Uint64(b[16:])
+	h.base = int64(binary.LittleEndian.Uint64(b[24:]))
+	h.identity = string(b[32 : 32+idSize])
 	return h, nil
 }
 

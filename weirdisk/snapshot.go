@@ -116,11 +116,12 @@ func (k *keeper) due(rested bool) bool {
 func (k *keeper) resume(c *contents) error {
 	l := k.log
 	k.manifest.Always = l.mode == syncAlways
-	if k.manifest.Identity == "" {
-		k.manifest.Identity, k.noted = rand.Text(), false
-	}
 	if len(c.segments) == 0 {
-		f, h, err := k.next()
+		if k.manifest.Identity == "" {
+			k.manifest.Identity = rand.Text()
+		}
+		k.noted = false // the one before may not be durable
+		f, h, err := k.next(false)
 		if err != nil {
 			return err
 		}
@@ -195,9 +196,9 @@ func (k *keeper) note(m manifest) error {
 }
 
 // next makes the next segment, which the manifest allows to exist before that.
-func (k *keeper) next() (file, header, error) {
+func (k *keeper) next(repair bool) (file, header, error) {
 	l := k.log
-	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity}
+	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
 	if len(k.manifest.Segments) > 0 {
 		h.number = k.manifest.last().Number + 1
 	}
@@ -237,7 +238,7 @@ func (k *keeper) snapshot() {
 			return
 		}
 	}
-	f, h, err := k.next()
+	f, h, err := k.next(false)
 	if err != nil {
 		return // there may be room later
 	}
@@ -274,7 +275,7 @@ func (k *keeper) repair() {
 		}
 	}()
 	l := k.log
-	f, h, err := k.next()
+	f, h, err := k.next(true)
 	if err != nil {
 		l.fail(err)
 		return
@@ -331,7 +332,7 @@ func (k *keeper) deleteOld() {
 		return // the next snapshot deletes them
 	}
 	for _, number := range numbers {
-		if number < k.manifest.Segments[0].Number {
+		if number < k.manifest.first() {
 			k.log.files.remove(segmentPath(k.log.dir, number))
 		}
 	}

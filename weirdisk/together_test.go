@@ -41,7 +41,7 @@ func TestTogetherSurvivesTogether(t *testing.T) {
 		t.Errorf("%d bytes for %d transfers; is the policy written with each?", len(whole), transfers)
 	}
 	seen := map[int64]bool{}
-	for n := headerSize; n <= len(whole); n += 7 {
+	for n := headerSize; n <= len(whole); n += 11 {
 		cut := t.TempDir()
 		leave(t, cut, whole[:n], false)
 		e, err := Open(cut, light)
