@@ -8,7 +8,7 @@ import (
 )
 
 // The entries of a segment are changes of histories. An instant is the difference to the one
-// before it in the segment, at first to that of the header. docs/durability.md has the bytes.
+// before it in the segment, at first to that of the header. docs/disk-format.md has the bytes.
 
 // The kinds of entries, in the low bits of their first byte.
 const (

@@ -194,3 +194,41 @@ func TestPartOfAHeader(t *testing.T) {
 		}
 	}
 }
+
+// TestOthersCanChangeIt: a directory of another user, or one that everybody can write to, is
+// refused unless AnyAccess allows it. Its group may write. A file is no symbolic link.
+func TestOthersCanChangeIt(t *testing.T) {
+	dir := t.TempDir()
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "everybody can write to it (mode 0777); correct owner and mode"} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		e, err := Open(dir)
+		if err == nil {
+			e.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("mode %o: got %v, want %q", mode, err, want)
+		}
+	}
+	if err := open(t, dir, AnyAccess()).Close(); err != nil {
+		t.Error(err)
+	}
+	path, elsewhere := segmentPath(dir, 1), filepath.Join(t.TempDir(), "elsewhere")
+	if err := errors.Join(os.Chmod(dir, 0o700), os.Rename(path, elsewhere), os.Symlink(elsewhere, path)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); !errors.Is(err, syscall.ELOOP) || !strings.Contains(err.Error(), "not a symbolic link") {
+		t.Errorf("a symbolic link: got %v", err)
+	}
+	if os.Getuid() != 0 {
+		return
+	}
+	other := t.TempDir()
+	if err := os.Chown(other, 12345, -1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(other); err == nil || !strings.Contains(err.Error(), "user 12345 owns it, and this process has user 0") {
+		t.Errorf("another owner: got %v", err)
+	}
+}

@@ -3,6 +3,7 @@ package weirdisk
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -35,7 +36,7 @@ func TestFailedSyncStays(t *testing.T) {
 			t.Errorf("got %v, want the error of the first sync", err)
 		}
 	}
-	l.use(f, &header{number: 2})
+	l.use(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
 	if err := l.sync(); err != nil {
 		t.Errorf("in the next segment: %v", err)
@@ -55,6 +56,29 @@ func (f *syncs) sync() error {
 }
 
 func (f *syncs) Close() error { return nil }
+
+// TestFrameOfAnotherPlace: a frame is none at another offset, in another segment or in another
+// directory.
+func TestFrameOfAnotherPlace(t *testing.T) {
+	h := header{number: 1, base: 1, identity: strings.Repeat("A", idSize)}
+	b := append(make([]byte, frameSize), "entries"...)
+	spot{h.sum(), headerSize}.seal(b, headerSize)
+	if _, ok := (spot{h.sum(), headerSize}).frameAt(b); !ok {
+		t.Error("it is no frame at its place")
+	}
+	for name, other := range map[string]header{
+		"number":   {number: 2, base: 1, identity: h.identity},
+		"identity": {number: 1, base: 1, identity: strings.Repeat("B", idSize)},
+		"base":     {number: 1, base: 2, identity: h.identity},
+	} {
+		if _, ok := (spot{other.sum(), headerSize}).frameAt(b); ok {
+			t.Errorf("another %s: it is a frame", name)
+		}
+	}
+	if _, ok := (spot{h.sum(), headerSize + 1}).frameAt(b); ok {
+		t.Error("another offset: it is a frame")
+	}
+}
 
 // TestLagOfManyBytes: a frame behind more unsynced bytes than its lag can state does not
 // state that some of them are synced. A torn end would be taken for damage.

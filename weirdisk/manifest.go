@@ -64,6 +64,8 @@ func readManifest(f files, dir string) (m manifest, err error) {
 		return m, &FormatError{path, 0, errNewer}
 	case m.Format < version:
 		return m, &FormatError{path, 0, errOlder}
+	case len(m.Identity) != idSize:
+		return m, &FormatError{path, 0, errManifest}
 	}
 	return m, nil
 }

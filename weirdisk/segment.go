@@ -55,9 +55,9 @@ func (h *header) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// sum returns the checksum of the header. Those of all frames depend on it. So a frame of
+// sum returns the checksum in the header. Those of all frames depend on it. So a frame of
 // another segment or directory is no frame here.
-func (h *header) sum() uint32 { return crc32.Checksum(h.bytes(), castagnoli) }
+func (h *header) sum() uint32 { return binary.LittleEndian.Uint32(h.bytes()[headerSize-4:]) }
 
 var (
 	errForeign = errors.New("is not a file of weirdisk")

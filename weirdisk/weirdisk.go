@@ -13,7 +13,7 @@
 //
 // A grant is in the hands of the operating system before its answer. So the end of the
 // process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). docs/durability.md
-// lists the possible losses of each mode, and the format of the files.
+// lists the possible losses of each mode, and docs/disk-format.md the bytes of the files.
 //
 // # Design
 //
@@ -41,7 +41,7 @@
 // A memory engine forgets at the end of the process. Redis serves several processes. An
 // embedded database syncs as fast only for large batches, and takes three to ten times the
 // bytes. Of the libraries for logs that bench/disk measures, none groups commits at our rate
-// and separates a torn end from damage: docs/durability.md has the table.
+// and separates a torn end from damage: docs/disk-format.md has the table.
 package weirdisk
 
 import (
