@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -127,7 +126,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 	for seed := range uint64(race.Fewer(3)) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		dir, cut := t.TempDir(), t.TempDir()
-		e := open(t, dir, SyncOff())
+		e := open(t, dir, SyncEvery(time.Hour))
 		path := segmentPath(dir, 1)
 		states := map[int64]map[string]any{headerSize: {}} // by the bytes of the log
 		size := int64(headerSize)
@@ -150,7 +149,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 			t.Fatalf("seed %d: the log has %d bytes, want %d (%v)", seed, len(whole), size, err)
 		}
 		ends := map[int64]bool{size: true} // of batches
-		for _, start := range batchesOf(t, whole) {
+		for _, start := range framesOf(t, whole) {
 			ends[start] = true
 		}
 		want := map[string]any{}
@@ -160,12 +159,11 @@ func TestEveryPrefixIsAState(t *testing.T) {
 			} else if _, before := states[n-1]; !before && n%31 != 0 {
 				continue
 			}
-			write(t, segmentPath(cut, 1), whole[:n])
-			write(t, filepath.Join(cut, lockName), nil)
+			leave(t, cut, whole[:n], false)
 			compare(t, fmt.Sprintf("seed %d, %d of %d bytes", seed, n, size), content(t, cut), want)
 			if n%93 == 0 { // the next process cuts the torn end and goes on
 				copied := t.TempDir()
-				write(t, segmentPath(copied, 1), whole[:n])
+				leave(t, copied, whole[:n], false)
 				e := open(t, copied, light)
 				cut := e.Recovery()
 				if ends[n] != (cut.Bytes == 0) {

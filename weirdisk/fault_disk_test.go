@@ -138,9 +138,9 @@ func TestFilesArePrivate(t *testing.T) {
 	snapshotNow(t, e)
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < 3 {
-		t.Fatalf("%v, %v, want a log, a lock and an identity", entries, err)
+		t.Fatalf("%v, %v, want a log, a lock and a manifest", entries, err)
 	}
-	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, identityName), segmentPath(dir, 2)} {
+	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, manifestName), segmentPath(dir, 2)} {
 		info, err := os.Stat(path)
 		if err != nil {
 			t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFilesArePrivate(t *testing.T) {
 // TestSecondProcess: a child has the directory; this process is refused with its number.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
-	child, began, _ := startChild(t, childConfig{Dir: dir, Mode: "off"})
+	child, began, _ := startChild(t, childConfig{Dir: dir, Mode: "100ms"})
 	<-began
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
 	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
@@ -172,11 +172,19 @@ func TestPartOfAHeader(t *testing.T) {
 		t.Fatalf("%v, %v", d, err)
 	}
 	e.Close()
-	whole := (&header{number: 2, previous: 1, base: 1}).append(nil)
+	m, err := readManifest(system{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Next = 2
+	whole := (&header{number: 2, base: 1, identity: m.Identity}).bytes()
 	for from := range len(whole) {
-		for to := from + 1; to <= len(whole); to++ {
+		for to := from + 1 + from%3; to <= len(whole); to += 3 {
 			b := slices.Clone(whole)
 			clear(b[from:to])
+			if err := m.write(neverSynced, dir); err != nil {
+				t.Fatal(err)
+			}
 			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
 			e := open(t, dir, light)
 			if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
@@ -187,57 +195,40 @@ func TestPartOfAHeader(t *testing.T) {
 	}
 }
 
-// TestSnapshotReplacesEarlierSegments: a reset that could not be written is in the snapshot
-// that brings the log back. Its absence in an earlier segment, which a power failure has
-// kept, restores nothing.
-func TestSnapshotReplacesEarlierSegments(t *testing.T) {
-	f, dir := &faulty{}, t.TempDir()
-	e := open(t, dir, SyncAlways(), withFiles(f))
-	l := newLimiter(t, e, daily)
-	if d, err := l.AllowN(ctx, weir.K("ann"), 6); err != nil || !d.Allowed {
-		t.Fatalf("%v, %v", d, err)
+// TestOthersCanChangeIt: a directory of another user, or one that everybody can write to, is
+// refused unless AnyAccess allows it. Its group may write. A file is no symbolic link.
+func TestOthersCanChangeIt(t *testing.T) {
+	dir := t.TempDir()
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "everybody can write to it (mode 0777); correct owner and mode"} {
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		e, err := Open(dir)
+		if err == nil {
+			e.Close()
+		}
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("mode %o: got %v, want %q", mode, err, want)
+		}
 	}
-	first, err := os.ReadFile(segmentPath(dir, 1))
-	if err != nil {
+	if err := open(t, dir, AnyAccess()).Close(); err != nil {
+		t.Error(err)
+	}
+	path, elsewhere := segmentPath(dir, 1), filepath.Join(t.TempDir(), "elsewhere")
+	if err := errors.Join(os.Chmod(dir, 0o700), os.Rename(path, elsewhere), os.Symlink(elsewhere, path)); err != nil {
 		t.Fatal(err)
 	}
-	f.writes.Store(true)
-	if err := l.Reset(ctx, weir.K("ann")); !errors.Is(err, weir.ErrOutcomeUnknown) {
-		t.Fatalf("got %v, want ErrOutcomeUnknown", err)
+	if _, err := Open(dir); !errors.Is(err, syscall.ELOOP) || !strings.Contains(err.Error(), "not a symbolic link") {
+		t.Errorf("a symbolic link: got %v", err)
 	}
-	f.writes.Store(false)
-	eventually(t, "it is in service", func() bool { return e.Err() == nil })
-	e.Close()
-	write(t, segmentPath(dir, 1), first)
-	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 10 {
-		t.Errorf("got %v, %v, want 10 left", d, err)
+	if os.Getuid() != 0 {
+		return
 	}
-	if _, err := os.Stat(segmentPath(dir, 1)); err == nil {
-		t.Error("the segment before the snapshot is still there")
+	other := t.TempDir()
+	if err := os.Chown(other, 12345, -1); err != nil {
+		t.Fatal(err)
 	}
-}
-
-// TestSegmentWithoutBatches: a segment of zeros, as a power failure leaves one that was allocated
-// and whose writes are lost, holds nothing. So does one with a header only that another
-// continues.
-func TestSegmentWithoutBatches(t *testing.T) {
-	first := (&header{number: 1, base: 1}).append(nil)
-	second := (&header{number: 2, previous: 1, base: 1, untrusted: true}).append(nil)
-	clock := append(make([]byte, batchSize), entryClock, 0)
-	seal(clock, 2, headerSize, headerSize)
-	for name, b := range map[string][]byte{"zeros": make([]byte, 4096), "a batch": clock} {
-		dir := t.TempDir()
-		write(t, segmentPath(dir, 1), first)
-		write(t, segmentPath(dir, 2), append(slices.Clone(second), b...))
-		e := open(t, dir)
-		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
-			t.Error(name, err)
-		}
-		if err := e.Close(); err != nil {
-			t.Error(name, err)
-		}
-		if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
-			t.Errorf("%s: got %v, %v, want 9 left", name, d, err)
-		}
+	if _, err := Open(other); err == nil || !strings.Contains(err.Error(), "user 12345 owns it, and this process has user 0") {
+		t.Errorf("another owner: got %v", err)
 	}
 }

@@ -16,14 +16,13 @@ type disk interface {
 
 // openEngine opens a directory in a mode, on files.
 func openEngine(dir, mode string, f files, opts ...Option) (disk, error) {
-	sync := map[string]Option{"always": SyncAlways(), "100ms": SyncEvery(100 * time.Millisecond), "off": SyncOff()}[mode]
+	sync := map[string]Option{"always": SyncAlways(), "100ms": SyncEvery(100 * time.Millisecond)}[mode]
 	return Open(dir, append([]Option{sync, func(o *options) { o.files = f }}, opts...)...)
 }
 
-// snapshotsEvery makes snapshots follow n bytes, soon, and allocates little at once: a
-// tail of which the chunks take turns.
+// snapshotsEvery makes snapshots follow n bytes, soon.
 func snapshotsEvery(n int64) Option {
-	return func(o *options) { o.growth, o.step, o.chunk, o.tick = n, 4<<10, 2<<10, time.Millisecond }
+	return func(o *options) { o.growth, o.tick = n, time.Millisecond }
 }
 
 // layer returns the files of the child.

@@ -40,33 +40,6 @@ func (x *taped) open(path string, at int64) (file, error) {
 	return &tapedFile{x.tape, f, x.number(path), at}, nil
 }
 
-func (x *taped) region(path string, n int) region {
-	r := x.to.region(path, n)
-	if r == nil {
-		return nil
-	}
-	_, number := x.tape.addFile(step{kind: stepCreate, name: filepath.Base(path)})
-	taped := &tapedRegion{r, x.tape, number, n / tailChunks}
-	x.tape.add(step{kind: stepChunk, file: number, at: int64(n - 1), data: []byte{0}}) // its size
-	return taped
-}
-
-type tapedRegion struct {
-	region
-	tape   *tape
-	number int
-	chunk  int // bytes
-}
-
-func (r *tapedRegion) store(at int, b []byte) bool {
-	s := step{kind: stepStore, file: r.number, at: int64(at), data: b}
-	if at%r.chunk == 0 {
-		s.kind = stepChunk
-	}
-	r.tape.add(s)
-	return r.region.store(at, b)
-}
-
 func (x *taped) number(path string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -79,6 +52,17 @@ func (x *taped) truncate(path string, size int64) error {
 	err := x.to.truncate(path, size)
 	if err == nil {
 		x.tape.add(step{kind: stepTruncate, file: x.number(path), at: size})
+	}
+	return err
+}
+
+func (x *taped) rename(from, to string) error {
+	err := x.to.rename(from, to)
+	if err == nil {
+		x.tape.add(step{kind: stepRename, name: filepath.Base(from), to: filepath.Base(to)})
+		x.mu.Lock()
+		x.names[filepath.Base(to)] = x.names[filepath.Base(from)]
+		x.mu.Unlock()
 	}
 	return err
 }
@@ -165,9 +149,9 @@ func (unsyncedFile) sync() error { return nil }
 // neverSynced is the system's files without syncs.
 var neverSynced files = unsynced{unsynced{system{}, true}, false}
 
-// light opens a directory with a small tail, and makes no sync. It is for tests that open
-// thousands of directories in which no power fails.
-func light(o *options) { o.files, o.step, o.chunk = neverSynced, 4<<10, 2<<10 }
+// light opens a directory without syncs. It is for tests that open thousands of directories in
+// which no power fails.
+func light(o *options) { o.files = neverSynced }
 
 // answerFirst reports writes as done before they are: an engine on it is wrong.
 type answerFirst struct{ files }
@@ -201,13 +185,6 @@ func (f *laterFile) Write(b []byte) (int, error) {
 	f.writes <- append([]byte(nil), b...)
 	return len(b), nil
 }
-
-func (x answerFirst) region(path string, n int) region { return forgetful{x.files.region(path, n)} }
-
-// forgetful is a region that keeps nothing.
-type forgetful struct{ region }
-
-func (forgetful) store(int, []byte) bool { return true }
 
 // flaky are files of which some operations fail. A failing write makes a part.
 type flaky struct {
@@ -248,6 +225,13 @@ func (x *flaky) remove(path string) error {
 	return x.files.remove(path)
 }
 
+func (x *flaky) rename(from, to string) error {
+	if _, fails := x.fails(1); fails {
+		return syscall.EIO
+	}
+	return x.files.rename(from, to)
+}
+
 func (x *flaky) syncDir(path string) error {
 	if _, fails := x.fails(1); fails {
 		return syscall.EIO
@@ -272,31 +256,6 @@ func (f *flakyFile) Write(b []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-func (x *flaky) region(path string, n int) region {
-	if _, fails := x.fails(1); fails {
-		return nil
-	}
-	if r := x.files.region(path, n); r != nil {
-		return &flakyRegion{r, x}
-	}
-	return nil
-}
-
-// flakyRegion loses a page seldom: then the engine does without it.
-type flakyRegion struct {
-	region
-	of *flaky
-}
-
-func (r *flakyRegion) store(at int, b []byte) bool {
-	if _, fails := r.of.fails(1); fails {
-		if _, fails := r.of.fails(1); fails {
-			return false
-		}
-	}
-	return r.region.store(at, b)
-}
-
 func (f *flakyFile) sync() error {
 	if _, fails := f.of.fails(1); fails {
 		if on, taped := f.file.(*tapedFile); taped {
@@ -307,15 +266,15 @@ func (f *flakyFile) sync() error {
 	return f.file.sync()
 }
 
-// dropping are files of a disk that breaks: no file can be created, and the sync of a
-// segment with entries drops them.
+// dropping are files of a disk that breaks: segment 3 cannot be created, and the sync of
+// segment 2 drops its entries.
 type dropping struct {
 	files
 	broken atomic.Bool
 }
 
 func (x *dropping) create(path string) (file, error) {
-	if x.broken.Load() && filepath.Base(path) != filepath.Base(segmentPath("", 2)) {
+	if x.broken.Load() && filepath.Base(path) == filepath.Base(segmentPath("", 3)) {
 		return nil, syscall.EIO
 	}
 	f, err := x.files.create(path)

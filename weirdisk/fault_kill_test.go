@@ -51,7 +51,7 @@ func killed(t *testing.T, kills int, c childConfig) (l *ledger, seed uint64) {
 	l = newLedger()
 	for i := 0; ; i++ {
 		last := i >= kills && l.acked >= enoughAcked*kills || i >= 10*kills
-		c.Mode = []string{"100ms", "always", "off"}[i%3]
+		c.Mode = []string{"100ms", "always"}[i%2]
 		c.Once = l.once()
 		span := time.Duration(r.Int64N(int64(100 * time.Millisecond)))
 		if i%16 == 15 {

@@ -1,7 +1,6 @@
 package weirdisk
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -24,7 +23,8 @@ type tape struct {
 type step struct {
 	kind stepKind
 	file int    // number of the file
-	name string // of create and remove
+	name string // of create, remove and rename
+	to   string // of rename
 	at   int64  // offset of write, size of truncate
 	data []byte // of write
 	mark *event // of mark
@@ -36,11 +36,10 @@ type stepKind uint8
 const (
 	stepCreate stepKind = iota
 	stepWrite
-	stepStore // of a batch in the tail, which no sync makes durable
-	stepChunk // of other bytes in the tail
 	stepTruncate
 	stepSync // begins; it covers the steps before it
 	stepRemove
+	stepRename
 	stepSyncDir
 	stepReturn // of a sync
 	stepLost   // a sync failed: the system dropped the unsynced writes of the file, and reports that once
@@ -86,6 +85,9 @@ func (t *tape) names() map[string]int {
 			all[s.name] = s.file
 		case stepRemove:
 			delete(all, s.name)
+		case stepRename:
+			all[s.to] = all[s.name]
+			delete(all, s.name)
 		}
 	}
 	return all
@@ -123,63 +125,36 @@ func (t *tape) durable(crash int) []bool {
 			last[s.file] = 0
 		case stepWrite, stepTruncate:
 			all[i] = i < last[s.file]
-		case stepCreate, stepRemove:
+		case stepCreate, stepRemove, stepRename:
 			all[i] = i < lastDir
 		}
 	}
 	return all
 }
 
-// guaranteed returns the place before which all events are on stable storage: no step
-// before it can be lost, unless its file was removed for good. A batch in the tail can, until
-// it is durable in a segment, or its segment was removed: then a durable snapshot has it.
+// guaranteed returns the place before which all events are on stable storage: no write, new size
+// or new name of a segment before it can be lost, unless its file was removed for good.
 func (t *tape) guaranteed(crash int, durable []bool) int {
-	removed, replaced := map[int]bool{}, map[int]bool{}
+	removed, segments := map[int]bool{}, map[int]bool{}
 	names := map[string]int{}
 	for i := range crash {
 		switch s := &t.steps[i]; s.kind {
 		case stepCreate:
 			names[s.name] = s.file
+			segments[s.file] = !strings.HasPrefix(s.name, manifestName)
 		case stepRemove:
-			replaced[names[s.name]] = true
 			removed[names[s.name]] = durable[i]
-			delete(names, s.name)
 		}
 	}
-	clear(names)
 	for i := range crash {
 		switch s := &t.steps[i]; s.kind {
-		case stepRemove:
-			delete(names, s.name)
-		case stepCreate:
-			if s.name == tailName {
-				continue
-			}
-			names[s.name] = s.file
-			fallthrough
-		case stepWrite, stepTruncate:
-			if !durable[i] && !removed[s.file] {
+		case stepCreate, stepWrite, stepTruncate:
+			if segments[s.file] && !durable[i] && !removed[s.file] {
 				return i
-			}
-		case stepStore:
-			for name, file := range names { // its segment is one of them
-				if strings.HasSuffix(name, suffix) && !replaced[file] && !t.copied(i, crash, durable) {
-					return i
-				}
 			}
 		}
 	}
 	return crash
-}
-
-// copied reports whether a batch that was stored in the tail at a step is durable in a segment.
-func (t *tape) copied(from, crash int, durable []bool) bool {
-	for i := from; i < crash; i++ {
-		if s := &t.steps[i]; s.kind == stepWrite && durable[i] && bytes.Contains(s.data, t.steps[from].data) {
-			return true
-		}
-	}
-	return false
 }
 
 // damage is the fate of unsynced steps in an image.
@@ -250,9 +225,14 @@ func (t *tape) image(dir string, crash int, d damage, r *rand.Rand) error {
 			names[s.name] = s.file
 		case stepRemove:
 			delete(names, s.name)
+		case stepRename:
+			if file, there := names[s.name]; there {
+				names[s.to] = file
+				delete(names, s.name)
+			}
 		case stepTruncate:
 			content[s.file] = resized(content[s.file], s.at)
-		case stepWrite, stepStore, stepChunk:
+		case stepWrite:
 			content[s.file] = written(content[s.file], s, f, r)
 		}
 	}

@@ -3,10 +3,11 @@ package weirdisk
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
+	weak "math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -28,7 +29,7 @@ import (
 type faulty struct {
 	system
 	writes, syncs, creates atomic.Bool                   // fail
-	hang, page             atomic.Pointer[chan struct{}] // of a write, and of the touch of a page
+	hang                   atomic.Pointer[chan struct{}] // of a write
 }
 
 func (f *faulty) create(path string) (file, error) {
@@ -61,25 +62,6 @@ func (w *faultyFile) Write(b []byte) (int, error) {
 		return n, syscall.ENOSPC
 	}
 	return w.file.Write(b)
-}
-
-func (f *faulty) region(path string, n int) region {
-	if r := f.system.region(path, n); r != nil {
-		return faultyRegion{r, f}
-	}
-	return nil
-}
-
-type faultyRegion struct {
-	region
-	f *faulty
-}
-
-func (r faultyRegion) touch(at, n int) {
-	if page := r.f.page.Load(); page != nil {
-		<-*page
-	}
-	r.region.touch(at, n)
 }
 
 func (w *faultyFile) sync() error {
@@ -176,8 +158,8 @@ func TestFailingDisk(t *testing.T) {
 func TestFailingSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f, dir := &faulty{}, t.TempDir()
-		e := open(t, dir, SyncOff(), withFiles(f))
-		r := rand.New(rand.NewPCG(1, 1))
+		e := open(t, dir, SyncEvery(time.Hour), withFiles(f))
+		r := weak.New(weak.NewPCG(1, 1))
 		for range 300 {
 			if err := act(r, e); err != nil {
 				t.Fatal(err)
@@ -215,75 +197,6 @@ func TestHangingDisk(t *testing.T) {
 			t.Errorf("after it: got %v, %v, want 8 left", d, err)
 		}
 	})
-}
-
-// TestHangingPage: the writer waits for pages of the tail that hang with their disk. No caller
-// does: calls are answered while the tail has room, and then end with their contexts. Peeks
-// are answered.
-func TestHangingPage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{}
-		e := open(t, t.TempDir(), withFiles(f), func(o *options) { o.chunk = 4 << 10 })
-		l := newLimiter(t, e, weir.Limit{Name: "l", Max: 10_000, Window: time.Hour, By: []string{"user"}})
-		hang := make(chan struct{})
-		f.page.Store(&hang)
-		granted := int64(0)
-		for {
-			short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
-			_, err := l.Allow(short, weir.K("ann"))
-			cancel()
-			if granted++; err == nil {
-				continue
-			}
-			if !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("call %d: got %v, want ErrOutcomeUnknown and the context's error", granted, err)
-			}
-			break
-		}
-		if granted < 100 {
-			t.Errorf("%d calls were answered, want some hundreds", granted)
-		}
-		if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 10_000-granted {
-			t.Errorf("a peek: got %v, %v, want %d left", d, err, 10_000-granted)
-		}
-		f.page.Store(nil)
-		close(hang)
-		if d, err := l.Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 10_000-granted-1 {
-			t.Errorf("after it: got %v, %v, want %d left", d, err, 10_000-granted-1)
-		}
-	})
-}
-
-// TestLostPage: a page of the tail that the disk does not provide ends no process, and the
-// engine goes on without the tail. No grant is lost.
-func TestLostPage(t *testing.T) {
-	dir := t.TempDir()
-	e := open(t, dir, SyncOff())
-	l := newLimiter(t, e, daily)
-	if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
-		t.Fatal(err)
-	}
-	if e.log.tail == nil && runtime.GOOS == "linux" {
-		t.Fatal("the engine has no tail")
-	}
-	if err := e.log.flushed(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Truncate(filepath.Join(dir, tailName), 0); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := l.Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 8 {
-		t.Errorf("got %v, %v, want 8 left", d, err)
-	}
-	if e.log.tail != nil {
-		t.Error("the engine has a tail without pages")
-	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
-		t.Errorf("after a restart: got %v, %v, want 8 left", d, err)
-	}
 }
 
 // TestFullFileSystem uses a small file system of its own, which needs root.
@@ -324,8 +237,25 @@ func TestFullFileSystem(t *testing.T) {
 	}
 }
 
+// leave writes the directory of a process that was killed: a segment, of which the manifest
+// names the header only.
+func leave(t testing.TB, dir string, segment []byte, always bool) {
+	t.Helper()
+	h, err := readHeader(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, segmentPath(dir, h.number), segment)
+	m := manifest{Identity: h.identity, Always: always, Segments: []stable{{h.number, headerSize, h.sum()}}}
+	if err := m.write(neverSynced, dir); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, lockName), nil)
+}
+
 // TestDamage: a flipped bit in any byte is refused with file and offset, or cut if it is in
-// the last batch or behind the last sync. It never panics, and changes no file when refused.
+// the last frame of a process that was killed. It never panics, and changes no file when
+// refused. After a Close it is always refused.
 func TestDamage(t *testing.T) {
 	needs.Time(t)
 	dir := t.TempDir()
@@ -341,21 +271,26 @@ func TestDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	starts := batchesOf(t, whole)
+	starts := framesOf(t, whole)
 	last := starts[len(starts)-1]
 	for i := range whole {
 		damaged := slices.Clone(whole)
 		damaged[i] ^= 1 << (i % 8)
+		write(t, segmentPath(dir, 1), damaged)
+		if _, err := Check(dir); !errors.As(err, new(*FormatError)) {
+			t.Errorf("byte %d of %d, after a Close: got %v, want a FormatError", i, len(whole), err)
+		}
 		copied := t.TempDir()
+		leave(t, copied, whole, true)
 		write(t, segmentPath(copied, 1), damaged)
 		e, err := Open(copied, light)
 		if err == nil {
 			if int64(i) < last {
-				t.Errorf("byte %d of %d: it opened, and the last batch begins at %d", i, len(whole), last)
+				t.Errorf("byte %d of %d: it opened, and the last frame begins at %d", i, len(whole), last)
 			}
 			end := int64(len(bytes.TrimRight(damaged, "\x00"))) // zeros at the end are free space
-			if got := e.Recovery(); got.Offset != last || got.Bytes != end-last {
-				t.Errorf("byte %d of %d: got %+v, want the last batch cut at %d", i, len(whole), got, last)
+			if got := e.Recovery(); got.Offset != last || got.Bytes != end-last || !strings.Contains(got.String(), "acknowledged changes are lost") {
+				t.Errorf("byte %d of %d: got %+v, want the last frame cut at %d", i, len(whole), got, last)
 			}
 			e.Close()
 			continue
@@ -375,34 +310,73 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// batchesOf returns the offsets of the batches in segment 1. A call may have two, of rules
-// and of a change.
-func batchesOf(t *testing.T, segment []byte) (starts []int64) {
+// framesOf returns the offsets of the frames in a segment.
+func framesOf(t *testing.T, segment []byte) (starts []int64) {
 	t.Helper()
+	h, err := readHeader(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for at := int64(headerSize); at < int64(len(segment)); {
-		entries, _, ok := batchAt(segment[at:], 1, at)
+		f, ok := spot{h.sum(), at}.frameAt(segment[at:])
 		if !ok {
-			t.Fatalf("no batch at %d", at)
+			t.Fatalf("no frame at %d", at)
 		}
 		starts = append(starts, at)
-		at += batchSize + int64(len(entries))
+		at += frameSize + int64(len(f.entries))
 	}
 	return starts
 }
 
-// TestUnsyncedEndIsCut: behind the last sync, a power failure may leave later batches and not
+// TestDamageIsFoundInOnePass: bytes that are random, or cut out of the middle, take little
+// longer to find than the whole log takes to read.
+func TestDamageIsFoundInOnePass(t *testing.T) {
+	needs.Time(t)
+	dir := t.TempDir()
+	h := header{number: 1, base: 1, identity: rand.Text()}
+	b := h.bytes()
+	entries := make([]byte, 100)
+	for len(b) < 32<<20 {
+		at := int64(len(b))
+		b = append(append(b, make([]byte, frameSize)...), entries...)
+		spot{h.sum(), at}.seal(b[at:], at)
+	}
+	leave(t, dir, b, true)
+	took := func(b []byte) time.Duration {
+		t.Helper()
+		least := time.Hour
+		for range 3 {
+			write(t, segmentPath(dir, 1), b)
+			began := time.Now()
+			if _, err := Check(dir); !errors.As(err, new(*FormatError)) {
+				t.Fatalf("got %v, want a FormatError", err)
+			}
+			least = min(least, time.Since(began))
+		}
+		return least
+	}
+	whole := took(b) // the entries cannot be read
+	random := slices.Clone(b)
+	for i := range 64 << 10 {
+		random[1<<20+i] = byte(weak.Uint32())
+	}
+	for name, damaged := range map[string][]byte{"random bytes": random, "a piece cut out": slices.Delete(slices.Clone(b), 1<<20, 1<<20+1000)} {
+		if got := took(damaged); got > 20*whole {
+			t.Errorf("%s: %v, and %v without damage", name, got, whole)
+		}
+	}
+}
+
+// TestUnsyncedEndIsCut: behind the last sync, a power failure may leave later frames and not
 // earlier ones. The log is cut at the first that is missing.
 func TestUnsyncedEndIsCut(t *testing.T) {
 	dir := t.TempDir()
-	e := open(t, dir, SyncOff())
+	e := open(t, dir, SyncEvery(time.Hour))
 	l := newLimiter(t, e, daily)
 	var starts []int64
 	for range 6 {
 		starts = append(starts, e.log.size())
 		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.log.flushed(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -413,13 +387,13 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	}
 	whole = whole[:e.log.size()]
 	clear(whole[starts[2]:starts[3]])
-	write(t, segmentPath(copied, 1), whole)
-	r, err := Check(copied)
-	if err == nil {
-		t.Errorf("Check without a lock file: got %+v, want an error", r)
+	leave(t, copied, whole, false)
+	want := Cut{segmentPath(copied, 1), starts[2], int64(len(whole)) - starts[2], false}
+	if r, err := Check(copied); err != nil || r.Cut != want {
+		t.Errorf("Check: got %+v, %v, want %+v", r, err, want)
 	}
 	e = open(t, copied)
-	if got, want := e.Recovery(), (Cut{segmentPath(copied, 1), starts[2], int64(len(whole)) - starts[2]}); got != want {
+	if got := e.Recovery(); got != want || !strings.Contains(got.String(), "since the last sync were acknowledged") {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
 	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
@@ -441,7 +415,7 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 	}
 	b = append(b, make([]byte, 5000)...) // also where the system does not allocate
 	copied := t.TempDir()
-	write(t, segmentPath(copied, 1), b)
+	leave(t, copied, b, true)
 	again := open(t, copied)
 	if d, err := newLimiter(t, again, daily).Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 8 || again.Recovery() != (Cut{}) {
 		t.Errorf("got %v, %v, cut %+v, want 8 left and no cut", d, err, again.Recovery())
@@ -484,7 +458,7 @@ func TestRefusedDirectories(t *testing.T) {
 			dir := t.TempDir()
 			write(t, filepath.Join(dir, "holiday.jpg"), []byte("jpeg"))
 			return dir
-		}, "holiday.jpg, offset 0: is not a segment of weirdisk; use an empty directory"},
+		}, "holiday.jpg, offset 0: is not a file of weirdisk; use an empty directory"},
 		"foreign directories": {func(t *testing.T) string {
 			dir := t.TempDir()
 			for _, name := range []string{".snapshot", "ann", "lost+found"} {
@@ -493,34 +467,29 @@ func TestRefusedDirectories(t *testing.T) {
 				}
 			}
 			return dir
-		}, "ann, offset 0: is not a segment of weirdisk; use an empty directory"},
+		}, "ann, offset 0: is not a file of weirdisk; use an empty directory"},
 		"foreign segment": {func(t *testing.T) string {
 			dir := made(t)
 			change(t, dir, func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })
 			return dir
-		}, "0000000000000002.weirlog, offset 0: is not a segment of weirdisk"},
+		}, "0000000000000002.weirlog, offset 0: is not a file of weirdisk"},
 		"short foreign segment": {func(t *testing.T) string {
 			dir := t.TempDir()
 			write(t, segmentPath(dir, 1), []byte("A diary."))
 			return dir
-		}, "0000000000000001.weirlog, offset 0: is not a segment of weirdisk"},
+		}, "0000000000000001.weirlog, offset 0: is not a file of weirdisk"},
 		"newer": {func(t *testing.T) string {
 			dir := made(t)
 			change(t, dir, func(b []byte) []byte { b[8]++; return b })
 			return dir
 		}, "has a newer format than this program reads; use the newer program"},
-		"missing": {func(t *testing.T) string {
-			dir := made(t)
-			change(t, dir, func(b []byte) []byte { return b[:len(b)-batchSize-2] })
+		"older": {func(t *testing.T) string {
+			dir := t.TempDir()
+			b := (&header{number: 1, identity: rand.Text()}).bytes()
+			b[8]--
+			write(t, segmentPath(dir, 1), b)
 			return dir
-		}, "continues a segment that is missing"},
-		"renamed": {func(t *testing.T) string {
-			dir := made(t)
-			if err := os.Rename(segmentPath(dir, 2), segmentPath(dir, 3)); err != nil {
-				t.Fatal(err)
-			}
-			return dir
-		}, "holds a segment of another number"},
+		}, "has the format of an earlier program; use an empty directory; weir store check reports whether a directory can be used"},
 		"in use": {func(t *testing.T) string {
 			dir := t.TempDir()
 			open(t, dir)

@@ -1,14 +1,9 @@
 package weirdisk
 
 import (
-	"crypto/rand"
-	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime/debug"
-	"strings"
 )
 
 // files is the part of a file system that the log needs. Tests inject faults here.
@@ -19,27 +14,13 @@ type files interface {
 	open(path string, at int64) (file, error)
 	read(path string) ([]byte, error)
 	truncate(path string, size int64) error
+	rename(from, to string) error
 	remove(path string) error
-	// syncDir makes created and removed names durable.
+	// syncDir makes created, renamed and removed names durable.
 	syncDir(path string) error
-	// region creates a file of n bytes, for which the disk has room, and maps it into memory.
-	// It returns nil if that is not possible here.
-	region(path string, n int) region
 }
 
-// region is a file in memory. The operating system has stored bytes at once, so they survive a
-// SIGKILL.
-type region interface {
-	bytes() []byte
-	// store copies b to an offset. It reports false if the disk does not provide a page.
-	store(at int, b []byte) bool
-	// touch writes zeros to some bytes of n from an offset on. So the system prepares their
-	// pages, which may take as long as its disk does, and store finds them.
-	touch(at, n int)
-	io.Closer
-}
-
-// file is an open segment.
+// file is a file that is open for writing.
 type file interface {
 	io.Writer
 	io.Closer
@@ -50,28 +31,48 @@ type file interface {
 	sync() error
 }
 
-// system is the files of the operating system.
+// system is the files of the operating system. It follows no symbolic link to a file.
 type system struct{}
 
+func openFile(path string, flags int) (*os.File, error) {
+	return os.OpenFile(path, flags|noFollow, 0o600)
+}
+
 func (system) create(path string) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	return &systemFile{File: f}, nil
+	return opened(openFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC))(0)
 }
 
 func (system) open(path string, at int64) (file, error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
+	return opened(openFile(path, os.O_RDWR))(at)
+}
+
+func opened(f *os.File, err error) func(at int64) (file, error) {
+	return func(at int64) (file, error) {
+		if err != nil {
+			return nil, err
+		}
+		return &systemFile{File: f, end: at}, nil
+	}
+}
+
+func (system) read(path string) ([]byte, error) {
+	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
 	}
-	return &systemFile{File: f, end: at}, nil
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	b := make([]byte, info.Size())
+	_, err = io.ReadFull(f, b)
+	return b, err
 }
 
-func (system) read(path string) ([]byte, error) { return os.ReadFile(path) }
-
 func (system) truncate(path string, size int64) error { return os.Truncate(path, size) }
+
+func (system) rename(from, to string) error { return os.Rename(from, to) }
 
 func (system) remove(path string) error { return os.Remove(path) }
 
@@ -99,70 +100,3 @@ func (f *systemFile) Write(b []byte) (int, error) {
 func (f *systemFile) allocate(offset, n int64) { allocate(f.File, offset, n) }
 
 func (f *systemFile) sync() error { return syncData(f.File) }
-
-func (system) region(path string, n int) region {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return nil
-	}
-	defer f.Close() // the mapping stays
-	if allocate(f, 0, int64(n)) {
-		if b := mapped(f, 0, int64(n)); b != nil {
-			return systemRegion(b)
-		}
-	}
-	os.Remove(path)
-	return nil
-}
-
-// systemRegion is memory of the operating system.
-type systemRegion []byte
-
-func (r systemRegion) bytes() []byte { return r }
-
-func (r systemRegion) store(at int, b []byte) (stored bool) {
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() { recover() }() // a fault: the disk does not provide the page
-	copy(r[at:], b)
-	return true
-}
-
-func (r systemRegion) touch(at, n int) {
-	for i := at; i < at+n; i += os.Getpagesize() {
-		r.store(i, []byte{0})
-	}
-}
-
-func (r systemRegion) Close() error {
-	unmap(r)
-	return nil
-}
-
-// identityName is the file with the random name of the directory.
-const identityName = "IDENTITY"
-
-// readIdentity returns the name of the directory, and gives it one if it has none. A power
-// failure may leave the file empty: nothing has used the name then.
-func readIdentity(f files, dir string) (string, error) {
-	path := filepath.Join(dir, identityName)
-	b, err := f.read(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", err
-	}
-	if name := strings.Trim(string(b), "\x00\n"); len(name) == len(rand.Text()) {
-		return name, nil
-	}
-	name := rand.Text()
-	file, err := f.create(path)
-	if err != nil {
-		return "", err
-	}
-	_, err = file.Write([]byte(name + "\n"))
-	if err == nil {
-		err = file.sync()
-	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return "", err
-	}
-	return name, f.syncDir(dir)
-}

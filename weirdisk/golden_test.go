@@ -13,12 +13,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v1 again, after a change of the format")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v2 again, after a change of the format")
 
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v1.weirlog", "testdata/v1.txt"
+	const segment, items = "testdata/v2.weirlog", "testdata/v2.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
@@ -38,7 +38,7 @@ func TestFormatIsReadable(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir = t.TempDir()
-	write(t, segmentPath(dir, 2), b)
+	leave(t, dir, b, false)
 	e := open(t, dir)
 	if cut := e.Recovery(); cut.Bytes != 0 {
 		t.Errorf("it was cut: %+v", cut)

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/memory"
 )
 
-// FormatError is the error of a file that cannot be read. Open changes nothing then.
+// FormatError is the error of a file that cannot be used. Open changes nothing then.
 type FormatError struct {
 	File    string
 	Offset  int64 // in bytes, of the first part that cannot be read
@@ -29,6 +28,8 @@ func (e *FormatError) Error() string {
 	switch {
 	case errors.Is(e.Problem, errNewer):
 		next = "use the newer program, or another directory"
+	case errors.Is(e.Problem, errOlder):
+		next = "use an empty directory; weir store check reports whether a directory can be used"
 	case errors.Is(e.Problem, errForeign):
 		next = "use an empty directory"
 	case errors.Is(e.Problem, engine.ErrFull):
@@ -42,9 +43,8 @@ func (e *FormatError) Unwrap() error { return e.Problem }
 
 var (
 	errDamaged = errors.New("is damaged: data that was on stable storage has changed")
-	errMissing = errors.New("continues a segment that is missing")
+	errShort   = errors.New("is cut short: data that was on stable storage is missing")
 	errRenamed = errors.New("holds a segment of another number")
-	errTorn    = errors.New("ends in the middle of a batch, and another segment follows")
 )
 
 // Cut is the end of a log that was written only in part, as the end of the process or a
@@ -53,234 +53,154 @@ type Cut struct {
 	File   string
 	Offset int64 // of the first byte that was cut
 	Bytes  int64 // cut from there on; 0 = nothing was cut
+	Always bool  // the process that wrote it has used SyncAlways
 }
 
-// loaded is the content of a directory.
-type loaded struct {
-	decoder decoder
-	segments
-	cut   Cut
-	bytes int64 // of the segments in use
-	size  int64 // of the last snapshot, 0 if none is whole
-	count int   // histories and operations in it
+// String describes the cut, and the changes that may be missing.
+func (c Cut) String() string {
+	text := fmt.Sprintf("%s has a torn end, as the end of a process or of the power leaves it: the changes in %d bytes from offset %d on are lost", c.File, c.Bytes, c.Offset)
+	if c.Always {
+		return text + "; with sync=always they had no answers yet, unless the file was changed after its last sync: then acknowledged changes are lost"
+	}
+	return text + "; those since the last sync were acknowledged"
 }
 
-// segments are those of a directory by their use.
-type segments struct {
-	used   []*stored // oldest first, each continuing the one before
-	unused []string  // paths of files that hold nothing that counts
-	newest uint64    // highest number, used or not
-	tail   bool      // there is a tail
+// contents is what a directory holds.
+type contents struct {
+	manifest manifest // without an identity: the directory is new
+	segments []*stored
+	unused   []string // paths of files that hold nothing that counts
+	decoder  decoder
+	cut      Cut
 }
 
 // stored is a segment as read.
 type stored struct {
-	path    string
-	header  header
-	data    []byte
-	end     int64 // behind its last whole batch
-	durable int64 // on stable storage up to here at least
+	path   string
+	header header
+	sum    uint32 // of the header
+	data   []byte
+	at     stable // its end, behind the last whole frame
+	synced int64  // on stable storage up to here at least
 }
 
 // load makes the content of the directory again in a new memory engine. It changes no file (D4).
-func load(f files, dir string, newMemory func() *memory.Memory) (*loaded, error) {
-	found, err := find(f, dir)
+func load(o *options, dir string, newMemory func() *memory.Memory) (*contents, error) {
+	c, err := find(o.files, dir)
 	if err != nil {
 		return nil, err
 	}
-	found.skipOld()
-	l, err := found.load(newMemory(), processors())
-	if err != nil {
-		l, err = found.loadAgain(newMemory, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	for i, s := range l.used {
-		if !l.mayBeTorn(i) { // it was synced before the next one began
-			s.data, s.durable = nil, s.end
+	for i, s := range c.segments {
+		if err := c.verify(s, c.manifest.Segments[i], i == len(c.segments)-1); err != nil {
+			return nil, err
 		}
 	}
-	return l, nil
-}
-
-// processors is the number of lanes of a start.
-func processors() int { return min(runtime.GOMAXPROCS(0), maxLanes) }
-
-// load replays the segments into an empty memory engine with so many lanes.
-func (f *segments) load(m *memory.Memory, n int) (*loaded, error) {
-	l := &loaded{decoder: decoder{memory: m, lanes: newLanes(m, n)}, segments: *f}
-	err := l.replayAll()
-	if failed := l.decoder.lanes.close(); err == nil {
-		err = failed
+	err = c.replay(newMemory(), o.progress)
+	if errors.Is(err, engine.ErrFull) {
+		err = c.replayAgain(newMemory(), err)
 	}
-	return l, err
+	return c, err
 }
 
-// loadAgain loads after an error. At a cap the log can hold histories that no longer count, which
+// replayAgain loads after an error at a cap. The log can hold histories that no longer count, which
 // the engine forgot meanwhile: all are loaded without caps, and those that count have to fit.
-// Other errors, and the final one of a cap, name the first place in the log.
-func (f *segments) loadAgain(newMemory func() *memory.Memory, err error) (*loaded, error) {
-	if errors.Is(err, errLanes) || errors.Is(err, engine.ErrFull) {
-		l, err := f.load(memory.New(memory.Options{}), processors())
-		if err == nil {
-			err = l.fit(newMemory())
-		}
-		if err == nil {
-			return l, nil
-		}
+func (c *contents) replayAgain(to *memory.Memory, full error) error {
+	from := memory.New(memory.Options{})
+	if err := c.replay(from, nil); err != nil {
+		return err
 	}
-	return f.load(newMemory(), 1)
-}
-
-// fit moves all that counts to an empty memory engine.
-func (l *loaded) fit(to *memory.Memory) error {
-	from := l.decoder.memory
-	from.NotBefore(l.decoder.newest)
-	l.decoder.memory = to
-	return visit(from, to.Apply, &Report{})
-}
-
-func (l *loaded) replayAll() error {
-	for i, s := range l.used {
-		if err := l.replay(s, l.mayBeTorn(i)); err != nil {
-			return err
-		}
-	}
-	if len(l.used) > 0 && l.used[0].header.previous != 0 && l.decoder.snapshots == 0 {
-		return &FormatError{l.used[0].path, 0, errMissing}
+	from.NotBefore(c.decoder.newest)
+	c.decoder.memory = to
+	if visit(from, to.Apply, &Report{}) != nil {
+		return full // it names the place in the log
 	}
 	return nil
 }
 
-// mayBeTorn reports whether used segment i may have a torn end: nothing was written behind
-// it, or a write or a sync had failed before.
-func (f *segments) mayBeTorn(i int) bool {
-	for _, s := range f.used[i+1:] {
-		if s.header.untrusted || s.written() {
-			return s.header.untrusted
-		}
-	}
-	return true
-}
-
-// skipOld moves the segments before the newest whole snapshot to the unused ones. It has all
-// that counts. They may have more: of a segment with a torn end a reset can be lost.
-func (f *segments) skipOld() {
-	for i := len(f.used) - 1; i > 0; i-- {
-		scan := loaded{} // without a memory
-		if scan.replay(f.used[i], true) == nil && scan.decoder.snapshots > 0 {
-			for _, s := range f.used[:i] {
-				f.unused = append(f.unused, s.path)
-			}
-			f.used = f.used[i:]
-			return
-		}
-	}
-}
-
-// replay redoes the entries of a segment. Its end may be torn, or not.
-func (l *loaded) replay(s *stored, torn bool) error {
-	d := &l.decoder
-	d.begin(&s.header)
-	offset, snapshots := int64(headerSize), d.snapshots
-	for {
-		entries, synced, ok := batchAt(s.data[offset:], s.header.number, offset)
-		if !ok {
-			break
-		}
-		if err := d.batch(entries); err != nil {
-			return &FormatError{s.path, offset, err}
-		}
-		s.durable = max(s.durable, synced)
-		offset += batchSize + int64(len(entries))
-		if d.snapshots > snapshots {
-			snapshots, l.size, l.count = d.snapshots, offset, d.count
-		}
-	}
-	s.end = offset
-	l.bytes += offset
-	// Zeros behind the end were allocated and not written.
-	if rest := int64(len(bytes.TrimRight(s.data[offset:], "\x00"))); rest > 0 {
-		switch {
-		case durableBehind(s, offset):
-			return &FormatError{s.path, offset, errDamaged}
-		case !torn:
-			return &FormatError{s.path, offset, errTorn}
-		}
-		l.cut = Cut{s.path, offset, rest}
-	}
-	return nil
-}
-
-// durableBehind reports whether a batch behind the offset states that the segment was on
-// stable storage beyond the offset. Then the batch at the offset was damaged later.
-// Otherwise it was never written whole.
-func durableBehind(s *stored, offset int64) bool {
-	for at := offset + 1; at < int64(len(s.data)); {
-		entries, synced, ok := batchAt(s.data[at:], s.header.number, at)
-		switch {
-		case !ok:
-			at++
-		case synced > offset:
-			return true
-		default:
-			at += batchSize + int64(len(entries))
-		}
-	}
-	return false
-}
-
-// find reads the segments of the directory and puts them in order.
-func find(f files, dir string) (*segments, error) {
+// find reads the manifest and the segments that it names.
+func find(f files, dir string) (*contents, error) {
 	numbers, err := list(dir)
 	if err != nil {
 		return nil, err
 	}
-	found := &segments{}
-	tail, err := f.read(filepath.Join(dir, tailName))
-	if found.tail = err == nil; !found.tail && !errors.Is(err, fs.ErrNotExist) {
+	c := &contents{}
+	if c.manifest, err = readManifest(f, dir); errors.Is(err, fs.ErrNotExist) {
+		return c, withoutManifest(f, dir, numbers)
+	} else if err != nil {
 		return nil, err
 	}
-	all := map[uint64]*stored{}
-	head := uint64(0) // the newest with batches
 	for _, number := range numbers {
-		found.newest = max(found.newest, number)
-		s := &stored{path: segmentPath(dir, number)}
-		if s.data, err = f.read(s.path); err != nil {
+		if c.manifest.named(number) != nil {
+			continue
+		}
+		path := segmentPath(dir, number)
+		if err := c.checkUnnamed(f, path, number); err != nil {
+			return nil, &FormatError{path, 0, err}
+		}
+		c.unused = append(c.unused, path)
+	}
+	for _, named := range c.manifest.Segments {
+		s := &stored{path: segmentPath(dir, named.Number)}
+		s.data, err = f.read(s.path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, &FormatError{s.path, 0, errMissing}
+		} else if err != nil {
 			return nil, err
 		}
 		s.header, err = readHeader(s.data)
 		switch {
-		case err == errNewer, err != nil && (len(s.data) > headerSize || !begun(s.data)):
+		case len(s.data) < headerSize:
+			err = errShort
+		case err != nil:
+		case s.header.identity != c.manifest.Identity:
+			err = errOtherOrigin
+		case s.header.number != named.Number:
+			err = errRenamed
+		}
+		if err != nil {
 			return nil, &FormatError{s.path, 0, err}
-		case err != nil: // it was being created: nothing was written into it
-			found.unused = append(found.unused, s.path)
-			continue
-		case s.header.number != number:
-			return nil, &FormatError{s.path, 0, errRenamed}
 		}
-		s.data = laidOver(s.data, number, tail)
-		all[number] = s
-		if s.written() || head == 0 {
-			head = number
-		}
+		s.sum = s.header.sum()
+		c.segments = append(c.segments, s)
 	}
-	for s := all[head]; s != nil; s = all[s.header.previous] {
-		delete(all, s.header.number)
-		found.used = append(found.used, s)
-	}
-	slices.Reverse(found.used)
-	for _, s := range all {
-		found.unused = append(found.unused, s.path)
-	}
-	return found, nil
+	return c, nil
 }
 
-// written reports whether the segment has more than a header and zeros, which were allocated
-// and not written.
-func (s *stored) written() bool {
-	return len(bytes.TrimRight(s.data[headerSize:], "\x00")) > 0
+// withoutManifest returns nil for a new directory, which has no segments.
+func withoutManifest(f files, dir string, numbers []uint64) error {
+	if len(numbers) == 0 {
+		return nil
+	}
+	path := segmentPath(dir, numbers[0])
+	b, err := f.read(path)
+	if err != nil {
+		return err
+	}
+	if _, err := readHeader(b); err == errOlder || err == errNewer || err == errForeign {
+		return &FormatError{path, 0, err}
+	}
+	return &FormatError{filepath.Join(dir, manifestName), 0, errNoManifest}
+}
+
+// checkUnnamed returns an error for a segment that the manifest does not name and that may
+// hold changes.
+func (c *contents) checkUnnamed(f files, path string, number uint64) error {
+	b, err := f.read(path)
+	if err != nil {
+		return err
+	}
+	h, err := readHeader(b)
+	switch {
+	case err == nil && h.identity != c.manifest.Identity:
+		return errOtherOrigin
+	case err == errForeign && (len(bytes.TrimRight(b, "\x00")) > headerSize || !begun(b)):
+		return errForeign
+	case number == c.manifest.Next && (len(bytes.TrimRight(b, "\x00")) <= headerSize || err == nil && h.repair):
+		return nil // it was being written
+	case number < c.manifest.first():
+		return nil // a snapshot has replaced it
+	}
+	return errUnnamed
 }
 
 // begun reports whether b can be a header that was written in part: of any of its bytes a
@@ -294,11 +214,70 @@ func begun(b []byte) bool {
 	return true
 }
 
+// verify checks all frames of a segment in one pass, and finds its end. All up to the stable
+// offset must be there. Only the last segment may go on behind it, and have a torn end.
+func (c *contents) verify(s *stored, want stable, last bool) error {
+	s.at, s.synced = stable{s.header.number, headerSize, s.sum}, want.End
+	found := s.at == want
+	for int64(len(s.data)) > s.at.End {
+		f, ok := spot{s.sum, s.at.End}.frameAt(s.data[s.at.End:])
+		if !ok {
+			break
+		}
+		s.synced = max(s.synced, f.synced)
+		s.at.End += frameSize + int64(len(f.entries))
+		s.at.Sum = f.sum
+		found = found || s.at == want
+	}
+	rest := int64(len(bytes.TrimRight(s.data[s.at.End:], "\x00"))) // zeros were allocated and not written
+	switch {
+	case rest == 0 && s.at.End < want.End && int64(len(s.data)) < want.End:
+		return &FormatError{s.path, int64(len(s.data)), errShort}
+	case !found, !last && (s.at.End > want.End || rest > 0), rest > 0 && frameBehind(s.data, s.sum, s.at.End):
+		return &FormatError{s.path, s.at.End, errDamaged}
+	case rest > 0:
+		c.cut = Cut{s.path, s.at.End, rest, c.manifest.Always}
+	}
+	return nil
+}
+
+// progressStep is the bytes after which the progress of a start is reported.
+const progressStep = 64 << 20
+
+// replay makes the changes of all segments again in an empty memory engine.
+func (c *contents) replay(m *memory.Memory, progress func(done, total int64)) error {
+	c.decoder = decoder{memory: m}
+	done, reported, total := int64(0), int64(0), c.bytes()
+	for _, s := range c.segments {
+		c.decoder.begin(&s.header)
+		for at := int64(headerSize); at < s.at.End; {
+			f, _ := spot{s.sum, at}.frameAt(s.data[at:])
+			if err := c.decoder.batch(f.entries); err != nil {
+				return &FormatError{s.path, at, err}
+			}
+			n := frameSize + int64(len(f.entries))
+			at, done = at+n, done+n
+			if progress != nil && done-reported >= progressStep {
+				reported = done
+				progress(done, total)
+			}
+		}
+	}
+	return nil
+}
+
+// bytes is those of all segments.
+func (c *contents) bytes() (n int64) {
+	for _, s := range c.segments {
+		n += s.at.End
+	}
+	return n
+}
+
 // lockName is the file that names the process with the directory.
 const lockName = "LOCK"
 
-// list returns the numbers of the segments in the directory. Files of others in a directory
-// without our lock file are an error: the directory is not ours.
+// list returns the numbers of the segments in the directory.
 func list(dir string) (numbers []uint64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -329,7 +308,7 @@ func checkOurs(dir string) error {
 	var foreign fs.DirEntry
 	for _, e := range entries {
 		switch {
-		case e.Name() == lockName || e.Name() == identityName || strings.HasSuffix(e.Name(), suffix):
+		case e.Name() == lockName || strings.HasPrefix(e.Name(), manifestName) || strings.HasSuffix(e.Name(), suffix):
 			return nil
 		case !e.IsDir() || e.Name() != "lost+found" && !strings.HasPrefix(e.Name(), "."):
 			foreign = e

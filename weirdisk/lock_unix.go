@@ -11,6 +11,26 @@ import (
 	"syscall"
 )
 
+// noFollow makes an open fail on a symbolic link, which could lead to a file of somebody else.
+const noFollow = syscall.O_NOFOLLOW
+
+// checkAccess returns an error for a directory in which others can replace files: its owner is
+// neither this user nor root, or everybody can write to it. Its group may, as in a volume of
+// Kubernetes with an fsGroup.
+func checkAccess(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil {
+		return err
+	}
+	if owner := info.Sys().(*syscall.Stat_t).Uid; owner != 0 && int(owner) != os.Geteuid() {
+		return fmt.Errorf("%w: user %d owns it, and this process has user %d", errAccess, owner, os.Geteuid())
+	}
+	if info.Mode()&0o002 != 0 {
+		return fmt.Errorf("%w: everybody can write to it (mode %04o)", errAccess, info.Mode().Perm())
+	}
+	return nil
+}
+
 // checkWritable returns an error for a directory in which the process may not create files.
 func checkWritable(dir string) error {
 	const write = 2
@@ -25,7 +45,7 @@ func lockDir(path string, create bool) (*os.File, error) {
 	if create {
 		flags = os.O_RDWR | os.O_CREATE
 	}
-	f, err := os.OpenFile(path, flags, 0o600)
+	f, err := openFile(path, flags)
 	if err != nil {
 		return nil, err
 	}

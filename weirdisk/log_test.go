@@ -3,23 +3,19 @@ package weirdisk
 import (
 	"errors"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
 )
 
-// newLog returns a log that accepts entries, without a writer.
-func newLog() *log {
-	return &log{queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
-		head: &head{accepts: true}}
-}
-
 // TestDroppedEntriesAreNotFlushed: a snapshot is not whole if its end was dropped, as by a
 // write that failed before the keeper waits for it. The segments before would be deleted.
 func TestDroppedEntriesAreNotFlushed(t *testing.T) {
-	l, full := newLog(), errors.New("full")
-	if !l.end(0) {
+	l, full := newLog(system{}, t.TempDir(), syncAlways), errors.New("full")
+	l.accepts = true
+	if _, ok := l.add(&memory.Change{Kind: memory.Remove}); !ok {
 		t.Fatal("the log accepts no entry")
 	}
 	l.fail(full)
@@ -31,19 +27,17 @@ func TestDroppedEntriesAreNotFlushed(t *testing.T) {
 // TestFailedSyncStays: the system reports data that it dropped once, and a later sync of the
 // segment succeeds. The log does not believe it.
 func TestFailedSyncStays(t *testing.T) {
-	l, broken := newLog(), errors.New("broken")
+	l, broken := newLog(system{}, t.TempDir(), syncAlways), errors.New("broken")
 	f := &syncs{results: []error{broken, nil, nil}}
 	l.file = f
-	l.offset.Store(100)
+	l.end.End = 100
 	for range 2 {
 		if err := l.sync(); !errors.Is(err, broken) {
 			t.Errorf("got %v, want the error of the first sync", err)
 		}
 	}
-	if err := l.change(&segment{f, header{number: 2, untrusted: true}}); err != nil {
-		t.Fatal(err)
-	}
-	l.offset.Store(200)
+	l.use(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
+	l.end.End = 200
 	if err := l.sync(); err != nil {
 		t.Errorf("in the next segment: %v", err)
 	}
@@ -63,7 +57,30 @@ func (f *syncs) sync() error {
 
 func (f *syncs) Close() error { return nil }
 
-// TestLagOfManyBytes: a batch behind more unsynced bytes than its lag can state does not
+// TestFrameOfAnotherPlace: a frame is none at another offset, in another segment or in another
+// directory.
+func TestFrameOfAnotherPlace(t *testing.T) {
+	h := header{number: 1, base: 1, identity: strings.Repeat("A", idSize)}
+	b := append(make([]byte, frameSize), "entries"...)
+	spot{h.sum(), headerSize}.seal(b, headerSize)
+	if _, ok := (spot{h.sum(), headerSize}).frameAt(b); !ok {
+		t.Error("it is no frame at its place")
+	}
+	for name, other := range map[string]header{
+		"number":   {number: 2, base: 1, identity: h.identity},
+		"identity": {number: 1, base: 1, identity: strings.Repeat("B", idSize)},
+		"base":     {number: 1, base: 2, identity: h.identity},
+	} {
+		if _, ok := (spot{other.sum(), headerSize}).frameAt(b); ok {
+			t.Errorf("another %s: it is a frame", name)
+		}
+	}
+	if _, ok := (spot{h.sum(), headerSize + 1}).frameAt(b); ok {
+		t.Error("another offset: it is a frame")
+	}
+}
+
+// TestLagOfManyBytes: a frame behind more unsynced bytes than its lag can state does not
 // state that some of them are synced. A torn end would be taken for damage.
 func TestLagOfManyBytes(t *testing.T) {
 	for _, unsynced := range []int64{0, 1, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 5 << 32} {

@@ -1,8 +1,7 @@
 package weirdisk
 
 import (
-	"errors"
-	"io/fs"
+	"crypto/rand"
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
@@ -35,7 +34,8 @@ const (
 	snapshotBatch = 16 << 10
 )
 
-// keeper takes snapshots, deletes segments and brings the log back into service.
+// keeper takes snapshots, deletes segments and brings the log back into service. It writes the
+// manifest.
 type keeper struct {
 	log    *log
 	memory *memory.Memory
@@ -43,12 +43,10 @@ type keeper struct {
 	now    chan struct{}   // requests a snapshot
 	ready  chan struct{}   // closed when the engine may be used
 
-	newest  uint64 // the highest number of a segment so far
-	current uint64 // the segment with the newest acknowledged changes
-	oldest  uint64 // no segment has a lower number
-	size    int64  // bytes of the last snapshot, with the changes of callers meanwhile
-	pure    int64  // bytes of it without them
-	count   int    // histories and operations in it
+	manifest manifest // as it is in the directory
+	noted    bool     // the last write of the manifest has not failed
+	pure     int64    // bytes of the last snapshot, without the changes of callers meanwhile
+	count    int      // histories and operations in it
 
 	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
@@ -61,7 +59,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 	// snapshot, so one that is overdue comes before them. In memory histories take about three
 	// times the bytes of a snapshot.
 	if k.log.size() > k.memory.Bytes()+smallSize {
-		k.snapshot(false)
+		k.snapshot()
 	}
 	close(k.ready)
 	t := time.NewTicker(k.tick)
@@ -73,7 +71,6 @@ func (k *keeper) run(stop <-chan struct{}) {
 	}
 	for {
 		var now time.Time
-		k.log.request() // for changes without a waiting caller
 		select {
 		case <-stop:
 			return
@@ -81,7 +78,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 			k.repair()
 			continue
 		case <-k.now:
-			k.snapshot(false)
+			k.snapshot()
 			continue
 		case now = <-t.C:
 		}
@@ -96,7 +93,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 			k.repair()
 		case due:
 			began := time.Now()
-			k.snapshot(false)
+			k.snapshot()
 			rest = time.Now().Add(snapshotPause * time.Since(began))
 		}
 	}
@@ -106,115 +103,244 @@ func (k *keeper) run(stop <-chan struct{}) {
 // one is over, it must begin only so that the bytes at its end stay within maxRatio.
 func (k *keeper) due(rested bool) bool {
 	size := k.log.size()
-	if size <= k.size+k.growth {
+	if size <= k.manifest.Snapshot+k.growth {
 		return false
 	}
 	// The next snapshot takes about as many bytes as the last one, and so do the changes
 	// meanwhile.
-	most := max(maxRatio*k.pure, smallSize) - k.size
-	return rested && size > k.size+k.size/2 || size > most
+	most := max(maxRatio*k.pure, smallSize) - k.manifest.Snapshot
+	return rested && size > k.manifest.Snapshot+k.manifest.Snapshot/2 || size > most
 }
 
 // resume goes on behind the content of the directory, or makes its first segment.
-func (k *keeper) resume(content *loaded) error {
+func (k *keeper) resume(c *contents) error {
 	l := k.log
-	var s *segment
-	var err error
-	base := k.memory.Clock()
-	if n := len(content.used); n > 0 {
-		for _, s := range content.used[:n-1] {
-			if s.durable < s.end { // a sync of it has failed
-				f, err := l.harden(s)
-				if err != nil {
-					return err
-				}
-				f.Close()
-			}
+	k.manifest.Always = l.mode == syncAlways
+	if len(c.segments) == 0 {
+		if k.manifest.Identity == "" {
+			k.manifest.Identity = rand.Text()
 		}
-		last := content.used[n-1]
-		k.oldest, k.current = content.used[0].header.number, last.header.number
-		s, err = l.reopen(last)
-		l.older.Store(content.bytes - last.end)
-		l.offset.Store(last.end)
-		base = content.decoder.previous
-	} else {
-		k.newest++
-		k.oldest, k.current = k.newest, k.newest
-		s, err = l.create(header{number: k.newest, base: base})
-		l.offset.Store(headerSize)
+		k.noted = false // the one before may not be durable
+		f, h, err := k.next(false)
+		if err != nil {
+			return err
+		}
+		k.manifest.Segments, k.manifest.Next = []stable{{h.number, headerSize, h.sum()}}, 0
+		if err := k.note(k.manifest); err != nil {
+			f.Close()
+			return err
+		}
+		l.encoder.begin(h.base)
+		l.use(f, &h)
+		return nil
 	}
+	last := c.segments[len(c.segments)-1]
+	f, err := l.harden(last)
 	if err != nil {
 		return err
 	}
-	l.file, l.number = s.file, s.header.number
-	l.synced.Store(l.offset.Load())
-	l.encoder.begin(base)
-	l.accepts = true
+	l.encoder.begin(c.decoder.previous)
+	l.use(f, &last.header)
+	l.older = c.bytes() - last.at.End
+	l.end, l.synced = last.at, last.at
+	for _, path := range c.unused {
+		l.files.remove(path) // otherwise the next start removes it
+	}
+	if *k.manifest.last() != last.at || k.manifest.Always != c.manifest.Always {
+		*k.manifest.last() = last.at
+		k.note(k.manifest) // after an error the one before is right too
+	}
 	return nil
 }
 
+// harden opens a segment behind its last whole frame, durable with its name. The process
+// that made it may have ended before, or after a sync that failed. After such a sync the
+// system may take for durable what it has in memory only, so that is written again.
+func (l *log) harden(s *stored) (file, error) {
+	if err := l.files.truncate(s.path, s.at.End); err != nil {
+		return nil, err
+	}
+	f, err := l.files.open(s.path, s.synced)
+	if err != nil {
+		return nil, err
+	}
+	if rest := s.data[s.synced:s.at.End]; len(rest) > 0 {
+		_, err = f.Write(rest)
+	}
+	if err == nil {
+		err = f.sync()
+	}
+	if err == nil {
+		err = l.files.syncDir(l.dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// finish leaves a directory of which every byte is named: the log is synced, and will not go on.
+func (k *keeper) finish() error {
+	l := k.log
+	*k.manifest.last() = l.end
+	k.note(k.manifest) // after an error the one before is right too
+	return l.files.truncate(segmentPath(l.dir, l.end.Number), l.end.End)
+}
+
+// note writes a manifest, which may be the durable one from now on.
+func (k *keeper) note(m manifest) error {
+	err := m.write(k.log.files, k.log.dir)
+	k.noted = err == nil
+	return err
+}
+
+// next makes the next segment, which the manifest allows to exist before that.
+func (k *keeper) next(repair bool) (file, header, error) {
+	l := k.log
+	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
+	if len(k.manifest.Segments) > 0 {
+		h.number = k.manifest.last().Number + 1
+	}
+	if !k.noted || k.manifest.Next != h.number {
+		k.manifest.Next = h.number
+		if err := k.note(k.manifest); err != nil {
+			return nil, h, err
+		}
+		k.deleteOld()
+	}
+	path := segmentPath(l.dir, h.number)
+	l.files.remove(path) // of an attempt that failed
+	f, err := l.files.create(path)
+	if err != nil {
+		return nil, h, err
+	}
+	if _, err = f.Write(h.bytes()); err == nil {
+		err = f.sync()
+	}
+	if err == nil {
+		err = l.files.syncDir(l.dir)
+	}
+	if err != nil {
+		f.Close()
+		l.files.remove(path)
+	}
+	return f, h, err
+}
+
 // snapshot begins a segment, writes all that counts into it between the changes of callers,
-// and deletes the segments before. repair is set after a failure: the log is back in
-// service once the snapshot is durable.
-func (k *keeper) snapshot(repair bool) {
-	if !repair && k.log.mode != syncAlways {
-		// Callers wait while the writer syncs the end of the segment before.
-		k.log.flushed()
-		if err := k.log.sync(); err != nil {
-			k.log.fail(err)
+// and deletes the segments before.
+func (k *keeper) snapshot() {
+	l := k.log
+	if l.mode != syncAlways { // otherwise callers wait while the writer syncs
+		if err := l.sync(); err != nil {
+			l.fail(err)
 			return
 		}
 	}
-	h := header{number: k.newest + 1, previous: k.current, base: k.memory.Clock(), untrusted: repair}
-	k.newest++
-	if k.log.begin(h) != nil {
+	f, h, err := k.next(false)
+	if err != nil {
 		return // there may be room later
 	}
-	if !repair {
-		k.current = h.number // changes of callers go into it from now on
-	}
-	count, pure, whole := k.dump(h.base)
-	whole = whole && k.log.end(count) && k.log.flushed() == nil
-	if whole {
-		if err := k.log.sync(); err != nil {
-			k.log.fail(err)
-			whole = false
-		}
-	}
-	if !whole {
-		if repair {
-			k.log.abandon(h.number)
+	err = l.turn(&turn{f, h, func(before stable) error {
+		*k.manifest.last() = before
+		k.manifest.Segments = append(k.manifest.Segments, stable{h.number, headerSize, h.sum()})
+		k.manifest.Next = 0
+		return k.note(k.manifest)
+	}})
+	if err != nil {
+		f.Close()
+		if k.manifest.last().Number != h.number {
+			l.files.remove(segmentPath(l.dir, h.number))
 		}
 		return
 	}
-	k.current, k.size, k.pure, k.count = h.number, k.log.offset.Load(), pure, count
-	k.log.stats.snapshots.Add(1)
-	if repair {
-		k.log.restore()
-	}
-	k.deleteBefore(h.number)
-}
-
-// repair tries to bring the log back into service. If that fails it waits for the next tick:
-// the disk may have room for a part of the snapshot only.
-func (k *keeper) repair() {
-	k.snapshot(true)
-	select {
-	case <-k.log.broken: // also by the attempt itself
-	default:
-	}
-}
-
-// deleteBefore deletes the segments before a number, the oldest first: those that remain
-// after a crash follow each other.
-func (k *keeper) deleteBefore(number uint64) {
-	for ; k.oldest < number; k.oldest++ {
-		err := k.log.files.remove(segmentPath(k.log.dir, k.oldest))
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return // the next snapshot deletes it
+	if k.fill(h) {
+		m := k.replaced()
+		if k.note(m) == nil {
+			k.manifest = m
+			l.stats.snapshots.Add(1)
+			k.deleteOld()
 		}
 	}
-	k.log.older.Store(0)
+}
+
+// repair tries to bring the log back into service, with a whole snapshot in a new segment. If that
+// fails it waits for the next tick: the disk may have room for a part of it only.
+func (k *keeper) repair() {
+	defer func() {
+		select {
+		case <-k.log.broken: // also by the attempt itself
+		default:
+		}
+	}()
+	l := k.log
+	f, h, err := k.next(true)
+	if err != nil {
+		l.fail(err)
+		return
+	}
+	if err := l.turn(&turn{file: f, header: h}); err != nil {
+		f.Close()
+		l.files.remove(segmentPath(l.dir, h.number))
+		return
+	}
+	if !k.fill(h) {
+		l.abandon()
+		l.files.remove(segmentPath(l.dir, h.number))
+		return
+	}
+	// Whether the note fails or not, the segment has all that counts from now on, as the ones
+	// before do: no call has been answered since the failure.
+	k.manifest = k.replaced()
+	if err := k.note(k.manifest); err != nil {
+		l.fail(err)
+		return
+	}
+	l.stats.snapshots.Add(1)
+	l.restore()
+	k.deleteOld()
+}
+
+// fill writes a whole snapshot to the segment, durably.
+func (k *keeper) fill(h header) bool {
+	count, size, whole := k.dump(h.base)
+	if !whole || k.log.flushed() != nil {
+		return false
+	}
+	if err := k.log.sync(); err != nil {
+		k.log.fail(err)
+		return false
+	}
+	k.pure, k.count = size, count
+	return true
+}
+
+// replaced returns the manifest behind a whole snapshot: the last segment alone.
+func (k *keeper) replaced() manifest {
+	m := k.manifest
+	end := k.log.syncedEnd()
+	m.Segments, m.Next = []stable{end}, 0
+	m.Snapshot, m.Histories = end.End, k.count
+	return m
+}
+
+// deleteOld deletes segments that the manifest names no more.
+func (k *keeper) deleteOld() {
+	numbers, err := list(k.log.dir)
+	if err != nil {
+		return // the next snapshot deletes them
+	}
+	for _, number := range numbers {
+		if number < k.manifest.first() {
+			k.log.files.remove(segmentPath(k.log.dir, number))
+		}
+	}
+	if len(k.manifest.Segments) == 1 {
+		k.log.mu.Lock()
+		k.log.older = 0
+		k.log.mu.Unlock()
+	}
 }
 
 // dump adds all that counts at now to the log. It reports false if the log accepts no more,
@@ -224,12 +350,9 @@ func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
 	accepted, bytes := true, 0 // bytes since the writer had all
 	add := func(c *memory.Change) {
 		count++
-		accepted = k.log.add(func(e *encoder, b []byte) []byte {
-			before := len(b)
-			b = e.change(b, c)
-			bytes += len(b) - before
-			return b
-		}) && accepted
+		n, ok := k.log.add(c)
+		bytes += n
+		accepted = accepted && ok
 	}
 	histories := func() bool { return k.memory.Dump(&place, snapshotStep, now, add) }
 	operations := func() bool { return k.memory.DumpOperations(&place, snapshotStep, add) }

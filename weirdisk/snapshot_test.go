@@ -16,7 +16,7 @@ import (
 // after a restart, also if nothing but snapshots is left of it. So are those beside it.
 func TestSnapshotOfAChangingHistory(t *testing.T) {
 	dir := t.TempDir()
-	e := open(t, dir, SyncOff())
+	e := open(t, dir, SyncEvery(time.Hour))
 	l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}})
 	at, k := time.Now(), weir.K("ann")
 	for i := range 10 {
@@ -59,7 +59,7 @@ func TestSnapshotBeforeTheFirstTick(t *testing.T) {
 	dir := t.TempDir()
 	neverLooks := func(o *options) { o.growth, o.tick = 1<<10, time.Hour }
 	for range 2 {
-		e := open(t, dir, SyncOff(), neverLooks)
+		e := open(t, dir, SyncEvery(time.Hour), neverLooks)
 		if size := e.log.size(); size > headerSize {
 			eventually(t, "a snapshot", func() bool { return e.Stats().Snapshots > 0 })
 		}
@@ -79,7 +79,7 @@ func TestSnapshotBeforeTheFirstTick(t *testing.T) {
 // snapshot of one history with 1,000,000 entries: the median over the snapshots. Beside it is
 // that of the memory engine, for a time of the same length.
 func BenchmarkSnapshotOfOneHistory(b *testing.B) {
-	e := open(b, b.TempDir(), SyncOff())
+	e := open(b, b.TempDir(), SyncEvery(time.Hour))
 	l := newLimiter(b, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
 	at, key := time.Now(), weir.K("ann")
 	for i := range 1_000_000 {
@@ -122,7 +122,7 @@ func BenchmarkSnapshotOfOneHistory(b *testing.B) {
 func TestStartShortensALongLog(t *testing.T) {
 	dir, never := t.TempDir(), func(o *options) { o.growth = 1 << 40 }
 	short := weir.Limit{Name: "short", Max: 1 << 30, Window: time.Millisecond, By: []string{"user"}}
-	e := open(t, dir, SyncOff(), never)
+	e := open(t, dir, SyncEvery(time.Hour), never)
 	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +139,7 @@ func TestStartShortensALongLog(t *testing.T) {
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	e = open(t, dir, SyncOff(), never)
+	e = open(t, dir, SyncEvery(time.Hour), never)
 	if s := e.Stats(); s.Snapshots != 1 || s.Bytes > 1<<20 {
 		t.Errorf("got %+v, want one snapshot and a short log", s)
 	}

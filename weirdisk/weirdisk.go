@@ -13,24 +13,24 @@
 //
 // A grant is in the hands of the operating system before its answer. So the end of the
 // process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). docs/durability.md
-// lists the possible losses of each mode, and the format of the files.
+// lists the possible losses of each mode, and docs/disk-format.md the bytes of the files.
 //
 // # Design
 //
 // The log holds changes of histories, not requests: the instant, the key, the units. The memory
 // engine appends them under the locks of these histories, so the order in the log is the
 // order of the changes of every history. Applying them needs no policy and decides nothing.
-//
-// With SyncAlways a goroutine writes and syncs for all callers that wait. In the other modes
-// a caller copies its change to the tail, a file that is mapped into memory. That survives a
-// SIGKILL, so the caller waits for nothing. A goroutine writes the changes to the log later,
-// many at once. A start takes from the tail the changes that the log does not have.
+// One goroutine writes for all callers that wait, and syncs with SyncAlways.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
 // written a few at a time, each under its lock, between the changes of callers. Read in
 // order, a history from the snapshot replaces the result of earlier entries. So callers
 // never stop for a snapshot, and it needs no positions and no second format. Once it is
 // durable the segments before are deleted.
+//
+// The file MANIFEST states which segments must exist, and up to where they are on stable
+// storage. So a missing, cut, exchanged or foreign file is an error and no silent loss. Only the
+// end of the last segment may be torn.
 //
 // A failing disk (D5) fails calls with [engine.ErrUnavailable] or, if they were decided in
 // memory already, [engine.ErrOutcomeUnknown]. Package fallback decides during that time. The engine
@@ -40,7 +40,8 @@
 //
 // A memory engine forgets at the end of the process. Redis serves several processes. An
 // embedded database syncs as fast only for large batches, and takes three to ten times the
-// bytes; bench/RESULTS.md compares some.
+// bytes. Of the libraries for logs that bench/disk measures, none groups commits at our rate
+// and separates a torn end from damage: docs/disk-format.md has the table.
 package weirdisk
 
 import (
@@ -62,6 +63,9 @@ var (
 	// ErrInUse: another process has the directory. The error names it.
 	ErrInUse = errors.New("weirdisk: the directory is in use")
 
+	// errAccess: others can replace files of the directory.
+	errAccess = errors.New("others can change its files")
+
 	// errClosed is the reason of calls after Close.
 	errClosed = errors.New("the engine is closed")
 )
@@ -69,11 +73,12 @@ var (
 // Engine is a durable engine in a directory. It is safe for concurrent use, and the
 // directory must be on a local disk.
 type Engine struct {
-	memory   *memory.Memory
-	log      *log
-	lock     *os.File
-	cut      Cut
-	keeper   *keeper
+	memory *memory.Memory
+	log    *log
+	lock   *os.File
+	cut    Cut
+	keeper *keeper
+
 	identity string
 
 	closing sync.Once
@@ -88,21 +93,20 @@ var _ engine.Engine = (*Engine)(nil)
 type Option func(*options)
 
 type options struct {
-	sync   syncMode
-	memory memory.Options // its caps
-	files  files
-	growth int64         // bytes after which a snapshot follows
-	step   int64         // bytes that are allocated at once
-	chunk  int           // bytes of a chunk of the tail
-	tick   time.Duration // of the keeper
+	sync      syncMode
+	memory    memory.Options // its caps
+	anyAccess bool
+	progress  func(done, total int64)
+	files     files
+	growth    int64         // bytes after which a snapshot follows
+	tick      time.Duration // of the keeper
 }
 
-// syncMode is the time between two syncs, or one of the following.
+// syncMode is the time between two syncs, or syncAlways.
 type syncMode time.Duration
 
 const (
 	syncAlways syncMode = 0
-	syncOff    syncMode = -1
 
 	defaultSync = syncMode(100 * time.Millisecond)
 )
@@ -118,9 +122,14 @@ func SyncEvery(d time.Duration) Option {
 	return func(o *options) { o.sync = syncMode(max(d, time.Millisecond)) }
 }
 
-// SyncOff returns the option to write each change before its answer, and to leave syncs to
-// the operating system. A power failure may lose all changes since the last snapshot.
-func SyncOff() Option { return func(o *options) { o.sync = syncOff } }
+// AnyAccess returns the option to accept a directory that belongs to another user than this one
+// or root, or to which everybody can write. Others can then change histories. The default is an
+// error.
+func AnyAccess() Option { return func(o *options) { o.anyAccess = true } }
+
+// Progress returns the option to have f called during Open, from time to time, with the bytes of
+// the log that are read and those of all.
+func Progress(f func(done, total int64)) Option { return func(o *options) { o.progress = f } }
 
 // MaxKeys returns the option to cap the number of keys, as weir.MaxKeys does. Histories of the
 // directory that still count must fit too; otherwise Open fails. If the log has others that
@@ -138,7 +147,7 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: defaultSync, files: system{}, growth: minGrowth, step: allocateAhead, chunk: chunkSize, tick: keeperTick}
+	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
 	for _, option := range opts {
 		option(&o)
 	}
@@ -152,16 +161,16 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	if err := checkWritable(dir); err != nil {
 		return nil, openError(dir, err)
 	}
+	if !o.anyAccess {
+		if err := checkAccess(dir); err != nil {
+			return nil, openError(dir, err)
+		}
+	}
 	lock, err := lockDir(filepath.Join(dir, lockName), true)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	e := &Engine{lock: lock, log: &log{
-		head:  new(head),
-		files: o.files, dir: dir, mode: o.sync, step: o.step,
-		queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
-	}}
-	e.log.waiting.Store(o.sync == syncAlways)
+	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync)}
 	if err := e.start(&o); err != nil {
 		lock.Close()
 		return nil, openError(dir, err)
@@ -194,58 +203,37 @@ var nextSteps = []struct {
 	{syscall.ENOSPC, "free some space there, or use another directory"},
 	{syscall.ENOTDIR, "a file stands in its place; use another directory"},
 	{fs.ErrNotExist, "is the path right?"},
+	{syscall.ELOOP, "it must be a file of its own, not a symbolic link"},
+	{errAccess, "correct owner and mode, or allow any access"},
 }
 
 // start loads the directory and starts the goroutines.
 func (e *Engine) start(o *options) error {
 	l := e.log
 	o.memory.Journal = l
-	content, err := load(l.files, l.dir, func() *memory.Memory { return memory.New(o.memory) })
+	c, err := load(o, l.dir, func() *memory.Memory { return memory.New(o.memory) })
 	if err != nil {
 		return err
 	}
-	e.memory = content.decoder.memory
-	e.cut = content.cut
-	e.memory.NotBefore(content.decoder.newest)
+	e.memory, e.cut = c.decoder.memory, c.cut
+	if e.memory == nil { // the directory is new
+		e.memory = memory.New(o.memory)
+	}
+	e.memory.NotBefore(c.decoder.newest)
 	e.memory.Sweep()
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), newest: content.newest, size: content.size, pure: content.size, count: content.count, growth: o.growth, tick: o.tick}
-	if err := e.keeper.resume(content); err != nil {
+	m := c.manifest
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), manifest: m, noted: true, pure: m.Snapshot, count: m.Histories, growth: o.growth, tick: o.tick}
+	if err := e.keeper.resume(c); err != nil {
 		return err
 	}
-	if e.identity, err = readIdentity(l.files, l.dir); err != nil {
-		return err
-	}
-	for _, path := range content.unused {
-		l.files.remove(path) // otherwise the next start removes it
-	}
-	if err := e.startTail(content.tail, o.chunk); err != nil {
-		return err
-	}
+	e.identity = e.keeper.manifest.Identity
+	l.accepts = true
 	e.run(e.keeper.run)
 	if l.mode > 0 {
 		e.run(l.runSyncer)
 	}
 	e.run(l.run)
 	<-e.keeper.ready
-	return nil
-}
-
-// startTail makes an empty tail, in the modes that use one. The segments have all changes of the
-// tail before, which is gone for good first: otherwise a later start could find its batches
-// at the places of others.
-func (e *Engine) startTail(before bool, size int) error {
-	l := e.log
-	if before {
-		if err := l.files.remove(filepath.Join(l.dir, tailName)); err != nil {
-			return err
-		}
-		if err := l.files.syncDir(l.dir); err != nil {
-			return err
-		}
-	}
-	if l.mode != syncAlways {
-		l.tail = newTail(l.files, l.dir, size)
-	}
 	return nil
 }
 
@@ -280,18 +268,9 @@ func (e *Engine) close() error {
 	}
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close())
-		if err == nil { // batches of a failed write stay: a power failure may lose the tail
-			err = l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load())
-		}
 	}
-	if t := l.tail; t != nil {
-		t.region.Close()
-		path := filepath.Join(l.dir, tailName)
-		if err == nil {
-			err = l.files.remove(path)
-		} else if t.kept {
-			err = fmt.Errorf("%w; the next start takes the last changes from %s", err, path)
-		}
+	if err == nil {
+		err = e.keeper.finish()
 	}
 	if err = errors.Join(err, e.lock.Close()); err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)

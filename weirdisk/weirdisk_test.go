@@ -95,8 +95,8 @@ func TestKindsSurviveRestart(t *testing.T) {
 	take(weir.Rolling, "bob", 1, 5)
 }
 
-// modes are the three ways to sync.
-var modes = map[string]Option{"always": SyncAlways(), "every": SyncEvery(5 * time.Millisecond), "off": SyncOff()}
+// modes are the two ways to sync.
+var modes = map[string]Option{"always": SyncAlways(), "every": SyncEvery(5 * time.Millisecond)}
 
 // TestSnapshotIsDue (D6): a snapshot follows once the log has grown by half, and at the latest
 // when the directory would hold three times the bytes of the last one at the end of the next.
@@ -119,8 +119,8 @@ func TestSnapshotIsDue(t *testing.T) {
 		{60, 30, 64, true, false}, // changes come too fast for the bound
 		{60, 30, 65, false, true},
 	} {
-		k := &keeper{log: &log{}, size: c.size * mib, pure: c.pure * mib, growth: minGrowth}
-		k.log.offset.Store(c.log * mib)
+		k := &keeper{log: &log{}, manifest: manifest{Snapshot: c.size * mib}, pure: c.pure * mib, growth: minGrowth}
+		k.log.end.End = c.log * mib
 		if got := k.due(c.rested); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}

@@ -48,7 +48,6 @@ var contestants = []contestant{
 	{memoryOnly, "the memory engine, which forgets", func(string) (func(weir.Key) error, func()) {
 		return allowing(weir.NewMemory()), func() {}
 	}},
-	{"weirdisk, SyncOff", "handed to the system before the answer", disk(weirdisk.SyncOff())},
 	{diskEvery, "handed to the system before the answer, and a sync every 100 ms", disk(weirdisk.SyncEvery(100 * time.Millisecond))},
 	{diskAlways, "a write and a sync before the answer", disk(weirdisk.SyncAlways())},
 	{pebbleSync, "Set with Sync for each decision; it groups callers itself", withPebble},

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -20,6 +22,7 @@ const (
 	restart = "restart"
 	blocked = "blocked callers"
 	bytes   = "bytes"
+	damage  = "damage"
 	churn   = "churn"
 )
 
@@ -28,6 +31,7 @@ func sizesOnDisk() []contest.Workload {
 	return []contest.Workload{
 		{Name: restart, Contestants: []string{"changes", "snapshot"}, MaxRounds: 5, Run: inPlace(reopen)},
 		{Name: blocked, Contestants: []string{"none", "snapshots"}, MaxRounds: 5, Run: inPlace(block)},
+		{Name: damage, Contestants: []string{"weirdisk"}, MaxRounds: 3, Run: inPlace(findDamage)},
 		{Name: bytes, Contestants: []string{"1", "64"}, MaxRounds: 1, Run: inPlace(grow)},
 		{Name: churn, Contestants: []string{"weirdisk"}, MaxRounds: 1, Run: inPlace(live)},
 	}
@@ -68,7 +72,7 @@ func awaitSnapshot(e *weirdisk.Engine, l *weir.Limiter) {
 // reopen measures the time to open a directory of many keys. Its log consists of the changes,
 // or of a snapshot and some changes.
 func reopen(contestant, dir string) contest.Metrics {
-	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(100*time.Millisecond))
 	check(err)
 	l := newLimiter(e, time.Hour)
 	fill(l, scale.keys)
@@ -77,7 +81,7 @@ func reopen(contestant, dir string) contest.Metrics {
 	}
 	check(e.Close())
 	began := time.Now()
-	e, err = weirdisk.Open(dir, weirdisk.SyncOff())
+	e, err = weirdisk.Open(dir, weirdisk.SyncEvery(100*time.Millisecond))
 	check(err)
 	took := time.Since(began).Seconds()
 	if n := e.Len(); n != scale.keys {
@@ -87,11 +91,35 @@ func reopen(contestant, dir string) contest.Metrics {
 	return contest.Metrics{"seconds": took}
 }
 
+// findDamage measures the time to reject 100 MB with 64 KiB of random bytes in the middle.
+func findDamage(_, dir string) contest.Metrics {
+	e, err := weirdisk.Open(dir)
+	check(err)
+	l := newLimiter(e, time.Hour)
+	for e.Stats().Bytes < 100<<20 {
+		fill(l, scale.keys)
+	}
+	check(e.Close())
+	all, err := filepath.Glob(filepath.Join(dir, "*.weirlog"))
+	check(err)
+	f, err := os.OpenFile(all[len(all)-1], os.O_RDWR, 0)
+	check(err)
+	random := make([]byte, 64<<10)
+	rand.Read(random)
+	_, err = f.WriteAt(random, 1<<20)
+	check(errors.Join(err, f.Close()))
+	began := time.Now()
+	if _, err := weirdisk.Open(dir); err == nil {
+		check(errors.New("the damage was not found"))
+	}
+	return contest.Metrics{"seconds": time.Since(began).Seconds()}
+}
+
 // block measures peeks in an engine with many keys, beside 64 callers. They record units of
 // these keys, so that snapshots follow each other, or else units in a second engine on disk,
 // while the first one is idle. Slow peeks of an idle engine are the machine's own.
 func block(contestant, dir string) contest.Metrics {
-	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(100*time.Millisecond))
 	check(err)
 	defer e.Close()
 	peeked := newLimiter(e, time.Hour)
@@ -99,7 +127,7 @@ func block(contestant, dir string) contest.Metrics {
 	recorded, keys := peeked, scale.keys
 	if contestant == "none" {
 		awaitQuiet(e)
-		other, err := weirdisk.Open(filepath.Join(dir, "other"), weirdisk.SyncOff())
+		other, err := weirdisk.Open(filepath.Join(dir, "other"), weirdisk.SyncEvery(100*time.Millisecond))
 		check(err)
 		defer other.Close()
 		recorded, keys = newLimiter(other, time.Millisecond), keysInUse
@@ -137,7 +165,7 @@ func awaitQuiet(e *weirdisk.Engine) {
 
 // grow measures the bytes that a decision takes in the log.
 func grow(contestant, dir string) contest.Metrics {
-	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(100*time.Millisecond))
 	check(err)
 	defer e.Close()
 	l := newLimiter(e, time.Hour)

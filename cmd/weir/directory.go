@@ -74,7 +74,7 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 	}
 	c := checkedDirectory{dir, true, report.Histories, report.Operations, report.Segments, report.Bytes, ""}
 	if cut := report.Cut; cut.Bytes > 0 {
-		c.Torn = fmt.Sprintf("%s, %s from offset %d", cut.File, counted(cut.Bytes, "byte", "bytes"), cut.Offset)
+		c.Torn = cut.String()
 	}
 	out := printable{cmd.OutOrStdout()}
 	if asJSON {
@@ -83,7 +83,7 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 	fmt.Fprintf(out, "%s: ok, %s and %s in %s of %s\n", dir, counted(int64(c.Histories), "history", "histories"),
 		counted(int64(c.Operations), "operation", "operations"), counted(int64(c.Files), "file", "files"), counted(c.Bytes, "byte", "bytes"))
 	if c.Torn != "" {
-		fmt.Fprintf(out, "  a torn end, which the next start cuts: %s\n", c.Torn)
+		fmt.Fprintf(out, "  the next start cuts it: %s\n", c.Torn)
 	}
 	return nil
 }

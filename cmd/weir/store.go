@@ -20,7 +20,7 @@ import (
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "store", "memory",
-		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always, 100ms or off), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS; with ?prefix=TEXT before every key")
+		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always or 100ms), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS; with ?prefix=TEXT before every key")
 }
 
 // openStore opens a store, which must be reachable.
@@ -89,7 +89,7 @@ func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, 
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
 		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
 	var err error
-	if s.Store, err = store.OpenInBackground(name, store.Options{MaxBytes: int64(o.memory)}, s.logAttempt); err != nil {
+	if s.Store, err = store.OpenInBackground(name, store.Options{MaxBytes: int64(o.memory), Progress: s.logProgress}, s.logAttempt); err != nil {
 		return nil, storeFailure(err)
 	}
 	if s.engine = s.Engine; s.Memory == nil {
@@ -144,6 +144,11 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 	for _, warning := range warnings {
 		s.log.Warn(warning)
 	}
+}
+
+// logProgress logs how far a long log of --store file: is read.
+func (s *servedStore) logProgress(done, total int64) {
+	s.log.Info("reading the store", "bytes", done, "of", total)
 }
 
 // logState logs that a connected store is down, or up again, at most once in ten

@@ -114,7 +114,7 @@ func stepsOf(tier string) ([]step, error) {
 			{race, most, nil},
 			{nil, shortened, nil},
 			{[]string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
-			{[]string{"-run=^TestImages$|^TestDamagedImages$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
+			{[]string{"-run=^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
 			{race, rest, nil},
 		}
 	}

@@ -17,11 +17,12 @@ import (
 // fileScheme begins the name of a directory.
 const fileScheme = "file:"
 
-// directory is a parsed name of the form file:DIR[?sync=MODE].
+// directory is a parsed name of the form file:DIR[?sync=MODE&access=any].
 type directory struct {
-	path string
-	mode string // of syncing, as it is written
-	sync weirdisk.Option
+	path      string
+	mode      string // of syncing, as it is written
+	sync      weirdisk.Option
+	anyAccess bool
 }
 
 // The largest interval of syncing that a name accepts. A power failure may lose as much.
@@ -45,7 +46,7 @@ func parseFile(text string) (d directory, err error) {
 	if strings.HasPrefix(path, "~/") || path == "~" {
 		return d, fmt.Errorf("%w: file:%s: a shell does not replace ~ here; write file:$HOME%s", ErrURL, path, path[1:])
 	}
-	d = directory{filepath.Clean(path), "100ms", weirdisk.SyncEvery(100 * time.Millisecond)}
+	d = directory{path: filepath.Clean(path), mode: "100ms", sync: weirdisk.SyncEvery(100 * time.Millisecond)}
 	if err := d.query(query); err != nil {
 		return d, fmt.Errorf("%w: file:%s: %w", ErrURL, d.path, err)
 	}
@@ -60,10 +61,14 @@ func (d *directory) query(text string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		switch all := values[name]; {
-		case name != "sync":
-			return fmt.Errorf("there is no parameter %q%s; sync= is the only one", name, didYouMean(name, "sync"))
+		case name != "sync" && name != "access":
+			return fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones", name, didYouMean(name, "sync", "access"))
 		case len(all) > 1:
-			return errors.New("sync= is given twice; give it once")
+			return fmt.Errorf("%s= is given twice; give it once", name)
+		case name == "access" && all[0] != "any":
+			return fmt.Errorf("access=%s is not access=any, which accepts a directory that others can change", all[0])
+		case name == "access":
+			d.anyAccess = true
 		default:
 			if err := d.setSync(all[0]); err != nil {
 				return err
@@ -79,12 +84,10 @@ func (d *directory) setSync(word string) error {
 	switch d.mode = word; {
 	case word == "always":
 		d.sync = weirdisk.SyncAlways()
-	case word == "off":
-		d.sync = weirdisk.SyncOff()
 	case err != nil:
-		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, sync=off, or a time such as sync=100ms", word, didYouMean(word, "always", "off"))
+		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, or a time such as sync=100ms", word, didYouMean(word, "always"))
 	case interval < time.Millisecond || interval > maxSync:
-		return fmt.Errorf("sync=%s is not within 1ms and %v; write sync=always, sync=off, or a time such as sync=100ms", word, maxSync)
+		return fmt.Errorf("sync=%s is not within 1ms and %v; write sync=always, or a time such as sync=100ms", word, maxSync)
 	default:
 		d.sync = weirdisk.SyncEvery(interval)
 	}
@@ -100,17 +103,27 @@ func didYouMean(word string, words ...string) string {
 }
 
 // String returns the name with the mode.
-func (d *directory) String() string { return fileScheme + d.path + "?sync=" + d.mode }
+func (d *directory) String() string {
+	name := fileScheme + d.path + "?sync=" + d.mode
+	if d.anyAccess {
+		name += "&access=any"
+	}
+	return name
+}
 
 // open opens the engine.
 func (d *directory) open(o Options) (*Store, error) {
-	engine, err := weirdisk.Open(d.path, d.sync, weirdisk.MaxBytes(o.MaxBytes))
+	options := []weirdisk.Option{d.sync, weirdisk.MaxBytes(o.MaxBytes), weirdisk.Progress(o.Progress)}
+	if d.anyAccess {
+		options = append(options, weirdisk.AnyAccess())
+	}
+	engine, err := weirdisk.Open(d.path, options...)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrRefused, d, unprefixed{err})
 	}
 	s := &Store{Engine: engine, Disk: engine, Name: d.String(), close: engine.Close}
 	if cut := engine.Recovery(); cut.Bytes > 0 {
-		s.Warnings = []string{fmt.Sprintf("%s ended within a write, as the end of a process or of the power leaves it: %d bytes from offset %d on were cut", cut.File, cut.Bytes, cut.Offset)}
+		s.Warnings = []string{cut.String()}
 	}
 	return s, nil
 }

@@ -2,7 +2,7 @@
 // or Redis as a single server, behind Sentinels, or as a Cluster.
 //
 //	memory
-//	file:/var/lib/weir[?sync=always|100ms|off]
+//	file:/var/lib/weir[?sync=always|100ms]
 //	redis://[user[:password]@]host[:port][/db]
 //	redis+sentinel://[user[:password]@]host[:port],…/master-name[?db=N]
 //	redis+cluster://[user[:password]@]host[:port],…
@@ -66,7 +66,8 @@ type Store struct {
 
 // Options adjust a store.
 type Options struct {
-	MaxBytes int64 // cap on the memory of histories, of memory and file: only; 0 = none
+	MaxBytes int64                   // cap on the memory of histories, of memory and file: only; 0 = none
+	Progress func(done, total int64) // called from time to time while a long log of file: is read; nil = not
 }
 
 // Spread reports whether the store spreads keys over the slots of a Cluster. It sends

@@ -54,16 +54,16 @@ func inspect(dir string) (*memory.Memory, Report, error) {
 		return nil, Report{}, openError(dir, err)
 	}
 	defer lock.Close()
-	l, err := load(system{}, dir, func() *memory.Memory { return memory.New(memory.Options{}) })
+	c, err := load(&options{files: system{}}, dir, func() *memory.Memory { return memory.New(memory.Options{}) })
 	if err != nil {
 		return nil, Report{}, openError(dir, err)
 	}
-	m := l.decoder.memory
-	r := Report{Segments: len(l.used), Bytes: l.bytes, Entries: l.decoder.entries, Cut: l.cut}
-	if l.decoder.newest > 0 {
-		r.Newest = time.UnixMicro(l.decoder.newest)
+	m := c.decoder.memory
+	r := Report{Segments: len(c.segments), Bytes: c.bytes(), Entries: c.decoder.entries, Cut: c.cut}
+	if c.decoder.newest > 0 {
+		r.Newest = time.UnixMicro(c.decoder.newest)
 	}
-	m.NotBefore(l.decoder.newest)
+	m.NotBefore(c.decoder.newest)
 	m.Sweep()
 	return m, r, nil
 }

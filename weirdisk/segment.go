@@ -1,0 +1,176 @@
+package weirdisk
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"path/filepath"
+)
+
+// A segment is a header and frames. A frame is written by one write, and holds a batch of
+// entries. Behind the last one there can be zeros, which were allocated and not written.
+const (
+	magic      = "weirdisk"
+	version    = 2
+	idSize     = 26                             // bytes of the directory's identity
+	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
+	frameSize  = 4 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
+	maxBatch   = 1 << 30                        // most bytes of a batch
+
+	// flagRepair of a segment: it was begun after a failure. The manifest names it once it has a
+	// whole snapshot, and any other one before it has a frame.
+	flagRepair = 1
+)
+
+// marker begins a frame. A search for the frames behind damage need not look at other bytes.
+var marker = []byte{0xf7, 'w', 'd', 0xfe}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// suffix ends the names of segments.
+const suffix = ".weirlog"
+
+func segmentPath(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016d%s", number, suffix))
+}
+
+// header is the beginning of a segment.
+type header struct {
+	number   uint64
+	base     int64  // instant of creation in microseconds, by the engine's clock
+	identity string // of the directory
+	repair   bool
+}
+
+// bytes returns the header as stored.
+func (h *header) bytes() []byte {
+	b := binary.LittleEndian.AppendUint32([]byte(magic), version)
+	b = binary.LittleEndian.AppendUint32(b, uint32(flagIf(h.repair, flagRepair)))
+	b = binary.LittleEndian.AppendUint64(b, h.number)
+	b = binary.LittleEndian.AppendUint64(b, uint64(h.base))
+	b = append(b, h.identity...)
+	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
+}
+
+// sum returns the checksum in the header. Those of all frames depend on it. So a frame of
+// another segment or directory is no frame here.
+func (h *header) sum() uint32 { return binary.LittleEndian.Uint32(h.bytes()[headerSize-4:]) }
+
+var (
+	errForeign = errors.New("is not a file of weirdisk")
+	errNewer   = errors.New("has a newer format than this program reads")
+	errOlder   = errors.New("has the format of an earlier program")
+	errHeader  = errors.New("has a damaged header")
+)
+
+// readHeader returns the header at the beginning of b.
+func readHeader(b []byte) (h header, err error) {
+	switch {
+	case len(b) == 0:
+		return h, errors.New("is empty")
+	case len(b) < len(magic)+4 || string(b[:len(magic)]) != magic:
+		return h, errForeign
+	case binary.LittleEndian.Uint32(b[8:]) > version:
+		return h, errNewer
+	case binary.LittleEndian.Uint32(b[8:]) < version:
+		return h, errOlder
+	case len(b) < headerSize || binary.LittleEndian.Uint32(b[headerSize-4:]) != crc32.Checksum(b[:headerSize-4], castagnoli):
+		return h, errHeader
+	}
+	h.repair = b[12]&flagRepair != 0
+	h.number = binary.LittleEndian.Uint64(b[16:])
+	h.base = int64(binary.LittleEndian.Uint64(b[24:]))
+	h.identity = string(b[32 : 32+idSize])
+	return h, nil
+}
+
+// spot is where a frame stands: the checksum of its segment's header, and its offset.
+type spot struct {
+	header uint32
+	offset int64
+}
+
+// sums returns the two checksums of a frame. The first one covers the place, the length and
+// the lag, the second one also the entries.
+func (p spot) sums(head, entries []byte) (first, second uint32) {
+	var b [20]byte
+	binary.LittleEndian.PutUint32(b[:], p.header)
+	binary.LittleEndian.PutUint64(b[4:], uint64(p.offset))
+	copy(b[12:], head[4:12])
+	first = crc32.Checksum(b[:], castagnoli)
+	return first, crc32.Update(first, castagnoli, entries)
+}
+
+// seal completes a frame, which begins with frameSize bytes of room. The segment is on stable
+// storage up to an offset. It returns the checksum of the entries.
+func (p spot) seal(b []byte, synced int64) uint32 {
+	copy(b, marker)
+	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameSize))
+	binary.LittleEndian.PutUint32(b[8:], lag(p.offset, synced))
+	first, second := p.sums(b, b[frameSize:])
+	binary.LittleEndian.PutUint32(b[12:], first)
+	binary.LittleEndian.PutUint32(b[16:], second)
+	return second
+}
+
+// lag returns offset-synced for the beginning of a frame, at most the greatest number.
+func lag(offset, synced int64) uint32 { return uint32(min(offset-synced, math.MaxUint32)) }
+
+// syncedBefore returns the offset up to which a segment was on stable storage by the lag of
+// a frame. The greatest lag states nothing.
+func syncedBefore(offset int64, lag uint32) int64 {
+	if lag == math.MaxUint32 {
+		return 0
+	}
+	return offset - int64(lag)
+}
+
+// frame is a frame as read.
+type frame struct {
+	entries []byte
+	synced  int64  // the segment was on stable storage up to here when the frame was written
+	sum     uint32 // of the entries
+}
+
+// frameAt returns the frame at the beginning of b. It reports false if there is no whole one.
+func (p spot) frameAt(b []byte) (f frame, ok bool) {
+	if len(b) < frameSize || !bytes.Equal(b[:4], marker) {
+		return f, false
+	}
+	n := binary.LittleEndian.Uint32(b[4:])
+	if n == 0 || n > maxBatch || int(n) > len(b)-frameSize || !p.begins(b) {
+		return f, false
+	}
+	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(p.offset, binary.LittleEndian.Uint32(b[8:])), binary.LittleEndian.Uint32(b[16:])}
+	_, sum := p.sums(b, f.entries)
+	return f, sum == f.sum
+}
+
+// begins reports whether a frame begins with b. Its entries may be damaged. Random bytes with a
+// length seldom pass, so checksums of entries take linear time.
+func (p spot) begins(b []byte) bool {
+	first, _ := p.sums(b, nil)
+	return first == binary.LittleEndian.Uint32(b[12:])
+}
+
+// frameBehind reports whether, behind an offset, there is a frame that states that the segment
+// was on stable storage beyond the offset. Then the frame at the offset was damaged later.
+// Otherwise it was never written whole. The search takes linear time.
+func frameBehind(data []byte, header uint32, offset int64) bool {
+	for at := offset + 1; ; at++ {
+		next := bytes.Index(data[at:], marker)
+		if next < 0 {
+			return false
+		}
+		at += int64(next)
+		if f, ok := (spot{header, at}).frameAt(data[at:]); ok {
+			if f.synced > offset {
+				return true
+			}
+			at += frameSize + int64(len(f.entries)) - 1
+		}
+	}
+}
