@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"time"
 )
 
 // TLSFiles holds the paths of a server's TLS files, all PEM.
@@ -66,13 +68,14 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 
 // verdict is the result of verifying a certificate against a set of authorities.
 type verdict struct {
-	by   *x509.CertPool
-	good bool
+	by    *x509.CertPool
+	until time.Time // the first expiry in the verified chain; zero = not verified
 }
 
 // Verified reports whether the client of a connection has sent a certificate that a
-// current authority signed. Removing an authority also affects open connections. state is
-// nil without TLS. c caches the verdict until the authorities change, and may be nil.
+// current authority signed. Removing an authority also affects open connections, and so does
+// the expiry of a certificate. state is nil without TLS. c caches the verdict until the
+// authorities change, and may be nil.
 func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false
@@ -82,28 +85,35 @@ func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 		return false
 	}
 	if c == nil {
-		return verify(state, by)
+		return time.Now().Before(verify(state, by))
 	}
 	v := c.verdict.Load()
 	if v == nil || v.by != by {
 		if v == nil || !v.by.Equal(by) {
-			v = &verdict{good: verify(state, by)}
+			v = &verdict{until: verify(state, by)}
 		}
-		v = &verdict{by, v.good}
+		v = &verdict{by, v.until}
 		c.verdict.Store(v)
 	}
-	return v.good
+	return time.Now().Before(v.until)
 }
 
-// verify reports whether one of the authorities has signed the client's certificate.
-func verify(state *tls.ConnectionState, by *x509.CertPool) bool {
+// verify returns the instant until which a chain of the client's certificate to one of the
+// authorities is valid, zero if there is none. Of several chains the one that lasts longest counts.
+func verify(state *tls.ConnectionState, by *x509.CertPool) (until time.Time) {
 	between := x509.NewCertPool()
 	for _, cert := range state.PeerCertificates[1:] {
 		between.AddCert(cert)
 	}
-	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: by, Intermediates: between,
+	chains, _ := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: by, Intermediates: between,
 		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	return err == nil
+	for _, chain := range chains {
+		first := slices.MinFunc(chain, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+		if first.NotAfter.After(until) {
+			until = first.NotAfter
+		}
+	}
+	return until
 }
 
 // read reads the files.

@@ -115,6 +115,48 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// TestClientCertificatesExpire: a certificate that expires on an open connection is not
+// verified from then on, with a cached verdict or without one.
+func TestClientCertificatesExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		a := listentest.NewAuthority(t)
+		files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+		pair := a.Issue(t, "weir.test")
+		write(t, files.Cert, pair.Cert)
+		write(t, files.Key, pair.Key)
+		write(t, files.ClientCA, a.PEM)
+		s, err := LoadTLS(files, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client := a.Issue(t, "client").TLS(t)
+		state, _, err := shake(s.Config(), &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), Certificates: []tls.Certificate{client}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(when string, c *Conn, want bool) {
+			t.Helper()
+			if got := s.Verified(c, &state); got != want {
+				t.Errorf("%s, cached %t: verified %t, want %t", when, c != nil, got, want)
+			}
+		}
+		c := new(Conn)
+		expect("at first", c, true)
+		left := time.Until(state.PeerCertificates[0].NotAfter)
+		for left > time.Second { // in steps: a duration is shorter than three centuries
+			step := min(left-time.Second, 100*365*24*time.Hour)
+			time.Sleep(step)
+			left -= step
+		}
+		expect("before it expires", c, true)
+		expect("before it expires", nil, true)
+		time.Sleep(2 * time.Second)
+		expect("after it has expired", c, false)
+		expect("after it has expired", nil, false)
+	})
+}
+
 func TestBadTLSFiles(t *testing.T) {
 	dir := t.TempDir()
 	pair := listentest.NewAuthority(t).Issue(t, "weir.test")

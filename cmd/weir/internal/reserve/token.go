@@ -11,6 +11,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -100,7 +101,7 @@ func (r *reservation) extended(hold int64) *reservation {
 // open returns the reservation of a token.
 func (s *seal) open(token string) (*reservation, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil {
+	if err != nil || strings.ContainsAny(token, "\r\n") { // the decoder skips line endings
 		return nil, errNoReservation
 	}
 	b, err := s.aead.Open(nil, nil, sealed, nil)

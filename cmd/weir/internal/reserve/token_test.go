@@ -43,6 +43,11 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 	if _, err := other.open(first); err != errNoReservation {
 		t.Errorf("another secret: %v", err)
 	}
+	for _, changed := range []string{first + "\n", first + "\r\n", "\n" + first, first[:8] + "\n" + first[8:]} {
+		if _, err := s.open(changed); err != errNoReservation {
+			t.Errorf("%q with a line ending: %v", changed, err)
+		}
+	}
 	own, _ := newSeal("")
 	if _, err := own.open(first); err != errNoReservation {
 		t.Errorf("a secret of its own: %v", err)
