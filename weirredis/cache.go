@@ -46,7 +46,8 @@ type denialShard struct {
 // cachedDenial is the denial of one request; there is one for each tuple of keys. It is
 // not changed after it was added.
 type cachedDenial struct {
-	arg       string
+	arg       [argBytes]byte
+	plan      string
 	sent      time.Time
 	took      time.Duration // until the reply arrived
 	validFor  time.Duration // from sent on
@@ -163,7 +164,7 @@ func (c *denialCache) find(req *request, since func(time.Time) time.Duration) (r
 		c.size.Add(-1)
 		return r, false
 	}
-	if d.arg != req.arg {
+	if d.arg != req.arg || d.plan != req.plan.text {
 		return reply{}, false
 	}
 	return r, true
@@ -190,7 +191,7 @@ func (r *reply) after(us int64) reply {
 // replied ends the cached denials of the histories that req wrote to, or may have
 // written to: r is its reply, err its error.
 func (c *denialCache) replied(req *request, r *reply, err error) {
-	if req.writes() && (err != nil || r.granted > 0 || !req.canCache()) {
+	if req.writes() && (err != nil || r.granted > 0 || req.op != engine.Attempt || req.mode == engine.CountDenied) {
 		c.wrote(req.keys()...)
 	}
 }
@@ -214,7 +215,7 @@ func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint3
 	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
 		return
 	}
-	d := &cachedDenial{arg: req.arg, sent: sent, took: since(sent), version: version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: req.asked}
+	d := &cachedDenial{arg: req.arg, plan: req.plan.text, sent: sent, took: since(sent), version: version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: req.n}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range req.keys() {
 		d.histories = append(d.histories, c.counter(key))

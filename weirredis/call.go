@@ -9,33 +9,34 @@ import (
 	"time"
 )
 
-// callOne sends one request in a call of its own.
-func (e *Engine) callOne(ctx context.Context, req *request) (r reply, sent time.Time, err error) {
-	sent = e.now()
-	text, err := e.eval(ctx, e.scripts.forRequest(req), req.keys(), []string{req.arg})
-	if err == nil {
-		r, _, err = cutReply(text, req, 1)
-	}
-	e.cache.replied(req, &r, err)
-	return r, sent, err
+// answer is a request and its outcome.
+type answer struct {
+	request *request
+	reply   reply
+	err     error
 }
 
-// callBatch sends the requests of a batch in one call and delivers the replies.
-func (e *Engine) callBatch(ctx context.Context, requests []shared) {
-	script, keys, args := e.scripts.compose(requests)
-	text, err := e.eval(ctx, script, keys, args)
-	for i := range requests {
-		s := &requests[i]
-		var r reply
-		oneErr := err
-		if err == nil {
-			r, text, oneErr = cutReply(text, &s.request, s.callers())
-			if _, bad := oneErr.(badReply); bad {
-				err = oneErr // the replies behind it are unreadable, too
+// callOne sends one request in a call of its own.
+func (e *Engine) callOne(ctx context.Context, req *request) (reply, time.Time, error) {
+	sent := e.now()
+	one := [1]answer{{request: req}}
+	e.callAll(ctx, one[:])
+	return one[0].reply, sent, one[0].err
+}
+
+// callAll sends requests in one call and sets their replies.
+func (e *Engine) callAll(ctx context.Context, answers []answer) {
+	keys, args := compose(answers)
+	text, err := e.eval(ctx, e.decide, keys, args)
+	for i := range answers {
+		a := &answers[i]
+		if a.err = err; err == nil {
+			a.reply, text, a.err = cutReply(text, a.request)
+			if _, bad := a.err.(badReply); bad {
+				err = a.err // the replies behind it are unreadable, too
 			}
 		}
-		e.cache.replied(&s.request, &r, oneErr)
-		s.deliver(&r, oneErr)
+		e.cache.replied(a.request, &a.reply, a.err)
 	}
 }
 

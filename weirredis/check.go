@@ -47,7 +47,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	}
 	r := Report{Address: e.address()}
 	sent := e.now()
-	text, err := e.eval(ctx, e.scripts["check"], nil, nil)
+	text, err := e.eval(ctx, checkScript, nil, nil)
 	r.RoundTrip = e.now().Sub(sent)
 	if err != nil {
 		return r, &StoreError{Address: r.Address, Err: callersError(ctx, err)}

@@ -40,7 +40,6 @@ func TestConformance(t *testing.T) {
 	}{
 		{"default", nil, 5_000, 5},
 		{"plain", plain, 1_000, 3},
-		{"not merged", []weirredis.Option{weirredis.DisableMerging()}, 1_000, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			opts := []weirtest.Option{weirtest.Attempts(c.attempts), weirtest.Hammers(c.hammers)}
@@ -53,14 +52,14 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestConformanceOfLongHistories cuts histories into pieces of a few bytes, so that a few
-// entries already have fronts, chunks, blocks and tails.
+// TestConformanceOfLongHistories cuts histories into chunks of a few bytes, so that a few
+// entries already have chunks and a tail.
 func TestConformanceOfLongHistories(t *testing.T) {
 	conn := redisConn(t)
-	for _, z := range []weirredis.Sizes{{Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 9, Piece: 8, Chunk: 26, Block: 3}, {Run: 20, Piece: 5, Chunk: 12, Block: 4}} {
-		t.Run(fmt.Sprint(z), func(t *testing.T) {
-			sized := weirredis.WithSizes(z)
-			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, sized) },
+	for _, bytes := range []int{1, 7, 20} {
+		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
+			chunks := weirredis.WithChunks(bytes)
+			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, chunks) },
 				weirtest.Attempts(5_000), weirtest.Hammers(1), cachesDenials)
 		})
 	}
@@ -90,8 +89,7 @@ func (p *processes) Do(ctx context.Context, calls []engine.Call) {
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
 	t.Helper()
-	// Mutants change templates and do not write lua/generated.
-	e, err := weirredis.New(conn, append([]weirredis.Option{weirredis.FromTemplates()}, opts...)...)
+	e, err := weirredis.New(conn, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync/atomic"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -14,48 +14,48 @@ import (
 // Engine decides on Redis. It is safe for concurrent use, by any number of
 // processes on one store.
 type Engine struct {
-	conn    Conn
-	scripts scripts
-	spread  bool      // keys are spread over the slots of a Cluster
-	merging bool      // equal requests for one key are merged
-	queues  *[6]queue // for 1, 2, 3 and more limits, a Bucket, and all kinds; nil = every request has a call of its own
-	cache   *denialCache
-	now     func() time.Time
-	since   func(time.Time) time.Duration
-	common  atomic.Pointer[commonRequest] // the last one used
+	conn   Conn
+	decide *Script
+	prefix string // of all keys
+	spread bool   // keys are spread over the slots of a Cluster
+	queue  *queue // nil = every request has a call of its own
+	cache  *denialCache
+	now    func() time.Time
+	since  func(time.Time) time.Duration
 }
 
 var _ engine.Engine = (*Engine)(nil)
+
+// maxPrefix is the number of bytes of the longest KeyPrefix.
+const maxPrefix = 64
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
-	o := options{cacheTTL: defaultCacheTTL, batching: true, merging: true}
-	if t, ok := conn.(Topology); ok && t.Clustered() {
-		o.spread, o.batching = true, false
+	o := options{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
+	spread := false
+	if t, ok := conn.(Topology); ok {
+		spread = t.Clustered()
 	}
 	for _, set := range opts {
 		set(&o)
 	}
-	if o.scripts == nil {
-		o.scripts = standard()
+	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
+		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
 	}
 	e := &Engine{
-		conn:    conn,
-		scripts: o.scripts,
-		spread:  o.spread,
-		merging: o.merging,
-		cache:   newDenialCache(o.cacheTTL),
-		now:     time.Now,
-		since:   time.Since,
+		conn:   conn,
+		decide: o.decide,
+		prefix: o.prefix,
+		spread: spread,
+		cache:  newDenialCache(o.cacheTTL),
+		now:    time.Now,
+		since:  time.Since,
 	}
-	if o.batching {
-		e.queues = new([6]queue)
-		for i := range e.queues {
-			e.queues[i].e = e
-		}
+	if o.batching && !spread {
+		e.queue = &queue{e: e}
 	}
 	return e, nil
 }
@@ -72,11 +72,10 @@ func (e *Engine) address() string {
 	return ""
 }
 
-// Do decides calls in their order ([engine.Engine]). Several attempts, peeks and records are
-// sent in one round trip, up to 128 of them, and decided at one reading of the server's clock.
-// Other operations, and calls with an idempotency key, have a round trip each, because only
-// their scripts can store the answer. In a Cluster every call has one: the keys of a script
-// must share a slot. For one key, no call is decided before an earlier one.
+// Do decides calls in their order ([engine.Engine]). Several calls are sent in one round
+// trip, up to 128 of them, and decided at one reading of the server's clock. A reset, and
+// in a Cluster every call, has a round trip of its own: the keys of a script must share a
+// slot. For one key, no call is decided before an earlier one.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	t := trip{e: e, ctx: ctx}
 	for i := range calls {
@@ -87,10 +86,10 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 		c.Result = engine.Result{}
 		clear(c.States)
 		switch {
-		case len(calls) == 1 || e.spread || ctx.Err() != nil:
-			e.do(ctx, c)
-		case c.Op > engine.Record || c.ID != "" && writes(c):
-			t.send() // a script has no call after it yet
+		case c.Op == engine.Reset:
+			t.send()
+			e.reset(ctx, c)
+		case len(calls) == 1 || e.spread:
 			e.do(ctx, c)
 		case !t.answerFromCache(c):
 			t.add(c)
@@ -102,103 +101,164 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 
 // do decides one call, whose result and states are clear.
 func (e *Engine) do(ctx context.Context, c *engine.Call) {
-	err := ctx.Err()
-	switch {
-	case err != nil:
-	case c.Op == engine.Refund:
-		err = e.refund(ctx, c)
-	case c.Op == engine.Count:
-		err = e.count(ctx, c)
-	case c.Op == engine.Reset:
-		err = e.reset(ctx, c)
-	default:
-		err = e.decide(ctx, c)
-	}
-	if err != nil {
+	if err := ctx.Err(); err != nil {
 		c.Fail(err)
+		return
 	}
-}
-
-// decide decides an attempt, a peek or a record.
-func (e *Engine) decide(ctx context.Context, c *engine.Call) (err error) {
-	simple := !c.Given && c.ID == "" && c.States == nil
-	if simple && c.Op == engine.Attempt && e.cache.latestDenial(c, e.since) {
-		return nil
+	simple := c.Op == engine.Attempt && !c.Given && c.ID == "" && c.States == nil
+	if simple && e.cache.latestDenial(c, e.since) {
+		return
 	}
 	req := e.newRequest(c)
 	if e.spread && c.Rules.Joined {
 		if err := oneSlot(c.Rules, req.keys()); err != nil {
-			return err
+			c.Fail(err)
+			return
 		}
-	}
-	if c.States != nil || c.ID != "" && req.writes() {
-		return e.decideAlone(ctx, c, &req)
 	}
 	version := e.cache.version(&req)
 	if simple && req.canCache() {
 		if r, ok := e.cache.find(&req, e.since); ok {
-			c.Result = req.result(&r, c.Rules)
-			return nil
+			r.answer(c)
+			return
 		}
 	}
 	r, sent, err := e.send(ctx, &req)
-	if err == nil && r.elsewhere {
-		return e.decideKinds(ctx, c, &req, r.at)
-	}
-	if err != nil {
-		return e.callError(ctx, err, c.Rules, req.keys(), req.writes())
-	}
-	if !c.Given {
-		e.cache.add(c, &req, &r, version, sent, e.since)
-	}
-	c.Result = req.result(&r, c.Rules)
-	return nil
+	e.finish(ctx, c, &req, &r, err, version, sent)
 }
 
-// send returns the reply to req and when it was sent. A queue may send it in one call
+// send returns the reply to req and when it was sent. The queue may send it in one call
 // with requests of other callers.
 func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, error) {
-	if e.queues == nil {
+	if e.queue == nil {
 		return e.callOne(ctx, req)
 	}
-	return e.queues[req.queue()].send(ctx, req)
+	return e.queue.send(ctx, req)
 }
 
-// decideAlone decides in a call of its own and fills in the states of all limits. A
-// request with an idempotency key is not answered from memory either, because only Redis
-// has the operation's stored answer (R15).
-func (e *Engine) decideAlone(ctx context.Context, c *engine.Call, req *request) error {
-	p, script, keys, once := c.Rules, e.scripts.forLimits(req.limits()), req.keys(), c.ID != "" && req.writes()
-	if req.way != wayPlain {
-		script = e.scripts["kinds"]
-	}
-	if once {
-		script = e.scripts["once"]
-		keys = append(slices.Clip(keys), e.operationKey(p, &c.Key, c.ID))
-	}
-	text, err := e.evalAround(ctx, c, func(around int64) (*Script, []string, []string) {
-		args := []string{packMany(req.kind, c, around)}
-		if once {
-			args = append(args, lifetime(p))
+// maxTries bounds the calls of one request. The second has the windows around the server's
+// instant, so a third is needed only if a window ends between them.
+const maxTries = 4
+
+// errWindows is the error of a request after maxTries.
+var errWindows = ReplyError("weirredis: the clock of the server leaves every window that is sent; is it being set?")
+
+// finish sets the answer of a call. A request outside of the windows of its Periods was not
+// decided and is sent again with those around the server's instant.
+func (e *Engine) finish(ctx context.Context, c *engine.Call, req *request, r *reply, err error, version uint32, sent time.Time) {
+	for try := 1; err == nil && r.outside; try++ {
+		if try == maxTries {
+			err = errWindows
+			break
 		}
-		return script, keys, args
-	})
-	if err == nil && len(text) > longBytes && text[0] == replyReplayed {
-		e.cache.wrote(keys...) // the reply to the first call may have been lost
-		return e.replayed(ctx, text[1:], c, keys)
+		req.plan = newPlan(c.Rules, r.at)
+		if c.Op == engine.Count {
+			req.onlyLimit(c)
+		}
+		*r, sent, err = e.callOne(ctx, req)
 	}
-	var r reply
-	if err == nil {
-		r, text, err = cutReply(text, req, 1)
-	}
-	if err == nil && len(text) != len(c.States)*stateBytes {
-		err = badReply{len(text)}
-	}
-	e.cache.replied(req, &r, err)
 	if err != nil {
-		return e.callError(ctx, err, p, keys, req.writes())
+		c.Fail(e.callError(ctx, err, c.Rules, req.keys(), req.writes()))
+		return
 	}
-	readStates(text, p, c.States)
-	c.Result = req.result(&r, p)
-	return nil
+	if !c.Given {
+		e.cache.add(c, req, r, version, sent, e.since)
+	}
+	r.answer(c)
+}
+
+// reset deletes the histories of the key in every limit of the rules, of all kinds (R10, R12).
+func (e *Engine) reset(ctx context.Context, c *engine.Call) {
+	if err := ctx.Err(); err != nil {
+		c.Fail(err)
+		return
+	}
+	keys := e.keysOfAllKinds(c.Rules, &c.Key)
+	_, err := e.eval(ctx, resetScript, keys, nil)
+	e.cache.wrote(keys...)
+	if err != nil {
+		c.Fail(e.callError(ctx, err, c.Rules, keys, true))
+	}
+}
+
+// order moves cached denials to the instant of an earlier call for the same histories (R1).
+// Such a denial may be behind the server's clock by the time of a round trip, but the
+// server's clock has passed that instant, so the denial is valid there.
+func (e *Engine) order(calls []engine.Call) {
+	if slices.IsSortedFunc(calls, func(a, b engine.Call) int { return a.Result.At.Compare(b.Result.At) }) {
+		return
+	}
+	latest := map[string]time.Time{} // by the histories
+	for i := range calls {
+		c := &calls[i]
+		d := &c.Result
+		if c.Err != nil || c.Op > engine.Record || c.Given || d.Replayed {
+			continue
+		}
+		_, histories := e.keysOf(c.Rules, &c.Key)
+		behind := latest[histories].Sub(d.At)
+		switch {
+		case behind <= 0:
+			latest[histories] = d.At
+		case d.Allowed:
+		case d.RetryAfter == engine.Never:
+			d.At, d.ResetAfter = d.At.Add(behind), max(0, d.ResetAfter-behind)
+		case behind < d.RetryAfter:
+			d.At, d.RetryAfter, d.ResetAfter = d.At.Add(behind), d.RetryAfter-behind, max(0, d.ResetAfter-behind)
+		}
+	}
+}
+
+// trip collects the calls of one round trip.
+type trip struct {
+	e        *Engine
+	ctx      context.Context
+	calls    []*engine.Call
+	requests []request
+	versions []uint32 // of the cache before the trip
+}
+
+// answerFromCache answers a call with a cached denial. It does not if a call of the same
+// policy waits for the trip, because that one may change the answer.
+func (t *trip) answerFromCache(c *engine.Call) bool {
+	if c.Given || c.ID != "" || c.States != nil || c.Op != engine.Attempt || t.e.cache.size.Load() == 0 ||
+		slices.ContainsFunc(t.calls, func(other *engine.Call) bool { return other.Rules == c.Rules || other.Rules.Name == c.Rules.Name }) {
+		return false
+	}
+	return t.e.cache.latestDenial(c, t.e.since)
+}
+
+// add adds a call. It sends the calls before it if no more fit.
+func (t *trip) add(c *engine.Call) {
+	if len(t.calls) == maxRequests {
+		t.send()
+	}
+	req := t.e.newRequest(c)
+	t.calls = append(t.calls, c)
+	t.versions = append(t.versions, t.e.cache.version(&req))
+	t.requests = append(t.requests, req)
+}
+
+// send decides the collected calls.
+func (t *trip) send() {
+	if len(t.calls) == 0 {
+		return
+	}
+	answers := make([]answer, len(t.calls))
+	for i := range answers {
+		answers[i].request = &t.requests[i]
+	}
+	sent := t.e.now()
+	err := t.ctx.Err()
+	if err == nil {
+		t.e.callAll(t.ctx, answers)
+	}
+	for i, c := range t.calls {
+		if err != nil {
+			c.Fail(err)
+			continue
+		}
+		t.e.finish(t.ctx, c, &t.requests[i], &answers[i].reply, answers[i].err, t.versions[i], sent)
+	}
+	t.calls, t.requests, t.versions = t.calls[:0], t.requests[:0], t.versions[:0]
 }

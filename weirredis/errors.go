@@ -149,7 +149,7 @@ func most(l *engine.Limit) int64 {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 2 and 4 to 6, and of buckets 8 and 9", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 1 and 2, and of buckets 3", n)
 	}
 	return word
 }
@@ -193,4 +193,19 @@ func callersError(ctx context.Context, err error) error {
 func hasEnded(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
+}
+
+// otherOperation returns the error for the script's "id OPERATION UNITS": the idempotency key
+// belongs to another operation.
+func otherOperation(word string) error {
+	code, units := engine.Attempt, ""
+	fmt.Sscanf(word, "id %d %s", &code, &units) // missing parts stay empty
+	op := "an attempt"
+	switch code {
+	case engine.Refund:
+		op = "a refund"
+	case engine.Record:
+		op = "a record"
+	}
+	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", op, units)
 }

@@ -10,27 +10,26 @@ import (
 
 // The key of a history is
 //
-//	weir2:{push}teacher:teacher=2:42
+//	weir3:{push}teacher:teacher=2:42
 //
-// the version of the layout; a hash tag; the limit's name; its kind, such as "/bucket", unless
+// the version of the layout, behind the KeyPrefix if there is one; a hash tag; the limit's name; its kind, such as "/bucket", unless
 // it is rolling (R12); then for each dimension of the limit its name, the length of the value
 // in bytes, and the value. Names never contain "}", "/", ":" or "=", and the length marks the
 // end of a value. So no two histories share a key, for any bytes in the values (R14). The decimal length keeps keys readable in
-// redis-cli; internal/keyenc has a binary one. Layout weir1 cut histories into longer
-// pieces.
+// redis-cli; internal/keyenc has a binary one.
 //
 // An operation with an idempotency key has a key of its own: see operationKey.
 //
 // The tag is the policy's name. In a Cluster it also has six characters, a hash of the
 // dimensions that all limits of the policy count by:
 //
-//	weir2:{push:Yp3xQa}teacher:teacher=2:42
+//	weir3:{push:Yp3xQa}teacher:teacher=2:42
 //
 // The limits of one decision then share a slot, and decisions spread over the slots. A
 // limit that counts all callers together shares no dimension: it pins its policy to one
 // slot. A new or removed limit can change the shared dimensions; the histories in a
 // Cluster then begin empty.
-const keyPrefix = "weir2:{"
+const layout = "weir3:{"
 
 // kindMarks are the kinds in keys.
 var kindMarks = [...]string{engine.Rolling: "", engine.Fixed: "/fixed", engine.FixedFromFirst: "/fixed_from_first", engine.Bucket: "/bucket", engine.Concurrency: "/concurrency"}
@@ -88,7 +87,7 @@ func (e *Engine) keysOfAllKinds(p *engine.Compiled, k *engine.Key) (keys []strin
 
 // appendTag appends the prefix and the hash tag of a limit's histories.
 func (e *Engine) appendTag(b []byte, p *engine.Compiled, l *engine.Limit, k *engine.Key) []byte {
-	b = append(b, keyPrefix...)
+	b = append(append(b, e.prefix...), layout...)
 	b = append(b, l.Policy...)
 	if e.spread && len(l.Shared) > 0 {
 		b = append(b, ':')
@@ -139,4 +138,26 @@ func appendSpread(b []byte, p *engine.Compiled, k *engine.Key, dims []int) []byt
 		hash >>= 6
 	}
 	return b
+}
+
+// operationKey returns the key of an operation:
+//
+//	weir3:{push}!teacher=2:42:36:dc0fd1d6-…
+//
+// It has the tag of its decision; a mark with which no limit's name begins; all
+// dimensions of the key in the order of their names; the length of the idempotency key;
+// the idempotency key.
+func (e *Engine) operationKey(p *engine.Compiled, k *engine.Key, id string) string {
+	var room [256]byte
+	b := append(e.appendTag(room[:0], p, &p.Limits[0], k), '!')
+	dims := make([]int, len(p.Dimensions))
+	for i := range dims {
+		dims[i] = i
+	}
+	sortByName(p, dims)
+	for _, dim := range dims {
+		b = append(appendValue(b, p, k, dim), ':')
+	}
+	b = strconv.AppendInt(b, int64(len(id)), 10)
+	return string(append(append(b, ':'), id...))
 }

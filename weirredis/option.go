@@ -6,11 +6,10 @@ import "time"
 type Option func(*options)
 
 type options struct {
-	spread   bool
 	batching bool
-	merging  bool
 	cacheTTL time.Duration
-	scripts  scripts
+	prefix   string
+	decide   *Script
 }
 
 // DisableBatching sends every request in a call of its own. By default requests that
@@ -19,10 +18,11 @@ type options struct {
 // not meet in one call, requests are never batched.
 func DisableBatching() Option { return func(o *options) { o.batching = false } }
 
-// DisableMerging sends every request of a batch by itself. By default equal requests
-// for the same key are merged into one, and each caller gets the answer that it would
-// get if they were decided one after the other. Without batching it has no effect.
-func DisableMerging() Option { return func(o *options) { o.merging = false } }
+// KeyPrefix puts a text before every key, so that several installations, such as staging
+// and production, can share a server: "staging:" makes keys such as
+// "staging:weir3:{push}user:user=2:42". The default is no text. New rejects a prefix of more
+// than 64 bytes, and one with a brace, because braces mark the slot of a key in a Cluster.
+func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
 // DenialCacheTTL sets how long a denial may be repeated from memory: 100 ms by default,
 // 0 turns the cache off. Such an answer is marked Cached (R8). It ends earlier when its

@@ -160,7 +160,7 @@ func (p *process) answer(policy, call string, granted int64) string {
 func serveCalls(addr string) error {
 	conn := redistest.NewConn(addr)
 	defer conn.Close()
-	e, err := weirredis.New(conn, weirredis.FromTemplates())
+	e, err := weirredis.New(conn)
 	if err != nil {
 		return err
 	}

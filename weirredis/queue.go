@@ -29,7 +29,6 @@ type queue struct {
 	callers       int        // that wait or are part of a call in flight
 	recentCallers [2]int     // callers when the last two batches were sent
 	waiting       []*batch   // batches that are not sent yet, oldest first
-	spare         scratch    // of a batch that is done
 }
 
 const (
@@ -120,11 +119,11 @@ func (q *queue) isFull(b *batch) bool {
 // join adds req to a batch that is not sent yet. q.mu is held.
 func (q *queue) join(ctx context.Context, req *request) (*batch, *caller) {
 	if n := len(q.waiting); n > 0 {
-		if b := q.waiting[n-1]; b.callers < q.share() && b.takes(req) {
+		if b := q.waiting[n-1]; b.callers < q.share() && !b.full() {
 			return b, b.add(ctx, req)
 		}
 	}
-	b := newBatch(&q.spare, q.e.merging)
+	b := newBatch()
 	q.waiting = append(q.waiting, b)
 	return b, b.add(ctx, req)
 }
@@ -169,8 +168,6 @@ func (q *queue) release(b *batch) {
 		q.callers--
 	} else {
 		q.callers -= b.sentFor
-		b.clear()
-		q.spare = b.scratch
 	}
 	q.releaseLocked(b)
 }

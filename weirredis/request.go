@@ -1,130 +1,85 @@
 package weirredis
 
 import (
+	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir/engine"
 )
 
-// request is one attempt, peek or record, with its keys and its packed argument.
+// request is one call for the script decide, with its keys and its packed arguments, whose
+// layout stands in lua/decide.lua. It does not refer to the call: a request in flight may
+// outlast its callers.
 type request struct {
-	several []string // the keys, if there are several limits
-	joined  string   // the keys in one string
-	arg     string   // packed by packOne or packMany
-	n       int64    // units that the script receives
-	asked   int64    // units of the call
-	costs   bool     // a limit has a cost of its own
-	kind    byte
-	way     way
-	bucket  *engine.Limit // the limit, if its way is wayBucket
-	until   int64         // the edges of windows in arg are current before that instant; 0 = always
-	apart   bool          // two different keys share no history, or all of them
-	window  int64         // longest window, in microseconds
-	max     int64         // units per window, if there is one limit
+	several   []string // the keys of the histories, if there are several
+	joined    string   // these keys in one string
+	operation string   // the key of the operation, if there is an idempotency key
+	plan      *plan
+	arg       [argBytes]byte
+	op        engine.Op
+	n         int64
+	mode      engine.Mode
+	states    bool
 }
 
-// way selects the scripts that can decide a request.
-type way byte
+// plan is the packed limits of rules.
+type plan struct {
+	text  string
+	until int64 // the windows of Periods in text are current before that instant; 0 = always
+}
 
 const (
-	wayPlain  way = iota // by the number of limits; none is a Bucket or has a Period
-	wayBucket            // whole attempts and peeks under one Bucket
-	wayKinds             // limits and histories of all kinds
+	argBytes = 1 + 1 + 7 + 7 + 7 // of a request behind the number of its plan
+
+	// serverClock stands for the server's clock in place of an instant, and oldest for the
+	// oldest entries of a refund. Both are above every instant and exact in Lua.
+	serverClock = engine.MaxInstant + 1
+	oldest      = engine.MaxInstant + 1
+
+	flagStates    = 1
+	flagOperation = 2
 )
 
-// commonRequest is an attempt of one unit now under some rules, without keys.
-type commonRequest struct {
-	rules *engine.Compiled
-	request
-}
-
-// newRequest packs a call. The request does not refer to it: a call in flight may outlast its
-// callers.
-func (e *Engine) newRequest(c *engine.Call) (req request) {
-	common := c.N == 1 && c.Op == engine.Attempt && !c.Given && c.States == nil
-	if !common {
-		req = e.packRequest(c)
-	} else if known := e.common.Load(); known != nil && known.rules == c.Rules && (known.until == 0 || e.now().UnixMicro() < known.until) {
-		req = known.request
-	} else {
-		req = e.packRequest(c)
-		e.common.Store(&commonRequest{c.Rules, req})
+// newRequest packs a call, which is no reset.
+func (e *Engine) newRequest(c *engine.Call) request {
+	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode, states: c.States != nil}
+	req.plan = e.planOf(c)
+	flags, at, from := byte(0), int64(serverClock), int64(0)
+	if req.states {
+		flags |= flagStates
 	}
-	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
-	return req
-}
-
-// packRequest returns a request without keys.
-func (e *Engine) packRequest(c *engine.Call) request {
-	limits := c.Rules.Limits
-	req := request{
-		n:      c.N,
-		asked:  c.N,
-		costs:  slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Cost != 0 }),
-		kind:   kindOf(c),
-		apart:  sameDimensions(limits),
-		window: c.Rules.LongestWindow.Microseconds(),
-		way:    scriptFor(c),
+	if c.ID != "" && writes(c) {
+		flags |= flagOperation
+		req.operation = e.operationKey(c.Rules, &c.Key, c.ID)
 	}
-	l := &limits[0]
+	if c.Given {
+		at = c.At
+	}
 	switch {
-	case req.way == wayBucket:
-		req.bucket, req.n = l, l.Units(c.N)
-		req.arg = packBucket(req.kind, c, l)
-	case req.way == wayKinds:
-		around := e.around(c)
-		req.until = currentUntil(limits, around)
-		req.arg = packMany(req.kind, c, around)
-	case len(limits) == 1:
-		req.max, req.n = l.Max, l.Units(c.N)
-		req.arg = packOne(req.kind, c, l)
-	default:
-		req.arg = packMany(req.kind, c, 0)
+	case c.Op == engine.Refund && c.From == engine.Oldest:
+		from = oldest
+	case c.Op >= engine.Refund:
+		from = c.From
+	}
+	b := append(req.arg[:0], byte(c.Op), flags)
+	append7(append7(append7(b, at), c.N), from)
+	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
+	if c.Op == engine.Count {
+		req.onlyLimit(c)
 	}
 	return req
 }
 
-// scriptFor returns the way of a request. Rare forms of one under a Bucket go the general way.
-func scriptFor(c *engine.Call) way {
-	limits := c.Rules.Limits
-	if !slices.ContainsFunc(limits, func(l engine.Limit) bool { return l.Kind == engine.Bucket || l.Period != nil }) {
-		return wayPlain
+// onlyLimit leaves the limit that is counted: the instant of a count does not depend on the
+// histories of others. Of a fixed window only the beginning is stored (R11).
+func (req *request) onlyLimit(c *engine.Call) {
+	l := &c.Rules.Limits[c.Limit]
+	req.joined, req.several = req.keys()[c.Limit], nil
+	i := planHead + c.Limit*limitBytes
+	req.plan = &plan{text: string([]byte{byte(c.Rules.Mode), 1}) + req.plan.text[2:planHead] + req.plan.text[i:i+limitBytes]}
+	if l.Kind == engine.Fixed || l.Kind == engine.FixedFromFirst {
+		append7(req.arg[:argBytes-7], l.Window)
 	}
-	l := &limits[0]
-	if len(limits) == 1 && l.Kind == engine.Bucket && l.Cost >= 0 && l.MinInterval == 0 && c.Rules.Mode == engine.AllOrNothing &&
-		c.Op != engine.Record && l.Units(c.N) <= l.Capacity {
-		return wayBucket
-	}
-	return wayKinds
-}
-
-// around returns the instant around which the windows of Periods are sent.
-func (e *Engine) around(c *engine.Call) int64 {
-	if !c.Given {
-		return e.now().UnixMicro()
-	}
-	return c.At
-}
-
-// currentUntil returns the first end of the Periods' windows that contain an instant, or 0.
-func currentUntil(limits []engine.Limit, at int64) (until int64) {
-	for i := range limits {
-		if z := limits[i].Period; z != nil {
-			if _, end := z.WindowAt(at); until == 0 || end < until {
-				until = end
-			}
-		}
-	}
-	return until
-}
-
-// sameDimensions reports whether all limits count by the same dimensions. Two keys then
-// have all histories in common or none.
-func sameDimensions(limits []engine.Limit) bool {
-	first := limits[0].By
-	return !slices.ContainsFunc(limits[1:], func(l engine.Limit) bool {
-		return len(l.By) != len(first) || slices.ContainsFunc(l.By, func(dim int) bool { return !slices.Contains(first, dim) })
-	})
 }
 
 // keys returns the keys of the histories, in the order of the limits.
@@ -138,45 +93,123 @@ func (req *request) keys() []string {
 // limits returns the number of limits.
 func (req *request) limits() int { return max(1, len(req.several)) }
 
-// queue returns the index of the request's queue. Requests of one queue can share a
-// call, because one script decides all of them.
-func (req *request) queue() int {
-	switch req.way {
-	case wayBucket:
-		return 4
-	case wayKinds:
-		return 5
-	}
-	return min(req.limits(), 4) - 1
-}
-
 // writes reports whether the request can write to a history.
-func (req *request) writes() bool { return req.kind < kindPeek || req.kind >= kindRecord }
-
-// canMerge reports whether equal requests at one instant can be sent as one: whole
-// attempts are granted one after the other until one does not fit. With several limits
-// and costs of their own, each attempt would have to be counted by itself. With limits of
-// all kinds, the reset of each would differ.
-func (req *request) canMerge() bool {
-	return req.kind == kindAttempt+byte(engine.AllOrNothing) && (!req.costs || req.limits() == 1) && req.way != wayKinds
+func (req *request) writes() bool {
+	return req.n > 0 && req.op != engine.Peek && req.op != engine.Count
 }
 
 // canCache reports whether a denial may be answered from memory: the denied attempts
 // themselves must not be recorded.
 func (req *request) canCache() bool {
-	return req.kind < kindPeek && req.kind != kindAttempt+byte(engine.CountDenied)
+	return req.op == engine.Attempt && req.n > 0 && req.mode != engine.CountDenied && !req.states && req.operation == ""
 }
 
-// equal reports whether both have the same histories and the same argument.
-func (req *request) equal(other *request) bool {
-	return req.joined == other.joined && req.arg == other.arg
-}
+// writes reports whether a call, which is no count, can write to a history.
+func writes(c *engine.Call) bool { return c.Op != engine.Peek && c.N > 0 }
 
-// result returns the caller's result for the reply.
-func (req *request) result(r *reply, p *engine.Compiled) engine.Result {
-	d := r.result(p)
-	if req.costs && d.Granted > 0 {
-		d.Granted = req.asked
+// planOf returns the packed limits of a call. Those of a Period are current at the instant of
+// the call, by the clock of this process.
+func (e *Engine) planOf(c *engine.Call) *plan {
+	if slot := c.Rules.Slot.Load(); slot != nil && !c.Given {
+		if p, ok := (*slot).(*plan); ok && (p.until == 0 || e.now().UnixMicro() < p.until) {
+			return p
+		}
 	}
-	return d
+	at := c.At
+	if !c.Given {
+		at = e.now().UnixMicro()
+	}
+	p := newPlan(c.Rules, at)
+	if p.until == 0 || !c.Given {
+		slot := any(p)
+		c.Rules.Slot.Store(&slot)
+	}
+	return p
+}
+
+const (
+	planHead   = 1 + 1 + 7
+	limitBytes = 1 + 7 + 6 + 6 + 8 + 3*7
+)
+
+// newPlan packs the limits of rules. The windows of Periods are those around an instant.
+func newPlan(rules *engine.Compiled, around int64) *plan {
+	p := &plan{}
+	b := make([]byte, 0, planHead+len(rules.Limits)*limitBytes)
+	b = append7(append(b, byte(rules.Mode), byte(len(rules.Limits))), rules.IdempotencyTTL.Microseconds())
+	for i := range rules.Limits {
+		l := &rules.Limits[i]
+		kind, three := numbers(l, around)
+		b = append7(append(b, kind), l.Capacity)
+		b = append6(append6(b, l.Window), l.MinInterval)
+		b = binary.BigEndian.AppendUint64(b, uint64(l.Cost))
+		for _, v := range three {
+			b = append7(b, v)
+		}
+		if l.Period != nil && (p.until == 0 || three[1] < p.until) {
+			p.until = three[1]
+		}
+	}
+	p.text = string(b)
+	return p
+}
+
+// numbers returns the kind of a limit for the script, and its three further numbers.
+func numbers(l *engine.Limit, around int64) (kind byte, three [3]int64) {
+	switch {
+	case l.Kind == engine.Bucket:
+		return 3, [3]int64{l.Refill.Micros, l.Refill.Rest, l.Refill.Per}
+	case l.Period != nil:
+		start, end := l.Period.WindowAt(around)
+		return 1, [3]int64{max(start, 0), end} // no instant is before 1970
+	case l.Kind == engine.Fixed:
+		return 1, three
+	case l.Kind == engine.FixedFromFirst:
+		return 2, three
+	case l.Kind == engine.Concurrency:
+		return 0, [3]int64{0, 0, 1}
+	}
+	return 0, [3]int64{l.Cell}
+}
+
+// compose returns the keys and arguments of requests for one call.
+func compose(answers []answer) (keys, args []string) {
+	numbers := map[*plan]byte{}
+	args = append(make([]string, 0, 4), "")
+	keys = make([]string, 0, 2*len(answers))
+	head := make([]byte, 0, len(answers)*(1+argBytes))
+	var last *plan
+	number := byte(0)
+	for i := range answers {
+		req := answers[i].request
+		if req.several == nil {
+			keys = append(keys, req.joined)
+		} else {
+			keys = append(keys, req.several...)
+		}
+		if req.operation != "" {
+			keys = append(keys, req.operation)
+		}
+		if req.plan != last {
+			known := false
+			if number, known = numbers[req.plan]; !known {
+				args = append(args, req.plan.text)
+				number = byte(len(args) - 1)
+				numbers[req.plan] = number
+			}
+			last = req.plan
+		}
+		head = append(append(head, number), req.arg[:]...)
+	}
+	args[0] = string(head)
+	return slices.Clip(keys), args
+}
+
+func append7(b []byte, v int64) []byte {
+	return append6(append(b, byte(v>>48)), v)
+}
+
+func append6(b []byte, v int64) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(v>>32))
+	return binary.BigEndian.AppendUint32(b, uint32(v))
 }

@@ -31,7 +31,7 @@ func DescribeSlots(p *engine.Compiled) string {
 			break
 		}
 	}
-	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name, Slot(keyPrefix+p.Name+"}"), because)
+	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name, Slot("{"+p.Name+"}"), because)
 }
 
 // oneSlot returns an error if the histories of a call, with these keys, are in different

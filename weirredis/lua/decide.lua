@@ -1,203 +1,720 @@
-{{- /*
-One decision under one or several limits: the rules of docs/semantics.md,
-in the order of internal/spec.
-*/ -}}
+-- Decides attempts, peeks, records, refunds and counts under limits. Rules such as R7 are those of docs/semantics.md.
+--
+-- Units are whole numbers up to 2^51 - 1; instants and spans are whole microseconds up to 2^53 - 1. All numbers
+-- are big-endian; B is one byte, I7 seven bytes, i8 eight bytes with a sign.
+--
+-- KEYS     for each request the history of each of its limits, then the key of its operation if it has an id.
+-- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt, 1 peek, 2 record,
+--          3 refund, 4 count; flags B: 1 states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock;
+--          n I7, units; from I7: of a refund the instant of the grant, above 2^53 the oldest entries, of a count the span.
+-- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; time I7 for which an
+--          operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or concurrency, 1 fixed, 2 fixed from
+--          the first unit, 3 bucket; max I7; window I6; minimum interval I6; cost i8: units of any attempt, 0 its own
+--          number, -1 a peek; and three numbers I7:
+--            rolling      width of a cell or 0, 0, 1 for holds or 0
+--            fixed        0, 0, 0; or of a Period begin and end of the window around the client's clock, 0
+--            bucket       one unit flows in every a + b/c microseconds, in lowest terms; max is the capacity
+-- reply    for each request, one after the other:
+--          0 B, binding limit B (0 none), granted I7, remaining i8, instant I7, wait i8 (-1 never), reset I7, valid I7
+--          (the time for which a denial stays the same if nothing is written); then, if wanted, the state of each
+--          limit: remaining i8, wait i8, and the times until the next unit is there i8, until the interval is over i8,
+--          until no unit counts i8. A refund and a count use granted and instant.
+--          1 B: an operation that is remembered: its reply from the binding limit on, and that limit's name: length B, text.
+--          2 B, instant I7: nothing is decided, because the instant is outside of the window of a Period.
+--          3 B, length I2, text: an error; nothing is written.
+--
+-- A history is a hash. Field h is its header, in one of three forms:
+--          1 B, last I7, first I7, promised I6, units I3, total I4, tail: the newest entry is of instant last.
+--          2 B, last I7, first I7, promised I6, units I7, total I7, newest I7, from I6, chunks I4, skip I2, late I7, tail.
+--          3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7: a bucket.
+--          last      exact instant of the newest attempt (R2, R5)
+--          first     mark of the oldest entry: its instant, the end of its cell or the begin of its window (R3, R9)
+--          promised  millisecond until which the key lives at least; 0 = not known (R13)
+--          newest    mark of the newest entry; units: its units, above 0 if there is an entry
+--          total     units of all entries
+--          tail      the older entries that are in no chunk; late: their units
+--          from      number of the oldest chunk, of which skip bytes are over; the numbers of chunks are their fields
+--          debt      time until the bucket is full, as of last: microseconds, and a numerator over c (R16)
+--          since     when it was last full or changed its rate a + b/c
+-- A chunk is mark I7 of the entry behind it, its units I7, length B of its entries, its entries.
+-- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1.
+local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
+local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
+local MOST, LAST, NONE = 2251799813685247, 9007199254740991, -9007199254740992 -- units, instant, and none
+local CHUNK, START, HOUR = 96, 16, 3600000000 -- bytes of entries in a chunk, the place of the first, microseconds
 
-{{define "decide"}}
-  local now, corrected = raw, false
-  {{each}}
-    {{template "load" .}}
-    {{template "ahead" .}}
-  {{done}}
-  {{each}}
-    {{template "view" .}}
-    $room = $max - $used -- R5
-    $closed = now - $last < $gap
-  {{done}}
-  {{if .Single}}
-  local room, open, fits = $room, not $closed, {{units}} <= $room
-  {{else}}
-  local room, open, fits = 9007199254740991, true, true
-  {{each}}
-    if $room < room then room = $room end
-    if {{units}} > $room then fits = false end
-    if $closed then open = false end
-  {{done}}
-  {{end}}
+-- number returns the number at s[p], whether it is flagged, and the place behind it. Bits after the flag give its size.
+local function number(s, p)
+  local a, b, c, d, e = byte(s, p, p + 4)
+  local flag = a >= 128
+  if flag then a = a - 128 end
+  if a < 64 then return a * 256 + b, flag, p + 2 end
+  if a < 96 then return (a - 64) * 65536 + b * 256 + c, flag, p + 3 end
+  if a < 112 then return (a - 96) * 16777216 + b * 65536 + c * 256 + d, flag, p + 4 end
+  if a < 120 then return (a - 112) * 4294967296 + b * 16777216 + c * 65536 + d * 256 + e, flag, p + 5 end
+  return decode('>I7', s, p + 1), flag, p + 8
+end
 
-  -- granted: units of the decision. add: units to record, in every limit or in none (R6, R7, R10).
-  local mode, granted, add, full = kind % 3, 0, 0, open and fits
-  if kind >= 6 then
-    {{each}}
-      local units = {{units}}
-      {{if .Kinds}}
-      local most = $debt and $most or {{maxUnits}}
-      if mode == 2 and units > $max and not $debt then units = $max end
-      if $used + units > most then
-      {{else}}
-      if mode == 2 and units > $max then units = $max end
-      if $used + units > {{maxUnits}} then
-      {{end}}
-        error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
-      end
-    {{done}}
-    granted, add, full = n, n, true
-  else
-    if full then
-      granted = n
-      {{template "times" .}}
-    elseif mode == 1 and open and room > 0 then
-      granted = room
-    end
-    if kind < 3 then add = granted end
-    if kind == 2 then add = n end
+-- digits returns the bytes of a number with a flag of 0 or 1.
+local function digits(v, flag)
+  if v < 16384 then return encode('>I2', v + flag * 32768) end
+  if v < 2097152 then return encode('>I3', v + 4194304 + flag * 8388608) end
+  if v < 268435456 then return encode('>I4', v + 1610612736 + flag * 2147483648) end
+  if v < 34359738368 then return encode('>I5', v + 481036337152 + flag * 549755813888) end
+  return encode('>BI7', 120 + flag * 128, v)
+end
+
+-- coded returns the bytes of an entry of some units, a time before the next entry (R7).
+local function coded(gap, units)
+  if units == 1 then return digits(gap, 0) end
+  return digits(gap, 1) .. digits(units, 0)
+end
+
+-- entry returns the time from the entry at s[p] to the next, its units, and the place behind it.
+local function entry(s, p)
+  local gap, flag, q = number(s, p)
+  local units = 1
+  if flag then units, flag, q = number(s, q) end
+  return gap, units, q
+end
+
+-- broken ends a request under a history that this script has not written. Nothing is changed.
+local function broken(what) error('weir:state ' .. what, 0) end
+
+-- chunk returns the text of chunk c, the mark behind it and its units.
+local function chunk(key, c)
+  local text = call('HGET', key, c)
+  if not text then broken('a chunk is missing') end
+  if #text < START or #text ~= START - 1 + byte(text, START - 1) then broken('a chunk is cut off') end
+  local behind, units = decode('>I7I7', text)
+  return text, behind, units
+end
+
+-- load returns a history as it is stored. The tail is in the header, from its last result on.
+local function load(head)
+  if not head then return NONE, NONE, 0, NONE, 0, 0, 0, 0, START, 0, 1 end
+  local form, last, newest, units, first, total, promised, from, chunks, skip, late, tail = byte(head)
+  if form == 1 and #head >= 28 then
+    form, last, first, promised, units, total, tail = decode('>BI7I7I6I3I4', head)
+    if total == 0 then return last, NONE, 0, NONE, 0, promised, 0, 0, START, 0, tail end
+    return last, last, units, first, total, promised, 0, 0, START, total - units, tail
+  elseif form == 2 and #head >= 61 then
+    form, last, first, promised, units, total, newest, from, chunks, skip, late, tail =
+      decode('>BI7I7I6I7I7I7I6I4I2I7', head)
+    return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
+  elseif form and (form < 1 or form > 2) then
+    broken('version ' .. form)
   end
+  broken('the header is cut off')
+end
 
-  -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
-  {{if .Single}}
-  local validFor = 0
-  {{else}}
-  local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
-  {{end}}
-  {{each}}
-    if add > 0{{if .Costs}} and $n > 0{{end}} then
-      {{if .Kinds}}
-      if $debt then
-        {{template "take" .}}
+-- header returns the header of a history without its tail.
+local function header(last, newest, units, first, total, promised, from, to, skip, late)
+  if total == 0 then return encode('>BI7I7I6I3I4', 1, last, 0, promised, 0, 0) end
+  if from == to and newest == last and units < 16777216 and total < 4294967296 then
+    return encode('>BI7I7I6I3I4', 1, last, first, promised, units, total)
+  end
+  return encode('>BI7I7I6I7I7I7I6I4I2I7', 2, last, first, promised, units, total, newest, from, to - from, skip, late)
+end
+
+-- walk moves a place over entries with marks up to stop and at most `most` units together, and over entries without
+-- units. A place is an entry at s[p] of chunk c, or of the tail if c is to, and its mark u; the place of the newest entry
+-- is the end of the tail. It returns the new place and the units between. Chunks are passed by their heads.
+local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
+  local gone = 0
+  while true do
+    while not s do
+      local text, behind, units = chunk(key, c)
+      if p == START and (units == 0 or behind <= stop) and gone + units <= most then
+        c, u, gone = c + 1, behind, gone + units
+        if c == to then s, p = head, tail end
       else
-      {{end}}
-      {{template "record" .}}
-      {{if .Kinds}}
+        s = text
       end
-      {{end}}
     end
-    {{template "waits" .}}
-    {{if .Single}}
-    if not full then
-      validFor = $next > 0 and $next or 9007199254740991
-      if $gapwait > 0 and $gapwait < validFor then validFor = $gapwait end
+    if p <= #s then
+      local gap, n, q = entry(s, p)
+      if n > 0 and (u > stop or gone + n > most) then return c, s, p, u, gone end
+      gone, u, p = gone + n, u + gap, q
+    elseif c == to then
+      if u ~= newest then broken('an entry is missing') end
+      return c, s, p, u, gone
+    else
+      c, s, p = c + 1, nil, START
+      if c == to then s, p = head, tail end
     end
-    {{else}}
-    if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
-    if $reset > reset then reset = $reset end
-    if $max - $used < remaining then remaining = $max - $used end
-    if not full then
-      if $next > 0 and $next < validFor then validFor = $next end
-      if $gapwait > 0 and $gapwait < validFor then validFor = $gapwait end
-      {{template "bound" .}}
-    end
-    {{end}}
-  {{done}}
-  {{if .Single}}
-  local wait, reset, remaining, bound = $wait, $reset, $max - $used, full and 0 or 1
-  {{end}}
-
-  {{each}}
-    {{template "keep" .}}
-  {{done}}
-
-  local reply
-  {{if .Kinds}}
-  {{template "long" "full and 0 or validFor"}}
-  {{else}}
-  if full and granted == n and add == n and reset == {{if .Single}}$window{{else}}widest{{end}} then
-    reply = encode('>BI7i8i8', 2, now, remaining, wait)
-  else
-    {{template "long" "full and 0 or validFor"}}
   end
-  {{end}}
-{{end}}
+end
 
-{{define "long"}}
-    -- the long reply, with the time for which a denial stays the same.
-    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, {{.}})
-{{end}}
-
-{{define "states"}}
-    -- behind the reply, the state of every limit.
-    {{each}}
-      reply = reply .. encode('>i8i8i8i8i8', $max - $used, $wait, $next, $gapwait, $reset)
-    {{done}}
-{{end}}
-
-{{define "times"}}
-      -- merged callers are decided at one instant, one after the other, until one is denied.
-      if times > 1 then
-        local fit = math.min(times, math.floor(room / n))
-        {{each}} if $gap > 0 then fit = 1 end {{done}}
-        granted, full = fit * n, fit == times
-      end
-{{end}}
-
-{{define "record"}}
-      -- in memory: the new units replace the entries that no longer count (R4).
-      {{if .Costs}}local add = $cost > 0 and $cost or add{{end}}
-      local units = add
-      {{template "add" "units"}}
-      if mode == 2 and $max == 0 then -- a limit of 0 keeps no entry (R6).
-        $newest, $edge, $push = 0, 0, false
-        {{template "none" .}}
-      end
-{{end}}
-
-{{define "waits"}}
-    -- $wait: until n more units fit. $reset: until no unit counts. $next: until the oldest entry leaves (R8).
-    $gapwait = now - $last < $gap and $gap - (now - $last) or 0
-    $wait = $gapwait
-    {{if .Kinds}}
-    if $debt then
-      {{template "inflow" .}}
-    else
-    {{end}}
-    local need, at = $used - $max + {{units}}, nil
-    if {{units}} > $max then
-      $wait = -1
-    elseif need > 0 then
-      {{leave "at" "need"}}
-      if {{left "at"}} > $wait then $wait = {{left "at"}} end
+-- retreat finds the last older entry that has units and a mark up to `most`. It returns the entries before it in its
+-- chunk or tail and their units; the number of that chunk; its mark and its units; and the units behind it.
+local function retreat(key, s, p, from, skip, c, behind, most)
+  local later = 0
+  while true do
+    local q, span, sum = p, 0, 0
+    while q <= #s do
+      local gap, n, after = entry(s, q)
+      span, sum, q = span + gap, sum + n, after
     end
-    $reset, $next = 0, 0
-    if $used > 0 then
-      $reset = {{left "$newest"}}
-      if {{if .Single}}not full{{else}}states or not full{{end}} then
-        if need ~= 1 or {{units}} > $max then
-          {{leave "at" "1"}}
+    local u, held, at, mark, units, kept = behind - span, 0, nil, NONE, 0, 0
+    q = p
+    while q <= #s and u <= most do
+      local gap, n, after = entry(s, q)
+      held = held + n
+      if n > 0 then at, mark, units, kept = q, u, n, held end
+      u, q = u + gap, after
+    end
+    later = later + sum - kept
+    if at then return sub(s, p, at - 1), kept - units, c, mark, units, later end
+    repeat -- a chunk whose entries are all later is passed by the heads of it and of the one before it.
+      if c == from then return '', 0, c, NONE, 0, later end
+      c = c - 1
+      s, behind, sum = chunk(key, c)
+      local begins, _ = NONE, nil
+      if c > from then p, _, begins = START, chunk(key, c - 1) else p = skip end
+      if begins > most then later = later + sum end
+    until begins <= most
+  end
+end
+
+-- history returns a history as stored, or after a correction of the clock at now (R2): then its entries of the future
+-- are one entry of now, with that mark, of at most MOST units. The last results are the number behind the stored chunks,
+-- and whether the clock was corrected.
+local function history(key, head, raw, now, mark)
+  local last, newest, units, first, total, promised, from, to, skip, late, tail = load(head)
+  if last - raw < 1000000 then
+    return last, newest, units, first, total, promised, from, to, skip, late, head or '', tail, to, false
+  end
+  local top = to
+  if newest > mark then
+    local body, held, c, before, n, later = retreat(key, head, tail, from, skip, to, newest, mark)
+    local future, kept = units + later, total - units - later
+    to, tail = c, 1
+    units, late = min(future, MOST), held
+    if before == mark then
+      units, kept = min(n + future, MOST), kept - n
+    elseif n > 0 then
+      body, late = body .. coded(mark - before, n), late + n
+    end
+    head, newest, total = body, mark, kept + units
+    if from == to and body == '' then first = mark end
+  end
+  return now, newest, units, first, total, promised, from, to, skip, late, head, tail, top, true
+end
+
+-- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
+-- is renewed once in a quarter of a span, and with given instants always, because real time may be slower (R13).
+local function expiry(promised, raw, ends, span, given)
+  if given then return 0, ceil((ends - raw) / 1000) + 2 * HOUR / 1000 end
+  local need = ceil(ends / 1000)
+  local most = need + ceil(span / 4000)
+  if promised >= need and promised <= most + 1000 then return promised, nil end
+  return most, most - floor(raw / 1000) + 1
+end
+
+-- write stores a prepared change of a history: chunks that are over, the header, a new chunk, and the expiry.
+local function write(w)
+  local key, dead = w.key, w.dead
+  for i = 1, dead and #dead or 0, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
+  if w.name then call('HSET', key, 'h', w.head, w.name, w.text) else call('HSET', key, 'h', w.head) end
+  for i = 1, w.more and #w.more or 0, 200 do call('HSET', key, unpack(w.more, i, min(i + 199, #w.more))) end
+  if w.ttl then call('PEXPIRE', key, w.ttl) end
+end
+
+-- over lists the chunks from a to before b, and from c to before d.
+local function over(a, b, c, d)
+  if a >= b and c >= d then return nil end
+  local dead = {}
+  for i = a, b - 1 do dead[#dead + 1] = i end
+  for i = c, d - 1 do dead[#dead + 1] = i end
+  return dead
+end
+
+-- inflow returns the time in which n units flow into a bucket of rate a + b/c: microseconds and a numerator over c (R16).
+local function inflow(n, a, b, c)
+  local rest = n * b
+  local left = rest % c
+  return n * a + (rest - left) / c, left
+end
+
+-- exceeds returns the time by which debt + rest/c exceeds time + part/c, rounded up; below 1 if it does not.
+local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
+
+-- missing returns the units that flow in during debt + rest/c, rounded up. The estimate is a few units off (R16).
+local function missing(debt, rest, a, b, c)
+  if debt < 0 or debt == 0 and rest == 0 then return 0 end
+  local most = floor(MOST / max(b, a + 1))
+  local n = min(ceil((debt + rest / c) / (a + b / c)), most)
+  while n > 0 and exceeds(debt, rest, inflow(n - 1, a, b, c)) < 1 do n = n - 1 end
+  while n < most and exceeds(debt, rest, inflow(n, a, b, c)) > 0 do n = n + 1 end
+  return n
+end
+
+-- refill returns the bucket of a header at now: its newest attempt, debt and rest; since; the time until since if that
+-- is ahead; the promise; the units that are missing; and whether a correction of the clock (R2) or another rate (R12)
+-- is to be stored.
+local function refill(head, raw, now, a, b, c)
+  if not head then return NONE, 0, 0, now, 0, 0, 0, false end
+  if byte(head) ~= 3 then broken('version ' .. (byte(head) or 'none')) end
+  if #head ~= 56 then broken('the header is cut off') end
+  local _, last, promised, debt, rest, since, wasa, wasb, wasc = decode('>BI7I6I7I7I7I7I7I7', head)
+  local changed = last - raw >= 1000000
+  if changed then -- as much is missing as at the newest attempt.
+    debt = debt - max(since - last, 0)
+    if debt < 0 then debt, rest = 0, 0 end
+    last, since = now, min(since, now)
+  else
+    debt = debt - (now - last)
+  end
+  local ahead = max(since - now, 0)
+  if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
+  if wasa ~= a or wasb ~= b or wasc ~= c then
+    -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
+    local units = missing(debt - ahead, rest, wasa, wasb, wasc)
+    local time, part = inflow(units, wasa, wasb, wasc)
+    local waited = exceeds(time, part, debt - ahead, rest)
+    units = min(units, floor(MOST / max(b, a + 1)))
+    if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
+    debt, rest = inflow(units, a, b, c)
+    debt, since, ahead, changed = debt - waited, now, 0, true
+  end
+  return last, debt, rest, since, ahead, promised, missing(debt - ahead, rest, a, b, c), changed
+end
+
+-- bucketed returns the prepared change of a bucket. Its debt is stored as of its newest attempt (R16).
+local function bucketed(key, raw, now, last, debt, rest, since, promised, full, gap, a, b, c, given)
+  local span = inflow(full, a, b, c) + 1
+  local ttl
+  promised, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
+  return { key = key, ttl = ttl,
+    head = encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + now - last, rest, since, a, b, c) }
+end
+
+-- marked returns the mark of an entry of an instant (R3, R9).
+local function marked(kind, at, window, a, b)
+  if kind == 1 then
+    if b > 0 then return a end
+    return at - at % window
+  end
+  if kind == 0 and a > 0 then return min(at - at % a + a, LAST) end
+  return at
+end
+
+-- cutoff returns the newest mark that does not count at now (R3), or nil if now is outside of the window of a Period.
+local function cutoff(kind, now, window, a, b)
+  if kind ~= 1 or b == 0 then return now - window end
+  if now >= a and now < b then return a - 1 end
+end
+
+-- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
+-- the newest attempt (R2).
+local function ahead(heads, k, count, raw)
+  local now = raw
+  for i = 1, count do
+    local head = call('HGET', KEYS[k + i], 'h')
+    heads[i] = head
+    if head and #head >= 8 then
+      local last = decode('>I7', head, 2)
+      if last > now and last - raw < 1000000 then now = last end
+    end
+  end
+  return now
+end
+
+-- outside is the reply to a request at an instant outside of the window of a Period.
+local function outside(now) return encode('>BI7', 2, now) end
+
+-- simple is the reply of a refund or a count.
+local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
+
+-- leaving returns the mark of the entry with which need of the units that count have left (R8). Older entries begin at a
+-- place and end at the mark edge. Behind them is an entry of push units with that mark, or none, and then the newest.
+local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
+  local gone = 0
+  if u < edge then
+    at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, LAST, need - 1)
+    if u < edge then return u end
+  end
+  if push and gone + push >= need then return edge end
+  return newest
+end
+
+-- decide decides an attempt, a peek or a record: all limits record, or none (R4 to R8, R10). It returns the reply, whether
+-- units were recorded, and the instant. Nothing is written before every limit is decided. A limit prepares its change as
+-- if those after it granted as much as those before; if one grants less, the decision begins again with less.
+local function decide(plan, op, flags, raw, given, n, _, k)
+  local mode, count = byte(plan, 1, 2)
+  local heads = {}
+  local now = ahead(heads, k, count, raw)
+  if n == 0 then op = 1 end
+  local grant, add, full = n, op == 1 and 0 or n, true -- units granted so far, and to record
+  local writes, states, remaining, wait, reset, valid, bound, longest, tight, least
+  local i = 0
+  while i < count do
+    i = i + 1
+    if i == 1 then
+      writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', LAST, 0, 0, LAST, 0, 0, LAST
+    end
+    local key = KEYS[k + i]
+    local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
+    local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
+
+    -- The history as seen at now: entries count if their mark is above cut (R3). The oldest of them is at a place.
+    local last, promised, used, changed
+    local debt, rest, since, early
+    local cut, mark, newest, own, first, total, from, to, skip, late, head, tail, top, at, s, p, u
+    if kind == 3 then
+      last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+    else
+      cut = cutoff(kind, now, window, a, b)
+      if not cut then return outside(now) end
+      mark = marked(kind, now, window, a, b)
+      last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+        history(key, heads[i], raw, now, mark)
+      at, p, u, used = from, skip, first, total
+      if from == to then s, p = head, tail end
+      if newest <= cut then
+        used = 0
+      elseif u <= cut then
+        local gone
+        at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, LAST)
+        used = total - gone
+      end
+    end
+
+    -- The units that this limit grants (R5, R6). A record is not denied, but its sum is bounded (R10, R16).
+    local room, closed = most - used, now - last < gap
+    local denies, again = op ~= 2 and (units > room or closed), false
+    if op == 2 then
+      local more = mode == 2 and kind ~= 3 and min(units, most) or units
+      if used + more > (kind == 3 and floor(MOST / max(b, a + 1)) or MOST) then
+        error('weir:overflow ' .. i .. ' ' .. string.format('%.0f', used), 0)
+      end
+    elseif denies then
+      local grants = mode == 1 and not closed and max(0, min(room, grant)) or 0
+      again = grants < grant and i > 1
+      full, grant = false, min(grant, grants)
+      if op == 0 and mode ~= 2 then add = grant end
+    end
+    if again then
+      i = 0
+    else
+      -- Prepares the change: units at now (R7), or a correction of the clock or the rate (R2, R12).
+      local edge, push = newest, nil
+      local more = cost ~= 0 and cost or add
+      local records = add > 0 and cost >= 0
+      if kind == 3 then
+        if records then
+          local time, part = inflow(more, a, b, c)
+          debt, rest = debt + time, rest + part
+          if rest >= c then debt, rest = debt + 1, rest - c end
+          if op == 0 and more > room then -- denied, but counted: at most until the bucket is empty.
+            debt, rest = debt - time, rest - part
+            if rest < 0 then debt, rest = debt - 1, rest + c end
+            time, part = inflow(most, a, b, c)
+            time = time + early
+            if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
+          end
+          last, used = now, missing(debt - early, rest, a, b, c)
         end
-        $next = {{left "at"}}
+        if records or changed and op ~= 1 then
+          writes[#writes + 1] = bucketed(key, raw, now, last, debt, rest, since, promised, most, gap, a, b, c, given)
+        end
+      elseif records then
+        if mode == 2 then more = min(more, most) end
+        if used == 0 then -- all entries have left.
+          at, s, p, u, edge, used, newest, own = to, '', 1, mark, mark, more, mark, more
+        elseif mark <= newest or kind == 2 then -- a mark never runs back, and an open window takes all units.
+          used, own = used + more, own + more
+        else
+          push, used, newest, own = own, used + more, mark, more
+        end
+        if mode == 2 then -- the newest entries that reach max are kept (R6).
+          used, own = used - max(own - most, 0), min(own, most)
+          local spare, gone = used - most, 0
+          if spare >= 0 and u < edge then
+            at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, LAST, spare)
+          end
+          used, spare = used - gone, spare - gone
+          if u == edge and push and push <= spare then used, push, u, edge = used - push, nil, newest, newest end
+          if used == 0 then newest, u, edge = NONE, NONE, NONE end
+        end
+        local body, name, text, last_to = nil, nil, nil, to
+        if at == to then body, skip, late = sub(s, p), START, used - own - (push or 0) else body, skip = sub(head, tail), p end
+        if push then body, late = body .. coded(mark - edge, push), late + push end
+        if #body > CHUNK then
+          name, text, body, last_to, late = to, encode('>I7I7B', newest, late, #body) .. body, '', to + 1, 0
+        end
+        local ttl
+        local ends = max(kind == 1 and b > 0 and b or newest + window, now + gap, raw)
+        promised, ttl = expiry(promised, raw, ends, window, given)
+        last = now
+        writes[#writes + 1] = { key = key, name = name, text = text, ttl = ttl, dead = over(from, at, last_to, top),
+          head = header(now, newest, own, u, used, promised, at, last_to, skip, late) .. body }
+      elseif changed and op ~= 1 then
+        writes[#writes + 1] = { key = key, dead = over(0, 0, to, top),
+          head = header(last, newest, own, first, total, promised, from, to, skip, late) .. sub(head, tail) }
+      end
+
+      -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
+      local pause, waits, next, empty = max(0, last - now + gap), nil, 0, 0
+      if kind == 3 then
+        waits = units > most and -1 or units > most - used and exceeds(debt, rest, inflow(most - units, a, b, c)) or 0
+        if used > 0 then next, empty = exceeds(debt, rest, inflow(used - 1, a, b, c)), exceeds(debt, rest, 0, 0) end
+      elseif used == 0 then
+        waits = units > most and -1 or 0
+      else
+        local need, mark1, marks = used + units - most, nil, nil
+        if need > 0 and units <= most then
+          marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
+        end
+        if not full or flags % 2 == 1 then
+          mark1 = need == 1 and marks or leaving(key, head, tail, to, at, s, p, u, edge, push, newest, 1)
+        end
+        if kind == 1 and b > 0 then -- all entries of a Period leave at its end.
+          empty, waits, next = b - now, marks and b - now or 0, b - now
+        else
+          empty = newest - now + window
+          waits, next = marks and marks - now + window or 0, mark1 and mark1 - now + window or 0
+        end
+        if units > most then waits = -1 end
+      end
+      if waits >= 0 then waits = max(waits, pause) end
+
+      -- The answer of all limits.
+      remaining, reset = min(remaining, most - used), max(reset, empty)
+      wait = (wait < 0 or waits < 0) and -1 or max(wait, waits)
+      if next > 0 then valid = min(valid, next) end
+      if pause > 0 then valid = min(valid, pause) end
+      if room < least then tight, least = i, room end
+      if denies and (mode ~= 1 or room <= 0 or closed) and
+        (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
+      if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
+    end
+  end
+  for i = 1, #writes do write(writes[i]) end
+  if full then bound, valid = 0, 0 elseif grant > 0 then bound = tight end
+  return encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
+end
+
+-- struck returns s after up to want units were taken from its entries from p on, or from the first of them only, and the
+-- units taken. Entries without units stay until they are the oldest.
+local function struck(s, p, want, single)
+  local parts, took, q = { sub(s, 1, p - 1) }, 0, p
+  repeat
+    local gap, n, after = entry(s, q)
+    local units = min(n, want - took)
+    parts[#parts + 1] = coded(gap, n - units)
+    took, q = took + units, after
+  until single or took == want or q > #s
+  parts[#parts + 1] = sub(s, q)
+  return table.concat(parts), took
+end
+
+-- thinned returns chunk s with other entries and fewer units.
+local function thinned(s, entries, took)
+  local behind, units = decode('>I7I7', s)
+  return encode('>I7I7B', behind, units - took, #entries) .. entries
+end
+
+-- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, also
+-- none that no longer counts, because the newest attempt does not move and a later decision may be earlier (R2).
+local function taken(key, head, raw, now, want, granted, kind, window, a, b)
+  local cut = cutoff(kind, now, window, a, b)
+  local mark = marked(kind, now, window, a, b)
+  local last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed
+  last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+    history(key, head, raw, now, mark)
+  local at, s, p, u = from, nil, skip, first
+  if from == to then s, p = head, tail end
+  local before, took, more, gone = from, 0, {}, 0
+  if want == 0 or newest <= cut then
+    -- no entry counts.
+  elseif granted <= LAST then
+    if kind == 1 and b > 0 then
+      mark = a <= granted and granted < b and newest or NONE
+    elseif kind == 2 and newest <= granted and granted - newest < window then
+      mark = newest
+    else
+      mark = marked(kind, granted, window, a, b)
+    end
+    if mark == newest then
+      took = min(want, own)
+      own = own - took
+    elseif mark > cut and mark < newest then
+      local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, LAST)
+      if at_mark == mark then
+        local after
+        after, took = struck(text, q, want, true)
+        if c == to then head, late = after, late - took else more = { c, thinned(text, sub(after, START), took) } end
+        if c == at and q == p then -- it may be the oldest.
+          at, s, p, u = walk(key, head, tail, to, newest, at, after, p, u, NONE, 0)
+          if c < at then more = {} end
+        end
       end
     end
-    {{if .Kinds}}
-    end
-    {{end}}
-{{end}}
-
-{{define "bound"}}
-      -- bound: the limit because of which the attempt was not granted in full (R8).
-      if times > 1 then $room, $closed = $max - $used, $gapwait > 0 end -- for the first denied caller.
-      if granted > 0 and times == 1 then
-        if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
-      elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
-        if bound == 0 or longest >= 0 and ($wait > longest or $wait < 0) then bound, longest = {{index}}, $wait end
-      end
-{{end}}
-
-{{define "keep"}}
-    {{if .Kinds}}
-    if $debt then
-      if add > 0 and $n > 0 or $redated and kind < 3 then
-        {{template "freeze" .}}
+  else -- the oldest that count.
+    local c, text, q, from_mark = at, s, p, u
+    if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, LAST) end
+    took = min(want, total - gone)
+    if took == total - gone then
+      own = 0
+    elseif gone == 0 and u > cut then -- the oldest leave the history.
+      local left
+      at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, LAST, took)
+      left = took - left
+      if left == 0 then
+        -- whole entries.
+      elseif u == newest then
+        own = own - left
+      else
+        local after = struck(s, p, left, true)
+        if at == to then head, s = after, after else more = { at, thinned(s, sub(after, START), left) } end
       end
     else
-    {{end}}
-    if add > 0{{if .Costs}} and $n > 0{{end}} then
-      {{template "write" .}}
-    elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used = $used
-      $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total
-      {{template "write" .}}
-      $used = used
+      local left = took
+      while left > 0 and c < to do
+        local got, after
+        text = text or chunk(key, c)
+        local behind, units = decode('>I7I7', text)
+        if q == START and units <= left then
+          after, got = coded(behind - from_mark, 0), units
+        else
+          after, got = struck(text, q, left)
+          after = sub(after, START)
+        end
+        more[#more + 1], more[#more + 2] = c, thinned(text, after, got)
+        c, from_mark, text, q, left = c + 1, behind, nil, START, left - got
+        if c == to then q = tail end
+      end
+      if left > 0 and q <= #head then
+        local got
+        head, got = struck(head, q, left)
+        late, left = late - got, left - got
+      end
+      own = own - left
     end
-    {{if .Kinds}}
+  end
+  total = total - took
+  local body
+  if own == 0 and took > 0 then -- the last older entry with units is the newest.
+    local oldest = granted > LAST and cut or newest - 1
+    body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, oldest)
+    at, p, u = from, skip, first
+    if to == from then at, p = to, START end
+    if body == '' and to == from then u = newest end
+  elseif at == to then
+    body, p, late = sub(head, p), START, total - own
+  else
+    body = sub(head, tail)
+  end
+  if took == 0 and not changed then return 0, nil end
+  if total == 0 then body, at, to = '', to, to end
+  return took, { key = key, more = more, dead = over(from, at, to, top),
+    head = header(last, newest, own, u, total, promised, at, to, p, late) .. body }
+end
+
+-- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
+-- A cost stays, because the attempt was made, but a hold ends whole (R17). A refund of nothing writes nothing.
+local function refund(plan, _, _, raw, given, n, granted, k)
+  local count, heads, writes, most = byte(plan, 2), {}, {}, 0
+  local now = ahead(heads, k, count, raw)
+  for i = 1, count do
+    local key = KEYS[k + i]
+    local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
+    local want, took, change = n, 0, nil
+    if cost ~= 0 then want = kind == 0 and c == 1 and cost or 0 end
+    if kind == 3 then
+      local last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+      -- a grant from before the bucket was last full has flowed in again (R16).
+      if granted > LAST or since <= granted and granted <= last then took = min(want, used) end
+      if took == used and took > 0 then
+        debt, rest, since = early, 0, now + early
+      elseif took > 0 then
+        local time, part = inflow(took, a, b, c)
+        debt, rest = debt - time, rest - part
+        if rest < 0 then debt, rest = debt - 1, rest + c end
+      end
+      if took > 0 or changed then
+        change = bucketed(key, raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
+      end
+    elseif not cutoff(kind, now, window, a, b) then
+      return outside(now)
+    else
+      took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
     end
-    {{end}}
-{{end}}
+    writes[#writes + 1] = change
+    most = max(most, min(took, n))
+  end
+  if most > 0 then
+    for i = 1, #writes do write(writes[i]) end
+  end
+  return simple(most, now), most > 0, now
+end
+
+-- count returns the units of one limit that were recorded in a span before now (R11).
+local function count(plan, _, _, raw, _, _, span, k)
+  local heads = {}
+  local now = ahead(heads, k, 1, raw)
+  local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 10)
+  local cut = cutoff(kind, now, span, a, b)
+  if not cut then return outside(now) end
+  local _, newest, _, first, total, _, from, to, skip, _, head, tail =
+    history(KEYS[k + 1], heads[1], raw, now, marked(kind, now, window, a, b))
+  local s, p, gone = nil, skip, 0
+  if from == to then s, p = head, tail end
+  if newest <= cut then return simple(0, now) end
+  if first <= cut then _, _, _, _, gone = walk(KEYS[k + 1], head, tail, to, newest, from, s, p, first, cut, LAST) end
+  return simple(total - gone, now)
+end
+
+-- once decides a request, or returns the reply of an operation with its id (R15).
+local function once(plan, op, flags, raw, given, n, from, k)
+  local run = op < 3 and decide or op == 3 and refund or count
+  if flags < 2 then
+    local reply = run(plan, op, flags, raw, given, n, from, k)
+    return reply
+  end
+  local key = KEYS[k + byte(plan, 2) + 1]
+  local known = call('GET', key)
+  if known then
+    if #known < 69 or byte(known) ~= 1 then broken('the operation is cut off') end
+    local _, wasop, wasn, wasfrom, ends = decode('>BBI7I7I7', known)
+    if raw < ends then
+      if wasop ~= op or wasn ~= n or wasfrom ~= from then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
+      return encode('B', 1) .. sub(known, 24)
+    end
+  end
+  local reply, recorded, now = run(plan, op, flags, raw, given, n, from, k)
+  if recorded then -- stored with the histories, or not at all.
+    local bound = byte(reply, 2)
+    local name = bound > 0 and string.match(KEYS[k + bound], '}([^:/]+)') or ''
+    local ends = now + decode('>I7', plan, 3)
+    local _, ttl = expiry(0, raw, ends, 0, given)
+    call('SET', key, encode('>BBI7I7I7', 1, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
+  end
+  return reply
+end
+
+-- Requests are decided in their order at one reading of the clock (R1). An error of one stops no other.
+local replies, k, clock = {}, 0, nil
+for i = 1, #ARGV[1] / 24 do
+  local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * i - 23)
+  plan = ARGV[plan + 1]
+  local given = raw <= LAST
+  if not given then
+    if not clock then
+      local time = call('TIME')
+      clock = time[1] * 1000000 + time[2]
+    end
+    raw = clock
+  end
+  local fine, reply = pcall(once, plan, op, flags, raw, given, n, from, k)
+  if not fine then
+    local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
+    reply = encode('>BI2', 3, #text) .. text
+  end
+  replies[i] = reply
+  k = k + byte(plan, 2) + (flags >= 2 and 1 or 0)
+end
+return table.concat(replies)

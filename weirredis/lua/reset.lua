@@ -1,7 +1,2 @@
--- reset deletes histories (R10).
---
--- KEYS   the histories, of all kinds (R12).
--- ARGV   none.
--- reply  empty.
-redis.call('UNLINK', unpack(KEYS))
-return ''
+-- Deletes the histories in KEYS (R10, R12).
+return redis.call('UNLINK', unpack(KEYS))
