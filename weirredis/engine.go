@@ -151,10 +151,7 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, req *request, r *re
 			err = errWindows
 			break
 		}
-		req.plan = newPlan(c.Rules, r.at)
-		if c.Op == engine.Count {
-			req.onlyLimit(c)
-		}
+		req.plan = newPlan(c, r.at)
 		*r, sent, err = e.callOne(ctx, req)
 	}
 	if err != nil {

@@ -55,31 +55,21 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	if c.Given {
 		at = c.At
 	}
-	switch {
+	switch kind := c.Rules.Limits[c.Limit].Kind; {
 	case c.Op == engine.Refund && c.From == engine.Oldest:
 		from = oldest
+	case c.Op == engine.Count && (kind == engine.Fixed || kind == engine.FixedFromFirst):
+		from = c.Rules.Limits[c.Limit].Window // only the beginning of the window is stored (R11)
 	case c.Op >= engine.Refund:
 		from = c.From
 	}
 	b := append(req.arg[:0], byte(c.Op), flags)
 	append7(append7(append7(b, at), c.N), from)
 	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
-	if c.Op == engine.Count {
-		req.onlyLimit(c)
+	if c.Op == engine.Count { // of one limit, because its instant does not depend on other histories
+		req.joined, req.several = req.keys()[c.Limit], nil
 	}
 	return req
-}
-
-// onlyLimit leaves the limit that is counted: the instant of a count does not depend on the
-// histories of others. Of a fixed window only the beginning is stored (R11).
-func (req *request) onlyLimit(c *engine.Call) {
-	l := &c.Rules.Limits[c.Limit]
-	req.joined, req.several = req.keys()[c.Limit], nil
-	i := planHead + c.Limit*limitBytes
-	req.plan = &plan{text: string([]byte{byte(c.Rules.Mode), 1}) + req.plan.text[2:planHead] + req.plan.text[i:i+limitBytes]}
-	if l.Kind == engine.Fixed || l.Kind == engine.FixedFromFirst {
-		append7(req.arg[:argBytes-7], l.Window)
-	}
 }
 
 // keys returns the keys of the histories, in the order of the limits.
@@ -110,16 +100,15 @@ func writes(c *engine.Call) bool { return c.Op != engine.Peek && c.N > 0 }
 // planOf returns the packed limits of a call. Those of a Period are current at the instant of
 // the call, by the clock of this process.
 func (e *Engine) planOf(c *engine.Call) *plan {
-	if slot := c.Rules.Slot.Load(); slot != nil && !c.Given {
-		if p, ok := (*slot).(*plan); ok && (p.until == 0 || e.now().UnixMicro() < p.until) {
+	if c.Op == engine.Count {
+		return newPlan(c, e.around(c))
+	}
+	if slot := c.Rules.Slot.Load(); slot != nil {
+		if p, ok := (*slot).(*plan); ok && (p.until == 0 || !c.Given && e.now().UnixMicro() < p.until) {
 			return p
 		}
 	}
-	at := c.At
-	if !c.Given {
-		at = e.now().UnixMicro()
-	}
-	p := newPlan(c.Rules, at)
+	p := newPlan(c, e.around(c))
 	if p.until == 0 || !c.Given {
 		slot := any(p)
 		c.Rules.Slot.Store(&slot)
@@ -127,18 +116,25 @@ func (e *Engine) planOf(c *engine.Call) *plan {
 	return p
 }
 
-const (
-	planHead   = 1 + 1 + 7
-	limitBytes = 1 + 7 + 6 + 6 + 8 + 3*7
-)
+// around returns the instant around which the windows of Periods are sent.
+func (e *Engine) around(c *engine.Call) int64 {
+	if !c.Given {
+		return e.now().UnixMicro()
+	}
+	return c.At
+}
 
-// newPlan packs the limits of rules. The windows of Periods are those around an instant.
-func newPlan(rules *engine.Compiled, around int64) *plan {
+// newPlan packs the limits of a call. The windows of Periods are those around an instant.
+func newPlan(c *engine.Call, around int64) *plan {
+	limits := c.Rules.Limits
+	if c.Op == engine.Count {
+		limits = limits[c.Limit : c.Limit+1]
+	}
 	p := &plan{}
-	b := make([]byte, 0, planHead+len(rules.Limits)*limitBytes)
-	b = append7(append(b, byte(rules.Mode), byte(len(rules.Limits))), rules.IdempotencyTTL.Microseconds())
-	for i := range rules.Limits {
-		l := &rules.Limits[i]
+	var room [256]byte
+	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits))), c.Rules.IdempotencyTTL.Microseconds())
+	for i := range limits {
+		l := &limits[i]
 		kind, three := numbers(l, around)
 		b = append7(append(b, kind), l.Capacity)
 		b = append6(append6(b, l.Window), l.MinInterval)

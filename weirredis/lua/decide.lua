@@ -287,7 +287,7 @@ local function bucketed(key, raw, now, last, debt, rest, since, promised, full, 
   local ttl
   promised, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
   return { key = key, ttl = ttl,
-    head = encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + now - last, rest, since, a, b, c) }
+    head = encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + (now - last), rest, since, a, b, c) }
 end
 
 -- marked returns the mark of an entry of an instant (R3, R9).
