@@ -405,15 +405,13 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       local records = add > 0 and cost >= 0
       if kind == 3 then
         if records then
-          local time, part = inflow(more, a, b, c)
-          debt, rest = debt + time, rest + part
-          if rest >= c then debt, rest = debt + 1, rest - c end
           if op == 0 and more > room then -- denied, but counted: at most until the bucket is empty.
-            debt, rest = debt - time, rest - part
-            if rest < 0 then debt, rest = debt - 1, rest + c end
-            time, part = inflow(most, a, b, c)
-            time = time + early
-            if exceeds(time, part, debt, rest) > 0 then debt, rest = time, part end
+            local time, part = inflow(most, a, b, c)
+            if exceeds(time + early, part, debt, rest) > 0 then debt, rest = time + early, part end
+          else
+            local time, part = inflow(more, a, b, c)
+            debt, rest = debt + time, rest + part
+            if rest >= c then debt, rest = debt + 1, rest - c end
           end
           last, used = now, missing(debt - early, rest, a, b, c)
         end
