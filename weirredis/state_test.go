@@ -75,11 +75,8 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"a list", []string{"RPUSH", key, "x"}, "not a hash"},
 		{"nothing in the header", []string{"HSET", key, "h", ""}, "cut off"},
 		{"a newer layout", []string{"HSET", key, "h", "\x0a" + short[1:]}, "layout is version 10"},
-		{"the header of a bucket", []string{"HSET", key, "h", "\x08" + short[1:]}, "layout is version 8"},
-		{"the header of a bucket without fractions", []string{"HSET", key, "h", "\x09" + strings.Repeat("x", 32)}, "layout is version 9"},
-		{"an older layout", []string{"HSET", key, "h", "\x01" + short[1:]}, "layout is version 1"},
-		{"an older layout of long histories", []string{"HSET", key, "h", "\x03" + long[1:]}, "layout is version 3"},
-		{"an older layout with further units", []string{"HSET", key, "h", "\x07" + long[1:]}, "layout is version 7"},
+		{"the header of a bucket", []string{"HSET", key, "h", "\x03" + short[1:]}, "layout is version 3"},
+		{"the other form", []string{"HSET", key, "h", "\x02" + short[1:]}, "cut off"},
 		{"a short header cut off", []string{"HSET", key, "h", short[:len(short)-1]}, "cut off"},
 		{"a short header cut off early", []string{"HSET", key, "h", short[:9]}, "cut off"},
 		{"a short header that is too long", []string{"HSET", key, "h", short + "x"}, "cut off"},
@@ -146,8 +143,8 @@ func TestMissingChunkIsAnError(t *testing.T) {
 	}
 }
 
-// TestTruncatedChunksAreAnError removes the last byte of every piece of a long history,
-// then all but its head. A decision that needs such a piece returns an error.
+// TestTruncatedChunksAreAnError removes the last byte of every chunk of a long history,
+// then all but its head. A decision that needs such a chunk returns an error.
 func TestTruncatedChunksAreAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))

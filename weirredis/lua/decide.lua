@@ -25,7 +25,8 @@
 --
 -- A history is a hash. Field h is its header, in one of three forms:
 --          1 B, last I7, first I7, promised I6, units I3, total I4, tail: the newest entry is of instant last.
---          2 B, last I7, first I7, promised I6, units I7, total I7, newest I7, from I6, chunks I4, skip I2, late I7, tail.
+--          2 B, last I7, first I7, promised I6, units I7, total I7, newest I7, from I6, chunks I4, skip I2, late I7,
+--            length B, tail.
 --          3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7: a bucket.
 --          last      exact instant of the newest attempt (R2, R5)
 --          first     mark of the oldest entry: its instant, the end of its cell or the begin of its window (R3, R9)
@@ -94,13 +95,16 @@ end
 local function load(head)
   if not head then return NONE, NONE, 0, NONE, 0, 0, 0, 0, START, 0, 1 end
   local form, last, newest, units, first, total, promised, from, chunks, skip, late, tail = byte(head)
-  if form == 1 and #head >= 28 then
-    form, last, first, promised, units, total, tail = decode('>BI7I7I6I3I4', head)
+  local size = 0
+  if form == 1 and #head >= 29 then
+    form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I3I4B', head)
+    if #head ~= tail - 1 + size then broken('the header is cut off') end
     if total == 0 then return last, NONE, 0, NONE, 0, promised, 0, 0, START, 0, tail end
     return last, last, units, first, total, promised, 0, 0, START, total - units, tail
-  elseif form == 2 and #head >= 61 then
-    form, last, first, promised, units, total, newest, from, chunks, skip, late, tail =
-      decode('>BI7I7I6I7I7I7I6I4I2I7', head)
+  elseif form == 2 and #head >= 62 then
+    form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail =
+      decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
+    if #head ~= tail - 1 + size then broken('the header is cut off') end
     return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
   elseif form and (form < 1 or form > 2) then
     broken('version ' .. form)
@@ -108,13 +112,14 @@ local function load(head)
   broken('the header is cut off')
 end
 
--- header returns the header of a history without its tail.
-local function header(last, newest, units, first, total, promised, from, to, skip, late)
-  if total == 0 then return encode('>BI7I7I6I3I4', 1, last, 0, promised, 0, 0) end
+-- header returns the header of a history with its tail.
+local function header(last, newest, units, first, total, promised, from, to, skip, late, tail)
+  if total == 0 then return encode('>BI7I7I6I3I4B', 1, last, 0, promised, 0, 0, 0) end
   if from == to and newest == last and units < 16777216 and total < 4294967296 then
-    return encode('>BI7I7I6I3I4', 1, last, first, promised, units, total)
+    return encode('>BI7I7I6I3I4B', 1, last, first, promised, units, total, #tail) .. tail
   end
-  return encode('>BI7I7I6I7I7I7I6I4I2I7', 2, last, first, promised, units, total, newest, from, to - from, skip, late)
+  return encode('>BI7I7I6I7I7I7I6I4I2I7B', 2, last, first, promised, units, total, newest, from, to - from, skip, late,
+    #tail) .. tail
 end
 
 -- walk moves a place over entries with marks up to stop and at most `most` units together, and over entries without
@@ -448,10 +453,10 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         promised, ttl = expiry(promised, raw, ends, window, given)
         last = now
         writes[#writes + 1] = { key = key, name = name, text = text, ttl = ttl, dead = over(from, at, last_to, top),
-          head = header(now, newest, own, u, used, promised, at, last_to, skip, late) .. body }
+          head = header(now, newest, own, u, used, promised, at, last_to, skip, late, body) }
       elseif changed and op ~= 1 then
         writes[#writes + 1] = { key = key, dead = over(0, 0, to, top),
-          head = header(last, newest, own, first, total, promised, from, to, skip, late) .. sub(head, tail) }
+          head = header(last, newest, own, first, total, promised, from, to, skip, late, sub(head, tail)) }
       end
 
       -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
@@ -609,7 +614,7 @@ local function taken(key, head, raw, now, want, granted, kind, window, a, b)
   if took == 0 and not changed then return 0, nil end
   if total == 0 then body, at, to = '', to, to end
   return took, { key = key, more = more, dead = over(from, at, to, top),
-    head = header(last, newest, own, u, total, promised, at, to, p, late) .. body }
+    head = header(last, newest, own, u, total, promised, at, to, p, late, body) }
 end
 
 -- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).

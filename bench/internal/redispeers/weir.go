@@ -20,19 +20,17 @@ const (
 	WeirRueidis      = "weir, rueidis"
 	WeirGoRedis      = "weir, go-redis"
 	WeirForgetful    = "weir, rueidis, no denial cache"
-	WeirUnmerged     = "weir, rueidis, no denial cache, no merging"
 	WeirPlain        = "weir, rueidis, each in its own call"
 	WeirPlainGoRedis = "weir, go-redis, each in its own call"
 )
 
 func weirPeers() []Peer {
 	const whole = "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock"
-	forgetful, unmerged, plain := weirredis.DenialCacheTTL(0), weirredis.DisableMerging(), weirredis.DisableBatching()
+	forgetful, plain := weirredis.DenialCacheTTL(0), weirredis.DisableBatching()
 	return []Peer{
-		weirPeer(WeirRueidis, whole+"; defaults: waiting callers share one call, equal requests are merged, denials are cached for up to 100 ms", rueidisConn),
+		weirPeer(WeirRueidis, whole+"; defaults: waiting callers share one call, denials are cached for up to 100 ms", rueidisConn),
 		weirPeer(WeirGoRedis, "the same on a go-redis client with its defaults", goRedisConn),
 		weirPeer(WeirForgetful, whole+"; DenialCacheTTL(0)", rueidisConn, forgetful),
-		weirPeer(WeirUnmerged, whole+"; DenialCacheTTL(0), DisableMerging", rueidisConn, forgetful, unmerged),
 		weirPeer(WeirPlain, whole+"; DenialCacheTTL(0), DisableBatching", rueidisConn, forgetful, plain),
 		weirPeer(WeirPlainGoRedis, "the same on a go-redis client with its defaults", goRedisConn, forgetful, plain),
 	}

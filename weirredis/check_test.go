@@ -1,0 +1,164 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+func TestCheckReportsTheServer(t *testing.T) {
+	s := redistest.Shared(t)
+	r, err := newEngine(t, redisConn(t)).Check(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Server, "Redis ") && !strings.HasPrefix(r.Server, "Valkey ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
+		t.Errorf("got %+v, want a standalone Redis at %s that never evicts", r, s.Addr)
+	}
+	if r.RoundTrip <= 0 || r.Offset.Abs() > r.RoundTrip || len(r.Warnings) > 0 {
+		t.Errorf("got %+v, want the clock of this machine and no warning", r)
+	}
+}
+
+// TestCheckRejectsEviction: a server that may evict grants is rejected with the place and
+// the next step; with the option it is accepted with a warning.
+func TestCheckRejectsEviction(t *testing.T) {
+	const password = "s3cret"
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
+		e := newEngine(t, s.Conn(t))
+		_, err := e.Check(ctx)
+		if !errors.Is(err, weirredis.ErrServer) {
+			t.Fatalf("%s: got %v, want ErrServer", policy, err)
+		}
+		for _, part := range []string{s.Addr, policy, "set maxmemory-policy noeviction"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: got %q, want it to contain %q", policy, err, part)
+			}
+		}
+		if strings.Contains(err.Error(), password) {
+			t.Errorf("%s: the error contains the password: %v", policy, err)
+		}
+		r, err := e.Check(ctx, weirredis.AllowEviction())
+		if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], policy) || r.MaxMemory != 20<<20 {
+			t.Errorf("%s, allowed: got %+v, %v, want a warning that names it", policy, r, err)
+		}
+	}
+}
+
+func TestCheckOfUnreachableServerIsAStoreError(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t))
+	s.Stop()
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err := e.Check(within)
+	var store *weirredis.StoreError
+	if !errors.As(err, &store) || store.OutcomeUnknown || store.Address != s.Addr || !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("got %v, want a StoreError of %s", err, s.Addr)
+	}
+}
+
+// TestCheckJudgesINFO checks replies to INFO of servers of other kinds and versions.
+func TestCheckJudgesINFO(t *testing.T) {
+	for _, c := range []struct {
+		info    string
+		server  string
+		problem string // of the error, or of the warning behind a "?"
+	}{
+		{"redis_version:6.2.0\r\n", "Redis 6.2.0", ""},
+		{"redis_version:7.4.1\r\nmaxmemory_policy:noeviction\r\n", "Redis 7.4.1", ""},
+		{"redis_version:10.0.0\r\n", "Redis 10.0.0", ""},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:cluster\r\n", "Valkey 8.0.1", ""},
+		{"redis_version:6.0.16\r\n", "Redis 6.0.16", "use Redis 6.2 or later"},
+		{"redis_version:5.0.7\r\n", "Redis 5.0.7", "use Redis 6.2 or later"},
+		{"redis_version:255.255.255\r\nmaxmemory_policy:volatile-lfu\r\n", "Redis 255.255.255", "volatile-lfu"},
+		{"", "", "?hides its version"},
+	} {
+		r := weirredis.Report{Address: "10.0.0.7:6379"}
+		err := r.Judge(c.info)
+		problem, warned := strings.CutPrefix(c.problem, "?")
+		switch {
+		case r.Server != c.server:
+			t.Errorf("%q: got %q, want %q", c.info, r.Server, c.server)
+		case warned:
+			if err != nil || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, problem) }) {
+				t.Errorf("%q: got %v and %q, want the warning %q", c.info, err, r.Warnings, problem)
+			}
+		case problem == "":
+			if err != nil || len(r.Warnings) > 0 {
+				t.Errorf("%q: got %v and %q, want no error and no warning", c.info, err, r.Warnings)
+			}
+		case !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), r.Address):
+			t.Errorf("%q: got %v, want ErrServer with %s and %q", c.info, err, r.Address, problem)
+		}
+	}
+}
+
+// TestReportHasTheMode: the servers name it in two ways.
+func TestReportHasTheMode(t *testing.T) {
+	for _, info := range []string{"redis_version:7.0.15\r\nredis_mode:cluster\r\n", "redis_version:7.2.4\r\nserver_mode:cluster\r\n"} {
+		var r weirredis.Report
+		if err := r.Judge(info); err != nil || r.Mode != "cluster" {
+			t.Errorf("%q: got the mode %q, %v, want cluster", info, r.Mode, err)
+		}
+	}
+}
+
+// TestClockOffsetIsAWarning: a server with a clock that is hours away is accepted with a
+// warning, because only the server's clock decides.
+func TestClockOffsetIsAWarning(t *testing.T) {
+	c := &cannedConn{reply: "1767312000000000\nredis_version:7.0.15\r\n"}
+	e := newEngine(t, c)
+	e.WithClock(func() time.Time { return time.UnixMicro(1767312000000000).Add(-3 * time.Hour) })
+	r, err := e.Check(ctx)
+	if err != nil || r.Offset != 3*time.Hour || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "3h0m0s") {
+		t.Errorf("got %+v, %v, want an offset of 3h and a warning", r, err)
+	}
+}
+
+// TestErrorsOfOldServersAreUnwrapped: before version 7 a server wraps the error of a command
+// in a script.
+func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
+	const wrapped = "Error running script (call to f_8b93): @user_script:343: @user_script: 343: "
+	for reply, want := range map[string]string{
+		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
+		wrapped + "-READONLY You can't write against a read only replica.":   "rejected: READONLY You can't write against a read only replica.; it is a replica",
+		wrapped + "attempt to compare nil with number":                       "it is damaged",
+	} {
+		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
+		_, err := l.Allow(ctx, weir.K("u"))
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) != strings.Contains(want, "damaged") {
+			t.Errorf("%s: got %v, want %q", reply, err, want)
+		}
+	}
+}
+
+// TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory.
+func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
+	s := redistest.Start(t, "--maxmemory", "1mb")
+	e := newEngine(t, s.Conn(t))
+	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
+	_, err := l.Allow(ctx, weir.K("u"))
+	for _, part := range []string{s.Addr, "OOM", "raise it, or wait"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("at maxmemory: got %v, want it to contain %q", err, part)
+		}
+	}
+	if !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("at maxmemory: got %v, want ErrUnavailable: nothing was counted", err)
+	}
+	if _, err := l.Peek(ctx, weir.K("u"), 1); err != nil {
+		t.Errorf("a peek at maxmemory: got %v, want an answer: it writes nothing", err)
+	}
+	if n := s.Must(t, "DBSIZE"); n != "0" {
+		t.Errorf("%s keys were written", n)
+	}
+}

@@ -1,0 +1,176 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+func plan(t testing.TB, p weir.Policy) *engine.Compiled {
+	t.Helper()
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if l.Window == 0 && l.MaxHold == 0 {
+			l.Window = time.Minute
+		}
+	}
+	compiled, err := p.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func TestKeys(t *testing.T) {
+	push := plan(t, weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "teacher", By: []string{"teacher"}}}})
+	both := plan(t, weir.Policy{Name: "api", Limits: []weir.Limit{
+		{Name: "user", By: []string{"tenant", "user"}}, {Name: "tenant", By: []string{"tenant"}}}})
+	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
+	kinds := plan(t, weir.Policy{Name: "kinds", Limits: []weir.Limit{
+		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
+		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}}})
+	for _, c := range []struct {
+		plan    *engine.Compiled
+		key     weir.Key
+		cluster bool
+		want    string
+	}{
+		{push, weir.K("42"), false, "weir2:{push}teacher:teacher=2:42"},
+		{push, weir.K("42"), true, "weir2:{push:GF9c0j}teacher:teacher=2:42"},
+		{push, weir.K(""), false, "weir2:{push}teacher:teacher=0:"},
+		{push, weir.K("a}b{\x00:=\n"), false, "weir2:{push}teacher:teacher=8:a}b{\x00:=\n"},
+		{both, weir.K("acme", "ann"), false, "weir2:{api}user:tenant=4:acme:user=3:ann weir2:{api}tenant:tenant=4:acme"},
+		{both, weir.K("acme", "ann"), true, "weir2:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir2:{api:Sf-vI6}tenant:tenant=4:acme"},
+		{kinds, weir.K("ann"), false, "weir2:{kinds}a:user=3:ann weir2:{kinds}b/fixed:user=3:ann weir2:{kinds}c/fixed_from_first weir2:{kinds}d/bucket weir2:{kinds}e/concurrency"},
+		{all, weir.K("disk"), true, "weir2:{alerts}channel weir2:{alerts}category:category=4:disk"},
+	} {
+		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
+			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name, c.cluster, got, c.want)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	// Slots are from CLUSTER KEYSLOT of Redis 7.0.15.
+	for key, want := range map[string]int{
+		"123456789": 12739, "foo": 12182, "": 0, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "foo{": 7673, "{foo": 13308,
+	} {
+		if got := weirredis.Slot(key); got != want {
+			t.Errorf("slot of %q: got %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestSlotting(t *testing.T) {
+	user := weir.Limit{Name: "user", By: []string{"tenant", "user"}}
+	for _, c := range []struct {
+		limits []weir.Limit
+		pinned bool
+		want   string
+	}{
+		{[]weir.Limit{user}, false, "policy p is spread over the slots of a Cluster by tenant and user"},
+		{[]weir.Limit{user, {Name: "tenant", By: []string{"tenant"}}}, false, "policy p is spread over the slots of a Cluster by tenant"},
+		{[]weir.Limit{user, {Name: "all"}}, true, "policy p is pinned to slot 16023 of a Cluster, and so to one server: limit all counts all callers together"},
+		{[]weir.Limit{user, {Name: "ip", By: []string{"ip"}}}, true,
+			"policy p is pinned to slot 16023 of a Cluster, and so to one server: its limits have no dimension in common"},
+	} {
+		p := plan(t, weir.Policy{Name: "p", Limits: c.limits})
+		if got := weirredis.DescribeSlots(p); got != c.want || weirredis.Pinned(p) != c.pinned {
+			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", weirredis.Pinned(p), got, c.pinned, c.want)
+		}
+	}
+}
+
+// TestKeysDoNotDependOnTheOrderOfLimits: a history keeps its key when the limits of its
+// policy, and so its dimensions, change their order, also in a Cluster (R12).
+func TestKeysDoNotDependOnTheOrderOfLimits(t *testing.T) {
+	few := weir.Limit{Name: "few", By: []string{"tenant", "user"}}
+	many := weir.Limit{Name: "many", By: []string{"user", "ip", "tenant"}}
+	values := map[string]string{"tenant": "t", "user": "u", "ip": "i"}
+	keys := func(cluster bool, limits ...weir.Limit) map[string]string {
+		p := plan(t, weir.Policy{Name: "p", Limits: limits})
+		k, err := p.Key(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := map[string]string{}
+		for i, key := range weirredis.Keys(p, k, cluster) {
+			byName[limits[i].Name] = key
+		}
+		return byName
+	}
+	for _, cluster := range []bool{false, true} {
+		if one, other := keys(cluster, few, many), keys(cluster, many, few); !maps.Equal(one, other) {
+			t.Errorf("cluster %v: %q, the other way round %q", cluster, one, other)
+		}
+	}
+}
+
+// FuzzKey searches for two histories with one key, and for a decision with keys in two
+// slots (R14).
+func FuzzKey(f *testing.F) {
+	f.Add("a", "b", "a", "b", uint8(0), uint8(1))
+	f.Add("1:a", "", "1", ":a", uint8(2), uint8(3))
+	f.Add("}x{", "\x00", "}x", "{\x00", uint8(4), uint8(4))
+	f.Add("x:user=1:y", "z", "x", "user=1:y:z", uint8(3), uint8(3))
+	f.Fuzz(func(t *testing.T, a1, b1, a2, b2 string, shape1, shape2 uint8) {
+		one, two := fuzzPlan(t, shape1), fuzzPlan(t, shape2)
+		k1, k2 := fuzzKey(one, a1, b1), fuzzKey(two, a2, b2)
+		for _, cluster := range []bool{false, true} {
+			keys1, keys2 := weirredis.Keys(one, k1, cluster), weirredis.Keys(two, k2, cluster)
+			for _, keys := range [][]string{keys1, keys2} {
+				for _, key := range keys {
+					if weirredis.Slot(key) != weirredis.Slot(keys[0]) {
+						t.Errorf("%q is in slot %d and %q in slot %d", key, weirredis.Slot(key), keys[0], weirredis.Slot(keys[0]))
+					}
+				}
+			}
+			for i, x := range keys1 {
+				for j, y := range keys2 {
+					same := identity(one, i, k1) == identity(two, j, k2)
+					// In a Cluster the limits beside it choose the tag.
+					if x == y && !same || x != y && same && !cluster {
+						t.Errorf("cluster=%v: keys %q of %q and %q of %q", cluster, x, identity(one, i, k1), y, identity(two, j, k2))
+					}
+				}
+			}
+		}
+	})
+}
+
+// fuzzPlan returns one of a few policies with similar names and dimensions.
+func fuzzPlan(t *testing.T, shape uint8) *engine.Compiled {
+	t.Helper()
+	by := [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}}
+	limits := []weir.Limit{{Name: []string{"a", "ab"}[shape%2], By: by[shape/2%5]}}
+	if shape/10%3 > 0 {
+		limits = append(limits, weir.Limit{Name: "b", By: by[shape/30%5]})
+	}
+	return plan(t, weir.Policy{Name: []string{"p", "p.a"}[shape/128], Limits: limits})
+}
+
+// fuzzKey fills the dimensions of rules with two values.
+func fuzzKey(p *engine.Compiled, a, b string) weir.Key {
+	values := map[string]string{"a": a, "b": b, "ab": a + b}
+	var ordered []string
+	for _, dim := range p.Dimensions {
+		ordered = append(ordered, values[dim])
+	}
+	return weir.K(ordered...)
+}
+
+// identity returns the identity of a history (R12) in an unambiguous form.
+func identity(p *engine.Compiled, i int, k weir.Key) string {
+	l := p.Limits[i]
+	parts := []string{p.Name, l.Name}
+	for _, dim := range l.By {
+		parts = append(parts, p.Dimensions[dim], k.Value(dim))
+	}
+	return fmt.Sprintf("%q", parts)
+}

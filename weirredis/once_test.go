@@ -1,0 +1,118 @@
+package weirredis_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestOperationsAreStoredForTheLongestWindow: a recorded operation is stored until its
+// longest window has passed, in the slot of its histories. A denied one stores no key (R4,
+// R13).
+func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t))
+	for _, window := range []time.Duration{time.Second, time.Hour} {
+		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
+		key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "first", false)
+		before := time.Now()
+		must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "first"))
+		least := l.Compiled().IdempotencyTTL
+		if got := ttl(t, s, key); shorter(got, least, before) || got > least+5*time.Second {
+			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
+		}
+		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "second")); d.Allowed {
+			t.Errorf("window %v: a second unit was granted", window)
+		}
+		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)); n != "0" {
+			t.Errorf("window %v: a denial stored a key", window)
+		}
+		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))
+		if got := ttl(t, s, weirredis.OperationKey(l.Compiled(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
+			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
+		}
+	}
+}
+
+// TestOperationsShareTheSlot: all keys of a call hash to one slot, and no two
+// operations share a key (R14).
+func TestOperationsShareTheSlot(t *testing.T) {
+	p, err := weir.Policy{Name: "p", Limits: []weir.Limit{
+		{Name: "a", Max: 1, Window: time.Second, By: []string{"user", "ip"}}, {Name: "b", Max: 1, Window: time.Second, By: []string{"ip"}}}}.Compile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, k := range []weir.Key{weir.K("u", "1"), weir.K("u", "2"), weir.K("u:1", ""), weir.K("", "u:1"), weir.K("}", "{")} {
+		for _, id := range []string{"x", "1:x", "x:", ":", "}", "{x}"} {
+			key := weirredis.OperationKey(p, k, id, true)
+			if seen[key] {
+				t.Errorf("two operations share the key %q", key)
+			}
+			seen[key] = true
+			for _, history := range weirredis.Keys(p, k, true) {
+				if weirredis.Slot(key) != weirredis.Slot(history) {
+					t.Errorf("%q and %q are in two slots", key, history)
+				}
+			}
+		}
+	}
+}
+
+// TestOperationsIgnoreCachedDenials: a repeated operation gets its stored grant, even if
+// there is a cached denial of its key.
+func TestOperationsIgnoreCachedDenials(t *testing.T) {
+	e := newEngine(t, redisConn(t))
+	l := limiter(t, e, "recalled", weir.AllOrNothing, perUser(1, time.Hour))
+	first := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op"))
+	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Cached() == 0 {
+		t.Fatalf("got %+v and %d cached denials, want a denial in the cache", d, e.Cached())
+	}
+	first.Replayed = true
+	if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op")); d != first {
+		t.Errorf("repeated: got %+v, want %+v", d, first)
+	}
+}
+
+// TestForeignOperationIsNotChanged: foreign data under the key of an operation are an
+// error. They are not changed, and nothing is recorded.
+func TestForeignOperationIsNotChanged(t *testing.T) {
+	s := redistest.Shared(t)
+	l := limiter(t, newEngine(t, redisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
+	key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "op", false)
+	for _, set := range [][]string{{"SET", key, ""}, {"SET", key, "hello"}, {"SET", key, "\x01short"}, {"SET", key, "\x02"}, {"HSET", key, "f", "v"}} {
+		s.Do("DEL", key)
+		s.Must(t, set...)
+		before := s.Must(t, "DUMP", key)
+		if _, err := l.AllowOnce(ctx, weir.K("u"), 1, "op"); !errors.Is(err, weirredis.ErrState) {
+			t.Errorf("%q: got %v, want ErrState", set, err)
+		}
+		if s.Must(t, "DUMP", key) != before {
+			t.Errorf("%q: it was changed", set)
+		}
+	}
+	if n, err := l.Count(ctx, weir.K("u"), "user", time.Hour); n != 0 || err != nil {
+		t.Errorf("%d units were recorded (%v), want none", n, err)
+	}
+}
+
+// TestReplayNamesARemovedLimit: a retry returns the stored decision with the name of the
+// limit that bound, even if the policy has lost that limit (R12, R15).
+func TestReplayNamesARemovedLimit(t *testing.T) {
+	e := newEngine(t, redisConn(t))
+	name, key := fmt.Sprint("removed", time.Now().UnixNano()), weir.K("u")
+	small := weir.Limit{Name: "small", Max: 1, Window: time.Hour, By: []string{"user"}}
+	first := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))
+	if first.Granted != 1 || first.Limit != "small" {
+		t.Fatalf("got %+v, want one unit, bound by small", first)
+	}
+	first.Replayed = true
+	if again := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id")); fields(again) != fields(first) {
+		t.Errorf("without the limit: got %+v, want %+v", again, first)
+	}
+}

@@ -1,0 +1,83 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// replyPolicies are policies of every queue, by the number of the fuzz target.
+var replyPolicies = [][]weir.Limit{
+	{{Name: "l", Max: 9, Window: time.Hour}},
+	{{Name: "l", Max: 9, Window: time.Hour, Cost: 3}},
+	{{Name: "l", Max: 9, Window: time.Hour}, {Name: "m", Max: 99, Window: 2 * time.Hour}},
+	{{Name: "l", Max: 7, Window: time.Second, Kind: weir.Bucket}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Fixed}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, MaxHold: time.Hour, Kind: weir.Concurrency}},
+}
+
+// FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a
+// decision under its rules or an error, and the error of an unreadable reply does not hide
+// that the call may have been counted (R15). A reply that ends too early has no decision
+// for the last caller.
+func FuzzReplies(f *testing.F) {
+	denial, grant := weirredis.Denial(nine, 1, 2, 1), weirredis.Grant(nine, 3)
+	failed := "\x01\x00\x05weir:"
+	f.Add(denial+grant+denial, uint8(0), uint8(1))
+	f.Add(grant+failed+grant, uint8(2), uint8(2))
+	f.Add(strings.Replace(denial, "\x00\x01", "\x00\xc8", 1), uint8(0), uint8(1)) // limit 200
+	f.Add("\x05"+strings.Repeat("\x01", 24)+"\x02ab"+grant, uint8(0), uint8(3))
+	f.Add("\x06"+strings.Repeat("\xff", 25), uint8(1), uint8(255))
+	f.Add("\x08"+strings.Repeat("\xff", 21)+"\x09"+strings.Repeat("\xff", 14)+"\x0a"+strings.Repeat("\xff", 22), uint8(3), uint8(2))
+	f.Add("\x0b"+strings.Repeat("\x01", 7)+"\x05"+strings.Repeat("\x02", 24)+"\x02ab"+grant, uint8(0), uint8(2))
+	f.Add("\x04"+strings.Repeat("\x00", 7), uint8(4), uint8(0))
+	f.Add(denial+strings.Repeat("s", 80), uint8(5), uint8(1))
+	f.Fuzz(func(t *testing.T, text string, policy, callers uint8) {
+		conn := &cannedConn{reply: text}
+		e, err := weirredis.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := plan(t, weir.Policy{Name: "p", Limits: slices.Clone(replyPolicies[int(policy)%len(replyPolicies)])})
+		var merged, calls []engine.Call
+		for i := range 1 + int(callers) {
+			call := engine.Call{Rules: p, N: 1 + int64(i)/200}
+			merged = append(merged, call)
+			if i < 3 {
+				call.States = make([]engine.State, i%2*len(p.Limits))
+				calls = append(calls, call)
+			}
+		}
+		e.DecideBatch(context.Background(), merged)
+		for i := range merged {
+			checkReply(t, &merged[i])
+		}
+		e.Do(context.Background(), calls)
+		for i := range calls {
+			checkReply(t, &calls[i])
+			if err := calls[i].Err; err != nil && strings.Contains(err.Error(), "not a reply of this version") && !errors.Is(err, weir.ErrOutcomeUnknown) {
+				t.Errorf("call %d: got %v, want ErrOutcomeUnknown", i, err)
+			}
+		}
+		if last := &merged[len(merged)-1]; len(text) < 8 && last.Err == nil {
+			t.Errorf("%d bytes decided %+v", len(text), last.Result)
+		}
+	})
+}
+
+// checkReply checks that an answer is an error alone, or a result that names a limit of the
+// rules or none.
+func checkReply(t *testing.T, c *engine.Call) {
+	t.Helper()
+	known := c.Result.Limit == "" || c.Rules.LimitNamed(c.Result.Limit) >= 0
+	if c.Err != nil && c.Result != (engine.Result{}) || !known {
+		t.Errorf("got %+v, %v", c.Result, c.Err)
+	}
+}

@@ -1,0 +1,224 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestDoTakesOneRoundTrip: calls of all forms share a round trip and an instant, up
+// to 128 of them. Operations have one each, and cached denials none.
+func TestDoTakesOneRoundTrip(t *testing.T) {
+	conn := &countingConn{Conn: redisConn(t)}
+	e := newEngine(t, conn)
+	name := func(form string) string { return fmt.Sprintf("batch%d.%s", time.Now().UnixNano(), form) }
+	limiter := func(form string, limits ...weir.Limit) *weir.Limiter {
+		t.Helper()
+		l, err := weir.New(weir.Policy{Name: name(form), Limits: limits}, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	by := []string{"k"}
+	one := limiter("one", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by})
+	two := limiter("two", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by}, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: by})
+	bucket := limiter("bucket", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Bucket, By: by})
+	fixed := limiter("fixed", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Fixed, By: by})
+	decide := func(wantTrips int, calls ...engine.Call) []engine.Call {
+		t.Helper()
+		before := conn.calls
+		e.Do(context.Background(), calls)
+		if got := conn.calls - before; got != wantTrips {
+			t.Errorf("%d round trips, want %d", got, wantTrips)
+		}
+		for i := range calls {
+			if calls[i].Err != nil {
+				t.Errorf("call %d: %v", i, calls[i].Err)
+			}
+		}
+		return calls
+	}
+	attempt := func(l *weir.Limiter, k string, states int) engine.Call {
+		c := callOf(l, k, engine.Call{})
+		if states > 0 {
+			c.States = make([]engine.State, states)
+		}
+		return c
+	}
+	want := func(calls []engine.Call, allowed string) {
+		t.Helper()
+		for i := range calls {
+			d := &calls[i].Result
+			if d.Allowed != (allowed[i] == 'y') {
+				t.Errorf("call %d: %+v, want %c", i, *d, allowed[i])
+			}
+			if !d.At.Equal(calls[0].Result.At) {
+				t.Errorf("call %d is decided at %v, the first at %v", i, d.At, calls[0].Result.At)
+			}
+		}
+	}
+	want(decide(1, attempt(one, "a", 0), attempt(one, "a", 0), attempt(one, "b", 0), attempt(one, "a", 0)), "yyyn")
+	want(decide(1, attempt(two, "a", 0), attempt(two, "a", 0), attempt(two, "a", 0)), "yyn")
+	want(decide(1, attempt(bucket, "a", 0), attempt(bucket, "a", 0), attempt(bucket, "a", 0)), "yyn")
+	mixed := decide(1, attempt(one, "c", 1), attempt(two, "c", 2), attempt(one, "c", 0), attempt(one, "c", 1), attempt(two, "d", 0))
+	want(mixed, "yyyny")
+	if s := mixed[3].States[0]; s.Used != 2 || s.Max != 2 || s.Name != "l" {
+		t.Errorf("state %+v", s)
+	}
+	if s := mixed[1].States; s[0].Used != 1 || s[1].Used != 3 || mixed[1].Result.Granted != 1 {
+		t.Errorf("states %+v of %+v", s, mixed[1].Result)
+	}
+	want(decide(1, attempt(one, "e", 0), attempt(bucket, "e", 1), attempt(fixed, "e", 1), attempt(bucket, "e", 0), attempt(bucket, "e", 1), attempt(fixed, "e", 0), attempt(fixed, "e", 0)), "yyyynyn")
+
+	var many []engine.Call
+	for i := range 300 {
+		many = append(many, attempt(one, fmt.Sprint("many", i), 0))
+	}
+	decide(3, many...)
+
+	operation := callOf(one, "f", engine.Call{ID: "id"})
+	parts := decide(3, attempt(one, "f", 0), operation, attempt(one, "f", 0))
+	if !parts[0].Result.Allowed || !parts[1].Result.Allowed || parts[2].Result.Allowed {
+		t.Errorf("around an operation: %+v", parts)
+	}
+	if again := decide(1, operation); !again[0].Result.Replayed {
+		t.Errorf("the operation again: %+v", again[0].Result)
+	}
+
+	// A cached denial needs no round trip, unless a call before it may change it.
+	e.WithClock(func() time.Time { return nine })
+	denied, err := one.Allow(context.Background(), weir.K("a"))
+	if err != nil || denied.Allowed {
+		t.Fatal(denied, err)
+	}
+	decide(0, attempt(one, "a", 0), attempt(one, "a", 0))
+	if calls := decide(1, attempt(one, "g", 0), attempt(one, "a", 0)); calls[1].Result.Allowed {
+		t.Errorf("%+v", calls[1].Result)
+	}
+	// It has no states, and it is of one number of units.
+	if s := decide(1, attempt(one, "a", 1), attempt(one, "g", 0))[0].States[0]; s.Name != "l" || s.Used != 2 {
+		t.Errorf("state %+v", s)
+	}
+	decide(1, callOf(one, "a", engine.Call{N: 2}), callOf(one, "a", engine.Call{N: 2}))
+}
+
+// callOf returns a call of a limiter for one value, of 1 unit unless c has more.
+func callOf(l *weir.Limiter, value string, c engine.Call) engine.Call {
+	c.Rules, c.Key, c.N = l.Compiled(), weir.K(value), max(c.N, 1)
+	return c
+}
+
+// clusterConn is a cannedConn of a Cluster.
+type clusterConn struct{ *cannedConn }
+
+func (clusterConn) Clustered() bool { return true }
+
+// TestDoInAClusterSendsEachCallAlone: the keys of a script must share a slot.
+func TestDoInAClusterSendsEachCallAlone(t *testing.T) {
+	conn := clusterConn{&cannedConn{reply: weirredis.Grant(nine, 4)}}
+	e := newEngine(t, conn)
+	l := limiter(t, e, "cluster", weir.AllOrNothing, perUser(5, time.Second))
+	calls := []engine.Call{callOf(l, "u", engine.Call{}), callOf(l, "v", engine.Call{})}
+	e.Do(ctx, calls)
+	if conn.calls != 2 || calls[0].Err != nil || calls[1].Err != nil {
+		t.Errorf("%d round trips, want 2: %+v", conn.calls, calls)
+	}
+}
+
+// TestDoKeepsTheOrderOfInstants: a cached denial is not decided before an earlier call
+// of the batch for the same key, whose instant is the server's (R1). Other keys do not matter.
+func TestDoKeepsTheOrderOfInstants(t *testing.T) {
+	canned := &cannedConn{}
+	for _, conn := range []weirredis.Conn{canned, clusterConn{canned}} {
+		synctest.Test(t, func(t *testing.T) {
+			e := newEngine(t, conn)
+			l := limiter(t, e, "order", weir.AllOrNothing, perUser(5, time.Second))
+			canned.reply, canned.took = weirredis.Denial(nine, 300_000, 900_000, 200_000), 30*time.Millisecond
+			for _, k := range []string{"u", "v"} {
+				must(t)(l.Allow(ctx, weir.K(k)))
+			}
+			canned.reply, canned.took = weirredis.Denial(nine.Add(60*time.Millisecond), 240_000, 840_000, 140_000), 5*time.Millisecond
+			calls := []engine.Call{
+				callOf(l, "u", engine.Call{Op: engine.Peek}),
+				callOf(l, "w", engine.Call{ID: "in a call of its own"}),
+				callOf(l, "u", engine.Call{}),
+				callOf(l, "v", engine.Call{}),
+			}
+			before := canned.calls
+			e.Do(ctx, calls)
+			if got := canned.calls - before; got != 2 {
+				t.Errorf("%d calls, want 2: the others are answered from the cache", got)
+			}
+			for i, want := range []time.Duration{60 * time.Millisecond, 60 * time.Millisecond, 60 * time.Millisecond, 10 * time.Millisecond} {
+				d := &calls[i].Result
+				if at := d.At.Sub(nine); calls[i].Err != nil || at != want || d.RetryAfter != 300*time.Millisecond-want || d.ResetAfter != 900*time.Millisecond-want {
+					t.Errorf("call %d is decided after %v, want %v: %v, %v, %v", i, at, want, calls[i].Err, d, d.ResetAfter)
+				}
+			}
+		})
+	}
+}
+
+// TestDoSwitchesScripts: where the rate of a bucket has changed, the calls are decided
+// by another script, in the same Do.
+func TestDoSwitchesScripts(t *testing.T) {
+	e := newEngine(t, redisConn(t))
+	limits := func(max int64) *weir.Limiter {
+		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: max, Window: time.Hour, Kind: weir.Bucket, Burst: 3, By: []string{"k"}}}}, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	before, after := limits(3), limits(6)
+	key := fmt.Sprint(time.Now().UnixNano())
+	if d, err := before.AllowN(context.Background(), weir.K(key), 2); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	for _, states := range [][]engine.State{nil, make([]engine.State, 1)} {
+		calls := []engine.Call{
+			callOf(after, key, engine.Call{Op: engine.Peek, States: states}),
+			callOf(after, key, engine.Call{Op: engine.Peek, N: 2, States: slices.Clone(states)}),
+		}
+		e.Do(context.Background(), calls)
+		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Result.Allowed || calls[1].Result.Allowed {
+			t.Errorf("%+v", calls)
+		}
+	}
+}
+
+// TestDoForgetsAnswersOfAnEarlierUse: a call that is used again, and one that fails
+// then, has no part of its first result (R15).
+func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		conn := &cannedConn{reply: strings.Repeat(weirredis.Grant(nine, 4), n)}
+		e := newEngine(t, conn)
+		l := limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second))
+		calls := slices.Repeat([]engine.Call{callOf(l, "u", engine.Call{})}, n)
+		e.Do(ctx, calls)
+		if !calls[0].Result.Allowed {
+			t.Fatalf("of %d: got %+v, want a grant", n, calls[0])
+		}
+		calls[0].Op = engine.Refund
+		e.Do(ctx, calls)
+		if want := (engine.Result{Granted: 1, At: time.UnixMicro(0)}); calls[0].Result != want {
+			t.Errorf("of %d: a refund: got %+v, want %+v", n, calls[0].Result, want)
+		}
+		calls[0].Op = engine.Attempt
+		conn.reply = "not a reply"
+		e.Do(ctx, calls)
+		if c := &calls[0]; !errors.Is(c.Err, weir.ErrOutcomeUnknown) || c.Result != (engine.Result{}) {
+			t.Errorf("of %d: got %+v, want only ErrOutcomeUnknown", n, c)
+		}
+	}
+}
