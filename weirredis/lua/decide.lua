@@ -41,8 +41,7 @@
 -- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1.
 local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
-local MOST, LAST, NONE = 2251799813685247, 9007199254740991, -9007199254740992 -- units, instant, and none
-local CHUNK, START, HOUR = 96, 16, 3600000000 -- bytes of entries in a chunk, the place of the first, microseconds
+local CHUNK = 96 -- bytes of entries in a chunk
 
 -- number returns the number at s[p], whether it is flagged, and the place behind it. Bits after the flag give its size.
 local function number(s, p)
@@ -56,19 +55,17 @@ local function number(s, p)
   return decode('>I7', s, p + 1), flag, p + 8
 end
 
--- digits returns the bytes of a number with a flag of 0 or 1.
-local function digits(v, flag)
-  if v < 16384 then return encode('>I2', v + flag * 32768) end
-  if v < 2097152 then return encode('>I3', v + 4194304 + flag * 8388608) end
-  if v < 268435456 then return encode('>I4', v + 1610612736 + flag * 2147483648) end
-  if v < 34359738368 then return encode('>I5', v + 481036337152 + flag * 549755813888) end
-  return encode('>BI7', 120 + flag * 128, v)
-end
-
--- coded returns the bytes of an entry of some units, a time before the next entry (R7).
+-- coded returns the bytes of an entry of some units, a time before the next entry (R7); also those of a number, as its gap.
 local function coded(gap, units)
-  if units == 1 then return digits(gap, 0) end
-  return digits(gap, 1) .. digits(units, 0)
+  local flag = units == 1 and 0 or 1
+  local text
+  if gap < 16384 then text = encode('>I2', gap + flag * 32768)
+  elseif gap < 2097152 then text = encode('>I3', gap + 4194304 + flag * 8388608)
+  elseif gap < 268435456 then text = encode('>I4', gap + 1610612736 + flag * 2147483648)
+  elseif gap < 34359738368 then text = encode('>I5', gap + 481036337152 + flag * 549755813888)
+  else text = encode('>BI7', 120 + flag * 128, gap) end
+  if units == 1 then return text end
+  return text .. coded(units, 1)
 end
 
 -- entry returns the time from the entry at s[p] to the next, its units, and the place behind it.
@@ -79,37 +76,34 @@ local function entry(s, p)
   return gap, units, q
 end
 
--- broken ends a request under a history that this script has not written. Nothing is changed.
-local function broken(what) error('weir:state ' .. what, 0) end
-
 -- chunk returns the text of chunk c, the mark behind it and its units.
 local function chunk(key, c)
   local text = call('HGET', key, c)
-  if not text then broken('a chunk is missing') end
-  if #text < START or #text ~= START - 1 + byte(text, START - 1) then broken('a chunk is cut off') end
+  if not text then error('weir:state a chunk is missing', 0) end
+  if #text < 16 or #text ~= 15 + byte(text, 15) then error('weir:state a chunk is cut off', 0) end
   local behind, units = decode('>I7I7', text)
   return text, behind, units
 end
 
 -- load returns a history as it is stored. The tail is in the header, from its last result on.
 local function load(head)
-  if not head then return NONE, NONE, 0, NONE, 0, 0, 0, 0, START, 0, 1 end
+  if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, 1 end
   local form, last, newest, units, first, total, promised, from, chunks, skip, late, tail = byte(head)
   local size = 0
   if form == 1 and #head >= 29 then
     form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I3I4B', head)
-    if #head ~= tail - 1 + size then broken('the header is cut off') end
-    if total == 0 then return last, NONE, 0, NONE, 0, promised, 0, 0, START, 0, tail end
-    return last, last, units, first, total, promised, 0, 0, START, total - units, tail
+    if #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
+    if total == 0 then return last, -2^53, 0, -2^53, 0, promised, 0, 0, 16, 0, tail end
+    return last, last, units, first, total, promised, 0, 0, 16, total - units, tail
   elseif form == 2 and #head >= 62 then
     form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail =
       decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
-    if #head ~= tail - 1 + size then broken('the header is cut off') end
+    if #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
     return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
   elseif form and (form < 1 or form > 2) then
-    broken('version ' .. form)
+    error('weir:state ' .. 'version ' .. form, 0)
   end
-  broken('the header is cut off')
+  error('weir:state the header is cut off', 0)
 end
 
 -- header returns the header of a history with its tail.
@@ -130,7 +124,7 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
   while true do
     while not s do
       local text, behind, units = chunk(key, c)
-      if p == START and (units == 0 or behind <= stop) and gone + units <= most then
+      if p == 16 and (units == 0 or behind <= stop) and gone + units <= most then
         c, u, gone = c + 1, behind, gone + units
         if c == to then s, p = head, tail end
       else
@@ -142,173 +136,50 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
       if n > 0 and (u > stop or gone + n > most) then return c, s, p, u, gone end
       gone, u, p = gone + n, u + gap, q
     elseif c == to then
-      if u ~= newest then broken('an entry is missing') end
+      if u ~= newest then error('weir:state an entry is missing', 0) end
       return c, s, p, u, gone
     else
-      c, s, p = c + 1, nil, START
+      c, s, p = c + 1, nil, 16
       if c == to then s, p = head, tail end
     end
   end
 end
 
--- retreat finds the last older entry that has units and a mark up to `most`. It returns the entries before it in its
--- chunk or tail and their units; the number of that chunk; its mark and its units; and the units behind it.
-local function retreat(key, s, p, from, skip, c, behind, most)
-  local later = 0
-  while true do
-    local q, span, sum = p, 0, 0
-    while q <= #s do
-      local gap, n, after = entry(s, q)
-      span, sum, q = span + gap, sum + n, after
-    end
-    local u, held, at, mark, units, kept = behind - span, 0, nil, NONE, 0, 0
-    q = p
-    while q <= #s and u <= most do
-      local gap, n, after = entry(s, q)
-      held = held + n
-      if n > 0 then at, mark, units, kept = q, u, n, held end
-      u, q = u + gap, after
-    end
-    later = later + sum - kept
-    if at then return sub(s, p, at - 1), kept - units, c, mark, units, later end
-    repeat -- a chunk whose entries are all later is passed by the heads of it and of the one before it.
-      if c == from then return '', 0, c, NONE, 0, later end
-      c = c - 1
-      s, behind, sum = chunk(key, c)
-      local begins, _ = NONE, nil
-      if c > from then p, _, begins = START, chunk(key, c - 1) else p = skip end
-      if begins > most then later = later + sum end
-    until begins <= most
-  end
-end
-
--- history returns a history as stored, or after a correction of the clock at now (R2): then its entries of the future
--- are one entry of now, with that mark, of at most MOST units. The last results are the number behind the stored chunks,
--- and whether the clock was corrected.
-local function history(key, head, raw, now, mark)
-  local last, newest, units, first, total, promised, from, to, skip, late, tail = load(head)
-  if last - raw < 1000000 then
-    return last, newest, units, first, total, promised, from, to, skip, late, head or '', tail, to, false
-  end
-  local top = to
-  if newest > mark then
-    local body, held, c, before, n, later = retreat(key, head, tail, from, skip, to, newest, mark)
-    local future, kept = units + later, total - units - later
-    to, tail = c, 1
-    units, late = min(future, MOST), held
-    if before == mark then
-      units, kept = min(n + future, MOST), kept - n
-    elseif n > 0 then
-      body, late = body .. coded(mark - before, n), late + n
-    end
-    head, newest, total = body, mark, kept + units
-    if from == to and body == '' then first = mark end
-  end
-  return now, newest, units, first, total, promised, from, to, skip, late, head, tail, top, true
-end
-
 -- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
--- is renewed once in a quarter of a span, and with given instants always, because real time may be slower (R13).
+-- is renewed once in a quarter of a span. Real time may pass more slowly than given instants: there the promise is marked
+-- by 2^44, and the key lives a span and two hours longer (R13).
 local function expiry(promised, raw, ends, span, given)
-  if given then return 0, ceil((ends - raw) / 1000) + 2 * HOUR / 1000 end
-  local need = ceil(ends / 1000)
-  local most = need + ceil(span / 4000)
-  if promised >= need and promised <= most + 1000 then return promised, nil end
-  return most, most - floor(raw / 1000) + 1
+  local spare, clock, longer = ceil(span / 4000), 0, 1
+  if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
+  local need = ceil(ends / 1000) + clock
+  if promised >= need and promised <= need + spare + 1000 then return promised, nil end
+  return need + spare, need + spare - clock - floor(raw / 1000) + longer
 end
 
--- write stores a prepared change of a history: chunks that are over, the header, a new chunk, and the expiry.
-local function write(w)
-  local key, dead = w.key, w.dead
-  for i = 1, dead and #dead or 0, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
-  if w.name then call('HSET', key, 'h', w.head, w.name, w.text) else call('HSET', key, 'h', w.head) end
-  for i = 1, w.more and #w.more or 0, 200 do call('HSET', key, unpack(w.more, i, min(i + 199, #w.more))) end
-  if w.ttl then call('PEXPIRE', key, w.ttl) end
-end
-
--- over lists the chunks from a to before b, and from c to before d.
-local function over(a, b, c, d)
-  if a >= b and c >= d then return nil end
-  local dead = {}
-  for i = a, b - 1 do dead[#dead + 1] = i end
-  for i = c, d - 1 do dead[#dead + 1] = i end
-  return dead
-end
-
--- inflow returns the time in which n units flow into a bucket of rate a + b/c: microseconds and a numerator over c (R16).
-local function inflow(n, a, b, c)
-  local rest = n * b
-  local left = rest % c
-  return n * a + (rest - left) / c, left
-end
-
--- exceeds returns the time by which debt + rest/c exceeds time + part/c, rounded up; below 1 if it does not.
-local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
-
--- missing returns the units that flow in during debt + rest/c, rounded up. The estimate is a few units off (R16).
-local function missing(debt, rest, a, b, c)
-  if debt < 0 or debt == 0 and rest == 0 then return 0 end
-  local most = floor(MOST / max(b, a + 1))
-  local n = min(ceil((debt + rest / c) / (a + b / c)), most)
-  while n > 0 and exceeds(debt, rest, inflow(n - 1, a, b, c)) < 1 do n = n - 1 end
-  while n < most and exceeds(debt, rest, inflow(n, a, b, c)) > 0 do n = n + 1 end
-  return n
-end
-
--- refill returns the bucket of a header at now: its newest attempt, debt and rest; since; the time until since if that
--- is ahead; the promise; the units that are missing; and whether a correction of the clock (R2) or another rate (R12)
--- is to be stored.
-local function refill(head, raw, now, a, b, c)
-  if not head then return NONE, 0, 0, now, 0, 0, 0, false end
-  if byte(head) ~= 3 then broken('version ' .. (byte(head) or 'none')) end
-  if #head ~= 56 then broken('the header is cut off') end
-  local _, last, promised, debt, rest, since, wasa, wasb, wasc = decode('>BI7I6I7I7I7I7I7I7', head)
-  local changed = last - raw >= 1000000
-  if changed then -- as much is missing as at the newest attempt.
-    debt = debt - max(since - last, 0)
-    if debt < 0 then debt, rest = 0, 0 end
-    last, since = now, min(since, now)
-  else
-    debt = debt - (now - last)
+-- write stores a prepared change of a history: the chunks from and to that are over, the header, a new chunk or more, and
+-- the expiry.
+local function write(key, head, from, at, to, top, name, text, more, ttl)
+  if from < at or to < top then
+    local dead = {}
+    for i = from, at - 1 do dead[#dead + 1] = i end
+    for i = to, top - 1 do dead[#dead + 1] = i end
+    for i = 1, #dead, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
   end
-  local ahead = max(since - now, 0)
-  if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
-  if wasa ~= a or wasb ~= b or wasc ~= c then
-    -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
-    local units = missing(debt - ahead, rest, wasa, wasb, wasc)
-    local time, part = inflow(units, wasa, wasb, wasc)
-    local waited = exceeds(time, part, debt - ahead, rest)
-    units = min(units, floor(MOST / max(b, a + 1)))
-    if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
-    debt, rest = inflow(units, a, b, c)
-    debt, since, ahead, changed = debt - waited, now, 0, true
+  if name then call('HSET', key, 'h', head, name, text) else call('HSET', key, 'h', head) end
+  for i = 1, more and #more or 0, 200 do call('HSET', key, unpack(more, i, min(i + 199, #more))) end
+  if ttl then call('PEXPIRE', key, ttl) end
+end
+
+-- seen returns the newest mark that does not count at now, and the mark of an entry of now (R3, R9); nil if now is outside
+-- of the window of a Period.
+local function seen(kind, now, window, a, b)
+  if kind == 1 and b > 0 then
+    if now >= a and now < b then return a - 1, a end
+    return nil
   end
-  return last, debt, rest, since, ahead, promised, missing(debt - ahead, rest, a, b, c), changed
-end
-
--- bucketed returns the prepared change of a bucket. Its debt is stored as of its newest attempt (R16).
-local function bucketed(key, raw, now, last, debt, rest, since, promised, full, gap, a, b, c, given)
-  local span = inflow(full, a, b, c) + 1
-  local ttl
-  promised, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
-  return { key = key, ttl = ttl,
-    head = encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + (now - last), rest, since, a, b, c) }
-end
-
--- marked returns the mark of an entry of an instant (R3, R9).
-local function marked(kind, at, window, a, b)
-  if kind == 1 then
-    if b > 0 then return a end
-    return at - at % window
-  end
-  if kind == 0 and a > 0 then return min(at - at % a + a, LAST) end
-  return at
-end
-
--- cutoff returns the newest mark that does not count at now (R3), or nil if now is outside of the window of a Period.
-local function cutoff(kind, now, window, a, b)
-  if kind ~= 1 or b == 0 then return now - window end
-  if now >= a and now < b then return a - 1 end
+  if kind == 1 then return now - window, now - now % window end
+  if kind == 0 and a > 0 then return now - window, min(now - now % a + a, 2^53 - 1) end
+  return now - window, now
 end
 
 -- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
@@ -326,18 +197,132 @@ local function ahead(heads, k, count, raw)
   return now
 end
 
--- outside is the reply to a request at an instant outside of the window of a Period.
-local function outside(now) return encode('>BI7', 2, now) end
+-- corrections returns the functions that take entries off the newest end of a history.
+local function corrections()
+  -- retreat finds the last older entry that has units and a mark up to `most`. It returns the entries before it in its
+  -- chunk or tail and their units; the number of that chunk; its mark and its units; and the units behind it.
+  local function retreat(key, s, p, from, skip, c, behind, most)
+    local later = 0
+    while true do
+      local q, span, sum = p, 0, 0
+      while q <= #s do
+        local gap, n, after = entry(s, q)
+        span, sum, q = span + gap, sum + n, after
+      end
+      local u, held, at, mark, units, kept = behind - span, 0, nil, -2^53, 0, 0
+      q = p
+      while q <= #s and u <= most do
+        local gap, n, after = entry(s, q)
+        held = held + n
+        if n > 0 then at, mark, units, kept = q, u, n, held end
+        u, q = u + gap, after
+      end
+      later = later + sum - kept
+      if at then return sub(s, p, at - 1), kept - units, c, mark, units, later end
+      repeat -- a chunk whose entries are all later is passed by the heads of it and of the one before it.
+        if c == from then return '', 0, c, -2^53, 0, later end
+        c = c - 1
+        s, behind, sum = chunk(key, c)
+        local begins, _ = -2^53, nil
+        if c > from then p, _, begins = 16, chunk(key, c - 1) else p = skip end
+        if begins > most then later = later + sum end
+      until begins <= most
+    end
+  end
 
--- simple is the reply of a refund or a count.
-local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
+  -- correct returns a history after a correction of the clock at now (R2): its entries of the future are one entry of now,
+  -- with that mark, of at most 2^51 - 1 units.
+  local function correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
+    if newest > mark then
+      local body, held, c, before, n, later = retreat(key, head, tail, from, skip, to, newest, mark)
+      local future, kept = units + later, total - units - later
+      to, tail = c, 1
+      units, late = min(future, 2^51 - 1), held
+      if before == mark then
+        units, kept = min(n + future, 2^51 - 1), kept - n
+      elseif n > 0 then
+        body, late = body .. coded(mark - before, n), late + n
+      end
+      head, newest, total = body, mark, kept + units
+      if from == to and body == '' then first = mark end
+    end
+    return newest, units, first, total, to, late, head, tail
+  end
+
+  return retreat, correct
+end
+
+-- buckets returns the functions for buckets. Lua makes every function anew in each call, and that takes longer than a
+-- decision, so those that are rarely needed are made on demand.
+local function buckets()
+  -- inflow returns the time in which n units flow into a bucket of rate a + b/c: microseconds and a numerator over c (R16).
+  local function inflow(n, a, b, c)
+    local rest = n * b
+    local left = rest % c
+    return n * a + (rest - left) / c, left
+  end
+
+  -- exceeds returns the time by which debt + rest/c exceeds time + part/c, rounded up; below 1 if it does not.
+  local function exceeds(debt, rest, time, part) return debt - time + (rest > part and 1 or 0) end
+
+  -- missing returns the units that flow in during debt + rest/c, rounded up. The estimate is a few units off (R16).
+  local function missing(debt, rest, a, b, c)
+    if debt < 0 or debt == 0 and rest == 0 then return 0 end
+    local most = floor((2^51 - 1) / max(b, a + 1))
+    local n = min(ceil((debt + rest / c) / (a + b / c)), most)
+    while n > 0 and exceeds(debt, rest, inflow(n - 1, a, b, c)) < 1 do n = n - 1 end
+    while n < most and exceeds(debt, rest, inflow(n, a, b, c)) > 0 do n = n + 1 end
+    return n
+  end
+
+  -- refill returns the bucket of a header at now: its newest attempt, debt and rest; since; the time until since if that
+  -- is ahead; the promise; the units that are missing; and whether a correction of the clock (R2) or another rate (R12)
+  -- is to be stored.
+  local function refill(head, raw, now, a, b, c)
+    if not head then return -2^53, 0, 0, now, 0, 0, 0, false end
+    if head ~= '' and byte(head) ~= 3 then error('weir:state version ' .. byte(head), 0) end
+    if #head ~= 56 then error('weir:state the header is cut off', 0) end
+    local _, last, promised, debt, rest, since, wasa, wasb, wasc = decode('>BI7I6I7I7I7I7I7I7', head)
+    local changed = last - raw >= 1000000
+    if changed then -- as much is missing as at the newest attempt.
+      debt = debt - max(since - last, 0)
+      if debt < 0 then debt, rest = 0, 0 end
+      last, since = now, min(since, now)
+    else
+      debt = debt - (now - last)
+    end
+    local ahead = max(since - now, 0)
+    if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
+    if wasa ~= a or wasb ~= b or wasc ~= c then
+      -- whole missing units stay, and the time that the next one has waited, up to a whole unit.
+      local units = missing(debt - ahead, rest, wasa, wasb, wasc)
+      local time, part = inflow(units, wasa, wasb, wasc)
+      local waited = exceeds(time, part, debt - ahead, rest)
+      units = min(units, floor((2^51 - 1) / max(b, a + 1)))
+      if units > 0 and exceeds(a, b, waited, 0) < 1 then units, waited = units - 1, 0 end
+      debt, rest = inflow(units, a, b, c)
+      debt, since, ahead, changed = debt - waited, now, 0, true
+    end
+    return last, debt, rest, since, ahead, promised, missing(debt - ahead, rest, a, b, c), changed
+  end
+
+  -- bucketed returns the header of a bucket and its new time to live. Its debt is stored as of its newest attempt (R16).
+  local function bucketed(raw, now, last, debt, rest, since, promised, full, gap, a, b, c, given)
+    local span = inflow(full, a, b, c) + 1
+    local ttl
+    promised, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
+    return encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + (now - last), rest, since, a, b, c), ttl
+  end
+
+  return refill, bucketed, inflow, exceeds, missing
+end
 
 -- leaving returns the mark of the entry with which need of the units that count have left (R8). Older entries begin at a
 -- place and end at the mark edge. Behind them is an entry of push units with that mark, or none, and then the newest.
 local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
   local gone = 0
   if u < edge then
-    at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, LAST, need - 1)
+    at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1)
     if u < edge then return u end
   end
   if push and gone + push >= need then return edge end
@@ -353,14 +338,15 @@ local function decide(plan, op, flags, raw, given, n, _, k)
   local now = ahead(heads, k, count, raw)
   if n == 0 then op = 1 end
   local grant, add, full = n, op == 1 and 0 or n, true -- units granted so far, and to record
+  local refill, bucketed, inflow, exceeds, missing
   local writes, states, remaining, wait, reset, valid, bound, longest, tight, least
   local i = 0
   while i < count do
     i = i + 1
     if i == 1 then
-      writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', LAST, 0, 0, LAST, 0, 0, LAST
+      writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     end
-    local key = KEYS[k + i]
+    local key, stored, name, text, ttl, last_to = KEYS[k + i], nil, nil, nil, nil, nil
     local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
@@ -369,20 +355,26 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     local debt, rest, since, early
     local cut, mark, newest, own, first, total, from, to, skip, late, head, tail, top, at, s, p, u
     if kind == 3 then
+      if not refill then refill, bucketed, inflow, exceeds, missing = buckets() end
       last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+      from, to, top = 0, 0, 0
     else
-      cut = cutoff(kind, now, window, a, b)
-      if not cut then return outside(now) end
-      mark = marked(kind, now, window, a, b)
-      last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
-        history(key, heads[i], raw, now, mark)
+      cut, mark = seen(kind, now, window, a, b)
+      if not cut then return encode('>BI7', 2, now) end
+      last, newest, own, first, total, promised, from, to, skip, late, tail = load(heads[i])
+      head, top, changed = heads[i] or '', to, last - raw >= 1000000
+      if changed then
+        local _, correct = corrections()
+        last, newest, own, first, total, to, late, head, tail =
+          now, correct(key, now, mark, newest, own, first, total, from, to, skip, late, head, tail)
+      end
       at, p, u, used = from, skip, first, total
       if from == to then s, p = head, tail end
       if newest <= cut then
         used = 0
       elseif u <= cut then
         local gone
-        at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, LAST)
+        at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1)
         used = total - gone
       end
     end
@@ -392,7 +384,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     local denies, again = op ~= 2 and (units > room or closed), false
     if op == 2 then
       local more = mode == 2 and kind ~= 3 and min(units, most) or units
-      if used + more > (kind == 3 and floor(MOST / max(b, a + 1)) or MOST) then
+      if used + more > (kind == 3 and floor((2^51 - 1) / max(b, a + 1)) or 2^51 - 1) then
         error('weir:overflow ' .. i .. ' ' .. string.format('%.0f', used), 0)
       end
     elseif denies then
@@ -421,7 +413,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
           last, used = now, missing(debt - early, rest, a, b, c)
         end
         if records or changed and op ~= 1 then
-          writes[#writes + 1] = bucketed(key, raw, now, last, debt, rest, since, promised, most, gap, a, b, c, given)
+          stored, ttl = bucketed(raw, now, last, debt, rest, since, promised, most, gap, a, b, c, given)
         end
       elseif records then
         if mode == 2 then more = min(more, most) end
@@ -436,27 +428,25 @@ local function decide(plan, op, flags, raw, given, n, _, k)
           used, own = used - max(own - most, 0), min(own, most)
           local spare, gone = used - most, 0
           if spare >= 0 and u < edge then
-            at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, LAST, spare)
+            at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, spare)
           end
           used, spare = used - gone, spare - gone
           if u == edge and push and push <= spare then used, push, u, edge = used - push, nil, newest, newest end
-          if used == 0 then newest, u, edge = NONE, NONE, NONE end
+          if used == 0 then newest, u, edge = -2^53, -2^53, -2^53 end
         end
-        local body, name, text, last_to = nil, nil, nil, to
-        if at == to then body, skip, late = sub(s, p), START, used - own - (push or 0) else body, skip = sub(head, tail), p end
+        local body
+        last_to = to
+        if at == to then body, skip, late = sub(s, p), 16, used - own - (push or 0) else body, skip = sub(head, tail), p end
         if push then body, late = body .. coded(mark - edge, push), late + push end
         if #body > CHUNK then
           name, text, body, last_to, late = to, encode('>I7I7B', newest, late, #body) .. body, '', to + 1, 0
         end
-        local ttl
         local ends = max(kind == 1 and b > 0 and b or newest + window, now + gap, raw)
         promised, ttl = expiry(promised, raw, ends, window, given)
         last = now
-        writes[#writes + 1] = { key = key, name = name, text = text, ttl = ttl, dead = over(from, at, last_to, top),
-          head = header(now, newest, own, u, used, promised, at, last_to, skip, late, body) }
+        stored = header(now, newest, own, u, used, promised, at, last_to, skip, late, body)
       elseif changed and op ~= 1 then
-        writes[#writes + 1] = { key = key, dead = over(0, 0, to, top),
-          head = header(last, newest, own, first, total, promised, from, to, skip, late, sub(head, tail)) }
+        stored = header(last, newest, own, first, total, promised, from, to, skip, late, sub(head, tail))
       end
 
       -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
@@ -493,195 +483,224 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
+      if stored then
+        local first_at = last_to and at or from
+        if i == count then write(key, stored, from, first_at, last_to or to, top, name, text, nil, ttl)
+        else writes[#writes + 1] = { key, stored, from, first_at, last_to or to, top, name, text, nil, ttl } end
+      end
     end
   end
-  for i = 1, #writes do write(writes[i]) end
+  for j = 1, #writes do write(unpack(writes[j], 1, 10)) end
   if full then bound, valid = 0, 0 elseif grant > 0 then bound = tight end
   return encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
 end
 
--- struck returns s after up to want units were taken from its entries from p on, or from the first of them only, and the
--- units taken. Entries without units stay until they are the oldest.
-local function struck(s, p, want, single)
-  local parts, took, q = { sub(s, 1, p - 1) }, 0, p
-  repeat
-    local gap, n, after = entry(s, q)
-    local units = min(n, want - took)
-    parts[#parts + 1] = coded(gap, n - units)
-    took, q = took + units, after
-  until single or took == want or q > #s
-  parts[#parts + 1] = sub(s, q)
-  return table.concat(parts), took
-end
+-- others returns the functions that decide refunds and counts.
+local function others()
+  local refill, bucketed, inflow = buckets()
+  local retreat, correct = corrections()
 
--- thinned returns chunk s with other entries and fewer units.
-local function thinned(s, entries, took)
-  local behind, units = decode('>I7I7', s)
-  return encode('>I7I7B', behind, units - took, #entries) .. entries
-end
+  -- simple returns the reply of a refund or a count.
+  local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
 
--- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, also
--- none that no longer counts, because the newest attempt does not move and a later decision may be earlier (R2).
-local function taken(key, head, raw, now, want, granted, kind, window, a, b)
-  local cut = cutoff(kind, now, window, a, b)
-  local mark = marked(kind, now, window, a, b)
-  local last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed
-  last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
-    history(key, head, raw, now, mark)
-  local at, s, p, u = from, nil, skip, first
-  if from == to then s, p = head, tail end
-  local before, took, more, gone = from, 0, {}, 0
-  if want == 0 or newest <= cut then
-    -- no entry counts.
-  elseif granted <= LAST then
-    if kind == 1 and b > 0 then
-      mark = a <= granted and granted < b and newest or NONE
-    elseif kind == 2 and newest <= granted and granted - newest < window then
-      mark = newest
-    else
-      mark = marked(kind, granted, window, a, b)
+  -- history returns a history, corrected if the clock was (R2); then the number behind the stored chunks, and whether it was.
+  local function history(key, head, raw, now, mark)
+    local last, newest, units, first, total, promised, from, to, skip, late, tail = load(head)
+    local top, corrected = to, last - raw >= 1000000
+    head = head or ''
+    if corrected then
+      last, newest, units, first, total, to, late, head, tail =
+        now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
     end
-    if mark == newest then
-      took = min(want, own)
-      own = own - took
-    elseif mark > cut and mark < newest then
-      local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, LAST)
-      if at_mark == mark then
-        local after
-        after, took = struck(text, q, want, true)
-        if c == to then head, late = after, late - took else more = { c, thinned(text, sub(after, START), took) } end
-        if c == at and q == p then -- it may be the oldest.
-          at, s, p, u = walk(key, head, tail, to, newest, at, after, p, u, NONE, 0)
-          if c < at then more = {} end
-        end
-      end
-    end
-  else -- the oldest that count.
-    local c, text, q, from_mark = at, s, p, u
-    if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, LAST) end
-    took = min(want, total - gone)
-    if took == total - gone then
-      own = 0
-    elseif gone == 0 and u > cut then -- the oldest leave the history.
-      local left
-      at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, LAST, took)
-      left = took - left
-      if left == 0 then
-        -- whole entries.
-      elseif u == newest then
-        own = own - left
+    return last, newest, units, first, total, promised, from, to, skip, late, head, tail, top, corrected
+  end
+
+  -- struck returns s after up to want units were taken from its entries from p on, or from the first of them only, and the
+  -- units taken. Entries without units stay until they are the oldest.
+  local function struck(s, p, want, single)
+    local parts, took, q = { sub(s, 1, p - 1) }, 0, p
+    repeat
+      local gap, n, after = entry(s, q)
+      local units = min(n, want - took)
+      parts[#parts + 1] = coded(gap, n - units)
+      took, q = took + units, after
+    until single or took == want or q > #s
+    parts[#parts + 1] = sub(s, q)
+    return table.concat(parts), took
+  end
+
+  -- thinned returns chunk s with other entries and fewer units.
+  local function thinned(s, entries, took)
+    local behind, units = decode('>I7I7', s)
+    return encode('>I7I7B', behind, units - took, #entries) .. entries
+  end
+
+  -- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, also
+  -- none that no longer counts, because the newest attempt does not move and a later decision may be earlier (R2).
+  local function taken(key, head, raw, now, want, granted, kind, window, a, b)
+    local cut, mark = seen(kind, now, window, a, b)
+    local last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed
+    last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+      history(key, head, raw, now, mark)
+    local at, s, p, u = from, nil, skip, first
+    if from == to then s, p = head, tail end
+    local took, more, gone, _ = 0, {}, 0, nil
+    if want == 0 or newest <= cut then
+      -- no entry counts.
+    elseif granted <= 2^53 - 1 then
+      if kind == 1 and b > 0 then
+        mark = a <= granted and granted < b and newest or -2^53
+      elseif kind == 2 and newest <= granted and granted - newest < window then
+        mark = newest
       else
-        local after = struck(s, p, left, true)
-        if at == to then head, s = after, after else more = { at, thinned(s, sub(after, START), left) } end
+        _, mark = seen(kind, granted, window, a, b)
       end
-    else
-      local left = took
-      while left > 0 and c < to do
-        local got, after
-        text = text or chunk(key, c)
-        local behind, units = decode('>I7I7', text)
-        if q == START and units <= left then
-          after, got = coded(behind - from_mark, 0), units
-        else
-          after, got = struck(text, q, left)
-          after = sub(after, START)
+      if mark == newest then
+        took = min(want, own)
+        own = own - took
+      elseif mark > cut and mark < newest then
+        local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, 2^53 - 1)
+        if at_mark == mark then
+          local after
+          after, took = struck(text, q, want, true)
+          if c == to then head, late = after, late - took else more = { c, thinned(text, sub(after, 16), took) } end
+          if c == at and q == p then -- it may be the oldest.
+            at, s, p, u = walk(key, head, tail, to, newest, at, after, p, u, -2^53, 0)
+            if c < at then more = {} end
+          end
         end
-        more[#more + 1], more[#more + 2] = c, thinned(text, after, got)
-        c, from_mark, text, q, left = c + 1, behind, nil, START, left - got
-        if c == to then q = tail end
       end
-      if left > 0 and q <= #head then
-        local got
-        head, got = struck(head, q, left)
-        late, left = late - got, left - got
+    else -- the oldest that count.
+      local c, text, q, from_mark = at, s, p, u
+      if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1) end
+      took = min(want, total - gone)
+      if took == total - gone then
+        own = 0
+      elseif gone == 0 and u > cut then -- the oldest leave the history.
+        local left
+        at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
+        left = took - left
+        if left == 0 then
+          -- whole entries.
+        elseif u == newest then
+          own = own - left
+        else
+          local after = struck(s, p, left, true)
+          if at == to then head, s = after, after else more = { at, thinned(s, sub(after, 16), left) } end
+        end
+      else
+        local left = took
+        while left > 0 and c < to do
+          local got, after
+          text = text or chunk(key, c)
+          local behind, units = decode('>I7I7', text)
+          if q == 16 and units <= left then
+            after, got = coded(behind - from_mark, 0), units
+          else
+            after, got = struck(text, q, left)
+            after = sub(after, 16)
+          end
+          more[#more + 1], more[#more + 2] = c, thinned(text, after, got)
+          c, from_mark, text, q, left = c + 1, behind, nil, 16, left - got
+          if c == to then q = tail end
+        end
+        if left > 0 and q <= #head then
+          local got
+          head, got = struck(head, q, left)
+          late, left = late - got, left - got
+        end
+        own = own - left
       end
-      own = own - left
     end
-  end
-  total = total - took
-  local body
-  if own == 0 and took > 0 then -- the last older entry with units is the newest.
-    local oldest = granted > LAST and cut or newest - 1
-    body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, oldest)
-    at, p, u = from, skip, first
-    if to == from then at, p = to, START end
-    if body == '' and to == from then u = newest end
-  elseif at == to then
-    body, p, late = sub(head, p), START, total - own
-  else
-    body = sub(head, tail)
-  end
-  if took == 0 and not changed then return 0, nil end
-  if total == 0 then body, at, to = '', to, to end
-  return took, { key = key, more = more, dead = over(from, at, to, top),
-    head = header(last, newest, own, u, total, promised, at, to, p, late, body) }
-end
-
--- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
--- A cost stays, because the attempt was made, but a hold ends whole (R17). A refund of nothing writes nothing.
-local function refund(plan, _, _, raw, given, n, granted, k)
-  local count, heads, writes, most = byte(plan, 2), {}, {}, 0
-  local now = ahead(heads, k, count, raw)
-  for i = 1, count do
-    local key = KEYS[k + i]
-    local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
-    local want, took, change = n, 0, nil
-    if cost ~= 0 then want = kind == 0 and c == 1 and cost or 0 end
-    if kind == 3 then
-      local last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
-      -- a grant from before the bucket was last full has flowed in again (R16).
-      if granted > LAST or since <= granted and granted <= last then took = min(want, used) end
-      if took == used and took > 0 then
-        debt, rest, since = early, 0, now + early
-      elseif took > 0 then
-        local time, part = inflow(took, a, b, c)
-        debt, rest = debt - time, rest - part
-        if rest < 0 then debt, rest = debt - 1, rest + c end
-      end
-      if took > 0 or changed then
-        change = bucketed(key, raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
-      end
-    elseif not cutoff(kind, now, window, a, b) then
-      return outside(now)
+    total = total - took
+    local body
+    if own == 0 and took > 0 then -- the last older entry with units is the newest.
+      local oldest = granted > 2^53 - 1 and cut or newest - 1
+      body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, oldest)
+      at, p, u = from, skip, first
+      if to == from then at, p = to, 16 end
+      if body == '' and to == from then u = newest end
+    elseif at == to then
+      body, p, late = sub(head, p), 16, total - own
     else
-      took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
+      body = sub(head, tail)
     end
-    writes[#writes + 1] = change
-    most = max(most, min(took, n))
+    if took == 0 and not changed then return 0, nil end
+    if total == 0 then body, at, to = '', to, to end
+    return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, nil, nil, more }
   end
-  if most > 0 then
-    for i = 1, #writes do write(writes[i]) end
-  end
-  return simple(most, now), most > 0, now
-end
 
--- count returns the units of one limit that were recorded in a span before now (R11).
-local function count(plan, _, _, raw, _, _, span, k)
-  local heads = {}
-  local now = ahead(heads, k, 1, raw)
-  local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 10)
-  local cut = cutoff(kind, now, span, a, b)
-  if not cut then return outside(now) end
-  local _, newest, _, first, total, _, from, to, skip, _, head, tail =
-    history(KEYS[k + 1], heads[1], raw, now, marked(kind, now, window, a, b))
-  local s, p, gone = nil, skip, 0
-  if from == to then s, p = head, tail end
-  if newest <= cut then return simple(0, now) end
-  if first <= cut then _, _, _, _, gone = walk(KEYS[k + 1], head, tail, to, newest, from, s, p, first, cut, LAST) end
-  return simple(total - gone, now)
+  -- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
+  -- A cost stays, because the attempt was made, but a hold ends whole (R17). A refund of nothing writes nothing.
+  local function refund(plan, _, _, raw, given, n, granted, k)
+    local count, heads, writes, most = byte(plan, 2), {}, {}, 0
+    local now = ahead(heads, k, count, raw)
+    for i = 1, count do
+      local key = KEYS[k + i]
+      local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
+      local want, took, change = n, 0, nil
+      if cost ~= 0 then want = kind == 0 and c == 1 and cost or 0 end
+      if kind == 3 then
+        local last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+        -- a grant from before the bucket was last full has flowed in again (R16).
+        if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
+        if took == used and took > 0 then
+          debt, rest, since = early, 0, now + early
+        elseif took > 0 then
+          local time, part = inflow(took, a, b, c)
+          debt, rest = debt - time, rest - part
+          if rest < 0 then debt, rest = debt - 1, rest + c end
+        end
+        if took > 0 or changed then
+          local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
+          change = { key, head, 0, 0, 0, 0, nil, nil, nil, ttl }
+        end
+      elseif not seen(kind, now, window, a, b) then
+        return encode('>BI7', 2, now)
+      else
+        took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
+      end
+      writes[#writes + 1] = change
+      most = max(most, min(took, n))
+    end
+    if most > 0 then
+      for i = 1, #writes do write(unpack(writes[i], 1, 10)) end
+    end
+    return simple(most, now), most > 0, now
+  end
+
+  -- count returns the units of one limit that were recorded in a span before now (R11).
+  local function count(plan, _, _, raw, _, _, span, k)
+    local heads = {}
+    local now = ahead(heads, k, 1, raw)
+    local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 10)
+    local cut, mark = seen(kind, now, window, a, b)
+    if not cut then return encode('>BI7', 2, now) end
+    if kind ~= 1 or b == 0 then cut = now - span end
+    local _, newest, _, first, total, _, from, to, skip, _, head, tail =
+      history(KEYS[k + 1], heads[1], raw, now, mark)
+    local s, p, gone = nil, skip, 0
+    if from == to then s, p = head, tail end
+    if newest <= cut then return simple(0, now) end
+    if first <= cut then _, _, _, _, gone = walk(KEYS[k + 1], head, tail, to, newest, from, s, p, first, cut, 2^53 - 1) end
+    return simple(total - gone, now)
+  end
+
+  return refund, count
 end
 
 -- once decides a request, or returns the reply of an operation with its id (R15).
 local function once(plan, op, flags, raw, given, n, from, k)
-  local run = op < 3 and decide or op == 3 and refund or count
-  if flags < 2 then
-    local reply = run(plan, op, flags, raw, given, n, from, k)
-    return reply
+  local run = decide
+  if op > 2 then
+    local refund, count = others()
+    run = op == 3 and refund or count
   end
+  if flags < 2 then return run(plan, op, flags, raw, given, n, from, k) end
   local key = KEYS[k + byte(plan, 2) + 1]
   local known = call('GET', key)
   if known then
-    if #known < 69 or byte(known) ~= 1 then broken('the operation is cut off') end
+    if #known < 69 or byte(known) ~= 1 then error('weir:state the operation is cut off', 0) end
     local _, wasop, wasn, wasfrom, ends = decode('>BBI7I7I7', known)
     if raw < ends then
       if wasop ~= op or wasn ~= n or wasfrom ~= from then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
@@ -704,7 +723,7 @@ local replies, k, clock = {}, 0, nil
 for i = 1, #ARGV[1] / 24 do
   local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * i - 23)
   plan = ARGV[plan + 1]
-  local given = raw <= LAST
+  local given = raw <= 2^53 - 1
   if not given then
     if not clock then
       local time = call('TIME')
@@ -712,7 +731,7 @@ for i = 1, #ARGV[1] / 24 do
     end
     raw = clock
   end
-  local fine, reply = pcall(once, plan, op, flags, raw, given, n, from, k)
+  local fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
   if not fine then
     local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
     reply = encode('>BI2', 3, #text) .. text
