@@ -138,8 +138,8 @@ func TestBatchesRenewExpiries(t *testing.T) {
 		must(t)(l.Allow(ctx, weir.K(c.user)))
 		key := weirredis.Keys(l.Compiled(), weir.K(c.user), false)[0]
 		header := []byte(s.Must(t, "HGET", key, "h"))
-		lives := binary.BigEndian.Uint32(header[16:]) // the last four of its five bytes, in seconds
-		binary.BigEndian.PutUint32(header[16:], lives+uint32(int32(c.moved/time.Second)))
+		promised := binary.BigEndian.Uint32(header[17:]) // the last four of its six bytes, in milliseconds
+		binary.BigEndian.PutUint32(header[17:], promised+uint32(int32(c.moved.Milliseconds())))
 		s.Must(t, "HSET", key, "h", string(header))
 		before := commands(t, s, "pexpire")
 		calls := []engine.Call{{Rules: l.Compiled(), Key: weir.K(c.user), N: 1}}

@@ -13,10 +13,11 @@ import (
 // WithChunks makes the engine cut histories into chunks of so many bytes, so that a few entries
 // make a long history.
 func WithChunks(bytes int) Option {
-	text := strings.Replace(decideText, "CHUNK, START, HOUR = 96,", fmt.Sprintf("CHUNK, START, HOUR = %d,", bytes), 1)
-	if text == decideText && bytes != 96 {
-		panic("lua/decide.lua has no chunks of 96 bytes")
+	const standard = "local CHUNK = 96 "
+	if !strings.Contains(decideText, standard) {
+		panic("lua/decide.lua has no " + standard)
 	}
+	text := strings.Replace(decideText, standard, fmt.Sprintf("local CHUNK = %d ", bytes), 1)
 	return func(o *options) { o.decide = newScript("decide", text) }
 }
 
@@ -78,9 +79,12 @@ func Denial(at time.Time, wait, reset, validFor int64) string {
 	return decided(replyDecided, 1, 0, 0, at, wait, reset, validFor)
 }
 
-// Grant is the reply of a script that grants all, after which so many units remain.
-func Grant(at time.Time, remaining int64) string {
-	return decided(replyDecided, 0, 1, remaining, at, 0, 0, 0)
+// Grant is the reply of a script that grants a unit, after which so many units remain.
+func Grant(at time.Time, remaining int64) string { return GrantOf(1, at, remaining) }
+
+// GrantOf is Grant of so many units.
+func GrantOf(units int64, at time.Time, remaining int64) string {
+	return decided(replyDecided, 0, units, remaining, at, 0, 0, 0)
 }
 
 // Replay is the stored reply of an operation that was granted in full.

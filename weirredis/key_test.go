@@ -41,14 +41,14 @@ func TestKeys(t *testing.T) {
 		cluster bool
 		want    string
 	}{
-		{push, weir.K("42"), false, "weir2:{push}teacher:teacher=2:42"},
-		{push, weir.K("42"), true, "weir2:{push:GF9c0j}teacher:teacher=2:42"},
-		{push, weir.K(""), false, "weir2:{push}teacher:teacher=0:"},
-		{push, weir.K("a}b{\x00:=\n"), false, "weir2:{push}teacher:teacher=8:a}b{\x00:=\n"},
-		{both, weir.K("acme", "ann"), false, "weir2:{api}user:tenant=4:acme:user=3:ann weir2:{api}tenant:tenant=4:acme"},
-		{both, weir.K("acme", "ann"), true, "weir2:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir2:{api:Sf-vI6}tenant:tenant=4:acme"},
-		{kinds, weir.K("ann"), false, "weir2:{kinds}a:user=3:ann weir2:{kinds}b/fixed:user=3:ann weir2:{kinds}c/fixed_from_first weir2:{kinds}d/bucket weir2:{kinds}e/concurrency"},
-		{all, weir.K("disk"), true, "weir2:{alerts}channel weir2:{alerts}category:category=4:disk"},
+		{push, weir.K("42"), false, "weir3:{push}teacher:teacher=2:42"},
+		{push, weir.K("42"), true, "weir3:{push:GF9c0j}teacher:teacher=2:42"},
+		{push, weir.K(""), false, "weir3:{push}teacher:teacher=0:"},
+		{push, weir.K("a}b{\x00:=\n"), false, "weir3:{push}teacher:teacher=8:a}b{\x00:=\n"},
+		{both, weir.K("acme", "ann"), false, "weir3:{api}user:tenant=4:acme:user=3:ann weir3:{api}tenant:tenant=4:acme"},
+		{both, weir.K("acme", "ann"), true, "weir3:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir3:{api:Sf-vI6}tenant:tenant=4:acme"},
+		{kinds, weir.K("ann"), false, "weir3:{kinds}a:user=3:ann weir3:{kinds}b/fixed:user=3:ann weir3:{kinds}c/fixed_from_first weir3:{kinds}d/bucket weir3:{kinds}e/concurrency"},
+		{all, weir.K("disk"), true, "weir3:{alerts}channel weir3:{alerts}category:category=4:disk"},
 	} {
 		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
 			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name, c.cluster, got, c.want)

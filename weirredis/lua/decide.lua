@@ -64,8 +64,7 @@ local function coded(gap, units)
   elseif gap < 268435456 then text = encode('>I4', gap + 1610612736 + flag * 2147483648)
   elseif gap < 34359738368 then text = encode('>I5', gap + 481036337152 + flag * 549755813888)
   else text = encode('>BI7', 120 + flag * 128, gap) end
-  if units == 1 then return text end
-  return text .. coded(units, 1)
+  return units == 1 and text or text .. coded(units, 1)
 end
 
 -- entry returns the time from the entry at s[p] to the next, its units, and the place behind it.
@@ -88,22 +87,19 @@ end
 -- load returns a history as it is stored. The tail is in the header, from its last result on.
 local function load(head)
   if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, 1 end
-  local form, last, newest, units, first, total, promised, from, chunks, skip, late, tail = byte(head)
-  local size = 0
+  local form, last, newest, units, first, total, promised, from, chunks, skip, late, size, tail = byte(head)
   if form == 1 and #head >= 29 then
     form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I3I4B', head)
-    if #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
-    if total == 0 then return last, -2^53, 0, -2^53, 0, promised, 0, 0, 16, 0, tail end
-    return last, last, units, first, total, promised, 0, 0, 16, total - units, tail
+    newest, from, chunks, skip, late = last, 0, 0, 16, total - units
+    if total == 0 then newest, first = -2^53, -2^53 end
   elseif form == 2 and #head >= 62 then
     form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail =
       decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
-    if #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
-    return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
-  elseif form and (form < 1 or form > 2) then
-    error('weir:state ' .. 'version ' .. form, 0)
+  elseif form and form ~= 1 and form ~= 2 then
+    error('weir:state version ' .. form, 0)
   end
-  error('weir:state the header is cut off', 0)
+  if not tail or #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
+  return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
 end
 
 -- header returns the header of a history with its tail.
@@ -338,21 +334,19 @@ local function decide(plan, op, flags, raw, given, n, _, k)
   local now = ahead(heads, k, count, raw)
   if n == 0 then op = 1 end
   local grant, add, full = n, op == 1 and 0 or n, true -- units granted so far, and to record
+  local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least = 0
   local refill, bucketed, inflow, exceeds, missing
-  local writes, states, remaining, wait, reset, valid, bound, longest, tight, least
-  local i = 0
   while i < count do
     i = i + 1
     if i == 1 then
       writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     end
-    local key, stored, name, text, ttl, last_to = KEYS[k + i], nil, nil, nil, nil, nil
+    local key, stored, name, text, ttl, last_to = KEYS[k + i]
     local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
     -- The history as seen at now: entries count if their mark is above cut (R3). The oldest of them is at a place.
-    local last, promised, used, changed
-    local debt, rest, since, early
+    local last, promised, used, changed, debt, rest, since, early, gone
     local cut, mark, newest, own, first, total, from, to, skip, late, head, tail, top, at, s, p, u
     if kind == 3 then
       if not refill then refill, bucketed, inflow, exceeds, missing = buckets() end
@@ -373,7 +367,6 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if newest <= cut then
         used = 0
       elseif u <= cut then
-        local gone
         at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1)
         used = total - gone
       end
@@ -434,9 +427,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
           if u == edge and push and push <= spare then used, push, u, edge = used - push, nil, newest, newest end
           if used == 0 then newest, u, edge = -2^53, -2^53, -2^53 end
         end
-        local body
-        last_to = to
-        if at == to then body, skip, late = sub(s, p), 16, used - own - (push or 0) else body, skip = sub(head, tail), p end
+        local body = at == to and sub(s, p) or sub(head, tail)
+        skip, last_to = p, to
+        if at == to then skip, late = 16, used - own - (push or 0) end
         if push then body, late = body .. coded(mark - edge, push), late + push end
         if #body > CHUNK then
           name, text, body, last_to, late = to, encode('>I7I7B', newest, late, #body) .. body, '', to + 1, 0
@@ -457,28 +450,23 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       elseif used == 0 then
         waits = units > most and -1 or 0
       else
-        local need, mark1, marks = used + units - most, nil, nil
+        local need, mark1, marks = used + units - most
         if need > 0 and units <= most then
           marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
         end
         if not full or flags % 2 == 1 then
           mark1 = need == 1 and marks or leaving(key, head, tail, to, at, s, p, u, edge, push, newest, 1)
         end
-        if kind == 1 and b > 0 then -- all entries of a Period leave at its end.
-          empty, waits, next = b - now, marks and b - now or 0, b - now
-        else
-          empty = newest - now + window
-          waits, next = marks and marks - now + window or 0, mark1 and mark1 - now + window or 0
-        end
-        if units > most then waits = -1 end
+        if kind == 1 and b > 0 then newest, marks, mark1 = b - window, marks and b - window, b - window end -- all leave at its end.
+        empty, next = newest - now + window, mark1 and mark1 - now + window or 0
+        waits = units > most and -1 or marks and marks - now + window or 0
       end
       if waits >= 0 then waits = max(waits, pause) end
 
       -- The answer of all limits.
       remaining, reset = min(remaining, most - used), max(reset, empty)
       wait = (wait < 0 or waits < 0) and -1 or max(wait, waits)
-      if next > 0 then valid = min(valid, next) end
-      if pause > 0 then valid = min(valid, pause) end
+      valid = min(valid, next > 0 and next or valid, pause > 0 and pause or valid)
       if room < least then tight, least = i, room end
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
@@ -663,9 +651,7 @@ local function others()
       writes[#writes + 1] = change
       most = max(most, min(took, n))
     end
-    if most > 0 then
-      for i = 1, #writes do write(unpack(writes[i], 1, 10)) end
-    end
+    for i = 1, most > 0 and #writes or 0 do write(unpack(writes[i], 1, 10)) end
     return simple(most, now), most > 0, now
   end
 
