@@ -9,8 +9,8 @@
 // # Trade-offs
 //
 // A decision is one script on the server. For one limit it reads and writes one hash,
-// at about the cost of two simple commands. A history stores each unit that counts in
-// about five bytes, in pieces. A decision needs only a few pieces, so it costs the same
+// at about the cost of two simple commands. A history stores each grant that counts in
+// about six bytes, in chunks. A decision needs only a few chunks, so it costs nearly the same
 // at 10 as at 10,000 units a window.
 //
 // Histories are as durable as the server. A server that loses writes in a failover, or
@@ -30,14 +30,13 @@
 //
 // # One decision, file by file
 //
-//   - engine.go: Do and decide, the steps in order
+//   - engine.go: Do, the steps in order
 //   - cache.go: denials that are answered without the server
-//   - request.go, pack.go, key.go: the request, its packed argument and its keys
+//   - request.go, key.go: the request, its packed arguments and its keys
 //   - queue.go, batch.go: callers that share a call
 //   - call.go, script.go: the script call, and its retry while a slot moves
-//   - lua/: the scripts; lua/generated holds them as the server runs them
+//   - lua/: the scripts as the server runs them
 //   - reply.go: the result from the reply
-//   - kinds.go: a request that another script must decide, or with other windows
 //
 // docs/architecture.md has the steps.
 package weirredis

@@ -20,7 +20,7 @@ import (
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "store", "memory",
-		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always, 100ms or off), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
+		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always, 100ms or off), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS; with ?prefix=TEXT before every key")
 }
 
 // openStore opens a store, which must be reachable.

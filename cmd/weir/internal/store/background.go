@@ -40,7 +40,7 @@ func OpenInBackground(name string, o Options, onChange func(err error, warnings 
 	pending := t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")
 	b.lastErr.Store(&pending)
 	go b.run(ctx)
-	return &Store{Engine: b, Conn: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
+	return &Store{Engine: b, prefix: t.prefix, Conn: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
 }
 
 // Ready waits until the first attempt to connect or ctx has ended. It returns the error of

@@ -60,6 +60,7 @@ type Store struct {
 
 	close      func() error
 	redis      *weirredis.Engine // Engine on Redis that Open opened, otherwise nil
+	prefix     string            // of all keys on Redis
 	background *background       // nil unless opened by OpenInBackground
 }
 
@@ -149,17 +150,17 @@ func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
 	}
-	e, report, err := fitEngine(conn)
+	e, report, err := fitEngine(conn, t.prefix)
 	if err != nil {
 		conn.Close()
 		return nil, t.explain(err)
 	}
-	return &Store{Engine: e, redis: e, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
+	return &Store{Engine: e, redis: e, prefix: t.prefix, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
 }
 
 // fitEngine returns an engine on a server that is fit for limits.
-func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error) {
-	e, err := weirredis.New(conn)
+func fitEngine(conn weirredis.Conn, prefix string) (*weirredis.Engine, weirredis.Report, error) {
+	e, err := weirredis.New(conn, weirredis.KeyPrefix(prefix))
 	if err != nil {
 		return nil, weirredis.Report{}, err
 	}
@@ -216,8 +217,8 @@ func (t *target) authorities() (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// identityKey holds the identity of a store on Redis.
-const identityKey = "weir2:store"
+// identityKey holds the identity of a store on Redis, behind the prefix of its keys.
+const identityKey = "weir3:store"
 
 //go:embed identity.lua
 var identityText string
@@ -236,7 +237,7 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 	if s.Disk != nil {
 		return s.Disk.Identity(), nil
 	}
-	id, err := s.Conn.Eval(ctx, identityScript, []string{identityKey}, []string{rand.Text()})
+	id, err := s.Conn.Eval(ctx, identityScript, []string{s.prefix + identityKey}, []string{rand.Text()})
 	if err != nil {
 		e := &weirredis.StoreError{Err: err}
 		if a, ok := s.Conn.(fmt.Stringer); ok {

@@ -52,6 +52,7 @@ type target struct {
 	db                 int
 	master             string // of Sentinels
 	ca                 string // file
+	prefix             string // of all keys
 }
 
 // parse parses a URL. Errors repeat no part that may hold a password, not even of a URL
@@ -183,6 +184,10 @@ func (t *target) query(text string) error {
 			return errors.New("a parameter is given twice; give each once")
 		case name == "ca" && t.tls:
 			t.ca = all[0]
+		case name == "prefix":
+			if t.prefix = all[0]; strings.ContainsAny(t.prefix, "{}") || len(t.prefix) > 64 {
+				return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text such as staging:")
+			}
 		case name == "ca":
 			return fmt.Errorf("ca= is for TLS; write %s", strings.Replace(t.scheme, "redis", "rediss", 1))
 		case name == "db" && t.kind == sentinel:
@@ -190,7 +195,7 @@ func (t *target) query(text string) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%s:// has no parameter of that name; there are ca= (with TLS) and db= (with Sentinels)", t.scheme)
+			return fmt.Errorf("%s:// has no parameter of that name; there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)
 		}
 	}
 	return nil
@@ -209,6 +214,9 @@ func (t *target) String() string {
 	}
 	if t.db != 0 {
 		fmt.Fprintf(&b, "/%d", t.db)
+	}
+	if t.prefix != "" {
+		b.WriteString("?prefix=" + url.QueryEscape(t.prefix))
 	}
 	return b.String()
 }

@@ -18,6 +18,7 @@ func TestParse(t *testing.T) {
 		"redis://a%40b:p%3A%2F%40x@h":         {kind: single, addresses: []string{"h:6379"}, username: "a@b", password: "p:/@x"},
 		"redis://:p@ss@h":                     {kind: single, addresses: []string{"h:6379"}, password: "p@ss"},
 		"rediss://h?ca=/etc/ca.pem":           {kind: single, tls: true, addresses: []string{"h:6379"}, ca: "/etc/ca.pem"},
+		"redis://h/1?prefix=staging%3A":       {kind: single, addresses: []string{"h:6379"}, db: 1, prefix: "staging:"},
 		"redis+sentinel://a,b:1/mymaster":     {kind: sentinel, addresses: []string{"a:26379", "b:1"}, master: "mymaster"},
 		"rediss+sentinel://a/m?db=3":          {kind: sentinel, tls: true, addresses: []string{"a:26379"}, master: "m", db: 3},
 		"redis+cluster://a:7000,b:7001,c":     {kind: cluster, addresses: []string{"a:7000", "b:7001", "c:6379"}},
@@ -31,7 +32,7 @@ func TestParse(t *testing.T) {
 		want.scheme, _, _ = strings.Cut(text, "://")
 		same := got.kind == want.kind && got.tls == want.tls && slices.Equal(got.addresses, want.addresses) &&
 			got.username == want.username && got.password == want.password && got.db == want.db &&
-			got.master == want.master && got.ca == want.ca && got.scheme == want.scheme
+			got.master == want.master && got.ca == want.ca && got.prefix == want.prefix && got.scheme == want.scheme
 		if !same {
 			t.Errorf("%s: got %+v, want %+v", text, *got, want)
 		}
@@ -51,6 +52,7 @@ func TestParseRejects(t *testing.T) {
 		"memcached://h":                 `no store of the kind "memcached://"`,
 		"redis://":                      "host is missing",
 		"redis://:6379":                 "host is missing",
+		"redis://h?prefix=a%7Bb":        "prefix= is longer than 64 bytes or has a brace",
 		"redis://h:0":                   "1 to 65535",
 		"redis://h:65536":               "1 to 65535",
 		"redis://h:x":                   "1 to 65535",
