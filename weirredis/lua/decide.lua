@@ -67,6 +67,88 @@ local function coded(gap, units)
   return units == 1 and text or text .. coded(units, 1)
 end
 
+-- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
+-- is renewed once in a quarter of a span. Real time may pass more slowly than given instants: there the promise is marked
+-- by 2^44, and the key lives a span and two hours longer (R13).
+local function expiry(promised, raw, ends, span, given)
+  local spare, clock, longer = ceil(span / 4000), 0, 1
+  if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
+  local need = ceil(ends / 1000) + clock
+  if promised >= need and promised <= need + spare + 1000 then return promised, nil end
+  return need + spare, need + spare - clock - floor(raw / 1000) + longer
+end
+
+-- short decides an attempt of one unit under one rolling limit without interval, cells and cost, by a small header whose
+-- older entries have a unit each. It returns nil and has changed nothing if the functions further down are needed: Lua makes
+-- every function anew in each call, which takes longer than a decision (go run ./redis in bench has the times).
+local function short(plan, raw, given, key)
+  local mode, _, _, kind, most, window, gap, cost, cell = decode('>BBI7BI7I6I6i8I7', plan)
+  local head = call('HGET', key, 'h')
+  if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 then return nil end
+  local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
+  if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I3I4B', head) end
+  if form ~= 1 or last > raw or used > 16000000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+  local cut = raw - window
+  if last <= cut then used = 0
+  else
+    while first <= cut do -- the oldest entries have left (R3).
+      local step, flag, q = number(head, p)
+      if flag then return nil end
+      first, p, used = first + step, q, used - 1
+    end
+  end
+  if used > most then return nil end
+  local granted, body, newest = used < most and 1 or 0, used > 0 and sub(head, p) or '', last
+  if granted == 1 then
+    if used == 0 then first, units = raw, 1
+    elseif last == raw then units = units + 1
+    else body, units = body .. coded(raw - last, units), 1
+    end
+    used, newest = used + 1, raw
+  end
+  local wait = used == most and first - raw + window or 0 -- R8
+  if #body > CHUNK or body ~= '' and byte(body) > 127 or most == 0 then return nil end
+  if granted == 1 then
+    local ttl
+    promised, ttl = expiry(promised, raw, raw + window, window, given)
+    call('HSET', key, 'h', encode('>BI7I7I6I3I4B', 1, raw, first, promised, units, used, #body) .. body)
+    if ttl then call('PEXPIRE', key, ttl) end
+  end
+  return encode('>BBI7i8I7i8I7I7', 0, 1 - granted, granted, most - used, raw, wait, newest - raw + window, wait)
+end
+
+-- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
+-- and once. An error of one request stops no other.
+local replies, i, k, clock = {}, 1, 0, nil
+local function requests(decide, once)
+  for j = i, #ARGV[1] / 24 do
+    local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * j - 23)
+    plan = ARGV[plan + 1]
+    local given = raw <= 2^53 - 1
+    if not given then
+      if not clock then
+        local time = call('TIME')
+        clock = time[1] * 1000000 + time[2]
+      end
+      raw = clock
+    end
+    local fine, reply
+    if op == 0 and flags == 0 and n == 1 and #plan == 58 then fine, reply = pcall(short, plan, raw, given, KEYS[k + 1]) end
+    if not fine or not reply then
+      if not decide then return end
+      fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
+      if not fine then
+        local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
+        reply = encode('>BI2', 3, #text) .. text
+      end
+    end
+    replies[j], i = reply, j + 1
+    k = k + byte(plan, 2) + (flags >= 2 and 1 or 0)
+  end
+end
+requests()
+if i > #ARGV[1] / 24 then return table.concat(replies) end
+
 -- entry returns the time from the entry at s[p] to the next, its units, and the place behind it.
 local function entry(s, p)
   local gap, flag, q = number(s, p)
@@ -95,8 +177,7 @@ local function load(head)
   elseif form == 2 and #head >= 62 then
     form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail =
       decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
-  elseif form and form ~= 1 and form ~= 2 then
-    error('weir:state version ' .. form, 0)
+  elseif form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0)
   end
   if not tail or #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
   return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
@@ -123,8 +204,7 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
       if p == 16 and (units == 0 or behind <= stop) and gone + units <= most then
         c, u, gone = c + 1, behind, gone + units
         if c == to then s, p = head, tail end
-      else
-        s = text
+      else s = text
       end
     end
     if p <= #s then
@@ -139,17 +219,6 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
       if c == to then s, p = head, tail end
     end
   end
-end
-
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
--- is renewed once in a quarter of a span. Real time may pass more slowly than given instants: there the promise is marked
--- by 2^44, and the key lives a span and two hours longer (R13).
-local function expiry(promised, raw, ends, span, given)
-  local spare, clock, longer = ceil(span / 4000), 0, 1
-  if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
-  local need = ceil(ends / 1000) + clock
-  if promised >= need and promised <= need + spare + 1000 then return promised, nil end
-  return need + spare, need + spare - clock - floor(raw / 1000) + longer
 end
 
 -- write stores a prepared change of a history: the chunks from and to that are over, the header, a new chunk or more, and
@@ -234,10 +303,8 @@ local function corrections()
       local future, kept = units + later, total - units - later
       to, tail = c, 1
       units, late = min(future, 2^51 - 1), held
-      if before == mark then
-        units, kept = min(n + future, 2^51 - 1), kept - n
-      elseif n > 0 then
-        body, late = body .. coded(mark - before, n), late + n
+      if before == mark then units, kept = min(n + future, 2^51 - 1), kept - n
+      elseif n > 0 then body, late = body .. coded(mark - before, n), late + n
       end
       head, newest, total = body, mark, kept + units
       if from == to and body == '' then first = mark end
@@ -284,8 +351,7 @@ local function buckets()
       debt = debt - max(since - last, 0)
       if debt < 0 then debt, rest = 0, 0 end
       last, since = now, min(since, now)
-    else
-      debt = debt - (now - last)
+    else debt = debt - (now - last)
     end
     local ahead = max(since - now, 0)
     if debt < ahead or debt == ahead and rest == 0 then debt, rest, since = ahead, 0, now + ahead end
@@ -364,8 +430,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       end
       at, p, u, used = from, skip, first, total
       if from == to then s, p = head, tail end
-      if newest <= cut then
-        used = 0
+      if newest <= cut then used = 0
       elseif u <= cut then
         at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1)
         used = total - gone
@@ -386,8 +451,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       full, grant = false, min(grant, grants)
       if op == 0 and mode ~= 2 then add = grant end
     end
-    if again then
-      i = 0
+    if again then i = 0
     else
       -- Prepares the change: units at now (R7), or a correction of the clock or the rate (R2, R12).
       local edge, push = newest, nil
@@ -414,8 +478,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
           at, s, p, u, edge, used, newest, own = to, '', 1, mark, mark, more, mark, more
         elseif mark <= newest or kind == 2 then -- a mark never runs back, and an open window takes all units.
           used, own = used + more, own + more
-        else
-          push, used, newest, own = own, used + more, mark, more
+        else push, used, newest, own = own, used + more, mark, more
         end
         if mode == 2 then -- the newest entries that reach max are kept (R6).
           used, own = used - max(own - most, 0), min(own, most)
@@ -447,13 +510,10 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if kind == 3 then
         waits = units > most and -1 or units > most - used and exceeds(debt, rest, inflow(most - units, a, b, c)) or 0
         if used > 0 then next, empty = exceeds(debt, rest, inflow(used - 1, a, b, c)), exceeds(debt, rest, 0, 0) end
-      elseif used == 0 then
-        waits = units > most and -1 or 0
+      elseif used == 0 then waits = units > most and -1 or 0
       else
         local need, mark1, marks = used + units - most
-        if need > 0 and units <= most then
-          marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
-        end
+        if need > 0 and units <= most then marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need) end
         if not full or flags % 2 == 1 then
           mark1 = need == 1 and marks or leaving(key, head, tail, to, at, s, p, u, edge, push, newest, 1)
         end
@@ -536,12 +596,9 @@ local function others()
     if want == 0 or newest <= cut then
       -- no entry counts.
     elseif granted <= 2^53 - 1 then
-      if kind == 1 and b > 0 then
-        mark = a <= granted and granted < b and newest or -2^53
-      elseif kind == 2 and newest <= granted and granted - newest < window then
-        mark = newest
-      else
-        _, mark = seen(kind, granted, window, a, b)
+      if kind == 1 and b > 0 then mark = a <= granted and granted < b and newest or -2^53
+      elseif kind == 2 and newest <= granted and granted - newest < window then mark = newest
+      else _, mark = seen(kind, granted, window, a, b)
       end
       if mark == newest then
         took = min(want, own)
@@ -562,16 +619,14 @@ local function others()
       local c, text, q, from_mark = at, s, p, u
       if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1) end
       took = min(want, total - gone)
-      if took == total - gone then
-        own = 0
+      if took == total - gone then own = 0
       elseif gone == 0 and u > cut then -- the oldest leave the history.
         local left
         at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
         left = took - left
         if left == 0 then
           -- whole entries.
-        elseif u == newest then
-          own = own - left
+        elseif u == newest then own = own - left
         else
           local after = struck(s, p, left, true)
           if at == to then head, s = after, after else more = { at, thinned(s, sub(after, 16), left) } end
@@ -582,8 +637,7 @@ local function others()
           local got, after
           text = text or chunk(key, c)
           local behind, units = decode('>I7I7', text)
-          if q == 16 and units <= left then
-            after, got = coded(behind - from_mark, 0), units
+          if q == 16 and units <= left then after, got = coded(behind - from_mark, 0), units
           else
             after, got = struck(text, q, left)
             after = sub(after, 16)
@@ -608,10 +662,8 @@ local function others()
       at, p, u = from, skip, first
       if to == from then at, p = to, 16 end
       if body == '' and to == from then u = newest end
-    elseif at == to then
-      body, p, late = sub(head, p), 16, total - own
-    else
-      body = sub(head, tail)
+    elseif at == to then body, p, late = sub(head, p), 16, total - own
+    else body = sub(head, tail)
     end
     if took == 0 and not changed then return 0, nil end
     if total == 0 then body, at, to = '', to, to end
@@ -632,8 +684,7 @@ local function others()
         local last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
         -- a grant from before the bucket was last full has flowed in again (R16).
         if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
-        if took == used and took > 0 then
-          debt, rest, since = early, 0, now + early
+        if took == used and took > 0 then debt, rest, since = early, 0, now + early
         elseif took > 0 then
           local time, part = inflow(took, a, b, c)
           debt, rest = debt - time, rest - part
@@ -645,8 +696,7 @@ local function others()
         end
       elseif not seen(kind, now, window, a, b) then
         return encode('>BI7', 2, now)
-      else
-        took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
+      else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
       end
       writes[#writes + 1] = change
       most = max(most, min(took, n))
@@ -704,25 +754,5 @@ local function once(plan, op, flags, raw, given, n, from, k)
   return reply
 end
 
--- Requests are decided in their order at one reading of the clock (R1). An error of one stops no other.
-local replies, k, clock = {}, 0, nil
-for i = 1, #ARGV[1] / 24 do
-  local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * i - 23)
-  plan = ARGV[plan + 1]
-  local given = raw <= 2^53 - 1
-  if not given then
-    if not clock then
-      local time = call('TIME')
-      clock = time[1] * 1000000 + time[2]
-    end
-    raw = clock
-  end
-  local fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
-  if not fine then
-    local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
-    reply = encode('>BI2', 3, #text) .. text
-  end
-  replies[i] = reply
-  k = k + byte(plan, 2) + (flags >= 2 and 1 or 0)
-end
+requests(decide, once)
 return table.concat(replies)
