@@ -83,8 +83,8 @@ end
 -- every function anew in each call, which takes longer than a decision (go run ./redis in bench has the times).
 local function short(plan, raw, given, key)
   local mode, _, _, kind, most, window, gap, cost, cell = decode('>BBI7BI7I6I6i8I7', plan)
-  local head = call('HGET', key, 'h')
   if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 then return nil end
+  local head = call('HGET', key, 'h')
   local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
   if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I3I4B', head) end
   if form ~= 1 or last > raw or used > 16000000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
@@ -121,7 +121,8 @@ end
 -- and once. An error of one request stops no other.
 local replies, i, k, clock = {}, 1, 0, nil
 local function requests(decide, once)
-  for j = i, #ARGV[1] / 24 do
+  local first = i
+  for j = first, #ARGV[1] / 24 do
     local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * j - 23)
     plan = ARGV[plan + 1]
     local given = raw <= 2^53 - 1
@@ -132,8 +133,10 @@ local function requests(decide, once)
       end
       raw = clock
     end
-    local fine, reply
-    if op == 0 and flags == 0 and n == 1 and #plan == 58 then fine, reply = pcall(short, plan, raw, given, KEYS[k + 1]) end
+    local fine, reply = false, nil
+    if op == 0 and flags == 0 and n == 1 and #plan == 58 and not (decide and j == first) then
+      fine, reply = pcall(short, plan, raw, given, KEYS[k + 1])
+    end
     if not fine or not reply then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)

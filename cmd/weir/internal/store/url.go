@@ -186,7 +186,7 @@ func (t *target) query(text string) error {
 			t.ca = all[0]
 		case name == "prefix":
 			if t.prefix = all[0]; strings.ContainsAny(t.prefix, "{}") || len(t.prefix) > 64 {
-				return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text such as staging:")
+				return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
 			}
 		case name == "ca":
 			return fmt.Errorf("ca= is for TLS; write %s", strings.Replace(t.scheme, "redis", "rediss", 1))
