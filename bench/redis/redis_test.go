@@ -152,7 +152,7 @@ func TestMissingResultsMeetNoGoal(t *testing.T) {
 func TestGoalBoundsReadWell(t *testing.T) {
 	var out strings.Builder
 	report.Goals(&out, goals(contest.Results{}))
-	for _, want := range []string{"| ≤ 0.3333 |", "| ≤ 0 |", "| ≥ 4.5 |"} {
+	for _, want := range []string{"| ≤ 0.3333 |", "| ≤ 0 |", "| ≥ 3.2 |"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no bound reads %s:\n%s", want, out.String())
 		}

@@ -68,10 +68,10 @@ local function coded(gap, units)
 end
 
 -- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
--- is renewed once in a quarter of a span. Real time may pass more slowly than given instants: there the promise is marked
+-- is renewed once in a quarter of a span, and lives a second longer, because the clock may step back (R2). Real time may pass more slowly than given instants: there the promise is marked
 -- by 2^44, and the key lives a span and two hours longer (R13).
 local function expiry(promised, raw, ends, span, given)
-  local spare, clock, longer = ceil(span / 4000), 0, 1
+  local spare, clock, longer = ceil(span / 4000), 0, 1000
   if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
   local need = ceil(ends / 1000) + clock
   if promised >= need and promised <= need + spare + 1000 then return promised, nil end
