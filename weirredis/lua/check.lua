@@ -4,9 +4,8 @@
 -- ARGV   none.
 -- reply  text: the clock in microseconds; on the next lines INFO server and INFO memory.
 local time = redis.call('TIME')
-local infos = ''
-for _, section in ipairs({'server', 'memory'}) do
-  local done, info = pcall(redis.call, 'INFO', section)
-  if done and type(info) == 'string' then infos = infos .. '\n' .. info end
+local function info(section)
+  local done, text = pcall(redis.call, 'INFO', section)
+  return done and '\n' .. text or ''
 end
-return string.format('%.0f', time[1] * 1000000 + time[2]) .. infos
+return string.format('%.0f', time[1] * 1000000 + time[2]) .. info('server') .. info('memory')

@@ -57,8 +57,7 @@ end
 
 -- coded returns the bytes of an entry of some units, a time before the next entry (R7); also those of a number, as its gap.
 local function coded(gap, units)
-  local flag = units == 1 and 0 or 1
-  local text
+  local flag, text = units == 1 and 0 or 1
   if gap < 16384 then text = encode('>I2', gap + flag * 32768)
   elseif gap < 2097152 then text = encode('>I3', gap + 4194304 + flag * 8388608)
   elseif gap < 268435456 then text = encode('>I4', gap + 1610612736 + flag * 2147483648)
@@ -67,9 +66,9 @@ local function coded(gap, units)
   return units == 1 and text or text .. coded(units, 1)
 end
 
--- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil. It
--- is renewed once in a quarter of a span, and lives a second longer, because the clock may step back (R2). Real time may pass more slowly than given instants: there the promise is marked
--- by 2^44, and the key lives a span and two hours longer (R13).
+-- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil (R13).
+-- It is renewed once in a quarter of a span, and lives a second longer, because the clock may step back (R2). Real time may
+-- pass more slowly than given instants: there the promise is marked by 2^44, and the key lives a span and two hours longer.
 local function expiry(promised, raw, ends, span, given)
   local spare, clock, longer = ceil(span / 4000), 0, 1000
   if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
@@ -109,9 +108,8 @@ local function short(plan, raw, given, key)
   local wait = used == most and first - raw + window or 0 -- R8
   if #body > CHUNK or body ~= '' and byte(body) > 127 or most == 0 then return nil end
   if granted == 1 then
-    local ttl
-    promised, ttl = expiry(promised, raw, raw + window, window, given)
-    call('HSET', key, 'h', encode('>BI7I7I6I3I4B', 1, raw, first, promised, units, used, #body) .. body)
+    local lives, ttl = expiry(promised, raw, raw + window, window, given)
+    call('HSET', key, 'h', encode('>BI7I7I6I3I4B', 1, raw, first, lives, units, used, #body) .. body)
     if ttl then call('PEXPIRE', key, ttl) end
   end
   return encode('>BBI7i8I7i8I7I7', 0, 1 - granted, granted, most - used, raw, wait, newest - raw + window, wait)
@@ -126,13 +124,9 @@ local function requests(decide, once)
     local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * j - 23)
     plan = ARGV[plan + 1]
     local given = raw <= 2^53 - 1
-    if not given then
-      if not clock then
-        local time = call('TIME')
-        clock = time[1] * 1000000 + time[2]
-      end
-      raw = clock
-    end
+    local time = not given and not clock and call('TIME')
+    if time then clock = time[1] * 1000000 + time[2] end
+    if not given then raw = clock end
     local fine, reply = false, nil
     if op == 0 and flags == 0 and n == 1 and #plan == 58 and not (decide and j == first) then
       fine, reply = pcall(short, plan, raw, given, KEYS[k + 1])
@@ -163,8 +157,7 @@ end
 -- chunk returns the text of chunk c, the mark behind it and its units.
 local function chunk(key, c)
   local text = call('HGET', key, c)
-  if not text then error('weir:state a chunk is missing', 0) end
-  if #text < 16 or #text ~= 15 + byte(text, 15) then error('weir:state a chunk is cut off', 0) end
+  if #(text or '') < 16 or #text ~= 15 + byte(text, 15) then error('weir:state a chunk is missing or cut off', 0) end
   local behind, units = decode('>I7I7', text)
   return text, behind, units
 end
@@ -374,9 +367,8 @@ local function buckets()
   -- bucketed returns the header of a bucket and its new time to live. Its debt is stored as of its newest attempt (R16).
   local function bucketed(raw, now, last, debt, rest, since, promised, full, gap, a, b, c, given)
     local span = inflow(full, a, b, c) + 1
-    local ttl
-    promised, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
-    return encode('>BI7I6I7I7I7I7I7I7', 3, last, promised, debt + (now - last), rest, since, a, b, c), ttl
+    local lives, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
+    return encode('>BI7I6I7I7I7I7I7I7', 3, last, lives, debt + (now - last), rest, since, a, b, c), ttl
   end
 
   return refill, bucketed, inflow, exceeds, missing
@@ -390,8 +382,7 @@ local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, nee
     at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1)
     if u < edge then return u end
   end
-  if push and gone + push >= need then return edge end
-  return newest
+  return push and gone + push >= need and edge or newest
 end
 
 -- decide decides an attempt, a peek or a record: all limits record, or none (R4 to R8, R10). It returns the reply, whether
@@ -546,7 +537,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
   return encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
 end
 
--- others returns the functions that decide refunds and counts.
+-- others returns the functions that decide refunds and counts, by their operations.
 local function others()
   local refill, bucketed, inflow = buckets()
   local retreat, correct = corrections()
@@ -588,28 +579,22 @@ local function others()
 
   -- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, also
   -- none that no longer counts, because the newest attempt does not move and a later decision may be earlier (R2).
-  local function taken(key, head, raw, now, want, granted, kind, window, a, b)
+  local function taken(key, stored, raw, now, want, granted, kind, window, a, b)
     local cut, mark = seen(kind, now, window, a, b)
-    local last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed
-    last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
-      history(key, head, raw, now, mark)
+    local last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+      history(key, stored, raw, now, mark)
     local at, s, p, u = from, nil, skip, first
     if from == to then s, p = head, tail end
-    local took, more, gone, _ = 0, {}, 0, nil
-    if want == 0 or newest <= cut then
-      -- no entry counts.
-    elseif granted <= 2^53 - 1 then
+    local took, more, gone, left, after, got, _ = 0, {}, 0
+    if want > 0 and newest > cut and granted <= 2^53 - 1 then
       if kind == 1 and b > 0 then mark = a <= granted and granted < b and newest or -2^53
       elseif kind == 2 and newest <= granted and granted - newest < window then mark = newest
       else _, mark = seen(kind, granted, window, a, b)
       end
-      if mark == newest then
-        took = min(want, own)
-        own = own - took
+      if mark == newest then took, own = min(want, own), max(own - want, 0)
       elseif mark > cut and mark < newest then
         local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, 2^53 - 1)
         if at_mark == mark then
-          local after
           after, took = struck(text, q, want, true)
           if c == to then head, late = after, late - took else more = { c, thinned(text, sub(after, 16), took) } end
           if c == at and q == p then -- it may be the oldest.
@@ -618,26 +603,22 @@ local function others()
           end
         end
       end
-    else -- the oldest that count.
+    elseif want > 0 and newest > cut then -- the oldest that count.
       local c, text, q, from_mark = at, s, p, u
       if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1) end
       took = min(want, total - gone)
       if took == total - gone then own = 0
       elseif gone == 0 and u > cut then -- the oldest leave the history.
-        local left
         at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
         left = took - left
-        if left == 0 then
-          -- whole entries.
-        elseif u == newest then own = own - left
-        else
-          local after = struck(s, p, left, true)
+        if u == newest then own = own - left
+        elseif left > 0 then
+          after = struck(s, p, left, true)
           if at == to then head, s = after, after else more = { at, thinned(s, sub(after, 16), left) } end
         end
       else
-        local left = took
+        left = took
         while left > 0 and c < to do
-          local got, after
           text = text or chunk(key, c)
           local behind, units = decode('>I7I7', text)
           if q == 16 and units <= left then after, got = coded(behind - from_mark, 0), units
@@ -650,7 +631,6 @@ local function others()
           if c == to then q = tail end
         end
         if left > 0 and q <= #head then
-          local got
           head, got = struck(head, q, left)
           late, left = late - got, left - got
         end
@@ -660,8 +640,7 @@ local function others()
     total = total - took
     local body
     if own == 0 and took > 0 then -- the last older entry with units is the newest.
-      local oldest = granted > 2^53 - 1 and cut or newest - 1
-      body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, oldest)
+      body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, granted > 2^53 - 1 and cut or newest - 1)
       at, p, u = from, skip, first
       if to == from then at, p = to, 16 end
       if body == '' and to == from then u = newest end
@@ -697,8 +676,7 @@ local function others()
           local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
           change = { key, head, 0, 0, 0, 0, nil, nil, nil, ttl }
         end
-      elseif not seen(kind, now, window, a, b) then
-        return encode('>BI7', 2, now)
+      elseif not seen(kind, now, window, a, b) then return encode('>BI7', 2, now)
       else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
       end
       writes[#writes + 1] = change
@@ -716,8 +694,7 @@ local function others()
     local cut, mark = seen(kind, now, window, a, b)
     if not cut then return encode('>BI7', 2, now) end
     if kind ~= 1 or b == 0 then cut = now - span end
-    local _, newest, _, first, total, _, from, to, skip, _, head, tail =
-      history(KEYS[k + 1], heads[1], raw, now, mark)
+    local _, newest, _, first, total, _, from, to, skip, _, head, tail = history(KEYS[k + 1], heads[1], raw, now, mark)
     local s, p, gone = nil, skip, 0
     if from == to then s, p = head, tail end
     if newest <= cut then return simple(0, now) end
@@ -725,16 +702,12 @@ local function others()
     return simple(total - gone, now)
   end
 
-  return refund, count
+  return { [3] = refund, [4] = count }
 end
 
 -- once decides a request, or returns the reply of an operation with its id (R15).
 local function once(plan, op, flags, raw, given, n, from, k)
-  local run = decide
-  if op > 2 then
-    local refund, count = others()
-    run = op == 3 and refund or count
-  end
+  local run = op > 2 and others()[op] or decide
   if flags < 2 then return run(plan, op, flags, raw, given, n, from, k) end
   local key = KEYS[k + byte(plan, 2) + 1]
   local known = call('GET', key)
