@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -173,4 +175,31 @@ func identity(p *engine.Compiled, i int, k weir.Key) string {
 		parts = append(parts, p.Dimensions[dim], k.Value(dim))
 	}
 	return fmt.Sprintf("%q", parts)
+}
+
+// TestPrefixesShareNothing: engines with different prefixes share no history, operation or
+// reset on one server. A prefix with a brace or of more than 64 bytes is bad input.
+func TestPrefixesShareNothing(t *testing.T) {
+	s := redistest.Shared(t)
+	name := fmt.Sprint("prefixed", time.Now().UnixNano())
+	for _, prefix := range []string{"", "staging:", "production:"} {
+		l := limiter(t, newEngine(t, redisConn(t), weirredis.KeyPrefix(prefix)), name, weir.AllOrNothing, perUser(1, time.Hour))
+		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "id")); !d.Allowed || d.Replayed {
+			t.Errorf("prefix %q: got %+v, want a grant", prefix, d)
+		}
+		key := prefix + weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+		if s.Must(t, "EXISTS", key) != "1" {
+			t.Errorf("prefix %q: there is no key %q", prefix, key)
+		}
+		if prefix == "staging:" {
+			if err := l.Reset(ctx, weir.K("u")); err != nil || s.Must(t, "EXISTS", key) != "0" {
+				t.Errorf("a reset: %v, the key %q exists", err, key)
+			}
+		}
+	}
+	for _, bad := range []string{"{a}", "a{", strings.Repeat("a", 65)} {
+		if _, err := weirredis.New(redisConn(t), weirredis.KeyPrefix(bad)); !errors.Is(err, weir.ErrInput) || !strings.Contains(err.Error(), "staging:") {
+			t.Errorf("prefix %q: got %v, want bad input with an example", bad, err)
+		}
+	}
 }
