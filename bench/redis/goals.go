@@ -81,8 +81,8 @@ func storageGoals(r contest.Results) []report.Goal {
 	bytes("bytes an entry, N = 100", redispeers.WeirCaller, 100, 10)
 	bytes("bytes an entry, N = 1,000", redispeers.WeirCaller, 1_000, 7)
 	bytes("bytes an entry, N = 10,000", redispeers.WeirCaller, 10_000, 7)
-	bytes("bytes an entry of many units, N = 1,000", redispeers.WeirWeighted, 1_000, 7.5)
-	bytes("bytes an entry of many units, N = 10,000", redispeers.WeirWeighted, 10_000, 7.5)
+	bytes("bytes an entry of many units, N = 1,000", redispeers.WeirWeighted, 1_000, 10)
+	bytes("bytes an entry of many units, N = 10,000", redispeers.WeirWeighted, 10_000, 10)
 	for _, n := range replicated {
 		atCaller, atServer := r.Median(replication, redispeers.WeirCaller, bytesGranted(n)), r.Median(replication, redispeers.WeirServer, bytesGranted(n))
 		g = append(g, report.Goal{Text: "bytes to a replica for a grant, N = " + report.Count(float64(n)), Bound: 250, AtMost: true,

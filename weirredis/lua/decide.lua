@@ -24,7 +24,7 @@
 --          3 B, length I2, text: an error; nothing is written.
 --
 -- A history is a hash. Field h is its header, in one of three forms:
---          1 B, last I7, first I7, promised I6, units I3, total I4, tail: the newest entry is of instant last.
+--          1 B, last I7, first I7, promised I6, units I2, total I4, tail: the newest entry is of instant last.
 --          2 B, last I7, first I7, promised I6, units I7, total I7, newest I7, from I6, chunks I4, skip I2, late I7,
 --            length B, tail.
 --          3 B, last I7, promised I6, debt I7, rest I7, since I7, a I7, b I7, c I7: a bucket.
@@ -85,8 +85,8 @@ local function short(plan, raw, given, key)
   if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 then return nil end
   local head = call('HGET', key, 'h')
   local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
-  if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I3I4B', head) end
-  if form ~= 1 or last > raw or used > 16000000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+  if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head) end
+  if form ~= 1 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
   local cut = raw - window
   if last <= cut then used = 0
   else
@@ -109,7 +109,7 @@ local function short(plan, raw, given, key)
   if #body > CHUNK or body ~= '' and byte(body) > 127 or most == 0 then return nil end
   if granted == 1 then
     local lives, ttl = expiry(promised, raw, raw + window, window, given)
-    call('HSET', key, 'h', encode('>BI7I7I6I3I4B', 1, raw, first, lives, units, used, #body) .. body)
+    call('HSET', key, 'h', encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body)
     if ttl then call('PEXPIRE', key, ttl) end
   end
   return encode('>BBI7i8I7i8I7I7', 0, 1 - granted, granted, most - used, raw, wait, newest - raw + window, wait)
@@ -166,8 +166,8 @@ end
 local function load(head)
   if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, 1 end
   local form, last, newest, units, first, total, promised, from, chunks, skip, late, size, tail = byte(head)
-  if form == 1 and #head >= 29 then
-    form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I3I4B', head)
+  if form == 1 and #head >= 28 then
+    form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I2I4B', head)
     newest, from, chunks, skip, late = last, 0, 0, 16, total - units
     if total == 0 then newest, first = -2^53, -2^53 end
   elseif form == 2 and #head >= 62 then
@@ -181,9 +181,9 @@ end
 
 -- header returns the header of a history with its tail.
 local function header(last, newest, units, first, total, promised, from, to, skip, late, tail)
-  if total == 0 then return encode('>BI7I7I6I3I4B', 1, last, 0, promised, 0, 0, 0) end
-  if from == to and newest == last and units < 16777216 and total < 4294967296 then
-    return encode('>BI7I7I6I3I4B', 1, last, first, promised, units, total, #tail) .. tail
+  if total == 0 then return encode('>BI7I7I6I2I4B', 1, last, 0, promised, 0, 0, 0) end
+  if from == to and newest == last and units < 65536 and total < 4294967296 then
+    return encode('>BI7I7I6I2I4B', 1, last, first, promised, units, total, #tail) .. tail
   end
   return encode('>BI7I7I6I7I7I7I6I4I2I7B', 2, last, first, promised, units, total, newest, from, to - from, skip, late,
     #tail) .. tail
