@@ -615,13 +615,13 @@ func TestSnapshotThatFailedToSync(t *testing.T) {
 	on.broken.Store(true)
 	e.keeper.now <- struct{}{}
 	eventually(t, "the sync of the snapshot fails", func() bool { return e.Err() != nil })
-	killed := len(x.steps)
+	killed := x.now()
 	e.Close()
 	if err := x.kill(filepath.Join(parent, "2"), killed); err != nil {
 		t.Fatal(err)
 	}
 	e = open(t, filepath.Join(parent, "2"), SyncEvery(time.Hour), withFiles(x.under(system{})))
-	crash := len(x.steps)
+	crash := x.now()
 	e.Close()
 	for seed := range uint64(20) {
 		image := filepath.Join(parent, "image")

@@ -65,6 +65,13 @@ func (t *tape) addFile(s step) (place, file int) {
 	return len(t.steps) - 1, s.file
 }
 
+// now is the number of steps so far, while an engine may add more.
+func (t *tape) now() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.steps)
+}
+
 // write adds an event of a caller, as pipe does.
 func (t *tape) write(e event) { t.add(step{kind: stepMark, mark: &e}) }
 
