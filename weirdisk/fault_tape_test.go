@@ -223,18 +223,30 @@ func (t *tape) fates(crash int, durable []bool, d damage, r *rand.Rand) []fate {
 // image writes the files as they may be after a power failure before a step.
 func (t *tape) image(dir string, crash int, d damage, r *rand.Rand) error {
 	content, names := map[int][]byte{}, map[string]int{}
+	inMemory := map[string]int{} // names as the system had them
 	for i, f := range t.fates(crash, t.durable(crash), d, r) {
+		s, moved := &t.steps[i], 0
+		switch s.kind {
+		case stepCreate:
+			inMemory[s.name] = s.file
+		case stepRemove:
+			delete(inMemory, s.name)
+		case stepRename:
+			moved = inMemory[s.name]
+			inMemory[s.to] = moved
+			delete(inMemory, s.name)
+		}
 		if f == fateNone {
 			continue
 		}
-		switch s := &t.steps[i]; s.kind {
+		switch s.kind {
 		case stepCreate:
 			names[s.name] = s.file
 		case stepRemove:
 			delete(names, s.name)
-		case stepRename:
-			if file, there := names[s.name]; there {
-				names[s.to] = file
+		case stepRename: // of the file, also if an older one has kept the name
+			names[s.to] = moved
+			if names[s.name] == moved {
 				delete(names, s.name)
 			}
 		case stepTruncate:
