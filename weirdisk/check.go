@@ -10,7 +10,7 @@ import (
 // Report describes a directory that is not in use.
 type Report struct {
 	Segments   int
-	Bytes      int64     // of the segments
+	Bytes      int64     // all segments together
 	Entries    int64     // changes, and histories of snapshots
 	Histories  int       // that count, or that no sweep has removed yet
 	Operations int       // with an idempotency key, likewise

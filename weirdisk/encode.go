@@ -22,8 +22,8 @@ const (
 	kindBits    = 0x0f
 	flagVirtual = 0x10
 	flagSame    = 0x20 // the span of an append, or the rate of a bucket, is that of the limit's change before
-	flagCapped  = 0x40 // of an append: a cap follows
-	flagBucket  = 0x40 // of a replace: it is a bucket
+	flagCapped  = 0x40 // an append with a cap, which follows
+	flagBucket  = 0x40 // a replace by a bucket
 )
 
 // encoder appends the entries of one segment. Instants are differences to the one before.

@@ -86,18 +86,25 @@ func (t *tape) returned(place int) {
 // names returns the files by name.
 func (t *tape) names() map[string]int {
 	all := map[string]int{}
-	for _, s := range t.steps {
-		switch s.kind {
-		case stepCreate:
-			all[s.name] = s.file
-		case stepRemove:
-			delete(all, s.name)
-		case stepRename:
-			all[s.to] = all[s.name]
-			delete(all, s.name)
-		}
+	for i := range t.steps {
+		t.steps[i].rename(all)
 	}
 	return all
+}
+
+// rename makes the step's change of names, and returns the file that a stepRename moved.
+func (s *step) rename(names map[string]int) (moved int) {
+	switch s.kind {
+	case stepCreate:
+		names[s.name] = s.file
+	case stepRemove:
+		delete(names, s.name)
+	case stepRename:
+		moved = names[s.name]
+		names[s.to] = moved
+		delete(names, s.name)
+	}
+	return moved
 }
 
 // kill ends the tape before a step, as the end of the process does, and returns the image
@@ -225,17 +232,8 @@ func (t *tape) image(dir string, crash int, d damage, r *rand.Rand) error {
 	content, names := map[int][]byte{}, map[string]int{}
 	inMemory := map[string]int{} // names as the system had them
 	for i, f := range t.fates(crash, t.durable(crash), d, r) {
-		s, moved := &t.steps[i], 0
-		switch s.kind {
-		case stepCreate:
-			inMemory[s.name] = s.file
-		case stepRemove:
-			delete(inMemory, s.name)
-		case stepRename:
-			moved = inMemory[s.name]
-			inMemory[s.to] = moved
-			delete(inMemory, s.name)
-		}
+		s := &t.steps[i]
+		moved := s.rename(inMemory)
 		if f == fateNone {
 			continue
 		}

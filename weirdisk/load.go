@@ -51,7 +51,7 @@ var (
 // power failure leave it.
 type Cut struct {
 	File   string
-	Offset int64 // of the first byte that was cut
+	Offset int64 // where the first byte was cut
 	Bytes  int64 // cut from there on; 0 = nothing was cut
 	Always bool  // the process that wrote it has used SyncAlways
 }
@@ -78,7 +78,7 @@ type contents struct {
 type stored struct {
 	path   string
 	header header
-	sum    uint32 // of the header
+	sum    uint32 // the header's checksum
 	data   []byte
 	at     stable // its end, behind the last whole frame
 	synced int64  // on stable storage up to here at least

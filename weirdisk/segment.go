@@ -41,7 +41,7 @@ func segmentPath(dir string, number uint64) string {
 type header struct {
 	number   uint64
 	base     int64  // instant of creation in microseconds, by the engine's clock
-	identity string // of the directory
+	identity string // the directory's
 	repair   bool
 }
 
@@ -132,7 +132,7 @@ func syncedBefore(offset int64, lag uint32) int64 {
 type frame struct {
 	entries []byte
 	synced  int64  // the segment was on stable storage up to here when the frame was written
-	sum     uint32 // of the entries
+	sum     uint32 // the entries' checksum
 }
 
 // frameAt returns the frame at the beginning of b. It reports false if there is no whole one.

@@ -23,7 +23,7 @@ const (
 	// to bring it back into service.
 	keeperTick = 200 * time.Millisecond
 
-	// idleTick is the time after which a log that is mostly over is written anew, although
+	// idleTick is the time until a log that is mostly over is written anew, although
 	// it does not grow.
 	idleTick = time.Minute
 
@@ -210,7 +210,7 @@ func (k *keeper) next(repair bool) (file, header, error) {
 		k.deleteOld()
 	}
 	path := segmentPath(l.dir, h.number)
-	l.files.remove(path) // of an attempt that failed
+	l.files.remove(path) // left by an attempt that failed
 	f, err := l.files.create(path)
 	if err != nil {
 		return nil, h, err

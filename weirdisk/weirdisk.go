@@ -82,7 +82,7 @@ type Engine struct {
 	identity string
 
 	closing sync.Once
-	stops   []chan struct{} // of the goroutines, in the order in which they end
+	stops   []chan struct{} // each ends a goroutine, in this order
 	ended   []chan struct{}
 	closed  error
 }
@@ -99,7 +99,7 @@ type options struct {
 	progress  func(done, total int64)
 	files     files
 	growth    int64         // bytes after which a snapshot follows
-	tick      time.Duration // of the keeper
+	tick      time.Duration // the keeper's
 }
 
 // syncMode is the time between two syncs, or syncAlways.
@@ -344,7 +344,7 @@ func (e *Engine) Recovery() Cut { return e.cut }
 
 // Stats are counts since Open, and sizes now.
 type Stats struct {
-	Bytes     int64 // of all segments
+	Bytes     int64 // all segments together
 	Entries   int64 // changes, and histories of snapshots, in the segments
 	Batches   int64 // writes of some of them
 	Syncs     int64

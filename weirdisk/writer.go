@@ -37,7 +37,7 @@ type log struct {
 	end     stable // the segment up to the last write
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
-	cause   error  // of the last failure, nil in service
+	cause   error  // why the last write or sync failed, nil in service
 	closed  bool   // by Close
 	repair  int64  // failures when the last repair began
 
@@ -47,7 +47,7 @@ type log struct {
 	// Only the writer changes the segment. syncMu is held to sync it and to change it.
 	syncMu sync.Mutex
 	file   file
-	lost   error  // of the first sync of the segment that failed
+	lost   error  // why the first sync of the segment failed
 	header uint32 // checksum of its header
 	ahead  int64  // it is allocated up to here
 
@@ -82,7 +82,7 @@ const (
 	// maxSpare bounds the buffer that is kept for the next batch.
 	maxSpare = 1 << 20
 
-	// allocateAhead is the bytes for which a segment is allocated at once. A sync within them
+	// allocateAhead is the number of bytes allocated at once. A sync within them
 	// takes half the time of one that makes a new size durable.
 	allocateAhead = 1 << 20
 )

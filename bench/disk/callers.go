@@ -23,7 +23,7 @@ func workloadNames() []string {
 	return []string{"1 caller", "8 callers", "64 callers", "256 callers"}
 }
 
-// callers are the workloads of decisions by some callers at once.
+// callers are the workloads in which several callers decide at the same time.
 func callers() (all []contest.Workload) {
 	for _, name := range workloadNames() {
 		n, _ := strconv.Atoi(strings.Fields(name)[0])

@@ -28,15 +28,15 @@ import (
 
 // sizes are the amounts of work.
 type sizes struct {
-	running time.Duration // of one contestant
-	keys    int           // of the restart
+	running time.Duration // for each contestant
+	keys    int           // loaded by a restart
 	churn   time.Duration
 }
 
 var (
 	scale = sizes{running: 2 * time.Second, keys: 1_000_000, churn: time.Minute}
 	small = sizes{running: 200 * time.Millisecond, keys: 100_000, churn: 5 * time.Second}
-	place string // of the files
+	place string // the directory with the files
 )
 
 func main() {
