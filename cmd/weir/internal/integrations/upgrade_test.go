@@ -72,15 +72,11 @@ func TestUpgrades(t *testing.T) {
 			t.Errorf("the fourth: %s %v, and the application was asked %d times", res.Status, res.Header, s.app.requests()-before)
 		}
 		s.wantGranted("a request without upgrade", s.get("/", "X-User", "bob"), 2)
-	})
-}
 
-// Snippets allow no other upgrade: over HTTP/2 further requests would pass uncounted.
-func TestOtherProtocols(t *testing.T) {
-	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
-		for i, protocol := range []string{"h2c", "websocket, h2c"} {
-			res, _, _ := s.upgrade("ann", protocol, socketKey+"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n")
-			if asked := s.app.asked(i); res.StatusCode != 200 || strings.Contains(asked.Header.Get("Upgrade"), "h2c") {
+		// Snippets allow no other upgrade: over HTTP/2 further requests would pass uncounted.
+		for _, protocol := range []string{"h2c", "websocket, h2c"} {
+			res, _, _ := s.upgrade("carl", protocol, socketKey+"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n")
+			if asked := s.app.asked(s.app.requests() - 1); res.StatusCode != 200 || strings.Contains(asked.Header.Get("Upgrade"), "h2c") {
 				t.Errorf("%s: %s, and the application is asked for %q", protocol, res.Status, asked.Header["Upgrade"])
 			}
 		}

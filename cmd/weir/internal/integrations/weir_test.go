@@ -3,9 +3,7 @@
 package integrations
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,23 +23,7 @@ func (s *stand) startWeir() {
 	}
 	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.weir = cmd
-	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	said := ""
-	for lines := bufio.NewReader(stderr); !strings.Contains(said, "listens on"); {
-		line, err := lines.ReadString('\n')
-		if said += line; err != nil {
-			s.t.Fatalf("weir serve ended before it listened:\n%s", said)
-		}
-	}
-	go io.Copy(io.Discard, stderr)
+	s.weir = program.Serve(s.t, cmd).Cmd
 }
 
 // freezeWeir suspends weir with its connections open, until SIGCONT. It waits until all

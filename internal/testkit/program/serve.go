@@ -1,0 +1,74 @@
+package program
+
+import (
+	"bufio"
+	"os/exec"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// bannerTimeout bounds the wait for the banner, also on a crowded machine.
+const bannerTimeout = time.Minute
+
+// Server is a weir serve that was started by a test.
+type Server struct {
+	*exec.Cmd
+	Main, Admin string // addresses of the listeners for decisions and for operators, host:port; "" if there is none
+
+	mu     sync.Mutex
+	output strings.Builder
+}
+
+var listener = regexp.MustCompile(`(?m)^(weir listens on|  operators) +http://(\S+)$`)
+
+// Serve starts a command that runs weir serve, and waits until it listens. The end of the test
+// kills it.
+func Serve(t testing.TB, cmd *exec.Cmd) *Server {
+	t.Helper()
+	s := &Server{Cmd: cmd}
+	stderr, err := cmd.StderrPipe()
+	if err == nil {
+		err = cmd.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			s.mu.Lock()
+			s.output.WriteString(lines.Text() + "\n")
+			s.mu.Unlock()
+		}
+	}()
+	tooLong := time.After(bannerTimeout)
+	for !strings.Contains(s.Output(), "\n  look ") { // the last line of the banner
+		select {
+		case <-ended:
+			t.Fatalf("%s ended before it listened:\n%s", cmd, s.Output())
+		case <-tooLong:
+			t.Fatalf("%s does not listen:\n%s", cmd, s.Output())
+		case <-time.After(time.Millisecond):
+		}
+	}
+	for _, m := range listener.FindAllStringSubmatch(s.Output(), -1) {
+		if m[1] == "  operators" {
+			s.Admin = m[2]
+		} else {
+			s.Main = m[2]
+		}
+	}
+	return s
+}
+
+// Output returns what the server has written to standard error.
+func (s *Server) Output() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.String()
+}
