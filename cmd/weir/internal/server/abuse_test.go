@@ -94,41 +94,6 @@ func TestHugeHeaderIsRejected(t *testing.T) {
 	}
 }
 
-// Above the connection cap probes are answered and other callers get 503. They are served
-// when a connection closes.
-func TestCallersAboveTheConnectionCapGet503(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Conns = 2 })
-	start(t, s)
-	check := "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + fmt.Sprint(len(searchBody)) + "\r\n\r\n" + searchBody
-	ask := func(request string) (net.Conn, int) {
-		c := dial(t, s)
-		fmt.Fprint(c, request)
-		r, err := http.ReadResponse(bufio.NewReader(c), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c, r.StatusCode
-	}
-	first, one := ask(check)
-	_, two := ask(check)
-	_, three := ask(check)
-	if one != 200 || two != 200 || three != 503 {
-		t.Errorf("three callers of at most 2: status %d, %d, %d; want 200, 200, 503", one, two, three)
-	}
-	if _, got := ask("GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"); got != 200 {
-		t.Errorf("a probe above the cap: status %d, want 200", got)
-	}
-	first.Close()
-	for end := time.Now().Add(patience); ; {
-		if _, got := ask(check); got == 200 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("no caller is served once the first has left")
-		}
-	}
-}
-
 // halfSent sends the header of a request to path that announces length bytes, and sent
 // of them.
 func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {

@@ -149,11 +149,9 @@ func answersTo(t *testing.T, s *Server, on *listener, by shows) string {
 func TestGateSecretOpensGatesAlone(t *testing.T) {
 	onlyGates := func(c *Config) { c.Auth.Gate = secret(t, gateWord) }
 	s, _ := newServer(t, nil, onlyGates)
-	for _, c := range []struct{ method, target, body string }{
-		{"POST", "/v1/check", searchBody}, {"GET", "/v1/policies", ""}, {"GET", "/metrics", ""},
-		{"GET", "/v1/top", ""}, {"POST", "/v1/reload", ""}, {"DELETE", "/v1/keys/search?ip=1", ""},
-	} {
-		wantProblem(t, c.method+" "+c.target, ask(s, c.method, c.target, c.body), 401, "--gate-secret-file", "--token-file", "--insecure-listen")
+	const rejected = " => 401 …--token-file…--insecure-listen…\n…--gate-secret-file…\n"
+	for _, call := range []string{"POST /v1/check " + searchBody, "GET /v1/policies", "GET /metrics", "GET /v1/top", "POST /v1/reload", "DELETE /v1/keys/search?ip=1"} {
+		play(t, s, call+rejected)
 	}
 	for flag, change := range map[string]func(*Config){
 		"--resp-listen": withRESP, "--grpc-listen": func(c *Config) { c.GRPCListen = "127.0.0.1:0" },
@@ -173,45 +171,52 @@ func TestGateSecretOpensGatesAlone(t *testing.T) {
 
 func TestCallsWithoutATokenGet401(t *testing.T) {
 	s, logged := newServer(t, nil, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Gate: secret(t, gateWord)} })
-	r := ask(s, "POST", "/v1/check", searchBody, func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess-guess-guess-guess") })
-	wantProblem(t, "no token", r, 401, "Authorization: Bearer TOKEN")
-	if got := r.header.Get("Www-Authenticate"); got != `Bearer realm="weir"` {
-		t.Errorf("WWW-Authenticate: %s", got)
-	}
-	wantProblem(t, "no secret", ask(s, "GET", "/gate/search?ip=1", ""), 401, "Weir-Gate-Secret")
-	ready := ask(s, "GET", "/readyz", "")
-	if ready.status != 200 || ready.body != "{\"ready\":true}\n" {
-		t.Errorf("/readyz without a token: %d %s, want only that it is ready", ready.status, ready.body)
-	}
-	metrics := ask(s, "GET", "/metrics", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) })
-	if !strings.Contains(metrics.body, "weir_unauthorized_requests_total 2\n") || strings.Contains(logged.String(), "guess") {
-		t.Errorf("log %s, metrics\n%s", logged, metrics.body)
+	play(t, s, `
+		POST /v1/check `+searchBody+`
+		  Authorization: Bearer guess-guess-guess-guess
+		=> 401 …Authorization: Bearer TOKEN…
+		  WWW-Authenticate: Bearer realm="weir"
+		GET /gate/search?ip=1 => 401 …Weir-Gate-Secret…
+		# a stranger reads only that it is ready
+		GET /readyz => 200 {"ready":true}
+		GET /metrics
+		  Authorization: Bearer `+tokenWord+`
+		=> 200 …weir_unauthorized_requests_total 2…
+	`)
+	if strings.Contains(logged.String(), "guess") {
+		t.Errorf("log %s", logged)
 	}
 }
 
 // TestListenersForOtherMachinesRequireAuthentication: a listener that other machines can
 // reach must require a token, a certificate or --insecure-listen.
 func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
-	token, admin := secret(t, tokenWord), secret(t, adminWord)
+	token, admin, gate := secret(t, tokenWord), secret(t, adminWord), secret(t, gateWord)
 	for _, c := range []struct {
-		name, listen, admin string
-		guards              httpapi.Auth
-		insecure            bool
-		rejected            string // the flag to blame
-		operators           string
+		name      string
+		config    Config
+		rejected  string // the flag to blame
+		operators string // the listener for operators
+		warned    string // in the warning
 	}{
-		{"all local", "127.0.0.1:0", "", httpapi.Auth{}, false, "", "127.0.0.1:0"},
-		{"unix", "unix:/weir.sock", "", httpapi.Auth{}, false, "", "unix:/weir.sock"},
-		{"everywhere", "0.0.0.0:0", "", httpapi.Auth{}, false, "--listen", ""},
-		{"every interface", ":0", "", httpapi.Auth{}, false, "--listen", ""},
-		{"only a gate's secret", "192.0.2.1:1", "", httpapi.Auth{Gate: secret(t, gateWord)}, false, "--listen", ""},
-		{"only the operators' token", "192.0.2.1:1", "", httpapi.Auth{Admin: admin}, false, "--listen", ""},
-		{"a token", "0.0.0.0:0", "", httpapi.Auth{Token: token}, false, "", "127.0.0.1:7072"},
-		{"a token, operators everywhere", "0.0.0.0:0", "0.0.0.0:1", httpapi.Auth{Token: token}, false, "--admin-listen", ""},
-		{"two tokens", "0.0.0.0:0", "0.0.0.0:1", httpapi.Auth{Token: token, Admin: admin}, false, "", "0.0.0.0:1"},
-		{"on purpose", "0.0.0.0:0", "", httpapi.Auth{}, true, "", "127.0.0.1:7072"},
+		{"all local", Config{Listen: "127.0.0.1:0"}, "", "127.0.0.1:0", ""},
+		{"unix", Config{Listen: "unix:/weir.sock"}, "", "unix:/weir.sock", ""},
+		{"everywhere", Config{Listen: "0.0.0.0:0"}, "--listen", "", ""},
+		{"every interface", Config{Listen: ":0"}, "--listen", "", ""},
+		{"only a gate's secret", Config{Listen: "192.0.2.1:1", Auth: httpapi.Auth{Gate: gate}}, "--listen", "", ""},
+		{"only the operators' token", Config{Listen: "192.0.2.1:1", Auth: httpapi.Auth{Admin: admin}}, "--listen", "", ""},
+		{"a token", Config{Listen: "0.0.0.0:0", Auth: httpapi.Auth{Token: token}}, "", "127.0.0.1:7072", "--listen 0.0.0.0:0 speaks without TLS"},
+		{"a token, operators everywhere", Config{Listen: "0.0.0.0:0", AdminListen: "0.0.0.0:1", Auth: httpapi.Auth{Token: token}}, "--admin-listen", "", ""},
+		{"two tokens", Config{Listen: "0.0.0.0:0", AdminListen: "0.0.0.0:1", Auth: httpapi.Auth{Token: token, Admin: admin}}, "", "0.0.0.0:1", "--admin-listen 0.0.0.0:1 speaks"},
+		{"on purpose", Config{Listen: "0.0.0.0:0", Insecure: true}, "", "127.0.0.1:7072", "anybody"},
+		{"RESP everywhere", Config{RESPListen: "0.0.0.0:0"}, "--resp-listen", "", ""},
+		{"RESP with a token", Config{RESPListen: "0.0.0.0:0", Auth: httpapi.Auth{Token: token}}, "", "127.0.0.1:7070", "--resp-listen 0.0.0.0:0 speaks"},
+		{"RESP on purpose", Config{RESPListen: "0.0.0.0:0", Insecure: true}, "", "127.0.0.1:7070", "--resp-listen 0.0.0.0:0 can be reached"},
+		{"gRPC everywhere", Config{GRPCListen: "0.0.0.0:0"}, "--grpc-listen", "", ""},
+		{"gRPC on purpose", Config{GRPCListen: "0.0.0.0:0", Insecure: true}, "", "127.0.0.1:7070", "--grpc-listen 0.0.0.0:0 can be reached"},
 	} {
-		s, err := New(Config{Policies: file(t), Listen: c.listen, AdminListen: c.admin, Auth: c.guards, Insecure: c.insecure})
+		c.config.Policies = file(t)
+		s, err := New(c.config)
 		if c.rejected != "" {
 			var e *listen.ExposedError
 			if !errors.As(err, &e) || e.Flag != c.rejected {
@@ -230,9 +235,14 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 		if got != c.operators {
 			t.Errorf("%s: operators at %s, want %s", c.name, got, c.operators)
 		}
-		warned := strings.Join(s.Warnings(), "\n")
-		if local := s.main.Local; local != (warned == "") || c.insecure != strings.Contains(warned, "anybody") {
-			t.Errorf("%s: warned %q", c.name, warned)
+		if warned := strings.Join(s.Warnings(), "\n"); (warned == "") != (c.warned == "") || !strings.Contains(warned, c.warned) {
+			t.Errorf("%s: warned %q, want %q in it", c.name, warned, c.warned)
+		}
+	}
+	for flag, c := range map[string]Config{"--resp-listen": {RESPListen: "nowhere"}, "--grpc-listen": {GRPCListen: "nowhere"}} {
+		c.Policies = file(t)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), flag) {
+			t.Errorf("%s nowhere: %v, want an error that names the flag", flag, err)
 		}
 	}
 }

@@ -40,21 +40,19 @@ func TestBadBodiesAreRejected(t *testing.T) {
 func TestBadRefundsAreRejected(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e)
-	const key = `{"policy":"search","key":{"ip":"1"}`
-	for _, c := range []struct{ name, body, word string }{
-		{"no instant", key + `}`, `"granted_at_us" is missing`},
-		{"two instants", key + `,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"}`, "give one of them"},
-		{"negative", key + `,"granted_at_us":-5}`, `"granted_at_us" must be a whole number`},
-		{"a string", key + `,"granted_at_us":"5"}`, `"granted_at_us" must be a whole number`},
-		{"no time", key + `,"at":"yesterday"}`, `"at" must be the instant`},
-		{"nanoseconds", key + `,"at":"2026-11-20T13:07:31.000000001Z"}`, `"at" must be the instant`},
-		{"before 1970", key + `,"at":"1969-12-31T23:59:59Z"}`, `"at" must be the instant`},
-		{"after 2255", key + `,"at":"2256-01-01T00:00:00Z"}`, `"at" must be the instant`},
-		{"a number", key + `,"at":5}`, `"at" must be a string`},
-		{"unknown member", key + `,"granted_at":5}`, "granted_at_us or at"},
-	} {
-		wantProblem(t, c.name, ask(s, "POST", "/v1/refund", c.body), 400, c.word)
-	}
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"1"}
+		POST /v1/refund {$one} => 400 …"granted_at_us" is missing…
+		POST /v1/refund {$one,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"} => 400 …give one of them…
+		POST /v1/refund {$one,"granted_at_us":-5} => 400 …"granted_at_us" must be a whole number…
+		POST /v1/refund {$one,"granted_at_us":"5"} => 400 …"granted_at_us" must be a whole number…
+		POST /v1/refund {$one,"at":"yesterday"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"2026-11-20T13:07:31.000000001Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"1969-12-31T23:59:59Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"2256-01-01T00:00:00Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":5} => 400 …"at" must be a string…
+		POST /v1/refund {$one,"granted_at":5} => 400 …granted_at_us or at…
+	`)
 	if e.calls != 0 {
 		t.Errorf("bad input reached the engine %d times", e.calls)
 	}
@@ -77,29 +75,26 @@ func TestBadQueriesAreRejected(t *testing.T) {
 
 func TestUnknownPathsAndMethodsGet404And405(t *testing.T) {
 	s, _ := newServer(t, nil)
-	for _, c := range []struct {
-		method, target string
-		status         int
-		allow, word    string
-	}{
-		{"GET", "/", 404, "", "POST /v1/check"},
-		{"POST", "/v1/check/", 404, "", "there is no /v1/check/"},
-		{"GET", "/gate", 404, "", "ANY /gate/{policy}"},
-		{"GET", "/%1b%5b2J", 404, "", `"/\x1b[2J"`},
-		{"GET", "/gate/serch?ip=1", 404, "", `no policy "serch"; did you mean "search"?`},
-		{"GET", "/gate/", 404, "", `no policy ""`},
-		{"GET", "/gate/search/x?ip=1", 404, "", `no policy "search/x"; did you mean "search"?`},
-		{"DELETE", "/v1/keys/serch?ip=1", 404, "", `no policy "serch"; did you mean "search"?`},
-		{"GET", "/v1/check", 405, "POST", "takes POST, not GET"},
-		{"PUT", "/v1/refund", 405, "POST", "takes POST, not PUT"},
-		{"POST", "/v1/keys/search?ip=1", 405, "DELETE", "takes DELETE, not POST"},
-		{"POST", "/readyz", 405, "GET, HEAD", "takes GET, HEAD"},
-		{"DELETE", "/v1/policies", 405, "GET, HEAD", "takes GET, HEAD"},
-	} {
-		r := ask(s, c.method, c.target, "")
-		wantProblem(t, c.method+" "+c.target, r, c.status, c.word)
-		if got := r.header.Get("Allow"); got != c.allow {
-			t.Errorf("%s %s: Allow %q, want %q", c.method, c.target, got, c.allow)
-		}
-	}
+	play(t, s, `
+		GET / => 404 …POST /v1/check…
+		  Allow:
+		POST /v1/check/ => 404 …there is no /v1/check/…
+		GET /gate => 404 …ANY /gate/{policy}…
+		GET /%1b%5b2J => 404 …"/\x1b[2J"…
+		GET /gate/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
+		GET /gate/ => 404 …no policy ""…
+		GET /gate/search/x?ip=1 => 404 …no policy "search/x"; did you mean "search"?…
+		DELETE /v1/keys/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
+		  Allow:
+		GET /v1/check => 405 …takes POST, not GET…
+		  Allow: POST
+		PUT /v1/refund => 405 …takes POST, not PUT…
+		  Allow: POST
+		POST /v1/keys/search?ip=1 => 405 …takes DELETE, not POST…
+		  Allow: DELETE
+		POST /readyz => 405 …takes GET, HEAD…
+		  Allow: GET, HEAD
+		DELETE /v1/policies => 405 …takes GET, HEAD…
+		  Allow: GET, HEAD
+	`)
 }

@@ -32,12 +32,11 @@ func TestRequestsAboveTheBoundGet503(t *testing.T) {
 			t.Errorf("%s: Retry-After %q, want 1", what, got)
 		}
 	}
-	if r := ask(s, "GET", "/livez", ""); r.status != 200 {
-		t.Errorf("/livez: status %d", r.status)
-	}
-	if body := ask(s, "GET", "/metrics", "").body; !strings.Contains(body, "weir_shed_requests_total 4\n") {
-		t.Errorf("no weir_shed_requests_total 4 in\n%s", body)
-	}
+	play(t, s, `
+		WEIR.CHECK search ip=1 => -UNAVAILABLE no decision: too many requests…
+		GET /livez => 200 …
+		metric weir_shed_requests_total 5
+	`)
 	close(e.release)
 	for range n {
 		if r := <-done; r.status != 200 {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -91,16 +91,9 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 		if problems == 0 || denied == 0 || repeated == 0 {
 			t.Errorf("%d problems, %d denied, %d repeated: want some of each", problems, denied, repeated)
 		}
+		counts := regexp.MustCompile(`(?m)^weir_(decisions_total|denials_total|warnings_total|bad_requests_total\{protocol="http"\}).*\n`)
 		count := func(s *Server) string {
-			text := ask(s, "GET", "/metrics", "").body
-			var lines []string
-			for line := range strings.Lines(text) {
-				if strings.HasPrefix(line, "weir_decisions_total") || strings.HasPrefix(line, "weir_denials_total") ||
-					strings.HasPrefix(line, "weir_warnings_total") || strings.HasPrefix(line, `weir_bad_requests_total{protocol="http"}`) {
-					lines = append(lines, line)
-				}
-			}
-			return strings.Join(lines, "")
+			return strings.Join(counts.FindAllString(ask(s, "GET", "/metrics", "").body, -1), "")
 		}
 		if a, b := count(batched), count(single); a != b {
 			t.Errorf("metrics of batches\n%s\nof single checks\n%s", a, b)
@@ -138,19 +131,13 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 		`{"checks":[` + good + `,{"granted_at_us":1}]}`:                                                          `checks[1]: byte 48: unknown member granted_at_us; this call takes policy, key, n, id`,
 	}
 	for body, want := range bad {
-		r := ask(s, "POST", "/v1/checks", body)
-		var problem struct{ Detail string }
-		if json.Unmarshal([]byte(r.body), &problem); r.status != 400 || !strings.Contains(problem.Detail, want) {
-			t.Errorf("%.80s: %d %s, want %s", body, r.status, problem.Detail, want)
-		}
+		wantProblem(t, body[:min(len(body), 80)], ask(s, "POST", "/v1/checks", body), 400, want)
 	}
-	r := ask(s, "POST", "/v1/checks", `{"checks":[`+good+`]}`, func(r *http.Request) { r.Header.Set("Idempotency-Key", "x") })
-	if r.status != 400 || !strings.Contains(r.body, "cannot name several operations") {
-		t.Errorf("with Idempotency-Key: %d %s", r.status, r.body)
-	}
-	if line := fmt.Sprintf(`weir_bad_requests_total{protocol="http"} %d`, len(bad)+1); !strings.Contains(ask(s, "GET", "/metrics", "").body, line+"\n") {
-		t.Errorf("the metrics have no line %s", line)
-	}
+	play(t, s, `
+		POST /v1/checks {"checks":[`+good+`]}
+		  Idempotency-Key: x
+		=> 400 …cannot name several operations…
+		metric weir_bad_requests_total{protocol="http"} `+fmt.Sprint(len(bad)+1))
 	full := checksOf(t, ask(s, "POST", "/v1/checks", `{"checks":[`+strings.TrimSuffix(many, ",")+`]}`))
 	allowed := 0
 	for _, c := range full {
@@ -167,18 +154,19 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 // denied check begins one.
 func TestChecksTogetherReadBlocks(t *testing.T) {
 	s := pageServer(t, batchPolicies)
-	together := func(n int) string {
-		return ask(s, "POST", "/v1/checks", fmt.Sprintf(`{"together":true,"checks":[{"policy":"plain","key":{"k":"a"}},{"policy":"blocks","key":{"k":"a"},"n":%d}]}`, n)).body
-	}
-	if body := together(0); strings.Count(body, `"allowed":true`) != 2 || !strings.Contains(body, `"granted":0`) {
-		t.Errorf("a peek beside an attempt: %s", body)
-	}
-	if body := together(3); strings.Count(body, `"allowed":false`) != 2 || strings.Count(body, `"blocked_until"`) != 1 {
-		t.Errorf("the denial that begins a block: %s", body)
-	}
-	if body := together(0); strings.Count(body, `"allowed":false`) != 2 || strings.Count(body, `"blocked_until"`) != 1 {
-		t.Errorf("during the block: %s", body)
-	}
+	play(t, s, `
+		let plain {"policy":"plain","key":{"k":"a"}}
+		let blocks "policy":"blocks","key":{"k":"a"}
+		# a peek beside an attempt
+		POST /v1/checks {"together":true,"checks":[$plain,{$blocks,"n":0}]}
+		=> 200 {"checks":[{"allowed":true,…,{"allowed":true,…"granted":0,…
+		# the denial that begins a block
+		POST /v1/checks {"together":true,"checks":[$plain,{$blocks,"n":3}]}
+		=> 200 {"checks":[{"allowed":false,"policy":"plain",…"limit":"","why":…,{"allowed":false,"policy":"blocks",…"blocked_until"…
+		# during the block
+		POST /v1/checks {"together":true,"checks":[$plain,{$blocks,"n":0}]}
+		=> 200 {"checks":[{"allowed":false,"policy":"plain",…"limit":"","why":…,{"allowed":false,"policy":"blocks",…"blocked_until"…
+	`)
 }
 
 // TestChecksTogether: checks are charged all or none. One that only others denied says so,
@@ -186,44 +174,22 @@ func TestChecksTogetherReadBlocks(t *testing.T) {
 func TestChecksTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := pageServer(t, batchPolicies)
-		transfer := func(from, to string, n int) (answers []struct {
-			Allowed   bool
-			Remaining int64
-			Limit     string
-			Why       string
-		}) {
-			t.Helper()
-			r := ask(s, "POST", "/v1/checks", fmt.Sprintf(`{"together":true,"checks":[{"policy":"plain","key":{"k":%q},"n":%d},{"policy":"shadow","key":{"k":%q},"n":%d},{"policy":"two","key":{"k":%q},"n":%d}]}`, from, n, from, n, to, n))
-			for _, one := range checksOf(t, r) {
-				var a struct {
-					Allowed   bool
-					Remaining int64
-					Limit     string
-					Why       string
-				}
-				if err := json.Unmarshal(one, &a); err != nil {
-					t.Fatal(err)
-				}
-				answers = append(answers, a)
-			}
-			return answers
-		}
-		if a := transfer("a", "b", 3); !a[0].Allowed || !a[1].Allowed || !a[2].Allowed || a[0].Remaining != 0 || a[2].Remaining != 0 || !strings.Contains(a[1].Why, "shadow, not enforced: would be denied") {
-			t.Errorf("%+v", a)
-		}
-		a := transfer("c", "b", 1)
-		if a[0].Allowed || a[1].Allowed || a[2].Allowed || a[0].Remaining != 3 || a[0].Limit != "" || a[2].Limit != "k" ||
-			a[0].Why != "denied because of the checks decided together with it; all of them fit in 1m" {
-			t.Errorf("%+v", a)
-		}
-		text := ask(s, "GET", "/metrics", "").body
-		for _, want := range []string{"peeked\",policy=\"plain", "denied\",policy=\"two", "peeked\",policy=\"shadow"} {
-			if line := `weir_decisions_total{outcome="` + want + `",protocol="http"} 1`; !strings.Contains(text, line) {
-				t.Errorf("no %s", line)
-			}
-		}
-		if line := `weir_decision_duration_seconds_count{protocol="http"} 2`; !strings.Contains(text, line+"\n") {
-			t.Errorf("no %s: a batch is timed once", line)
-		}
+		play(t, s, `
+			let b "key":{"k":"b"}
+			let a "key":{"k":"a"}
+			let c "key":{"k":"c"}
+			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$a,"n":3},{"policy":"shadow",$a,"n":3},{"policy":"two",$b,"n":3}]}
+			=> 200 {"checks":[{"allowed":true,"policy":"plain",…"remaining":0,…{"allowed":true,"policy":"shadow",…{"allowed":true,"policy":"two",…"remaining":0,…
+			…shadow, not enforced: would be denied…
+			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$c},{"policy":"shadow",$c},{"policy":"two",$b}]}
+			=> 200 {"checks":[{"allowed":false,"policy":"plain",…"remaining":3,…"limit":"",…{"allowed":false,"policy":"shadow",…
+			…"why":"denied because of the checks decided together with it; all of them fit in 1m"…
+			…{"allowed":false,"policy":"two",…"limit":"k",…
+			metric weir_decisions_total{outcome="peeked",policy="plain",protocol="http"} 1
+			metric weir_decisions_total{outcome="denied",policy="two",protocol="http"} 1
+			metric weir_decisions_total{outcome="peeked",policy="shadow",protocol="http"} 1
+			# a batch is timed once
+			metric weir_decision_duration_seconds_count{protocol="http"} 2
+		`)
 	})
 }

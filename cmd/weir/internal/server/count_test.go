@@ -1,23 +1,13 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net/http"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/spec"
-	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // countPolicies have every part of a policy file that could change a count.
@@ -37,261 +27,69 @@ const countPolicies = `  two:      {limits: {user: 9 per minute per user, all: 4
     overrides: [{for: {user: b}, limit: 7 per minute, until: forever, why: A customer.}]
 `
 
-// counted is an answer to /v1/count.
-type counted struct {
-	Count  int64             `json:"count"`
-	LastMS int64             `json:"last_ms"`
-	Policy string            `json:"policy"`
-	Limit  string            `json:"limit"`
-	Key    map[string]string `json:"key"`
-}
+// TestCountsOfEachPolicy: counts over HTTP and by Redis clients are the units that count under
+// each kind of policy. A count stores nothing.
+func TestCountsOfEachPolicy(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := weir.NewMemory()
+		s, _ := newServer(t, memory, func(c *Config) { c.Policies = parsed(t, countPolicies) })
+		play(t, s, `
+			let a "key":{"user":"a"}
+			let b "key":{"user":"b"}
+			POST /v1/check {"policy":"two",$a,"n":3} => 200 {"allowed":true,…
+			sleep 10s
+			POST /v1/check {"policy":"two",$b,"n":4} => 200 {"allowed":true,…
+			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":60000} => 200 {"count":3,"last_ms":60000,"policy":"two","limit":"user","key":{"user":"a"}}
+			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10001} => 200 {"count":3,…
+			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10000} => 200 {"count":0,…
+			POST /v1/count {"policy":"two",$a,"limit":"all","last_ms":600000} => 200 {"count":7,"last_ms":600000,"policy":"two","limit":"all","key":{}}
+			WEIR.COUNT two user=a 10000 LIMIT all => :4
 
-// countOf posts a body that must be answered with a count.
-func countOf(t *testing.T, s *Server, body string) (got counted) {
-	t.Helper()
-	r := ask(s, "POST", "/v1/count", body)
-	if r.status != 200 || r.header.Get("Content-Type") != "application/json" {
-		t.Fatalf("count of %s: status %d, %s", body, r.status, r.body)
-	}
-	readStrictly(t, r.body, &got)
-	return got
-}
-
-// TestCountsAgreeWithTheSpecification: after random attempts, records and refunds, counts over
-// HTTP and by Redis clients are those of the specification, for every kind of policy. Counts
-// change no answer and store nothing.
-func TestCountsAgreeWithTheSpecification(t *testing.T) {
-	for seed := range uint64(20) {
-		synctest.Test(t, func(t *testing.T) {
-			c := newCounts(t, seed)
-			for range 150 {
-				time.Sleep(time.Duration(c.r.Int64N(int64(10*time.Second))) / 1000 * 1000)
-				c.change()
-				c.compare()
-			}
-			if c.positive < 20 || c.rejected < 5 {
-				t.Errorf("seed %d: %d counts above 0 and %d rejected; the traces test little", seed, c.positive, c.rejected)
-			}
-		})
-	}
-}
-
-// counts is a server beside the specification of its limits.
-type counts struct {
-	t        *testing.T
-	r        *rand.Rand
-	seed     uint64
-	memory   *weir.Memory
-	s        *Server
-	mirror   *spec.Engine
-	grants   map[string][]time.Time // by policy and user
-	positive int
-	rejected int
-}
-
-func newCounts(t *testing.T, seed uint64) *counts {
-	c := &counts{t: t, r: rand.New(rand.NewPCG(seed, 26)), seed: seed, memory: weir.NewMemory(), mirror: spec.New(), grants: map[string][]time.Time{}}
-	c.s, _ = newServer(t, c.memory, func(c *Config) { c.Policies = parsed(t, countPolicies) })
-	return c
-}
-
-// someKey returns a policy and a user at random, the key in JSON and as a Redis client
-// writes it, and the limits in force for the key. Each user keeps its plan.
-func (c *counts) someKey() (policy, user, object string, pairs []string, in *enforce.Variation) {
-	all := c.s.set().Policies
-	p := all[c.r.IntN(len(all))]
-	user = string(rune('a' + c.r.IntN(3)))
-	object, pairs = fmt.Sprintf(`{"user":%q}`, user), []string{"user=" + user}
-	plan := enforce.None
-	if p.Name == "plans" && user == "a" {
-		object, pairs, plan = `{"user":"a","plan":"gold"}`, append(pairs, "plan=gold"), p.PlanOf("gold")
-	}
-	key := weir.K(user)
-	return p.Name, user, object, pairs, p.Choose(&key, plan, time.Time{})
-}
-
-// specified returns the limiter of the limits on the specification.
-func (c *counts) specified(in *enforce.Variation) *weir.Limiter {
-	c.t.Helper()
-	l, err := weir.New(weir.Policy{Name: in.Name, Mode: in.Mode, Limits: in.Limits}, weir.WithEngine(c.mirror))
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	return l
-}
-
-// change makes an attempt, a record or a refund, and the same change of the specification.
-func (c *counts) change() {
-	policy, user, object, _, in := c.someKey()
-	n := int64(c.r.IntN(5))
-	body := fmt.Sprintf(`{"policy":%q,"key":%s,"n":%d`, policy, object, n)
-	l, ctx, key := c.specified(in), c.t.Context(), weir.K(user)
-	grants := c.grants[policy+user]
-	if x := c.r.IntN(10); x == 0 && len(grants) > 0 {
-		at := grants[c.r.IntN(len(grants))]
-		r := ask(c.s, "POST", "/v1/refund", fmt.Sprintf(`%s,"granted_at_us":%d}`, body, at.UnixMicro()))
-		want, err := l.Refund(ctx, key, at, n)
-		if r.status != 200 || err != nil || !strings.HasSuffix(r.body, fmt.Sprintf(`"refunded":%d}`+"\n", want)) {
-			c.t.Errorf("seed %d: refund %s: %d %s want %d, %v", c.seed, body, r.status, r.body, want, err)
+			# a part is what was granted; denied attempts count where the policy says so
+			POST /v1/check {"policy":"part",$a,"n":9} => 200 …"granted":7,…
+			POST /v1/count {"policy":"part",$a,"last_ms":1000} => 200 {"count":7,"last_ms":1000,"policy":"part","limit":"limit","key":{"user":"a"}}
+			POST /v1/check {"policy":"denied",$a,"n":4} => 200 {"allowed":true,…
+			sleep 1us
+			POST /v1/check {"policy":"denied",$a,"n":3} => 200 {"allowed":false,…
+			POST /v1/count {"policy":"denied",$a,"last_ms":1000} => 200 {"count":7,…
+			WEIR.COUNT denied user=a 1000 => :7
+			# a shadow counts what it would have granted
+			POST /v1/check {"policy":"shadow",$a,"n":3} => 200 …
+			POST /v1/check {"policy":"shadow",$a,"n":3} => 200 …
+			POST /v1/count {"policy":"shadow",$a,"last_ms":1000} => 200 {"count":3,…
+			# a block denies, and what was granted still counts
+			POST /v1/check {"policy":"blocks",$a,"n":4} => 200 {"allowed":true,…
+			POST /v1/check {"policy":"blocks",$a} => 200 …"blocked_until":…
+			POST /v1/count {"policy":"blocks",$a,"last_ms":1000} => 200 {"count":4,…
+			POST /v1/check {"policy":"warns",$a,"n":5} => 200 …"warning":true,…
+			WEIR.COUNT warns user=a 1000 => :5
+			POST /v1/check {"policy":"reported",$a,"n":2} => 200 {"allowed":true,…
+			POST /v1/record {"policy":"reported",$a,"n":3} => 200 …
+			POST /v1/count {"policy":"reported",$a,"last_ms":1000} => 200 {"count":3,…
+			POST /v1/check {"policy":"costs",$a,"n":3} => 200 …
+			POST /v1/count {"policy":"costs",$a,"limit":"calls","last_ms":1000} => 200 {"count":2,…
+			POST /v1/count {"policy":"costs",$a,"limit":"tokens","last_ms":1000} => 200 {"count":3,…
+			# units of a refund do not count
+			POST /v1/check {"policy":"cells",$a,"n":6} => 200 …"at":"$at",…
+			POST /v1/refund {"policy":"cells",$a,"n":2,"at":"$at"} => 200 …"refunded":2}
+			POST /v1/count {"policy":"cells",$a,"last_ms":1000} => 200 {"count":4,…
+			# by plan and by override
+			let gold "policy":"plans","key":{"user":"a","plan":"gold"}
+			POST /v1/check {$gold,"n":40} => 200 {"allowed":true,…
+			POST /v1/count {$gold,"last_ms":1000} => 200 {"count":40,…
+			WEIR.COUNT plans user=a plan=gold 1000 => :40
+			POST /v1/check {"policy":"plans",$b,"n":7} => 200 {"allowed":true,…
+			POST /v1/count {"policy":"plans",$b,"last_ms":1000} => 200 {"count":7,…
+		`)
+		before := memory.Len()
+		play(t, s, `
+			POST /v1/count {"policy":"two","key":{"user":"nobody"},"limit":"user","last_ms":1000} => 200 {"count":0,…
+			WEIR.COUNT part user=nobody 1000 => :0
+		`)
+		if after := memory.Len(); after != before {
+			t.Errorf("counts of an unknown key: %d keys, then %d", before, after)
 		}
-		return
-	} else if x == 1 || policy == "reported" {
-		ask(c.s, "POST", "/v1/record", body+"}")
-	} else {
-		var d struct {
-			Granted int64
-			Would   *struct{ Granted int64 }
-		}
-		if err := json.Unmarshal([]byte(ask(c.s, "POST", "/v1/check", body+"}").body), &d); err != nil {
-			c.t.Fatal(err)
-		}
-		if policy != "denied" {
-			n = d.Granted
-		}
-		if d.Would != nil {
-			n = d.Would.Granted
-		}
-	}
-	if _, err := l.Record(ctx, key, n); err != nil {
-		c.t.Fatal(err)
-	}
-	c.grants[policy+user] = append(grants, time.Now())
-}
-
-// compare counts a random span of a random limit on both fronts.
-func (c *counts) compare() {
-	policy, user, object, pairs, in := c.someKey()
-	plan := in.Limiter.Compiled()
-	limit := &plan.Limits[c.r.IntN(len(plan.Limits))]
-	window := limit.Window / 1000
-	span := 1 + c.r.Int64N(window+window/8)
-	if c.r.IntN(8) == 0 {
-		span = window
-	}
-	name := limit.Name
-	if len(plan.Limits) == 1 && c.r.IntN(2) == 0 {
-		name = ""
-	}
-	body := fmt.Sprintf(`{"policy":%q,"key":%s,"last_ms":%d`, policy, object, span)
-	if name != "" {
-		body += fmt.Sprintf(`,"limit":%q`, name)
-	}
-	body += "}"
-	before, keys := c.state(policy, object), c.memory.Len()
-	overHTTP := ask(c.s, "POST", "/v1/count", body)
-	command := fmt.Sprintf("WEIR.COUNT %s %s %d", policy, strings.Join(pairs, " "), span)
-	if name != "" {
-		command += " LIMIT " + name
-	}
-	overRESP := askRESP(c.t, c.s, command)
-	if after := c.state(policy, object); after != before || c.memory.Len() != keys {
-		c.t.Errorf("seed %d: a count changed %d keys and\n%s to %d keys and\n%s", c.seed, keys, before, c.memory.Len(), after)
-	}
-	if span > window {
-		c.rejected++
-		wantProblem(c.t, body, overHTTP, 400, fmt.Sprintf(`"last_ms" must be 1 to %d, the window of limit %q in milliseconds`, window, limit.Name))
-		if !strings.HasPrefix(overRESP, "-ERR ") {
-			c.t.Errorf("seed %d: %s is %s for a Redis client", c.seed, body, overRESP)
-		}
-		return
-	}
-	want, err := c.specified(in).Count(c.t.Context(), weir.K(user), limit.Name, time.Duration(span)*time.Millisecond)
-	if err != nil {
-		c.t.Fatal(err)
-	}
-	if want > 0 {
-		c.positive++
-	}
-	var got counted
-	readStrictly(c.t, overHTTP.body, &got)
-	key := map[string]string{}
-	if len(limit.By) > 0 {
-		key["user"] = user
-	}
-	if wanted := (counted{want, span, policy, limit.Name, key}); !reflect.DeepEqual(got, wanted) || overRESP != fmt.Sprintf(":%d ", want) {
-		c.t.Errorf("seed %d: %s\ngot  %+v and %s by RESP\nwant %+v", c.seed, body, got, overRESP, wanted)
-	}
-}
-
-// state returns the answer to a peek.
-func (c *counts) state(policy, object string) string {
-	return ask(c.s, "POST", "/v1/peek", fmt.Sprintf(`{"policy":%q,"key":%s}`, policy, object)).body
-}
-
-// TestCountsOnRedis: over both listeners, counts are those of a Limiter on the same Redis, and
-// no key of the store changes.
-func TestCountsOnRedis(t *testing.T) {
-	store := redistest.Start(t)
-	engine, _ := enginetest.On(t, store.Addr)
-	s, _ := newServer(t, engine, withRESP, func(c *Config) { c.Policies = parsed(t, countPolicies) })
-	start(t, s)
-	count := func(body string) (got counted) {
-		t.Helper()
-		r, err := http.Post("http://"+s.Addr()+"/v1/count", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		text, err := io.ReadAll(r.Body)
-		if err != nil || r.StatusCode != 200 {
-			t.Fatalf("%s: %d %s, %v", body, r.StatusCode, text, err)
-		}
-		readStrictly(t, string(text), &got)
-		return got
-	}
-	r := rand.New(rand.NewPCG(26, 26))
-	for range 60 {
-		p := s.set().Policies[r.IntN(len(s.set().Policies))]
-		ask(s, "POST", "/v1/check", fmt.Sprintf(`{"policy":%q,"key":{"user":"a"},"n":%d}`, p.Name, r.IntN(4)))
-	}
-	decide(t, s, "/v1/record", `{"policy":"reported","key":{"user":"a"},"n":3}`)
-	before := dump(t, store)
-	positive := 0
-	for _, p := range s.set().Policies {
-		limiter := p.Base().Limiter
-		for _, l := range limiter.Compiled().Limits {
-			for _, user := range []string{"a", "nobody"} {
-				for _, ms := range []int64{1, 200, l.Window / 2000, l.Window / 1000} {
-					of := func() int64 {
-						n, err := limiter.Count(t.Context(), weir.K(user), l.Name, time.Duration(ms)*time.Millisecond)
-						if err != nil {
-							t.Fatal(err)
-						}
-						return n
-					}
-					// Units only leave between two counts, so each is at most the one before.
-					most := of()
-					got := count(fmt.Sprintf(`{"policy":%q,"key":{"user":%q},"limit":%q,"last_ms":%d}`, p.Name, user, l.Name, ms))
-					wire := sendTo(t, plainly(s), fmt.Sprintf("WEIR.COUNT %s user=%s %d LIMIT %s", p.Name, user, ms, l.Name))
-					least := of()
-					var byRESP int64
-					if _, err := fmt.Sscanf(wire, ":%d ", &byRESP); err != nil {
-						t.Fatalf("WEIR.COUNT: %q", wire)
-					}
-					if got.Count > most || byRESP > got.Count || least > byRESP {
-						t.Errorf("%s of %s, %d ms of %s: %d, then %+v, %d by RESP, then %d", l.Name, p.Name, ms, user, most, got, byRESP, least)
-					}
-					positive += int(min(got.Count, 1))
-				}
-			}
-		}
-	}
-	if after := dump(t, store); !reflect.DeepEqual(after, before) {
-		t.Errorf("counts changed the store from\n%q to\n%q", before, after)
-	}
-	if positive < 15 {
-		t.Errorf("%d counts above 0; the attempts test little", positive)
-	}
-}
-
-// dump returns the value of every key.
-func dump(t *testing.T, store *redistest.Server) map[string]string {
-	t.Helper()
-	all := map[string]string{}
-	for _, key := range store.List(t, "KEYS", "*") {
-		all[key] = store.Must(t, "DUMP", key)
-	}
-	return all
+	})
 }
 
 const badCountPolicies = `  login:  {limit: 3 per minute per user}
@@ -382,22 +180,20 @@ func TestBadCountsAreRejected(t *testing.T) {
 func TestBadCountBodiesAreRejected(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e)
-	const key = `{"policy":"search","key":{"ip":"1"}`
-	for _, c := range []struct{ name, body, word string }{
-		{"empty", ``, `send {"policy":"…","key":{…},"last_ms":20000}`},
-		{"unknown member", key + `,"n":1}`, "unknown member n; this call takes policy, key, limit, last_ms"},
-		{"another unit", key + `,"last_s":20}`, "takes policy, key, limit, last_ms"},
-		{"twice", key + `,"last_ms":1,"last_ms":2}`, `"last_ms" is given twice`},
-		{"a string", key + `,"last_ms":"20000"}`, `byte 47: "last_ms" must be a whole number, 1 to the window`},
-		{"null", key + `,"last_ms":null}`, `"last_ms" must be a whole number`},
-		{"limit a number", key + `,"last_ms":1,"limit":1}`, `byte 57: "limit" must be a string`},
-		{"limit empty", key + `,"last_ms":1,"limit":""}`, `"limit" must be the name of a limit; leave it away`},
-		{"limit hostile", key + `,"last_ms":1,"limit":"\u001b[2J"}`, `no limit "\x1b[2J"`},
-		{"no key", `{"policy":"search","last_ms":1}`, `needs a value for "ip"`},
-		{"no policy", `{"key":{"ip":"1"},"last_ms":1}`, `"policy" is missing`},
-	} {
-		wantProblem(t, c.name, ask(s, "POST", "/v1/count", c.body), 400, c.word)
-	}
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"1"}
+		POST /v1/count => 400 …send {"policy":"…","key":{…},"last_ms":20000}…
+		POST /v1/count {$one,"n":1} => 400 …unknown member n; this call takes policy, key, limit, last_ms…
+		POST /v1/count {$one,"last_s":20} => 400 …takes policy, key, limit, last_ms…
+		POST /v1/count {$one,"last_ms":1,"last_ms":2} => 400 …"last_ms" is given twice…
+		POST /v1/count {$one,"last_ms":"20000"} => 400 …byte 47: "last_ms" must be a whole number, 1 to the window…
+		POST /v1/count {$one,"last_ms":null} => 400 …"last_ms" must be a whole number…
+		POST /v1/count {$one,"last_ms":1,"limit":1} => 400 …byte 57: "limit" must be a string…
+		POST /v1/count {$one,"last_ms":1,"limit":""} => 400 …"limit" must be the name of a limit; leave it away…
+		POST /v1/count {$one,"last_ms":1,"limit":"\u001b[2J"} => 400 …no limit "\x1b[2J"…
+		POST /v1/count {"policy":"search","last_ms":1} => 400 …needs a value for "ip"…
+		POST /v1/count {"key":{"ip":"1"},"last_ms":1} => 400 …"policy" is missing…
+	`)
 	if e.calls != 0 {
 		t.Errorf("bad input reached the engine %d times", e.calls)
 	}
@@ -408,35 +204,32 @@ func TestBadCountBodiesAreRejected(t *testing.T) {
 func TestWholeWindowCanBeCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil, func(c *Config) { c.Policies = parsed(t, badCountPolicies) })
-		decide(t, s, "/v1/record", `{"policy":"short","key":{"ip":"1"},"n":2}`)
-		time.Sleep(1499 * time.Microsecond)
-		for span, want := range map[int64]int64{1: 0, 2: 2} {
-			if got := countOf(t, s, fmt.Sprintf(`{"policy":"short","key":{"ip":"1"},"last_ms":%d}`, span)); got.Count != want {
-				t.Errorf("the last %d ms: %+v, want %d", span, got, want)
-			}
-		}
-		time.Sleep(time.Microsecond)
-		if got := countOf(t, s, `{"policy":"short","key":{"ip":"1"},"last_ms":2}`); got.Count != 0 {
-			t.Errorf("after the window: %+v, want 0", got)
-		}
+		play(t, s, `
+			let short "policy":"short","key":{"ip":"1"}
+			POST /v1/record {$short,"n":2} => 200 …
+			sleep 1499us
+			POST /v1/count {$short,"last_ms":1} => 200 {"count":0,…
+			POST /v1/count {$short,"last_ms":2} => 200 {"count":2,…
+			sleep 1us
+			POST /v1/count {$short,"last_ms":2} => 200 {"count":0,…
+		`)
 	})
 }
 
 // TestCountsNeedTheStore: in an outage counts fail with every mode, and count as errors.
 func TestCountsNeedTheStore(t *testing.T) {
 	for _, mode := range []string{"deny", "allow", "share"} {
-		s, logged := newServer(t, fallback.New(down{}, fallback.Deny), withRESP, func(c *Config) {
+		s, logged := newServer(t, fallback.New(down{}, fallback.Deny), func(c *Config) {
 			c.Policies = parsed(t, "  search: {limit: 2 per minute per ip, when-store-is-down: "+mode+"}\n  shadow: {limit: 2 per minute per ip, shadow: true}\n")
 		})
-		stop := start(t, s)
-		for _, policy := range []string{"search", "shadow"} {
-			wantProblem(t, policy, ask(s, "POST", "/v1/count", `{"policy":"`+policy+`","key":{"ip":"192.0.2.1"},"last_ms":1000}`), 503, "the store is unavailable", "try again later")
-			if got := sendTo(t, plainly(s), "WEIR.COUNT "+policy+" ip=192.0.2.1 1000"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") {
-				t.Errorf("%s: %q", mode, got)
-			}
-		}
-		wantMetrics(t, s, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 1`, `weir_decisions_total{outcome="error",policy="search",protocol="resp"} 1`)
-		stop()
+		play(t, s, strings.ReplaceAll(`
+			POST /v1/count {"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":1000} => DOWN
+			POST /v1/count {"policy":"shadow","key":{"ip":"192.0.2.1"},"last_ms":1000} => DOWN
+			WEIR.COUNT search ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store did not answer…
+			WEIR.COUNT shadow ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store did not answer…
+			metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 1
+			metric weir_decisions_total{outcome="error",policy="search",protocol="resp"} 1
+		`, "DOWN", "503 …the store is unavailable…try again later…"))
 		if text := logged.String(); !strings.Contains(text, errDown.Error()) || strings.Contains(text, "192.0.2.1") {
 			t.Errorf("%s: log %s; want the cause, and no key", mode, text)
 		}
@@ -446,31 +239,31 @@ func TestCountsNeedTheStore(t *testing.T) {
 // TestCountsHaveTheRoleOfPeeks: a count needs the credential of a peek, is counted like one,
 // and takes a place in the capacity.
 func TestCountsHaveTheRoleOfPeeks(t *testing.T) {
-	const body = `{"policy":"search","key":{"ip":"1"},"last_ms":1000}`
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token, c.Auth.Gate = secret(t, tokenWord), secret(t, gateWord) })
 	start(t, s)
-	with := func(field, value string) func(*http.Request) {
-		return func(r *http.Request) { r.Header.Set(field, value) }
-	}
-	wantProblem(t, "no token", ask(s, "POST", "/v1/count", body), 401)
-	wantProblem(t, "a gate's secret", ask(s, "POST", "/v1/count", body, with("Weir-Gate-Secret", gateWord)), 401)
-	if r := ask(s, "POST", "/v1/count", body, with("Authorization", "Bearer "+tokenWord)); r.status != 200 {
-		t.Errorf("the token: %d %s", r.status, r.body)
-	}
-	wantProblem(t, "GET", ask(s, "GET", "/v1/count", "", with("Authorization", "Bearer "+tokenWord)), 405, "takes POST")
 	if got := sendTo(t, plainly(s), "WEIR.COUNT search ip=1 1000", "AUTH "+tokenWord, "WEIR.COUNT search ip=1 1000"); !strings.HasPrefix(got, "-NOAUTH ") || !strings.HasSuffix(got, "+OK :0 ") {
 		t.Errorf("RESP: %q", got)
 	}
-	r := ask(s, "GET", "/metrics", "", with("Authorization", "Bearer "+tokenWord))
-	for _, want := range []string{`{outcome="peeked",policy="search",protocol="http"} 1`, `{outcome="peeked",policy="search",protocol="resp"} 1`} {
-		if !strings.Contains(r.body, want) {
-			t.Errorf("the metrics lack %s", want)
-		}
-	}
-	full, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.InFlight = -1 })
-	start(t, full)
-	wantProblem(t, "no place", ask(full, "POST", "/v1/count", body), 503, "too many requests in flight")
-	if got := sendTo(t, plainly(full), "WEIR.COUNT search ip=1 1000"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
-		t.Errorf("no place: %q", got)
-	}
+	play(t, s, `
+		let body {"policy":"search","key":{"ip":"1"},"last_ms":1000}
+		POST /v1/count $body => 401 …
+		POST /v1/count $body
+		  Weir-Gate-Secret: `+gateWord+`
+		=> 401 …
+		POST /v1/count $body
+		  Authorization: Bearer `+tokenWord+`
+		=> 200 …
+		GET /v1/count
+		  Authorization: Bearer `+tokenWord+`
+		=> 405 …takes POST…
+		GET /metrics
+		  Authorization: Bearer `+tokenWord+`
+		=> 200 …{outcome="peeked",policy="search",protocol="http"} 1…
+		…{outcome="peeked",policy="search",protocol="resp"} 1…
+	`)
+	full, _ := newServer(t, nil, func(c *Config) { c.Limits.InFlight = -1 })
+	play(t, full, `
+		POST /v1/count {"policy":"search","key":{"ip":"1"},"last_ms":1000} => 503 …too many requests in flight…
+		WEIR.COUNT search ip=1 1000 => -UNAVAILABLE no decision: too many requests…
+	`)
 }

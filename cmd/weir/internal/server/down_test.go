@@ -28,31 +28,24 @@ func (down) Do(_ context.Context, calls []engine.Call) {
 
 func TestErrorsOfTheStoreGet503(t *testing.T) {
 	s, logged := newServer(t, down{})
-	const key = `{"policy":"search","key":{"ip":"192.0.2.1"}`
-	for _, c := range []struct{ method, target, body string }{
-		{"POST", "/v1/check", key + `}`},
-		{"POST", "/v1/peek", key + `}`},
-		{"POST", "/v1/record", key + `}`},
-		{"POST", "/v1/refund", key + `,"granted_at_us":5}`},
-		{"DELETE", "/v1/keys/search?ip=192.0.2.1", ""},
-		{"GET", "/gate/search?ip=192.0.2.1", ""},
-	} {
-		r := ask(s, c.method, c.target, c.body)
-		wantProblem(t, c.target, r, 503, "the store is unavailable", "try again later")
-		if strings.Contains(r.body, "10.0.0.9") {
-			t.Errorf("%s shows the store's address: %s", c.target, r.body)
-		}
-	}
-	if n := strings.Count(logged.String(), "\n"); n < 1 || n > 5 || strings.Contains(logged.String(), "192.0.2.1") {
-		t.Errorf("6 errors: %d lines of log, want few, and no key in them:\n%s", n, logged)
-	}
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/policies"} {
-		if r := ask(s, "GET", path, ""); r.status != 200 {
-			t.Errorf("%s with the store down: status %d, want 200", path, r.status)
-		}
-	}
-	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 5`) {
-		t.Errorf("6 errors in the metrics: got\n%s", r.body)
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"192.0.2.1"}
+		POST /v1/check {$one} => 503 …the store is unavailable…try again later…
+		! 10.0.0.9
+		POST /v1/peek {$one} => 503 …the store is unavailable…try again later…
+		POST /v1/record {$one} => 503 …the store is unavailable…try again later…
+		POST /v1/refund {$one,"granted_at_us":5} => 503 …the store is unavailable…try again later…
+		DELETE /v1/keys/search?ip=192.0.2.1 => 503 …the store is unavailable…try again later…
+		GET /gate/search?ip=192.0.2.1 => 503 …the store is unavailable…try again later…
+		! 10.0.0.9
+		WEIR.CHECK search ip=192.0.2.1 => -UNAVAILABLE no decision: the store did not answer…
+		GET /livez => 200 …
+		GET /readyz => 200 …
+		GET /v1/policies => 200 …
+		metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 5
+	`)
+	if text := logged.String(); strings.Count(text, "\n") < 1 || strings.Count(text, "\n") > 5 || !strings.Contains(text, errDown.Error()) || strings.Contains(text, "192.0.2.1") {
+		t.Errorf("7 errors: want few lines of log with the cause, and no key in them:\n%s", text)
 	}
 }
 
@@ -97,9 +90,7 @@ func TestBodiesInPieces(t *testing.T) {
 		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	}
 	wantProblem(t, "cut off", ask(s, "POST", "/v1/check", body, cut), 400, "could not be read to its end")
-	if got := decide(t, s, "/v1/peek", body); got.Remaining != 1 {
-		t.Errorf("after one whole and one broken call: %+v, want 1 left of 2", got)
-	}
+	play(t, s, `POST /v1/peek `+body+` => 200 …"remaining":1,…`)
 }
 
 // unreadable is an engine with foreign data under every key. Its errors name the key, as
@@ -116,14 +107,11 @@ func (unreadable) Do(_ context.Context, calls []engine.Call) {
 // TestUnreadableKeysAreNotLogged: an error with a key is returned to its caller only; the
 // log has no key.
 func TestUnreadableKeysAreNotLogged(t *testing.T) {
-	for _, ask1 := range []func(*Server){
-		func(s *Server) { ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"secret.person"}}`) },
-		func(s *Server) {
-			askEnvoy(t, s, t.Context(), "search", "ip=secret.person")
-		},
+	for _, call := range []string{
+		`POST /v1/check {"policy":"search","key":{"ip":"secret.person"}} => 503 …`, "ENVOY search ip=secret.person => …",
 	} {
 		s, logged := newServer(t, unreadable{})
-		ask1(s)
+		play(t, s, call)
 		if text := logged.String(); !strings.Contains(text, "holds unreadable data") || strings.Contains(text, "secret.person") {
 			t.Errorf("log: %s; want the fault, and no key", text)
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"net"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -23,8 +22,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/testkit/listentest"
-	"github.com/weirlimit/weir/policy"
 )
 
 // withGRPC adds Envoy's rate limit service with one rule to the configuration.
@@ -56,26 +53,35 @@ func proxyOf(t *testing.T, s *Server, config *tls.Config) *grpc.ClientConn {
 	return conn
 }
 
-// rateLimit sends a request with one descriptor of "key=value" words, and with the token
-// if it is not "".
+// rateLimit sends a request with one descriptor of "key=value" words over the network, and with
+// the token if it is not "".
 func rateLimit(t *testing.T, conn *grpc.ClientConn, token, domain string, entries ...string) (*pb.RateLimitResponse, error) {
 	t.Helper()
-	d := &common.RateLimitDescriptor{}
-	for _, e := range entries {
-		key, value, _ := strings.Cut(e, "=")
-		d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
-	}
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if token != "" {
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 	}
-	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: domain, Descriptors: []*common.RateLimitDescriptor{d}})
+	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, requestTo(domain, strings.Join(entries, "+")))
 }
 
-// askEnvoy sends a request with descriptors of one entry, "key=value", to the rate limit
-// service of s, which need not listen.
-func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, entries ...string) (*pb.RateLimitResponse, error) {
+// requestTo returns a request with descriptors in words: key=value+key=value.
+func requestTo(domain string, descriptors ...string) *pb.RateLimitRequest {
+	r := &pb.RateLimitRequest{Domain: domain}
+	for _, text := range descriptors {
+		d := &common.RateLimitDescriptor{}
+		for entry := range strings.SplitSeq(text, "+") {
+			key, value, _ := strings.Cut(entry, "=")
+			d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	return r
+}
+
+// askEnvoy sends a request with descriptors, as requestTo reads them, to the rate limit service
+// of s, which need not listen.
+func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, descriptors ...string) (*pb.RateLimitResponse, error) {
 	t.Helper()
 	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, nil)
 	go l.Serve(on)
@@ -86,111 +92,68 @@ func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, entri
 	}
 	defer l.Drain(ctx)
 	defer conn.Close()
-	r := &pb.RateLimitRequest{Domain: domain}
-	for _, e := range entries {
-		key, value, _ := strings.Cut(e, "=")
-		r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}})
-	}
-	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, r)
+	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, requestTo(domain, descriptors...))
 }
 
-// TestProxiesShareHistoriesWithHTTP: proxies and HTTP clients share histories, policies
-// and reloads.
+// TestProxiesShareHistoriesWithHTTP: proxies and HTTP clients share histories and policies.
+// Policies and rules are reloaded independently, each as a whole or not at all.
 func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
-	s, logged := newServer(t, nil, withGRPC(t))
-	stop := start(t, s)
-	conn := proxyOf(t, s, nil)
-	wants := func(domain string, code pb.RateLimitResponse_Code, remaining, of uint32, entries ...string) {
+	s, _ := newServer(t, nil, withGRPC(t))
+	rules := func(text string) error {
 		t.Helper()
-		a, err := rateLimit(t, conn, "", domain, entries...)
-		if err != nil || a.OverallCode != code || a.Statuses[0].LimitRemaining != remaining || a.Statuses[0].CurrentLimit.GetRequestsPerUnit() != of {
-			t.Errorf("%s %v: %v, %v; want %v with %d of %d", domain, entries, a, err, code, remaining, of)
+		config, err := envoyconf.Parse("next.yaml", []byte(text))
+		if err != nil {
+			t.Fatal(err)
 		}
+		return s.ReloadEnvoy(config)
 	}
-	decide(t, s, "/v1/check", searchBody)
-	wants("search", pb.RateLimitResponse_OK, 0, 2, "ip=1")
-	if d := decide(t, s, "/v1/peek", searchBody); d.Allowed {
-		t.Errorf("over HTTP: %+v, want a denial", d)
-	}
-	wants("edge", pb.RateLimitResponse_OK, 1, 2, "user=ann")
-	wants("edge", pb.RateLimitResponse_OK, 0, 2, "user=ann")
-	wants("edge", pb.RateLimitResponse_OVER_LIMIT, 0, 2, "user=ann")
-
-	// Policies and rules are reloaded independently. Each is replaced as a whole or not at all.
-	if err := s.Reload(policyFile(t, "  search: {limit: 5 per minute per ip}\n"), "weir.yaml"); err != nil {
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"1"}
+		POST /v1/check {$one} => 200 …
+		ENVOY search ip=1 => OK 0/2
+		POST /v1/peek {$one} => 200 {"allowed":false,…
+		ENVOY edge user=ann => OK 1/2
+		ENVOY edge user=ann => OK 0/2
+		ENVOY edge user=ann => OVER_LIMIT 0/2
+		reload search: {limit: 5 per minute per ip}
+		ENVOY search ip=1 => OK 2/5
+		ENVOY edge user=ann => OVER_LIMIT 0/2
+	`)
+	if err := rules("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"); err != nil {
 		t.Fatal(err)
 	}
-	wants("search", pb.RateLimitResponse_OK, 2, 5, "ip=1")
-	wants("edge", pb.RateLimitResponse_OVER_LIMIT, 0, 2, "user=ann")
-	next, err := envoyconf.Parse("next.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ReloadEnvoy(next); err != nil {
-		t.Fatal(err)
-	}
-	wants("edge", pb.RateLimitResponse_OK, 0, 3, "user=ann")
-	if err := s.Reload(policyFile(t, "  edge: {limit: 5 per minute}\n"), "weir.yaml"); err == nil || !strings.Contains(err.Error(), "taken") {
+	play(t, s, "ENVOY edge user=ann => OK 0/3")
+	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n"), "weir.yaml"); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("a policy with the name of a domain: %v, want an error", err)
 	}
-	taken, err := envoyconf.Parse("taken.yaml", []byte("domain: search"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.ReloadEnvoy(taken); err == nil {
+	if err := rules("domain: search"); err == nil {
 		t.Error("a domain with the name of a policy is taken")
 	}
 	s.ReloadEnvoyFailed(context.Canceled)
-	wants("search", pb.RateLimitResponse_OK, 1, 5, "ip=1")
-	if r := ask(s, "GET", "/readyz", ""); !strings.Contains(r.body, `"envoy":{"source":"next.yaml","domains":1,"rules":1,"last_reload_failed":true}`) {
-		t.Errorf("/readyz: %s", r.body)
-	}
-	if err := stop(); err != nil {
-		t.Errorf("Serve: %v\n%s", err, logged)
-	}
-}
-
-// policyFile is a file with those policies.
-func policyFile(t *testing.T, policies string) *policy.File {
-	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	play(t, s, `
+		ENVOY search ip=1 => OK 1/5
+		GET /readyz => 200 …"envoy":{"source":"next.yaml","domains":1,"rules":1,"last_reload_failed":true}…
+	`)
 }
 
 // TestEntriesSelectThePlan: an entry may name the plan, and current_limit has the plan's
 // numbers.
 func TestEntriesSelectThePlan(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
-		c.Policies = policyFile(t, `  api:
+		c.Policies = parsed(t, `  api:
     limit: 2 per minute per user
     plan-by: plan
     plans: {pro: 10 per minute}
     overrides: [{for: {user: root}, limit: 100 per minute, until: forever, why: it is us}]
 `)
 	})
-	start(t, s)
-	conn := proxyOf(t, s, nil)
-	for _, c := range []struct {
-		entries   []string
-		remaining uint32
-		of        uint32
-	}{
-		{[]string{"user=ann"}, 1, 2},
-		{[]string{"user=ann", "plan=pro"}, 8, 10},
-		{[]string{"plan=pro", "user=ann"}, 7, 10},
-		{[]string{"user=root"}, 99, 100},
-	} {
-		a, err := rateLimit(t, conn, "", "api", c.entries...)
-		if err != nil || a.Statuses[0].LimitRemaining != c.remaining || a.Statuses[0].CurrentLimit.RequestsPerUnit != c.of {
-			t.Errorf("%v: %v, %v; want %d of %d", c.entries, a, err, c.remaining, c.of)
-		}
-	}
-	if _, err := rateLimit(t, conn, "", "api", "user=ann", "rank=7"); grpcstatus.Code(err) != codes.InvalidArgument {
-		t.Errorf("an unknown key: %v, want InvalidArgument", err)
-	}
+	play(t, s, `
+		ENVOY api user=ann => OK 1/2
+		ENVOY api user=ann+plan=pro => OK 8/10
+		ENVOY api plan=pro+user=ann => OK 7/10
+		ENVOY api user=root => OK 99/100
+		ENVOY api user=ann+rank=7 => …InvalidArgument…
+	`)
 }
 
 // TestProxiesNeedTheToken: the service requires the token of HTTP decisions. Health
@@ -218,58 +181,12 @@ func TestProxiesNeedTheToken(t *testing.T) {
 	}
 }
 
-// TestClientCertificateReplacesTheTokenOfProxies: a proxy with a client certificate needs
-// no token.
-func TestClientCertificateReplacesTheTokenOfProxies(t *testing.T) {
-	ours, clients := listentest.NewAuthority(t), listentest.NewAuthority(t)
-	s, _ := newServer(t, nil, withGRPC(t), tlsOn(t, ours, clients), func(c *Config) { c.GRPCListen = "0.0.0.0:0" })
-	start(t, s)
-	if a, err := rateLimit(t, proxyOf(t, s, &tls.Config{RootCAs: ours.Pool()}), "", "edge", "user=ann"); grpcstatus.Code(err) != codes.Unauthenticated {
-		t.Errorf("without a certificate: %v, %v; want Unauthenticated", a, err)
-	}
-	with := &tls.Config{RootCAs: ours.Pool(), Certificates: []tls.Certificate{clients.Issue(t, "proxy").TLS(t)}}
-	if a, err := rateLimit(t, proxyOf(t, s, with), "", "edge", "user=ann"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
-		t.Errorf("with a certificate: %v, %v", a, err)
-	}
-}
-
-// TestGRPCListenerForOtherMachinesRequiresAuthentication: a gRPC listener that other
-// machines can reach must require a token or certificate.
-func TestGRPCListenerForOtherMachinesRequiresAuthentication(t *testing.T) {
-	listening := func(change func(*Config)) error {
-		c := Config{Policies: file(t), GRPCListen: "0.0.0.0:0"}
-		change(&c)
-		_, err := New(c)
-		return err
-	}
-	if err := listening(func(*Config) {}); err == nil || !strings.Contains(err.Error(), "--grpc-listen 0.0.0.0:0 can be reached from other machines") {
-		t.Errorf("on 0.0.0.0: %v, want an error", err)
-	}
-	if err := listening(func(c *Config) { c.Insecure = true }); err != nil {
-		t.Errorf("insecurely: %v", err)
-	}
-	if err := listening(func(c *Config) { c.GRPCListen = "nowhere" }); err == nil || !strings.Contains(err.Error(), "--grpc-listen") {
-		t.Errorf("nowhere: %v, want an error that names the flag", err)
-	}
-}
-
-// TestGRPCServesAUnixSocket: proxies on the same machine need no port.
-func TestGRPCServesAUnixSocket(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "rls.sock")
-	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.GRPCListen = "unix:" + path })
-	start(t, s)
-	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
-		t.Errorf("over a socket: %v, %v", a, err)
-	}
-}
-
 // TestEnvoyConfigurationNeedsNoPolicyFile: a server with only an Envoy configuration
 // serves.
 func TestEnvoyConfigurationNeedsNoPolicyFile(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.Policies = nil })
-	start(t, s)
-	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
-		t.Errorf("got %v, %v", a, err)
-	}
-	wantProblem(t, "/v1/check", ask(s, "POST", "/v1/check", searchBody), 400, `no policy "search"`)
+	play(t, s, `
+		ENVOY edge user=ann => OK …
+		POST /v1/check {"policy":"search","key":{"ip":"1"}} => 400 …no policy "search"…
+	`)
 }

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"net/http"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,15 +11,16 @@ import (
 func TestGateDeniesAboveTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
-		for i, method := range []string{"GET", "PROPFIND"} {
-			r := ask(s, method, "/gate/search?ip=192.0.2.1", "a body that is nobody's business")
-			want := []string{`"search";r=1;t=60`, `"search";r=0;t=60`}[i]
-			if r.status != 204 || r.body != "" || r.header["RateLimit"][0] != want ||
-				r.header["RateLimit-Policy"][0] != `"search";q=2;w=60` || r.header.Get("Retry-After") != "" || r.header.Get("Cache-Control") != "no-store" {
-				t.Errorf("%s: %+v\nwant 204, no-store, RateLimit %s", method, r, want)
-			}
-		}
-		time.Sleep(8*time.Second + time.Microsecond)
+		play(t, s, `
+			GET /gate/search?ip=192.0.2.1 a body => 204
+			  RateLimit: "search";r=1;t=60
+			  RateLimit-Policy: "search";q=2;w=60
+			  Retry-After:
+			  Cache-Control: no-store
+			PROPFIND /gate/search?ip=192.0.2.1 a body => 204
+			  RateLimit: "search";r=0;t=60
+			sleep 8.000001s
+		`)
 		for query, status := range map[string]int{"": 429, "&deny=429": 429, "&deny=403": 403} {
 			r := ask(s, "GET", "/gate/search?ip=192.0.2.1"+query, "")
 			p := wantProblem(t, "third"+query, r, status, "2 of 2 used in the last minute for ip=192.0.2.1; room again in 52s")
@@ -28,17 +29,14 @@ func TestGateDeniesAboveTheLimit(t *testing.T) {
 				t.Errorf("third%s: %v, %+v", query, r.header, p)
 			}
 		}
-		if r := ask(s, "GET", "/gate/search?ip=192.0.2.2&", ""); r.status != 204 {
-			t.Errorf("another key: status %d, want 204", r.status)
-		}
-		time.Sleep(52*time.Second - 2*time.Microsecond)
-		if r := ask(s, "GET", "/gate/search?ip=192.0.2.1", ""); r.status != 429 || r.header.Get("Retry-After") != "1" {
-			t.Errorf("one microsecond early: status %d, Retry-After %q; want 429, 1", r.status, r.header.Get("Retry-After"))
-		}
-		time.Sleep(time.Microsecond)
-		if r := ask(s, "GET", "/gate/search?ip=192.0.2.1", ""); r.status != 204 {
-			t.Errorf("at the announced instant: status %d, want 204", r.status)
-		}
+		play(t, s, `
+			GET /gate/search?ip=192.0.2.2& => 204
+			sleep 51.999998s
+			GET /gate/search?ip=192.0.2.1 => 429 …
+			  Retry-After: 1
+			sleep 1us
+			GET /gate/search?ip=192.0.2.1 => 204
+		`)
 	})
 }
 
@@ -75,152 +73,109 @@ policies:
 	})
 }
 
-func TestGateShowsTheBindingLimit(t *testing.T) {
+// TestGateShowsTheLimit: a grant shows all limits, a denial the one that denies.
+func TestGateShowsTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
-		r := ask(s, "GET", "/gate/slack?category=errors&n=2", "")
-		if got, want := r.header["RateLimit"][0], `"slack.channel";r=98;t=1800, "slack.category";r=0;t=1800`; r.status != 204 || got != want {
-			t.Errorf("2 of 2: status %d, RateLimit %s; want 204, %s", r.status, got, want)
-		}
-		r = ask(s, "GET", "/gate/slack?category=errors", "")
-		if got, want := r.header["RateLimit"][0], `"slack.category";r=0;t=1800`; r.status != 429 || got != want {
-			t.Errorf("a third: status %d, RateLimit %s; want 429, only the limit that denies: %s", r.status, got, want)
-		}
-		r = ask(s, "GET", "/gate/slack?category=errors&n=3", "")
-		p := wantProblem(t, "never", r, 429, "ask for less")
-		if _, there := r.header["Retry-After"]; there || p.RetryMS != -1 {
-			t.Errorf("3 of at most 2: %v, %+v; want no Retry-After and -1", r.header, p)
-		}
+		play(t, s, `
+			GET /gate/slack?category=errors&n=2 => 204
+			  RateLimit: "slack.channel";r=98;t=1800, "slack.category";r=0;t=1800
+			GET /gate/slack?category=errors => 429 …
+			  RateLimit: "slack.category";r=0;t=1800
+			# more than the limit can never pass
+			GET /gate/slack?category=errors&n=3 => 429 …ask for less…
+			  Retry-After:
+			# an interval
+			GET /gate/push?teacher=42 => 204
+			sleep 500ms
+			GET /gate/push?teacher=42 => 429 …
+			  RateLimit: "push.interval";r=0;t=3
+			  RateLimit-Policy: "push";q=10;w=60, "push.interval";q=1;w=3
+			  Retry-After: 3
+			# a part
+			GET /gate/batch?n=6 => 204
+			  Weir-Granted: 4
+			GET /gate/batch?n=1 => 429 …
+		`)
 	})
 }
 
-func TestGateShowsTheGap(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := newServer(t, nil)
-		ask(s, "GET", "/gate/push?teacher=42", "")
-		time.Sleep(500 * time.Millisecond)
-		r := ask(s, "GET", "/gate/push?teacher=42", "")
-		if got, want := r.header["RateLimit"][0], `"push.interval";r=0;t=3`; got != want || r.header.Get("Retry-After") != "3" {
-			t.Errorf("too close: RateLimit %s, Retry-After %s; want %s, 3", got, r.header.Get("Retry-After"), want)
-		}
-		if got, want := r.header["RateLimit-Policy"][0], `"push";q=10;w=60, "push.interval";q=1;w=3`; got != want {
-			t.Errorf("RateLimit-Policy %s, want %s", got, want)
-		}
-	})
-}
-
-func TestGateGrantsAPart(t *testing.T) {
+// TestGateReadsDimensions: the order of dimensions in a query does not matter, and each value
+// belongs to its dimension. Dimensions with the name of a setting, or with the prefix of
+// settings, can be passed.
+func TestGateReadsDimensions(t *testing.T) {
 	s, _ := newServer(t, nil)
-	r := ask(s, "GET", "/gate/batch?n=6", "")
-	if r.status != 204 || r.header.Get("Weir-Granted") != "4" {
-		t.Errorf("6 of 4 in mode Partial: status %d, Weir-Granted %q; want 204, 4", r.status, r.header.Get("Weir-Granted"))
-	}
-	if r := ask(s, "GET", "/gate/batch?n=1", ""); r.status != 429 {
-		t.Errorf("one more: status %d, want 429", r.status)
-	}
+	play(t, s, `
+		GET /gate/wide?a=1&b=2&c=3&d=4&e=5&f=6 => 204
+		GET /gate/wide?f=6&e=5&d=4&c=3&b=2&a=1 => 204
+		POST /v1/check {"policy":"wide","key":{"e":"5","a":"1","f":"6","b":"2","c":"3","d":"4"}} => 200 {"allowed":false,…"e":"5",…"used":2,…
+		GET /gate/wide?a=1&b=2&c=3&d=4&e=6&f=5 => 204
+		GET /gate/wide?a=1&b=2&c=3&d=4&e=5&e=5&f=6 => 400 …e is given twice…
+		GET /gate/wide?a=1&b=2&c=3&d=4&f=6 => 400 …"e"…
+
+		GET /gate/odd?key.n=5&key.deny=yes&key.key.x=1&n=2 => 204
+		POST /v1/peek {"policy":"odd","key":{"n":"5","deny":"yes","key.x":"1"}} => 200 …"remaining":0,…
+		# a reset has no settings, so n and deny need no prefix there
+		DELETE /v1/keys/odd?n=5&deny=yes&key.key.x=1 => 204
+	`)
 }
 
-// The order of dimensions in a query does not matter, but each value belongs to its
-// dimension.
-func TestGateIgnoresTheOrderOfDimensions(t *testing.T) {
-	s, _ := newServer(t, nil)
-	for _, query := range []string{"a=1&b=2&c=3&d=4&e=5&f=6", "f=6&e=5&d=4&c=3&b=2&a=1"} {
-		if r := ask(s, "GET", "/gate/wide?"+query, ""); r.status != 204 {
-			t.Fatalf("%s: status %d, %s; want 204", query, r.status, r.body)
-		}
-	}
-	got := decide(t, s, "/v1/check", `{"policy":"wide","key":{"e":"5","a":"1","f":"6","b":"2","c":"3","d":"4"}}`)
-	if got.Allowed || got.Limits[0].Used != 2 || got.Limits[0].Key["e"] != "5" {
-		t.Errorf("the third of 2: %+v, want a denial of the same key", got)
-	}
-	if r := ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&e=6&f=5", ""); r.status != 204 {
-		t.Errorf("two values changed places: status %d, want 204 for another key", r.status)
-	}
-	wantProblem(t, "the fifth twice", ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&e=5&e=5&f=6", ""), 400, "e is given twice")
-	wantProblem(t, "the fifth missing", ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&f=6", ""), 400, `"e"`)
-}
-
-// Dimensions with the name of a setting, or with the prefix of settings, can be passed.
-func TestGateReadsDimensionsWithReservedNames(t *testing.T) {
-	s, _ := newServer(t, nil)
-	const target = "/gate/odd?key.n=5&key.deny=yes&key.key.x=1&n=2"
-	if r := ask(s, "GET", target, ""); r.status != 204 {
-		t.Fatalf("%s: status %d, %s; want 204", target, r.status, r.body)
-	}
-	got := decide(t, s, "/v1/peek", `{"policy":"odd","key":{"n":"5","deny":"yes","key.x":"1"}}`)
-	if got.Remaining != 0 {
-		t.Errorf("2 units charged by the gate: %+v, want none left", got)
-	}
-	// A reset has no settings, so n and deny need no prefix there.
-	if r := ask(s, "DELETE", "/v1/keys/odd?n=5&deny=yes&key.key.x=1", ""); r.status != 204 {
-		t.Errorf("reset: status %d, %s; want 204", r.status, r.body)
-	}
-}
-
-// with adds header fields, name and value in turns.
-func with(fields ...string) func(*http.Request) {
-	return func(r *http.Request) {
-		for i := 0; i < len(fields); i += 2 {
-			r.Header.Add(fields[i], fields[i+1])
-		}
-	}
-}
-
+// TestGateReadsHeaders: a gate takes the key from a header field, as it is or as an address.
 func TestGateReadsHeaders(t *testing.T) {
 	for _, c := range []struct {
-		name, query string
-		fields      []string
-		ip          string // the key that is charged
+		name, query, fields string
+		ip                  string // the key that is charged
 	}{
-		{"as it stands", "header.ip=X-User", []string{"X-User", "a&n=2+%41"}, "a&n=2+%41"},
-		{"however it is spelled", "header.ip=x-uSER", []string{"X-User", "ann"}, "ann"},
-		{"an address", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "192.0.2.1"}, "192.0.2.1"},
-		{"the last of a list", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "nonsense, 192.0.2.1,192.0.2.2"}, "192.0.2.2"},
-		{"the last of several fields", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "192.0.2.9", "X-Forwarded-For", "192.0.2.3"}, "192.0.2.3"},
-		{"IPv6, by its network", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "2001:DB8::1:2:3"}, "2001:db8::/64"},
-		{"IPv4 behind NAT64", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "64:ff9b::192.0.2.1"}, "192.0.2.1"},
-		{"IPv4 in IPv6", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "::ffff:192.0.2.1"}, "192.0.2.1"},
+		{"as it stands", "header.ip=X-User", "X-User: a&n=2+%41", "a&n=2+%41"},
+		{"however it is spelled", "header.ip=x-uSER", "X-User: ann", "ann"},
+		{"an address", "address.ip=X-Real-Ip", "X-Real-Ip: 192.0.2.1", "192.0.2.1"},
+		{"the last of a list", "address.ip=X-Forwarded-For", "X-Forwarded-For: nonsense, 192.0.2.1,192.0.2.2", "192.0.2.2"},
+		{"the last of several fields", "address.ip=X-Forwarded-For", "X-Forwarded-For: 192.0.2.9\n  X-Forwarded-For: 192.0.2.3", "192.0.2.3"},
+		{"IPv6, by its network", "address.ip=X-Real-Ip", "X-Real-Ip: 2001:DB8::1:2:3", "2001:db8::/64"},
+		{"IPv4 behind NAT64", "address.ip=X-Real-Ip", "X-Real-Ip: 64:ff9b::192.0.2.1", "192.0.2.1"},
+		{"IPv4 in IPv6", "address.ip=X-Real-Ip", "X-Real-Ip: ::ffff:192.0.2.1", "192.0.2.1"},
 	} {
 		s, _ := newServer(t, nil)
-		if r := ask(s, "GET", "/gate/search?n=2&"+c.query, "", with(c.fields...)); r.status != 204 {
-			t.Errorf("%s: status %d, %s", c.name, r.status, r.body)
-			continue
-		}
-		body := `{"policy":"search","key":{"ip":"` + c.ip + `"}}`
-		if got := decide(t, s, "/v1/peek", body); got.Remaining != 0 {
-			t.Errorf("%s: %d left for %s, want the gate's count", c.name, got.Remaining, c.ip)
-		}
+		play(t, s, fmt.Sprintf(`
+			# %s
+			GET /gate/search?n=2&%s
+			  %s
+			=> 204
+			POST /v1/peek {"policy":"search","key":{"ip":"%s"}} => 200 …"remaining":0,…
+		`, c.name, c.query, c.fields, c.ip))
 	}
 }
 
 func TestGateRejectsHeaders(t *testing.T) {
 	s, _ := newServer(t, nil)
-	for _, c := range []struct {
-		name, query string
-		fields      []string
-		word        string
-	}{
-		{"missing", "header.ip=X-User", nil, "no header field X-User"},
-		{"empty", "header.ip=X-User", []string{"X-User", ""}, "no header field X-User"},
-		{"twice", "header.ip=X-User", []string{"X-User", "a", "X-User", "b"}, "more than once"},
-		{"no name", "header.ip=", []string{"X-User", "a"}, "no header field"},
-		{"no address", "address.ip=X-User", []string{"X-User", "ann"}, "does not end with an IP address"},
-		{"an empty last address", "address.ip=X-User", []string{"X-User", "192.0.2.1,"}, "does not end with an IP address"},
-		{"and by the query", "ip=1&header.ip=X-User", []string{"X-User", "a"}, "ip is given twice"},
-		{"no dimension", "ip=1&header.=X-User", []string{"X-User", "a"}, "no dimension"},
-		{"elsewhere", "ip=1", nil, ""},
-	} {
-		r := ask(s, "GET", "/gate/search?"+c.query, "", with(c.fields...))
-		if c.word == "" {
-			if r.status != 204 {
-				t.Errorf("%s: status %d", c.name, r.status)
-			}
-			continue
-		}
-		wantProblem(t, c.name, r, 400, c.word)
-	}
-	// The key of a reset is in its query, never in a header that any client can set.
-	wantProblem(t, "reset", ask(s, "DELETE", "/v1/keys/search?header.ip=X-User", "", with("X-User", "a")), 400, `no dimension "header.ip"`)
+	play(t, s, `
+		GET /gate/search?header.ip=X-User => 400 …no header field X-User…
+		GET /gate/search?header.ip=X-User
+		  X-User:
+		=> 400 …no header field X-User…
+		GET /gate/search?header.ip=X-User
+		  X-User: a
+		  X-User: b
+		=> 400 …more than once…
+		GET /gate/search?header.ip= => 400 …no header field…
+		GET /gate/search?address.ip=X-User
+		  X-User: ann
+		=> 400 …does not end with an IP address…
+		GET /gate/search?address.ip=X-User
+		  X-User: 192.0.2.1,
+		=> 400 …does not end with an IP address…
+		GET /gate/search?ip=1&header.ip=X-User
+		  X-User: a
+		=> 400 …ip is given twice…
+		GET /gate/search?ip=1&header.=X-User
+		  X-User: a
+		=> 400 …no dimension…
+		GET /gate/search?ip=1 => 204
+		# the key of a reset is in its query, never in a header that any client can set
+		DELETE /v1/keys/search?header.ip=X-User
+		  X-User: a
+		=> 400 …no dimension "header.ip"…
+	`)
 }
 
 // TestRejectedGateCallsAreLogged: a proxy hides the answer of a rejected gate call, so the

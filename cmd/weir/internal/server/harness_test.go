@@ -87,54 +87,6 @@ func ask(s *Server, method, target, body string, change ...func(*http.Request)) 
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
-// decision is the JSON of a decision as a client reads it; unknown members fail.
-type decision struct {
-	Allowed   bool   `json:"allowed"`
-	Policy    string `json:"policy"`
-	Granted   int64  `json:"granted"`
-	Remaining int64  `json:"remaining"`
-	RetryMS   int64  `json:"retry_after_ms"`
-	RetryUS   int64  `json:"retry_after_us"`
-	ResetMS   int64  `json:"reset_after_ms"`
-	At        string `json:"at"`
-	Limit     string `json:"limit"`
-	Degraded  bool   `json:"degraded"`
-	Replayed  bool   `json:"replayed"`
-	Blocked   string `json:"blocked_until"`
-	Warning   bool   `json:"warning"`
-	Why       string `json:"why"`
-
-	WarningLimits []string `json:"warning_limits"`
-
-	Limits []state `json:"limits"`
-}
-
-type state struct {
-	Name          string            `json:"name"`
-	Key           map[string]string `json:"key"`
-	Max           int64             `json:"max"`
-	Used          int64             `json:"used"`
-	Remaining     int64             `json:"remaining"`
-	WindowMS      int64             `json:"window_ms"`
-	MinIntervalMS int64             `json:"min_interval_ms"`
-	Kind          string            `json:"kind"`
-	RetryMS       int64             `json:"retry_after_ms"`
-	NextMS        int64             `json:"next_ms"`
-	ResetMS       int64             `json:"reset_after_ms"`
-}
-
-// decide posts a body that must be answered with a decision.
-func decide(t *testing.T, s *Server, path, body string) decision {
-	t.Helper()
-	r := ask(s, "POST", path, body)
-	if r.status != 200 || r.header.Get("Content-Type") != "application/json" {
-		t.Fatalf("POST %s %s: status %d, %s\n%s", path, body, r.status, r.header.Get("Content-Type"), r.body)
-	}
-	var d decision
-	readStrictly(t, r.body, &d)
-	return d
-}
-
 func readStrictly(t *testing.T, body string, v any) {
 	t.Helper()
 	dec := json.NewDecoder(strings.NewReader(body))

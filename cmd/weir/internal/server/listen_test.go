@@ -100,15 +100,3 @@ func TestServeOverTheNetwork(t *testing.T) {
 		t.Error("a stopped server still answers")
 	}
 }
-
-func TestListenOnATakenPort(t *testing.T) {
-	s, _ := newServer(t, nil)
-	start(t, s)
-	second, _ := newServer(t, nil, func(c *Config) { c.Listen = s.Addr() })
-	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
-		t.Errorf("a taken port: %v, want an error with the reason", err)
-	}
-	if err := second.Serve(t.Context()); err == nil {
-		t.Error("Serve on a taken port: no error")
-	}
-}

@@ -3,7 +3,6 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -22,6 +21,18 @@ import (
 // client certificates if clients is not nil.
 func tlsOn(t *testing.T, server, clients *listentest.Authority) func(*Config) {
 	t.Helper()
+	trusted := ""
+	if clients != nil {
+		trusted = clients.PEM
+	}
+	loaded, _ := loadTLS(t, server, trusted)
+	return func(c *Config) { c.TLS = loaded }
+}
+
+// loadTLS loads files of a certificate and of trusted clients, "" for none. trust replaces the
+// latter.
+func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded *listen.TLS, trust func(pem string)) {
+	t.Helper()
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -32,14 +43,19 @@ func tlsOn(t *testing.T, server, clients *listentest.Authority) func(*Config) {
 	}
 	pair := server.Issue(t, "weir.test")
 	files := listen.TLSFiles{Cert: write("cert", pair.Cert), Key: write("key", pair.Key)}
-	if clients != nil {
-		files.ClientCA = write("ca", clients.PEM)
+	if trusted != "" {
+		files.ClientCA = write("ca", trusted)
 	}
 	loaded, err := listen.LoadTLS(files, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func(c *Config) { c.TLS = loaded }
+	return loaded, func(pem string) {
+		write("ca", pem)
+		if err := loaded.Reload(); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // status requests a URL with a client of the TLS configuration.
@@ -99,26 +115,30 @@ func TestClientCertificateInPlaceOfToken(t *testing.T) {
 	}
 }
 
-func TestUnixSocketIsPrivateAndRemoved(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "weir.sock")
-	s, _ := newServer(t, nil, func(c *Config) { c.Listen, c.SocketMode = "unix:"+path, 0o600 })
+// TestUnixSocketsAreServed: HTTP and gRPC need no port on the same machine. The sockets have
+// the configured mode, and are removed.
+func TestUnixSocketsAreServed(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "weir.sock")
+	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
+		c.Listen, c.SocketMode, c.GRPCListen = "unix:"+path, 0o600, "unix:"+filepath.Join(dir, "rls.sock")
+	})
 	stop := start(t, s)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the socket: %v, %v; want mode 0600", info, err)
 	}
-	client := http.Client{Timeout: patience, Transport: &http.Transport{
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", path) },
-	}}
-	r, err := client.Post("http://weir/v1/check", "application/json", strings.NewReader(searchBody))
-	if err != nil || r.StatusCode != 200 {
-		t.Fatalf("over the socket: %v, %v", r, err)
+	c, err := net.Dial("unix", path)
+	if got := talkTo(t, c, err).get("/v1/policies", ""); got != 200 {
+		t.Errorf("over the socket: status %d", got)
 	}
-	r.Body.Close()
+	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil {
+		t.Errorf("gRPC over a socket: %v, %v", a, err)
+	}
 	if err := stop(); err != nil {
 		t.Errorf("Serve: %v", err)
 	}
-	if _, err := os.Stat(path); !os.IsNotExist(err) {
-		t.Errorf("the socket is still there: %v", err)
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("sockets that are still there: %v, %v", left, err)
 	}
 }
 
@@ -158,19 +178,30 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 	}
 }
 
-// If the admin listener cannot be opened, no other listener stays open.
+// If one listener cannot be opened, no other stays open.
 func TestListenAllOrNone(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	s, _ := newServer(t, nil, func(c *Config) { c.AdminListen = taken.Addr().String() })
-	if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
-		t.Errorf("Listen: %v, want an error", err)
-	}
-	if c, err := net.Dial("tcp", s.Addr()); err == nil {
-		c.Close()
-		t.Error("the main listener is open all the same")
+	for name, change := range map[string]func(*Config){
+		"main":  func(c *Config) { c.Listen = taken.Addr().String() },
+		"admin": func(c *Config) { c.AdminListen = taken.Addr().String() },
+		"RESP":  func(c *Config) { c.RESPListen = taken.Addr().String() },
+		"gRPC":  func(c *Config) { c.GRPCListen = taken.Addr().String() },
+	} {
+		s, _ := newServer(t, nil, change)
+		if err := s.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
+			t.Errorf("%s: %v, want an error with the reason", name, err)
+		}
+		if name == "main" {
+			if err := s.Serve(t.Context()); err == nil {
+				t.Error("Serve on a taken port: no error")
+			}
+		} else if c, err := net.Dial("tcp", s.Addr()); err == nil {
+			c.Close()
+			t.Errorf("%s: the main listener is open all the same", name)
+		}
 	}
 }

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"context"
 	"fmt"
-	"io"
-	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -13,8 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
@@ -133,18 +128,6 @@ func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 	}
 }
 
-// TestReloadRemovesMetricsOfRemovedPolicies: a reload removes the series of policies that
-// are not in the new file.
-func TestReloadRemovesMetricsOfRemovedPolicies(t *testing.T) {
-	s, _ := newServer(t, nil)
-	decide(t, s, "/v1/check", searchBody)
-	reload(t, s, "  other: {limit: 3 per minute per ip}\n")
-	body := ask(s, "GET", "/metrics", "").body
-	if strings.Contains(body, `policy="search"`) || !strings.Contains(body, `policy="other"`) {
-		t.Errorf("want series of other, and none of search:\n%s", body)
-	}
-}
-
 // TestMetricsAllocateNothing: counting and timing a decision allocates nothing beyond the
 // limiter's allocations.
 func TestMetricsAllocateNothing(t *testing.T) {
@@ -169,54 +152,33 @@ func TestMetricsAllocateNothing(t *testing.T) {
 // an outcome of their own.
 func TestShadowDenialsAreCountedSeparately(t *testing.T) {
 	s, _ := newServer(t, nil)
-	reload(t, s, "  search: {limit: 1 per minute per ip, shadow: true}\n")
-	for range 3 {
-		if d := ask(s, "GET", "/gate/search?ip=1", ""); d.status != 204 {
-			t.Fatalf("a shadow answers %d", d.status)
-		}
-	}
-	for range 2 {
-		if a, err := askEnvoy(t, s, t.Context(), "search", "ip=2"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
-			t.Fatalf("a shadow answers %v, %v", a, err)
-		}
-	}
-	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1`,
-		`weir_decisions_total{outcome="would_deny",policy="search",protocol="grpc"} 1`,
-		`weir_decisions_total{outcome="allowed",policy="search",protocol="gate"} 1`,
-		`weir_decisions_total{outcome="would_deny",policy="search",protocol="gate"} 2`,
-		`weir_denials_total{limit="limit",policy="search"} 0`)
+	play(t, s, `
+		reload search: {limit: 1 per minute per ip, shadow: true}
+		GET /gate/search?ip=1 => 204
+		GET /gate/search?ip=1 => 204
+		GET /gate/search?ip=1 => 204
+		ENVOY search ip=2 => OK …
+		ENVOY search ip=2 => OK …
+		metric weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1
+		metric weir_decisions_total{outcome="would_deny",policy="search",protocol="grpc"} 1
+		metric weir_decisions_total{outcome="allowed",policy="search",protocol="gate"} 1
+		metric weir_decisions_total{outcome="would_deny",policy="search",protocol="gate"} 2
+		metric weir_denials_total{limit="limit",policy="search"} 0
+	`)
 }
 
 // TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
 // listener waits for.
 func TestOpenConnectionsAreCounted(t *testing.T) {
 	s, _ := newServer(t, nil)
-	ctx, stop := context.WithCancel(t.Context())
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error)
-	go func() { ended <- s.Serve(ctx) }()
-	var conns []net.Conn
+	start(t, s)
 	for want := range 3 {
 		if want > 0 {
-			c, err := net.Dial("tcp", s.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			conns = append(conns, c)
-			io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: weir\r\n\r\n")
-			if _, err := c.Read(make([]byte, 1)); err != nil { // by then it is accepted
-				t.Fatal(err)
+			c := talkTo(t, dial(t, s), nil)
+			if got := c.get("/livez", ""); got != 200 { // by then it is accepted
+				t.Fatal(got)
 			}
 		}
 		wantMetrics(t, s, fmt.Sprintf(`weir_connections{listener="main"} %d`, want))
-	}
-	for _, c := range conns {
-		c.Close()
-	}
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
 	}
 }

@@ -67,20 +67,15 @@ func TestTopListsDeniedKeys(t *testing.T) {
 
 func TestTopRejectsBadQueries(t *testing.T) {
 	s, _ := newServer(t, nil)
-	for query, c := range map[string]struct {
-		status int
-		word   string
-	}{
-		"?policy=nosuch":     {404, `no policy "nosuch"`},
-		"?n=-1":              {400, "n must be a whole number, 0 to 1000"},
-		"?n=1001":            {400, "0 to 1000"},
-		"?n=x":               {400, "0 to 1000"},
-		"?key=ann":           {400, "unknown name key; there are policy and n"},
-		"?n=1&n=2":           {400, "n"},
-		"?policy=\x1b%5B31m": {404, `"\x1b[31m"`},
-	} {
-		wantProblem(t, query, ask(s, "GET", "/v1/top", "", withQuery(strings.TrimPrefix(query, "?"))), c.status, c.word)
-	}
+	play(t, s, `
+		GET /v1/top?policy=nosuch => 404 …no policy "nosuch"…
+		GET /v1/top?n=-1 => 400 …n must be a whole number, 0 to 1000…
+		GET /v1/top?n=1001 => 400 …0 to 1000…
+		GET /v1/top?n=x => 400 …0 to 1000…
+		GET /v1/top?key=ann => 400 …unknown name key; there are policy and n…
+		GET /v1/top?n=1&n=2 => 400 …n…
+		GET /v1/top?policy=%1b%5B31m => 404 …"\x1b[31m"…
+	`)
 }
 
 // TestTopSurvivesReloads: a reload keeps the counters of a policy with the same
@@ -88,14 +83,12 @@ func TestTopRejectsBadQueries(t *testing.T) {
 func TestTopSurvivesReloads(t *testing.T) {
 	s, _ := newServer(t, nil)
 	fill(t, s)
-	reload(t, s, "  search: {limit: 3 per hour per ip}\n")
-	if a := top(t, s, ""); len(a.Top) != 2 || a.Top[0].Key["ip"] != "ann" {
-		t.Errorf("after a reload: %+v", a)
-	}
-	reload(t, s, "  search: {limit: 3 per hour per user}\n")
-	if a := top(t, s, ""); len(a.Top) != 0 {
-		t.Errorf("by another dimension: %+v", a)
-	}
+	play(t, s, `
+		reload search: {limit: 3 per hour per ip}
+		GET /v1/top => 200 …"top":[{…"ip":"ann"…},{…}],…
+		reload search: {limit: 3 per hour per user}
+		GET /v1/top => 200 …"top":[],…
+	`)
 }
 
 // TestLogAndMetricsHoldNoKeys: the log and the metrics hold no key. If the operator

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,6 +20,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
@@ -130,26 +130,49 @@ func answersHonest(t *testing.T, s *Server) {
 	}
 }
 
-// A listener answers probes when callers hold all slots.
+// A listener with callers in all slots answers probes, and other callers get 503 until a
+// caller leaves. Its strangers do not change that.
 func TestFullListenerAnswersProbes(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token, c.Limits.Conns = secret(t, tokenWord), 4 })
+	for _, token := range []*listen.Secret{nil, secret(t, tokenWord)} {
+		s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token, c.Limits.Conns = token, 4 })
+		start(t, s)
+		call := func(path string) (talk, int) {
+			c := talkTo(t, dial(t, s), nil)
+			return c, c.get(path, "Authorization: Bearer "+tokenWord+"\r\n")
+		}
+		var first talk
+		for range 4 {
+			c, got := call("/v1/policies")
+			if first = c; got != 200 {
+				t.Fatalf("a caller: status %d", got)
+			}
+		}
+		if _, got := call("/v1/policies"); got != 503 {
+			t.Errorf("one caller more: status %d, want 503", got)
+		}
+		if token != nil {
+			strangers(t, s.Addr(), "", 100)
+		}
+		for _, path := range []string{"/livez", "/readyz"} {
+			c, err := dialFrom("127.0.0.2", s.Addr())
+			if got := talkTo(t, c, err).get(path, ""); got != 200 {
+				t.Errorf("%s of a full listener: status %d", path, got)
+			}
+		}
+		first.Close()
+		for end := time.Now().Add(patience); token == nil; {
+			if _, got := call("/v1/policies"); got == 200 {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatal("no caller is served after one has left")
+			}
+		}
+	}
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.Conns = 1 })
 	start(t, s)
-	shown := "Authorization: Bearer " + tokenWord + "\r\n"
-	for range 4 {
-		if got := talkTo(t, dial(t, s), nil).get("/v1/policies", shown); got != 200 {
-			t.Fatalf("a caller: status %d", got)
-		}
-	}
-	if got := talkTo(t, dial(t, s), nil).get("/v1/policies", shown); got != 503 {
-		t.Errorf("one caller more: status %d, want 503", got)
-	}
-	strangers(t, s.Addr(), "", 100)
-	for _, path := range []string{"/livez", "/readyz"} {
-		c, err := dialFrom("127.0.0.2", s.Addr())
-		if got := talkTo(t, c, err).get(path, ""); got != 200 {
-			t.Errorf("%s of a full listener: status %d", path, got)
-		}
-	}
+	respClient(t, s).wants(t, "PING", "+PONG")
+	respClient(t, s).wants(t, "PING", "-ERR max number of clients reached")
 }
 
 // A connection without credentials is closed after a while: before and after a handshake,
@@ -319,22 +342,6 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 		}
 		if held := s.main.socket.Conns(); held != c.want || closed.Load() != int64(clients-c.want) {
 			t.Errorf("--max-connections-per-address %d, token %t: one address holds %d connections and %d are closed, want %d of %d", c.set, c.guards.Token != nil, held, closed.Load(), c.want, clients)
-		}
-		if c.guards.Token == nil {
-			continue
-		}
-		client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dialFrom("127.0.0.2", s.Addr()) }}}
-		for range 18 { // callers with the token do not count
-			r, err := http.NewRequest("GET", "http://"+s.Addr()+"/v1/policies", nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Header.Set("Authorization", "Bearer "+tokenWord)
-			a, err := client.Do(r)
-			if err != nil || a.StatusCode != 200 {
-				t.Fatalf("a caller: %v, %v", a, err)
-			}
-			defer a.Body.Close() // which keeps its connection
 		}
 	}
 }
