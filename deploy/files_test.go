@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"bufio"
 	"encoding/json"
 	"os"
 	"os/exec"
@@ -14,17 +13,21 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
-// unit reads a systemd unit: values by section and name, in order.
-func unit(t *testing.T) map[string][]string {
+func read(t *testing.T, path string) string {
 	t.Helper()
-	file, err := os.Open("weir.service")
+	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer file.Close()
+	return string(text)
+}
+
+// unit reads a systemd unit: values by section and name, in order.
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
 	values, section := map[string][]string{}, ""
-	for lines := bufio.NewScanner(file); lines.Scan(); {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(read(t, "weir.service")) {
+		line = strings.TrimSpace(line)
 		if line == "" || line[0] == '#' {
 			continue
 		}
@@ -49,19 +52,11 @@ func TestUnit(t *testing.T) {
 	if args[0] != "/usr/local/bin/weir" || args[len(args)-1] != "$WEIR_FLAGS" {
 		t.Fatalf("ExecStart: %q", args)
 	}
-	policies, err := os.ReadFile("../examples/policies/web.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
 	start := func() *weir {
-		return startWeir(t, args[1:len(args)-1], map[string]string{"/etc/weir/weir.yaml": string(policies)})
+		return startWeir(t, args[1:len(args)-1], map[string]string{"/etc/weir/weir.yaml": read(t, "../examples/policies/web.yaml")})
 	}
 	w := start()
-	for _, path := range []string{"/livez", "/readyz", "/v1/policies"} {
-		if status, body := w.get(w.main, path, nil); status != 200 {
-			t.Errorf("%s: status %d, %s", path, status, body)
-		}
-	}
+	w.gets(w.main, 200, nil, "/livez", "/readyz", "/v1/policies")
 	wantKept(t, w, start, "/gate/search?ip=192.0.2.1", nil)
 	for name, want := range map[string]string{
 		"DynamicUser": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
@@ -75,47 +70,28 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// TestUnitBoundsMemory: the kernel's bound lies above the collector's, and both above
-// the bound on histories that the unit recommends.
-func TestUnitBoundsMemory(t *testing.T) {
-	u := unit(t)
-	text, err := os.ReadFile("weir.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	histories := regexp.MustCompile(`--max-memory (\w+)`).FindSubmatch(text)
-	if len(u["[Service]MemoryMax"]) != 1 || len(u["[Service]Environment"]) != 1 || histories == nil {
-		t.Fatalf("MemoryMax %q, Environment %q, --max-memory %q; want one of each", u["[Service]MemoryMax"], u["[Service]Environment"], histories)
-	}
-	kernel := bytesOf(t, u["[Service]MemoryMax"][0])
-	collector := bytesOf(t, strings.TrimPrefix(u["[Service]Environment"][0], "GOMEMLIMIT="))
-	recommended := bytesOf(t, string(histories[1]))
-	if !(recommended < collector && collector < kernel) {
-		t.Errorf("--max-memory %d, GOMEMLIMIT %d, MemoryMax %d; want them in ascending order", recommended, collector, kernel)
-	}
-}
-
 // perConnection is the memory that docs/service.md allows for each connection.
 const perConnection = 128 << 10
 
-// TestUnitHoldsItsConnections: histories and connections fit in the collector's bound.
-func TestUnitHoldsItsConnections(t *testing.T) {
-	u := unit(t)
-	text, err := os.ReadFile("weir.service")
-	if err != nil {
-		t.Fatal(err)
+// TestUnitBoundsMemory: the kernel's bound lies above the collector's. The histories that the
+// unit recommends fit in that with all connections.
+func TestUnitBoundsMemory(t *testing.T) {
+	u, text := unit(t), read(t, "weir.service")
+	one := func(pattern string) string {
+		m := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(text, -1)
+		if len(m) != 1 {
+			t.Fatalf("weir.service has %q for %s, want one", m, pattern)
+		}
+		return m[0][1]
 	}
-	histories := regexp.MustCompile(`--max-memory (\w+)`).FindSubmatch(text)
+	kernel, collector, histories := bytesOf(t, one(`^MemoryMax=(\w+)`)), bytesOf(t, one(`^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, one(`--max-memory (\w+)`))
 	conns := regexp.MustCompile(`--max-connections (\d+)`).FindStringSubmatch(u["[Service]ExecStart"][0])
-	if histories == nil || conns == nil {
-		t.Fatalf("--max-memory %q, --max-connections %q; want both", histories, conns)
+	if conns == nil {
+		t.Fatal("no --max-connections")
 	}
 	n, err := strconv.ParseInt(conns[1], 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if need, most := bytesOf(t, string(histories[1]))+n*perConnection, bytesOf(t, strings.TrimPrefix(u["[Service]Environment"][0], "GOMEMLIMIT=")); need > most {
-		t.Errorf("histories and %d connections need %d bytes, GOMEMLIMIT is %d", n, need, most)
+	if need := histories + n*perConnection; err != nil || need > collector || collector >= kernel {
+		t.Errorf("histories and %s connections need %d bytes, GOMEMLIMIT is %d, MemoryMax %d; want them in ascending order, %v", conns[1], need, collector, kernel, err)
 	}
 }
 
@@ -134,11 +110,7 @@ func bytesOf(t *testing.T, size string) int64 {
 // dockerfile returns the instructions, with continued lines put together.
 func dockerfile(t *testing.T) (all []string) {
 	t.Helper()
-	text, err := os.ReadFile("Dockerfile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
+	for line := range strings.Lines(strings.ReplaceAll(read(t, "Dockerfile"), "\\\n", "")) {
 		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
 			all = append(all, line)
 		}
@@ -176,24 +148,16 @@ func TestImage(t *testing.T) {
 	if len(from) != 2 || from[1] != "scratch" || user != "65532:65532" || !slices.Equal(entry, []string{"/weir"}) {
 		t.Errorf("stages %q, user %q, entry point %q; want a second stage from scratch, a numeric user, /weir", from, user, entry)
 	}
-	goMod, err := os.ReadFile("../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
 	if image := strings.Fields(from[0])[0]; !regexp.MustCompile(`^golang:[\w.-]+(@sha256:[0-9a-f]{64})?$`).MatchString(image) {
 		t.Errorf("the image is built with %s, want golang:TAG, or golang:TAG@sha256:… as make pin-images writes it", image)
 	}
-	if _, version, _ := strings.Cut(string(goMod), "\ngo "); !strings.HasPrefix(from[0], "golang:"+version[:strings.LastIndexByte(strings.Fields(version)[0], '.')]) {
+	if _, version, _ := strings.Cut(read(t, "../go.mod"), "\ngo "); !strings.HasPrefix(from[0], "golang:"+version[:strings.LastIndexByte(strings.Fields(version)[0], '.')]) {
 		t.Errorf("the image is built with %s, go.mod wants %s", from[0], strings.Fields(version)[0])
 	}
 	w := startWeir(t, command, map[string]string{
 		"/etc/weir/weir.yaml": "version: 1\npolicies: {search: {limit: 5 per minute per ip}}\n", "/run/secrets/weir-token": "the-token-of-the-callers"})
-	if status, _ := w.get(w.main, "/v1/policies", nil); status != 401 {
-		t.Errorf("the image serves strangers: status %d", status)
-	}
-	if status, _ := w.get(w.admin, "/metrics", nil); status != 200 {
-		t.Errorf("/metrics on the container's loopback: status %d", status)
-	}
+	w.gets(w.main, 401, nil, "/v1/policies") // of strangers
+	w.gets(w.admin, 200, nil, "/metrics")    // on the container's loopback
 	// The image has only weir. The admin listener answers plain HTTP on 127.0.0.1:7072,
 	// also if --listen has TLS.
 	if len(health) != 4 || health[0] != "/weir" || health[3] != "http://127.0.0.1:7072" {

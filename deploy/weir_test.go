@@ -4,7 +4,6 @@
 package deploy
 
 import (
-	"bufio"
 	"io"
 	"net"
 	"net/http"
@@ -26,11 +25,9 @@ const testTimeout = 20 * time.Second
 
 // weir is a weir serve of its own.
 type weir struct {
+	*program.Server
 	t           *testing.T
-	cmd         *exec.Cmd
 	main, admin string // host:port
-	mu          sync.Mutex
-	talk        strings.Builder
 }
 
 var anyAddress = regexp.MustCompile(`(0\.0\.0\.0|127\.0\.0\.1):\d+`)
@@ -54,7 +51,8 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 			}
 		}
 		if strings.HasPrefix(arg, "--store=file:") {
-			arg = "--store=file:" + stateDir(t)
+			state, _ := stateDirs.LoadOrStore(t.Name(), filepath.Join(t.TempDir(), "store"))
+			arg = "--store=file:" + state.(string)
 		} else if strings.HasPrefix(arg, "--store=") {
 			arg = "--store=memory"
 		}
@@ -68,67 +66,21 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 		all = append(all, "--admin-listen=127.0.0.1:0")
 	}
 	all = append(all, "--linger=0") // there is no load balancer to wait for
-	cmd := exec.Command(program.Path(t), all...)
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	w := &weir{t: t, cmd: cmd}
-	listening := make(chan struct{})
-	go w.listen(stderr, listening)
-	select {
-	case <-listening:
-	case <-time.After(testTimeout):
-	}
-	if w.main == "" || w.admin == "" {
-		t.Fatalf("weir %q does not listen:\n%s", all, w.said())
-	}
+	w := &weir{Server: program.Serve(t, exec.Command(program.Path(t), all...)), t: t}
+	w.main, w.admin = local(w.Main), local(w.Admin)
 	return w
 }
 
-// stateDirs holds the directory of the histories of each test.
+// stateDirs holds the directory of the histories of each test: the same for each weir.
 var stateDirs sync.Map
-
-// stateDir returns the directory of the histories of a test: the same for each weir.
-func stateDir(t *testing.T) string {
-	dir, ok := stateDirs.Load(t.Name())
-	if !ok {
-		dir = filepath.Join(t.TempDir(), "store")
-		stateDirs.Store(t.Name(), dir)
-	}
-	return dir.(string)
-}
 
 // stop ends weir as systemd and Kubernetes do.
 func (w *weir) stop() {
 	w.t.Helper()
 	http.DefaultClient.CloseIdleConnections() // weir waits a second for clients to leave
-	w.cmd.Process.Signal(syscall.SIGTERM)
-	if err := w.cmd.Wait(); err != nil {
-		w.t.Errorf("%v:\n%s", err, w.said())
-	}
-}
-
-// listen reads stderr of weir, and closes listening after the line with the address.
-func (w *weir) listen(stderr io.Reader, listening chan struct{}) {
-	tell := sync.OnceFunc(func() { close(listening) })
-	defer tell()
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		line := lines.Text()
-		w.mu.Lock()
-		w.talk.WriteString(line + "\n")
-		w.mu.Unlock()
-		switch what, url, _ := strings.Cut(line, "http://"); {
-		case w.main == "" && strings.Contains(what, "listens on"):
-			w.main = local(url)
-		case w.admin == "" && strings.Contains(what, "operators"):
-			w.admin = local(url)
-			tell()
-		}
+	w.Process.Signal(syscall.SIGTERM)
+	if err := w.Wait(); err != nil {
+		w.t.Errorf("%v:\n%s", err, w.Output())
 	}
 }
 
@@ -138,12 +90,6 @@ func local(address string) string {
 	return "127.0.0.1:" + port
 }
 
-func (w *weir) said() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.talk.String()
-}
-
 // get asks for a path and returns the answer.
 func (w *weir) get(addr, path string, header http.Header) (status int, body []byte) {
 	w.t.Helper()
@@ -151,9 +97,7 @@ func (w *weir) get(addr, path string, header http.Header) (status int, body []by
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if header != nil {
-		r.Header = header
-	}
+	r.Header = header
 	client := http.Client{Timeout: testTimeout}
 	res, err := client.Do(r)
 	if err != nil {
@@ -164,4 +108,14 @@ func (w *weir) get(addr, path string, header http.Header) (status int, body []by
 		w.t.Fatal(err)
 	}
 	return res.StatusCode, body
+}
+
+// gets requests paths and compares the status; 200 also means 204.
+func (w *weir) gets(addr string, want int, header http.Header, paths ...string) {
+	w.t.Helper()
+	for _, path := range paths {
+		if status, body := w.get(addr, path, header); status != want && (want != 200 || status != 204) {
+			w.t.Errorf("%s: status %d, %s; want %d", path, status, body, want)
+		}
+	}
 }
