@@ -36,27 +36,19 @@ func TestCutRepliesAreNotRetried(t *testing.T) {
 	})
 }
 
-// TestCutNOSCRIPTReplies does the same on a server without the script. The reply that is
-// cut is NOSCRIPT, and the call behind it is repeated with the script's text.
-func TestCutNOSCRIPTReplies(t *testing.T) {
+// TestCutCallsAreCountedOnce resets the connection at each byte of a request, and of a reply
+// that is NOSCRIPT: then the call behind it is repeated with the script's text.
+func TestCutCallsAreCountedOnce(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
 		g := newRig(t, c.open(t, at(p.Addr)), perUser)
+		for n := 0; n < 2*maxReply; n += step(r) {
+			cutOnce(t, g, p, redistest.Requests, n)
+		}
 		for n := 0; n < maxReply; n += step(r) {
 			server.Must(t, "SCRIPT", "FLUSH")
 			cutOnce(t, g, p, redistest.Replies, n)
-		}
-	})
-}
-
-// TestCutRequests resets the connection at each byte of a request.
-func TestCutRequests(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		p := redistest.NewProxy(t, redistest.Start(t).Addr)
-		g := newRig(t, c.open(t, at(p.Addr)), perUser)
-		for n := 0; n < 2*maxReply; n += step(r) {
-			cutOnce(t, g, p, redistest.Requests, n)
 		}
 	})
 }

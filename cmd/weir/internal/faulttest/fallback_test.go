@@ -130,7 +130,7 @@ func TestForeignDataBehindFallback(t *testing.T) {
 		}
 		key := keysOf(t, server)[0]
 		server.Must(t, "DEL", key)
-		foreign["string"](t, server, key)
+		server.Must(t, "SET", key, "theirs")
 		g.around = func(e engine.Engine) engine.Engine {
 			return fallback.New(e, fallback.Allow, fallback.Timeout(patience))
 		}

@@ -33,9 +33,6 @@ var seeds = flag.Int("faulttest.seeds", 0, "`number` of seeds for each fault, in
 var firstSeed = flag.Int("faulttest.first", 1, "the first seed")
 
 func TestMain(m *testing.M) {
-	if addr := os.Getenv(workerEnv); addr != "" {
-		os.Exit(work(addr))
-	}
 	flag.Parse()
 	flag.Set("test.parallel", "8") // they mostly wait
 	os.Exit(m.Run())

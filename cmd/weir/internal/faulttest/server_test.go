@@ -11,155 +11,183 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// A frozen server keeps connections open and sends no answers. It decides the received
-// calls when it wakes, long after the callers' deadlines.
-func TestFrozenServerKeepsLimits(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(20, 50*time.Millisecond))
-		f := g.traffic(8, callTime, r)
-		f.flows(t)
-		server.Freeze(t)
-		time.Sleep(2*callTime + time.Duration(r.IntN(1+*seeds*50))*time.Millisecond)
-		server.Thaw(t)
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
-		g.settle(t, calls, nothingLost)
-		g.audit(t, calls, 0)
-	})
+// callTime is the deadline of calls during a fault that answers nothing.
+const callTime = 150 * time.Millisecond
+
+// A fault of the network or of a server begins and ends under traffic.
+type fault struct {
+	name   string
+	server []string // arguments of the server
+	window time.Duration
+	fails  bool // some calls fail; otherwise none
+	// strike begins and ends the fault. If the store loses its data, it does so within the
+	// returned instants of the rig.
+	strike func(s *scene) (from, to time.Duration)
 }
 
-// A killed server restarts without its data. Earlier grants are lost, so a window may
-// hold twice its limit, and never more.
-func TestKilledServerComesBackEmpty(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
-		f := g.traffic(8, callTime, r)
-		f.flows(t)
-		server.Kill()
-		time.Sleep(2*callTime + time.Duration(r.IntN(200))*time.Millisecond)
-		restarted := g.clock()
-		server.Restart(t)
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
-		before, after := split(calls, restarted)
-		g.settle(t, calls, restarted)
-		g.audit(t, before, 0)
-		g.audit(t, after, 0)
-		g.audit(t, calls, g.limits[0].Max)
-	})
+// scene is a server with traffic through a proxy.
+type scene struct {
+	*testing.T
+	*rand.Rand
+	server *redistest.Server
+	proxy  *redistest.Proxy
+	rig    *rig
+	calls  *traffic
 }
 
-// split returns the calls that had returned by an instant, and those made after it.
-func split(calls []call, at time.Duration) (before, after []call) {
+// lasts waits for more than the deadline of two calls.
+func (s *scene) lasts() { time.Sleep(2*callTime + time.Duration(s.IntN(300))*time.Millisecond) }
+
+const (
+	short = 50 * time.Millisecond // many windows in one test
+	long  = 2 * time.Second       // longer than the fault
+)
+
+var faults = []fault{
+	{"latency", nil, short, true, onNetwork(func(s *scene) { s.proxy.Latency(time.Millisecond, 500*time.Millisecond) })},
+	{"silence", nil, short, true, onNetwork(func(s *scene) { s.proxy.Silence() })},
+	{"trickle", nil, short, true, onNetwork(func(s *scene) { s.proxy.Trickle(100 + s.IntN(2000)) })},
+	{"cut again and again", nil, short, true, onNetwork(func(s *scene) {
+		for range 10 {
+			s.proxy.CutAfter(redistest.Direction(s.IntN(2)), s.IntN(500))
+			time.Sleep(time.Duration(s.IntN(40)) * time.Millisecond)
+			s.proxy.CutAll()
+		}
+	})},
+	{"refused", nil, short, true, func(s *scene) (from, to time.Duration) {
+		s.proxy.Refuse()
+		s.lasts()
+		s.proxy.Accept(s)
+		return nothingLost, nothingLost
+	}},
+	// A frozen server keeps connections open and sends no answers. It decides the received
+	// calls when it wakes, long after the callers' deadlines.
+	{"frozen", nil, short, true, func(s *scene) (from, to time.Duration) {
+		s.server.Freeze(s)
+		time.Sleep(2*callTime + time.Duration(s.IntN(1+*seeds*50))*time.Millisecond)
+		s.server.Thaw(s)
+		return nothingLost, nothingLost
+	}},
+	// A killed server restarts without its data.
+	{"killed", nil, long, true, func(s *scene) (from, to time.Duration) {
+		s.server.Kill()
+		s.lasts()
+		restarted := s.rig.clock()
+		s.server.Restart(s)
+		return restarted, restarted
+	}},
+	// A killed server with an append-only file loses nothing.
+	{"killed with AOF", redistest.AOF, long, true, func(s *scene) (from, to time.Duration) {
+		s.server.Kill()
+		s.lasts()
+		s.server.Restart(s)
+		return nothingLost, nothingLost
+	}},
+	// After a planned failover the old primary rejects writes with READONLY, until its
+	// address points to the new primary.
+	{"role change", nil, short, true, func(s *scene) (from, to time.Duration) {
+		two := redistest.Start(s)
+		two.Follow(s, s.server)
+		s.server.Must(s, "FAILOVER")
+		eventually(s, "failover", func() error {
+			if s.server.Info(s, "role") != "slave" || two.Info(s, "role") != "master" {
+				return errors.New("the roles are as before")
+			}
+			return nil
+		})
+		eventually(s, "rejection", func() error {
+			if !s.calls.has(isReadOnly) {
+				return errors.New("no call was rejected with READONLY")
+			}
+			return nil
+		})
+		s.proxy.Target(two.Addr)
+		s.proxy.CutAll()
+		return nothingLost, nothingLost
+	}},
+	// Scripts that the server has dropped are sent again.
+	{"flushed scripts", nil, short, false, func(s *scene) (from, to time.Duration) {
+		for range 50 * max(1, *seeds/5) {
+			s.server.Must(s, "SCRIPT", "FLUSH")
+			time.Sleep(time.Duration(s.IntN(10)) * time.Millisecond)
+		}
+		return nothingLost, nothingLost
+	}},
+	{"flushed data", nil, long, false, func(s *scene) (from, to time.Duration) {
+		from = s.rig.clock()
+		s.server.Must(s, "FLUSHALL")
+		return from, s.rig.clock()
+	}},
+}
+
+// onNetwork is a fault of the network that begin begins.
+func onNetwork(begin func(s *scene)) func(s *scene) (from, to time.Duration) {
+	return func(s *scene) (from, to time.Duration) {
+		begin(s)
+		s.lasts()
+		s.proxy.Heal()
+		return nothingLost, nothingLost
+	}
+}
+
+// TestLimitsHoldUnderFaults: no window holds more than its limit. If the store loses its data, a
+// window may hold twice its limit, and never more.
+func TestLimitsHoldUnderFaults(t *testing.T) {
+	for _, fault := range faults {
+		t.Run(fault.name, func(t *testing.T) {
+			eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+				s := &scene{T: t, Rand: r, server: redistest.Start(t, fault.server...)}
+				s.proxy = redistest.NewProxy(t, s.server.Addr)
+				limit, deadline := int64(20), patience
+				if fault.window == long {
+					limit = 50
+				}
+				if fault.fails {
+					deadline = callTime
+				}
+				s.rig = newRig(t, c.open(t, at(s.proxy.Addr)), tightAndAll(limit, fault.window))
+				s.calls = s.rig.traffic(8, deadline, r)
+				s.calls.flows(t)
+				from, to := fault.strike(s)
+				s.calls.flows(t)
+				calls := s.calls.end(t)
+				if fault.fails {
+					someFailed(t, calls)
+				} else {
+					noErrors(t, calls)
+					noErrors(t, s.rig.beside.done)
+				}
+				s.rig.settle(t, calls, to)
+				if to == nothingLost {
+					s.rig.audit(t, calls, 0)
+					return
+				}
+				before, after := split(calls, from, to)
+				s.rig.audit(t, before, 0)
+				s.rig.audit(t, after, 0)
+				s.rig.audit(t, calls, limit)
+			})
+		})
+	}
+}
+
+// split returns the calls that had returned by an instant, and those made after another.
+func split(calls []call, from, to time.Duration) (before, after []call) {
 	for _, c := range calls {
 		switch {
-		case c.to < at:
+		case c.to < from:
 			before = append(before, c)
-		case c.from >= at:
+		case c.from >= to:
 			after = append(after, c)
 		}
 	}
 	return before, after
 }
 
-// A killed server with an append-only file loses nothing, so no window exceeds its limit.
-func TestKilledServerWithAOFKeepsLimits(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t, redistest.AOF...)
-		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
-		f := g.traffic(8, callTime, r)
-		f.flows(t)
-		server.Kill()
-		time.Sleep(2*callTime + time.Duration(r.IntN(200))*time.Millisecond)
-		server.Restart(t)
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
-		g.settle(t, calls, nothingLost)
-		g.audit(t, calls, 0)
-	})
-}
-
-// After a planned failover the old primary rejects writes with READONLY, until its
-// address points to the new primary.
-func TestReadOnlyAfterRoleChangeRecordsNothing(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		one, two := redistest.Start(t), redistest.Start(t)
-		two.Follow(t, one)
-		p := redistest.NewProxy(t, one.Addr)
-		g := newRig(t, c.open(t, at(p.Addr)), tightAndAll(20, 50*time.Millisecond))
-		f := g.traffic(8, callTime, r)
-		f.flows(t)
-		one.Must(t, "FAILOVER")
-		eventually(t, "failover", func() error {
-			if one.Info(t, "role") != "slave" || two.Info(t, "role") != "master" {
-				return errors.New("the roles are as before")
-			}
-			return nil
-		})
-		eventually(t, "rejection", func() error {
-			if !f.has(isReadOnly) {
-				return errors.New("no call was rejected with READONLY")
-			}
-			return nil
-		})
-		p.Target(two.Addr)
-		p.CutAll()
-		f.flows(t)
-		calls := f.end(t)
-		g.settle(t, calls, nothingLost)
-		g.audit(t, calls, 0)
-	})
-}
-
 // isReadOnly reports whether a read-only server rejected the call, which counted nothing.
 func isReadOnly(c call) bool {
 	var s *weirredis.StoreError
 	return errors.As(c.err, &s) && !s.OutcomeUnknown && strings.Contains(c.err.Error(), "READONLY")
-}
-
-// Scripts that the server has dropped are sent again, and no call fails.
-func TestFlushedScriptsAreSentAgain(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(20, 50*time.Millisecond))
-		f := g.traffic(8, patience, r)
-		f.flows(t)
-		for range 50 * max(1, *seeds/5) {
-			server.Must(t, "SCRIPT", "FLUSH")
-			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
-		}
-		f.flows(t)
-		calls := f.end(t)
-		noErrors(t, calls)
-		noErrors(t, g.beside.done)
-		g.settle(t, calls, nothingLost)
-		g.audit(t, calls, 0)
-	})
-}
-
-// FLUSHALL deletes all grants, so a window may hold twice its limit. No call fails.
-func TestFlushAllFailsNoCall(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
-		f := g.traffic(8, patience, r)
-		f.flows(t)
-		server.Must(t, "FLUSHALL")
-		flushed := g.clock()
-		f.flows(t)
-		calls := f.end(t)
-		noErrors(t, calls)
-		noErrors(t, g.beside.done)
-		_, after := split(calls, flushed)
-		g.settle(t, calls, flushed)
-		g.audit(t, after, 0)
-		g.audit(t, calls, g.limits[0].Max)
-	})
 }
 
 // A Sentinel replaces a killed primary, and clients find the new one without help. Grants
