@@ -8,47 +8,27 @@ import (
 	"testing"
 )
 
-// figure is a measured cell of the README's comparison.
-type figure struct {
-	row, column          string // in the README
-	table, result, under string // in bench/results.csv: table, row, column
+// figures are the cells of the README's comparison that come from bench/results.csv: the row
+// there, the table and the column of the results, and README column=result row in pairs.
+var figures = []struct{ row, table, column, contestants string }{
+	{mostInWindow, "What “20 per second” lets through", "× limit", inMemory},
+	{mostInWindow, "What is let through", "× limit", "redis_rate=redis_rate"},
+	{"memory: time, 10,000 keys", processor, "10,000 keys, 1 goroutine", inMemory},
+	{"memory: the same, 8 goroutines", processor, "10,000 keys, 8 goroutines", inMemory},
+	{oneEntry, "Heap and collector, 1,000,000 keys of one entry", "heap bytes a key", inMemory},
+	{hundredEntries, "Heap of a key by its entries", "heap bytes a key", "Weir=weir, 100 entries|go-rate=beefsack/go-rate, 100 entries"},
+	{"Redis: decisions a second, 64 callers", "10,000 keys: decisions a second, by callers", "64",
+		"Weir=weir, rueidis|redis_rate=redis_rate|throttled=throttled|ulule=ulule/limiter"},
+	{"Redis: bytes a key, 10 entries", "Bytes stored", "N = 10", "Weir=weir, caller's clock|redis_rate=redis_rate"},
 }
 
-// figures returns the cells of the README's comparison that come from bench/results.csv.
-func figures() []figure {
-	const (
-		scoreboard = "What “20 per second” lets through"
-		redisMost  = "What is let through"
-		processor  = "Processor time of a decision, Weir = 1.00"
-		heap       = "Heap and collector, 1,000,000 keys of one entry"
-		entries    = "Heap of a key by its entries"
-		redisSpeed = "10,000 keys: decisions a second, by callers"
-		redisBytes = "Bytes stored"
-	)
-	const most, oneEntry, hundred = "most in one window, × Max", "memory: bytes a key, 1 entry", "memory: bytes a key, 100 entries"
-	const time, speed, stored = "memory: time, 10,000 keys", "Redis: decisions a second, 64 callers", "Redis: bytes a key, 10 entries"
-	cells := []figure{
-		{most, "redis_rate", redisMost, "redis_rate", "× limit"},
-		{hundred, "Weir", entries, "weir, 100 entries", "heap bytes a key"},
-		{hundred, "go-rate", entries, "beefsack/go-rate, 100 entries", "heap bytes a key"},
-		{speed, "Weir", redisSpeed, "weir, rueidis", "64"},
-		{stored, "Weir", redisBytes, "weir, caller's clock", "N = 10"},
-		{stored, "redis_rate", redisBytes, "redis_rate", "N = 10"},
-	}
-	for column, contestant := range map[string]string{
-		"Weir": "weir", "go-rate": "beefsack/go-rate", "x/time/rate": "x/time/rate", "throttled": "throttled", "ulule": "ulule/limiter",
-	} {
-		cells = append(cells,
-			figure{most, column, scoreboard, contestant, "× limit"},
-			figure{time, column, processor, contestant, "10,000 keys, 1 goroutine"},
-			figure{"memory: the same, 8 goroutines", column, processor, contestant, "10,000 keys, 8 goroutines"},
-			figure{oneEntry, column, heap, contestant, "heap bytes a key"})
-	}
-	for _, contestant := range []string{"redis_rate", "throttled", "ulule"} {
-		cells = append(cells, figure{speed, contestant, redisSpeed, strings.Replace(contestant, "ulule", "ulule/limiter", 1), "64"})
-	}
-	return cells
-}
+const (
+	mostInWindow   = "most in one window, × Max"
+	oneEntry       = "memory: bytes a key, 1 entry"
+	hundredEntries = "memory: bytes a key, 100 entries"
+	processor      = "Processor time of a decision, Weir = 1.00"
+	inMemory       = "Weir=weir|go-rate=beefsack/go-rate|x/time/rate=x/time/rate|throttled=throttled|ulule=ulule/limiter"
+)
 
 // TestReadmeComparison checks that the figures of the README's comparison are those of
 // bench/results.csv, rounded, and that every other figure there has a reason.
@@ -64,32 +44,35 @@ func TestReadmeComparison(t *testing.T) {
 	}
 	table := tableBelow(t, readme, "## Compared")
 	measured := map[string]bool{}
-	for _, f := range figures() {
-		got, want := cell(t, table, f.row, f.column), plain(results[f.table+"|"+f.result+"|"+f.under])
-		_, want, _ = cutLast(want, "; ") // some cells hold several figures; the last one is per key
-		places := 0
-		if _, fraction, ok := strings.Cut(got, "."); ok {
-			places = len(fraction)
+	for _, f := range figures {
+		for pair := range strings.SplitSeq(f.contestants, "|") {
+			column, result, _ := strings.Cut(pair, "=")
+			got, want := cell(t, table, f.row, column), plain(results[f.table+"|"+result+"|"+f.column])
+			want = want[strings.LastIndex(want, "; ")+1:] // some cells hold several figures; the last one is per key
+			places := 0
+			if _, fraction, ok := strings.Cut(got, "."); ok {
+				places = len(fraction)
+			}
+			if math.Abs(number(t, got)-number(t, want)) > 0.5*math.Pow10(-places)+1e-9 {
+				t.Errorf("the README has %s for %s of %s; bench/results.csv has %s", got, f.row, column, want)
+			}
+			measured[f.row+"|"+column] = true
 		}
-		if g, w := number(t, got), number(t, want); math.Abs(g-w) > 0.5*math.Pow10(-places)+1e-9 {
-			t.Errorf("the README has %s for %s of %s; bench/results.csv has %s", got, f.row, f.column, want)
-		}
-		measured[f.row+"|"+f.column] = true
 	}
 	// A bucket or a counter has one number for each key, however many units count.
 	for _, column := range []string{"x/time/rate", "throttled", "ulule"} {
-		one, hundred := cell(t, table, "memory: bytes a key, 1 entry", column), cell(t, table, "memory: bytes a key, 100 entries", column)
+		one, hundred := cell(t, table, oneEntry, column), cell(t, table, hundredEntries, column)
 		if one != hundred {
 			t.Errorf("the README has %s and %s bytes for one and 100 entries of %s, which keeps one number", one, hundred, column)
 		}
-		measured["memory: bytes a key, 100 entries|"+column] = true
+		measured[hundredEntries+"|"+column] = true
 	}
 	// Fixed windows allow twice the limit across an edge.
 	for _, column := range []string{"Envoy ratelimit", "express-rate-limit"} {
-		if got := cell(t, table, "most in one window, × Max", column); got != "2" {
+		if got := cell(t, table, mostInWindow, column); got != "2" {
 			t.Errorf("the README has %s for %s, want 2", got, column)
 		}
-		measured["most in one window, × Max|"+column] = true
+		measured[mostInWindow+"|"+column] = true
 	}
 	for _, section := range []string{"What “20 per second” lets through", "What a decision costs in process", "What a decision costs on Redis"} {
 		day, commit := results[section+"|run|measured|"], results[section+"|run|commit|"]
@@ -114,23 +97,10 @@ func tableBelow(t *testing.T, page, heading string) [][]string {
 	if !ok {
 		t.Fatalf("no heading %q", heading)
 	}
-	var table [][]string
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
-		if !strings.HasPrefix(line, "|") {
-			if table != nil {
-				break
-			}
-			continue
-		}
-		if strings.HasPrefix(line, "| ---") {
-			continue
-		}
-		row := strings.Split(strings.Trim(line, "|"), "|")
-		for i := range row {
-			row[i] = strings.TrimSpace(row[i])
-		}
-		table = append(table, row)
+	rows := strings.Split(strings.TrimSpace(tableOnPage.FindString(text)), "\n")
+	table := [][]string{cells(rows[0])}
+	for _, row := range rows[2:] {
+		table = append(table, cells(row))
 	}
 	return table
 }
@@ -159,17 +129,9 @@ func plain(cell string) string {
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	n, err := strconv.ParseFloat(strings.ReplaceAll(text, ",", ""), 64)
+	n, err := strconv.ParseFloat(strings.TrimSpace(strings.ReplaceAll(text, ",", "")), 64)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return n
-}
-
-// cutLast cuts text around its last separator. Without one, after is the whole text.
-func cutLast(text, separator string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, separator); i >= 0 {
-		return text[:i], text[i+len(separator):], true
-	}
-	return "", text, false
 }

@@ -3,11 +3,9 @@
 package docs_test
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -26,6 +24,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -38,40 +37,25 @@ import (
 const migratingPage = "docs/migrating.md"
 
 // sectionBlocks returns the blocks of a section of the page in one language, in their order.
-func sectionBlocks(t *testing.T, section, language string) []string {
+func sectionBlocks(t *testing.T, section, language string, want int) (blocks []string) {
 	t.Helper()
-	_, text, found := strings.Cut(read(t, migratingPage), "\n## "+section+"\n")
-	if !found {
-		t.Fatalf("%s has no section %q", migratingPage, section)
-	}
+	_, text, _ := strings.Cut(read(t, migratingPage), "\n## "+section+"\n")
 	text, _, _ = strings.Cut(text, "\n## ")
-	var blocks []string
-	for _, m := range regexp.MustCompile("(?ms)^```(\\w+)\n(.*?)^```$").FindAllStringSubmatch(text, -1) {
-		if m[1] == language {
-			blocks = append(blocks, m[2])
+	for _, b := range blocksOfPage(text) {
+		if b.language == language {
+			blocks = append(blocks, b.text)
 		}
 	}
-	return blocks
-}
-
-// oldAndNew returns the two blocks of a section in one language.
-func oldAndNew(t *testing.T, section, language string) (old, now string) {
-	t.Helper()
-	blocks := sectionBlocks(t, section, language)
-	if len(blocks) != 2 {
-		t.Fatalf("section %q has %d blocks of %s, want 2", section, len(blocks), language)
+	if len(blocks) != want {
+		t.Fatalf("section %q of %s has %d blocks of %s, want %d", section, migratingPage, len(blocks), language, want)
 	}
-	return blocks[0], blocks[1]
+	return blocks
 }
 
 // onlyBlock returns the one block of a section in a language.
 func onlyBlock(t *testing.T, section, language string) string {
 	t.Helper()
-	blocks := sectionBlocks(t, section, language)
-	if len(blocks) != 1 {
-		t.Fatalf("section %q has %d blocks of %s, want 1", section, len(blocks), language)
-	}
-	return blocks[0]
+	return sectionBlocks(t, section, language, 1)[0]
 }
 
 // A score is a row of the table at the top of the page.
@@ -207,8 +191,8 @@ func TestMigratingNode(t *testing.T) {
 	} {
 		t.Run(c.section, func(t *testing.T) {
 			t.Parallel()
-			old, now := oldAndNew(t, c.section, "js")
-			old = strings.ReplaceAll(old, "127.0.0.1:6379", n.redis)
+			blocks := sectionBlocks(t, c.section, "js", 2)
+			old, now := strings.ReplaceAll(blocks[0], "127.0.0.1:6379", n.redis), blocks[1]
 			compare(t, c.section, attack(func(key string, at []int64) (allowed []bool) {
 				var calls []call
 				for _, at := range at {
@@ -245,7 +229,7 @@ func passes(result json.RawMessage) bool {
 func (n *node) testRisingStack(t *testing.T) {
 	t.Parallel()
 	const section = "RisingStack's rate-limiter"
-	_, now := oldAndNew(t, section, "js")
+	now := sectionBlocks(t, section, "js", 2)[1]
 	take := func(units int) call { return call{0, "take", []any{"ann", units}} }
 	address := n.serve(t, onlyBlock(t, section, "yaml"))
 	if got := fmt.Sprintf("%s", n.runNew(t, address, now, []call{take(15), take(10), take(1)})); got != "[15 5 0]" {
@@ -272,8 +256,8 @@ func (n *node) testRisingStack(t *testing.T) {
 // testRedbackCount counts by both codes, and once more a lap of the ring later.
 func (n *node) testRedbackCount(t *testing.T) {
 	t.Parallel()
-	old, now := oldAndNew(t, "Redback", "js")
-	old = strings.ReplaceAll(old, "127.0.0.1:6379", n.redis)
+	blocks := sectionBlocks(t, "Redback", "js", 2)
+	old, now := strings.ReplaceAll(blocks[0], "127.0.0.1:6379", n.redis), blocks[1]
 	add := call{0, "add", []any{"ann"}}
 	calls := []call{add, add, add, {0, "count", []any{"ann", 20}}}
 	const lap = 600 * second
@@ -301,12 +285,12 @@ func (n *node) testRedbackCount(t *testing.T) {
 func (n *node) testEnvoy(t *testing.T) {
 	t.Parallel()
 	const section = "envoyproxy/ratelimit"
-	_, command := oldAndNew(t, section, "sh")
+	command := sectionBlocks(t, section, "sh", 2)[1]
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), onlyBlock(t, section, "yaml"))
 	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
 		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
-	listening(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
+	program.Serve(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
 	conn, err := grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
@@ -334,11 +318,11 @@ func (n *node) testRedisCell(t *testing.T) {
 	t.Parallel()
 	const section = "redis-cell"
 	compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, section, "search"))))
-	blocks, dir := sectionBlocks(t, section, "sh"), t.TempDir()
+	blocks, dir := sectionBlocks(t, section, "sh", 3), t.TempDir()
 	write(t, filepath.Join(dir, "weir.yaml"), onlyBlock(t, section, "yaml"))
 	serve := exec.Command("bash", "-euc", strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0", "127.0.0.1:7073", "unix:resp.sock").Replace(blocks[1]))
 	serve.Dir = dir
-	listening(t, serve)
+	program.Serve(t, serve)
 	for i := range 25 {
 		check := exec.Command("bash", "-euc", strings.ReplaceAll(blocks[2], "-p 7073", "-s resp.sock"))
 		check.Dir = dir
@@ -360,13 +344,7 @@ type node struct {
 func newNode(t *testing.T) *node {
 	t.Helper()
 	needs.Program(t, "node")
-	n := &node{dir: needs.Modules(t, "testdata/migrating")}
-	n.weir = filepath.Join(n.dir, "weir")
-	if out, err := exec.Command("go", "build", "-o", n.weir, "../../../../cmd/weir").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	n.redis = redistest.Start(t).Addr
-	return n
+	return &node{dir: needs.Modules(t, "testdata/migrating"), weir: program.Path(t), redis: redistest.Start(t).Addr}
 }
 
 // serve runs weir with a policy file until the test ends, and returns its address.
@@ -374,33 +352,7 @@ func (n *node) serve(t *testing.T, file string) (address string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	write(t, path, file)
-	return listening(t, exec.Command(n.weir, "serve", "--policies", path, "--listen", "127.0.0.1:0"))
-}
-
-// listening starts weir serve until the test ends, and returns the address that it prints.
-func listening(t *testing.T, serve *exec.Cmd) (address string) {
-	t.Helper()
-	stderr, err := serve.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := serve.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		serve.Process.Kill()
-		serve.Wait()
-	})
-	var printed strings.Builder
-	for lines := bufio.NewScanner(stderr); lines.Scan(); {
-		if _, address, ok := strings.Cut(lines.Text(), "listens on http://"); ok {
-			go io.Copy(io.Discard, stderr)
-			return address
-		}
-		printed.WriteString(lines.Text() + "\n")
-	}
-	t.Fatalf("%s ended:\n%s", serve, printed.String())
-	return ""
+	return program.Serve(t, exec.Command(n.weir, "serve", "--policies", path, "--listen", "127.0.0.1:0")).Main
 }
 
 // A call is one of testdata/migrating/calls.mjs.
@@ -473,10 +425,7 @@ func TestMigratingScripts(t *testing.T) {
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })
 
-	scripts := sectionBlocks(t, "Fixed-window, list and sorted-set scripts", "lua")
-	if len(scripts) != 3 {
-		t.Fatalf("the page has %d scripts, want a fixed window, a list and a sorted set", len(scripts))
-	}
+	scripts := sectionBlocks(t, "Fixed-window, list and sorted-set scripts", "lua", 3)
 	for i, name := range []string{"fixed-window script", "list script", "sorted-set script"} {
 		script := redis.NewScript(scripts[i])
 		compare(t, name, attack(func(key string, at []int64) []bool {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // TestRedisPageShowsTheClusterReport: `weir validate --cluster` prints the lines of the page.
@@ -28,7 +29,7 @@ policies:
 	if err := os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(file), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(buildWeir(t), "validate", "--cluster", "weir.yaml")
+	cmd := exec.Command(program.Path(t), "validate", "--cluster", "weir.yaml")
 	cmd.Dir = dir
 	out, err := cmd.Output()
 	if err != nil {

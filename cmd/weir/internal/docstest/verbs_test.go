@@ -1,15 +1,13 @@
 package docs_test
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 var (
@@ -28,7 +26,7 @@ type manual map[string]map[string]string
 // readManual reads the help of weir.
 func readManual(t *testing.T) manual {
 	t.Helper()
-	weir := buildWeir(t)
+	weir := program.Path(t)
 	help := func(args ...string) string {
 		out, err := exec.Command(weir, append(args, "-h")...).Output()
 		if err != nil {
@@ -49,40 +47,6 @@ func readManual(t *testing.T) manual {
 		t.Fatalf("the help has %d verbs, and %d flags of serve", len(verbs), len(verbs["serve"]))
 	}
 	return verbs
-}
-
-// buildWeir returns the path of weir, which all tests of this package share. It has no
-// debugging information, so it is linked in half the time.
-func buildWeir(t *testing.T) string {
-	t.Helper()
-	buildOnce.Do(func() {
-		build := exec.Command("go", "build", "-ldflags=-s -w", "-o", filepath.Join(built, "weir"), "./cmd/weir")
-		build.Dir = root
-		if out, err := build.CombinedOutput(); err != nil {
-			buildError = fmt.Errorf("%w\n%s", err, out)
-		}
-	})
-	if buildError != nil {
-		t.Fatal(buildError)
-	}
-	return filepath.Join(built, "weir")
-}
-
-// built is the directory of the program.
-var (
-	built      string
-	buildOnce  sync.Once
-	buildError error
-)
-
-func TestMain(m *testing.M) {
-	var err error
-	if built, err = os.MkdirTemp("", "weir-docs"); err != nil {
-		panic(err)
-	}
-	code := m.Run()
-	os.RemoveAll(built)
-	os.Exit(code)
 }
 
 // flagsIn returns the flags in the help of a verb, with their defaults.
