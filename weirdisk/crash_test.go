@@ -30,8 +30,7 @@ func content(t testing.TB, dir string) map[string]any {
 // contentOf returns everything that counts in an engine.
 func contentOf(m *memory.Memory) map[string]any {
 	all := map[string]any{}
-	var r Report
-	visit(m, func(i *Item) error { addItem(all, i); return nil }, &r)
+	visitAll(m, func(i *Item) error { addItem(all, i); return nil })
 	return all
 }
 
@@ -80,17 +79,29 @@ func policyAt(r *rand.Rand) weir.Policy {
 	return p
 }
 
-// act makes a random call that may change something. Its error is that of the engine.
-func act(r *rand.Rand, e engine.Engine) error {
+// target returns a limiter of one of the policies, and a key.
+func target(r *rand.Rand, e engine.Engine) (*weir.Limiter, weir.Key, error) {
 	l, err := weir.New(policyAt(r), weir.WithEngine(e))
 	if err != nil {
-		return err
+		return nil, weir.Key{}, err
 	}
 	values := []string{fmt.Sprint("user", r.IntN(6)), fmt.Sprint("path", r.IntN(2)), ""}
-	k := weir.K(values[:len(l.Compiled().Dimensions)]...)
+	return l, weir.K(values[:len(l.Compiled().Dimensions)]...), nil
+}
+
+// act makes a random call that may change something. Its error is that of the engine.
+func act(r *rand.Rand, e engine.Engine) error {
+	l, k, err := target(r, e)
+	other, otherKey, otherErr := target(r, e)
+	if err = errors.Join(err, otherErr); err != nil {
+		return err
+	}
 	switch x := r.IntN(100); {
-	case x < 50:
+	case x < 40:
 		_, err = l.AllowN(ctx, k, 1+r.Int64N(3))
+	case x < 50:
+		err = weir.DecideTogether(ctx, []weir.Call{
+			{Limiter: l, Key: k, Request: weir.Request{N: 1}}, {Limiter: other, Key: otherKey, Request: weir.Request{N: 2}}})
 	case x < 58:
 		_, err = l.At(time.Now().Add(time.Duration(r.IntN(6000)-3000)*time.Millisecond)).Allow(ctx, k)
 	case x < 66:

@@ -17,9 +17,11 @@ func TestBatchesWaitTogether(t *testing.T) {
 	dir := t.TempDir()
 	late := time.Now().Add(30 * time.Second) // a batch that waits for each call is not decided before
 	var decided atomic.Pointer[Engine]       // nil while Open syncs
-	e := open(t, dir, SyncAlways(), withFiles(slowSync{system{}, func() bool {
-		m := decided.Load()
-		return m == nil || m.Len() == keys || time.Now().After(late)
+	e := open(t, dir, SyncAlways(), withFiles(&hooked{system{}, func(o operation, do func() error) error {
+		for m := decided.Load(); o.kind == stepSync && m != nil && m.Len() < keys && time.Now().Before(late); {
+			time.Sleep(time.Millisecond)
+		}
+		return do()
 	}}))
 	decided.Store(e)
 	once := weir.Limit{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}
@@ -60,27 +62,4 @@ func TestBatchesWaitTogether(t *testing.T) {
 	if n := decide(again); n != 0 {
 		t.Errorf("%d granted again after a restart", n)
 	}
-}
-
-// slowSync is files whose syncs end once a batch is decided, as on a slow disk.
-type slowSync struct {
-	files
-	decided func() bool
-}
-
-func (x slowSync) create(path string) (file, error) {
-	f, err := x.files.create(path)
-	return slowSyncFile{f, x.decided}, err
-}
-
-type slowSyncFile struct {
-	file
-	decided func() bool
-}
-
-func (f slowSyncFile) sync() error {
-	for !f.decided() {
-		time.Sleep(time.Millisecond)
-	}
-	return f.file.sync()
 }

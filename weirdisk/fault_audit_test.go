@@ -21,7 +21,8 @@ type ledger struct {
 	grants   map[place][]grant // acknowledged, of shared keys
 	inFlight map[place]int64   // attempts without an answer, over all lives
 	own      map[place]*account
-	newest   int64 // latest acknowledged instant
+	used     map[place]int64 // by the last state
+	newest   int64           // latest acknowledged instant
 	lives    int
 	acked    int
 	problems []string
@@ -60,7 +61,7 @@ func (l *ledger) once() (all []event) {
 }
 
 func newLedger() *ledger {
-	return &ledger{grants: map[place][]grant{}, inFlight: map[place]int64{}, own: map[place]*account{}}
+	return &ledger{grants: map[place][]grant{}, inFlight: map[place]int64{}, own: map[place]*account{}, used: map[place]int64{}}
 }
 
 func (l *ledger) errorf(format string, args ...any) {
@@ -83,10 +84,13 @@ func (l *ledger) add(events []event) {
 			if e.At < newest {
 				l.errorf("the clock runs back: now %d, the newest acknowledged instant is %d", e.At, newest)
 			}
-			if policies[e.Table].own {
+			if l.used[p] = e.Used; policies[e.Table].own {
 				l.compareOwn(p, e)
-			} else {
-				l.compareShared(p, e)
+				continue
+			}
+			l.compareShared(p, e)
+			if other := l.used[place{pairs, p.key}]; p.table == pairs+1 && e.Used != other {
+				l.errorf("pair %d: %d and %d units count, of calls decided together", p.key, other, e.Used)
 			}
 		case e.Kind == repeated:
 			a := l.account(p)
@@ -170,28 +174,24 @@ func (l *ledger) compareOwn(p place, e *event) {
 
 // compareShared compares the units of a shared key with the acknowledged ones.
 func (l *ledger) compareShared(p place, e *event) {
-	limit := policies[e.Table].policy.Limits[0]
 	sum := int64(0)
 	for _, g := range l.grants[p] {
-		if g.at > e.At-limit.Window.Microseconds() {
+		if g.at > e.At-policies[e.Table].window.Microseconds() {
 			sum += g.n
 		}
 	}
-	if e.Used < sum {
-		l.errorf("%s, key %d: %d units count, and %d are acknowledged: some grants are missing", policies[e.Table].policy.Name, p.key, e.Used, sum)
-	}
-	if e.Used > sum+l.inFlight[p] {
-		l.errorf("%s, key %d: %d units count, %d are acknowledged and %d were in flight", policies[e.Table].policy.Name, p.key, e.Used, sum, l.inFlight[p])
+	if e.Used < sum-policies[e.Table].slack || e.Used > sum+l.inFlight[p] {
+		l.errorf("%v, key %d: %d units count, %d are acknowledged and %d were in flight", &policies[e.Table], p.key, e.Used, sum, l.inFlight[p])
 	}
 }
 
 // audit compares every window of the acknowledged grants of all lives with Max.
 func (l *ledger) audit() {
 	for p, grants := range l.grants {
-		limit := policies[p.table].policy.Limits[0]
-		if from, units := fullest(grants, limit.Window); units > limit.Max {
-			l.errorf("%s, key %d: %d units were granted within %v from %d, at most %d are allowed",
-				policies[p.table].policy.Name, p.key, units, limit.Window, from, limit.Max)
+		table := &policies[p.table]
+		if from, units := fullest(grants, table.window); units > table.max {
+			l.errorf("%v, key %d: %d units were granted within %v from %d, at most %d are allowed",
+				table, p.key, units, table.window, from, table.max)
 		}
 	}
 }
@@ -214,23 +214,62 @@ func fullest(grants []grant, window time.Duration) (from, most int64) {
 	return from, most
 }
 
-// table is a policy of the child.
+// table is a policy of the callers. Each call uses one of its versions, so numbers, windows and
+// rates change between calls of every sort. Versions behind the first one have a longer window or
+// a smaller Max: whatever they grant, the first one could.
 type table struct {
-	policy weir.Policy
-	own    bool // each key belongs to one caller
-	keys   int
+	versions []weir.Policy
+	max      int64
+	window   time.Duration
+	own      bool // each key belongs to one caller
+	keys     int
+	slack    int64 // units that a bucket has gained meanwhile
+}
+
+// String names a table in messages.
+func (t *table) String() string {
+	return fmt.Sprintf("%s, %v", t.versions[0].Name, t.versions[0].Limits[0].Kind)
+}
+
+// newTable returns a table of a kind. Tables of one name change each other's kind (R12).
+func newTable(name string, kind weir.Kind, most int64, window time.Duration, keys int) table {
+	all := table{max: most, window: window, keys: keys}
+	for _, factor := range []int64{1, 2, 3} {
+		l := weir.Limit{Name: "limit", Kind: kind, Max: most, Window: time.Duration(factor) * window, By: []string{"key"}}
+		switch {
+		case kind == weir.Concurrency:
+			l.Window, l.MaxHold = 0, l.Window
+		case kind == weir.Bucket:
+			l.Max, l.Burst, all.slack = 1, most, 1
+		case factor == 3:
+			l.Max, l.Window = most/2, window
+		}
+		all.versions = append(all.versions, weir.Policy{Name: name, Limits: []weir.Limit{l}})
+	}
+	return all
 }
 
 // policies have windows of 1 s to 1 h. Half of the shared keys reach their Max soon.
 var policies = func() (all []table) {
 	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
 		for _, most := range []int64{40, 1_000_000} {
-			all = append(all, table{policy: weir.Policy{Name: fmt.Sprintf("shared-%v-%d", window, most),
-				Limits: []weir.Limit{{Name: "limit", Max: most, Window: window, By: []string{"key"}}}}, keys: 4})
+			all = append(all, newTable(fmt.Sprintf("shared-%v-%d", window, most), weir.Rolling, most, window, 4))
 		}
 	}
-	return append(all, table{own: true, keys: callers, policy: weir.Policy{Name: "own", Limits: []weir.Limit{
-		{Name: "limit", Max: weir.MaxUnits, Window: 24 * time.Hour, By: []string{"key"}}}}})
+	for _, kind := range []weir.Kind{weir.FixedFromFirst, weir.Concurrency, weir.Bucket} {
+		all = append(all, newTable("shared-1h0m0s-1000000", kind, 800, 3*time.Hour, 4))
+	}
+	all = append(all, newTable("pair-a", weir.Rolling, 1_000_000, time.Hour, 4), newTable("pair-b", weir.Rolling, 1_000_000, time.Hour, 4))
+	own := newTable("own", weir.Rolling, weir.MaxUnits, 24*time.Hour, callers)
+	own.own = true
+	return append(all, own)
 }()
+
+// The last tables are those of own keys and, before it, two of which units are only taken
+// together.
+var (
+	ownTable = uint16(len(policies) - 1)
+	pairs    = ownTable - 2
+)
 
 const callers = 64

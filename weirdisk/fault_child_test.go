@@ -23,7 +23,7 @@ const childEnv = "WEIRDISK_CHILD"
 // childConfig is the value of childEnv.
 type childConfig struct {
 	Dir         string
-	Mode        string // of syncing: always, 100ms or off
+	Mode        string // of syncing: always or 100ms
 	AnswerFirst bool   // the file layer reports writes before it makes them: the engine is wrong
 	Once        []event
 }
@@ -104,23 +104,23 @@ func life(t *testing.T, c childConfig, span time.Duration, afterOpen bool) (even
 
 // run opens the engine, writes the state of every key, and decides for ever.
 func (c *childConfig) run(journal pipe) error {
-	e, err := openEngine(c.Dir, c.Mode, c.layer(), snapshotsEvery(32<<10))
+	var on files = system{}
+	if c.AnswerFirst {
+		on = answerFirst()
+	}
+	e, err := openEngine(c.Dir, c.Mode, on, snapshotsEvery(32<<10))
 	if err != nil {
 		return err
 	}
-	limiters := make([]*weir.Limiter, len(policies))
-	for i, p := range policies {
-		if limiters[i], err = weir.New(p.policy, weir.WithEngine(e)); err != nil {
-			return err
-		}
-		for key := range p.keys {
-			var s [1]weir.LimitState
-			d, err := limiters[i].Decide(context.Background(), keyOf(uint32(key)), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
-			if err != nil {
-				return err
-			}
-			journal.write(event{Kind: state, Table: uint16(i), Key: uint32(key), At: d.At.UnixMicro(), Used: s[0].Used})
-		}
+	limiters, err := limitersOn(e)
+	if err != nil {
+		return err
+	}
+	err = limiters.used(func(p place, at, used int64) {
+		journal.write(event{Kind: state, Table: p.table, Key: p.key, At: at, Used: used})
+	})
+	if err != nil {
+		return err
 	}
 	journal.write(event{Kind: ready})
 	var all sync.WaitGroup
@@ -149,24 +149,65 @@ func (c *childConfig) run(journal pipe) error {
 
 func keyOf(i uint32) weir.Key { return weir.K(strconv.Itoa(int(i))) }
 
+// limiters are those of each table, by version.
+type limiters [][]*weir.Limiter
+
+func limitersOn(e engine.Engine) (limiters, error) {
+	all := make(limiters, len(policies))
+	for i := range policies {
+		for _, p := range policies[i].versions {
+			l, err := weir.New(p, weir.WithEngine(e))
+			if err != nil {
+				return nil, err
+			}
+			all[i] = append(all[i], l)
+		}
+	}
+	return all, nil
+}
+
+// used calls each with the units of each key that count by the first versions.
+func (x limiters) used(each func(p place, at, used int64)) error {
+	for i, versions := range x {
+		for key := range uint32(policies[i].keys) {
+			var s [1]weir.LimitState
+			d, err := versions[0].Decide(context.Background(), keyOf(key), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
+			if err != nil {
+				return err
+			}
+			each(place{uint16(i), key}, d.At.UnixMicro(), s[0].Used)
+		}
+	}
+	return nil
+}
+
 // caller is one of the callers of a child.
 type caller struct {
 	index    uint16
 	journal  interface{ write(event) }
 	engine   engine.Engine
-	limiters []*weir.Limiter
+	limiters limiters
 	random   *rand.Rand
+}
+
+// limiter returns a version of a table.
+func (x *caller) limiter(table uint16) *weir.Limiter {
+	versions := x.limiters[table]
+	return versions[x.random.IntN(len(versions))]
 }
 
 // step makes one random operation.
 func (x *caller) step() error {
 	e := event{Caller: x.index, Op: attempt, N: 1 + x.random.Int64N(3)}
-	if x.random.IntN(10) < 7 {
-		e.Table = uint16(x.random.IntN(len(policies) - 1))
+	switch n := x.random.IntN(10); {
+	case n == 0:
+		return x.together(e)
+	case n < 7:
+		e.Table = uint16(x.random.IntN(int(pairs)))
 		e.Key = uint32(x.random.IntN(policies[e.Table].keys))
 		return x.attempt(e)
 	}
-	e.Table, e.Key = uint16(len(policies)-1), uint32(x.index)
+	e.Table, e.Key = ownTable, uint32(x.index)
 	switch x.random.IntN(20) {
 	case 0:
 		e.Op = reset
@@ -180,11 +221,31 @@ func (x *caller) step() error {
 	return x.own(e)
 }
 
+// together takes units of both keys of a pair, or of none.
+func (x *caller) together(e event) error {
+	e.Key = uint32(x.random.IntN(policies[pairs].keys))
+	calls := make([]weir.Call, 2)
+	for i := range calls {
+		e.Kind, e.Table = called, pairs+uint16(i)
+		x.journal.write(e)
+		calls[i] = weir.Call{Limiter: x.limiter(e.Table), Key: keyOf(e.Key), Request: weir.Request{N: e.N}}
+	}
+	if err := weir.DecideTogether(context.Background(), calls); err != nil {
+		return err
+	}
+	for i := range calls {
+		d := &calls[i].Decision
+		e.Kind, e.Table, e.At, e.Used = acked, pairs+uint16(i), d.At.UnixMicro(), d.Granted
+		x.journal.write(e)
+	}
+	return nil
+}
+
 // attempt makes an attempt on a shared key.
 func (x *caller) attempt(e event) error {
 	e.Kind = called
 	x.journal.write(e)
-	d, err := x.limiters[e.Table].AllowN(context.Background(), keyOf(e.Key), e.N)
+	d, err := x.limiter(e.Table).AllowN(context.Background(), keyOf(e.Key), e.N)
 	if err != nil {
 		return err
 	}
@@ -197,7 +258,7 @@ func (x *caller) attempt(e event) error {
 func (x *caller) own(e event) (err error) {
 	e.Kind = called
 	x.journal.write(e)
-	l, key, ctx := x.limiters[e.Table], keyOf(e.Key), context.Background()
+	l, key, ctx := x.limiter(e.Table), keyOf(e.Key), context.Background()
 	var d weir.Decision
 	switch e.Op {
 	case reset:
@@ -231,7 +292,7 @@ func (x *caller) again(e event) error {
 	if e.At == 0 {
 		x.journal.write(e)
 	}
-	d, err := x.limiters[e.Table].AllowOnce(context.Background(), keyOf(e.Key), e.N, strconv.FormatUint(e.ID, 10))
+	d, err := x.limiter(e.Table).AllowOnce(context.Background(), keyOf(e.Key), e.N, strconv.FormatUint(e.ID, 10))
 	if err != nil {
 		return err
 	}

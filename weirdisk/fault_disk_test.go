@@ -21,7 +21,7 @@ import (
 // TestFallbackDecidesWhileTheDiskFails: within its timeout, by its mode. Within a second
 // after the disk works the engine decides again.
 func TestFallbackDecidesWhileTheDiskFails(t *testing.T) {
-	f := &faulty{}
+	f := newFaulty()
 	e := open(t, t.TempDir(), SyncAlways(), withFiles(f))
 	guards := map[bool]*weir.Limiter{}
 	for mode, allowed := range map[engine.Outage]bool{engine.OutageAllow: true, engine.OutageDeny: false} {
@@ -88,9 +88,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	disk := needs.Tmpfs(t, "1m")
 	dir := filepath.Join(disk, "store")
 	e := open(t, dir)
-	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 10); err != nil || !d.Allowed {
-		t.Fatalf("%v, %v", d, err)
-	}
+	granted(t, e, 10)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +130,7 @@ func TestFilesArePrivate(t *testing.T) {
 	defer syscall.Umask(old)
 	dir := filepath.Join(t.TempDir(), "store")
 	e := open(t, dir)
-	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
-		t.Fatal(err)
-	}
+	granted(t, e, 1)
 	snapshotNow(t, e)
 	entries, err := os.ReadDir(dir)
 	if err != nil || len(entries) < 3 {
@@ -154,8 +150,12 @@ func TestFilesArePrivate(t *testing.T) {
 // TestSecondProcess: a child has the directory; this process is refused with its number.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
-	child, began, _ := startChild(t, childConfig{Dir: dir, Mode: "100ms"})
-	<-began
+	child, began, ended := startChild(t, childConfig{Dir: dir, Mode: "100ms"})
+	select {
+	case <-began:
+	case <-ended:
+		t.Fatal("the child ended by itself")
+	}
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
 	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
 		t.Errorf("got %v, want ErrInUse with the %s", err, holder)
@@ -168,11 +168,9 @@ func TestPartOfAHeader(t *testing.T) {
 	needs.Time(t)
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
-	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
-		t.Fatalf("%v, %v", d, err)
-	}
+	granted(t, e, 3)
 	e.Close()
-	m, err := readManifest(system{}, dir)
+	m, err := readManifest(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -187,9 +185,7 @@ func TestPartOfAHeader(t *testing.T) {
 			}
 			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
 			e := open(t, dir, light)
-			if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
-				t.Fatalf("zeros from %d to %d: %v, %v, want 7 left", from, to, d, err)
-			}
+			wantLeft(t, e, 7, "zeros from", from, "to", to)
 			e.Close()
 		}
 	}

@@ -24,11 +24,3 @@ func openEngine(dir, mode string, f files, opts ...Option) (disk, error) {
 func snapshotsEvery(n int64) Option {
 	return func(o *options) { o.growth, o.tick = n, time.Millisecond }
 }
-
-// layer returns the files of the child.
-func (c *childConfig) layer() files {
-	if c.AnswerFirst {
-		return answerFirst{system{}}
-	}
-	return system{}
-}

@@ -3,300 +3,209 @@ package weirdisk
 import (
 	"math/rand/v2"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 )
 
-// under returns files and puts their operations on the tape.
-func (t *tape) under(to files) files { return &taped{t, to, sync.Mutex{}, t.names()} }
-
-type taped struct {
-	tape *tape
-	to   files
-
-	mu    sync.Mutex
-	names map[string]int // files by the last part of their path
+// hooked are files whose operations go through a hook. The hook makes the operation by do, or
+// fails, or reports it as done.
+type hooked struct {
+	files
+	hook func(o operation, do func() error) error
 }
 
-func (x *taped) create(path string) (file, error) {
-	f, err := x.to.create(path)
-	if err != nil {
-		return nil, err
+// operation is one use of files.
+type operation struct {
+	step
+	path string
+	on   *hookedFile // of an open file
+}
+
+func (x *hooked) open(path string, create bool, at int64) (file, error) {
+	o := operation{step{kind: stepOpen}, path, &hookedFile{of: x, path: path, end: at}}
+	if create {
+		o.kind = stepCreate
 	}
-	_, number := x.tape.addFile(step{kind: stepCreate, name: filepath.Base(path)})
-	x.mu.Lock()
-	x.names[filepath.Base(path)] = number
-	x.mu.Unlock()
-	return &tapedFile{x.tape, f, number, 0}, nil
+	err := x.hook(o, func() (err error) {
+		o.on.file, err = x.files.open(path, create, at)
+		return err
+	})
+	return o.on, err
 }
 
-func (x *taped) open(path string, at int64) (file, error) {
-	f, err := x.to.open(path, at)
-	if err != nil {
-		return nil, err
-	}
-	return &tapedFile{x.tape, f, x.number(path), at}, nil
+func (x *hooked) rename(from, to string) error {
+	o := operation{step{kind: stepRename, to: filepath.Base(to)}, from, nil}
+	return x.hook(o, func() error { return x.files.rename(from, to) })
 }
 
-func (x *taped) number(path string) int {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	return x.names[filepath.Base(path)]
+func (x *hooked) remove(path string) error {
+	return x.hook(operation{step{kind: stepRemove}, path, nil}, func() error { return x.files.remove(path) })
 }
 
-func (x *taped) read(path string) ([]byte, error) { return x.to.read(path) }
-
-func (x *taped) truncate(path string, size int64) error {
-	err := x.to.truncate(path, size)
-	if err == nil {
-		x.tape.add(step{kind: stepTruncate, file: x.number(path), at: size})
-	}
-	return err
+func (x *hooked) syncDir(path string) error {
+	return x.hook(operation{step{kind: stepSyncDir}, path, nil}, func() error { return x.files.syncDir(path) })
 }
 
-func (x *taped) rename(from, to string) error {
-	err := x.to.rename(from, to)
-	if err == nil {
-		x.tape.add(step{kind: stepRename, name: filepath.Base(from), to: filepath.Base(to)})
-		x.mu.Lock()
-		x.names[filepath.Base(to)] = x.names[filepath.Base(from)]
-		x.mu.Unlock()
-	}
-	return err
+// hookedFile is an open file of hooked.
+type hookedFile struct {
+	file
+	of     *hooked
+	path   string
+	end    int64 // of the last write
+	number int   // on the tape
 }
 
-func (x *taped) remove(path string) error {
-	err := x.to.remove(path)
-	if err == nil {
-		x.tape.add(step{kind: stepRemove, name: filepath.Base(path)})
-	}
-	return err
-}
-
-func (x *taped) syncDir(path string) error {
-	place := x.tape.add(step{kind: stepSyncDir})
-	err := x.to.syncDir(path)
-	if err == nil {
-		x.tape.returned(place)
-	}
-	return err
-}
-
-type tapedFile struct {
-	tape   *tape
-	to     file
-	number int
-	end    int64
-}
-
-func (f *tapedFile) Write(b []byte) (int, error) {
-	n, err := f.to.Write(b)
-	f.tape.add(step{kind: stepWrite, file: f.number, at: f.end, data: b[:n]})
+func (f *hookedFile) Write(b []byte) (n int, err error) {
+	err = f.of.hook(operation{step{kind: stepWrite, at: f.end, data: b}, f.path, f}, func() (err error) {
+		n, err = f.file.Write(b)
+		return err
+	})
 	f.end += int64(n)
 	return n, err
 }
 
-func (f *tapedFile) sync() error {
-	place := f.tape.add(step{kind: stepSync, file: f.number})
-	err := f.to.sync()
-	if err == nil {
-		f.tape.returned(place)
-	}
-	return err
+func (f *hookedFile) Truncate(size int64) error {
+	return f.of.hook(operation{step{kind: stepTruncate, at: size}, f.path, f}, func() error { return f.file.Truncate(size) })
 }
 
-// lost notes that a sync has failed above the tape.
-func (f *tapedFile) lost() { f.tape.add(step{kind: stepLost, file: f.number}) }
-
-func (f *tapedFile) allocate(offset, n int64) {
-	f.to.allocate(offset, n)
-	f.tape.add(step{kind: stepTruncate, file: f.number, at: offset + n})
+func (f *hookedFile) allocate(offset, n int64) {
+	f.of.hook(operation{step{kind: stepTruncate, at: offset + n}, f.path, f}, func() error { f.file.allocate(offset, n); return nil })
 }
 
-func (f *tapedFile) Close() error { return f.to.Close() }
-
-// unsynced reports syncs as done and makes none: of files, or of the directory.
-type unsynced struct {
-	files
-	ofFiles bool
+func (f *hookedFile) sync() error {
+	return f.of.hook(operation{step{kind: stepSync}, f.path, f}, f.file.sync)
 }
 
-func (x unsynced) create(path string) (file, error) { return x.wrap(x.files.create(path)) }
-func (x unsynced) open(path string, at int64) (file, error) {
-	return x.wrap(x.files.open(path, at))
+// unsynced reports syncs of a kind as done and makes none.
+func unsynced(to files, kind stepKind) files {
+	return &hooked{to, func(o operation, do func() error) error {
+		if o.kind == kind {
+			return nil
+		}
+		return do()
+	}}
 }
-
-func (x unsynced) wrap(f file, err error) (file, error) {
-	if err != nil || !x.ofFiles {
-		return f, err
-	}
-	return unsyncedFile{f}, nil
-}
-
-func (x unsynced) syncDir(path string) error {
-	if !x.ofFiles {
-		return nil
-	}
-	return x.files.syncDir(path)
-}
-
-type unsyncedFile struct{ file }
-
-func (unsyncedFile) sync() error { return nil }
 
 // neverSynced is the system's files without syncs.
-var neverSynced files = unsynced{unsynced{system{}, true}, false}
+var neverSynced = unsynced(unsynced(system{}, stepSync), stepSyncDir)
 
 // light opens a directory without syncs. It is for tests that open thousands of directories in
 // which no power fails.
 func light(o *options) { o.files = neverSynced }
 
-// answerFirst reports writes as done before they are: an engine on it is wrong.
-type answerFirst struct{ files }
-
-func (x answerFirst) create(path string) (file, error) { return later(x.files.create(path)) }
-func (x answerFirst) open(path string, at int64) (file, error) {
-	return later(x.files.open(path, at))
-}
-
-func later(f file, err error) (file, error) {
-	if err != nil {
-		return nil, err
-	}
-	l := &laterFile{file: f, writes: make(chan []byte, 1<<16)}
+// answerFirst reports writes of frames as done before they are: an engine on it is wrong.
+func answerFirst() files {
+	later := make(chan func(), 1<<16)
 	go func() {
-		for b := range l.writes {
+		for write := range later {
 			time.Sleep(time.Millisecond)
-			f.Write(b)
+			write()
 		}
 	}()
-	return l, nil
+	return &hooked{system{}, func(o operation, do func() error) error {
+		if o.kind != stepWrite || o.at < headerSize {
+			return do()
+		}
+		b := slices.Clone(o.data)
+		later <- func() { o.on.file.Write(b) }
+		return nil
+	}}
 }
 
-// laterFile writes on a goroutine.
-type laterFile struct {
-	file
-	writes chan []byte
+// faulty is a file layer that fails on request.
+type faulty struct {
+	hooked
+	writes, syncs, creates atomic.Bool                   // fail
+	hang                   atomic.Pointer[chan struct{}] // of a write
 }
 
-func (f *laterFile) Write(b []byte) (int, error) {
-	f.writes <- append([]byte(nil), b...)
-	return len(b), nil
+func newFaulty() *faulty {
+	f := &faulty{}
+	f.hooked = hooked{system{}, func(o operation, do func() error) error {
+		if hang := f.hang.Load(); o.kind == stepWrite && hang != nil {
+			<-*hang
+		}
+		switch {
+		case o.kind == stepCreate && f.creates.Load():
+			return syscall.ENOSPC
+		case o.kind == stepSync && f.syncs.Load():
+			return syscall.EIO
+		case o.kind == stepWrite && f.writes.Load(): // of a part, as on a full disk
+			o.on.file.Write(o.data[:len(o.data)/2])
+			return syscall.ENOSPC
+		}
+		return do()
+	}}
+	return f
 }
 
-// flaky are files of which some operations fail. A failing write makes a part.
-type flaky struct {
-	files
-	mu       sync.Mutex
-	random   *rand.Rand
-	failures int
-}
-
-// fails reports whether an operation fails, and a number below n.
-func (x *flaky) fails(n int) (part int, fails bool) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if x.random.IntN(20) > 0 {
-		return 0, false
-	}
-	x.failures++
-	return x.random.IntN(n), true
-}
-
-func (x *flaky) create(path string) (file, error) {
-	if _, fails := x.fails(1); fails {
-		return nil, syscall.ENOSPC
-	}
-	f, err := x.files.create(path)
-	return &flakyFile{f, x}, err
-}
-
-func (x *flaky) open(path string, at int64) (file, error) {
-	f, err := x.files.open(path, at)
-	return &flakyFile{f, x}, err
-}
-
-func (x *flaky) remove(path string) error {
-	if _, fails := x.fails(1); fails {
-		return syscall.EIO
-	}
-	return x.files.remove(path)
-}
-
-func (x *flaky) rename(from, to string) error {
-	if _, fails := x.fails(1); fails {
-		return syscall.EIO
-	}
-	return x.files.rename(from, to)
-}
-
-func (x *flaky) syncDir(path string) error {
-	if _, fails := x.fails(1); fails {
-		return syscall.EIO
-	}
-	return x.files.syncDir(path)
-}
-
-type flakyFile struct {
-	file
-	of *flaky
-}
-
-func (f *flakyFile) Write(b []byte) (int, error) {
-	part, fails := f.of.fails(len(b))
-	if !fails {
-		return f.file.Write(b)
-	}
-	n := 0
-	if part > 0 {
-		n, _ = f.file.Write(b[:part])
-	}
-	return n, syscall.ENOSPC
-}
-
-func (f *flakyFile) sync() error {
-	if _, fails := f.of.fails(1); fails {
-		if on, taped := f.file.(*tapedFile); taped {
-			on.lost()
+// flaky are files on the tape of which some operations fail, and are counted. A failing write makes
+// a part, and a failing sync drops what was not synced.
+func (t *tape) flaky(r *rand.Rand, failures *int) files {
+	var mu sync.Mutex
+	return &hooked{t.under(neverSynced), func(o operation, do func() error) error {
+		mu.Lock()
+		part, fails := 0, r.IntN(20) == 0 && o.kind != stepOpen && o.kind != stepTruncate
+		if fails {
+			part = r.IntN(len(o.data) + 1)
+			*failures++
+		}
+		mu.Unlock()
+		switch {
+		case !fails:
+			return do()
+		case o.kind == stepCreate:
+			return syscall.ENOSPC
+		case o.kind == stepWrite:
+			if part > 0 {
+				o.on.file.Write(o.data[:part])
+			}
+			return syscall.ENOSPC
+		case o.kind == stepSync:
+			t.lose(o)
 		}
 		return syscall.EIO
-	}
-	return f.file.sync()
+	}}
 }
 
-// dropping are files of a disk that breaks: segment 3 cannot be created, and the sync of
-// segment 2 drops its entries.
-type dropping struct {
-	files
-	broken atomic.Bool
+// lose notes that a sync above the tape has failed and dropped what was not synced.
+func (t *tape) lose(o operation) {
+	t.add(step{kind: stepLost, file: o.on.file.(*hookedFile).number})
 }
 
-func (x *dropping) create(path string) (file, error) {
-	if x.broken.Load() && filepath.Base(path) == filepath.Base(segmentPath("", 3)) {
-		return nil, syscall.EIO
-	}
-	f, err := x.files.create(path)
-	return &droppingFile{f, x, filepath.Base(path) == filepath.Base(segmentPath("", 2)), 0}, err
-}
-
-type droppingFile struct {
-	file
-	of    *dropping
-	drops bool
-	size  int
-}
-
-func (f *droppingFile) Write(b []byte) (int, error) {
-	f.size += len(b)
-	return f.file.Write(b)
-}
-
-func (f *droppingFile) sync() error {
-	if f.drops && f.size > headerSize {
-		f.file.(*tapedFile).lost()
-		return syscall.EIO
-	}
-	return f.file.sync()
+// under returns files and puts their operations on the tape.
+func (t *tape) under(to files) files {
+	var mu sync.Mutex
+	names := t.names() // files by the last part of their path
+	return &hooked{to, func(o operation, do func() error) error {
+		s := o.step
+		s.name = filepath.Base(o.path)
+		if o.on != nil {
+			s.file = o.on.number
+		}
+		if s.kind == stepSync || s.kind == stepSyncDir {
+			place := t.add(s)
+			err := do()
+			if err == nil {
+				t.returned(place)
+			}
+			return err
+		}
+		if err := do(); err != nil {
+			return err
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		if s.kind != stepOpen {
+			_, s.file = t.addFile(s)
+		}
+		s.rename(names)
+		if s.kind == stepOpen || s.kind == stepCreate {
+			o.on.number = names[s.name]
+		}
+		return nil
+	}}
 }

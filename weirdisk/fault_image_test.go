@@ -1,7 +1,6 @@
 package weirdisk
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,11 +11,12 @@ import (
 	"regexp"
 	"slices"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -26,7 +26,7 @@ var images = flag.Int("weirdisk.images", 300, "the `number` of directory images;
 // recorded runs callers on an engine and returns the tape of its file operations. Above the
 // tape is a layer, if there is one. Then calls may fail. With lives above 1 the process is
 // killed at a random step, and another one goes on.
-func recorded(t *testing.T, mode string, r *rand.Rand, lives int, layer func(files) files) *tape {
+func recorded(t *testing.T, mode string, r *rand.Rand, lives int, layer func(*tape) files) *tape {
 	t.Helper()
 	x := new(tape)
 	dir := t.TempDir()
@@ -47,11 +47,11 @@ func recorded(t *testing.T, mode string, r *rand.Rand, lives int, layer func(fil
 }
 
 // live adds the life of one process to the tape.
-func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(files) files) {
+func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(*tape) files) {
 	test.Helper()
-	on := t.under(system{})
+	on := t.under(neverSynced) // the tape has the syncs
 	if layer != nil {
-		on = layer(on)
+		on = layer(t)
 	}
 	e, err := openEngine(dir, mode, on, snapshotsEvery(1<<10))
 	if err != nil {
@@ -60,7 +60,10 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 		}
 		return
 	}
-	limiters := limitersOn(test, e)
+	limiters, err := limitersOn(e)
+	if err != nil {
+		test.Fatal(err)
+	}
 	var all sync.WaitGroup
 	for i := range 4 {
 		c := &caller{index: uint16(i), journal: t, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(r.Uint64(), 0))}
@@ -79,18 +82,6 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 	if err := e.Close(); err != nil && layer == nil {
 		test.Error(err)
 	}
-}
-
-func limitersOn(t *testing.T, e engine.Engine) (all []*weir.Limiter) {
-	t.Helper()
-	for _, p := range policies {
-		l, err := weir.New(p.policy, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, l)
-	}
-	return all
 }
 
 // expected are the possible states of a directory after a crash.
@@ -171,30 +162,32 @@ func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, e
 	}
 	defer e.Close()
 	errorf := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
-	for i, l := range limitersOn(t, e) {
-		for key := range policies[i].keys {
-			p := place{uint16(i), uint32(key)}
-			var s [1]weir.LimitState
-			d, err := l.Decide(context.Background(), keyOf(p.key), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if d.At.UnixMicro() < x.newest {
-				errorf("the clock is at %d, and %d is recorded", d.At.UnixMicro(), x.newest)
-			}
-			used, possible := s[0].Used, x.own[p]
-			if possible == nil {
-				possible = []int64{0}
-			}
-			longer := policies[i].policy.Limits[0].Window > time.Minute // than the test
-			switch {
-			case policies[i].own && !slices.Contains(possible, used):
-				errorf("own key %d: %d units count, want one of %v", key, used, possible)
-			case policies[i].own:
-			case longer && used < x.least[p], used > x.most[p]:
-				errorf("%s, key %d: %d units count, want %d to %d", policies[i].policy.Name, key, used, x.least[p], x.most[p])
-			}
+	limiters, err := limitersOn(e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counts := map[place]int64{}
+	err = limiters.used(func(p place, at, used int64) {
+		if at < x.newest {
+			errorf("the clock is at %d, and %d is recorded", at, x.newest)
 		}
+		possible, table := x.own[p], &policies[p.table]
+		if possible == nil {
+			possible = []int64{0}
+		}
+		longer := table.window > time.Minute // than the test
+		switch counts[p] = used; {
+		case table.own && !slices.Contains(possible, used):
+			errorf("own key %d: %d units count, want one of %v", p.key, used, possible)
+		case table.own:
+		case longer && used < x.least[p]-table.slack, used > x.most[p]:
+			errorf("%v, key %d: %d units count, want %d to %d", table, p.key, used, x.least[p], x.most[p])
+		case p.table == pairs+1 && used != counts[place{pairs, p.key}]:
+			errorf("pair %d: %d and %d units count, of calls decided together", p.key, counts[place{pairs, p.key}], used)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	return problems, nil
 }
@@ -211,13 +204,11 @@ func TestImages(t *testing.T) {
 	lossy, removed, failures := 0, 0, 0
 	for done := 0; done < *images; done += 25 {
 		mode := []string{"always", "100ms"}[r.IntN(2)]
-		var layer func(files) files
-		disk := &flaky{random: rand.New(rand.NewPCG(r.Uint64(), 0))}
+		var layer func(*tape) files
 		if done/25%2 == 0 {
-			layer = func(f files) files { disk.files = f; return disk }
+			layer = func(x *tape) files { return x.flaky(rand.New(rand.NewPCG(r.Uint64(), 0)), &failures) }
 		}
 		x := recorded(t, mode, r, 1+r.IntN(3), layer)
-		failures += disk.failures
 		if len(x.steps) == 0 { // the first operation failed
 			continue
 		}
@@ -246,13 +237,10 @@ func TestImages(t *testing.T) {
 // TestImagesFindWrongEngines: the comparison of TestImages finds an engine that does not
 // sync, and one that does not sync the directory.
 func TestImagesFindWrongEngines(t *testing.T) {
-	for name, wrong := range map[string]func(files) files{
-		"files":     func(f files) files { return unsynced{f, true} },
-		"directory": func(f files) files { return unsynced{f, false} },
-	} {
+	for name, kind := range map[string]stepKind{"files": stepSync, "directory": stepSyncDir} {
 		seed := rand.Uint64()
 		r := rand.New(rand.NewPCG(seed, 0))
-		x := recorded(t, "always", r, 1, wrong)
+		x := recorded(t, "always", r, 1, func(x *tape) files { return unsynced(x.under(neverSynced), kind) })
 		found := 0
 		for range 50 {
 			if problems, _ := x.crash(t, "always", r); len(problems) > 0 {
@@ -294,53 +282,84 @@ func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []str
 // rejection is the form of the error of a damaged directory: it names file and offset.
 var rejection = regexp.MustCompile(`([0-9]+\.weirlog|MANIFEST), offset [0-9]+: `)
 
-// TestDamagedImages: bits are flipped, sectors lost and files cut. The directory is rejected
-// with file and offset, or holds a state that it once had. If a later batch shows that the
-// damaged one was on stable storage, it is rejected or has everything. Opening changes no
-// directory that it rejects.
-func TestDamagedImages(t *testing.T) {
+// spoiledImages spoils directories. Each is rejected with file and offset and is not changed, or
+// has the state before a crash, of which no change before safe is missing.
+func spoiledImages(t *testing.T, spoil func(x *tape, dir string, crash int, r *rand.Rand) (kind string, safe int)) (rejected map[string]int) {
 	needs.Time(t)
+	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
-	rejected, opened, parent := 0, 0, t.TempDir()
-	for rejected+opened < *images {
+	rejected, opened := map[string]int{}, map[string]int{}
+	dir := filepath.Join(t.TempDir(), "image")
+	for done := 0; done < *images; {
 		x := recorded(t, "always", r, 1, nil)
 		for range 25 {
 			crash := len(x.steps)
 			if r.IntN(2) == 0 { // before the end; a directory that was closed has no end to be torn
-				crash -= r.IntN(crash / 2)
+				crash = 1 + r.IntN(crash)
 			}
-			dir := filepath.Join(parent, "image")
 			os.RemoveAll(dir)
 			if err := x.image(dir, crash, kept, r); err != nil {
 				t.Fatal(err)
 			}
-			s := spoil(t, dir, r)
 			before := fileContents(t, dir)
-			safe := 0
-			if crash == len(x.steps) || s.inside && s.end <= x.lastWrite(s.name, crash) {
-				safe = crash
+			kind, safe := spoil(x, dir, crash, r)
+			spoiled := fileContents(t, dir)
+			if slices.Equal(spoiled, before) {
+				continue
 			}
+			done++
 			problems, err := x.expect(crash, safe).compare(t, dir, "always")
 			switch {
 			case err == nil:
-				opened++
+				opened[kind]++
 			case errors.As(err, new(*FormatError)) && rejection.MatchString(err.Error()):
-				rejected++
+				rejected[kind]++
 			default:
 				problems = append(problems, err.Error()+"; want a FormatError with file and offset")
 			}
-			if err != nil && !slices.Equal(fileContents(t, dir), before) {
+			if err != nil && !slices.Equal(fileContents(t, dir), spoiled) {
 				problems = append(problems, "the rejected directory was changed")
 			}
 			if len(problems) > 0 {
-				t.Fatalf("seed %d, %+v: %q", seed, s, problems)
+				t.Fatalf("seed %d, crash before %d of %d, %s: %q; %s", seed, crash, len(x.steps), kind, problems, listing(dir))
 			}
 		}
 	}
-	t.Logf("seed %d: %d rejected, %d opened", seed, rejected, opened)
-	if rejected == 0 || opened == 0 {
-		t.Errorf("%d rejected, %d opened; want some of both", rejected, opened)
+	t.Logf("seed %d: rejected %v, opened %v", seed, rejected, opened)
+	return rejected
+}
+
+// TestDamagedImages: bits are flipped, sectors lost and files cut. The directory is rejected, or
+// holds a state that it once had. If a later batch shows that the damaged one was on stable
+// storage, it is rejected or has everything.
+func TestDamagedImages(t *testing.T) {
+	rejected := spoiledImages(t, func(x *tape, dir string, crash int, r *rand.Rand) (string, int) {
+		s := spoil(t, dir, r)
+		if crash == len(x.steps) || s.inside && s.end <= x.lastWrite(s.name, crash) {
+			return s.kind, crash
+		}
+		return s.kind, 0
+	})
+	if len(rejected) < 5 {
+		t.Errorf("some damage was never rejected: %v", rejected)
+	}
+}
+
+// TestMixedDirectories: whole files are missing, empty, exchanged, renamed, of another directory or of
+// an earlier time. The directory is rejected, or it has everything.
+func TestMixedDirectories(t *testing.T) {
+	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	other := filepath.Join(t.TempDir(), "other")
+	y := recorded(t, "always", r, 1, nil)
+	if err := y.image(other, len(y.steps), kept, r); err != nil {
+		t.Fatal(err)
+	}
+	rejected := spoiledImages(t, func(x *tape, dir string, crash int, r *rand.Rand) (string, int) {
+		return x.mix(t, dir, other, crash, r), crash
+	})
+	if len(rejected) < 7 {
+		t.Errorf("some damage was never rejected: %v", rejected)
 	}
 }
 
@@ -367,15 +386,18 @@ type spoiled struct {
 }
 
 // spoil damages a segment of a directory.
-func spoil(t *testing.T, dir string, r *rand.Rand) spoiled {
+func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
 	files = slices.DeleteFunc(files, func(path string) bool { // one that was created just before the crash
 		info, err := os.Stat(path)
 		return err == nil && info.Size() == 0
 	})
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%v, %v, want segments", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 { // before the first one
+		return s
 	}
 	path := files[r.IntN(len(files))]
 	b, err := os.ReadFile(path)
@@ -384,7 +406,7 @@ func spoil(t *testing.T, dir string, r *rand.Rand) spoiled {
 	}
 	old := slices.Clone(b)
 	at := r.IntN(len(b))
-	s := spoiled{name: filepath.Base(path), start: int64(at), end: int64(len(b))}
+	s = spoiled{name: filepath.Base(path), start: int64(at), end: int64(len(b))}
 	switch r.IntN(5) {
 	case 0:
 		s.kind, s.end = "a bit is flipped", s.start+1
@@ -412,55 +434,6 @@ func spoil(t *testing.T, dir string, r *rand.Rand) spoiled {
 		t.Fatal(err)
 	}
 	return s
-}
-
-// TestMixedDirectories: whole files are missing, empty, exchanged, renamed, of another directory or of
-// an earlier time. The directory is rejected, and not changed, or it has everything.
-func TestMixedDirectories(t *testing.T) {
-	needs.Time(t)
-	seed := rand.Uint64()
-	r := rand.New(rand.NewPCG(seed, 0))
-	rejected, opened, parent := map[string]int{}, map[string]int{}, t.TempDir()
-	dir, other := filepath.Join(parent, "image"), filepath.Join(parent, "other")
-	for done := 0; done < *images; {
-		x, y := recorded(t, "always", r, 1, nil), recorded(t, "always", r, 1, nil)
-		for range 25 {
-			crash := len(x.steps)
-			if r.IntN(2) == 0 {
-				crash = 1 + r.IntN(crash)
-			}
-			os.RemoveAll(parent)
-			if err := errors.Join(x.image(dir, crash, kept, r), y.image(other, len(y.steps), kept, r)); err != nil {
-				t.Fatal(err)
-			}
-			before := fileContents(t, dir)
-			kind := x.mix(t, dir, other, crash, r)
-			mixed := fileContents(t, dir)
-			if slices.Equal(mixed, before) {
-				continue
-			}
-			done++
-			problems, err := x.expect(crash, crash).compare(t, dir, "always")
-			switch {
-			case err == nil:
-				opened[kind]++
-			case errors.As(err, new(*FormatError)) && rejection.MatchString(err.Error()):
-				rejected[kind]++
-			default:
-				problems = append(problems, err.Error()+"; want a FormatError with file and offset")
-			}
-			if err != nil && !slices.Equal(fileContents(t, dir), mixed) {
-				problems = append(problems, "the rejected directory was changed")
-			}
-			if len(problems) > 0 {
-				t.Fatalf("seed %d, crash before %d of %d, %s: %q; %s", seed, crash, len(x.steps), kind, problems, listing(dir))
-			}
-		}
-	}
-	t.Logf("seed %d: rejected %v, opened %v", seed, rejected, opened)
-	if len(rejected) < 7 {
-		t.Errorf("some damage was never rejected: %v", rejected)
-	}
 }
 
 // mix changes whole files of a directory.
@@ -586,17 +559,13 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 				t.Fatal(err)
 			}
 			e := opened(x, filepath.Join(parent, "3"))
-			if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
-				t.Fatalf("%v, %v", d, err)
-			}
+			granted(t, e, 3)
 			e.Close()
 			if err := x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))); err != nil {
 				t.Fatal(err)
 			}
 			after := open(t, filepath.Join(parent, "image"), light)
-			if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
-				t.Errorf("killed before steps %d and %d: %v, %v, want 7 left", first, second, d, err)
-			}
+			wantLeft(t, after, 7, "killed before steps", first, second)
 			after.Close()
 		}
 	}
@@ -607,12 +576,20 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 // power failure then loses no grant.
 func TestSnapshotThatFailedToSync(t *testing.T) {
 	x, parent := new(tape), t.TempDir()
-	on := &dropping{files: x.under(system{})}
+	var broken atomic.Bool
+	on := &hooked{x.under(neverSynced), func(o operation, do func() error) error {
+		switch {
+		case o.kind == stepSync && filepath.Base(o.path) == filepath.Base(segmentPath("", 2)) && o.on.end > headerSize:
+			x.lose(o)
+			return syscall.EIO
+		case broken.Load() && o.kind == stepCreate && filepath.Base(o.path) == filepath.Base(segmentPath("", 3)):
+			return syscall.EIO
+		}
+		return do()
+	}}
 	e := open(t, filepath.Join(parent, "1"), SyncEvery(time.Hour), withFiles(on))
-	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
-	on.broken.Store(true)
+	granted(t, e, 3)
+	broken.Store(true)
 	e.keeper.now <- struct{}{}
 	eventually(t, "the sync of the snapshot fails", func() bool { return e.Err() != nil })
 	killed := x.now()
@@ -629,9 +606,7 @@ func TestSnapshotThatFailedToSync(t *testing.T) {
 			t.Fatal(err)
 		}
 		after := open(t, image)
-		if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
-			t.Errorf("seed %d: %v, %v, want 7 left", seed, d, err)
-		}
+		wantLeft(t, after, 7, "seed", seed)
 		after.Close()
 		os.RemoveAll(image)
 	}

@@ -13,48 +13,6 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// unfit are files on which some writes and syncs fail, and some are observed. It makes no
-// sync, because no power fails.
-type unfit struct {
-	system
-	write func(path string, b []byte) error // before a write
-	sync  func(path string) error           // before a sync
-}
-
-func (x *unfit) create(path string) (file, error) {
-	f, err := x.system.create(path)
-	return &unfitFile{f, x, path}, err
-}
-
-func (x *unfit) open(path string, at int64) (file, error) {
-	f, err := x.system.open(path, at)
-	return &unfitFile{f, x, path}, err
-}
-
-func (x *unfit) syncDir(string) error { return nil }
-
-type unfitFile struct {
-	file
-	of   *unfit
-	path string
-}
-
-func (f *unfitFile) Write(b []byte) (int, error) {
-	if f.of.write != nil {
-		if err := f.of.write(f.path, b); err != nil {
-			return 0, err
-		}
-	}
-	return f.file.Write(b)
-}
-
-func (f *unfitFile) sync() error {
-	if f.of.sync == nil {
-		return nil
-	}
-	return f.of.sync(f.path)
-}
-
 // copyFiles copies the files of a directory.
 func copyFiles(t *testing.T, from, to string) {
 	t.Helper()
@@ -78,11 +36,11 @@ func copyFiles(t *testing.T, from, to string) {
 func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
-		f := &unfit{write: func(_ string, b []byte) error {
-			if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
+		f := &hooked{neverSynced, func(o operation, do func() error) error {
+			if full.Load() && o.kind == stepWrite && !bytes.HasPrefix(o.data, []byte(magic)) {
 				return syscall.ENOSPC
 			}
-			return nil
+			return do()
 		}}
 		const tick = 100 * time.Millisecond
 		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
@@ -113,17 +71,18 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 func TestPowerFailureDuringARepair(t *testing.T) {
 	dir, image := t.TempDir(), t.TempDir()
 	var fails, taken atomic.Bool
-	f := &unfit{sync: func(path string) error {
+	f := &hooked{neverSynced, func(o operation, do func() error) error {
 		switch {
-		case path == segmentPath(dir, 1) && fails.Swap(false):
+		case o.kind != stepSync:
+		case o.path == segmentPath(dir, 1) && fails.Swap(false):
 			return syscall.EIO
-		case path == segmentPath(dir, 2) && !taken.Load():
-			if info, err := os.Stat(path); err == nil && info.Size() > headerSize {
+		case o.path == segmentPath(dir, 2) && !taken.Load():
+			if info, err := os.Stat(o.path); err == nil && info.Size() > headerSize {
 				copyFiles(t, dir, image)
 				taken.Store(true)
 			}
 		}
-		return nil
+		return do()
 	}}
 	e := open(t, dir, SyncEvery(time.Hour), withFiles(f))
 	l := newLimiter(t, e, daily)
@@ -144,10 +103,7 @@ func TestPowerFailureDuringARepair(t *testing.T) {
 	}
 	clear(first[starts[1]:starts[2]])
 	write(t, segmentPath(image, 1), first)
-	d, err := newLimiter(t, open(t, image), daily).Peek(ctx, weir.K("ann"), 1)
-	if err != nil || d.Remaining != 9 {
-		t.Errorf("got %v, %v, want 9 left", d, err)
-	}
+	wantLeft(t, open(t, image), 9)
 	if _, err := os.Stat(segmentPath(image, 2)); err == nil {
 		t.Error("the segment of the repair is still there")
 	}

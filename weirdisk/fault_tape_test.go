@@ -44,6 +44,7 @@ const (
 	stepReturn // of a sync
 	stepLost   // a sync failed: the system dropped the unsynced writes of the file, and reports that once
 	stepMark
+	stepOpen // of a file that is there; a tape has none
 )
 
 // add appends a step and returns its place.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,52 +25,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
-
-// faulty is a file layer that fails on request.
-type faulty struct {
-	system
-	writes, syncs, creates atomic.Bool                   // fail
-	hang                   atomic.Pointer[chan struct{}] // of a write
-}
-
-func (f *faulty) create(path string) (file, error) {
-	if f.creates.Load() {
-		return nil, syscall.ENOSPC
-	}
-	return f.wrap(f.system.create(path))
-}
-
-func (f *faulty) open(path string, at int64) (file, error) {
-	return f.wrap(f.system.open(path, at))
-}
-
-func (f *faulty) wrap(inner file, err error) (file, error) {
-	return &faultyFile{inner, f}, err
-}
-
-type faultyFile struct {
-	file
-	f *faulty
-}
-
-// Write writes a part before it fails, as a full disk does.
-func (w *faultyFile) Write(b []byte) (int, error) {
-	if hang := w.f.hang.Load(); hang != nil {
-		<-*hang
-	}
-	if w.f.writes.Load() {
-		n, _ := w.file.Write(b[:len(b)/2])
-		return n, syscall.ENOSPC
-	}
-	return w.file.Write(b)
-}
-
-func (w *faultyFile) sync() error {
-	if w.f.syncs.Load() {
-		return syscall.EIO
-	}
-	return w.file.sync()
-}
 
 func withFiles(f files) Option { return func(o *options) { o.files = f } }
 
@@ -95,7 +50,7 @@ func TestFailingDisk(t *testing.T) {
 		for _, mode := range []string{"always", "every"} {
 			t.Run(name+" "+mode, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					f, dir := &faulty{}, t.TempDir()
+					f, dir := newFaulty(), t.TempDir()
 					e := open(t, dir, modes[mode], withFiles(f))
 					l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
 					acknowledged := int64(0)
@@ -157,7 +112,7 @@ func TestFailingDisk(t *testing.T) {
 // snapshot ends.
 func TestFailingSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, dir := &faulty{}, t.TempDir()
+		f, dir := newFaulty(), t.TempDir()
 		e := open(t, dir, SyncEvery(time.Hour), withFiles(f))
 		r := weak.New(weak.NewPCG(1, 1))
 		for range 300 {
@@ -181,7 +136,7 @@ func TestFailingSnapshot(t *testing.T) {
 // TestHangingDisk: a call ends with its context, and its outcome is unknown.
 func TestHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f := &faulty{}
+		f := newFaulty()
 		e := open(t, t.TempDir(), SyncAlways(), withFiles(f))
 		l := newLimiter(t, e, daily)
 		hang := make(chan struct{})
@@ -317,52 +272,48 @@ func framesOf(t *testing.T, segment []byte) (starts []int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	s := stored{sum: h.sum(), data: segment}
 	for at := int64(headerSize); at < int64(len(segment)); {
-		f, ok := spot{h.sum(), at}.frameAt(segment[at:])
+		f, ok := s.frameAt(at)
 		if !ok {
 			t.Fatalf("no frame at %d", at)
 		}
 		starts = append(starts, at)
-		at += frameSize + int64(len(f.entries))
+		at += f.size()
 	}
 	return starts
 }
 
-// TestDamageIsFoundInOnePass: bytes that are random, or cut out of the middle, take little
-// longer to find than the whole log takes to read.
+// TestDamageIsFoundInOnePass: the search behind damage reads each byte about once, also if keys
+// hold beginnings of frames with any length.
 func TestDamageIsFoundInOnePass(t *testing.T) {
-	needs.Time(t)
-	dir := t.TempDir()
 	h := header{number: 1, base: 1, identity: rand.Text()}
-	b := h.bytes()
-	entries := make([]byte, 100)
-	for len(b) < 32<<20 {
-		at := int64(len(b))
-		b = append(append(b, make([]byte, frameSize)...), entries...)
-		spot{h.sum(), at}.seal(b[at:], at)
+	whole := h.bytes()
+	fake := binary.LittleEndian.AppendUint32(slices.Clone(marker), 1<<20)
+	for len(whole) < 4<<20 {
+		at := len(whole)
+		whole = append(append(whole, make([]byte, frameSize)...), bytes.Repeat(fake, 100)...)
+		seal(whole[at:], h.sum(), int64(at), int64(at))
 	}
-	leave(t, dir, b, true)
-	took := func(b []byte) time.Duration {
-		t.Helper()
-		least := time.Hour
-		for range 3 {
-			write(t, segmentPath(dir, 1), b)
-			began := time.Now()
-			if _, err := Check(dir); !errors.As(err, new(*FormatError)) {
-				t.Fatalf("got %v, want a FormatError", err)
-			}
-			least = min(least, time.Since(began))
-		}
-		return least
-	}
-	whole := took(b) // the entries cannot be read
-	random := slices.Clone(b)
+	random, from := slices.Clone(whole), 1<<20
 	for i := range 64 << 10 {
-		random[1<<20+i] = byte(weak.Uint32())
+		random[from+i] = byte(weak.Uint32())
 	}
-	for name, damaged := range map[string][]byte{"random bytes": random, "a piece cut out": slices.Delete(slices.Clone(b), 1<<20, 1<<20+1000)} {
-		if got := took(damaged); got > 20*whole {
-			t.Errorf("%s: %v, and %v without damage", name, got, whole)
+	for name, c := range map[string]struct {
+		data []byte
+		want error // nil: the end may be torn
+	}{
+		"random bytes":    {random, errDamaged},
+		"a piece cut out": {slices.Delete(slices.Clone(whole), from, from+1000), nil}, // the frames behind are at other places
+		"a lost end":      {whole[:len(whole)-1], nil},
+	} {
+		s := &stored{header: h, sum: h.sum(), data: c.data}
+		err := new(contents).verify(s, stable{1, headerSize, h.sum()}, true)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", name, err, c.want)
+		}
+		if most := 3 * int64(len(c.data)); s.summed > most {
+			t.Errorf("%s: checksums of %d bytes were made, want at most %d", name, s.summed, most)
 		}
 	}
 }
@@ -396,9 +347,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	if got := e.Recovery(); got != want || !strings.Contains(got.String(), "since the last sync were acknowledged") {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
-		t.Errorf("got %v, %v, want 8 left", d, err)
-	}
+	wantLeft(t, e, 8)
 }
 
 // TestAllocatedEndIsNoDamage: zeros that were allocated behind the log are neither damage nor
@@ -406,9 +355,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 func TestAllocatedEndIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
-	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
-		t.Fatal(err)
-	}
+	granted(t, e, 1)
 	b, err := os.ReadFile(segmentPath(dir, 1))
 	if err != nil {
 		t.Fatal(err)
@@ -430,105 +377,108 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 }
 
 // TestRefusedDirectories (D4): directories that are not ours, newer, incomplete or in use are
-// refused with a reason, and stay as they are.
+// refused with a reason, and stay as they are. The directories of a new file system are no reason.
 func TestRefusedDirectories(t *testing.T) {
-	made := func(t *testing.T) string {
-		dir := t.TempDir()
+	made := func(t *testing.T, dir string) { // with a snapshot, so that segment 2 is the only one
 		e := open(t, dir)
-		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
-			t.Fatal(err)
-		}
+		granted(t, e, 1)
 		snapshotNow(t, e)
 		e.Close()
-		return dir
 	}
-	change := func(t *testing.T, dir string, change func(b []byte) []byte) {
-		path := segmentPath(dir, 2)
+	change := func(t *testing.T, path string, change func(b []byte) []byte) {
 		b, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
 		write(t, path, change(b))
 	}
-	for name, c := range map[string]struct {
-		dir  func(t *testing.T) string
-		want string
-	}{
-		"foreign file": {func(t *testing.T) string {
-			dir := t.TempDir()
-			write(t, filepath.Join(dir, "holiday.jpg"), []byte("jpeg"))
-			return dir
-		}, "holiday.jpg, offset 0: is not a file of weirdisk; use an empty directory"},
-		"foreign directories": {func(t *testing.T) string {
-			dir := t.TempDir()
-			for _, name := range []string{".snapshot", "ann", "lost+found"} {
-				if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-					t.Fatal(err)
-				}
+	mkdir := func(t *testing.T, dir string, names ...string) {
+		for _, name := range names {
+			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+				t.Fatal(err)
 			}
-			return dir
+		}
+	}
+	for name, c := range map[string]struct {
+		prepare func(t *testing.T, dir string)
+		want    string
+	}{
+		"new file system": {func(t *testing.T, dir string) { mkdir(t, dir, ".snapshot", "lost+found") }, ""},
+		"foreign file": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, "holiday.jpg"), []byte("jpeg"))
+		}, "holiday.jpg, offset 0: is not a file of weirdisk; use an empty directory"},
+		"foreign directories": {func(t *testing.T, dir string) {
+			mkdir(t, dir, ".snapshot", "ann", "lost+found")
 		}, "ann, offset 0: is not a file of weirdisk; use an empty directory"},
-		"foreign segment": {func(t *testing.T) string {
-			dir := made(t)
-			change(t, dir, func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })
-			return dir
+		"foreign segment": {func(t *testing.T, dir string) {
+			made(t, dir)
+			change(t, segmentPath(dir, 2), func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })
 		}, "0000000000000002.weirlog, offset 0: is not a file of weirdisk"},
-		"short foreign segment": {func(t *testing.T) string {
-			dir := t.TempDir()
+		"short foreign segment": {func(t *testing.T, dir string) {
 			write(t, segmentPath(dir, 1), []byte("A diary."))
-			return dir
 		}, "0000000000000001.weirlog, offset 0: is not a file of weirdisk"},
-		"newer": {func(t *testing.T) string {
-			dir := made(t)
-			change(t, dir, func(b []byte) []byte { b[8]++; return b })
-			return dir
+		"newer": {func(t *testing.T, dir string) {
+			made(t, dir)
+			change(t, segmentPath(dir, 2), func(b []byte) []byte { b[8]++; return b })
 		}, "has a newer format than this program reads; use the newer program"},
-		"older": {func(t *testing.T) string {
-			dir := t.TempDir()
+		"older": {func(t *testing.T, dir string) {
 			b := (&header{number: 1, identity: rand.Text()}).bytes()
 			b[8]--
 			write(t, segmentPath(dir, 1), b)
-			return dir
 		}, "has the format of an earlier program; use an empty directory; weir store check reports whether a directory can be used"},
-		"in use": {func(t *testing.T) string {
-			dir := t.TempDir()
-			open(t, dir)
-			return dir
-		}, fmt.Sprintf("is locked by process %d on host ", os.Getpid())},
-		"a file": {func(t *testing.T) string {
-			path := filepath.Join(t.TempDir(), "file")
-			write(t, path, nil)
-			return path
+		"no manifest": {func(t *testing.T, dir string) {
+			made(t, dir)
+			os.Remove(filepath.Join(dir, manifestName))
+		}, "0000000000000002.weirlog, offset 0: is there, and MANIFEST is missing; restore the directory"},
+		"in use": {func(t *testing.T, dir string) { open(t, dir) }, fmt.Sprintf("is locked by process %d on host ", os.Getpid())},
+		"a file": {func(t *testing.T, dir string) {
+			os.Remove(dir)
+			write(t, dir, nil)
 		}, "not a directory; a file stands in its place; use another directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			dir := c.dir(t)
+			dir := t.TempDir()
+			c.prepare(t, dir)
 			before, _ := os.ReadDir(dir)
 			e, err := Open(dir)
 			if err == nil {
 				e.Close()
 			}
-			if err == nil || !strings.Contains(err.Error(), c.want) {
+			if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
-			if after, _ := os.ReadDir(dir); len(after) > len(before)+1 {
+			if after, _ := os.ReadDir(dir); err != nil && len(after) > len(before)+1 {
 				t.Errorf("the directory has changed: %v, was %v", after, before)
 			}
 		})
 	}
 }
 
-// TestNewFileSystem: the directories of a file system are no reason to refuse it.
-func TestNewFileSystem(t *testing.T) {
-	dir := t.TempDir()
-	for _, name := range []string{".snapshot", "lost+found"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
+// TestLoweredCap: histories beyond a cap are an error, and those that no longer count need no room.
+func TestLoweredCap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		e := open(t, dir)
+		l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1, Window: time.Minute, By: []string{"user"}})
+		for i := range 100 {
+			if d, err := l.Allow(ctx, weir.K(fmt.Sprint(i))); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
 		}
-	}
-	if err := open(t, dir).Close(); err != nil {
-		t.Error(err)
-	}
+		e.Close()
+		for want, cap := range map[string]Option{"100 keys still count, and MaxKeys is 99; raise the cap": MaxKeys(99), "and MaxBytes is 1000; raise the cap": MaxBytes(1000)} {
+			if _, err := Open(dir, cap); !errors.Is(err, weir.ErrFull) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("got %v, want %q", err, want)
+			}
+		}
+		open(t, dir, MaxKeys(100)).Close()
+		time.Sleep(2 * time.Minute)
+		e = open(t, dir, MaxKeys(1))
+		granted(t, e, 1)
+		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("bob")); !errors.Is(err, weir.ErrFull) {
+			t.Errorf("a second key: got %v, want ErrFull", err)
+		}
+	})
 }
 
 // TestReadOnlyDirectory: the error names the directory, the reason and the next step. Root may
@@ -566,6 +516,11 @@ func TestErrorsOfTheSystemHaveANextStep(t *testing.T) {
 	if _, err := Check(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "is the path right?") {
 		t.Errorf("got %v", err)
 	}
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, lockName), nil)
+	if _, err := Check(dir); !errors.Is(err, errNoStore) || !strings.Contains(err.Error(), dir) {
+		t.Errorf("a lock file only: got %v", err)
+	}
 }
 
 // runWithoutRights runs the calling test in a child without the rights of root.
@@ -585,7 +540,7 @@ func runWithoutRights(t *testing.T) {
 func TestGoroutinesEnd(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for _, mode := range modes {
-		f := &faulty{}
+		f := newFaulty()
 		e := open(t, t.TempDir(), mode, withFiles(f))
 		l := newLimiter(t, e, daily)
 		l.Allow(ctx, weir.K("ann"))

@@ -1,19 +1,16 @@
 package weirdisk
 
 import (
+	"errors"
 	"io"
 	"os"
-	"path/filepath"
 )
 
 // files is the part of a file system that the log needs. Tests inject faults here.
 type files interface {
-	// create creates a file for writing, or empties it.
-	create(path string) (file, error)
-	// open opens a file for writing from an offset on.
-	open(path string, at int64) (file, error)
-	read(path string) ([]byte, error)
-	truncate(path string, size int64) error
+	// open opens a file for writing from an offset on. With create it makes the file, or
+	// empties it.
+	open(path string, create bool, at int64) (file, error)
 	rename(from, to string) error
 	remove(path string) error
 	// syncDir makes created, renamed and removed names durable.
@@ -22,8 +19,8 @@ type files interface {
 
 // file is a file that is open for writing.
 type file interface {
-	io.Writer
-	io.Closer
+	io.WriteCloser
+	Truncate(size int64) error
 	// allocate extends the file with zeros, so that a sync of writes there need not make its
 	// size durable. It may do nothing. The next write goes where the last one ended.
 	allocate(offset, n int64)
@@ -38,24 +35,54 @@ func openFile(path string, flags int) (*os.File, error) {
 	return os.OpenFile(path, flags|noFollow, 0o600)
 }
 
-func (system) create(path string) (file, error) {
-	return opened(openFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC))(0)
-}
-
-func (system) open(path string, at int64) (file, error) {
-	return opened(openFile(path, os.O_RDWR))(at)
-}
-
-func opened(f *os.File, err error) func(at int64) (file, error) {
-	return func(at int64) (file, error) {
-		if err != nil {
-			return nil, err
-		}
-		return &systemFile{File: f, end: at}, nil
+func (system) open(path string, create bool, at int64) (file, error) {
+	flags := os.O_RDWR
+	if create {
+		flags |= os.O_CREATE | os.O_TRUNC
 	}
+	f, err := openFile(path, flags)
+	if err != nil {
+		return nil, err
+	}
+	_, err = f.Seek(at, io.SeekStart)
+	return systemFile{f}, err
 }
 
-func (system) read(path string) ([]byte, error) {
+func (system) rename(from, to string) error { return os.Rename(from, to) }
+
+func (system) remove(path string) error { return os.Remove(path) }
+
+func (system) syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// systemFile is a file of the operating system.
+type systemFile struct{ *os.File }
+
+// newFile returns a new file with b in it, durable under a name that is not. After an error
+// there is none.
+func newFile(on files, path string, b []byte) (file, error) {
+	f, err := on.open(path, true, 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(b); err == nil {
+		err = f.sync()
+	}
+	if err != nil {
+		f.Close()
+		on.remove(path)
+		return nil, err
+	}
+	return f, nil
+}
+
+// readFile returns the content of a file of the operating system.
+func readFile(path string) ([]byte, error) {
 	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -69,34 +96,3 @@ func (system) read(path string) ([]byte, error) {
 	_, err = io.ReadFull(f, b)
 	return b, err
 }
-
-func (system) truncate(path string, size int64) error { return os.Truncate(path, size) }
-
-func (system) rename(from, to string) error { return os.Rename(from, to) }
-
-func (system) remove(path string) error { return os.Remove(path) }
-
-func (system) syncDir(path string) error {
-	d, err := os.Open(filepath.Clean(path))
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
-// systemFile is a file of the operating system.
-type systemFile struct {
-	*os.File
-	end int64 // behind the last write
-}
-
-func (f *systemFile) Write(b []byte) (int, error) {
-	n, err := f.WriteAt(b, f.end)
-	f.end += int64(n)
-	return n, err
-}
-
-func (f *systemFile) allocate(offset, n int64) { allocate(f.File, offset, n) }
-
-func (f *systemFile) sync() error { return syncData(f.File) }

@@ -14,8 +14,5 @@ func lockDir(string, bool) (*os.File, error) {
 	return nil, errors.New("a directory cannot be locked on this system; use the memory engine, or a Redis server")
 }
 
-// checkWritable checks nothing: without the rights a later step of Open fails.
-func checkWritable(string) error { return nil }
-
-// checkAccess checks nothing.
-func checkAccess(string) error { return nil }
+// checkAccess checks nothing: without the rights a later step of Open fails.
+func checkAccess(string, bool) error { return nil }

@@ -14,10 +14,14 @@ import (
 // noFollow makes an open fail on a symbolic link, which could lead to a file of somebody else.
 const noFollow = syscall.O_NOFOLLOW
 
-// checkAccess returns an error for a directory in which others can replace files: its owner is
-// neither this user nor root, or everybody can write to it. Its group may, as in a volume of
-// Kubernetes with an fsGroup.
-func checkAccess(dir string) error {
+// checkAccess returns an error for a directory in which the process may not create files or,
+// unless anyAccess is set, others can replace them: its owner is neither this user nor root, or
+// everybody can write to it. Its group may, as in a volume of Kubernetes with an fsGroup.
+func checkAccess(dir string, anyAccess bool) error {
+	const write = 2
+	if err := syscall.Access(dir, write); err != nil || anyAccess {
+		return err
+	}
 	info, err := os.Stat(dir)
 	if err != nil {
 		return err
@@ -29,12 +33,6 @@ func checkAccess(dir string) error {
 		return fmt.Errorf("%w: everybody can write to it (mode %04o)", errAccess, info.Mode().Perm())
 	}
 	return nil
-}
-
-// checkWritable returns an error for a directory in which the process may not create files.
-func checkWritable(dir string) error {
-	const write = 2
-	return syscall.Access(dir, write)
 }
 
 // lockDir locks the directory by its lock file until the file is closed or the process
@@ -63,13 +61,11 @@ func lockDir(path string, create bool) (*os.File, error) {
 	host, _ := os.Hostname()
 	// The name is written over the one before: a full disk has the room of that.
 	name := fmt.Sprintf("process %d on host %s\n", os.Getpid(), host)
-	if _, err := f.WriteAt([]byte(name), 0); err != nil {
-		f.Close()
-		return nil, err
+	if _, err = f.WriteAt([]byte(name), 0); err == nil {
+		err = f.Truncate(int64(len(name)))
 	}
-	if err := f.Truncate(int64(len(name))); err != nil {
+	if err != nil {
 		f.Close()
-		return nil, err
 	}
-	return f, nil
+	return f, err
 }

@@ -15,7 +15,7 @@ import (
 func TestDroppedEntriesAreNotFlushed(t *testing.T) {
 	l, full := newLog(system{}, t.TempDir(), syncAlways), errors.New("full")
 	l.accepts = true
-	if _, ok := l.add(&memory.Change{Kind: memory.Remove}); !ok {
+	if _, ok := l.add([]memory.Change{{Kind: memory.Remove}}, false); !ok {
 		t.Fatal("the log accepts no entry")
 	}
 	l.fail(full)
@@ -32,13 +32,13 @@ func TestFailedSyncStays(t *testing.T) {
 	l.file = f
 	l.end.End = 100
 	for range 2 {
-		if err := l.sync(); !errors.Is(err, broken) {
+		if _, err := l.sync(); !errors.Is(err, broken) {
 			t.Errorf("got %v, want the error of the first sync", err)
 		}
 	}
 	l.use(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
-	if err := l.sync(); err != nil {
+	if _, err := l.sync(); err != nil {
 		t.Errorf("in the next segment: %v", err)
 	}
 }
@@ -62,8 +62,13 @@ func (f *syncs) Close() error { return nil }
 func TestFrameOfAnotherPlace(t *testing.T) {
 	h := header{number: 1, base: 1, identity: strings.Repeat("A", idSize)}
 	b := append(make([]byte, frameSize), "entries"...)
-	spot{h.sum(), headerSize}.seal(b, headerSize)
-	if _, ok := (spot{h.sum(), headerSize}).frameAt(b); !ok {
+	seal(b, h.sum(), headerSize, headerSize)
+	frameIn := func(h header, offset int64) bool {
+		s := stored{sum: h.sum(), data: append(make([]byte, offset), b...)}
+		_, ok := s.frameAt(offset)
+		return ok
+	}
+	if !frameIn(h, headerSize) {
 		t.Error("it is no frame at its place")
 	}
 	for name, other := range map[string]header{
@@ -71,11 +76,11 @@ func TestFrameOfAnotherPlace(t *testing.T) {
 		"identity": {number: 1, base: 1, identity: strings.Repeat("B", idSize)},
 		"base":     {number: 1, base: 2, identity: h.identity},
 	} {
-		if _, ok := (spot{other.sum(), headerSize}).frameAt(b); ok {
+		if frameIn(other, headerSize) {
 			t.Errorf("another %s: it is a frame", name)
 		}
 	}
-	if _, ok := (spot{h.sum(), headerSize + 1}).frameAt(b); ok {
+	if frameIn(h, headerSize+1) {
 		t.Error("another offset: it is a frame")
 	}
 }

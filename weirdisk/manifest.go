@@ -24,7 +24,7 @@ type manifest struct {
 	// Next is the number of a segment that is being written and holds nothing that counts. 0 = none.
 	Next uint64 `json:"next"`
 
-	Snapshot  int64 `json:"snapshot"`  // bytes of the last snapshot, with the changes meanwhile
+	Snapshot  int64 `json:"snapshot"`  // bytes of the last snapshot, without the changes meanwhile
 	Histories int   `json:"histories"` // histories and operations in it
 }
 
@@ -37,7 +37,7 @@ type stable struct {
 }
 
 var (
-	errNoManifest  = errors.New("is missing, and segments are there")
+	errNoManifest  = errors.New("is there, and " + manifestName + " is missing")
 	errManifest    = errors.New("is damaged")
 	errMissing     = errors.New("is missing, and " + manifestName + " names it")
 	errUnnamed     = errors.New("is not named by " + manifestName + ", which is older or of another directory")
@@ -46,28 +46,27 @@ var (
 
 // readManifest returns the manifest of a directory. All errors but those of the operating
 // system are a *FormatError.
-func readManifest(f files, dir string) (m manifest, err error) {
+func readManifest(dir string) (m manifest, err error) {
 	path := filepath.Join(dir, manifestName)
-	b, err := f.read(path)
+	b, err := readFile(path)
 	if err != nil {
 		return m, err
 	}
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
-	if string(sum) != sumLine(line) {
-		return m, &FormatError{path, 0, errManifest}
-	}
-	if err := json.Unmarshal(line, &m); err != nil {
-		return m, &FormatError{path, 0, errManifest}
-	}
+	var problem error
 	switch {
+	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil:
+		problem = errManifest
 	case m.Format > version:
-		return m, &FormatError{path, 0, errNewer}
+		problem = errNewer
 	case m.Format < version:
-		return m, &FormatError{path, 0, errOlder}
+		problem = errOlder
 	case len(m.Identity) != idSize:
-		return m, &FormatError{path, 0, errManifest}
+		problem = errManifest
+	default:
+		return m, nil
 	}
-	return m, nil
+	return m, &FormatError{path, 0, problem}
 }
 
 func sumLine(line []byte) string { return fmt.Sprintf("%08x\n", crc32.Checksum(line, castagnoli)) }
@@ -82,26 +81,14 @@ func (m *manifest) write(f files, dir string) error {
 	}
 	path := filepath.Join(dir, manifestName)
 	temporary := path + ".new"
-	if err := writeFile(f, temporary, append(append(line, '\n'), sumLine(line)...)); err != nil {
-		f.remove(temporary)
-		return err
-	}
-	if err := f.rename(temporary, path); err != nil {
-		return err
-	}
-	return f.syncDir(dir)
-}
-
-// writeFile writes a file that is durable, with a name that is not.
-func writeFile(f files, path string, b []byte) error {
-	to, err := f.create(path)
+	to, err := newFile(f, temporary, append(append(line, '\n'), sumLine(line)...))
 	if err != nil {
 		return err
 	}
-	if _, err = to.Write(b); err == nil {
-		err = to.sync()
+	if err := errors.Join(to.Close(), f.rename(temporary, path)); err != nil {
+		return err
 	}
-	return errors.Join(err, to.Close())
+	return f.syncDir(dir)
 }
 
 // last is the newest segment.
@@ -115,11 +102,7 @@ func (m *manifest) first() uint64 {
 	return m.Segments[0].Number
 }
 
-// named returns the segment with a number, or nil.
-func (m *manifest) named(number uint64) *stable {
-	i := slices.IndexFunc(m.Segments, func(s stable) bool { return s.Number == number })
-	if i < 0 {
-		return nil
-	}
-	return &m.Segments[i]
+// names reports whether the segment with a number must exist.
+func (m *manifest) names(number uint64) bool {
+	return slices.ContainsFunc(m.Segments, func(s stable) bool { return s.Number == number })
 }

@@ -87,30 +87,24 @@ func readHeader(b []byte) (h header, err error) {
 	return h, nil
 }
 
-// spot is where a frame stands: the checksum of its segment's header, and its offset.
-type spot struct {
-	header uint32
-	offset int64
-}
-
-// sums returns the two checksums of a frame. The first one covers the place, the length and
-// the lag, the second one also the entries.
-func (p spot) sums(head, entries []byte) (first, second uint32) {
+// sums returns the two checksums of a frame at an offset of the segment with that header. The
+// first one covers the place, the length and the lag, the second one also the entries.
+func sums(header uint32, offset int64, head, entries []byte) (first, second uint32) {
 	var b [20]byte
-	binary.LittleEndian.PutUint32(b[:], p.header)
-	binary.LittleEndian.PutUint64(b[4:], uint64(p.offset))
+	binary.LittleEndian.PutUint32(b[:], header)
+	binary.LittleEndian.PutUint64(b[4:], uint64(offset))
 	copy(b[12:], head[4:12])
 	first = crc32.Checksum(b[:], castagnoli)
 	return first, crc32.Update(first, castagnoli, entries)
 }
 
-// seal completes a frame, which begins with frameSize bytes of room. The segment is on stable
-// storage up to an offset. It returns the checksum of the entries.
-func (p spot) seal(b []byte, synced int64) uint32 {
+// seal completes a frame, which begins with frameSize bytes of room, for a place. The segment is
+// on stable storage up to an offset. It returns the checksum of the entries.
+func seal(b []byte, header uint32, offset, synced int64) uint32 {
 	copy(b, marker)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameSize))
-	binary.LittleEndian.PutUint32(b[8:], lag(p.offset, synced))
-	first, second := p.sums(b, b[frameSize:])
+	binary.LittleEndian.PutUint32(b[8:], lag(offset, synced))
+	first, second := sums(header, offset, b, b[frameSize:])
 	binary.LittleEndian.PutUint32(b[12:], first)
 	binary.LittleEndian.PutUint32(b[16:], second)
 	return second
@@ -128,6 +122,18 @@ func syncedBefore(offset int64, lag uint32) int64 {
 	return offset - int64(lag)
 }
 
+// stored is a segment as read.
+type stored struct {
+	path   string
+	header header
+	sum    uint32 // the header's checksum
+	data   []byte
+	at     stable // its end, behind the last whole frame
+	synced int64  // on stable storage up to here at least
+
+	summed int64 // bytes of which checksums were made
+}
+
 // frame is a frame as read.
 type frame struct {
 	entries []byte
@@ -135,42 +141,45 @@ type frame struct {
 	sum     uint32 // the entries' checksum
 }
 
-// frameAt returns the frame at the beginning of b. It reports false if there is no whole one.
-func (p spot) frameAt(b []byte) (f frame, ok bool) {
+// size is the bytes of a frame.
+func (f *frame) size() int64 { return frameSize + int64(len(f.entries)) }
+
+// frameAt returns the frame at an offset. It reports false if there is no whole one. Random bytes
+// with a length seldom have the first checksum, so checksums of entries take linear time.
+func (s *stored) frameAt(offset int64) (f frame, ok bool) {
+	b := s.data[offset:]
 	if len(b) < frameSize || !bytes.Equal(b[:4], marker) {
 		return f, false
 	}
 	n := binary.LittleEndian.Uint32(b[4:])
-	if n == 0 || n > maxBatch || int(n) > len(b)-frameSize || !p.begins(b) {
+	if n == 0 || n > maxBatch || int(n) > len(b)-frameSize {
 		return f, false
 	}
-	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(p.offset, binary.LittleEndian.Uint32(b[8:])), binary.LittleEndian.Uint32(b[16:])}
-	_, sum := p.sums(b, f.entries)
-	return f, sum == f.sum
-}
-
-// begins reports whether a frame begins with b. Its entries may be damaged. Random bytes with a
-// length seldom pass, so checksums of entries take linear time.
-func (p spot) begins(b []byte) bool {
-	first, _ := p.sums(b, nil)
-	return first == binary.LittleEndian.Uint32(b[12:])
+	s.summed += frameSize
+	first, _ := sums(s.sum, offset, b, nil)
+	if first != binary.LittleEndian.Uint32(b[12:]) {
+		return f, false
+	}
+	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(offset, binary.LittleEndian.Uint32(b[8:])), binary.LittleEndian.Uint32(b[16:])}
+	s.summed += int64(n)
+	return f, f.sum == crc32.Update(first, castagnoli, f.entries)
 }
 
 // frameBehind reports whether, behind an offset, there is a frame that states that the segment
 // was on stable storage beyond the offset. Then the frame at the offset was damaged later.
 // Otherwise it was never written whole. The search takes linear time.
-func frameBehind(data []byte, header uint32, offset int64) bool {
+func (s *stored) frameBehind(offset int64) bool {
 	for at := offset + 1; ; at++ {
-		next := bytes.Index(data[at:], marker)
+		next := bytes.Index(s.data[at:], marker)
 		if next < 0 {
 			return false
 		}
 		at += int64(next)
-		if f, ok := (spot{header, at}).frameAt(data[at:]); ok {
+		if f, ok := s.frameAt(at); ok {
 			if f.synced > offset {
 				return true
 			}
-			at += frameSize + int64(len(f.entries)) - 1
+			at += f.size() - 1
 		}
 	}
 }

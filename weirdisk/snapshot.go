@@ -8,22 +8,15 @@ import (
 )
 
 const (
-	// A snapshot follows once the changes since the last one take half as many bytes as it,
-	// and at least minGrowth.
+	// A snapshot follows once the changes since the last one take as many bytes as it and
+	// minGrowth. So the directory holds about three times as many at the end of the next one.
 	minGrowth = 4 << 20
-
-	// snapshotPause times the duration of a snapshot passes before the next one, unless the
-	// directory would hold more than maxRatio times the bytes of live histories, and more than
-	// smallSize.
-	snapshotPause = 10
-	maxRatio      = 3
-	smallSize     = 4 * minGrowth
 
 	// keeperTick is the time between two looks at the log's size, and between two attempts
 	// to bring it back into service.
 	keeperTick = 200 * time.Millisecond
 
-	// idleTick is the time until a log that is mostly over is written anew, although
+	// idleTick is the time until a log that is mostly over is written again, although
 	// it does not grow.
 	idleTick = time.Minute
 
@@ -41,12 +34,9 @@ type keeper struct {
 	memory *memory.Memory
 	stop   <-chan struct{} // set by run
 	now    chan struct{}   // requests a snapshot
-	ready  chan struct{}   // closed when the engine may be used
 
 	manifest manifest // as it is in the directory
 	noted    bool     // the last write of the manifest has not failed
-	pure     int64    // bytes of the last snapshot, without the changes of callers meanwhile
-	count    int      // histories and operations in it
 
 	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
@@ -55,84 +45,38 @@ type keeper struct {
 // run keeps the log until stop is closed.
 func (k *keeper) run(stop <-chan struct{}) {
 	k.stop = stop
-	// A process may be killed soon, again and again. Beside its callers it may never complete a
-	// snapshot, so one that is overdue comes before them. In memory histories take about three
-	// times the bytes of a snapshot.
-	if k.log.size() > k.memory.Bytes()+smallSize {
-		k.snapshot()
-	}
-	close(k.ready)
 	t := time.NewTicker(k.tick)
 	defer t.Stop()
-	var rest, idle time.Time // no snapshot before rest, no look at the memory before idle
-	idle = time.Now().Add(idleTick)
-	if k.due(true) { // a program may end before each first tick, and its log would grow for ever
-		signal(k.now)
-	}
+	idle := time.Now().Add(idleTick)
 	for {
-		var now time.Time
+		due := true
 		select {
 		case <-stop:
 			return
-		case <-k.log.broken:
-			k.repair()
-			continue
 		case <-k.now:
-			k.snapshot()
-			continue
-		case now = <-t.C:
+		case now := <-t.C:
+			due = k.log.outOfService() || k.due()
+			if !due && now.After(idle) {
+				idle = now.Add(idleTick)
+				k.memory.Sweep()
+				due = k.log.size() > k.growth/4 && k.memory.Len() < k.manifest.Histories/2
+			}
 		}
-		due := k.due(now.After(rest))
-		if !due && now.After(idle) {
-			idle = now.Add(idleTick)
-			k.memory.Sweep()
-			due = k.log.size() > k.growth/4 && k.memory.Len() < k.count/2
-		}
-		switch {
-		case k.log.service.Load()&1 != 0:
-			k.repair()
-		case due:
-			began := time.Now()
+		if due {
 			k.snapshot()
-			rest = time.Now().Add(snapshotPause * time.Since(began))
 		}
 	}
 }
 
-// due reports whether the log has grown enough for a snapshot. Before the rest after the last
-// one is over, it must begin only so that the bytes at its end stay within maxRatio.
-func (k *keeper) due(rested bool) bool {
-	size := k.log.size()
-	if size <= k.manifest.Snapshot+k.growth {
-		return false
-	}
-	// The next snapshot takes about as many bytes as the last one, and so do the changes
-	// meanwhile.
-	most := max(maxRatio*k.pure, smallSize) - k.manifest.Snapshot
-	return rested && size > k.manifest.Snapshot+k.manifest.Snapshot/2 || size > most
-}
+// due reports whether the log has grown enough for a snapshot.
+func (k *keeper) due() bool { return k.log.size() > 2*k.manifest.Snapshot+k.growth }
 
-// resume goes on behind the content of the directory, or makes its first segment.
+// resume goes on behind the content of the directory.
 func (k *keeper) resume(c *contents) error {
 	l := k.log
 	k.manifest.Always = l.mode == syncAlways
 	if len(c.segments) == 0 {
-		if k.manifest.Identity == "" {
-			k.manifest.Identity = rand.Text()
-		}
-		k.noted = false // the one before may not be durable
-		f, h, err := k.next(false)
-		if err != nil {
-			return err
-		}
-		k.manifest.Segments, k.manifest.Next = []stable{{h.number, headerSize, h.sum()}}, 0
-		if err := k.note(k.manifest); err != nil {
-			f.Close()
-			return err
-		}
-		l.encoder.begin(h.base)
-		l.use(f, &h)
-		return nil
+		return k.begin()
 	}
 	last := c.segments[len(c.segments)-1]
 	f, err := l.harden(last)
@@ -143,13 +87,29 @@ func (k *keeper) resume(c *contents) error {
 	l.use(f, &last.header)
 	l.older = c.bytes() - last.at.End
 	l.end, l.synced = last.at, last.at
-	for _, path := range c.unused {
-		l.files.remove(path) // otherwise the next start removes it
+	k.deleteUnnamed()
+	*k.manifest.last() = last.at
+	k.note(k.manifest) // after an error the one before is right too
+	return nil
+}
+
+// begin makes the first segment of a directory.
+func (k *keeper) begin() error {
+	if k.manifest.Identity == "" {
+		k.manifest.Identity = rand.Text()
 	}
-	if *k.manifest.last() != last.at || k.manifest.Always != c.manifest.Always {
-		*k.manifest.last() = last.at
-		k.note(k.manifest) // after an error the one before is right too
+	k.noted = false // the one before may not be durable
+	f, h, err := k.next(false)
+	if err != nil {
+		return err
 	}
+	k.manifest.Segments, k.manifest.Next = []stable{{h.number, headerSize, h.sum()}}, 0
+	if err := k.note(k.manifest); err != nil {
+		f.Close()
+		return err
+	}
+	k.log.encoder.begin(h.base)
+	k.log.use(f, &h)
 	return nil
 }
 
@@ -157,14 +117,12 @@ func (k *keeper) resume(c *contents) error {
 // that made it may have ended before, or after a sync that failed. After such a sync the
 // system may take for durable what it has in memory only, so that is written again.
 func (l *log) harden(s *stored) (file, error) {
-	if err := l.files.truncate(s.path, s.at.End); err != nil {
-		return nil, err
-	}
-	f, err := l.files.open(s.path, s.synced)
+	f, err := l.files.open(s.path, false, s.synced)
 	if err != nil {
 		return nil, err
 	}
-	if rest := s.data[s.synced:s.at.End]; len(rest) > 0 {
+	err = f.Truncate(s.at.End)
+	if rest := s.data[s.synced:s.at.End]; err == nil && len(rest) > 0 {
 		_, err = f.Write(rest)
 	}
 	if err == nil {
@@ -175,17 +133,15 @@ func (l *log) harden(s *stored) (file, error) {
 	}
 	if err != nil {
 		f.Close()
-		return nil, err
 	}
-	return f, nil
+	return f, err
 }
 
 // finish leaves a directory of which every byte is named: the log is synced, and will not go on.
 func (k *keeper) finish() error {
-	l := k.log
-	*k.manifest.last() = l.end
+	*k.manifest.last() = k.log.end
 	k.note(k.manifest) // after an error the one before is right too
-	return l.files.truncate(segmentPath(l.dir, l.end.Number), l.end.End)
+	return k.log.file.Truncate(k.log.end.End)
 }
 
 // note writes a manifest, which may be the durable one from now on.
@@ -207,21 +163,14 @@ func (k *keeper) next(repair bool) (file, header, error) {
 		if err := k.note(k.manifest); err != nil {
 			return nil, h, err
 		}
-		k.deleteOld()
 	}
+	k.deleteUnnamed()
 	path := segmentPath(l.dir, h.number)
-	l.files.remove(path) // left by an attempt that failed
-	f, err := l.files.create(path)
+	f, err := newFile(l.files, path, h.bytes())
 	if err != nil {
 		return nil, h, err
 	}
-	if _, err = f.Write(h.bytes()); err == nil {
-		err = f.sync()
-	}
-	if err == nil {
-		err = l.files.syncDir(l.dir)
-	}
-	if err != nil {
+	if err = l.files.syncDir(l.dir); err != nil {
 		f.Close()
 		l.files.remove(path)
 	}
@@ -229,152 +178,109 @@ func (k *keeper) next(repair bool) (file, header, error) {
 }
 
 // snapshot begins a segment, writes all that counts into it between the changes of callers,
-// and deletes the segments before.
+// and deletes the segments before. Out of service it brings the log back. Then no call is
+// answered before the snapshot is whole, so the manifest names the segment only behind that. If
+// it fails, the next tick tries again: the disk may have room for a part of it only.
 func (k *keeper) snapshot() {
-	l := k.log
-	if l.mode != syncAlways { // otherwise callers wait while the writer syncs
-		if err := l.sync(); err != nil {
+	l, repair := k.log, k.log.outOfService()
+	if !repair && l.mode != syncAlways { // otherwise callers wait while the writer syncs
+		if _, err := l.sync(); err != nil {
 			l.fail(err)
 			return
 		}
 	}
-	f, h, err := k.next(false)
+	f, h, err := k.next(repair)
 	if err != nil {
+		if repair {
+			l.fail(err)
+		}
 		return // there may be room later
 	}
-	err = l.turn(&turn{f, h, func(before stable) error {
-		*k.manifest.last() = before
-		k.manifest.Segments = append(k.manifest.Segments, stable{h.number, headerSize, h.sum()})
-		k.manifest.Next = 0
-		return k.note(k.manifest)
-	}})
-	if err != nil {
+	t := &turn{file: f, header: h}
+	if !repair {
+		t.seal = func(before stable) error {
+			*k.manifest.last() = before
+			k.manifest.Segments = append(k.manifest.Segments, stable{h.number, headerSize, h.sum()})
+			k.manifest.Next = 0
+			return k.note(k.manifest)
+		}
+	}
+	if err := l.turn(t); err != nil {
 		f.Close()
 		if k.manifest.last().Number != h.number {
 			l.files.remove(segmentPath(l.dir, h.number))
 		}
 		return
 	}
-	if k.fill(h) {
-		m := k.replaced()
-		if k.note(m) == nil {
-			k.manifest = m
-			l.stats.snapshots.Add(1)
-			k.deleteOld()
-		}
+	m, whole := k.fill(h.base)
+	if repair && !whole { // the log accepts nothing, and its next segment may need the room of this one
+		l.flushed()
+		f.Truncate(0)
+	}
+	if !whole {
+		return
+	}
+	err = k.note(m)
+	if repair || err == nil {
+		// Of a repair, the segment has all that counts from now on, as the ones before do,
+		// whether the note fails or not: no call has been answered since the failure.
+		k.manifest = m
+	}
+	switch {
+	case err == nil:
+		l.complete(repair)
+		k.deleteUnnamed()
+	case repair:
+		l.fail(err)
 	}
 }
 
-// repair tries to bring the log back into service, with a whole snapshot in a new segment. If that
-// fails it waits for the next tick: the disk may have room for a part of it only.
-func (k *keeper) repair() {
-	defer func() {
+// fill writes all that counts at now to the segment, durably, and returns the manifest behind
+// it: the last segment alone. The snapshot is not whole if the log accepts no more, or the keeper
+// must stop.
+func (k *keeper) fill(now int64) (m manifest, whole bool) {
+	m = k.manifest
+	m.Next, m.Snapshot, m.Histories = 0, 0, 0
+	place := memory.DumpPlace{}
+	accepted, bytes := true, 0 // bytes since the writer had all
+	add := func(c *memory.Change) {
+		n, ok := k.log.add([]memory.Change{*c}, false)
+		bytes, accepted = bytes+n, accepted && ok
+		m.Snapshot += int64(n)
+		m.Histories++
+	}
+	for more := true; more; {
+		more = k.memory.Dump(&place, snapshotStep, now, add)
 		select {
-		case <-k.log.broken: // also by the attempt itself
+		case <-k.stop:
+			return m, false
 		default:
 		}
-	}()
-	l := k.log
-	f, h, err := k.next(true)
+		if more && accepted && bytes < snapshotBatch {
+			continue
+		}
+		if bytes = 0; !accepted || k.log.flushed() != nil {
+			return m, false
+		}
+	}
+	end, err := k.log.sync()
 	if err != nil {
-		l.fail(err)
-		return
-	}
-	if err := l.turn(&turn{file: f, header: h}); err != nil {
-		f.Close()
-		l.files.remove(segmentPath(l.dir, h.number))
-		return
-	}
-	if !k.fill(h) {
-		l.abandon()
-		l.files.remove(segmentPath(l.dir, h.number))
-		return
-	}
-	// Whether the note fails or not, the segment has all that counts from now on, as the ones
-	// before do: no call has been answered since the failure.
-	k.manifest = k.replaced()
-	if err := k.note(k.manifest); err != nil {
-		l.fail(err)
-		return
-	}
-	l.stats.snapshots.Add(1)
-	l.restore()
-	k.deleteOld()
-}
-
-// fill writes a whole snapshot to the segment, durably.
-func (k *keeper) fill(h header) bool {
-	count, size, whole := k.dump(h.base)
-	if !whole || k.log.flushed() != nil {
-		return false
-	}
-	if err := k.log.sync(); err != nil {
 		k.log.fail(err)
-		return false
 	}
-	k.pure, k.count = size, count
-	return true
+	m.Segments = []stable{end}
+	return m, err == nil
 }
 
-// replaced returns the manifest behind a whole snapshot: the last segment alone.
-func (k *keeper) replaced() manifest {
-	m := k.manifest
-	end := k.log.syncedEnd()
-	m.Segments, m.Next = []stable{end}, 0
-	m.Snapshot, m.Histories = end.End, k.count
-	return m
-}
-
-// deleteOld deletes segments that the manifest names no more.
-func (k *keeper) deleteOld() {
+// deleteUnnamed deletes segments that the manifest does not name: older ones, and one that an
+// attempt has left. The manifest must be durable.
+func (k *keeper) deleteUnnamed() {
 	numbers, err := list(k.log.dir)
 	if err != nil {
 		return // the next snapshot deletes them
 	}
 	for _, number := range numbers {
-		if number < k.manifest.first() {
+		if !k.manifest.names(number) {
 			k.log.files.remove(segmentPath(k.log.dir, number))
 		}
 	}
-	if len(k.manifest.Segments) == 1 {
-		k.log.mu.Lock()
-		k.log.older = 0
-		k.log.mu.Unlock()
-	}
-}
-
-// dump adds all that counts at now to the log. It reports false if the log accepts no more,
-// or the keeper must stop. size is the bytes that it added.
-func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
-	place := memory.DumpPlace{}
-	accepted, bytes := true, 0 // bytes since the writer had all
-	add := func(c *memory.Change) {
-		count++
-		n, ok := k.log.add(c)
-		bytes += n
-		accepted = accepted && ok
-	}
-	histories := func() bool { return k.memory.Dump(&place, snapshotStep, now, add) }
-	operations := func() bool { return k.memory.DumpOperations(&place, snapshotStep, add) }
-	for _, step := range []func() bool{histories, operations} {
-		for more := true; more; {
-			more = step()
-			select {
-			case <-k.stop:
-				return 0, 0, false
-			default:
-			}
-			if !accepted {
-				return 0, 0, false
-			}
-			if bytes >= snapshotBatch {
-				size += int64(bytes)
-				if k.log.flushed() != nil {
-					return 0, 0, false
-				}
-				bytes = 0
-			}
-		}
-	}
-	return count, size + int64(bytes), true
 }

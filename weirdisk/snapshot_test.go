@@ -3,7 +3,6 @@ package weirdisk
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -52,29 +51,6 @@ func TestSnapshotOfAChangingHistory(t *testing.T) {
 	compare(t, "after a restart", content(t, dir), want)
 }
 
-// TestSnapshotBeforeTheFirstTick (D6): a log that has grown enough gets a snapshot as soon as
-// the engine is open. Otherwise the log of a program that ends after a moment, again and
-// again, would grow for ever.
-func TestSnapshotBeforeTheFirstTick(t *testing.T) {
-	dir := t.TempDir()
-	neverLooks := func(o *options) { o.growth, o.tick = 1<<10, time.Hour }
-	for range 2 {
-		e := open(t, dir, SyncEvery(time.Hour), neverLooks)
-		if size := e.log.size(); size > headerSize {
-			eventually(t, "a snapshot", func() bool { return e.Stats().Snapshots > 0 })
-		}
-		l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Second, By: []string{"user"}})
-		for range 200 {
-			if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // BenchmarkSnapshotOfOneHistory reports the longest peek, which waits for locks only, during a
 // snapshot of one history with 1,000,000 entries: the median over the snapshots. Beside it is
 // that of the memory engine, for a time of the same length.
@@ -117,33 +93,29 @@ func BenchmarkSnapshotOfOneHistory(b *testing.B) {
 	b.ReportMetric(without[len(without)/2].Seconds()*1000, "ms-longest-without")
 }
 
-// TestStartShortensALongLog: a start whose log is much longer than what counts writes a snapshot
-// before it answers.
+// TestStartShortensALongLog (D6): a start whose log has grown enough writes a snapshot before it
+// answers. Otherwise the log of a program that ends after a moment, again and again, would grow
+// for ever.
 func TestStartShortensALongLog(t *testing.T) {
-	dir, never := t.TempDir(), func(o *options) { o.growth = 1 << 40 }
-	short := weir.Limit{Name: "short", Max: 1 << 30, Window: time.Millisecond, By: []string{"user"}}
-	e := open(t, dir, SyncEvery(time.Hour), never)
-	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
-		t.Fatal(err)
-	}
-	l, err := weir.New(weir.Policy{Name: "short", Limits: []weir.Limit{short}}, weir.WithEngine(e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	long := weir.K(strings.Repeat("x", weir.MaxValueBytes)) // few calls fill the log
-	for e.log.size() < smallSize+4<<20 {
-		if _, err := l.Allow(ctx, long); err != nil {
+	dir := t.TempDir()
+	for life := range int64(3) {
+		e := open(t, dir, SyncEvery(time.Hour), func(o *options) { o.growth, o.tick = 1<<10, time.Hour })
+		if s := e.Stats(); s.Snapshots != min(life, 1) || s.Bytes > 500 {
+			t.Errorf("life %d: got %+v, want one snapshot and a short log", life, s)
+		}
+		granted(t, e, 1)
+		l, err := weir.New(weir.Policy{Name: "short", Limits: []weir.Limit{{Name: "l", Max: weir.MaxUnits, Window: time.Millisecond}}}, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 200 {
+			if _, err := l.Allow(ctx, weir.K()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Close(); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
-	e = open(t, dir, SyncEvery(time.Hour), never)
-	if s := e.Stats(); s.Snapshots != 1 || s.Bytes > 1<<20 {
-		t.Errorf("got %+v, want one snapshot and a short log", s)
-	}
-	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
-		t.Errorf("got %v, %v, want 9 left", d, err)
-	}
+	wantLeft(t, open(t, dir), 7)
 }

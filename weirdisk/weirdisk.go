@@ -51,6 +51,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -81,10 +82,8 @@ type Engine struct {
 
 	identity string
 
-	closing sync.Once
-	stops   []chan struct{} // each ends a goroutine, in this order
-	ended   []chan struct{}
-	closed  error
+	closing func() error // close, once
+	stops   []func()     // each ends a goroutine, the last one first
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -93,7 +92,7 @@ var _ engine.Engine = (*Engine)(nil)
 type Option func(*options)
 
 type options struct {
-	sync      syncMode
+	sync      time.Duration  // between syncs, or syncAlways
 	memory    memory.Options // its caps
 	anyAccess bool
 	progress  func(done, total int64)
@@ -102,13 +101,10 @@ type options struct {
 	tick      time.Duration // the keeper's
 }
 
-// syncMode is the time between two syncs, or syncAlways.
-type syncMode time.Duration
-
 const (
-	syncAlways syncMode = 0
+	syncAlways time.Duration = 0
 
-	defaultSync = syncMode(100 * time.Millisecond)
+	defaultSync = 100 * time.Millisecond
 )
 
 // SyncAlways returns the option to have each change on stable storage before its answer.
@@ -119,7 +115,7 @@ func SyncAlways() Option { return func(o *options) { o.sync = syncAlways } }
 // at least a millisecond. A power failure may lose the changes of the last d. The default is
 // SyncEvery(100 * time.Millisecond).
 func SyncEvery(d time.Duration) Option {
-	return func(o *options) { o.sync = syncMode(max(d, time.Millisecond)) }
+	return func(o *options) { o.sync = max(d, time.Millisecond) }
 }
 
 // AnyAccess returns the option to accept a directory that belongs to another user than this one
@@ -152,25 +148,12 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 		option(&o)
 	}
 	dir = filepath.Clean(dir)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, openError(dir, err)
-	}
-	if err := checkOurs(dir); err != nil {
-		return nil, openError(dir, err)
-	}
-	if err := checkWritable(dir); err != nil {
-		return nil, openError(dir, err)
-	}
-	if !o.anyAccess {
-		if err := checkAccess(dir); err != nil {
-			return nil, openError(dir, err)
-		}
-	}
-	lock, err := lockDir(filepath.Join(dir, lockName), true)
+	lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {
 		return nil, openError(dir, err)
 	}
 	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync)}
+	e.closing = sync.OnceValue(e.close)
 	if err := e.start(&o); err != nil {
 		lock.Close()
 		return nil, openError(dir, err)
@@ -178,22 +161,45 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
+// claim checks whether a directory can be used, and locks it. With create it makes the directory
+// and the lock file, unless they are there.
+func claim(dir string, create, anyAccess bool) (lock *os.File, err error) {
+	if create {
+		err = os.MkdirAll(dir, 0o700)
+	}
+	if err == nil {
+		_, err = list(dir)
+	}
+	if err == nil && create {
+		err = checkAccess(dir, anyAccess)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return lockDir(filepath.Join(dir, lockName), create)
+}
+
 // openError adds the directory and the next step to an error of the operating system.
 func openError(dir string, err error) error {
-	var format *FormatError
-	switch {
-	case errors.As(err, &format) || errors.Is(err, ErrInUse):
+	switch step := nextStep(err); {
+	case errors.As(err, new(*FormatError)) || errors.Is(err, ErrInUse):
 		return err
-	}
-	for _, known := range nextSteps {
-		if errors.Is(err, known.cause) {
-			return fmt.Errorf("weirdisk: %s: %w; %s", dir, err, known.step)
-		}
+	case step != "":
+		return fmt.Errorf("weirdisk: %s: %w; %s", dir, err, step)
 	}
 	return fmt.Errorf("weirdisk: %s: %w", dir, err)
 }
 
-// nextSteps are the next steps after errors of the operating system.
+// nextStep returns the next step after an error, "" if there is no particular one.
+func nextStep(err error) string {
+	for _, known := range nextSteps {
+		if errors.Is(err, known.cause) {
+			return known.step
+		}
+	}
+	return ""
+}
+
 var nextSteps = []struct {
 	cause error
 	step  string
@@ -205,74 +211,69 @@ var nextSteps = []struct {
 	{fs.ErrNotExist, "is the path right?"},
 	{syscall.ELOOP, "it must be a file of its own, not a symbolic link"},
 	{errAccess, "correct owner and mode, or allow any access"},
+	{errNoStore, "the first start of an engine there makes it"},
+	{errNewer, "use the newer program, or another directory"},
+	{errOlder, "use an empty directory; weir store check reports whether a directory can be used"},
+	{errForeign, "use an empty directory"},
 }
 
 // start loads the directory and starts the goroutines.
 func (e *Engine) start(o *options) error {
 	l := e.log
 	o.memory.Journal = l
-	c, err := load(o, l.dir, func() *memory.Memory { return memory.New(o.memory) })
+	c, err := load(o, l.dir)
 	if err != nil {
 		return err
 	}
 	e.memory, e.cut = c.decoder.memory, c.cut
-	if e.memory == nil { // the directory is new
-		e.memory = memory.New(o.memory)
-	}
-	e.memory.NotBefore(c.decoder.newest)
-	e.memory.Sweep()
-	m := c.manifest
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), manifest: m, noted: true, pure: m.Snapshot, count: m.Histories, growth: o.growth, tick: o.tick}
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), manifest: c.manifest, noted: true, growth: o.growth, tick: o.tick}
 	if err := e.keeper.resume(c); err != nil {
 		return err
 	}
 	e.identity = e.keeper.manifest.Identity
 	l.accepts = true
-	e.run(e.keeper.run)
+	e.run(l.run)
+	// A process may be killed soon, again and again. Beside its callers it may never complete a
+	// snapshot, so one that is due comes before them.
+	if e.keeper.due() {
+		e.keeper.snapshot()
+	}
 	if l.mode > 0 {
 		e.run(l.runSyncer)
 	}
-	e.run(l.run)
-	<-e.keeper.ready
+	e.run(e.keeper.run)
 	return nil
 }
 
-// run starts a goroutine that ends when its channel is closed.
+// run starts a goroutine that ends when its channel is closed, at the latest by Close.
 func (e *Engine) run(f func(stop <-chan struct{})) {
 	stop, ended := make(chan struct{}), make(chan struct{})
-	e.stops, e.ended = append(e.stops, stop), append(e.ended, ended)
 	go func() {
 		defer close(ended)
 		f(stop)
 	}()
+	e.stops = append(e.stops, func() { close(stop); <-ended })
 }
 
 // Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
 // after it fail with [engine.ErrUnavailable], except peeks and counts, which read memory. The
 // error is that of the last write or sync.
-func (e *Engine) Close() error {
-	e.closing.Do(func() { e.closed = e.close() })
-	return e.closed
-}
+func (e *Engine) Close() error { return e.closing() }
 
 func (e *Engine) close() error {
 	l := e.log
 	l.shut()
-	for i, stop := range e.stops { // the writer last
-		close(stop)
-		<-e.ended[i]
+	for _, stop := range slices.Backward(e.stops) { // the writer last
+		stop()
 	}
-	err := l.sync()
+	_, err := l.sync()
 	if l.cause != nil {
 		err = l.cause
-	}
-	if l.file != nil {
-		err = errors.Join(err, l.file.Close())
 	}
 	if err == nil {
 		err = e.keeper.finish()
 	}
-	if err = errors.Join(err, e.lock.Close()); err != nil {
+	if err = errors.Join(err, l.file.Close(), e.lock.Close()); err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}
 	return nil
@@ -327,11 +328,9 @@ func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
 // Err returns the reason for which the engine is out of service, such as a full disk, and nil
 // while it is in service.
 func (e *Engine) Err() error {
-	if e.log.service.Load()&1 == 0 {
+	if !e.log.outOfService() {
 		return nil
 	}
-	e.log.mu.Lock()
-	defer e.log.mu.Unlock()
 	return fmt.Errorf("weirdisk: %w", e.log.failure())
 }
 
@@ -353,7 +352,4 @@ type Stats struct {
 }
 
 // Stats returns the counts.
-func (e *Engine) Stats() Stats {
-	s := &e.log.stats
-	return Stats{e.log.size(), s.entries.Load(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
-}
+func (e *Engine) Stats() Stats { return e.log.counts() }

@@ -35,6 +35,22 @@ func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limit
 
 var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
 
+// granted takes units of ann's daily limit.
+func granted(t testing.TB, e engine.Engine, n int64) {
+	t.Helper()
+	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), n); err != nil || !d.Allowed {
+		t.Fatalf("%d units: got %v, %v, want a grant", n, d, err)
+	}
+}
+
+// wantLeft compares the units that are left of ann's daily limit. The error names the case.
+func wantLeft(t testing.TB, e engine.Engine, want int64, of ...any) {
+	t.Helper()
+	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != want {
+		t.Errorf("%v: got %v, %v, want %d left", of, d, err, want)
+	}
+}
+
 // TestLimitSurvivesRestart (D2) is the purpose of the package.
 func TestLimitSurvivesRestart(t *testing.T) {
 	dir := t.TempDir()
@@ -98,30 +114,16 @@ func TestKindsSurviveRestart(t *testing.T) {
 // modes are the two ways to sync.
 var modes = map[string]Option{"always": SyncAlways(), "every": SyncEvery(5 * time.Millisecond)}
 
-// TestSnapshotIsDue (D6): a snapshot follows once the log has grown by half, and at the latest
-// when the directory would hold three times the bytes of the last one at the end of the next.
+// TestSnapshotIsDue (D6): a snapshot follows once the changes take as many bytes as the last one.
 func TestSnapshotIsDue(t *testing.T) {
 	const mib = 1 << 20
 	for _, c := range []struct {
-		size, pure, log int64 // MiB of the last snapshot with and without changes, and of the log
-		rested, want    bool
-	}{
-		{0, 0, 4, true, false},
-		{0, 0, 5, true, true},
-		{0, 0, 16, false, false}, // a small directory
-		{0, 0, 17, false, true},
-		{30, 30, 45, true, false},
-		{30, 30, 46, true, true},
-		{30, 30, 60, false, false},
-		{30, 30, 61, false, true},
-		{40, 30, 50, true, false}, // 10 MiB of changes during the last snapshot
-		{40, 30, 51, false, true},
-		{60, 30, 64, true, false}, // changes come too fast for the bound
-		{60, 30, 65, false, true},
-	} {
-		k := &keeper{log: &log{}, manifest: manifest{Snapshot: c.size * mib}, pure: c.pure * mib, growth: minGrowth}
+		snapshot, log int64 // MiB
+		want          bool
+	}{{0, 4, false}, {0, 5, true}, {30, 64, false}, {30, 65, true}} {
+		k := &keeper{log: &log{}, manifest: manifest{Snapshot: c.snapshot * mib}, growth: minGrowth}
 		k.log.end.End = c.log * mib
-		if got := k.due(c.rested); got != c.want {
+		if got := k.due(); got != c.want {
 			t.Errorf("%+v: got %v", c, got)
 		}
 	}

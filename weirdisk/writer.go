@@ -21,7 +21,7 @@ import (
 type log struct {
 	files files
 	dir   string
-	mode  syncMode
+	mode  time.Duration // between syncs, or syncAlways
 
 	// service counts the times that the log went out of service and came back. It is odd
 	// while the log is out of service. Every call reads it, and pending.
@@ -32,17 +32,16 @@ type log struct {
 	accepts bool       // entries are added: the log is in service, or a snapshot brings it back
 	encoder encoder
 	next    *batch // to which entries are added
-	writing *batch // being written, nil if none is
+	written *batch // the one before, which is being written or done
 	spare   []byte // for the next batch
 	end     stable // the segment up to the last write
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
 	cause   error  // why the last write or sync failed, nil in service
 	closed  bool   // by Close
-	repair  int64  // failures when the last repair began
+	stats   Stats  // without Bytes
 
-	wake   chan struct{} // the next batch must be written
-	broken chan struct{} // the log went out of service
+	wake chan struct{} // the next batch must be written
 
 	// Only the writer changes the segment. syncMu is held to sync it and to change it.
 	syncMu sync.Mutex
@@ -50,21 +49,15 @@ type log struct {
 	lost   error  // why the first sync of the segment failed
 	header uint32 // checksum of its header
 	ahead  int64  // it is allocated up to here
-
-	stats counters
 }
-
-// counters count since Open.
-type counters struct{ batches, entries, syncs, snapshots, failures atomic.Int64 }
 
 // batch is a group of entries that one write hands over.
 type batch struct {
-	b       []byte // with room for the beginning of a frame
-	count   int64  // entries
-	changed bool   // some of them are changes of callers
-	turn    *turn  // made behind the batch, or nil
-	done    chan struct{}
-	err     error // valid once done is closed
+	b     []byte // with room for the beginning of a frame
+	count int64  // entries
+	turn  *turn  // made behind the batch, or nil
+	done  chan struct{}
+	err   error // valid once done is closed
 }
 
 // turn makes the log go on in a new segment. seal, unless it is nil, makes the segment before
@@ -87,8 +80,10 @@ const (
 	allocateAhead = 1 << 20
 )
 
-func newLog(f files, dir string, mode syncMode) *log {
-	return &log{files: f, dir: dir, mode: mode, next: newBatch(nil), wake: make(chan struct{}, 1), broken: make(chan struct{}, 1)}
+func newLog(f files, dir string, mode time.Duration) *log {
+	done := newBatch(nil)
+	close(done.done)
+	return &log{files: f, dir: dir, mode: mode, next: newBatch(nil), written: done, wake: make(chan struct{}, 1)}
 }
 
 func newBatch(buffer []byte) *batch {
@@ -116,36 +111,30 @@ func (l *log) begin() *batch {
 }
 
 // Append adds changes to the log. The memory engine calls it under its locks.
-func (l *log) Append(changes []memory.Change) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if !l.accepts {
-		return
-	}
-	b := l.next
-	before := len(b.b)
-	if b.b = l.encoder.changes(b.b, changes); len(b.b) == before {
-		return // the log has it already
-	}
-	b.count += int64(len(changes))
-	l.pending.Store(int64(len(b.b)))
-	if !b.changed {
-		b.changed = true
-		signal(l.wake)
-	}
-}
+func (l *log) Append(changes []memory.Change) { l.add(changes, true) }
 
-// add adds a change that no caller waits for. It reports false if the log accepts none.
-func (l *log) add(c *memory.Change) (bytes int, ok bool) {
+// add adds changes of a caller, which waits for them, or of a snapshot. They stand in one batch,
+// so a restart finds all of them or none. It reports false if the log accepts no changes.
+func (l *log) add(changes []memory.Change, ofCaller bool) (bytes int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.accepts {
 		return 0, false
 	}
-	before := len(l.next.b)
-	l.next.b = l.encoder.change(l.next.b, c)
-	l.next.count++
-	return len(l.next.b) - before, true
+	b := l.next
+	before := len(b.b)
+	for i := range changes {
+		b.b = l.encoder.change(b.b, &changes[i])
+	}
+	if bytes = len(b.b) - before; bytes == 0 {
+		return 0, true // the log has them already
+	}
+	b.count += int64(len(changes))
+	if ofCaller {
+		l.pending.Store(int64(len(b.b)))
+		signal(l.wake)
+	}
+	return bytes, true
 }
 
 // signal sends to a channel of one place, unless it is full.
@@ -159,21 +148,23 @@ func signal(c chan struct{}) {
 // enter returns the service in which a call begins, or the error of a log that is out of
 // service. Nothing has changed then.
 func (l *log) enter() (service uint64, err error) {
-	service = l.service.Load()
-	if service&1 == 0 && l.pending.Load() < maxPending {
-		return service, nil
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if service&1 == 0 {
+	switch service = l.service.Load(); {
+	case service&1 != 0:
+		return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", engine.ErrUnavailable, l.failure())
+	case l.pending.Load() >= maxPending:
 		return 0, fmt.Errorf("%w: weirdisk: %d bytes wait to be written to %s: its disk hangs or is too slow; nothing was recorded",
 			engine.ErrUnavailable, l.pending.Load(), l.dir)
 	}
-	return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", engine.ErrUnavailable, l.failure())
+	return service, nil
 }
 
-// failure returns the reason for which the log is or was out of service. l.mu is held.
+// outOfService reports whether calls fail.
+func (l *log) outOfService() bool { return l.service.Load()&1 != 0 }
+
+// failure returns the reason for which the log is or was out of service.
 func (l *log) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	switch {
 	case l.closed:
 		return errClosed
@@ -185,37 +176,30 @@ func (l *log) failure() error {
 
 // wait returns once the system has all entries so far, and has synced them with SyncAlways. It
 // fails if the log went out of service since the call entered.
-func (l *log) wait(ctx context.Context, service uint64) error {
+func (l *log) wait(ctx context.Context, service uint64) (err error) {
 	l.mu.Lock()
-	if l.service.Load() != service {
-		defer l.mu.Unlock()
-		return unknown(l.failure())
-	}
-	b := l.newest()
+	b, left := l.newest(), l.service.Load() != service
 	l.mu.Unlock()
-	if b == nil {
-		return nil
+	if left {
+		err = l.failure()
+	} else {
+		select {
+		case <-b.done:
+			err = b.err
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
-	select {
-	case <-b.done:
-	case <-ctx.Done():
-		return unknown(ctx.Err())
-	}
-	if b.err != nil {
-		return unknown(b.err)
+	if err != nil {
+		return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", engine.ErrOutcomeUnknown, err)
 	}
 	return nil
 }
 
-// unknown is the error of a call that was decided in memory and may be lost on disk.
-func unknown(err error) error {
-	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", engine.ErrOutcomeUnknown, err)
-}
-
-// newest is the newest batch that is not done, nil if there is none. l.mu is held.
+// newest is the batch of the last entry. l.mu is held.
 func (l *log) newest() *batch {
 	if l.next.empty() {
-		return l.writing
+		return l.written
 	}
 	return l.next
 }
@@ -224,17 +208,12 @@ func (l *log) newest() *batch {
 // entries may have been dropped.
 func (l *log) flushed() error {
 	l.mu.Lock()
-	b := l.newest()
-	if b == nil {
-		defer l.mu.Unlock()
-		if !l.accepts {
-			return l.failure()
-		}
-		return nil
-	}
-	signal(l.wake)
+	b, accepts := l.newest(), l.accepts
 	l.mu.Unlock()
-	<-b.done
+	signal(l.wake)
+	if <-b.done; b.err == nil && !accepts {
+		return l.failure()
+	}
 	return b.err
 }
 
@@ -273,7 +252,7 @@ func (l *log) flush() {
 		return
 	}
 	b := l.begin()
-	l.writing = b
+	l.written = b
 	if b.turn != nil {
 		l.encoder.begin(b.turn.header.base)
 	}
@@ -287,7 +266,6 @@ func (l *log) flush() {
 	case b.turn != nil && b.turn.seal == nil && !l.closed: // later entries are in the new segment
 		l.accepts = true
 	}
-	l.writing = nil
 	l.finish(b, err)
 }
 
@@ -297,7 +275,7 @@ func (l *log) write(b *batch) error {
 		l.mu.Lock()
 		at, synced := l.end, l.synced.End
 		l.mu.Unlock()
-		at.Sum = spot{l.header, at.End}.seal(b.b, synced)
+		at.Sum = seal(b.b, l.header, at.End, synced)
 		if at.End += int64(len(b.b)); at.End > l.ahead {
 			l.file.allocate(at.End, allocateAhead)
 			l.ahead = at.End + allocateAhead
@@ -307,31 +285,26 @@ func (l *log) write(b *batch) error {
 		}
 		l.mu.Lock()
 		l.end = at
+		l.stats.Batches++
+		l.stats.Entries += b.count
 		l.mu.Unlock()
-		l.stats.batches.Add(1)
-		l.stats.entries.Add(b.count)
 	}
-	if b.turn != nil {
-		return l.make(b.turn)
-	}
-	if l.mode == syncAlways {
-		return l.sync()
-	}
-	return nil
-}
-
-// make makes a turn.
-func (l *log) make(t *turn) error {
-	if t.seal != nil {
-		err := l.sync()
+	switch t := b.turn; {
+	case t != nil && t.seal != nil:
+		end, err := l.sync()
 		if err == nil {
-			err = t.seal(l.syncedEnd())
+			err = t.seal(end)
 		}
 		if err != nil {
 			return err
 		}
+		fallthrough
+	case t != nil:
+		l.use(t.file, &t.header)
+	case l.mode == syncAlways:
+		_, err := l.sync()
+		return err
 	}
-	l.use(t.file, &t.header)
 	return nil
 }
 
@@ -350,47 +323,41 @@ func (l *log) use(f file, h *header) {
 	l.synced = l.end
 }
 
-// sync makes all that is written durable.
-func (l *log) sync() error {
+// sync makes all that is written durable, and returns its end.
+func (l *log) sync() (end stable, err error) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
 	l.mu.Lock()
 	end, done := l.end, l.synced == l.end
 	l.mu.Unlock()
-	if done || l.file == nil {
-		return nil
+	if done {
+		return end, nil
 	}
 	if l.lost == nil { // another sync may succeed, of less
 		l.lost = l.file.sync()
 	}
 	if l.lost != nil {
-		return l.lost
+		return end, l.lost
 	}
 	l.mu.Lock()
-	l.synced = end
-	l.mu.Unlock()
-	l.stats.syncs.Add(1)
-	return nil
-}
-
-// syncedEnd is the end of what is on stable storage.
-func (l *log) syncedEnd() stable {
-	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.synced
+	l.synced = end
+	l.stats.Syncs++
+	return end, nil
 }
 
 // runSyncer syncs every so often, until stop is closed.
 func (l *log) runSyncer(stop <-chan struct{}) {
-	t := time.NewTicker(time.Duration(l.mode))
+	t := time.NewTicker(l.mode)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			if l.service.Load()&1 == 0 {
-				if err := l.sync(); err != nil {
-					l.fail(err)
-				}
+			if l.outOfService() {
+				continue
+			}
+			if _, err := l.sync(); err != nil {
+				l.fail(err)
 			}
 		case <-stop:
 			return
@@ -408,72 +375,66 @@ func (l *log) fail(err error) {
 // failLocked takes the log out of service. The next batch is dropped, and its callers get the
 // error. l.mu is held.
 func (l *log) failLocked(err error) {
-	l.stats.failures.Add(1)
-	l.accepts, l.cause = false, err
-	if l.service.Load()&1 == 0 {
+	l.stats.Failures++
+	l.cause = err
+	l.leaveService()
+	l.finish(l.begin(), err)
+}
+
+// leaveService makes the log accept nothing. l.mu is held.
+func (l *log) leaveService() {
+	l.accepts = false
+	if !l.outOfService() {
 		l.service.Add(1)
 	}
-	l.finish(l.begin(), err)
-	signal(l.broken)
 }
 
 // turn makes the entries from now on go into a new segment, and returns once the log goes on
 // there. After a failure, without a seal, the log accepts entries again.
 func (l *log) turn(t *turn) error {
 	l.mu.Lock()
-	if !l.accepts && t.seal != nil || l.closed {
-		defer l.mu.Unlock()
+	b, refused := l.next, !l.accepts && t.seal != nil || l.closed
+	if !refused {
+		b.turn = t
+	}
+	l.mu.Unlock()
+	if refused {
 		return l.failure()
 	}
-	l.repair = l.stats.failures.Load()
-	b := l.next
-	b.turn = t
 	signal(l.wake)
-	l.mu.Unlock()
 	<-b.done
 	return b.err
 }
 
-// restore puts the log back into service, unless something has failed during the repair.
-func (l *log) restore() {
+// complete counts a snapshot, which replaces all segments before. After a repair it puts the log
+// back into service, unless something has failed meanwhile.
+func (l *log) complete(repair bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.stats.failures.Load() != l.repair {
-		return
-	}
-	l.cause = nil
-	if !l.closed {
+	l.stats.Snapshots++
+	l.older = 0
+	if repair && l.accepts {
+		l.cause = nil
 		l.service.Add(1)
 	}
-}
-
-// abandon closes the segment of a repair that has failed.
-func (l *log) abandon() {
-	l.mu.Lock()
-	l.accepts = false
-	l.mu.Unlock()
-	l.flushed() // the error is that of the failure
-	l.syncMu.Lock()
-	defer l.syncMu.Unlock()
-	l.file.Close()
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.file, l.end, l.synced = nil, stable{}, stable{}
 }
 
 // shut takes the log out of service for good. Accepted entries are still written.
 func (l *log) shut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed, l.accepts = true, false
-	if l.service.Load()&1 == 0 {
-		l.service.Add(1)
-	}
+	l.closed = true
+	l.leaveService()
 }
 
 // size is the bytes of all segments.
-func (l *log) size() int64 {
+func (l *log) size() int64 { return l.counts().Bytes }
+
+// counts returns the counts, and sizes now.
+func (l *log) counts() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.older + l.end.End
+	s := l.stats
+	s.Bytes = l.older + l.end.End
+	return s
 }

@@ -59,6 +59,12 @@ func (t *Table) Init(maxKeys, maxBytes int64) {
 	}
 }
 
+// SetCaps changes the caps. keys is the number of keys held.
+func (t *Table) SetCaps(maxKeys, maxBytes, keys int64) {
+	t.maxKeys, t.maxBytes = maxKeys, maxBytes
+	t.keys.Store(keys)
+}
+
 // Group returns the number of a group of histories, such as those of one limit. They are
 // kept for the longest window that the group was ever given, in microseconds (R12). longer
 // reports that the group was kept for less so far.

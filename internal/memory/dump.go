@@ -7,23 +7,25 @@ import (
 
 // DumpPlace is a place in a Dump; the zero DumpPlace is its beginning.
 type DumpPlace struct {
-	shard        int
-	hash         uint64
-	names        []string
-	history      Change // used again
-	operations   []*operation
-	afterHistory int // the operation shard that is next
+	shard          int
+	hash           uint64
+	names          []string
+	history        Change // used again
+	operations     []*operation
+	operationShard int // the one that is next
 }
 
-// Dump calls visit with about n histories at a place, each under its own lock, and moves
-// the place. It leaves out those that no longer count at now, on the engine's clock. Callers
-// that add keys to the same shard wait for the n histories. So visit must not block for long,
-// and it must not call the Memory. The history is valid during the call only. Dump reports
-// whether histories are left.
+// Dump calls visit with about n histories or, behind the last one, operations at a place, and
+// moves the place. It reports whether more are left. A Change is valid during the call only.
 //
-// A history that counts all the time from the first Dump to the last is visited, perhaps more
-// than once.
+// It leaves out histories that no longer count at now, on the engine's clock. Each is visited
+// under its own lock. Callers that add keys to the same shard wait for the n histories. So visit
+// must not block for long, and it must not call the Memory. A history that counts all the time
+// from the first Dump to the last is visited, perhaps more than once.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more bool) {
+	if p.shard == keytable.Shards {
+		return m.dumpOperations(p, n, visit)
+	}
 	s := m.table.At(p.shard)
 	s.Lock()
 	p.hash = s.Visit(p.hash, n, func(slot *keytable.Slot) {
@@ -43,7 +45,7 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*Change)) (more
 	if p.hash == keytable.Hashes {
 		p.shard, p.hash = p.shard+1, 0
 	}
-	return p.shard < keytable.Shards
+	return true
 }
 
 // read sets the state of a Replace.
@@ -59,15 +61,14 @@ func (m *Memory) read(c *Change, h *window.History, a *window.Arena) {
 	})
 }
 
-// DumpOperations calls visit with about n remembered operations at a place, and moves the
-// place. It reports whether operations are left. It visits all that were remembered before
-// its first call and still are, without a lock: Apply of one never replaces a later one.
-func (m *Memory) DumpOperations(p *DumpPlace, n int, visit func(*Change)) (more bool) {
-	for ; len(p.operations) == 0; p.afterHistory++ {
-		if p.afterHistory == len(m.operations.shards) {
+// dumpOperations visits all operations that were remembered before its first call and still
+// are, without a lock: Apply of one never replaces a later one.
+func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more bool) {
+	for ; len(p.operations) == 0; p.operationShard++ {
+		if p.operationShard == len(m.operations.shards) {
 			return false
 		}
-		s := &m.operations.shards[p.afterHistory]
+		s := &m.operations.shards[p.operationShard]
 		s.mu.Lock()
 		p.operations = append(append(p.operations, s.real...), s.virtual...)
 		s.mu.Unlock()

@@ -77,10 +77,6 @@ func dump(m *Memory, n int, between func(), visit func(*Change)) {
 		between()
 		more = m.Dump(&p, n, m.Clock(), visit)
 	}
-	for more := true; more; {
-		between()
-		more = m.DumpOperations(&p, n, visit)
-	}
 }
 
 // content returns the histories and known operations of m by their names.

@@ -75,12 +75,27 @@ func New(o Options) *Memory {
 	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), journal: o.Journal}
 	m.base = m.start.UnixMicro()
 	m.table.Init(o.MaxKeys, o.MaxBytes)
+	m.SetCaps(o.MaxKeys, o.MaxBytes)
+	return m
+}
+
+// SetCaps sets MaxKeys and MaxBytes, 0 for none. The error is engine.ErrFull if m holds more
+// already. Call it before the first decision.
+func (m *Memory) SetCaps(keys, bytes int64) error {
+	held := int64(m.Len())
+	m.table.SetCaps(keys, bytes, held)
 	// The errors are made in advance: a flood of new keys at a cap must not fill the heap.
 	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, allow, and all of them still count; wait, or raise the cap",
-		engine.ErrFull, o.MaxKeys)
+		engine.ErrFull, keys)
 	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, and all keys still count; wait, or raise the cap",
-		engine.ErrFull, o.MaxBytes)
-	return m
+		engine.ErrFull, bytes)
+	switch {
+	case keys > 0 && held > keys:
+		return fmt.Errorf("%w: %d keys still count, and MaxKeys is %d; raise the cap", engine.ErrFull, held, keys)
+	case bytes > 0 && m.Bytes() > bytes:
+		return fmt.Errorf("%w: the keys that still count take %d bytes, and MaxBytes is %d; raise the cap", engine.ErrFull, m.Bytes(), bytes)
+	}
+	return nil
 }
 
 // now reads the engine's clock: microseconds since 1970 that never run back.

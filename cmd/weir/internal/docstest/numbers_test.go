@@ -20,7 +20,7 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/semantics.md", "An idempotency key is 1 to 128 arbitrary bytes", "vocabulary.go", "MaxIDBytes = 128"},
 		{"docs/semantics.md", "and at least a minute", "engine/compiled.go", "minIdempotencyTTL = time.Minute"},
 		{"docs/semantics.md", "more than 16\n  histories", "engine/limit.go", "MaxLimits = 16"},
-		{"docs/durability.md", "`100ms` (the default), or another time of 1ms to 1m", "weirdisk/weirdisk.go", "defaultSync = syncMode(100 * time.Millisecond)"},
+		{"docs/durability.md", "`100ms` (the default), or another time of 1ms to 1m", "weirdisk/weirdisk.go", "defaultSync = 100 * time.Millisecond"},
 		{"docs/durability.md", "30 in `make test`", "weirdisk/fault_kill_test.go", `"weirdisk.kills", 30`},
 		{"docs/durability.md", "300 in `make test`", "weirdisk/fault_image_test.go", `"weirdisk.images", 300`},
 		{"docs/http-api.md", "array of 1 to 128 objects", "cmd/weir/internal/server/httpapi/checks.go", "maxChecks = 128"},
