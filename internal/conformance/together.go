@@ -17,7 +17,8 @@ import (
 )
 
 // together decides random calls together, of two policies and several keys, and compares the
-// answers with those of a model. It returns a report of the first difference, or "".
+// answers with those of a model. Numbers and windows change between calls. It returns a report of
+// the first difference, or "".
 //
 // The model uses single requests of the specification only, each under one limit: it peeks
 // at every history, and takes the units of all calls if every peek is allowed. A call of 0
@@ -29,6 +30,9 @@ func together(e engine.Engine, c Config) string {
 		r := rand.New(rand.NewPCG(c.Seed, 1<<36+uint64(history)))
 		m := newTogetherModel(r, e, &c)
 		for range perHistory {
+			if r.IntN(4) == 0 {
+				m.change(r)
+			}
 			calls := m.randomCalls(r)
 			want, err := m.charges(calls), weir.DecideTogether(context.Background(), calls)
 			if want.tooMany() {
@@ -63,34 +67,61 @@ func together(e engine.Engine, c Config) string {
 
 // togetherModel is two policies on an engine, and each of their limits on a specification.
 type togetherModel struct {
+	engine   engine.Engine // tested
 	spec     *spec.Engine
-	policies []weir.Policy
-	tested   []*weir.Limiter
-	single   [][]*weir.Limiter // by policy and limit
+	first    [2]weir.Policy
+	policies [2]weir.Policy // the first ones, or with other numbers and windows
+	tested   [2]*weir.Limiter
+	single   [2][]*weir.Limiter // by policy and limit
 	now      int64
 	wait     time.Duration // of the last calls
 	last     []weir.Call
 }
 
 func newTogetherModel(r *rand.Rand, e engine.Engine, c *Config) *togetherModel {
-	m := &togetherModel{spec: spec.New(), now: defaultEpoch}
-	for range 2 {
+	m := &togetherModel{engine: e, spec: spec.New(), now: defaultEpoch}
+	for i := range m.first {
 		policy := randomPolicy(r, c).policy(freshPrefix())
 		for policy.Mode == weir.CountDenied || slices.ContainsFunc(policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency }) {
 			policy = randomPolicy(r, c).policy(freshPrefix())
 		}
-		tested, err := weir.New(policy, weir.WithEngine(e))
-		mustBeValid(err)
-		var single []*weir.Limiter
-		for _, limit := range policy.Limits {
-			limit.Cost = 0 // the model adds the costs
-			l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}}, weir.WithEngine(m.spec))
-			mustBeValid(err)
-			single = append(single, l)
-		}
-		m.policies, m.tested, m.single = append(m.policies, policy), append(m.tested, tested), append(m.single, single)
+		m.first[i] = policy
+		mustBeValid(m.use(i, policy))
 	}
 	return m
+}
+
+// use makes the limiters of policy i.
+func (m *togetherModel) use(i int, policy weir.Policy) error {
+	tested, err := weir.New(policy, weir.WithEngine(m.engine))
+	if err != nil {
+		return err
+	}
+	m.policies[i], m.tested[i], m.single[i] = policy, tested, nil
+	for _, limit := range policy.Limits {
+		limit.Cost = 0 // the model adds the costs
+		l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}}, weir.WithEngine(m.spec))
+		mustBeValid(err)
+		m.single[i] = append(m.single[i], l)
+	}
+	return nil
+}
+
+// change changes numbers and windows of a policy, as a reload does (R12). No window becomes longer
+// than at first: an engine may have forgotten what no longer counted.
+func (m *togetherModel) change(r *rand.Rand) {
+	i := r.IntN(len(m.first))
+	policy := m.first[i]
+	policy.Limits = slices.Clone(policy.Limits)
+	for j := range policy.Limits {
+		limit := &policy.Limits[j]
+		if limit.Max = max(1, limit.Max+r.Int64N(5)-2); limit.Kind == weir.Rolling {
+			limit.Window /= time.Duration(1 + r.IntN(2))
+		}
+	}
+	if m.use(i, policy) == nil { // otherwise the numbers do not fit each other
+		m.last = nil
+	}
 }
 
 // randomCalls returns calls at the next instant. Often they are the last ones, at the end of
@@ -149,7 +180,7 @@ func (m *togetherModel) charges(calls []weir.Call) *outcome {
 		c := &calls[i]
 		var of []*charge
 		for j, limit := range c.Limiter.Compiled().Limits {
-			single := m.single[slices.Index(m.tested, c.Limiter)][j]
+			single := m.single[slices.Index(m.tested[:], c.Limiter)][j]
 			var own []string
 			for _, dim := range single.Compiled().Dimensions {
 				own = append(own, c.Key.Value(slices.Index(c.Limiter.Compiled().Dimensions, dim)))
