@@ -86,10 +86,13 @@ func print(r contest.Results, rounds int) {
 	printTable(func(w, c string) string { return report.Decimal(r.Median(w, c, "cpu"), 2) })
 	fmt.Println()
 	goals := []report.Goal{}
-	for w, bounds := range map[string][2]float64{"64 callers": {1.5, 6}, "256 callers": {1.9, 9}} {
+	for _, at := range []struct {
+		callers       string
+		pebble, bbolt float64
+	}{{"64 callers", 1.5, 6}, {"256 callers", 1.9, 9}} {
 		goals = append(goals,
-			report.Goal{Text: "a sync for each decision, Pebble = 1, " + w, Bound: bounds[0], Measured: r.Ratio(w, diskAlways, pebbleSync, "rate")},
-			report.Goal{Text: "a sync for each decision, bbolt = 1, " + w, Bound: bounds[1], Measured: r.Ratio(w, diskAlways, bboltGroup, "rate")})
+			report.Goal{Text: "a sync for each decision, Pebble = 1, " + at.callers, Bound: at.pebble, Measured: r.Ratio(at.callers, diskAlways, pebbleSync, "rate")},
+			report.Goal{Text: "a sync for each decision, bbolt = 1, " + at.callers, Bound: at.bbolt, Measured: r.Ratio(at.callers, diskAlways, bboltGroup, "rate")})
 	}
 	goals = append(goals,
 		report.Goal{Text: "a sync every 100 ms, Pebble with a sync for each = 1, 64 callers", Bound: 10, Measured: r.Ratio("64 callers", diskEvery, pebbleSync, "rate")},
