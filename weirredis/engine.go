@@ -60,10 +60,6 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
-// Spread reports whether keys are spread over the slots of a Cluster. The slot of a
-// history then also depends on the other limits of its rules, by their dimensions.
-func (e *Engine) Spread() bool { return e.spread }
-
 // address is the server's address as conn reports it, or "".
 func (e *Engine) address() string {
 	if s, ok := e.conn.(fmt.Stringer); ok {

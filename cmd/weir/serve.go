@@ -206,7 +206,6 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 			return store.Identity(ctx)
 		}
 	}
-	c.EnvoyOptions.Cluster = store.Spread
 	return store, nil
 }
 

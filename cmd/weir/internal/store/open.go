@@ -59,25 +59,14 @@ type Store struct {
 	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
 
 	close      func() error
-	redis      *weirredis.Engine // Engine on Redis that Open opened, otherwise nil
-	prefix     string            // of all keys on Redis
-	background *background       // nil unless opened by OpenInBackground
+	prefix     string      // of all keys on Redis
+	background *background // nil unless opened by OpenInBackground
 }
 
 // Options adjust a store.
 type Options struct {
 	MaxBytes int64                   // cap on the memory of histories, of memory and file: only; 0 = none
 	Progress func(done, total int64) // called from time to time while a long log of file: is read; nil = not
-}
-
-// Spread reports whether the store spreads keys over the slots of a Cluster. It sends
-// nothing; before the store is connected it reports true.
-func (s *Store) Spread() bool {
-	if s.background != nil {
-		connected := s.background.connected.Load()
-		return connected == nil || connected.Spread()
-	}
-	return s.redis != nil && s.redis.Spread()
 }
 
 // Close closes the connections, or syncs and releases the directory.
@@ -156,7 +145,7 @@ func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 		conn.Close()
 		return nil, t.explain(err)
 	}
-	return &Store{Engine: e, redis: e, prefix: t.prefix, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
+	return &Store{Engine: e, prefix: t.prefix, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
 }
 
 // fitEngine returns an engine on a server that is fit for limits.

@@ -12,33 +12,13 @@ import (
 
 // conclude counts a decided call and returns its code.
 func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
-	over := c.over()
-	s.count(c, over)
-	if !over {
+	s.count(c)
+	if !c.over {
 		s.Counts.OK.Add(1)
 		return pb.RateLimitResponse_OK
 	}
 	s.Counts.Over.Add(1)
 	return pb.RateLimitResponse_OVER_LIMIT
-}
-
-// over reports whether the request is denied: an enforced item is over, or there are
-// items with quota and all of them are over.
-func (c *call) over() bool {
-	soft, softOver := 0, 0
-	for i := range c.items {
-		it := &c.items[i]
-		switch {
-		case it.quota:
-			soft++
-			if it.kind == quota && it.over {
-				softOver++
-			}
-		case it.kind == enforced && it.over:
-			return true
-		}
-	}
-	return soft > 0 && soft == softOver
 }
 
 // limited reports whether a limit applies to the item.
@@ -73,8 +53,6 @@ func (it *item) untilReset(c *call) time.Duration {
 		return it.reset
 	case it.wait != weir.Never:
 		return it.wait
-	case it.limit != nil:
-		return it.limit.weir.Window
 	}
 	unit := envoyconf.Unit(it.shown.GetUnit())
 	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))

@@ -3,7 +3,6 @@ package envoy
 import (
 	"context"
 	"fmt"
-	"syscall"
 	"testing"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -54,7 +53,7 @@ func BenchmarkAnswer(b *testing.B) {
 				wired = append(wired, w)
 			}
 			b.ReportAllocs()
-			i, before := 0, cpu()
+			i := 0
 			for b.Loop() {
 				r := new(pb.RateLimitRequest)
 				if err := proto.Unmarshal(wired[i%len(wired)], r); err != nil {
@@ -69,17 +68,6 @@ func BenchmarkAnswer(b *testing.B) {
 				}
 				i++
 			}
-			b.ReportMetric(float64(cpu()-before)/float64(i), "cpu-ns/op")
 		})
 	}
-}
-
-// cpu is the processor time of this process in nanoseconds, which another process
-// that has the core does not lengthen.
-func cpu() int64 {
-	var u syscall.Rusage
-	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
-		return 0
-	}
-	return u.Utime.Nano() + u.Stime.Nano()
 }

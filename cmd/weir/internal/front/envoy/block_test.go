@@ -39,11 +39,11 @@ func (o *opening) Do(ctx context.Context, calls []engine.Call) {
 func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	e := &opening{Engine: weir.NewMemory()}
 	rule, err := enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
-		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, e)
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, apart{e})
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := connect(t, e, nil)
+	p := connect(t, apart{e}, nil)
 	if err := p.service.Load(nil, []Policy{{Rule: rule}}); err != nil {
 		t.Fatal(err)
 	}

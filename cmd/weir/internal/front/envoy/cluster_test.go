@@ -8,16 +8,16 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// On a Redis Cluster each history is decided in a step of its own, because histories are
-// in different slots. The answers are the same.
+// Histories in different slots of a Redis Cluster are decided in steps of their own. The
+// answers are the same.
 func TestClusterDecidesHistoriesSeparately(t *testing.T) {
 	t.Parallel()
 	nodes := redistest.StartCluster(t)
-	e, _ := enginetest.On(t, nodes.Addrs()...)
-	if !e.Spread() {
+	e, conn := enginetest.On(t, nodes.Addrs()...)
+	if !conn.Clustered() {
 		t.Fatal("the engine did not detect the Cluster")
 	}
-	p := connect(t, newClock(e), parse(t, hitsConfig), func(o *Options) { o.Cluster = e.Spread })
+	p := connect(t, newClock(e), parse(t, hitsConfig))
 	for i := range 4 {
 		p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
 	}

@@ -1,22 +1,18 @@
 package envoy
 
 import (
-	"context"
+	"errors"
 	"slices"
 
 	"github.com/weirlimit/weir"
 )
 
 // decideCall decides a resolved call and charges the hits that it grants.
-func (s *Service) decideCall(ctx context.Context, c *call) error {
-	if err := s.refundItems(ctx, c); err != nil {
+func (s *Service) decideCall(c *call) error {
+	if err := s.refundItems(c); err != nil {
 		return err
 	}
-	gs, err := s.group(c)
-	if err != nil {
-		return err
-	}
-	granted, err := s.grant(ctx, c, gs)
+	granted, err := s.grant(c)
 	if err == nil {
 		// A shadowed item is charged as if it were enforced: together with a granted
 		// request, if it fits. It denies nothing.
@@ -24,46 +20,59 @@ func (s *Service) decideCall(ctx context.Context, c *call) error {
 		if granted {
 			op = weir.OpAttempt
 		}
-		err = queryAll(ctx, c, gs.shadowed, op)
+		err = c.decideEach(c.itemsOf(shadowed), op)
 	}
 	if err != nil {
-		s.rollBack(ctx, c.groups) // a request without an answer charges nothing
+		s.rollBack(c) // a request without an answer charges nothing
 	}
+	c.over = !granted
 	return err
 }
 
-// grant charges the hard and soft groups if the request is granted, and reports whether
-// it is: all hard groups fit and, if there are soft groups, at least one of these. Every
-// item gets its result.
-func (s *Service) grant(ctx context.Context, c *call, gs groups) (bool, error) {
-	anySoft := c.quotaSpared() || len(gs.soft) == 0
-	if len(gs.hard) == 0 {
-		err := queryAll(ctx, c, gs.soft, weir.OpAttempt)
-		return anySoft || anyAllowed(gs.soft), err
+// grant charges the enforced items and those with quota if the request is granted, and
+// reports whether it is: all enforced items fit and, if there are items with quota, at
+// least one of these. Every item gets its result.
+func (s *Service) grant(c *call) (bool, error) {
+	hard, soft := c.itemsOf(enforced), c.itemsOf(quota)
+	spared := len(soft) == 0 || c.quotaSpared()
+	if len(hard) == 0 {
+		err := c.decideEach(soft, weir.OpAttempt)
+		return spared || len(fitting(soft)) > 0, err
 	}
-	if err := queryAll(ctx, c, gs.soft, weir.OpPeek); err != nil {
+	if err := c.decideEach(soft, weir.OpPeek); err != nil {
 		return false, err
 	}
-	if !anySoft && !anyAllowed(gs.soft) {
-		return false, queryAll(ctx, c, gs.hard, weir.OpPeek)
+	soft = fitting(soft)
+	if !spared && len(soft) == 0 {
+		return false, c.decideEach(hard, weir.OpPeek)
 	}
-	granted, err := s.grantHard(ctx, c, gs.hard)
-	if err != nil || !granted {
+	if granted, err := s.grantAll(c, hard); err != nil || !granted {
 		return false, err
 	}
-	for i := range gs.soft {
-		if g := &gs.soft[i]; g.d.Allowed {
-			if err := g.query(ctx, c, weir.OpAttempt); err != nil {
-				return false, err
-			}
-		}
+	if err := c.decideEach(soft, weir.OpAttempt); err != nil {
+		return false, err
 	}
-	if anySoft || anyAllowed(gs.soft) {
+	if spared || len(fitting(soft)) > 0 {
 		return true, nil
 	}
 	// A concurrent request took the last of every quota after the peek.
-	s.rollBack(ctx, gs.hard)
-	return false, queryAll(ctx, c, gs.hard, weir.OpPeek)
+	s.rollBack(c)
+	return false, c.decideEach(hard, weir.OpPeek)
+}
+
+// itemsOf returns the items of a kind.
+func (c *call) itemsOf(k kind) (items []*item) {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == k {
+			items = append(items, it)
+		}
+	}
+	return items
+}
+
+// fitting returns the items that are not over their limits.
+func fitting(items []*item) []*item {
+	return slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.over })
 }
 
 // quotaSpared reports whether some item with quota is never over: one that gives hits
@@ -74,76 +83,59 @@ func (c *call) quotaSpared() bool {
 	})
 }
 
-// grantHard charges all groups or none, and reports whether it did.
-func (s *Service) grantHard(ctx context.Context, c *call, groups []group) (bool, error) {
-	if len(groups) == 1 {
-		err := groups[0].query(ctx, c, weir.OpAttempt)
-		return groups[0].d.Allowed, err
+// grantAll charges all items or none, and reports whether it did.
+func (s *Service) grantAll(c *call, items []*item) (bool, error) {
+	if len(items) == 1 {
+		err := c.decideEach(items, weir.OpAttempt)
+		return !items[0].over, err
 	}
-	last := onlyCharge(groups) // the peeks come first: a single charge needs no peek of its own
-	fits := true
-	for i := range groups {
-		if g := &groups[i]; g != last {
-			if err := g.query(ctx, c, weir.OpPeek); err != nil {
-				return false, err
-			}
-			fits = fits && g.d.Allowed
-		}
+	granted, err := c.decideTogether(items)
+	if alone := new(weir.CallError); errors.As(err, &alone) { // nothing has changed
+		return s.grantInSteps(c, items)
 	}
-	if !fits {
-		return false, countDenials(ctx, c, groups, last)
-	}
-	for i := range groups {
-		g := &groups[i]
-		if g.n == 0 {
-			continue // it was a peek already
-		}
-		if err := g.query(ctx, c, weir.OpAttempt); err != nil {
-			return false, err
-		}
-		if !g.d.Allowed {
-			s.rollBack(ctx, groups[:i])
-			return false, queryAll(ctx, c, groups[:i], weir.OpPeek)
-		}
-	}
-	return true, nil
+	return granted, err
 }
 
-// onlyCharge returns the group that charges anything, or nil if there are several.
-func onlyCharge(groups []group) (only *group) {
-	for i := range groups {
-		if groups[i].n > 0 {
-			if only != nil {
-				return nil
-			}
-			only = &groups[i]
-		}
+// grantInSteps is grantAll for items that cannot be decided together. It peeks at all of
+// them, and charges them if all fit.
+func (s *Service) grantInSteps(c *call, items []*item) (bool, error) {
+	if err := c.decideEach(items, weir.OpPeek); err != nil {
+		return false, err
 	}
-	return only
+	if len(fitting(items)) < len(items) {
+		return false, s.countDenials(c, items)
+	}
+	if err := c.decideEach(items, weir.OpAttempt); err != nil {
+		return false, err
+	}
+	fit := fitting(items)
+	if len(fit) == len(items) {
+		return true, nil
+	}
+	s.rollBack(c) // a concurrent request took the room after the peek
+	return false, c.decideEach(fit, weir.OpPeek)
 }
 
-// countDenials completes a denial that only peeks have found: policies that count
-// denials count this one, and policies with blocks begin one. last, if not nil, has not
-// been queried yet.
-func countDenials(ctx context.Context, c *call, groups []group, last *group) error {
-	if last != nil {
-		if err := last.query(ctx, c, weir.OpPeek); err != nil {
-			return err
-		}
-	}
-	for i := range groups {
-		g := &groups[i]
-		if g.d.Allowed {
+// countDenials repeats as attempts the peeks that were denied, where a denial changes
+// something: policies that count denials count this one, and policies with blocks begin
+// one. If an attempt finds room by now, the request is denied all the same: a block does not
+// begin, and its hits are given back, while those of a counted denial stay.
+func (s *Service) countDenials(c *call, items []*item) error {
+	for _, it := range items {
+		counts := it.rule.Mode == weir.CountDenied
+		if !it.over || !counts && it.rule.Blocks == nil {
 			continue
 		}
-		var err error
-		if g.compiled.Mode == weir.CountDenied {
-			err = g.query(ctx, c, weir.OpAttempt)
-		} else if g.policy != nil && g.policy.Blocks != nil {
-			err = g.beginBlock(ctx, c)
-		}
-		if err != nil {
+		peeked := it.result
+		if err := c.decideEach([]*item{it}, weir.OpAttempt); err != nil {
 			return err
+		}
+		if !it.over {
+			it.result = peeked
+			if counts {
+				it.charged = 0
+			}
+			s.rollBack(c)
 		}
 	}
 	return nil

@@ -4,14 +4,11 @@
 //
 // A request is all or nothing: a descriptor over its limit charges none of the others
 // (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
-// step at one instant, except when
+// step at one instant by [enforce.DecideTogether], unless that rejects them: they have too many
+// limits, other numbers for one history, histories in different slots of a Redis Cluster, or a
+// policy whose denials or reports are counted.
 //
-//   - two descriptors have the same rule,
-//   - some have 0 hits, which is a peek, beside others that charge,
-//   - there are more than 16 of them, or
-//   - the store is a Redis Cluster, where two keys may be on two servers.
-//
-// These requests take several steps: a peek at every descriptor, then a charge for each
+// Those requests take several steps: a peek at every descriptor, then a charge for each
 // if all peeks fit. If a concurrent request takes the room in between, the charges made
 // so far are refunded. So a window never exceeds its limit; the cost is that such a
 // request may briefly deny another one.
@@ -20,5 +17,5 @@
 // listener can charge every key.
 //
 // A request passes these files in order: admit.go, handle.go, service.go, resolve.go,
-// group.go, decide.go, query.go, answer.go, write.go.
+// decide.go, query.go, answer.go, write.go.
 package envoy

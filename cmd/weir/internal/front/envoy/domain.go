@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/engine"
@@ -22,9 +21,8 @@ type domain struct {
 	limits    []*limit          // of rules, by Rule.Index
 	policy    *policyDomain     // nil for rules
 
-	overrides  cache[limit]
-	overridden *Hits                  // of all overrides; nil for a policy
-	compiled   cache[engine.Compiled] // of limits that are decided in one step
+	overrides  overrides
+	overridden *Hits // of all overrides; nil for a policy
 }
 
 // compile returns the domains of a configuration and of policies.
@@ -88,29 +86,4 @@ func (ds domains) addPolicy(p Policy, e engine.Engine) error {
 	d, err := newPolicyDomain(p, e)
 	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: d}
 	return err
-}
-
-// cache holds up to maxCached values. The zero cache is empty.
-type cache[T any] struct {
-	mu sync.RWMutex // protects the following
-	of map[string]*T
-}
-
-// get returns nil for a missing key.
-func (c *cache[T]) get(key []byte) *T {
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	return c.of[string(key)]
-}
-
-func (c *cache[T]) put(key []byte, v *T) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.of == nil {
-		c.of = map[string]*T{}
-	}
-	if len(c.of) >= maxCached {
-		clear(c.of)
-	}
-	c.of[string(key)] = v
 }

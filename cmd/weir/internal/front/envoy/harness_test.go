@@ -44,6 +44,19 @@ func (c *clocked) pass(d time.Duration) { c.now += d.Microseconds() }
 // at is the current instant of tests with fixed windows.
 func (c *clocked) at() time.Time { return time.UnixMicro(c.now) }
 
+// apart is an engine that decides no calls together, as with histories in different slots of a
+// Redis Cluster.
+type apart struct{ engine.Engine }
+
+func (a apart) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		if calls[i].Rules.Joined {
+			calls[i].Fail(&engine.CallError{Call: 1, Err: engine.Input("request", "another slot")})
+		}
+	}
+	a.Engine.Do(ctx, calls)
+}
+
 // onRedis returns an engine on an empty Redis server.
 func onRedis(t testing.TB) *weirredis.Engine {
 	t.Helper()
@@ -88,20 +101,7 @@ func connect(t testing.TB, e engine.Engine, config *envoyconf.Config, change ...
 // serve serves over gRPC until the test ends, and returns a connection.
 func serve(t testing.TB, s *Service) *grpc.ClientConn {
 	t.Helper()
-	on, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	listenOn(t, s, on)
-	return dial(t, on.Addr().String())
-}
-
-// listenOn serves on a listener until the test ends.
-func listenOn(t testing.TB, s *Service, on net.Listener) *Listener {
-	t.Helper()
-	l := NewListener(s, nil, nil)
-	served := make(chan error, 1)
-	go func() { served <- l.Serve(on) }()
+	l, address, served := start(t, s)
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -112,7 +112,19 @@ func listenOn(t testing.TB, s *Service, on net.Listener) *Listener {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return l
+	return dial(t, address)
+}
+
+// start serves on a free port. served gets the result of Serve.
+func start(t testing.TB, s *Service) (l *Listener, address string, served chan error) {
+	t.Helper()
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, served = NewListener(s, nil, nil), make(chan error, 1)
+	go func() { served <- l.Serve(on) }()
+	return l, on.Addr().String(), served
 }
 
 // parse reads a configuration.

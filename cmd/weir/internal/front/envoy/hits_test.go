@@ -4,13 +4,11 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -79,19 +77,21 @@ func TestDifferentHitsAreDecidedInOneStep(t *testing.T) {
 	})
 }
 
-// Descriptors that need several steps are still all granted or all denied.
-func TestSeveralStepsAreAllOrNothing(t *testing.T) {
+// Descriptors for one history are charged their sum, and denied together if that does not fit.
+func TestDescriptorsOfOneHistoryAreChargedTheirSum(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, parse(t, hitsConfig))
-		// One rule twice, with two values and with the same.
+		e := &counting{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
 		p.wants("OK | OK 9/10 1m0s | OK 9/10 1m0s", "a=2", "a=3")
-		p.wants("OK | OK 8/10 1m0s | OK 7/10 1m0s", "a=2", "a=2")
+		p.wants("OK | OK 7/10 1m0s | OK 7/10 1m0s", "a=2", "a=2")
 		p.wants("OK | OK 0/10 1m0s", "a=2 hits:7")
 		p.wants("OVER_LIMIT | OK 9/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=2")
 		p.wants("OK | OK 1/10 1m0s", "a=3 hits:8")
-		// The last of two is denied: the step before is refunded.
-		p.wants("OVER_LIMIT | OK 1/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=3")
-		p.wants("OK | OK 0/10 1m0s", "a=3")
+		p.wants("OVER_LIMIT | OVER_LIMIT 1/10 1m0s | OVER_LIMIT 1/10 1m0s", "a=3", "a=3")
+		p.wants("OK | OK 0/10 1m0s | OK 0/10 1m0s", "a=3", "a=3 hits:0")
+		if e.calls != 7 {
+			t.Errorf("%d steps for 7 requests", e.calls)
+		}
 	})
 }
 
@@ -118,54 +118,44 @@ func TestManyDescriptorsAreAllOrNothing(t *testing.T) {
 	})
 }
 
-// Stores that decide one history per step give the same answers.
-func TestStoresWithOneHistoryPerStep(t *testing.T) {
+// Descriptors that cannot be decided together get the same answers in several steps.
+func TestSeveralStepsAreAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, parse(t, hitsConfig), func(o *Options) { o.Cluster = func() bool { return true } })
+		p := connect(t, apart{c}, parse(t, hitsConfig))
 		for i := range 5 {
 			p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
 		}
 		p.wants("OVER_LIMIT | OK 5/10 1m0s | OVER_LIMIT 0/5 1m0s", "a=1", "b=1")
 		p.wants("OK | OK 4/10 1m0s", "a=1")
+		// The last of two is denied: the step before is refunded.
+		p.wants("OVER_LIMIT | OK 4/10 1m0s | OVER_LIMIT 1/10 1m0s", "a=1 hits:3", "a=1 hits:3")
+		p.wants("OK | OK 0/10 1m0s", "a=1 hits:4")
 	})
 }
 
-// stolen is an engine on which another request is granted once, before the second attempt
-// of a request.
+// stolen is an engine on which another request is granted once, before the first charges of a
+// request.
 type stolen struct {
 	engine.Engine
-	attempts int
-	steal    func()
+	steal func()
 }
 
 func (s *stolen) Do(ctx context.Context, calls []engine.Call) {
-	for i := range calls {
-		if calls[i].Op != engine.Attempt {
-			continue
-		}
-		if s.attempts++; s.attempts == 2 && s.steal != nil {
-			steal := s.steal
-			s.steal = nil
-			steal()
-		}
+	if steal := s.steal; steal != nil && calls[0].Op == engine.Attempt && !calls[0].Rules.Joined {
+		s.steal = nil
+		steal()
 	}
 	s.Engine.Do(ctx, calls)
 }
 
-// Another request takes the last hits between two steps: the charges of the earlier steps
-// are refunded.
+// Another request takes the last hits between the peeks and the charges: the charges of the
+// others are refunded.
 func TestLaterDenialRefundsEarlierSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		e := &stolen{Engine: c}
+		e := &stolen{Engine: apart{c}}
 		p := connect(t, e, parse(t, hitsConfig))
-		// One step for a and b, with hits of their own, another for the second a.
 		e.steal = func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
 		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:3", "a=2")
-		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
-		// The same with equal hits.
-		c.pass(time.Minute)
-		e.attempts, e.steal = 0, func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
-		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:2", "a=2 hits:2")
 		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
 	})
 }
@@ -202,70 +192,32 @@ func TestRefundsTakeTheOldestHits(t *testing.T) {
 	})
 }
 
-// A refund takes one step for all entries it removes, and one step for Remaining.
+// A refund takes one step for all entries it removes, and one step for the remaining hits, also
+// that of a policy. Each limit gives back its own oldest hits.
 func TestRefundTakesTwoSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &counting{Engine: c}
-		p := connect(t, e, parse(t, hitsConfig))
-		for range 3 {
-			p.ask("a=1 hits:3")
+		p := connectPolicies(t, e, parse(t, hitsConfig))
+		for _, category := range []string{"a", "b", "b"} {
+			p.in("hits").ask("a=1 hits:3")
+			p.in("slack").ask("category=" + category)
 			c.pass(time.Second)
 		}
-		steps := func(want int, answer, descriptor string) {
-			t.Helper()
+		for _, step := range [][3]string{
+			{"hits", "a=1 refund hits:2", "OK | OK 3/10 59s"},
+			{"hits", "a=1 refund hits:9", "OK | OK 10/10 0s"},
+			{"hits", "a=1 refund", "OK | OK 10/10 0s"},
+			{"slack", "category=b refund hits:3", "OK | OK 2/2 0s"},
+		} {
 			e.calls = 0
-			p.wants(answer, descriptor)
-			if e.calls != want {
-				t.Errorf("%s: %d steps, want %d", descriptor, e.calls, want)
+			if p.in(step[0]).wants(step[2], step[1]); e.calls != 2 {
+				t.Errorf("%s: %d steps, want 2", step[1], e.calls)
 			}
 		}
-		steps(2, "OK | OK 3/10 59s", "a=1 refund hits:2")
-		steps(2, "OK | OK 5/10 59s", "a=1 refund hits:2")
-		steps(2, "OK | OK 10/10 0s", "a=1 refund hits:9")
-		steps(2, "OK | OK 10/10 0s", "a=1 refund")
-	})
-}
-
-// A refund of a policy takes as many steps, whatever the number of its grants and limits. Each
-// limit gives back its own oldest hits.
-func TestRefundOfAPolicyTakesTwoSteps(t *testing.T) {
-	onEach(t, func(t *testing.T, c *clocked) {
-		e := &counting{Engine: c}
-		slack := connectPolicies(t, e, nil).in("slack")
-		for _, category := range []string{"a", "b", "b"} {
-			slack.ask("category=" + category)
-			c.pass(time.Second)
-		}
-		e.calls = 0
-		slack.wants("OK | OK 2/2 0s", "category=b refund hits:3")
-		if e.calls != 2 {
-			t.Errorf("%d steps, want 2", e.calls)
-		}
-		slack.wants("OK | OK 1/2 29m57s", "category=a hits:0")
-		slack.wants("OK | OK 0/2 30m0s", "category=c hits:2")
-		if a := slack.ask("category=d hits:2"); a.OverallCode != pb.RateLimitResponse_OK {
+		p.in("slack").wants("OK | OK 1/2 29m57s", "category=a hits:0")
+		p.in("slack").wants("OK | OK 0/2 30m0s", "category=c hits:2")
+		if a := p.in("slack").ask("category=d hits:2"); a.OverallCode != pb.RateLimitResponse_OK {
 			t.Errorf("%s, want OK: the channel has given back its three hits", brief(a))
 		}
 	})
-}
-
-// Concurrent refunds give back exactly their hits.
-func TestConcurrentRefundsAreExact(t *testing.T) {
-	p := connect(t, weir.NewMemory(), parse(t, hitsConfig))
-	p.ask("big=1 hits:1000")
-	p.ask("big=1 hits:1000")
-	var all sync.WaitGroup
-	for range 8 {
-		all.Go(func() {
-			for range 50 {
-				if _, err := p.send(p.request("big=1 refund hits:3")); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	if got := 4294967295 - p.ask("big=1 hits:0").Statuses[0].LimitRemaining; got != 2000-8*50*3 {
-		t.Errorf("%d hits count after the refunds, want %d", got, 2000-8*50*3)
-	}
 }

@@ -7,16 +7,15 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/policy"
 )
 
 // limit is a compiled rule, or a compiled override of a request. It never changes.
 type limit struct {
-	id       uint64          // unique in this process
 	rule     *envoyconf.Rule // an override has a rule with only numbers
-	weir     weir.Limit
-	compiled *engine.Compiled // of this limit alone
+	enforced *enforce.Rule   // with this limit alone; nil if it is unlimited
 	shown    *shownLimit
 	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
@@ -26,12 +25,12 @@ type limit struct {
 
 // newLimit compiles a rule of the domain.
 func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, error) {
-	l := &limit{id: s.limits.Add(1), rule: r, windows: s.options.Windows, salt: salt, tally: new(Hits)}
+	l := &limit{rule: r, windows: s.options.Windows, salt: salt, tally: new(Hits)}
 	if r.Unlimited {
 		return l, nil
 	}
 	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
-	l.weir = weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
+	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
 	if l.windows != Rolling {
 		// Windows of other kinds have histories of their own. The salt of an override
 		// holds its period already.
@@ -39,26 +38,28 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 		if salt == "" {
 			kind += r.Window.String()
 		}
-		l.weir.Name = envoyconf.HistoryName(kind, []string{r.History}, nil)
+		w.Name = envoyconf.HistoryName(kind, []string{r.History}, nil)
 	}
 	if len(r.Varying) > 0 || l.windows != Rolling || salt != "" {
-		// All values are one dimension, with a name that no other limit has. So any
-		// limits form a policy together, with one value for each.
-		l.weir.By = []string{l.weir.Name}
+		// All values are one dimension.
+		w.By = []string{w.Name}
 	}
 	var err error
-	l.compiled, err = weir.Policy{Name: d.histories, Limits: []weir.Limit{l.weir}}.Compile()
+	l.enforced, err = enforce.NewRule(&policy.Definition{Name: d.histories, Limits: []weir.Limit{w}, WhenStoreIsDown: s.options.Outage}, s.options.Engine)
 	return l, err
 }
 
-// value returns the value of the limit's dimension for the entries in c.entries: the
-// values that have separate histories and, for a fixed window, its number. Equal values
-// of one limit mean that all of these are equal.
-func (l *limit) value(c *call) (value string, ends time.Time) {
+// key returns the key of the limit for the entries in c.entries: the values that have separate
+// histories and, for a fixed window, its number. Equal keys of one limit mean that all of
+// these are equal.
+func (l *limit) key(c *call) (key weir.Key, ends time.Time) {
+	if len(l.enforced.Dimensions()) == 0 {
+		return key, ends
+	}
 	varying := l.rule.Varying
 	if len(varying) == 1 && l.windows == Rolling && l.salt == "" {
 		if v := c.entries[varying[0]].Value; len(v) <= weir.MaxValueBytes {
-			return v, ends
+			return weir.K(v), ends
 		}
 	}
 	b := append(c.text[:0], l.salt...)
@@ -76,7 +77,7 @@ func (l *limit) value(c *call) (value string, ends time.Time) {
 		b = append(b[:0], longMark...)
 		b = append(b, sum[:]...)
 	}
-	return string(b), ends
+	return weir.K(string(b)), ends
 }
 
 // longMark begins the hash that replaces a value too long for a key. No other value

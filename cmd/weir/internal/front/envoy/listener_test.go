@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -48,13 +47,8 @@ func TestDrainUnderLoad(t *testing.T) {
 	var addresses []string
 	var listeners []*Listener
 	for range 2 {
-		on, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := NewListener(s, nil, nil)
-		go l.Serve(on)
-		addresses, listeners = append(addresses, on.Addr().String()), append(listeners, l)
+		l, address, _ := start(t, s)
+		addresses, listeners = append(addresses, address), append(listeners, l)
 	}
 	defer listeners[1].server.Stop()
 
@@ -164,14 +158,8 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 			t.Fatal(err)
 		}
-		on, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := NewListener(s, nil, nil)
-		served := make(chan error, 1)
-		go func() { served <- l.Serve(on) }()
-		c := pb.NewRateLimitServiceClient(dial(t, on.Addr().String()))
+		l, address, served := start(t, s)
+		c := pb.NewRateLimitServiceClient(dial(t, address))
 		answer := make(chan error, 1)
 		go func() {
 			_, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "a"}}}}})

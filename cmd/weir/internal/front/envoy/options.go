@@ -13,9 +13,8 @@ import (
 // Options configure a Service. The zero value has rolling windows and no header
 // fields.
 type Options struct {
-	Engine  engine.Engine // decides; default: a new memory engine
-	Outage  engine.Outage // answer of rules during an outage; default: that of Engine
-	Cluster func() bool   // reports whether keys must be decided one by one, as in a Redis Cluster; nil = never
+	Engine engine.Engine // decides; default: a new memory engine
+	Outage engine.Outage // answer of rules during an outage; default: that of Engine
 
 	Windows  Windows
 	Response *Headers // fields that the proxy adds to the client's response; nil = none

@@ -77,7 +77,7 @@ descriptors:
 `
 	for _, second := range []string{"watched=1", "soft=1", "a=1"} {
 		l := &leaver{Engine: weir.NewMemory(), left: 1}
-		p := connect(t, l, parse(t, config))
+		p := connect(t, apart{l}, parse(t, config))
 		r := p.request("a=1", second)
 		ctx, cancel := context.WithCancel(context.Background())
 		l.leave = cancel

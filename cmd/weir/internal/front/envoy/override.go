@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"sync"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
@@ -12,12 +13,18 @@ import (
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
-// Bounds of the overrides and the compiled policies that a domain caches. Requests choose them, so a
-// full cache is cleared. An override with longer keys is not cached.
+// Bounds of the overrides that a domain caches. Requests choose them, so a full cache is
+// cleared. An override with longer keys is not cached.
 const (
 	maxCached      = 4096
 	maxCachedBytes = 1 << 10 // of the numbers and keys of an override
 )
+
+// overrides are the limits of overrides, by their numbers and keys.
+type overrides struct {
+	mu  sync.Mutex // protects all
+	all map[string]*limit
+}
 
 // overrideNames bounds the names of histories of overrides, for each domain and length of
 // a period. Two descriptors of one request are decided in one step if their names differ.
@@ -52,12 +59,18 @@ func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_Rat
 	key = binary.AppendUvarint(key, uint64(o.UnitMultiplier.GetValue()))
 	key = appendKeys(key, c.entries)
 	c.text = key
-	if l := d.overrides.get(key); l != nil {
+	cached := &d.overrides
+	cached.mu.Lock()
+	defer cached.mu.Unlock()
+	if l := cached.all[string(key)]; l != nil {
 		return l, nil
 	}
 	l, err := s.newOverride(d, o, c.entries)
 	if err == nil && len(key) <= maxCachedBytes {
-		d.overrides.put(key, l)
+		if cached.all == nil || len(cached.all) == maxCached {
+			cached.all = map[string]*limit{}
+		}
+		cached.all[string(key)] = l
 	}
 	return l, err
 }

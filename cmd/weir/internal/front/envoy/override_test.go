@@ -73,14 +73,14 @@ func TestOverridesAddFewNames(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			names[l.weir.Name] = true
+			names[l.enforced.Limits[0].Name] = true
 		}
 		if len(names) > most {
 			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
 		}
-		d.overrides.of = nil
-		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.of) > 0 {
-			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.of))
+		d.overrides.all = nil
+		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.all) > 0 {
+			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.all))
 		}
 	}
 }

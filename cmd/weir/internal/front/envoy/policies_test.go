@@ -47,6 +47,23 @@ func policyOn(t testing.TB, p weir.Policy, e engine.Engine) Policy {
 	return Policy{Rule: rule}
 }
 
+// fileOn returns the policies of a file on an engine.
+func fileOn(t testing.TB, e engine.Engine, lines string) (all []Policy) {
+	t.Helper()
+	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:"+lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range file.Policies {
+		rule, err := enforce.NewRule(p, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, Policy{Rule: rule})
+	}
+	return all
+}
+
 func connectPolicies(t testing.TB, e engine.Engine, config *envoyconf.Config) *proxy {
 	p := connect(t, e, nil)
 	if err := p.service.Load(config, policies(t, e)); err != nil {
@@ -69,7 +86,8 @@ func TestPoliciesAreDomains(t *testing.T) {
 			t.Errorf("current_limit %v, want 30 minutes", l)
 		}
 		// Two descriptors are both granted or both denied.
-		slack.wants("OVER_LIMIT | OK 1/4 30m0s | OVER_LIMIT 0/2 30m0s", "category=c", "category=a")
+		slack.wants("OVER_LIMIT | OK 1/4 30m0s | OVER_LIMIT 0/2 30m0s", "category=c hits:0", "category=a")
+		slack.wants("OVER_LIMIT | OVER_LIMIT 1/4 30m0s | OVER_LIMIT 1/4 30m0s", "category=c", "category=a") // two of the channel's one
 		slack.wants("OK | OK 0/4 30m0s", "category=c")
 		slack.wants("OK | OK 1/4 30m0s", "category=c refund")
 
@@ -141,23 +159,14 @@ func (c *calls) Refunded(_ *enforce.Target, _, n int64) { c.refunded += n }
 // TestObserverReceivesTheCallsOfAPolicy: a shadow grants what its limit would deny, also one
 // with the mode partial, and a policy that counts reports has no hits to give back.
 func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
-	file, err := policy.Parse("weir.yaml", []byte(`version: 1
-policies:
+	e, seen := weir.NewMemory(), calls{}
+	all := fileOn(t, e, `
   api: {limit: 3 per minute per user, overrides: [{for: {user: root}, limit: 0 per minute per user, why: closed, until: forever}]}
   part: {limit: 3 per minute, batch: partial, shadow: true}
   login: {limit: 2 per minute per user, count: reported}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, seen := weir.NewMemory(), calls{}
-	var all []Policy
-	for _, p := range file.Policies {
-		rule, err := enforce.NewRule(p, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, Policy{rule, &seen})
+`)
+	for i := range all {
+		all[i].Observer = &seen
 	}
 	p := connect(t, e, nil)
 	if err := p.service.Load(nil, all); err != nil {
@@ -269,26 +278,49 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 	}
 }
 
-// A plan with other numbers shows them in the same words.
-func TestOtherNumbersOfAKind(t *testing.T) {
-	e := weir.NewMemory()
-	d, err := newPolicyDomain(policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{
-		{Name: "month", Kind: weir.Fixed, Max: 9, Period: weir.Month},
-		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}, e), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i, st := range []weir.LimitState{
-		{Name: "month", Kind: weir.Fixed, Max: 50, Window: weir.Month.Length()},
-		{Name: "bucket", Kind: weir.Bucket, Max: 10, Burst: 50, Window: time.Second},
-	} {
-		got := d.shownLimit(i, &st)
-		if want := []string{"50 MONTH 0", "50 SECOND 5"}[i]; fmt.Sprint(got.RequestsPerUnit, " ", got.Unit, " ", got.UnitMultiplier.GetValue()) != want {
-			t.Errorf("%s: got %v, want %s", st.Name, got, want)
+// TestPolicyItemsAreDecidedInOneStep: with plans, overrides and blocks, and next to a limit of
+// the request's own. Each item shows the numbers of its own variation.
+func TestPolicyItemsAreDecidedInOneStep(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		p := connect(t, e, nil)
+		if err := p.service.Load(nil, fileOn(t, e, `
+  plain: {limit: 3 per minute per user, plan-by: plan, plans: {pro: 10 per minute}, overrides: [{for: {user: root}, limit: 100 per minute, why: us, until: forever}]}
+  month: {limit: "9 per month, fixed", plan-by: plan, plans: {pro: "50 per month, fixed"}}
+  bucket: {limit: "10 per second, burst 20", plan-by: plan, plans: {pro: "10 per second, burst 50"}}
+  seen: {limit: 1 per minute per user, shadow: true}
+  guard: {limit: "2 per minute per user, then block 1h"}
+`)); err != nil {
+			t.Fatal(err)
 		}
-		st.Max, st.Burst = d.compiled.Limits[i].Max, d.compiled.Limits[i].Describe().Burst
-		if d.shownLimit(i, &st) != d.shown[i] {
-			t.Errorf("%s: its own numbers are converted again", st.Name)
+		steps := func(want int, domain, answer string, descriptors ...string) {
+			t.Helper()
+			e.calls = 0
+			if p.in(domain).wants(answer, descriptors...); e.calls != want {
+				t.Errorf("%s %v: %d steps, want %d", domain, descriptors, e.calls, want)
+			}
 		}
-	}
+		steps(1, "plain", "OK | OK 2/3 1m0s | OK 9/10 1m0s | OK 98/100 1m0s | OK 0/1 1h0m0s",
+			"user=ann", "user=bob,plan=pro", "user=root hits:2", "user=ann limit:1/HOUR")
+		steps(1, "plain", "OVER_LIMIT | OK 2/3 1m0s | OK 9/10 1m0s | OK 98/100 1m0s | OVER_LIMIT 0/1 1h0m0s",
+			"user=ann", "user=bob,plan=pro", "user=root", "user=ann limit:1/HOUR")
+		steps(1, "plain", "OVER_LIMIT | OVER_LIMIT 2/3 1m0s | OK 9/10 1m0s", "user=ann hits:4", "user=bob,plan=pro hits:9")
+		// Other numbers for one history are decided in steps: both peek, and both are charged.
+		steps(4, "plain", "OK | OK 1/3 1m0s | OK 7/10 1m0s", "user=ann", "user=ann,plan=pro")
+
+		steps(2, "seen", "OK | OK 0/1 1m0s | OK 0/1 1m0s", "user=ann", "user=bob")
+		steps(2, "seen", "OK | OK 0/1 1m0s | OK 0/1 1m0s", "user=ann", "user=cyd")
+
+		steps(1, "guard", "OK | OK 0/2 1m0s | OK 1/2 1m0s", "user=ann hits:2", "user=bob")
+		steps(2, "guard", "OVER_LIMIT | OVER_LIMIT 0/2 1h0m0s | OK 1/2 1m0s", "user=ann", "user=bob") // and a block begins
+		c.pass(2 * time.Minute)
+		steps(1, "guard", "OVER_LIMIT | OVER_LIMIT 0/2 58m0s | OK 2/2 0s", "user=ann", "user=bob")
+
+		for domain, want := range map[string]string{"month": "50 MONTH 0", "bucket": "50 SECOND 5"} {
+			l := p.in(domain).ask("plan=pro").Statuses[0].CurrentLimit
+			if got := fmt.Sprint(l.RequestsPerUnit, " ", l.Unit, " ", l.UnitMultiplier.GetValue()); got != want {
+				t.Errorf("%s: got %s, want %s", domain, got, want)
+			}
+		}
+	})
 }

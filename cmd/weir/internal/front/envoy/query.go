@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -9,178 +10,175 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// queryAll queries the groups in turn.
-func queryAll(ctx context.Context, c *call, groups []group, op weir.Op) error {
-	for i := range groups {
-		if err := groups[i].query(ctx, c, op); err != nil {
-			return err
+// background is the context of every decision. A cancelled call is charged all the same:
+// hanging up must not bypass a limit. And a fallback bounds the time of the store; it learns
+// nothing from proxies that hang up first.
+var background = context.Background()
+
+// decideEach decides items, each by itself, and returns the first error.
+func (c *call) decideEach(items []*item, op weir.Op) error {
+	asked := c.ask(items, op, false)
+	enforce.DecideAll(background, asked)
+	return c.take(items, asked)
+}
+
+// decideTogether decides items as one attempt (R7), and reports whether it was granted.
+func (c *call) decideTogether(items []*item) (bool, error) {
+	asked := c.ask(items, weir.OpAttempt, true)
+	if err := enforce.DecideTogether(background, asked); err != nil {
+		return false, err
+	}
+	err := c.take(items, asked)
+	for i, it := range items {
+		if o := &asked[i].Outcome; !o.Allowed {
+			it.over, it.wait = o.Limit != "", ownWait(&asked[i])
 		}
 	}
-	return nil
+	return asked[0].Outcome.Allowed, err
 }
 
-func anyAllowed(groups []group) bool {
-	for i := range groups {
-		if groups[i].d.Allowed {
-			return true
+// ownWait returns the wait of an item by its own limits. That of its decision is the longest
+// of all items that are decided together.
+func ownWait(a *enforce.Item) (wait time.Duration) {
+	for i := range a.States {
+		st := &a.States[i]
+		if st.Name == "" { // unknown
+			return a.Outcome.RetryAfter
+		}
+		if wait = max(wait, st.RetryAfter); st.RetryAfter == weir.Never {
+			return weir.Never
 		}
 	}
-	return false
+	return wait
 }
 
-// query has the engine decide the group, and sets the results of its items. An attempt
-// of no hits is a peek.
-func (g *group) query(ctx context.Context, c *call, op weir.Op) error {
-	if g.policy != nil {
-		o, err := g.policy.decide(ctx, &enforce.Request{Target: g.items[0].target, Op: op, N: g.n, States: g.states})
-		if err != nil {
-			return err
+// ask returns the requests of items. A decision about one limit needs no states: so a cached
+// denial can answer it (R8).
+func (c *call) ask(items []*item, op weir.Op, together bool) []enforce.Item {
+	asked := c.asked[:0]
+	for _, it := range items {
+		r := enforce.Request{Target: it.target, Op: op, N: it.n}
+		if n := len(it.rule.Limits); n > 1 || together {
+			r.States = make([]weir.LimitState, n)
 		}
-		g.d, c.warnings = o.Decision, append(c.warnings, o.Applied.Warnings...)
-		g.setPolicyResult(g.policy)
-	} else {
-		g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: op, N: g.n, Outage: g.outage, States: g.states}
-		g.engine.Do(ctx, g.calls[:])
-		g.d = weir.Decision(g.calls[0].Result)
-		if err := g.calls[0].Err; err != nil {
-			return err
-		}
-		g.setResults()
+		asked = append(asked, enforce.Item{Rule: it.rule, Request: r})
 	}
-	c.degraded = c.degraded || g.d.Degraded
-	g.charged = op == weir.OpAttempt && g.n > 0 && g.d.Allowed
-	return nil
+	c.asked = asked
+	return asked
 }
 
-// decide decides a request by the policy.
-func (d *policyDomain) decide(ctx context.Context, r *enforce.Request) (enforce.Outcome, error) {
-	o, err := d.Decide(ctx, r)
-	if err == nil && d.observer != nil {
-		d.observer.Decided(r, &o)
-	}
-	return o, err
-}
-
-// refund refunds up to n hits of the grant at an instant, and returns the number of those
-// that it took. Under count: reported an attempt has charged none.
-func (g *group) refund(ctx context.Context, from, n int64) (took int64, err error) {
-	if g.policy != nil && g.policy.Reported {
-		return 0, nil
-	}
-	g.calls[0] = engine.Call{Rules: g.compiled, Key: g.key, Op: engine.Refund, N: n, From: from, Outage: g.outage}
-	g.engine.Do(ctx, g.calls[:])
-	took, err = g.calls[0].Result.Granted, g.calls[0].Err
-	if took > 0 && err == nil && g.policy != nil && g.policy.observer != nil {
-		g.policy.observer.Refunded(&g.items[0].target, from, n)
-	}
-	return took, err
-}
-
-// setResults sets the results of items with limits.
-func (g *group) setResults() {
-	for i, it := range g.items {
-		it.shown = it.limit.shown
-		if g.states == nil {
-			it.over, it.remaining, it.wait, it.reset = !g.d.Allowed, g.d.Remaining, g.d.RetryAfter, g.d.ResetAfter
+// take sets the results of items, and returns the first error.
+func (c *call) take(items []*item, asked []enforce.Item) (err error) {
+	for i, it := range items {
+		a := &asked[i]
+		it.charged = 0
+		if a.Err != nil {
+			if err == nil {
+				err = a.Err
+			}
 			continue
 		}
-		st := &g.states[i]
-		it.over, it.remaining, it.wait, it.reset = false, st.Remaining, st.RetryAfter, st.ResetAfter
-		if !g.d.Allowed { // nothing was charged, so the room is that before the attempt
-			it.over = it.n > it.room(st)
+		it.take(c, a)
+		c.degraded = c.degraded || a.Outcome.Degraded
+		c.warnings = append(c.warnings, a.Outcome.Applied.Warnings...)
+		if it.limit == nil && c.domain.policy.observer != nil {
+			c.domain.policy.observer.Decided(&a.Request, &a.Outcome)
 		}
 	}
+	return err
 }
 
-// room returns the room for the item in a state. A fallback that allows without a state
-// (fallback.Allow) leaves the whole limit.
-func (it *item) room(st *weir.LimitState) int64 {
-	if st.Name == "" {
-		return it.limit.weir.Max
-	}
-	return st.Remaining
-}
-
-// setPolicyResult sets the result of an item with a policy. It shows the limit that
-// denied the item, otherwise the limit with the least remaining.
-func (g *group) setPolicyResult(p *policyDomain) {
-	it, d := g.items[0], &g.d
-	it.over, it.remaining, it.wait, it.reset = !d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter
+// take sets the result of the item. It shows the limit that denied the item, otherwise the
+// limit with the least remaining.
+func (it *item) take(c *call, a *enforce.Item) {
+	d := &a.Outcome.Decision
+	it.result = result{over: !d.Allowed, remaining: d.Remaining, wait: d.RetryAfter, reset: d.ResetAfter}
 	show := 0
-	for i := range g.states {
-		st := &g.states[i]
-		if st.Name == d.Limit || d.Limit == "" && st.Remaining < g.states[show].Remaining {
+	for i := range a.States {
+		st := &a.States[i]
+		if st.Name == d.Limit || d.Limit == "" && st.Remaining < a.States[show].Remaining {
 			show = i
 		}
 	}
-	it.shown = p.shown[show]
-	if g.states == nil {
-		return
+	if a.States != nil && a.States[show].Name != "" {
+		it.remaining, it.reset = a.States[show].Remaining, a.States[show].ResetAfter
 	}
-	st := &g.states[show]
-	it.shown = p.shownLimit(show, st)
-	if st.Name != "" {
-		it.remaining, it.reset = st.Remaining, st.ResetAfter
+	if it.limit != nil {
+		it.shown = it.limit.shown
+	} else {
+		it.shown = c.domain.policy.shownLimit(a.Outcome.Limiter.Compiled(), show)
+	}
+	if a.Outcome.Applied.Shadow {
+		d = &a.Outcome.Applied.Would
+	}
+	if a.Op == weir.OpAttempt && d.Granted > 0 && !it.rule.Reported { // such an attempt charges nothing
+		it.charged = d.At.UnixMicro()
 	}
 }
 
-// beginBlock repeats as an attempt a peek that was denied, so that a block may begin,
-// and sets the result with its length. If there is room by now, the request is denied
-// all the same and charges nothing.
-func (g *group) beginBlock(ctx context.Context, c *call) error {
-	o, err := g.policy.decide(ctx, &enforce.Request{Target: g.items[0].target, N: g.n})
-	if err != nil {
+// refundItems gives back the hits of the items with is_negative_hits. The protocol does not
+// name the instant of the grant, so each limit refunds the oldest hits that still count, and
+// never more hits than count (R10). No window then holds more than was granted in it and not
+// given back: the hits that stay are newer than those that should have stayed, and count
+// longer. Under count: reported an attempt has charged no hits.
+func (s *Service) refundItems(c *call) error {
+	items := c.itemsOf(refunded)
+	if len(items) == 0 {
+		return nil
+	}
+	charged := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported })
+	for _, it := range charged {
+		it.charged = engine.Oldest
+	}
+	_, failed := s.refund(background, c, charged)
+	if err := c.decideEach(items, weir.OpPeek); err != nil {
 		return err
 	}
-	d := &o.Decision
-	if d.Allowed && d.Degraded {
-		return nil // a fallback has charged nothing in the store
+	for _, it := range items {
+		it.over = false
 	}
-	if d.Allowed && g.n > 0 {
-		_, err = g.refund(ctx, d.At.UnixMicro(), d.Granted)
-		return err
+	if c.degraded { // and a degraded decision refunds nothing
+		return nil
 	}
-	return g.query(ctx, c, weir.OpPeek)
+	return failed
 }
 
-// rollBackTime bounds the time for the refunds of one rollback.
+// rollBackTime bounds the time of one rollback.
 const rollBackTime = time.Second
 
-// rollBack refunds the charges of groups, even if the client has hung up. Hits that
-// cannot be refunded stay charged and are counted: the limit then grants too little,
-// never too much.
-func (s *Service) rollBack(ctx context.Context, groups []group) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackTime)
-	defer cancel()
-	for i := range groups {
-		if kept, err := groups[i].refundCharge(ctx); err != nil {
-			s.Counts.Kept.Add(kept)
-			s.logOutage(err)
+// rollBack refunds the charges of the call. Hits that cannot be refunded stay charged and are
+// counted: the limit then grants too little, never too much.
+func (s *Service) rollBack(c *call) {
+	var charged []*item
+	for i := range c.items {
+		if c.items[i].charged != 0 {
+			charged = append(charged, &c.items[i])
 		}
+	}
+	ctx, cancel := context.WithTimeout(background, rollBackTime)
+	defer cancel()
+	if kept, err := s.refund(ctx, c, charged); err != nil {
+		s.Counts.Kept.Add(kept)
+		s.logOutage(err)
 	}
 }
 
-// refundCharge refunds the charge of the group's last query, and returns the number of
-// hits that it could not refund.
-func (g *group) refundCharge(ctx context.Context) (kept int64, err error) {
-	if !g.charged {
-		return 0, nil
+// refund gives back the charges of items. It returns the hits that stay charged, with the last
+// error.
+func (s *Service) refund(ctx context.Context, c *call, charged []*item) (kept int64, err error) {
+	calls := make([]engine.Call, len(charged))
+	for i, it := range charged {
+		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,
+			Op: engine.Refund, N: it.n, From: it.charged, Outage: it.rule.WhenStoreIsDown}
 	}
-	g.charged = false
-	at := g.d.At.UnixMicro()
-	if !g.mixed {
-		if _, err := g.refund(ctx, at, g.n); err != nil {
-			return g.n * int64(len(g.items)), err
+	s.options.Engine.Do(ctx, calls)
+	for i, it := range charged {
+		if calls[i].Err != nil {
+			kept, err = kept+it.n, calls[i].Err
+		} else if took := calls[i].Result.Granted; took > 0 && it.limit == nil && c.domain.policy.observer != nil {
+			c.domain.policy.observer.Refunded(&it.target, it.charged, it.n)
 		}
-		return 0, nil
-	}
-	// A refund skips limits with a cost of their own. So each item is refunded by the
-	// policy of its limit alone, which has no cost.
-	for _, it := range g.items {
-		single := group{engine: g.engine, outage: g.outage, compiled: it.limit.compiled, key: it.limitKey()}
-		if _, failed := single.refund(ctx, at, it.n); failed != nil {
-			kept, err = kept+it.n, failed
-		}
+		it.charged = 0
 	}
 	return kept, err
 }

@@ -15,14 +15,15 @@ import (
 // call is the state of one request. It is reused; answers do not reference it.
 type call struct {
 	request  *pb.RateLimitRequest
-	domain   *domain   // nil = unknown
-	now      time.Time // selects fixed windows, read once; zero for rolling ones
-	items    []item    // one for each descriptor
-	groups   []group
+	domain   *domain           // nil = unknown
+	now      time.Time         // selects fixed windows, read once; zero for rolling ones
+	items    []item            // one for each descriptor
+	asked    []enforce.Item    // scratch for decisions
 	entries  []envoyconf.Entry // of the descriptor that is being resolved
 	text     []byte            // scratch for keys
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
+	over     bool     // the request is denied
 	degraded bool     // a fallback answered
 	warnings []string // the limits with a warning on this request
 }
@@ -37,9 +38,9 @@ func (c *call) reset() {
 		return
 	}
 	clear(c.items)
-	clear(c.groups)
+	clear(c.asked[:cap(c.asked)])
 	clear(c.entries[:cap(c.entries)])
-	*c = call{items: c.items[:0], groups: c.groups[:0], entries: c.entries[:0], text: c.text[:0]}
+	*c = call{items: c.items[:0], asked: c.asked[:0], entries: c.entries[:0], text: c.text[:0]}
 }
 
 // kind is the part of a descriptor in the decision.
@@ -57,16 +58,17 @@ const (
 // item is one descriptor of a request, with its result.
 type item struct {
 	kind   kind
-	quota  bool // it counts among the items with quota, of which one must not be over
-	limit  *limit
-	value  string         // of the limit's dimension in the key
-	target enforce.Target // of a policy
+	quota  bool           // it counts among the items with quota, of which one must not be over
+	limit  *limit         // nil for a policy
+	rule   *enforce.Rule  // of the limit, or the policy
+	target enforce.Target // in the rule
 	ends   time.Time      // end of the fixed window; zero for rolling windows
 	n      int64          // hits
 
 	detail string // the metric of its values; "" = that of the rule
 
 	result
+	charged int64 // the instant of the hits that the last decision charged, or engine.Oldest; 0 = none
 }
 
 // result is the decision about an item.
@@ -140,8 +142,8 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	case d.Limit != nil:
 		it.limit, err = s.override(domain, c, d.Limit)
 	case domain.policy != nil:
-		it.kind = enforced
-		err = domain.policy.resolve(it, c.entries)
+		it.kind, it.rule = enforced, domain.policy.Rule
+		it.target, err = domain.policy.target(c.entries)
 	default:
 		if r := domain.rules.Match(c.entries); r != nil {
 			it.limit = domain.limits[r.Index]
@@ -179,8 +181,9 @@ func (it *item) applyRule(c *call) {
 	default:
 		it.kind = enforced
 	}
-	if it.kind != unlimited && it.limit.weir.By != nil {
-		it.value, it.ends = it.limit.value(c)
+	if it.kind != unlimited {
+		it.rule, it.target.Plan = it.limit.enforced, enforce.None
+		it.target.Key, it.ends = it.limit.key(c)
 	}
 	if len(r.MetricLevels) > 0 {
 		it.detail = detailOf(c.domain.name, r, c.entries)

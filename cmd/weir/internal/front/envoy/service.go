@@ -20,8 +20,7 @@ type Service struct {
 
 	options Options
 	domains atomic.Pointer[domains]
-	limits  atomic.Uint64 // number of limits ever compiled
-	pool    sync.Pool     // of *call
+	pool    sync.Pool // of *call
 
 	loading sync.Mutex // held while domains is replaced
 
@@ -70,10 +69,7 @@ func (s *Service) run(ctx context.Context, c *call) error {
 		return s.toStatus(err)
 	}
 	began := time.Now()
-	// ctx does not reach the engine. A cancelled call is charged all the same: hanging up
-	// must not bypass a limit. And the fallback bounds the time of the store; it learns
-	// nothing from proxies that hang up first.
-	err := s.decideCall(context.Background(), c)
+	err := s.decideCall(c) // not with ctx; see background
 	took := time.Since(began)
 	s.options.ObserveDuration(took)
 	if s.options.Tracer != nil {
@@ -95,7 +91,7 @@ func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time
 	switch {
 	case err != nil:
 		span.Outcome = observe.Error
-	case c.over():
+	case c.over:
 		span.Outcome = observe.Denied
 	}
 	parent := ""

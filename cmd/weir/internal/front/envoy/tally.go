@@ -79,11 +79,11 @@ func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) strin
 }
 
 // count counts the hits of every item of a decided call.
-func (s *Service) count(c *call, over bool) {
+func (s *Service) count(c *call) {
 	for i := range c.items {
 		it := &c.items[i]
 		if it.limit == nil {
-			c.notePolicy(it, over)
+			c.notePolicy(it)
 			continue
 		}
 		t := it.limit.tally.of(it.detail)
@@ -96,10 +96,10 @@ func (s *Service) count(c *call, over bool) {
 			s.noteDenial(c, i)
 		case it.over:
 			t.Denied.Add(it.n)
-			if over { // not a quota that is over beside another one that is not
+			if c.over { // not a quota that is over beside another one that is not
 				s.noteDenial(c, i)
 			}
-		case !over:
+		case !c.over:
 			t.Granted.Add(it.n)
 			if it.kind != unlimited && !c.degraded { // a fallback may not know the remaining hits
 				t.Near.Add(it.near())
@@ -110,7 +110,7 @@ func (s *Service) count(c *call, over bool) {
 
 // notePolicy reports an item with a policy to its observer. An item that fits in a denied
 // request was not charged and is not reported.
-func (c *call) notePolicy(it *item, over bool) {
+func (c *call) notePolicy(it *item) {
 	if it.kind == free || c.domain.policy.observer == nil || c.domain.policy.Shadow {
 		return
 	}
@@ -122,7 +122,7 @@ func (c *call) notePolicy(it *item, over bool) {
 		o.Outcome = observe.Peeked
 	case it.over:
 		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.target.Key, time.Now().UnixMicro()
-	case over:
+	case c.over:
 		return
 	}
 	c.domain.policy.observer.Note(o)

@@ -23,12 +23,14 @@ func (p *proxy) counted() (all []string) {
 	return all
 }
 
-// wantsCounted fails the test unless counted returns want.
-func (p *proxy) wantsCounted(what string, want ...string) {
-	p.t.Helper()
-	if got := p.counted(); !slices.Equal(got, want) {
-		p.t.Errorf("%s: metrics have %q, want %q", what, got, want)
-	}
+// hits sums a number of hits over the rules of that name.
+func (p *proxy) hits(of string, number func(*Hits) int64) (n int64) {
+	p.service.EachRule(func(_, rule string, h *Hits) {
+		if rule == of {
+			n += number(h)
+		}
+	})
+	return n
 }
 
 // Metrics name rules as the reference does: by the configuration's entries, and with the
@@ -82,10 +84,13 @@ descriptors:
 	} {
 		p.ask(d)
 	}
-	p.wantsCounted("names", "(override) 1", "api_api/*.method 2", "both_b.leaf_l 1", "exact_one.leaf 1", "plain 1",
+	want := []string{"(override) 1", "api_api/*.method 2", "both_b.leaf_l 1", "exact_one.leaf 1", "plain 1",
 		"route_api.http_method_GET.subject_id 2", "route_web.http_method_POST.subject_id 1",
 		"service_svc/*.endpoint_x 2", "user.action_read.resource 1",
-		"user_alice.action_readfile.resource 1", "user_bob.action_write*.resource 1", "wild_w* 1")
+		"user_alice.action_readfile.resource 1", "user_bob.action_write*.resource 1", "wild_w* 1"}
+	if got := p.counted(); !slices.Equal(got, want) {
+		t.Errorf("metrics have %q, want %q", got, want)
+	}
 }
 
 // The number of values in metrics is bounded; further values count with their rule. A
@@ -115,13 +120,7 @@ descriptors:
 			t.Fatal(err)
 		}
 	}
-	hits := 0
-	p.service.EachRule(func(domain, rule string, h *Hits) {
-		if rule == "a_b_c" {
-			hits += int(h.Granted.Load())
-		}
-	})
-	if hits != 2 {
+	if hits := p.hits("a_b_c", func(h *Hits) int64 { return h.Granted.Load() }); hits != 2 {
 		t.Errorf("%d hits of two rules with equal spelling, want 2", hits)
 	}
 }
@@ -158,14 +157,7 @@ descriptors:
   - {key: three, rate_limit: {unit: hour, requests_per_unit: 3}}
   - {key: free, rate_limit: {unlimited: true}}
 `))
-	near := func(of string) (n int64) {
-		p.service.EachRule(func(_, rule string, h *Hits) {
-			if rule == of {
-				n += h.Near.Load()
-			}
-		})
-		return n
-	}
+	near := func(of string) int64 { return p.hits(of, func(h *Hits) int64 { return h.Near.Load() }) }
 	for _, c := range []struct {
 		descriptor, rule string
 		want             int64

@@ -16,8 +16,10 @@ import (
 // the end every history holds exactly the granted hits, and no more than its limit.
 func TestConcurrentRequestsAreExact(t *testing.T) {
 	for name, on := range map[string]func(t *testing.T) engine.Engine{
-		"memory": func(*testing.T) engine.Engine { return weir.NewMemory() },
-		"redis":  func(t *testing.T) engine.Engine { return onRedis(t) },
+		"memory":          func(*testing.T) engine.Engine { return weir.NewMemory() },
+		"memory in steps": func(*testing.T) engine.Engine { return apart{weir.NewMemory()} },
+		"redis":           func(t *testing.T) engine.Engine { return onRedis(t) },
+		"redis in steps":  func(t *testing.T) engine.Engine { return apart{onRedis(t)} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := connect(t, on(t), parse(t, `

@@ -9,27 +9,17 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// builder builds a Config from files.
-type builder struct {
-	config *Config
-	bytes  int // of all files so far, with aliases followed
-}
-
-func newBuilder(source string) *builder {
-	return &builder{config: &Config{Source: source, byName: map[string]*Domain{}}}
-}
-
 // file is the state of reading one file into the Config.
 type file struct {
-	*builder
+	*Config
 	name     string
 	document *yamlnode.Document
 	domain   *Domain
 }
 
 // add reads a file into the Config. After an error the Config is unusable.
-func (b *builder) add(name string, src []byte) (err error) {
-	f := &file{builder: b, name: name}
+func (c *Config) add(name string, src []byte) (err error) {
+	f := &file{Config: c, name: name}
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
@@ -40,7 +30,7 @@ func (b *builder) add(name string, src []byte) (err error) {
 		}
 	}()
 	root := f.read(src)
-	b.config.Files++
+	c.Files++
 	m := f.words(root, "the file", rootWords)
 	f.open(root, m)
 	f.descriptors(&f.domain.root, m, &place{path: f.domain.Name})
@@ -65,12 +55,12 @@ func (f *file) open(at *yamlnode.Node, m members) {
 	if name == "" {
 		f.fail(at, "write domain: NAME", "config file cannot have empty domain")
 	}
-	if f.config.byName[name] != nil {
+	if f.byName[name] != nil {
 		f.fail(at, "write it into one file", "duplicate domain '%s' in config file", name)
 	}
 	f.domain = &Domain{Name: name, Policy: PolicyName(name)}
-	f.config.byName[name] = f.domain
-	f.config.Domains = append(f.config.Domains, f.domain)
+	f.byName[name] = f.domain
+	f.Domains = append(f.Domains, f.domain)
 }
 
 // members are the values of a mapping by their keys.
@@ -97,11 +87,11 @@ func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 const maxWarnings = 100
 
 func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
-	switch c := f.config; {
-	case len(c.Warnings) < maxWarnings:
+	switch {
+	case len(f.Warnings) < maxWarnings:
 		line, column, _ := f.document.Position(n.Offset)
-		c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d:%d: ", f.name, line, column)+fmt.Sprintf(format, args...))
-	case len(c.Warnings) == maxWarnings:
-		c.Warnings = append(c.Warnings, "further warnings are left out")
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s:%d:%d: ", f.name, line, column)+fmt.Sprintf(format, args...))
+	case len(f.Warnings) == maxWarnings:
+		f.Warnings = append(f.Warnings, "further warnings are left out")
 	}
 }

@@ -20,11 +20,11 @@ const MaxFiles = 10_000
 // ConfigMap that Kubernetes mounts is read once. The error is a *policy.Error, and the
 // Config is then nil.
 func Load(path string) (*Config, error) {
-	b := newBuilder(path)
-	if err := eachFile(path, b.add); err != nil {
+	c := &Config{Source: path, byName: map[string]*Domain{}}
+	if err := eachFile(path, c.add); err != nil {
 		return nil, err
 	}
-	return b.config, nil
+	return c, nil
 }
 
 // Fingerprint returns a hash of all that Load would read.
@@ -43,11 +43,11 @@ func Fingerprint(path string) ([]byte, error) {
 
 // Parse reads one file. The name is for messages.
 func Parse(name string, src []byte) (*Config, error) {
-	b := newBuilder(name)
-	if err := b.add(name, src); err != nil {
+	c := &Config{Source: name, byName: map[string]*Domain{}}
+	if err := c.add(name, src); err != nil {
 		return nil, err
 	}
-	return b.config, nil
+	return c, nil
 }
 
 // eachFile calls add with the name and content of each file at path, until an error.

@@ -33,7 +33,7 @@ func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	if n := words["unit"]; n != nil {
 		at = n
 	}
-	r.Unit, _ = ParseUnit(word)
+	r.Unit = parseUnit(word)
 	switch {
 	case r.Unlimited && word != "":
 		f.fail(at, "leave unit out", "should not specify rate limit unit when unlimited")

@@ -50,6 +50,7 @@ type Config struct {
 	Warnings []string  // words in the files without effect
 
 	byName map[string]*Domain
+	bytes  int // of all files so far, with aliases followed
 }
 
 // Domain returns the domain of that name, or nil. A nil Config has none.

@@ -41,14 +41,14 @@ var units = [Week + 1]struct {
 // unitWords lists the words in error messages.
 const unitWords = "second, minute, hour, day, week, month or year"
 
-// ParseUnit returns the unit of that name, in any case.
-func ParseUnit(word string) (u Unit, ok bool) {
+// parseUnit returns the unit of that name, in any case, or 0.
+func parseUnit(word string) Unit {
 	for u := Second; u <= Week; u++ {
 		if strings.EqualFold(u.String(), word) {
-			return u, true
+			return u
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // String returns the word of the file.

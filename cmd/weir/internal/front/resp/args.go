@@ -67,7 +67,6 @@ const (
 	optionID    options = 1 << iota // ID id: the idempotency key
 	optionTTL                       // TTL n: of a reservation, in milliseconds
 	optionLimit                     // LIMIT name: the limit of a count
-	allOptions  = optionID | optionTTL | optionLimit
 )
 
 // readArguments parses the arguments: a policy, its dimensions, the numbers of the syntax,

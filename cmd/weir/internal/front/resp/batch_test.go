@@ -3,11 +3,10 @@ package resp
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
@@ -16,50 +15,27 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// gathering is an engine that holds attempts until a number of them is in flight.
-type gathering struct {
+// counting counts the calls of an engine.
+type counting struct {
 	engine.Engine
-	mu    sync.Mutex
-	under int
-	want  int
-	all   chan struct{}
+	steps int
 }
 
-func (g *gathering) Do(ctx context.Context, calls []engine.Call) {
-	g.mu.Lock()
-	if g.under++; g.under == g.want {
-		close(g.all)
-	}
-	g.mu.Unlock()
-	select {
-	case <-g.all:
-		g.Engine.Do(ctx, calls)
-	case <-time.After(patience):
-		calls[0].Fail(fmt.Errorf("only %d of %d attempts came together", g.under, g.want))
-	}
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.steps++
+	c.Engine.Do(ctx, calls)
 }
 
-// TestPipelineIsDecidedConcurrently: with a remote store, decisions on different keys are
-// in flight at the same time.
-func TestPipelineIsDecidedConcurrently(t *testing.T) {
-	var log logged
-	g := &gathering{Engine: weir.NewMemory(), want: 16, all: make(chan struct{})}
-	s := newTestServerOn(t, g, nil, func(c *Config) { c.Waits, c.Log = true, log.log() })
-	var keys []string
-	for lines := map[uint64]bool{}; len(keys) < g.want; { // keys that share no line
-		key := fmt.Sprint("k=", rand.Int())
-		w := waiting{cmd: byName["WEIR.CHECK"], args: []string{"big", key}}
-		if line := w.queue() % maxQueues; !lines[line] {
-			lines[line] = true
-			keys = append(keys, key)
-		}
-	}
-	var ask strings.Builder
-	for _, key := range keys {
-		ask.WriteString(array("WEIR.CHECK", "big", key))
-	}
-	if got := say(t, s, ask.String()); strings.Count(got, "*9\r\n:1\r\n") != g.want {
-		t.Errorf("%q, want %d grants", got, g.want)
+// TestPipelineIsDecidedInOneStep: with a remote store, decisions that follow each other are
+// made in one call. Errors of some change nothing for the others.
+func TestPipelineIsDecidedInOneStep(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s := newTestServerOn(t, e, nil, func(c *Config) { c.Waits = true })
+	got := say(t, s, words("WEIR.CHECK big k=1")+words("WEIR.CHECK none k=1")+words("WEIR.RESERVE push teacher=1 3")+
+		words("WEIR.PEEK push teacher=1")+words("WEIR.CHECK push teacher=1 9223372036854775807")+words("WEIR.RECORD push teacher=1 2 ID a"))
+	want := `^\*9\r\n:1\r\n(?s:.*)-ERR no policy.*\r\n\*11\r\n:1\r\n:3\r\n:7\r\n(?s:.*)\*9\r\n:1\r\n:1\r\n:7\r\n(?s:.*)-ERR n must be.*\r\n\*10\r\n:1\r\n:2\r\n:5\r\n`
+	if !regexp.MustCompile(want).MatchString(got) || e.steps != 1 {
+		t.Errorf("%d steps, %q; want 1 step, %s", e.steps, got, want)
 	}
 }
 
@@ -89,16 +65,6 @@ func TestOneKeyKeepsItsOrder(t *testing.T) {
 		if remaining.String() != want.String() {
 			t.Errorf("waits %v: remaining units:\n%.400s\nwant\n%.400s", waits, remaining.String(), want.String())
 		}
-	}
-}
-
-// TestDimensionsMayHaveAnyOrder: dimensions in another order are the same key.
-func TestDimensionsMayHaveAnyOrder(t *testing.T) {
-	cmd := byName["WEIR.CHECK"]
-	a := waiting{cmd: cmd, args: []string{"wide", "tenant=1", "user=2"}}
-	b := waiting{cmd: byName["WEIR.RESET"], args: []string{"wide", "user=2", "tenant=1", "5"}}
-	if a.queue() != b.queue() {
-		t.Error("one key has two lines")
 	}
 }
 

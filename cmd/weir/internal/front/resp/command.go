@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -15,14 +16,18 @@ type command struct {
 	open        bool // answered before authentication
 	needs       rights
 
-	// One of these functions is set. decide does not use the session, so that several can
-	// run concurrently, except for those about a reservation, whose key is unknown.
-	decide func(s *Server, out []byte, a arguments) ([]byte, error) // its arguments are those of syntax
+	// A command is answered by one of these functions. If both are nil it is decided, as an
+	// attempt, a peek or a record; the decisions of a pipeline may be made in one call.
+	change func(s *Server, out []byte, a arguments) ([]byte, error)
 	reply  func(c *session, args []string)
-	syntax syntax
+	op     weir.Op
+	syntax syntax // of the arguments, unless reply is set
 }
 
-// run answers a command of decide.
+// decides reports whether the command is an attempt, a peek or a record.
+func (c *command) decides() bool { return c.change == nil && c.reply == nil }
+
+// run answers a command without reply.
 func (c *command) run(s *Server, out []byte, args []string) []byte {
 	a, err := s.readArguments(args, c.syntax)
 	if err == nil {
@@ -32,7 +37,12 @@ func (c *command) run(s *Server, out []byte, args []string) []byte {
 		return s.fail(out, err)
 	}
 	defer s.config.Capacity.Leave()
-	answered, err := c.decide(s, out, a)
+	if c.decides() {
+		r := a.request(c.op)
+		o, err := a.policy.Apply(background, observe.RESP, "", &r)
+		return s.conclude(out, &a, &o, err)
+	}
+	answered, err := c.change(s, out, a)
 	if err != nil {
 		return s.fail(out, err)
 	}
@@ -48,16 +58,16 @@ var (
 func init() {
 	commands = []command{
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, decide: decideOp(weir.OpAttempt)},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, decide: decideOp(weir.OpPeek)},
-		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, options: optionLimit}, decide: count},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, decide: decideOp(weir.OpRecord)},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, units: true, options: optionID}, decide: refund},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID | optionTTL}, decide: reserveUnits},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true}, decide: settle},
-		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: release},
-		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, decide: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, needs: mayReset},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, op: weir.OpAttempt},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, op: weir.OpPeek},
+		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, options: optionLimit}, change: count},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, op: weir.OpRecord},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, units: true, options: optionID}, change: refund},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID | optionTTL}, op: weir.OpAttempt},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true}, change: settle},
+		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, change: release},
+		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, change: extend},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, change: reset, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},

@@ -25,8 +25,6 @@ type conn struct {
 	unauthorized int       // bytes read before authentication
 	begun        time.Time // when the partial command in in was first waited for; zero = none
 	session      session
-
-	readBy, writeBy time.Time // the deadlines in force
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -42,7 +40,11 @@ func newConn(s *Server, nc net.Conn) *conn {
 // serve answers commands until the client closes the connection, breaks the protocol or
 // is silent for too long, or the server drains.
 func (c *conn) serve() {
+	c.server.clients.Add(1)
+	defer c.server.clients.Add(-1)
 	defer c.nc.Close()
+	defer context.AfterFunc(c.server.draining, func() { c.nc.SetReadDeadline(time.Now()) })()
+	defer context.AfterFunc(c.server.late, func() { c.nc.Close() })()
 	if !c.handshake() {
 		return
 	}
@@ -81,7 +83,7 @@ func (c *conn) handshake() bool {
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), c.server.config.Limits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), readTime)
 	defer cancel()
 	if t.HandshakeContext(ctx) != nil {
 		return false
@@ -106,8 +108,8 @@ func (c *conn) text() string {
 
 // read reads further bytes into the buffer, and reports whether some arrived.
 func (c *conn) read() bool {
-	c.armRead(time.Now())
-	if c.server.isDraining() { // after armRead, which may have set a later deadline than Shutdown
+	c.nc.SetReadDeadline(c.deadline(time.Now()))
+	if c.server.isDraining() { // after this deadline, which is later than that of Shutdown
 		return false
 	}
 	if len(c.in) == cap(c.in) {
@@ -130,35 +132,12 @@ func (c *conn) read() bool {
 // many pieces it arrives in.
 func (c *conn) deadline(now time.Time) time.Time {
 	if len(c.in) == 0 {
-		return now.Add(c.server.config.Limits.Idle)
+		return now.Add(idleTime)
 	}
 	if c.begun.IsZero() {
 		c.begun = now
 	}
-	return c.begun.Add(c.server.config.Limits.Read)
-}
-
-// armRead sets the deadline of the next read. Setting one costs a good part of a small
-// command, so the deadline of a busy client is moved only when it is an eighth of the
-// idle time late. That of a partial command is exact.
-func (c *conn) armRead(now time.Time) {
-	want, late := c.deadline(now), c.server.config.Limits.Idle/8
-	if len(c.in) > 0 {
-		late = 0
-	}
-	if behind := want.Sub(c.readBy); behind < 0 || behind > late {
-		c.readBy = want
-		c.nc.SetReadDeadline(want)
-	}
-}
-
-// armWrite sets the deadline of the next write, unless more than half of Limits.Write is
-// left: so a client has between half of it and all of it to read its answers.
-func (c *conn) armWrite(now time.Time) {
-	if most := c.server.config.Limits.Write; c.writeBy.Sub(now) < most/2 {
-		c.writeBy = now.Add(most)
-		c.nc.SetWriteDeadline(c.writeBy)
-	}
+	return c.begun.Add(readTime)
 }
 
 // write sends the answers, and reports whether it succeeded.
@@ -166,7 +145,7 @@ func (c *conn) write() bool {
 	if len(c.session.out) == 0 {
 		return true
 	}
-	c.armWrite(time.Now())
+	c.nc.SetWriteDeadline(time.Now().Add(writeTime))
 	_, err := c.nc.Write(c.session.out)
 	if c.session.out = c.session.out[:0]; cap(c.session.out) > usualBuffer {
 		c.session.out = nil

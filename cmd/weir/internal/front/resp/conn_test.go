@@ -6,50 +6,15 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
-
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
-
-// TestPipelineIsAnsweredInOrder: for any split into packets the answers have the order of
-// the commands.
-func TestPipelineIsAnsweredInOrder(t *testing.T) {
-	address := listening(t, newTestServer(t))
-	var ask, want strings.Builder
-	for i := range 300 {
-		ask.WriteString(array("WEIR.CHECK", "big", "k=pipeline"))
-		fmt.Fprintf(&ask, "ECHO %d\r\n", i)
-		fmt.Fprintf(&want, "*9\r\n:1\r\n:1\r\n:%d\r\n:0\r\n:60000\r\n$0\r\n\r\n:1795186127069717\r\n:0\r\n:0\r\n$%d\r\n%d\r\n", 1<<40-1-i, len(fmt.Sprint(i)), i)
-	}
-	times := regexp.MustCompile(`:6\d{4}\r\n\$0\r\n\r\n:\d{16}`)
-	for _, piece := range []int{ask.Len(), 7, 1000} {
-		c := dial(t, address)
-		text := strings.ReplaceAll(ask.String(), "pipeline", fmt.Sprintf("piece%03d", piece%1000))
-		go func() {
-			for len(text) > 0 {
-				n := min(piece, len(text))
-				if _, err := c.Write([]byte(text[:n])); err != nil {
-					return
-				}
-				text = text[n:]
-			}
-		}()
-		got := make([]byte, want.Len())
-		if _, err := io.ReadFull(c, got); err != nil {
-			t.Fatal(err)
-		}
-		if got, want := times.ReplaceAllString(string(got), ""), times.ReplaceAllString(want.String(), ""); got != want {
-			t.Errorf("in pieces of %d: answers %.300q, want %.300q", piece, got, want)
-		}
-	}
-}
 
 // TestProtocolErrorsEndTheConnection: earlier commands are answered first.
 func TestProtocolErrorsEndTheConnection(t *testing.T) {
@@ -225,7 +190,7 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 // and Shutdown reports an error.
 func TestDrainCutsOffLateConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
+		s := newTestServer(t)
 		ours, deaf := net.Pipe()
 		var ended sync.WaitGroup
 		ended.Go(func() { s.Serve(newSingle(ours)) })

@@ -170,9 +170,7 @@ func info(c *session, _ []string) {
 	s := c.server
 	b := fmt.Appendf(nil, "# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
 		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second))
-	conns := 0
-	s.each(func(*conn) { conns++ })
-	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", conns)
+	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", s.clients.Load())
 	b = append(b, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"...)
 	c.out = appendBulk(c.out, string(b))
 }
@@ -183,7 +181,7 @@ func configCommand(c *session, args []string) {
 		c.reject("CONFIG has GET name; weir serve -h lists the settings")
 		return
 	}
-	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(c.server.config.Limits.Idle / time.Second))}
+	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(idleTime / time.Second))}
 	var pairs []string
 	for _, name := range args[1:] {
 		name = strings.ToLower(name)

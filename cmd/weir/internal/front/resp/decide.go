@@ -13,33 +13,30 @@ import (
 // background is the context of every decision: hanging up must not bypass a limit.
 var background = context.Background()
 
-// decideOp returns the function for attempts, peeks or records. It answers with nine
-// elements and, with an idempotency key, a tenth: whether the answer is a replay.
-func decideOp(op weir.Op) func(s *Server, out []byte, a arguments) ([]byte, error) {
-	return func(s *Server, out []byte, a arguments) ([]byte, error) {
-		o, err := s.apply(op, &a)
-		switch d := &o.Decision; {
-		case err != nil:
-			return nil, err
-		case a.id == "":
-			return appendDecision(out, d, 0), nil
-		default:
-			return appendBool(appendDecision(out, d, 1), d.Replayed), nil
-		}
-	}
+// request returns the attempt, peek or record of the arguments.
+func (a *arguments) request(op weir.Op) enforce.Request {
+	return enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id}
 }
 
-// apply decides an attempt, a peek or a record.
-func (s *Server) apply(op weir.Op, a *arguments) (enforce.Outcome, error) {
-	o, err := a.policy.Apply(background, observe.RESP, "", &enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id})
+// conclude appends the answer to a decision.
+func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err error) []byte {
 	if err == nil && o.Err != nil { // a shadow that could not decide
 		s.config.Errors.NoDecision(o.Err)
 	}
-	return o, err
+	switch {
+	case err != nil:
+		return s.fail(out, err)
+	case a.lasts > 0:
+		return s.answerReservation(out, *a, *o)
+	case a.id != "":
+		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed)
+	}
+	return appendDecision(out, &o.Decision, 0)
 }
 
-// appendDecision appends a decision as the first elements of an array with more elements.
-// New elements may be added behind these; these keep their places.
+// appendDecision appends a decision as the first nine elements of an array with more elements:
+// with an idempotency key, a tenth is whether the answer is a replay. New elements may be added
+// behind these; these keep their places.
 func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 	b = appendArray(b, 9+more)
 	b = appendBool(b, d.Allowed)

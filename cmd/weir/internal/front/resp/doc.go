@@ -20,8 +20,7 @@
 // nothing was charged (R14), "UNAVAILABLE …" if no decision could be made.
 //
 // All commands in the read buffer are answered in one write, in their order. If
-// decisions wait for a store, commands about different keys run concurrently, and
-// commands about one key run in their order.
+// decisions wait for a store, those that follow each other are made in one call.
 //
 // Trade-off: every connection has bounds of size, arguments and time, and one password,
 // but there are no users.

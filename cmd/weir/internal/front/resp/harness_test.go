@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -58,7 +57,7 @@ func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 // newTestServerOn serves the policies of most tests, and more, on e.
 func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, e, more...), Capacity: serving.NewCapacity(1000), Version: "1.2.3",
+	c := Config{Policies: policies(t, e, more...), Capacity: serving.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
 		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
 	var err error
 	if c.Reservations, err = reserve.New(c.Policies, e, "", nil); err != nil {
@@ -168,23 +167,3 @@ func array(args ...string) string {
 	}
 	return b.String()
 }
-
-// logged is a log that tests can read while it is written.
-type logged struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logged) Write(b []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(b)
-}
-
-func (l *logged) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logged) log() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }

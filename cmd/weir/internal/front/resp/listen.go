@@ -11,8 +11,10 @@ import (
 )
 
 // Serve accepts connections from l until l is closed or Shutdown is called; then it
-// returns nil. It returns an error if l fails. l is closed.
+// returns nil. It returns an error if l fails. l is closed. A Server serves once.
 func (s *Server) Serve(l net.Listener) error {
+	s.serving.Add(1)
+	defer s.serving.Done()
 	defer l.Close()
 	defer context.AfterFunc(s.draining, func() { l.Close() })()
 	for pause := time.Duration(0); ; {
@@ -20,7 +22,7 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			pause = 0
-			s.start(nc)
+			s.serving.Go(newConn(s, nc).serve)
 		case s.isDraining() || errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err): // open connections go on
@@ -42,33 +44,14 @@ func isTemporary(err error) bool {
 
 func (s *Server) isDraining() bool { return s.draining.Err() != nil }
 
-// start serves a connection on a new goroutine.
-func (s *Server) start(nc net.Conn) {
-	c := newConn(s, nc)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.isDraining() {
-		nc.Close()
-		return
-	}
-	s.conns[c] = struct{}{}
-	s.open.Go(func() {
-		c.serve()
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.conns, c)
-	})
-}
-
 // Shutdown accepts no more connections and reads no more commands. Commands that were read
 // are answered, then their connections are closed. When ctx ends first, the remaining
-// connections are cut off, and the error reports their number. A Server serves once.
+// connections are cut off, and the error reports their number.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
-	s.each(func(c *conn) { c.nc.SetReadDeadline(time.Now()) })
 	done := make(chan struct{})
 	go func() {
-		s.open.Wait()
+		s.serving.Wait()
 		close(done)
 	}()
 	select {
@@ -76,19 +59,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
-	left := 0
-	s.each(func(c *conn) { c.nc.Close(); left++ })
+	left := s.clients.Load()
+	s.cutOff()
 	<-done
 	if left == 0 {
 		return nil
 	}
 	return fmt.Errorf("resp: %d clients did not read their answers in time and were cut off", left)
-}
-
-func (s *Server) each(do func(*conn)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for c := range s.conns {
-		do(c)
-	}
 }

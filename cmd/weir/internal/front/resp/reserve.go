@@ -1,38 +1,31 @@
 package resp
 
 import (
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/enforce"
 )
 
-// reserveUnits answers with a decision and two more elements: the id of the reservation, "" if
-// nothing was granted, and the instant when it expires, or 0. With an idempotency key,
+// answerReservation answers with a decision and two more elements: the id of the reservation,
+// "" if nothing was granted, and the instant when it expires, or 0. With an idempotency key,
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
-func reserveUnits(s *Server, out []byte, a arguments) ([]byte, error) {
-	o, err := s.apply(weir.OpAttempt, &a)
-	if err != nil {
-		return nil, err
-	}
-	d, token, expires, heldUntil := &o.Decision, "", int64(0), int64(0)
+func (s *Server) answerReservation(out []byte, a arguments, o enforce.Outcome) []byte {
+	d, token, expires, heldUntil, more := &o.Decision, "", int64(0), int64(0), 2
 	if d.Allowed {
 		key, _ := a.pairs.named(a.policy) // Target has accepted them
-		token, err = s.config.Reservations.Issue(background,
-			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: a.lasts})
-		if err != nil {
-			return nil, err
+		var err error
+		if token, err = s.config.Reservations.Issue(background,
+			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: a.lasts}); err != nil {
+			return s.fail(out, err)
 		}
 		expires = d.At.Add(a.lasts).UnixMicro()
 		if hold := o.Limiter.Compiled().HoldTime; hold > 0 {
 			heldUntil = d.At.Add(hold).UnixMicro()
+			more++
 		}
 	}
-	more := 2
 	if a.id != "" {
-		more++
-	}
-	if heldUntil > 0 {
 		more++
 	}
 	out = appendInt(appendBulk(appendDecision(out, d, more), token), expires)
@@ -42,7 +35,7 @@ func reserveUnits(s *Server, out []byte, a arguments) ([]byte, error) {
 	if heldUntil > 0 {
 		out = appendInt(out, heldUntil)
 	}
-	return out, nil
+	return out
 }
 
 // settle answers WEIR.SETTLE with four elements: the units that were reserved, used,

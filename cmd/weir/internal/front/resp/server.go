@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -14,20 +13,19 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
 
-// Config configures a Server. The first four are required.
+// Config configures a Server. The first four and Log are required.
 type Config struct {
 	Policies     func() *serving.Set // in force
 	Reservations *reserve.Service    // of these policies
 	Capacity     *serving.Capacity   // of requests that wait for the store
 	Errors       *observe.Log        // of the store
-	Waits        bool                // decisions wait for a store, so those of a pipeline run concurrently
+	Waits        bool                // decisions wait for a store, so those of a pipeline are made in one call
 	Token        *listen.Secret      // gives the rights of programs; nil = no password does
 	Admin        *listen.Secret      // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
 	NoReset      bool                // operators have another listener
 	TLS          *listen.TLS         // with client certificates, each gives the rights of programs; nil = none does
 	Version      string              // of the program, for INFO
-	Log          *slog.Logger        // default: no log
-	Limits       Limits
+	Log          *slog.Logger
 }
 
 // rights are the rights of a client; 0 = none. Those of several credentials add up.
@@ -58,19 +56,12 @@ func (s *Server) hasPasswords() bool { return s.config.Token != nil || s.config.
 // Private reports whether clients must authenticate.
 func (s *Server) Private() bool { return s.anybody == 0 }
 
-// Limits bound the time of clients. Zero values stand for the defaults.
-type Limits struct {
-	Read  time.Duration // for the rest of a partial command; default 10s
-	Write time.Duration // for a client to read its answers, and at least half of it; default 10s
-	Idle  time.Duration // between two commands, and at least seven eighths of it; default 1h, since client pools expect idle connections to stay open
-}
-
-func (l Limits) withDefaults() Limits {
-	l.Read = cmp.Or(l.Read, 10*time.Second)
-	l.Write = cmp.Or(l.Write, 10*time.Second)
-	l.Idle = cmp.Or(l.Idle, time.Hour)
-	return l
-}
+// Bounds of the time of a client.
+const (
+	readTime  = 10 * time.Second // for the rest of a partial command
+	writeTime = 10 * time.Second // for a client to read its answers
+	idleTime  = time.Hour        // between two commands: client pools expect idle connections to stay open
+)
 
 // Server serves Redis clients.
 type Server struct {
@@ -80,14 +71,14 @@ type Server struct {
 	programs rights // of the token and of certificates
 	anybody  rights // of a client without a credential
 
-	lastID atomic.Int64
+	lastID  atomic.Int64
+	clients atomic.Int64   // open connections
+	serving sync.WaitGroup // Serve and its connections
 
 	draining context.Context // ends with Shutdown
 	drain    context.CancelFunc
-
-	mu    sync.Mutex // protects the following
-	conns map[*conn]struct{}
-	open  sync.WaitGroup // one for each of conns
+	late     context.Context // ends when Shutdown cuts off the connections that are left
+	cutOff   context.CancelFunc
 
 	Counts Counts
 }
@@ -100,18 +91,14 @@ type Counts struct {
 
 // New returns a server that does not serve yet.
 func New(c Config) *Server {
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	c.Version = cmp.Or(c.Version, "unknown")
-	c.Limits = c.Limits.withDefaults()
-	s := &Server{config: c, started: time.Now(), programs: mayDecide, conns: map[*conn]struct{}{}}
+	s := &Server{config: c, started: time.Now(), programs: mayDecide}
 	if c.Admin == nil && !c.NoReset {
 		s.programs |= mayReset
 	}
 	if c.Token == nil && c.TLS == nil {
 		s.anybody = s.programs
 	}
-	s.draining, s.drain = context.WithCancel(context.Background())
+	s.draining, s.drain = context.WithCancel(background)
+	s.late, s.cutOff = context.WithCancel(background)
 	return s
 }

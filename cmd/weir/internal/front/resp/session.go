@@ -60,7 +60,7 @@ func (c *session) command(args []string) {
 	case cmd.reply != nil:
 		c.flush()
 		cmd.reply(c, args[1:])
-	case c.server.config.Waits && !cmd.syntax.token:
+	case c.server.config.Waits && cmd.decides():
 		c.enqueue(cmd, args[1:])
 	default:
 		c.flush()

@@ -16,44 +16,48 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestDecisionsOnTheWire compares answers byte by byte, with a clock that stands still.
-func TestDecisionsOnTheWire(t *testing.T) {
+// wantOnTheWire sends commands to a new server, with a clock that stands still, and compares
+// the answers byte by byte. AT stands for the time.
+func wantOnTheWire(t *testing.T, steps [][2]string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t)
-		at := time.Now().UnixMicro()
-		for i, c := range []struct{ ask, want string }{
-			{"WEIR.PEEK push teacher=42", "*9 :1 :1 :10 :0 :0 $0  :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42", "*9 :1 :1 :9 :0 :60000 $0  :AT :0 :0"},
-			{"weir.check push teacher=42 9", "*9 :1 :9 :0 :60000 :60000 $0  :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42", "*9 :0 :0 :0 :60000 :60000 $5 limit :AT :0 :0"},
-			{"WEIR.CHECK push teacher=43 11", "*9 :0 :0 :10 :-1 :0 $5 limit :AT :0 :0"},
-			{"WEIR.COUNT push teacher=42 1", ":10"},
-			{"WEIR.COUNT push teacher=42 60000 LIMIT limit", ":10"},
-			{"weir.count push teacher=43 60000 limit limit", ":0"},
-			{"WEIR.RECORD push teacher=42 3", "*9 :1 :3 :-3 :60000 :60000 $0  :AT :0 :0"},
-			{"WEIR.REFUND push teacher=42 AT 5", ":5"},
-			{"WEIR.REFUND push teacher=42 AT", ":1"},
-			{"WEIR.REFUND push teacher=42 1000000", ":0"},
-			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
-			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
-			{"WEIR.PEEK push teacher=42 0", "*9 :1 :0 :5 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.RESET push teacher=42", "+OK"},
-			{"WEIR.CHECK push teacher=42 0", "*9 :1 :0 :10 :0 :0 $0  :AT :0 :0"},
-			{"WEIR.CHECK wide user=a tenant=x 2", "*9 :1 :2 :0 :3600000 :3600000 $0  :AT :0 :0"},
-			{"WEIR.CHECK wide tenant=x user=a", "*9 :0 :0 :0 :3600000 :3600000 $4 user :AT :0 :0"},
-			{"WEIR.CHECK wide tenant=x user=b=c", "*9 :1 :1 :1 :0 :3600000 $0  :AT :0 :0"},
-			{"WEIR.COUNT wide tenant=x user=b=c 1000 LIMIT tenant", ":3"},
-			{"WEIR.COUNT wide user=b=c tenant=x 1000 LIMIT user", ":1"},
-			{"WEIR.COUNT one 86400000", ":0"},
-			{"WEIR.CHECK one", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
-			{"WEIR.CHECK one 1", "*9 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0 :0"},
-		} {
-			ask := strings.ReplaceAll(c.ask, "AT", fmt.Sprint(at))
-			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(at)), " ", "\r\n") + "\r\n"
-			if got := say(t, s, array(strings.Fields(ask)...)); got != want {
+		s, at := newTestServer(t), fmt.Sprint(time.Now().UnixMicro())
+		for i, step := range steps {
+			ask, want := strings.ReplaceAll(step[0], "AT", at), strings.NewReplacer("AT", at, " ", "\r\n").Replace(step[1])+"\r\n"
+			if got := say(t, s, words(ask)); got != want {
 				t.Errorf("step %d, %s:\n%q, want\n%q", i, ask, got, want)
 			}
 		}
+	})
+}
+
+func TestDecisionsOnTheWire(t *testing.T) {
+	wantOnTheWire(t, [][2]string{
+		{"WEIR.PEEK push teacher=42", "*9 :1 :1 :10 :0 :0 $0  :AT :0 :0"},
+		{"WEIR.CHECK push teacher=42", "*9 :1 :1 :9 :0 :60000 $0  :AT :0 :0"},
+		{"weir.check push teacher=42 9", "*9 :1 :9 :0 :60000 :60000 $0  :AT :0 :0"},
+		{"WEIR.CHECK push teacher=42", "*9 :0 :0 :0 :60000 :60000 $5 limit :AT :0 :0"},
+		{"WEIR.CHECK push teacher=43 11", "*9 :0 :0 :10 :-1 :0 $5 limit :AT :0 :0"},
+		{"WEIR.COUNT push teacher=42 1", ":10"},
+		{"WEIR.COUNT push teacher=42 60000 LIMIT limit", ":10"},
+		{"weir.count push teacher=43 60000 limit limit", ":0"},
+		{"WEIR.RECORD push teacher=42 3", "*9 :1 :3 :-3 :60000 :60000 $0  :AT :0 :0"},
+		{"WEIR.REFUND push teacher=42 AT 5", ":5"},
+		{"WEIR.REFUND push teacher=42 AT", ":1"},
+		{"WEIR.REFUND push teacher=42 1000000", ":0"},
+		{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
+		{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
+		{"WEIR.PEEK push teacher=42 0", "*9 :1 :0 :5 :0 :60000 $0  :AT :0 :0"},
+		{"WEIR.RESET push teacher=42", "+OK"},
+		{"WEIR.CHECK push teacher=42 0", "*9 :1 :0 :10 :0 :0 $0  :AT :0 :0"},
+		{"WEIR.CHECK wide user=a tenant=x 2", "*9 :1 :2 :0 :3600000 :3600000 $0  :AT :0 :0"},
+		{"WEIR.CHECK wide tenant=x user=a", "*9 :0 :0 :0 :3600000 :3600000 $4 user :AT :0 :0"},
+		{"WEIR.CHECK wide tenant=x user=b=c", "*9 :1 :1 :1 :0 :3600000 $0  :AT :0 :0"},
+		{"WEIR.COUNT wide tenant=x user=b=c 1000 LIMIT tenant", ":3"},
+		{"WEIR.COUNT wide user=b=c tenant=x 1000 LIMIT user", ":1"},
+		{"WEIR.COUNT one 86400000", ":0"},
+		{"WEIR.CHECK one", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
+		{"WEIR.CHECK one 1", "*9 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0 :0"},
 	})
 }
 
@@ -123,6 +127,28 @@ func TestBadInputChargesNothing(t *testing.T) {
 		{"WEIR.CHECK push teacher=1 1 LIMIT limit", "1 has no ="},
 		{"WEIR.RESET push teacher=1 7", "7 has no ="},
 		{"WEIR.RESET one 7", "no dimension: the policy counts all callers together"},
+		{"WEIR.CHECK push teacher=1 ID ", "an ID has 1 to 128 bytes"},
+		{"WEIR.CHECK push teacher=1 ID " + strings.Repeat("x", weir.MaxIDBytes+1), "an ID has 1 to 128 bytes"},
+		{"WEIR.CHECK push teacher=1 ID", "n must be a whole number"},
+		{"WEIR.CHECK push teacher=1 ID a 1", "ID has no ="},
+		{"WEIR.CHECK push teacher=1 ID a ID b", "ID has no ="},
+		{"WEIR.CHECK push teacher=1 TTL 5", "TTL has no ="},
+		{"WEIR.PEEK push teacher=1 ID a", "ID has no ="},
+		{"WEIR.RESERVE push teacher=1 ID a ID a", "ID has no ="},
+		{"WEIR.RESERVE push teacher=1 ID a TTL 5 3", "ID has no ="},
+		{"WEIR.RESERVE push teacher=1 TTL ", "TTL, in milliseconds, must be a whole number"},
+		{"WEIR.RESERVE push teacher=1 TTL 0", "TTL must be 1 or more"},
+		{"WEIR.RESERVE push teacher=1 TTL -5", "TTL, in milliseconds, must be a whole number"},
+		{"WEIR.RESERVE push teacher=1 TTL 60001", "TTL must be 1 to 60000: the longest window of push"},
+		{"WEIR.RESERVE", "write WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]"},
+		{"WEIR.SETTLE", "write WEIR.SETTLE reservation [actual]"},
+		{"WEIR.SETTLE x 1 2", "write WEIR.SETTLE reservation [actual]"},
+		{"WEIR.SETTLE x", "no such reservation"},
+		{"WEIR.EXTEND", "write WEIR.EXTEND reservation"},
+		{"WEIR.EXTEND x", "no such reservation"},
+		{"WEIR.SETTLE x -1", "the units that were used must be a whole number"},
+		{"WEIR.RELEASE", "write WEIR.RELEASE reservation"},
+		{"WEIR.RELEASE x", "no such reservation"},
 		{"GET k", "unknown command GET; Weir makes decisions"},
 		{"EVAL.something.longer.than.all 1", "unknown command"},
 		{"SELECT 1", "out of range"},
