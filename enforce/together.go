@@ -70,6 +70,7 @@ func (t *together) readsBlocks(i int) bool { return i > 0 && t.at[i-1] == t.at[i
 // prepare makes the calls. It checks the items of shadow policies too, because those are
 // decided after the others are charged.
 func (t *together) prepare() error {
+	t.calls, t.at = make([]weir.Call, 0, len(t.items)), make([]int, 0, len(t.items))
 	for i := range t.items {
 		it := &t.items[i]
 		it.Outcome = Outcome{}
@@ -121,7 +122,8 @@ func (t *together) problem(it *Item) string {
 // decideCalls decides the calls.
 func (t *together) decideCalls(ctx context.Context) error {
 	err := weir.DecideTogether(ctx, t.calls)
-	if of := new(weir.CallError); errors.As(err, &of) {
+	var of *weir.CallError
+	if err != nil && errors.As(err, &of) {
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
 	}
 	return err

@@ -90,7 +90,8 @@ func (s *Service) grantAll(c *call, items []*item) (bool, error) {
 		return !items[0].over, err
 	}
 	granted, err := c.decideTogether(items)
-	if alone := new(weir.CallError); errors.As(err, &alone) { // nothing has changed
+	var apart *weir.CallError
+	if err != nil && errors.As(err, &apart) { // nothing has changed
 		return s.grantInSteps(c, items)
 	}
 	return granted, err
