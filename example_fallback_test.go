@@ -72,8 +72,8 @@ func Example_howAreOutagesNoticed() {
 	engine := fallback.New(store, fallback.Allow,
 		fallback.Timeout(time.Second),
 		fallback.FailureThreshold(3),
-		fallback.OnStoreState(func(state fallback.StoreState, cause error) {
-			fmt.Println("the store is", state, "because of:", cause)
+		fallback.OnStoreState(func(cause error) {
+			fmt.Println("the store is down:", cause != nil, "because of:", cause)
 		}),
 	)
 
@@ -84,6 +84,6 @@ func Example_howAreOutagesNoticed() {
 	}
 	fmt.Println("decided without it:", engine.Status().Degraded)
 	// Output:
-	// the store is down because of: weir: the store is unavailable: weirtest: down
+	// the store is down: true because of: weir: the store is unavailable: weirtest: down
 	// decided without it: 10
 }

@@ -1,179 +1,123 @@
-package fallback
+package fallback_test
 
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/weirtest"
+	"github.com/weirlimit/weir/fallback"
 )
 
-// batchStore is an engine whose batches fail while it is down. It cannot read the
-// history of the key "bad".
-type batchStore struct {
+// keyStore is a store whose answers depend on the key: it cannot read the history of "bad",
+// and has a cached denial of "cached", even while it is down.
+type keyStore struct {
 	*weir.Memory
-	down    bool
-	batches int
+	down bool
+	sent []int // the number of calls in each batch
 }
 
-var errBatchDown = errors.New("the store is down")
+var cachedDenial = engine.Result{RetryAfter: time.Minute, At: time.UnixMicro(1), Limit: "user", Cached: true}
 
-func (s *batchStore) Do(ctx context.Context, calls []engine.Call) {
-	if len(calls) > 1 {
-		s.batches++
-	}
+func (s *keyStore) Do(ctx context.Context, calls []engine.Call) {
+	s.sent = append(s.sent, len(calls))
 	for i := range calls {
 		switch c := &calls[i]; {
 		case c.Err != nil:
+		case c.Key.Value(0) == "cached":
+			c.Result = cachedDenial
 		case s.down:
-			c.Err = errBatchDown
-		case c.Key.Len() > 0 && c.Key.Value(0) == "bad":
-			c.Err = engine.ErrUnreadable
+			c.Fail(errors.New("the store is down"))
+		case c.Key.Value(0) == "bad":
+			c.Fail(engine.ErrUnreadable)
 		default:
 			s.Memory.Do(ctx, calls[i:i+1])
 		}
 	}
 }
 
+// twoPerUser allows two an hour for each user.
+var twoPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max: 2, Window: time.Hour, By: []string{"user"}}}}
+
 // TestBatchesFollowTheMode: a batch is one call of the store. While the store is out, and for
 // a key that it cannot read, each call follows the mode; bad input is an error in any mode.
 func TestBatchesFollowTheMode(t *testing.T) {
 	for _, c := range []struct {
-		mode                    engine.Outage
-		up, unread, first, outs string // allowed, denied or error
+		mode               engine.Outage
+		unread, first, out string // allowed, denied or error
 	}{
-		{Deny, "allowed", "error", "error", "error"},
-		{Allow, "allowed", "allowed", "allowed", "allowed"},
-		{Share, "allowed", "allowed", "allowed", "denied"},
+		{fallback.Deny, "error", "error", "error"},
+		{fallback.Allow, "allowed", "allowed", "allowed"},
+		{fallback.Share, "allowed", "allowed", "denied"},
 	} {
-		store := &batchStore{Memory: weir.NewMemory()}
-		f := New(store, c.mode, FailureThreshold(2))
-		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
-		if err != nil {
-			t.Fatal(err)
-		}
-		decide := func(id string, keys ...string) []string {
+		store := &keyStore{Memory: weir.NewMemory()}
+		l := must(weir.New(twoPerUser, weir.WithEngine(fallback.New(store, c.mode, fallback.FailureThreshold(2)))))
+		want := func(name string, keys []string, want ...string) {
 			t.Helper()
-			var calls []weir.Call
+			calls := []weir.Call{{Limiter: l, Request: weir.Request{N: 1}}}
 			for _, k := range keys {
-				calls = append(calls, weir.Call{Limiter: l, Key: weir.K(k), Request: weir.Request{N: 1, ID: id, States: make([]weir.LimitState, 1)}})
+				calls = append(calls, weir.Call{Limiter: l, Key: weir.K(k), Request: weir.Request{N: 1, States: make([]weir.LimitState, 1)}})
 			}
-			calls = append(calls, weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}})
-			weir.DecideAll(context.Background(), calls)
-			if n := len(calls) - 1; !errors.Is(calls[n].Err, &engine.InputError{Field: "key"}) {
-				t.Errorf("%v: a call without a key: %v", c.mode, calls[n].Err)
-			}
-			var words []string
-			for _, call := range calls[:len(keys)] {
+			weir.DecideAll(ctx, calls)
+			var got []string
+			for i := range calls {
 				word := "denied"
-				if call.Err != nil {
+				if calls[i].Err != nil {
 					word = "error"
-				} else if call.Decision.Allowed {
+				} else if calls[i].Decision.Allowed {
 					word = "allowed"
 				}
-				words = append(words, word)
+				got = append(got, word)
 			}
-			return words
-		}
-		want := func(name string, got []string, want ...string) {
-			t.Helper()
-			for i := range want {
-				if got[i] != want[i] {
-					t.Errorf("%v, %s: %q, want %q", c.mode, name, got, want)
-					return
-				}
+			if !slices.Equal(got[1:], want) || !errors.Is(calls[0].Err, &engine.InputError{Field: "key"}) {
+				t.Errorf("%v, %s: got %q and %v without a key, want %q", c.mode, name, got[1:], calls[0].Err, want)
 			}
 		}
-		want("up", decide("", "a", "bad", "a", "a"), c.up, c.unread, c.up, "denied")
-		if store.batches != 1 {
-			t.Errorf("%v: %d batches, want one", c.mode, store.batches)
+		want("up", []string{"a", "bad", "a", "a"}, "allowed", c.unread, "allowed", "denied")
+		if !slices.Equal(store.sent, []int{5}) {
+			t.Errorf("%v: batches of %d calls, want one of 5", c.mode, store.sent)
 		}
 		store.down = true
-		want("down", decide("", "b", "b"), c.first, c.first)
-		want("down", decide("", "b", "b", "b"), c.outs, c.outs, c.outs)
-		if c.mode != Share {
-			continue
-		}
-		want("an operation", decide("one", "c"), "allowed")
-		store.down = false
-		want("the operation again", decide("one", "c"), "allowed")
+		want("down", []string{"b", "b"}, c.first, c.first)
+		want("down", []string{"b", "b", "b"}, c.out, c.out, c.out)
 	}
 }
 
-// TestBatchesEndWithTheirContext: the end of the caller's context is its own error.
-func TestBatchesEndWithTheirContext(t *testing.T) {
-	f := New(&batchStore{Memory: weir.NewMemory(), down: true}, Allow)
-	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
-	calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}}}
-	if weir.DecideAll(ctx, calls); !errors.Is(calls[0].Err, context.Canceled) || calls[0].Decision.Allowed {
-		t.Errorf("%+v, %v", calls[0].Decision, calls[0].Err)
-	}
-}
-
-// TestBatchesForgetAnswersOfAnEarlierUse: a call that fails at its second use has neither the
-// decision nor the states of the first (R15).
-func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
-	store := &batchStore{Memory: weir.NewMemory()}
-	f := New(store, Deny)
-	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K("a"), Request: weir.Request{N: 1, States: make([]weir.LimitState, 1)}}}
-	weir.DecideAll(context.Background(), calls)
-	if c := &calls[0]; !c.Decision.Allowed || c.Request.States[0].Used != 1 {
-		t.Fatalf("got %+v, want a grant", c)
-	}
-	ended, cancel := context.WithCancel(context.Background())
-	cancel()
-	store.down = true
-	weir.DecideAll(ended, calls)
-	if c := &calls[0]; !errors.Is(c.Err, context.Canceled) || c.Decision != (weir.Decision{}) || c.Request.States[0] != (weir.LimitState{}) {
-		t.Errorf("got %+v, want only the context's error", c)
-	}
-}
-
-// TestSilentStoreFailsBatches: a batch without an answer within the timeout is a failure of
-// the store, and the end of the caller's context is none. So the breaker opens after the
-// former.
-func TestSilentStoreFailsBatches(t *testing.T) {
+// TestCachedDenialsAreNoEvidence: a cached denial passes through unchanged. It neither
+// interrupts a row of failures nor ends an outage, because the store was not called.
+func TestCachedDenialsAreNoEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		store := weirtest.NewFaulty(weir.NewMemory())
-		f := New(store, Allow, FailureThreshold(3))
-		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
-		if err != nil {
-			t.Fatal(err)
+		store := &keyStore{Memory: weir.NewMemory(), down: true}
+		f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(3))
+		rules := must(twoPerUser.Compile())
+		allow := func(key string) (engine.Result, error) {
+			calls := []engine.Call{{Rules: rules, Key: weir.K(key), N: 1}}
+			f.Do(ctx, calls)
+			return calls[0].Result, calls[0].Err
 		}
-		store.Break(weirtest.Silent())
-		decide := func(ctx context.Context) *weir.Call {
-			calls := []weir.Call{weir.Call{Limiter: l, Key: weir.K(), Request: weir.Request{N: 1}}}
-			weir.DecideAll(ctx, calls)
-			return &calls[0]
-		}
-		for i := range int64(3) {
-			short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-			if c := decide(short); !errors.Is(c.Err, context.DeadlineExceeded) {
-				t.Errorf("a caller that leaves: got %v, %v", c.Decision, c.Err)
-			}
-			cancel()
-			if s := f.Status(); s.Failures != i || s.State != StoreUp {
-				t.Errorf("after a caller that left: %+v, want %d failures", s, i)
-			}
-			if c := decide(context.Background()); !c.Decision.Allowed || !c.Decision.Degraded || c.Err != nil {
-				t.Errorf("got %+v, %v, want a grant without the store", c.Decision, c.Err)
+		want := func(down bool) {
+			t.Helper()
+			if d, err := allow("cached"); err != nil || d != cachedDenial || (f.Status().Cause != nil) != down {
+				t.Fatalf("got %+v, %v, %+v; want the cached denial and a store that is down: %t", d, err, f.Status(), down)
 			}
 		}
-		if s := f.Status(); s.State != StoreDown || s.Failures != 3 || s.Timeouts != 3 {
-			t.Errorf("got %+v, want a store that is down after 3 timeouts", s)
+		for range 3 {
+			want(up)
+			if _, err := allow("other"); err == nil {
+				t.Fatal("the store is down and decides")
+			}
+		}
+		for range 3 { // the first call after the pause is a probe, and so are the next ones
+			time.Sleep(time.Second)
+			want(down)
+		}
+		store.down = false
+		if d, err := allow("other"); err != nil || !d.Allowed || f.Status().Cause != nil {
+			t.Errorf("the next call after a cached denial: %+v, %v, %+v; want it to end the outage", d, err, f.Status())
 		}
 	})
 }

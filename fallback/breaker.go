@@ -10,25 +10,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// StoreState is the state of a store as an [Engine] sees it.
-type StoreState uint8
-
-const (
-	// StoreUp: every call is sent to the store.
-	StoreUp StoreState = iota
-	// StoreDown: too many consecutive calls failed. One call at a time probes the
-	// store; all others are decided without it.
-	StoreDown
-)
-
-// String returns "up" or "down".
-func (s StoreState) String() string {
-	if s == StoreDown {
-		return "down"
-	}
-	return "up"
-}
-
 // breaker is a circuit breaker. It opens after threshold consecutive failures. While
 // it is open it admits one probe every probeMin to probeMax; the first probe that
 // succeeds closes it. It has no goroutine and no timer: callers read the clock.
@@ -36,9 +17,9 @@ func (s StoreState) String() string {
 // A call while the store is up costs two loads and writes nothing, so callers on many
 // processors do not contend.
 type breaker struct {
-	threshold int          // consecutive failures that open it; 0 = it never opens
-	clock     func() int64 // nanoseconds, monotonic
-	onChange  func(StoreState, error)
+	threshold int               // consecutive failures that open it; 0 = it never opens
+	clock     func() int64      // nanoseconds, monotonic
+	onChange  func(cause error) // nil: it is closed again
 
 	open      atomic.Bool
 	failures  atomic.Int64 // consecutive
@@ -104,7 +85,7 @@ func (b *breaker) succeeded(probe bool) {
 	if probe || !b.open.Load() {
 		b.failures.Store(0)
 		if b.open.Load() {
-			b.setStateLocked(StoreUp, nil)
+			b.setOpenLocked(false, nil)
 		}
 	}
 	b.mu.Unlock()
@@ -120,18 +101,18 @@ func (b *breaker) failed(cause error) {
 		b.rejection.Store(&rejection{err, cause})
 		if !b.open.Load() {
 			b.scheduleProbe(b.clock())
-			b.setStateLocked(StoreDown, cause)
+			b.setOpenLocked(true, cause)
 		}
 	}
 	b.mu.Unlock()
 	b.notify()
 }
 
-func (b *breaker) setStateLocked(to StoreState, cause error) {
-	b.open.Store(to == StoreDown)
+func (b *breaker) setOpenLocked(open bool, cause error) {
+	b.open.Store(open)
 	b.since = time.Now()
 	if b.onChange != nil {
-		b.queued = append(b.queued, func() { b.onChange(to, cause) })
+		b.queued = append(b.queued, func() { b.onChange(cause) })
 	}
 }
 
@@ -160,12 +141,12 @@ func (b *breaker) unlocked(f func()) {
 	f()
 }
 
-// status returns the state, its start, and the cause.
-func (b *breaker) status() (StoreState, time.Time, error) {
+// status returns the last change of open and, while it is open, the cause.
+func (b *breaker) status() (since time.Time, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.open.Load() {
-		return StoreUp, b.since, nil
+	if b.open.Load() {
+		cause = b.rejection.Load().cause
 	}
-	return StoreDown, b.since, b.rejection.Load().cause
+	return b.since, cause
 }

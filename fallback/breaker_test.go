@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -28,13 +29,13 @@ func TestBreakerOpens(t *testing.T) {
 			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
 				t.Fatal(err)
 			}
-			s.want(fallback.StoreUp)
+			s.want(up)
 		}
 		s.Break(weirtest.Down())
 		s.fail(4)
-		s.want(fallback.StoreUp)
+		s.want(up)
 		s.fail(1)
-		s.want(fallback.StoreDown)
+		s.want(down)
 
 		before := s.Calls()
 		_, err := s.Allow(ctx, weir.K("42"))
@@ -53,22 +54,18 @@ func TestBreakerOpens(t *testing.T) {
 
 // TestFailureThreshold: the caller chooses the number of failures; 0 is never.
 func TestFailureThreshold(t *testing.T) {
-	for _, after := range []int{1, 2, 20} {
+	for after, failures := range map[int]int{1: 1, 2: 2, 20: 20, 0: 0, -1: 0} {
 		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
-		s.fail(after - 1)
-		s.want(fallback.StoreUp)
-		s.fail(1)
-		s.want(fallback.StoreDown)
-	}
-	for _, after := range []int{0, -1} {
-		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(after))
-		s.Break(weirtest.Down())
-		s.fail(100)
-		s.want(fallback.StoreUp)
-		if s.Calls() != 100 {
-			t.Errorf("FailureThreshold(%d): the store got %d of 100 calls", after, s.Calls())
+		if failures == 0 {
+			s.fail(100)
+			s.want(up)
+			continue
 		}
+		s.fail(failures - 1)
+		s.want(up)
+		s.fail(1)
+		s.want(down)
 	}
 }
 
@@ -81,7 +78,7 @@ func TestBreakerProbes(t *testing.T) {
 				s := newStore(t, ten, fallback.Allow)
 				s.Break(fault)
 				s.fail(5)
-				s.want(fallback.StoreDown)
+				s.want(down)
 				last, before := time.Now(), s.Calls()
 				for outage := time.Now(); time.Since(outage) < 10*time.Second; {
 					now := time.Now()
@@ -96,7 +93,7 @@ func TestBreakerProbes(t *testing.T) {
 				}
 				s.Restore()
 				back := time.Now()
-				for s.fallback.Status().State == fallback.StoreDown {
+				for s.fallback.Status().Cause != nil {
 					s.Allow(ctx, weir.K("42"))
 					time.Sleep(time.Millisecond)
 				}
@@ -170,7 +167,7 @@ func TestSlowProbeClosesTheBreaker(t *testing.T) {
 		if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded || d.Remaining != 9 || time.Since(began) != 30*time.Millisecond {
 			t.Errorf("the probe's caller got %+v, %v after %v; want the store's decision after 30ms", d, err, time.Since(began))
 		}
-		s.want(fallback.StoreUp)
+		s.want(up)
 	})
 }
 
@@ -190,101 +187,63 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 		s.Break(weirtest.Down())
 		s.fail(5)
 		all.Wait()
-		s.want(fallback.StoreDown)
+		s.want(down)
 	})
 }
 
-// TestNeutralCallsDoNotMoveTheBreaker: calls without evidence about the store neither open
-// nor close the breaker. After such a probe the next one can run.
-func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
-	left, leave := context.WithCancel(context.Background())
+// TestErrorsAndTheBreaker: an answer of the store about a key or its content shows that it is
+// up. Bad input and a caller that has left show nothing; after such a probe the next call
+// probes. Unreadable data is decided by the mode, all others are errors in every mode.
+func TestErrorsAndTheBreaker(t *testing.T) {
+	left, leave := context.WithCancel(ctx)
 	leave()
-	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrInput) }
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.Deny)
-		for range 20 {
-			s.Break(badInput)
-			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrInput) {
-				t.Fatal(err)
-			}
-			s.Break(weirtest.Silent())
-			if _, err := s.Allow(left, weir.K("42")); err != context.Canceled {
-				t.Fatal(err)
-			}
-		}
-		s.want(fallback.StoreUp)
-
-		s.Break(weirtest.Down())
-		s.fail(5)
-		time.Sleep(time.Second)
-		s.Break(badInput)
-		before := s.Calls()
-		for range 3 {
-			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrInput) {
-				t.Fatal(err)
-			}
-		}
-		s.want(fallback.StoreDown)
-		s.Restore()
-		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Calls() != before+4 {
-			t.Errorf("the next call: %v, %d calls of the store; want a probe at once", err, s.Calls()-before)
-		}
-		s.want(fallback.StoreUp)
-	})
-}
-
-// TestBreakerFullIsUp: a full store has answered.
-func TestBreakerFullIsUp(t *testing.T) {
-	full := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrFull) }
-	for _, mode := range modes {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, ten, mode)
-			s.Break(full)
-			for range 20 {
-				if d, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrFull) || d.Allowed {
-					t.Fatalf("%v: got %+v, %v; want ErrFull", mode, d, err)
+	for name, c := range map[string]struct {
+		ctx      context.Context
+		err      error
+		byMode   bool
+		failures int64 // of 8 calls
+		isUp     bool
+	}{
+		"bad input":       {ctx, fmt.Errorf("%w: from the store", engine.Input("units", "")), false, 0, false},
+		"a bad policy":    {ctx, &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}, false, 0, false},
+		"a caller's end":  {left, context.Canceled, false, 0, false},
+		"an overflow":     {ctx, fmt.Errorf("%w: from the store", weir.ErrOverflow), false, 0, true},
+		"a full store":    {ctx, fmt.Errorf("%w: from the store", weir.ErrFull), false, 0, true},
+		"unreadable data": {ctx, fmt.Errorf("%w, %w: from the store", weir.ErrUnreadable, weir.ErrUnavailable), true, 8, true},
+	} {
+		for _, mode := range modes {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t, ten, mode)
+				fault := func(context.Context, func()) error { return c.err }
+				call := func() {
+					t.Helper()
+					d, err := s.Allow(c.ctx, weir.K("42"))
+					if degraded := c.byMode && mode != fallback.Deny; degraded != d.Degraded || degraded != d.Allowed || degraded != (err == nil) || err != nil && !errors.Is(err, c.err) {
+						t.Fatalf("%s, %v: got %+v, %v", name, mode, d, err)
+					}
 				}
-			}
-			s.want(fallback.StoreUp)
-			s.Break(weirtest.Down())
-			s.fail(5)
-			s.want(fallback.StoreDown)
-			s.Break(full)
-			time.Sleep(time.Second)
-			s.Allow(ctx, weir.K("42"))
-			s.want(fallback.StoreUp)
-		})
-	}
-}
-
-// TestBreakerUnreadableIsUp: unreadable data of one key affects that key only. Its calls are
-// sent to the store, then decided by the mode, and do not count as failures.
-func TestBreakerUnreadableIsUp(t *testing.T) {
-	unreadable := func(context.Context, func()) error {
-		return fmt.Errorf("%w, %w: from the store", weir.ErrUnreadable, weir.ErrUnavailable)
-	}
-	for _, mode := range modes {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, ten, mode)
-			s.Break(unreadable)
-			for range 8 {
-				d, err := s.Allow(ctx, weir.K("42"))
-				if closed := mode == fallback.Deny; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
-					t.Fatalf("%v: got %+v, %v; want the mode's answer", mode, d, err)
+				s.Break(fault)
+				for range 8 {
+					call()
 				}
-			}
-			s.want(fallback.StoreUp)
-			if got := s.fallback.Status().Failures; s.Calls() != 8 || got != 8 {
-				t.Errorf("%v: %d calls of the store, %d failures; want 8 of both", mode, s.Calls(), got)
-			}
-			s.Break(weirtest.Down())
-			s.fail(5)
-			s.want(fallback.StoreDown)
-			s.Break(unreadable)
-			time.Sleep(time.Second)
-			s.Allow(ctx, weir.K("42"))
-			s.want(fallback.StoreUp)
-		})
+				s.want(up)
+				if got := s.fallback.Status(); s.Calls() != 8 || got.Failures != c.failures || got.Degraded != 0 && !c.byMode {
+					t.Errorf("%s, %v: %d calls of the store, %+v; want 8, and %d failures", name, mode, s.Calls(), got, c.failures)
+				}
+				s.Break(weirtest.Down())
+				s.fail(5)
+				s.want(down)
+				s.Break(fault)
+				time.Sleep(time.Second)
+				call()
+				if !c.isUp {
+					s.want(down)
+					s.Restore()
+					s.Allow(ctx, weir.K("42"))
+				}
+				s.want(up)
+			})
+		}
 	}
 }
 
@@ -295,13 +254,13 @@ func TestOnStoreState(t *testing.T) {
 		var heard []string
 		var s *store
 		busy := false
-		s = newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(state fallback.StoreState, cause error) {
+		s = newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(cause error) {
 			if busy {
 				t.Error("a callback ran during another one")
 			}
 			busy = true
-			heard = append(heard, fmt.Sprintf("%v %v %v", state, cause != nil, s.fallback.Status().State))
-			if state == fallback.StoreUp { // breaks it again during the callback
+			heard = append(heard, fmt.Sprintf("%v %v", cause != nil, s.fallback.Status().Cause != nil))
+			if cause == nil { // breaks it again during the callback
 				s.Break(weirtest.Down())
 				s.fail(1)
 			}
@@ -314,7 +273,7 @@ func TestOnStoreState(t *testing.T) {
 		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
-		want := []string{"down true down", "up false up", "down true down"}
+		want := []string{"true true", "false false", "true true"}
 		if !slices.Equal(heard, want) {
 			t.Errorf("got %q, want %q", heard, want)
 		}
@@ -325,7 +284,7 @@ func TestOnStoreState(t *testing.T) {
 func TestOnStoreStatePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(func(fallback.StoreState, error) {
+		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(func(error) {
 			if told++; told == 1 {
 				panic("listener")
 			}
@@ -334,11 +293,11 @@ func TestOnStoreStatePanics(t *testing.T) {
 		if got := caught(func() { s.fail(1) }); got != "listener" {
 			t.Errorf("the caller caught %v, want the listener's panic", got)
 		}
-		s.want(fallback.StoreDown)
+		s.want(down)
 		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
-		s.want(fallback.StoreUp)
+		s.want(up)
 		if told != 2 {
 			t.Errorf("%d callbacks, want 2", told)
 		}

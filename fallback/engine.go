@@ -235,11 +235,11 @@ func (f *Engine) decideWithout(c *engine.Call, cause error) {
 	f.degraded.Add(1)
 }
 
-// Status describes an engine and its store, for logs, metrics and health pages.
+// Status describes an engine and its store, for logs, metrics and health pages. While the
+// store is down, one call at a time probes it, and all others are decided without it.
 type Status struct {
-	State    StoreState
-	Since    time.Time // start of State
-	Cause    error     // last failure while the store is down, otherwise nil
+	Cause    error     // last failure while the store is down: too many consecutive calls failed; nil while it is up
+	Since    time.Time // the last time that the store went down or came up; at first, that of New
 	Failures int64     // calls that the store did not decide; calls that were not sent are not counted
 	Timeouts int64     // those failures that got no answer within the timeout
 	Degraded int64     // decisions made without the store
@@ -248,6 +248,6 @@ type Status struct {
 // Status returns the current status. It does not call the store.
 func (f *Engine) Status() Status {
 	s := Status{Failures: f.failures.Load(), Timeouts: f.timeouts.Load(), Degraded: f.degraded.Load()}
-	s.State, s.Since, s.Cause = f.breaker.status()
+	s.Since, s.Cause = f.breaker.status()
 	return s
 }

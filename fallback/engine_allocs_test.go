@@ -27,7 +27,7 @@ func TestFallbackNoAllocation(t *testing.T) {
 			s := newStore(t, ten, mode)
 			s.Break(weirtest.Down())
 			s.fail(5)
-			s.want(fallback.StoreDown)
+			s.want(down)
 			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 {
 				t.Errorf("%v, down: %v allocations", mode, got)
 			}

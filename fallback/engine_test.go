@@ -73,11 +73,13 @@ func (s *store) fail(n int) {
 	}
 }
 
-// want checks the state of the breaker.
-func (s *store) want(state fallback.StoreState) {
+const down, up = true, false
+
+// want checks whether the store is taken to be down.
+func (s *store) want(down bool) {
 	s.t.Helper()
-	if got := s.fallback.Status(); got.State != state {
-		s.t.Fatalf("the store is taken to be %v, want %v; status %+v", got.State, state, got)
+	if got := s.fallback.Status(); (got.Cause != nil) != down {
+		s.t.Fatalf("the store is taken to be down: %t, want %t; status %+v", !down, down, got)
 	}
 }
 
@@ -226,29 +228,25 @@ func TestFallbackAtInstants(t *testing.T) {
 func TestFallbackOfOtherMethods(t *testing.T) {
 	for _, mode := range modes {
 		s := newStore(t, ten, mode)
-		d, err := s.AllowN(ctx, weir.K("42"), 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s.Break(weirtest.Down())
-		if n, err := s.Refund(ctx, weir.K("42"), d.At, 1); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("%v, refund: got %d, %v; want ErrUnavailable", mode, n, err)
-		}
-		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("%v, count: got %d, %v; want ErrUnavailable", mode, n, err)
-		}
-		if err := s.Reset(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("%v, reset: got %v; want ErrUnavailable", mode, err)
-		}
-		s.Restore()
-		if n, err := s.Refund(ctx, weir.K("42"), d.At, 1); n != 1 || err != nil {
-			t.Errorf("%v, refund, restored: got %d, %v; want 1", mode, n, err)
-		}
-		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 4 || err != nil {
-			t.Errorf("%v, count, restored: got %d, %v; want 4", mode, n, err)
-		}
-		if err := s.Reset(ctx, weir.K("42")); err != nil {
-			t.Errorf("%v, reset, restored: %v", mode, err)
+		key := weir.K("42")
+		d := must(s.AllowN(ctx, key, 5))
+		for _, c := range []struct {
+			name string
+			do   func() (int64, error)
+			want int64 // of the store
+		}{
+			{"refund", func() (int64, error) { return s.Refund(ctx, key, d.At, 1) }, 1},
+			{"count", func() (int64, error) { return s.Count(ctx, key, "user", time.Hour) }, 4},
+			{"reset", func() (int64, error) { return 0, s.Reset(ctx, key) }, 0},
+		} {
+			s.Break(weirtest.Down())
+			if n, err := c.do(); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
+				t.Errorf("%v, %s: got %d, %v; want ErrUnavailable", mode, c.name, n, err)
+			}
+			s.Restore()
+			if n, err := c.do(); n != c.want || err != nil {
+				t.Errorf("%v, %s, restored: got %d, %v; want %d", mode, c.name, n, err, c.want)
+			}
 		}
 	}
 }
@@ -260,7 +258,7 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 	limiter := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))
 	s.Break(weirtest.Down())
 	s.fail(5)
-	s.want(fallback.StoreDown)
+	s.want(down)
 	before := s.Calls()
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
@@ -295,19 +293,6 @@ func TestFallbackUnknownMode(t *testing.T) {
 	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
 	}
-	if got := fmt.Sprint(engine.Outage(7), fallback.Allow, fallback.StoreUp, fallback.StoreDown); got != "Outage(7) Allow up down" {
-		t.Errorf("names: %s", got)
-	}
-}
-
-// TestFallbackNeedsAnEngine: New panics without an engine.
-func TestFallbackNeedsAnEngine(t *testing.T) {
-	defer func() {
-		if recover() == nil {
-			t.Error("Fallback(nil) made an engine")
-		}
-	}()
-	fallback.New(nil, fallback.Allow)
 }
 
 // BenchmarkFallback measures the cost that a fallback adds to a decision ("up" compared with
@@ -337,12 +322,10 @@ func BenchmarkFallback(b *testing.B) {
 // cost decides.
 func TestOpenCosts(t *testing.T) {
 	for cost, want := range map[int64]bool{2: true, 3: false} {
-		p := weir.Policy{Name: "p", Limits: []weir.Limit{
-			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}
-		store := weirtest.NewFaulty(weir.NewMemory())
-		store.Break(weirtest.Down())
-		l := must(weir.New(p, weir.WithEngine(fallback.New(store, fallback.Allow))))
-		d, err := l.AllowN(ctx, weir.K(), 900)
+		s := newStore(t, weir.Policy{Name: "p", Limits: []weir.Limit{
+			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}, fallback.Allow)
+		s.Break(weirtest.Down())
+		d, err := s.AllowN(ctx, weir.K(), 900)
 		if err != nil || d.Allowed != want || !want && (d.RetryAfter != weir.Never || d.Limit != "calls") || want && d.Granted != 900 {
 			t.Errorf("a cost of %d under a limit of 2: %+v, %v; want allowed=%v", cost, d, err, want)
 		}

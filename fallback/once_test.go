@@ -11,106 +11,61 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-var tenPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max: 10, Window: time.Minute, By: []string{"user"}}}}
-
-// TestOnceThroughFallback: an operation whose answer was lost is repeated with its id and
-// charged once. While the store is down the share charges it once too.
-func TestOnceThroughFallback(t *testing.T) {
-	store := weirtest.NewFaulty(weir.NewMemory())
-	f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(0), fallback.Instances(2))
-	closed := must(weir.New(tenPerUser, weir.WithEngine(f)))
-	local := must(weir.New(tenPerUser, weir.WithEngine(f), weir.WithOutage(fallback.Share)))
-	key := weir.K("42")
-
-	store.Break(weirtest.Lost())
-	if _, err := closed.AllowOnce(ctx, key, 3, "lost"); !errors.Is(err, weir.ErrOutcomeUnknown) {
-		t.Fatalf("a lost answer: got %v, want ErrOutcomeUnknown", err)
-	}
-	store.Restore()
-	d, err := closed.AllowOnce(ctx, key, 3, "lost")
-	if err != nil || !d.Replayed || d.Granted != 3 || d.Remaining != 7 {
-		t.Errorf("made again: got %+v, %v, want the 3 units that were granted", d, err)
-	}
-	if n, _ := closed.Count(ctx, key, "user", time.Minute); n != 3 {
-		t.Errorf("%d units were charged, want 3", n)
-	}
-
-	store.Break(weirtest.Down())
-	states := make([]weir.LimitState, 1)
-	for i := range 3 {
-		d, err := local.Decide(ctx, key, weir.Request{N: 4, ID: "down", States: states})
-		if err != nil || !d.Degraded || d.Granted != 4 || d.Replayed != (i > 0) {
-			t.Errorf("call %d with the store down: %+v, %v, want 4 of a share of 5, once", i, d, err)
+// TestLostAnswersAreRepeated: an operation whose answer was lost is repeated with its id, and
+// takes effect once (R15).
+func TestLostAnswersAreRepeated(t *testing.T) {
+	s := newStore(t, of(10), fallback.Deny, fallback.FailureThreshold(0))
+	granted := must(s.AllowN(ctx, weir.K(), 4))
+	for _, c := range []struct {
+		request weir.Request
+		counted int64
+	}{
+		{weir.Request{N: 3, ID: "attempt"}, 7},
+		{weir.Request{Op: weir.OpRefund, From: granted.At, N: 2, ID: "refund"}, 5},
+	} {
+		s.Break(weirtest.Lost())
+		if _, err := s.Decide(ctx, weir.K(), c.request); !errors.Is(err, weir.ErrOutcomeUnknown) {
+			t.Fatalf("%s, a lost answer: %v, want ErrOutcomeUnknown", c.request.ID, err)
 		}
-		if known := states[0] != (weir.LimitState{}); known == d.Replayed {
-			t.Errorf("call %d: repeated %t, states %+v", i, d.Replayed, states)
+		s.Restore()
+		if d, err := s.Decide(ctx, weir.K(), c.request); err != nil || !d.Replayed || d.Granted != c.request.N {
+			t.Errorf("%s, again: %+v, %v; want the first answer", c.request.ID, d, err)
 		}
-	}
-	if d, err := local.AllowOnce(ctx, key, 1, "another"); err != nil || !d.Allowed {
-		t.Errorf("the last of the share: %+v, %v", d, err)
-	}
-	if d, err := local.AllowOnce(ctx, key, 1, "too many"); err != nil || d.Allowed {
-		t.Errorf("above the share: %+v, %v", d, err)
+		if n := must(s.Count(ctx, weir.K(), "l", time.Hour)); n != c.counted {
+			t.Errorf("%s: %d units count, want %d", c.request.ID, n, c.counted)
+		}
 	}
 }
 
-// TestOnceByTheShare: the share replays its answer to a repeated operation, also to one of
-// more units than it can ever grant.
+// TestOnceByTheShare: the share decides an operation once, and its answer is repeated after
+// the outage too. So is one of more units than the share can ever grant.
 func TestOnceByTheShare(t *testing.T) {
 	p := of(10)
 	p.Mode = weir.Partial
-	s := newStore(t, p, fallback.Share, fallback.Instances(2))
+	s := newStore(t, p, fallback.Share, fallback.FailureThreshold(0), fallback.Instances(2))
 	s.Break(weirtest.Down())
-	want := must(s.AllowOnce(ctx, weir.K(), 8, "a"))
-	if want.Granted != 5 || want.RetryAfter != time.Second {
-		t.Errorf("got %+v, want the share of 5, and a wait until the store may be back", want)
+	states := make([]weir.LimitState, 1)
+	attempt := weir.Request{N: 8, ID: "a", States: states}
+	record := weir.Request{Op: weir.OpRecord, N: 1, ID: "b"}
+	want := must(s.Decide(ctx, weir.K(), attempt))
+	if want.Granted != 5 || want.RetryAfter != time.Second || !want.Degraded || want.Replayed || states[0].Used != 10 {
+		t.Errorf("got %+v, %+v; want the share of 5, and a wait until the store may be back", want, states)
 	}
+	must(s.Decide(ctx, weir.K(), record))
 	want.Replayed = true
-	if d := must(s.AllowOnce(ctx, weir.K(), 8, "a")); d != want {
-		t.Errorf("made again: %+v, want %+v", d, want)
+	for _, during := range []string{"the outage", "the time after it"} {
+		if d := must(s.Decide(ctx, weir.K(), attempt)); d != want || states[0] != (weir.LimitState{}) {
+			t.Errorf("again in %s: %+v, %+v; want %+v without states", during, d, states, want)
+		}
+		if d := must(s.Decide(ctx, weir.K(), record)); !d.Replayed {
+			t.Errorf("recorded again in %s: %+v", during, d)
+		}
+		s.Restore()
 	}
-}
-
-// TestOnceAfterAnOutage: the store does not grant an operation that the share has granted.
-func TestOnceAfterAnOutage(t *testing.T) {
-	store := weirtest.NewFaulty(weir.NewMemory())
-	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Share, fallback.FailureThreshold(0), fallback.Instances(2)))))
-	key := weir.K("42")
-	store.Break(weirtest.Down())
-	first := must(l.AllowOnce(ctx, key, 3, "a"))
-	must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"}))
-	store.Restore()
-	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Replayed || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
-		t.Errorf("made again: %+v, want %+v repeated", d, first)
-	}
-	if d := must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"})); !d.Replayed {
-		t.Errorf("recorded again: %+v", d)
-	}
-	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, &engine.InputError{Field: "id"}) {
+	if _, err := s.AllowOnce(ctx, weir.K(), 4, "a"); !errors.Is(err, &engine.InputError{Field: "id"}) {
 		t.Errorf("of other units: %v", err)
 	}
-	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 0 {
+	if n := must(s.Count(ctx, weir.K(), "l", time.Minute)); n != 0 {
 		t.Errorf("the store has counted %d, want 0: the share did", n)
-	}
-}
-
-// TestRefundOnceThroughFallback: a refund whose answer was lost is repeated and takes the
-// units once.
-func TestRefundOnceThroughFallback(t *testing.T) {
-	store := weirtest.NewFaulty(weir.NewMemory())
-	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0)))))
-	key := weir.K("42")
-	d := must(l.AllowN(ctx, key, 9))
-	store.Break(weirtest.Lost())
-	refund := weir.Request{Op: weir.OpRefund, From: d.At, N: 4, ID: "r"}
-	if _, err := l.Decide(ctx, key, refund); !errors.Is(err, weir.ErrOutcomeUnknown) {
-		t.Fatalf("a lost answer: %v, want ErrOutcomeUnknown", err)
-	}
-	store.Restore()
-	if took := must(l.Decide(ctx, key, refund)).Granted; took != 4 {
-		t.Errorf("made again: took %d, want 4", took)
-	}
-	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 5 {
-		t.Errorf("%d are charged, want 5", n)
 	}
 }

@@ -8,7 +8,7 @@ type Option func(*options)
 type options struct {
 	timeout   time.Duration
 	failures  int
-	onState   func(StoreState, error)
+	onState   func(cause error)
 	instances int64
 }
 
@@ -32,7 +32,7 @@ func FailureThreshold(n int) Option {
 // OnStoreState calls f when the store goes down, with the error of the last call, and
 // when it is up again, with nil. Calls of f come one at a time and in order. They run on
 // the goroutine of a caller, which waits for f. A nil f changes nothing.
-func OnStoreState(f func(s StoreState, cause error)) Option {
+func OnStoreState(f func(cause error)) Option {
 	return func(o *options) {
 		if f != nil {
 			o.onState = f

@@ -90,25 +90,6 @@ func TestShareStates(t *testing.T) {
 	})
 }
 
-// TestShareKeepsMinInterval: within one process the minimum interval is that of the policy.
-func TestShareKeepsMinInterval(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := of(30)
-		p.Limits[0].MinInterval = time.Minute
-		s := newStore(t, p, fallback.Share, fallback.Instances(3))
-		s.Break(weirtest.Down())
-		for i, c := range []struct {
-			sleep   time.Duration
-			allowed bool
-		}{{0, true}, {time.Minute - time.Microsecond, false}, {time.Microsecond, true}} {
-			time.Sleep(c.sleep)
-			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed != c.allowed {
-				t.Errorf("call %d: %+v, %v; want allowed %t", i, d, err, c.allowed)
-			}
-		}
-	})
-}
-
 // TestShareFlapping: a store that comes and goes does not renew the share.
 func TestShareFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -193,7 +174,6 @@ func TestShareWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
-		s.fail(0)
 		began := time.Now()
 		time.AfterFunc(10*time.Second, s.Restore)
 		if d, err := s.WaitN(ctx, weir.K(), 4); err != nil || !d.Allowed || d.Degraded {

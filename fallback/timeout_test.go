@@ -90,7 +90,7 @@ func TestForeignErrors(t *testing.T) {
 			}
 		}
 		s.fail(4)
-		s.want(fallback.StoreDown)
+		s.want(down)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 				t.Fatalf("caught %v, want %v", got, thrown)
 			}
 		}
-		s.want(fallback.StoreUp)
+		s.want(up)
 		s.Break(weirtest.Down())
 		s.fail(5)
 		s.Break(panics)

@@ -153,11 +153,11 @@ func (s *servedStore) logProgress(done, total int64) {
 
 // logState logs that a connected store is down, or up again, at most once in ten
 // seconds. Calls come one at a time.
-func (s *servedStore) logState(state fallback.StoreState, cause error) {
+func (s *servedStore) logState(cause error) {
 	if s.Shared && s.Err() != nil {
 		return // logAttempt logs the reason
 	}
-	if state == fallback.StoreUp {
+	if cause == nil {
 		if s.logged {
 			s.log.Info("the store is up")
 		}

@@ -6,7 +6,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirdisk"
 )
 
@@ -99,7 +98,7 @@ func (s *Server) addStoreMetrics() {
 	}
 	m.Gauge("weir_store_up", "1 while no failure of the store is known, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
 	m.Gauge("weir_store_breaker_open", "1 while the store is not called after several failures in a row, except for probes.", nil,
-		func() float64 { return gauge(f.Status().State == fallback.StoreDown) })
+		func() float64 { return gauge(f.Status().Cause != nil) })
 	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
 	m.Counter("weir_store_timeouts_total", "Of these, calls without an answer in time.", nil, func() int64 { return f.Status().Timeouts })
 }

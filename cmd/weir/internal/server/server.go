@@ -237,9 +237,7 @@ func (s *Server) storeDown() error {
 		}
 	}
 	if f := s.config.Fallback; f != nil {
-		if status := f.Status(); status.State == fallback.StoreDown {
-			return status.Cause
-		}
+		return f.Status().Cause
 	}
 	return nil
 }
