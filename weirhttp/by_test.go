@@ -25,41 +25,14 @@ func (b broken) Do(_ context.Context, calls []engine.Call) {
 	}
 }
 
-func TestStoreDownRejectsOrFailsOpen(t *testing.T) {
-	l, err := weir.New(search, weir.WithEngine(broken{errors.New("dial 10.0.0.9:6379: secret trouble")}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := new(served)
-	r := get(Middleware(l, By{"ip": ClientIP()})(n))
-	if p := readProblem(t, r); r.StatusCode != 503 || strings.Contains(p.Detail, "secret") || *n != 0 {
-		t.Errorf("closed by default: status %d, %+v, %d served; want 503 without the cause", r.StatusCode, p, *n)
-	}
-	open := Middleware(l, By{"ip": Header("X-Api-Key")}, AllowWhenDown())(n)
-	if r := get(open, with("X-Api-Key", "k")); r.StatusCode != 200 || *n != 1 {
-		t.Errorf("AllowWhenDown: status %d, %d served; want 200, 1", r.StatusCode, *n)
-	}
-	if r := get(open); r.StatusCode != 400 || *n != 1 {
-		t.Errorf("AllowWhenDown without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
-	}
-	if r := get(open, with("X-Api-Key", strings.Repeat("k", 1025))); r.StatusCode != 400 || *n != 1 {
-		t.Errorf("AllowWhenDown with a key that is too long: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
-	}
-	var seen error
-	get(Middleware(l, By{"ip": ClientIP()}, OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
-	if seen == nil || !strings.Contains(seen.Error(), "secret") {
-		t.Errorf("OnError got %v, want the engine's error", seen)
-	}
-}
-
 func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
 }
 
+// TestBadKeysAre400: with AllowWhenDown too, because a client must not avoid the limit by
+// leaving out a header.
 func TestBadKeysAre400(t *testing.T) {
-	n := new(served)
 	l := newLimiter(t, search)
-	byHeader := Middleware(l, By{"ip": Header("x-api-key")})(n)
 	for _, c := range []struct {
 		name   string
 		change []func(*http.Request)
@@ -71,13 +44,13 @@ func TestBadKeysAre400(t *testing.T) {
 		{"long", []func(*http.Request){with("X-Api-Key", strings.Repeat("k", 1025))},
 			`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`},
 	} {
-		r := get(byHeader, c.change...)
-		if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != c.want {
-			t.Errorf("%s: status %d, detail %q; want 400, %q", c.name, r.StatusCode, p.Detail, c.want)
+		for _, opts := range [][]Option{nil, {AllowWhenDown()}} {
+			n := new(served)
+			r := get(Middleware(l, By{"ip": Header("x-api-key")}, opts...)(n), c.change...)
+			if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != c.want || *n != 0 {
+				t.Errorf("%s, %d options: status %d, detail %q, %d served; want 400, %q", c.name, len(opts), r.StatusCode, p.Detail, *n, c.want)
+			}
 		}
-	}
-	if *n != 0 {
-		t.Errorf("%d requests without a key reached the handler", *n)
 	}
 }
 
@@ -132,7 +105,6 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                         func() { Middleware(l, By{"ip": ClientIP(), "key": Host}) },
 		`weirhttp: Transport: policy "p" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Transport(all, ip) },
 		`weirhttp: Transport: the function for "ip" is nil`:                                                         func() { Transport(l, By{"ip": nil}) },
-		"weirhttp: 200 is not the status of a denial; use 400 to 599":                                               func() { Status(200) },
 		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                 func() { ClientIP(IPv6Prefix(16)) },
 	} {
 		func() {
@@ -158,8 +130,8 @@ func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	}
 }
 
-// Each error of an engine has a status. Only the text of bad input reaches the client, and
-// AllowWhenDown concerns the store's errors alone.
+// TestErrorsHaveAStatus: only the text of bad input reaches the client, OnError gets every
+// error, and AllowWhenDown concerns the store's errors alone.
 func TestErrorsHaveAStatus(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -175,21 +147,25 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		{context.DeadlineExceeded, 503},
 		{errors.New("secret trouble"), 503},
 	} {
-		l, err := weir.New(search, weir.WithEngine(broken{c.err}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
-		if p := readProblem(t, r); r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) {
+		l, n := newLimiter(t, search, weir.WithEngine(broken{c.err})), new(served)
+		serve := func(opts ...Option) *http.Response { return get(Middleware(l, By{"ip": ClientIP()}, opts...)(n)) }
+		r := serve()
+		p := readProblem(t, r)
+		if r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) || c.status == 503 && strings.Contains(p.Detail, "secret") {
 			t.Errorf("%v: status %d, detail %q; want %d", c.err, r.StatusCode, p.Detail, c.status)
 		} else if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.status == 503 && strings.Contains(p.Detail, "not counted") != known {
 			t.Errorf("%v: detail %q; it must contain \"not counted\": %t", c.err, p.Detail, known)
+		}
+		var seen error
+		serve(OnError(func(_ http.ResponseWriter, _ *http.Request, err error) { seen = err }))
+		if !errors.Is(seen, c.err) || *n != 0 {
+			t.Errorf("%v: OnError got %v, %d served", c.err, seen, *n)
 		}
 		down := c.status
 		if down == 503 {
 			down = 200
 		}
-		if r := get(Middleware(l, By{"ip": ClientIP()}, AllowWhenDown())(new(served))); r.StatusCode != down {
+		if r := serve(AllowWhenDown()); r.StatusCode != down {
 			t.Errorf("%v, AllowWhenDown: status %d, want %d", c.err, r.StatusCode, down)
 		}
 	}

@@ -3,7 +3,6 @@ package weirhttp
 import (
 	"net/http"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,58 +11,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// item is one member of a RateLimit or RateLimit-Policy field. -1 = the parameter is missing.
-type item struct {
-	name       string
-	q, w, r, t int64
-}
-
 // structured matches a list of strings with parameters, as RFC 9651 writes it. Another
 // reader of structured fields reads the same fields in the tests of the HTTP interface.
-var (
-	structured = regexp.MustCompile(`^` + member + `(, ` + member + `)*$`)
-	memberOf   = regexp.MustCompile(`"([^"]*)"((?:` + parameter + `)*)`)
-)
+var structured = regexp.MustCompile(`^` + member + `(, ` + member + `)*$`)
 
 const (
 	member    = `"[ !#-\[\]-~]*"(` + parameter + `)*`
 	parameter = `;[a-z][a-z0-9_.*-]*=(?:-?[0-9]{1,15}|"[ !#-\[\]-~]*")`
 )
 
-func readField(t *testing.T, lines []string) []item {
+// wantField compares the lines of a header field, joined.
+func wantField(t *testing.T, label string, lines []string, want string) {
 	t.Helper()
-	if len(lines) == 0 {
-		return nil
-	}
-	list := strings.Join(lines, ", ")
-	if !structured.MatchString(list) {
-		t.Fatalf("%q: not a list of strings with parameters", lines)
-	}
-	var items []item
-	for _, m := range memberOf.FindAllStringSubmatch(list, -1) {
-		one := item{m[1], -1, -1, -1, -1}
-		for _, p := range strings.Split(m[2], ";")[1:] {
-			name, value, _ := strings.Cut(p, "=")
-			if to := map[string]*int64{"q": &one.q, "w": &one.w, "r": &one.r, "t": &one.t}[name]; to != nil {
-				*to, _ = strconv.ParseInt(value, 10, 64) // 0, which no test wants, for a text
-			}
-		}
-		items = append(items, one)
-	}
-	return items
-}
-
-func wantItems(t *testing.T, label string, lines []string, want ...item) {
-	t.Helper()
-	got := readField(t, lines)
-	if len(got) != len(want) {
-		t.Errorf("%s: got %+v from %q\nwant %+v", label, got, lines, want)
-		return
-	}
-	for i := range got {
-		if got[i] != want[i] {
-			t.Errorf("%s, item %d: got %+v from %q\nwant %+v", label, i+1, got[i], lines, want[i])
-		}
+	if got := strings.Join(lines, ", "); got != want || want != "" && !structured.MatchString(got) {
+		t.Errorf("%s: got %s, want %s", label, got, want)
 	}
 }
 
@@ -72,36 +33,29 @@ var slack = weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 	{Name: "category", Max: 2, Window: 30 * time.Minute, MinInterval: 2500 * time.Millisecond, By: []string{"category"}},
 }}
 
+// TestPolicyField: the policy of a bucket has the rate as q/w, of Concurrency another quota
+// unit, and of a month no window, because no length is that of each month.
 func TestPolicyField(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		limits []weir.Limit
-		want   []item
-	}{
-		{"one limit", search.Limits, []item{{"p", 2, 60, -1, -1}}},
-		{"two limits and a gap", slack.Limits, []item{
-			{"p.channel", 100, 1800, -1, -1}, {"p.category", 2, 1800, -1, -1}, {"p.category.interval", 1, 3, -1, -1}}},
-		{"short window and gap", []weir.Limit{{Name: "burst", Max: 5, Window: 250 * time.Millisecond, MinInterval: time.Millisecond}},
-			[]item{{"p.burst", 5, -1, -1, -1}, {"p.burst.interval", 1, -1, -1, -1}}},
-		{"part of a second", []weir.Limit{{Name: "limit", Max: 5, Window: time.Second + time.Microsecond}}, []item{{"p", 5, 2, -1, -1}}},
-		{"more than 15 digits", []weir.Limit{{Name: "limit", Max: weir.MaxUnits, Window: weir.MaxWindow}},
-			[]item{{"p", 999_999_999_999_999, 34_560_000, -1, -1}}},
-	} {
-		plan, err := weir.Policy{Name: "p", Limits: c.limits}.Compile()
+	field := func(limits ...weir.Limit) string {
+		t.Helper()
+		if len(limits) == 1 {
+			limits[0].Name = "limit"
+		}
+		rules, err := weir.Policy{Name: "p", Limits: limits}.Compile()
 		if err != nil {
 			t.Fatal(err)
 		}
-		wantItems(t, c.name, []string{PolicyField(plan)}, c.want...)
+		return PolicyField(rules)
 	}
-}
-
-// The policy of a bucket has the rate as q/w, of Concurrency another quota unit, and of a
-// month no window, because no length is that of each month.
-func TestPolicyFieldOfEachKind(t *testing.T) {
+	wantField(t, "two limits and a gap", []string{field(slack.Limits...)}, `"p.channel";q=100;w=1800, "p.category";q=2;w=1800, "p.category.interval";q=1;w=3`)
 	for _, c := range []struct {
 		limit weir.Limit
 		want  string
 	}{
+		{weir.PerMinute(2, "ip"), `"p";q=2;w=60`},
+		{weir.Limit{Max: 5, Window: 250 * time.Millisecond, MinInterval: time.Millisecond}, `"p";q=5, "p.interval";q=1`},
+		{weir.Limit{Max: 5, Window: time.Second + time.Microsecond}, `"p";q=5;w=2`},
+		{weir.Limit{Max: weir.MaxUnits, Window: weir.MaxWindow}, `"p";q=999999999999999;w=34560000`}, // 15 digits
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, `"p";q=20;w=2`},
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second}, `"p";q=10;w=1`},
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 9}, `"p";q=9`},
@@ -117,41 +71,37 @@ func TestPolicyFieldOfEachKind(t *testing.T) {
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Week, Anchor: 7}, `"p";q=5;w=604800`},
 		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Month, Anchor: 14}, `"p";q=5`},
 	} {
-		c.limit.Name = "limit"
-		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		got := PolicyField(plan)
-		if !structured.MatchString(got) || got != c.want {
-			t.Errorf("%v: got %s, want %s", c.limit.Kind, got, c.want)
-		}
+		wantField(t, c.limit.Kind.String(), []string{field(c.limit)}, c.want)
 	}
 }
 
-// Each kind has the fields of a grant and of a denial. t is never later than Retry-After.
+// TestFieldsOfEachKind: each kind has the fields of a grant and of a denial. t is never later than Retry-After.
 func TestFieldsOfEachKind(t *testing.T) {
 	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC) // clocks in Berlin go from 2:00 to 3:00
+	bucket := weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}
+	atOnce := weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}
+	berlin := weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}
 	for _, c := range []struct {
-		name           string
-		limit          weir.Limit
-		before, n      int64
-		field          string
-		retry, allowed bool
+		name      string
+		limit     weir.Limit
+		before, n int64
+		allowed   bool
+		field     string
+		retry     string
 	}{
-		{"bucket, a grant", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 1, `"p";r=19;t=3`, false, true},
-		{"bucket, full", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 0, `"p";r=20`, false, true},
-		{"bucket, the next unit sooner than a second", weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, 0, 5, `"p";r=15;t=1`, false, true},
-		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, true, false},
-		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, true, false},
-		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, false, false},
-		{"at once, a grant", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
-		{"at once, the last one", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
-		{"at once, a denial", weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
-		{"a day of 23 hours", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, false, true},
-		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, true, false},
-		{"a month of 31 days", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, false, true},
-		{"from the first hit", weir.Limit{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, true, false},
+		{"bucket, a grant", bucket, 0, 1, true, `"p";r=19;t=3`, ""},
+		{"bucket, full", bucket, 0, 0, true, `"p";r=20`, ""},
+		{"bucket, the next unit sooner than a second", weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, 0, 5, true, `"p";r=15;t=1`, ""},
+		{"bucket, empty", bucket, 20, 1, false, `"p";r=0;t=3`, "3"},
+		{"bucket, too little", bucket, 15, 8, false, `"p";r=5;t=3`, "9"},
+		{"bucket, more than it holds", bucket, 15, 21, false, `"p";r=5;t=3`, ""},
+		{"at once, a grant", atOnce, 0, 1, true, `"p";r=1`, ""},
+		{"at once, the last one", atOnce, 1, 1, true, `"p";r=0`, ""},
+		{"at once, a denial", atOnce, 2, 1, false, `"p";r=0;t=30`, "30"},
+		{"a day of 23 hours", berlin, 0, 1, true, `"p";r=1;t=75600`, ""},
+		{"a day of 23 hours, a denial", berlin, 2, 1, false, `"p";r=0;t=75600`, "75600"},
+		{"a month of 31 days", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month}, 0, 1, true, `"p";r=1;t=255600`, ""},
+		{"from the first hit", weir.Limit{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute}, 2, 1, false, `"p";r=0;t=60`, "60"},
 	} {
 		c.limit.Name = "limit"
 		l := newLimiter(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}})
@@ -165,18 +115,14 @@ func TestFieldsOfEachKind(t *testing.T) {
 		}
 		h := http.Header{}
 		o.WriteHeaders(h)
-		if o.Decision.Allowed != c.allowed || h.Get("RateLimit") != c.field || h.Get("Retry-After") != "" != c.retry {
-			t.Errorf("%s: got %v; want %s", c.name, h, c.field)
-		}
-		if item := readField(t, h["Ratelimit"])[0]; c.retry && item.t > 0 {
-			if retry, _ := strconv.ParseInt(h.Get("Retry-After"), 10, 64); item.t > retry {
-				t.Errorf("%s: t=%d is later than Retry-After: %d", c.name, item.t, retry)
-			}
+		wantField(t, c.name, h["Ratelimit"], c.field)
+		if o.Decision.Allowed != c.allowed || h.Get("Retry-After") != c.retry {
+			t.Errorf("%s: got %v, %v; want Retry-After %q", c.name, o.Decision, h, c.retry)
 		}
 	}
 }
 
-// A limit of units in use at once denies, and does not hide the room of a rate.
+// TestFieldsOfRateAndConcurrency: a limit of units in use at once denies, and does not hide the room of a rate.
 func TestFieldsOfRateAndConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
@@ -198,33 +144,33 @@ func TestFieldsOfRateAndConcurrency(t *testing.T) {
 	})
 }
 
-func TestRateLimitField(t *testing.T) { synctest.Test(t, testRateLimitField) }
-
-func testRateLimitField(t *testing.T) {
-	h := Middleware(newLimiter(t, slack), By{"category": Header("Category")})(new(served))
-	errs, info := with("Category", "errors"), with("Category", "info")
-
-	r := get(h, errs)
-	wantItems(t, "first grant: all limits, and the gap", r.Header["Ratelimit"],
-		item{"slack-alerts.channel", -1, -1, 99, 1800}, item{"slack-alerts.category", -1, -1, 1, 1800},
-		item{"slack-alerts.category.interval", -1, -1, 0, 3})
-	time.Sleep(time.Second)
-	r = get(h, errs)
-	wantItems(t, "too close: only the gap", r.Header["Ratelimit"], item{"slack-alerts.category.interval", -1, -1, 0, 2})
-	wantRetryAfter(t, r, "2")
-	time.Sleep(2 * time.Second)
-	get(h, errs)
-	r = get(h, errs)
-	wantItems(t, "full and too close: units and gap", r.Header["Ratelimit"],
-		item{"slack-alerts.category", -1, -1, 0, 1797}, item{"slack-alerts.category.interval", -1, -1, 0, 3})
-	wantRetryAfter(t, r, "1797")
-	time.Sleep(3 * time.Second)
-	r = get(h, errs)
-	wantItems(t, "full, the gap open: only units", r.Header["Ratelimit"], item{"slack-alerts.category", -1, -1, 0, 1794})
-	r = get(h, info)
-	wantItems(t, "another category", r.Header["Ratelimit"],
-		item{"slack-alerts.channel", -1, -1, 97, 1794}, item{"slack-alerts.category", -1, -1, 1, 1800},
-		item{"slack-alerts.category.interval", -1, -1, 0, 3})
+// TestRateLimitField: a grant has all limits, a denial only those that denied.
+func TestRateLimitField(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := Middleware(newLimiter(t, slack), By{"category": Header("Category")})(new(served))
+		errs, info := with("Category", "errors"), with("Category", "info")
+		for _, c := range []struct {
+			name     string
+			after    time.Duration
+			category func(*http.Request)
+			field    string
+			retry    string
+		}{
+			{"a grant: all limits, and the gap", 0, errs, `"slack-alerts.channel";r=99;t=1800, "slack-alerts.category";r=1;t=1800, "slack-alerts.category.interval";r=0;t=3`, ""},
+			{"too close: only the gap", time.Second, errs, `"slack-alerts.category.interval";r=0;t=2`, "2"},
+			{"a second grant", 2 * time.Second, errs, `"slack-alerts.channel";r=98;t=1797, "slack-alerts.category";r=0;t=1797, "slack-alerts.category.interval";r=0;t=3`, ""},
+			{"full and too close: units and gap", 0, errs, `"slack-alerts.category";r=0;t=1797, "slack-alerts.category.interval";r=0;t=3`, "1797"},
+			{"full, the gap open: only units", 3 * time.Second, errs, `"slack-alerts.category";r=0;t=1794`, "1794"},
+			{"another category", 0, info, `"slack-alerts.channel";r=97;t=1794, "slack-alerts.category";r=1;t=1800, "slack-alerts.category.interval";r=0;t=3`, ""},
+		} {
+			time.Sleep(c.after)
+			r := get(h, c.category)
+			wantField(t, c.name, r.Header["Ratelimit"], c.field)
+			if got := r.Header.Get("Retry-After"); got != c.retry || (r.StatusCode == 429) != (c.retry != "") {
+				t.Errorf("%s: status %d, Retry-After %q; want %q", c.name, r.StatusCode, got, c.retry)
+			}
+		}
+	})
 }
 
 func wantRetryAfter(t *testing.T, r *http.Response, want string) {
@@ -234,44 +180,36 @@ func wantRetryAfter(t *testing.T, r *http.Response, want string) {
 	}
 }
 
-// A limit that Record took above its Max has room only after several units expire, so t
-// must not be the instant of the first.
+// TestRetryAfterOfAnOverdrawnLimit: a limit that Record took above its Max has room only after
+// several units expire, so t must not be the instant of the first.
 func TestRetryAfterOfAnOverdrawnLimit(t *testing.T) {
-	synctest.Test(t, testRetryAfterOfAnOverdrawnLimit)
-}
-
-func testRetryAfterOfAnOverdrawnLimit(t *testing.T) {
-	l := newLimiter(t, search)
-	k := weir.K("192.0.2.1")
-	for range 2 {
-		if _, err := l.Record(t.Context(), k, 2); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, search)
+		for range 2 {
+			if _, err := l.Record(t.Context(), weir.K("192.0.2.1"), 2); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Second)
 		}
-		time.Sleep(10 * time.Second)
-	}
-	r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
-	wantItems(t, "4 of 2 used, the first 2 leave in 40s", r.Header["Ratelimit"], item{"search", -1, -1, 0, 50})
-	wantRetryAfter(t, r, "50")
+		r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
+		wantField(t, "4 of 2 used, the first 2 leave in 40s", r.Header["Ratelimit"], `"search";r=0;t=50`)
+		wantRetryAfter(t, r, "50")
+	})
 }
 
 func TestNestedMiddlewareDescribesBothPolicies(t *testing.T) {
-	synctest.Test(t, testNestedMiddlewareDescribesBothPolicies)
+	synctest.Test(t, func(t *testing.T) {
+		inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{weir.PerSecond(1)}})
+		h := Middleware(newLimiter(t, search), By{"ip": ClientIP()})(Middleware(inner, nil)(new(served)))
+		wantField(t, "both grant", get(h).Header["Ratelimit"], `"search";r=1;t=60, "all";r=0;t=1`)
+		r := get(h)
+		wantField(t, "the inner one denies", r.Header["Ratelimit"], `"all";r=0;t=1`)
+		wantField(t, "policies of both", r.Header["Ratelimit-Policy"], `"search";q=2;w=60, "all";q=1;w=1`)
+		wantRetryAfter(t, r, "1")
+	})
 }
 
-func testNestedMiddlewareDescribesBothPolicies(t *testing.T) {
-	outer := newLimiter(t, search)
-	inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
-	h := Middleware(outer, By{"ip": ClientIP()})(Middleware(inner, nil)(new(served)))
-
-	r := get(h)
-	wantItems(t, "both grant", r.Header["Ratelimit"], item{"search", -1, -1, 1, 60}, item{"all", -1, -1, 0, 1})
-	r = get(h)
-	wantItems(t, "the inner one denies", r.Header["Ratelimit"], item{"all", -1, -1, 0, 1})
-	wantItems(t, "policies of both", r.Header["Ratelimit-Policy"], item{"search", 2, 60, -1, -1}, item{"all", 1, 1, -1, -1})
-	wantRetryAfter(t, r, "1")
-}
-
-// A fallback that decides without states publishes none.
+// TestDegradedDecisionsHaveNoFields: a fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	plan, err := search.Compile()
 	if err != nil {
@@ -280,7 +218,7 @@ func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	o := Outcome{Compiled: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
 	o.WriteHeaders(h)
-	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(o.Violated()) != 0 {
-		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, o.Violated())
+	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(o.violated()) != 0 {
+		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, o.violated())
 	}
 }

@@ -16,9 +16,9 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
+func newLimiter(t *testing.T, p weir.Policy, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(p)
+	l, err := weir.New(p, opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -87,7 +87,7 @@ func testMiddlewareDenies(t *testing.T) {
 	time.Sleep(8*time.Second + time.Microsecond)
 	r := get(h)
 	p := readProblem(t, r)
-	want := problem{Type: QuotaExceeded, Title: "Quota exceeded", Status: 429, Violated: []string{"search"},
+	want := problem{Type: quotaExceeded, Title: "Quota exceeded", Status: 429, Violated: []string{"search"},
 		Detail: "2 of 2 used in the last minute for ip=192.0.2.1; room again in 52s", RetryAfterMS: 52_000}
 	if r.StatusCode != 429 || r.Header.Get("Retry-After") != "52" || !reflect.DeepEqual(p, want) {
 		t.Errorf("request 3 after 8.000001s: status %d, Retry-After %s, %+v\nwant 429, 52, %+v",
@@ -148,19 +148,12 @@ func testCostOfARequest(t *testing.T) {
 	}
 }
 
-func TestDenialsUseStatusAndOnDenied(t *testing.T) {
+func TestDenialsUseOnDenied(t *testing.T) {
 	none := weir.Policy{Name: "none", Limits: []weir.Limit{{Name: "limit", Window: time.Minute}}}
 	l := newLimiter(t, none)
-	r := get(Middleware(l, nil, Status(403))(new(served)))
-	if p := readProblem(t, r); r.StatusCode != 403 || p.Status != 403 {
-		t.Errorf("Status(403): status %d, in the body %d", r.StatusCode, p.Status)
-	}
-	r = get(Middleware(l, nil, OnDenied(func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
-		http.Error(w, "slow down: "+o.Why(), 420)
-	}))(new(served)))
-	body, _ := io.ReadAll(r.Body)
-	if r.StatusCode != 420 || !strings.HasPrefix(string(body), `slow down: limit "limit" allows nothing`) {
-		t.Errorf("OnDenied: status %d, body %s", r.StatusCode, body)
+	r := get(Middleware(l, nil, OnDenied(func(w http.ResponseWriter, _ *http.Request, o *Outcome) { o.WriteProblem(w, 403) }))(new(served)))
+	if p := readProblem(t, r); r.StatusCode != 403 || p.Status != 403 || !strings.HasPrefix(p.Detail, `limit "limit" allows nothing`) {
+		t.Errorf("OnDenied: status %d, %+v", r.StatusCode, p)
 	}
 	if r.Header.Get("RateLimit-Policy") != `"none";q=0;w=60` {
 		t.Errorf("OnDenied comes after the header fields: got %q", r.Header)
@@ -170,10 +163,7 @@ func TestDenialsUseStatusAndOnDenied(t *testing.T) {
 // A client that has disconnected is still charged: cancelling must not avoid a limit.
 func TestCancelledRequestIsCharged(t *testing.T) {
 	var seen error
-	l, err := weir.New(search, weir.WithEngine(watch{weir.NewMemory(), &seen}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := newLimiter(t, search, weir.WithEngine(watch{weir.NewMemory(), &seen}))
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	r := get(Middleware(l, By{"ip": ClientIP()})(new(served)), func(r *http.Request) { *r = *r.WithContext(ctx) })

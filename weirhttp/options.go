@@ -2,7 +2,6 @@ package weirhttp
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"time"
@@ -11,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both. Status,
+// Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both.
 // OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff and Base
 // affect Transport only.
 type Option func(*config)
@@ -23,7 +22,6 @@ type config struct {
 
 	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
 	onError  func(http.ResponseWriter, *http.Request, error)
-	status   int
 	errorLog *slog.Logger
 
 	base       http.RoundTripper
@@ -33,14 +31,14 @@ type config struct {
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
-	c := config{status: http.StatusTooManyRequests, errorLog: slog.Default(),
-		base: http.DefaultTransport, maxBackoff: 5 * time.Minute}
+	c := config{errorLog: slog.Default(), base: http.DefaultTransport, maxBackoff: 5 * time.Minute}
 	for _, o := range opts {
 		o(&c)
 	}
 	if c.onDenied == nil {
-		status := c.status
-		c.onDenied = func(w http.ResponseWriter, _ *http.Request, o *Outcome) { o.WriteProblem(w, status) }
+		c.onDenied = func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
+			o.WriteProblem(w, http.StatusTooManyRequests)
+		}
 	}
 	if c.onError == nil {
 		log := c.errorLog
@@ -70,17 +68,8 @@ func Skip(skip func(*http.Request) bool) Option {
 	return func(c *config) { c.skip = skip }
 }
 
-// Status sets the status of a denial, 400 … 599. Default: 429. It has no effect together
-// with OnDenied. It panics out of range.
-func Status(code int) Option {
-	if code < 400 || code > 599 {
-		panic(fmt.Sprintf("weirhttp: %d is not the status of a denial; use 400 to 599", code))
-	}
-	return func(c *config) { c.status = code }
-}
-
-// OnDenied answers denied requests in place of Outcome.WriteProblem. The header fields
-// are set already. Default, also for nil: Outcome.WriteProblem with Status.
+// OnDenied answers denied requests. The header fields are set already. Default, also for nil:
+// Outcome.WriteProblem with status 429. Another status needs only a call of WriteProblem.
 func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
 	return func(c *config) { c.onDenied = h }
 }

@@ -56,9 +56,9 @@ func (o *Outcome) RetryAfter() (seconds int64, ok bool) {
 	return max(1, answer.Seconds(d.RetryAfter)), true
 }
 
-// Violated returns the names of the limits that denied the attempt, as in the
+// violated returns the names of the limits that denied the attempt, as in the
 // RateLimit-Policy field. It is empty if the attempt was allowed.
-func (o *Outcome) Violated() []string {
+func (o *Outcome) violated() []string {
 	names := []string{}
 	if o.Decision.Allowed {
 		return names
@@ -93,17 +93,17 @@ func FromContext(ctx context.Context) (*Outcome, bool) {
 	return o, ok
 }
 
-// QuotaExceeded is the problem type of a denial, registered by
+// quotaExceeded is the problem type of a denial, registered by
 // draft-ietf-httpapi-ratelimit-headers-10.
-const QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
+const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
 // WriteProblem answers a denial with a problem document (RFC 9457). Its members are
 // type, title, status, detail (the sentence of Why), violated-policies and
 // retry_after_ms (-1 = never). The answer must not be cached. Call WriteHeaders first.
 func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
-	b := appendProblem(nil, QuotaExceeded, "Quota exceeded", status, o.Why())
+	b := appendProblem(nil, quotaExceeded, "Quota exceeded", status, o.Why())
 	b = append(b, `,"violated-policies":[`...)
-	for i, name := range o.Violated() {
+	for i, name := range o.violated() {
 		if i > 0 {
 			b = append(b, ',')
 		}

@@ -159,9 +159,6 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// ErrLimited matches every *LimitedError.
-var ErrLimited = errors.New("weirhttp: the request was not sent")
-
 // LimitedError is the error of a request that Transport did not send. http.Client wraps
 // it in a *url.Error; errors.As finds it.
 type LimitedError struct {
@@ -181,20 +178,15 @@ func (e *LimitedError) Error() string {
 	if e.RetryAfter == weir.Never {
 		when = "it never fits"
 	}
-	text := fmt.Sprintf("%v: %s; %s", ErrLimited, why, when)
+	text := fmt.Sprintf("weirhttp: the request was not sent: %s; %s", why, when)
 	if e.Timeout() {
 		text += ", after the deadline"
 	}
 	return text
 }
 
-// Unwrap returns ErrLimited and the cause.
-func (e *LimitedError) Unwrap() []error {
-	if e.Cause == nil {
-		return []error{ErrLimited}
-	}
-	return []error{ErrLimited, e.Cause}
-}
+// Unwrap returns the cause.
+func (e *LimitedError) Unwrap() error { return e.Cause }
 
 // Timeout reports whether the wait would outlast the deadline, as net.Error does.
 func (e *LimitedError) Timeout() bool { return errors.Is(e.Cause, weir.ErrDeadline) }

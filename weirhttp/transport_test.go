@@ -64,11 +64,7 @@ func response(status int, fields ...string) http.Response {
 
 func outbound(t *testing.T, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "outbound", Limits: limits}, weir.WithEngine(e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return newLimiter(t, weir.Policy{Name: "outbound", Limits: limits}, weir.WithEngine(e))
 }
 
 var (
@@ -122,7 +118,7 @@ func TestTransportWaitsForRoom(t *testing.T) {
 		defer cancel()
 		_, err := call(t, rt, "GET", there, "", ctx)
 		var e *LimitedError
-		if !errors.As(err, &e) || !errors.Is(err, ErrLimited) || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Second || e.FromServer || !e.Timeout() || e.Decision.Limit != "apart" {
+		if !errors.As(err, &e) || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Second || e.FromServer || !e.Timeout() || e.Decision.Limit != "apart" {
 			t.Errorf("with less time than that: %v", err)
 		}
 		if since := time.Since(w.start); since != 2*time.Second {
@@ -161,54 +157,43 @@ func TestFailFastDoesNotWait(t *testing.T) {
 }
 
 // TestTransportObeysServers: responses that request a wait delay requests of the same key.
+// The clock of the test begins with the year 2000.
 func TestTransportObeysServers(t *testing.T) {
-	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
-	unix := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }
+	const remaining, reset = "X-RateLimit-Remaining", "X-RateLimit-Reset"
+	const in20s, oneHour, oneHour20s = "Sat, 01 Jan 2000 00:00:20 GMT", "Sat, 01 Jan 2000 01:00:00 GMT", "Sat, 01 Jan 2000 01:00:20 GMT"
 	for name, c := range map[string]struct {
-		answer func() http.Response
+		answer http.Response
 		want   time.Duration
 	}{
-		"429 and seconds": {func() http.Response { return response(429, "Retry-After", " 30 ") }, 30 * time.Second},
-		"503 and a date":  {func() http.Response { return response(503, "Retry-After", in(20*time.Second)) }, 20 * time.Second},
-		"a clock of its own": {func() http.Response {
-			return response(429, "Retry-After", in(time.Hour+20*time.Second), "Date", in(time.Hour))
-		}, 20 * time.Second},
-		"500 is no denial":     {func() http.Response { return response(500, "Retry-After", "30") }, 0},
-		"no wait named":        {func() http.Response { return response(429) }, 0},
-		"rubbish":              {func() http.Response { return response(429, "Retry-After", "soon") }, 0},
-		"below 0":              {func() http.Response { return response(429, "Retry-After", "-5") }, 0},
-		"too long":             {func() http.Response { return response(429, "Retry-After", "9223372036854775807") }, time.Minute},
-		"longer than a number": {func() http.Response { return response(429, "Retry-After", "99999999999999999999") }, time.Minute},
-		"below any number":     {func() http.Response { return response(429, "Retry-After", "-99999999999999999999") }, 0},
-		"in the past":          {func() http.Response { return response(503, "Retry-After", in(-time.Hour)) }, 0},
-		"RateLimit":            {func() http.Response { return response(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`) }, 10 * time.Second},
-		"RateLimit, two lines": {func() http.Response { return response(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`) }, 4 * time.Second},
-		"RateLimit, some left": {func() http.Response { return response(200, "RateLimit", `"a";r=1;t=50`) }, 0},
-		"RateLimit, no reset":  {func() http.Response { return response(200, "RateLimit", `"a";r=0`) }, 0},
-		"RateLimit, rubbish":   {func() http.Response { return response(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
-		"RateLimit, too long":  {func() http.Response { return response(200, "RateLimit", `"a";r=0;t=99999999999999999999`) }, time.Minute},
-		"RateLimit of draft 7, which is not read": {func() http.Response {
-			return response(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60")
-		}, 0},
-		"the longest counts": {func() http.Response { return response(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
-		"legacy, Unix seconds": {func() http.Response {
-			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
-		}, 15 * time.Second},
-		"legacy, a clock of its own": {func() http.Response {
-			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(time.Hour+15*time.Second), "Date", in(time.Hour))
-		}, 15 * time.Second},
-		"legacy, too long": {func() http.Response {
-			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999999999999999")
-		}, time.Minute},
-		"legacy, seconds":       {func() http.Response { return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "15") }, 15 * time.Second},
-		"legacy, some left":     {func() http.Response { return response(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
-		"legacy, without reset": {func() http.Response { return response(200, "X-RateLimit-Remaining", "0") }, 0},
-		"legacy, milliseconds": {func() http.Response {
-			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(0)+"000")
-		}, time.Minute},
+		"429 and seconds":      {response(429, "Retry-After", " 30 "), 30 * time.Second},
+		"503 and a date":       {response(503, "Retry-After", in20s), 20 * time.Second},
+		"a clock of its own":   {response(429, "Retry-After", oneHour20s, "Date", oneHour), 20 * time.Second},
+		"500 is no denial":     {response(500, "Retry-After", "30"), 0},
+		"no wait named":        {response(429), 0},
+		"rubbish":              {response(429, "Retry-After", "soon"), 0},
+		"below 0":              {response(429, "Retry-After", "-5"), 0},
+		"too long":             {response(429, "Retry-After", "9223372036854775807"), time.Minute},
+		"longer than a number": {response(429, "Retry-After", "99999999999999999999"), time.Minute},
+		"below any number":     {response(429, "Retry-After", "-99999999999999999999"), 0},
+		"in the past":          {response(503, "Retry-After", "Fri, 31 Dec 1999 23:00:00 GMT"), 0},
+		"RateLimit":            {response(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`), 10 * time.Second},
+		"RateLimit, two lines": {response(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`), 4 * time.Second},
+		"RateLimit, some left": {response(200, "RateLimit", `"a";r=1;t=50`), 0},
+		"RateLimit, no reset":  {response(200, "RateLimit", `"a";r=0`), 0},
+		"RateLimit, rubbish":   {response(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`), 0},
+		"RateLimit, too long":  {response(200, "RateLimit", `"a";r=0;t=99999999999999999999`), time.Minute},
+		"RateLimit of draft 7, which is not read": {response(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60"), 0},
+		"the longest counts":                      {response(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`), 10 * time.Second},
+		"legacy, Unix seconds":                    {response(200, remaining, "0", reset, "946684815"), 15 * time.Second},
+		"legacy, a clock of its own":              {response(200, remaining, "0", reset, "946688415", "Date", oneHour), 15 * time.Second},
+		"legacy, too long":                        {response(200, remaining, "0", reset, "99999999999999999999"), time.Minute},
+		"legacy, seconds":                         {response(200, remaining, "0", reset, "15"), 15 * time.Second},
+		"legacy, some left":                       {response(200, remaining, "1", reset, "15"), 0},
+		"legacy, without reset":                   {response(200, remaining, "0"), 0},
+		"legacy, milliseconds":                    {response(200, remaining, "0", reset, "946684800000"), time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWire(c.answer())
+			w := newWire(c.answer)
 			rt := Transport(outbound(t, nil, perHost), By{"host": Host}, Base(w), MaxBackoff(time.Minute))
 			for _, url := range []string{there, "http://other.example/", there} {
 				if _, err := call(t, rt, "GET", url, "", t.Context()); err != nil {
@@ -317,7 +302,7 @@ func (u *unread) Close() error {
 
 // TestTransportClosesUnsentBodies without reading them.
 func TestTransportClosesUnsentBodies(t *testing.T) {
-	down := outbound(t, away{}, oneHour)
+	down := outbound(t, broken{weir.ErrUnavailable}, oneHour)
 	spent := outbound(t, nil, weir.Limit{Name: "none", Max: 0, Window: time.Hour})
 	for name, rt := range map[string]http.RoundTripper{
 		"never":     Transport(spent, nil, Base(newWire())),
@@ -335,18 +320,9 @@ func TestTransportClosesUnsentBodies(t *testing.T) {
 	}
 }
 
-// away is an engine whose store is unavailable.
-type away struct{}
-
-func (away) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(weir.ErrUnavailable)
-	}
-}
-
 func TestTransportReturnsTheStoresError(t *testing.T) {
-	down := outbound(t, away{}, oneHour)
-	if _, err := call(t, Transport(down, nil, Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
+	down := outbound(t, broken{weir.ErrUnavailable}, oneHour)
+	if _, err := call(t, Transport(down, nil, Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.As(err, new(*LimitedError)) {
 		t.Errorf("%v, want the store's error", err)
 	}
 	for _, opts := range [][]Option{{AllowWhenDown()}, {AllowWhenDown(), FailFast()}} {
