@@ -89,19 +89,6 @@ func TestFailFastDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestClientOutageIsUnavailable(t *testing.T) {
-	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{weir.ErrUnavailable})}, perTenant(1))
-	if _, err := once(as("a"), client(t, l, byTenant), "hi"); status.Code(err) != codes.Unavailable {
-		t.Errorf("%v, want UNAVAILABLE", err)
-	}
-	if _, err := once(as("a"), client(t, l, byTenant, AllowWhenDown()), "hi"); err != nil {
-		t.Errorf("with AllowWhenDown: %v", err)
-	}
-	if _, err := once(context.Background(), client(t, l, byTenant, AllowWhenDown()), "hi"); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("without a key: %v", err)
-	}
-}
-
 // TestClientTakesAllOrNothing: in mode Partial too, a part of the units is not charged,
 // because the call cannot use it.
 func TestClientTakesAllOrNothing(t *testing.T) {

@@ -2,6 +2,7 @@ package weirgrpc
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -39,12 +40,7 @@ func awaitUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
 	var got []int64
 	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		got = used(t, l)
-		same := true
-		for i := range want {
-			same = same && got[i] == want[i]
-		}
-		if same {
+		if got = used(t, l); slices.Equal(got, want) {
 			return
 		}
 	}

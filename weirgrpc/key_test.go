@@ -44,14 +44,11 @@ func TestPeerIPHasOneForm(t *testing.T) {
 		{&net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 1}, "192.0.2.7"},
 		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 1}, "192.0.2.7"},
 		{&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2::7"), Port: 1}, "2001:db8:1:2::/64"},
-		{&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:ffff::8"), Port: 2}, "2001:db8:1:2::/64"},
 		{&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 2}, "fe80::/64"},
-		{&net.TCPAddr{IP: net.ParseIP("64:ff9b::192.0.2.7"), Port: 2}, "192.0.2.7"},
-		{&net.TCPAddr{IP: net.ParseIP("64:ff9b:1::192.0.2.7"), Port: 2}, "64:ff9b:1::c000:207"},
 		{text("[2001:DB8:1:2::9]:443"), "2001:db8:1:2::/64"}, // of grpc.Server.ServeHTTP
-		{text("[::ffff:192.0.2.7]:443"), "192.0.2.7"},
 		{text("pipe"), ""},
 		{&net.UnixAddr{Name: "/run/x"}, ""},
+		{nil, ""},
 	} {
 		got, err := PeerIP(peer.NewContext(context.Background(), &peer.Peer{Addr: c.addr}), &Call{})
 		if got != c.want || (err == nil) != (c.want != "") {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -75,59 +76,41 @@ func TestUnaryCallsEndAtTheLimit(t *testing.T) {
 	}
 }
 
-// TestViolationsNameTheCost: the violation of a limit with a cost has the cost of the
-// call, not its units.
-func TestViolationsNameTheCost(t *testing.T) {
-	requests := weir.Limit{Name: "requests", Max: 1, Window: time.Hour, By: []string{"tenant"}, Cost: 1}
-	tokens := weir.Limit{Name: "tokens", Max: 100, Window: time.Hour, By: []string{"tenant"}}
-	dear := weir.Limit{Name: "dear", Max: 15, Window: time.Hour, By: []string{"tenant"}, Cost: 10}
-	named := func(err error) (ids string) {
-		for _, d := range status.Convert(err).Details() {
-			if q, ok := d.(*errdetails.QuotaFailure); ok {
-				for _, v := range q.Violations {
-					ids += v.QuotaId + " "
-				}
-			}
-		}
-		return ids
+// TestViolations: a violation describes a bucket, what is in use at once, and a period in
+// their own words. That of a limit with a cost has the cost of the call, not its units.
+func TestViolations(t *testing.T) {
+	hour := func(name string, most, cost int64) weir.Limit {
+		return weir.Limit{Name: name, Max: most, Window: time.Hour, Cost: cost}
 	}
-	conn := limited(t, newLimiter(t, nil, requests, tokens, dear), byTenant, Cost(byLength))
-	if _, err := once(as("acme"), conn, "12345"); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := once(as("acme"), conn, "1"); named(err) != "requests dear " {
-		t.Errorf("%v names %q, want requests and dear, of which 1 and 10 would be taken", err, named(err))
-	}
-	conn = limited(t, newLimiter(t, nil, weir.Limit{Name: "requests", Max: 3, Window: time.Hour, By: []string{"tenant"}, Cost: 1}, tokens), byTenant, Cost(byLength))
-	if _, err := once(as("acme"), conn, strings.Repeat("x", 101)); named(err) != "tokens " {
-		t.Errorf("%v names %q, want tokens alone: 1 of requests fits", err, named(err))
-	}
-}
-
-// TestViolationsOfEachKind: the violation describes a bucket, what is in use at once, and
-// a period in their own words.
-func TestViolationsOfEachKind(t *testing.T) {
+	requests, tokens, dear := hour("requests", 1, 1), hour("tokens", 100, 0), hour("dear", 15, 10)
 	for _, c := range []struct {
-		limit weir.Limit
-		value int64
-		want  string
+		limits    []weir.Limit
+		before, n int64
+		want      []string
 	}{
-		{weir.Limit{Kind: weir.Bucket, Max: 1, Window: time.Hour, Burst: 2}, 2, "a bucket of 2, one unit flows in every 1h, and 2 are missing"},
-		{weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour}, 2, "at most 2 at once, and 2 are in use"},
-		{weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}, 2, "at most 2 in a month, and 2 are used this month in Europe/Berlin"},
+		{[]weir.Limit{{Name: "l", Kind: weir.Bucket, Max: 1, Window: time.Hour, Burst: 2}}, 2, 3,
+			[]string{"l 2: a bucket of 2, one unit flows in every 1h, and 2 are missing"}},
+		{[]weir.Limit{{Name: "l", Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour}}, 2, 3, []string{"l 2: at most 2 at once, and 2 are in use"}},
+		{[]weir.Limit{{Name: "l", Kind: weir.Fixed, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}}, 2, 3,
+			[]string{"l 2: at most 2 in a month, and 2 are used this month in Europe/Berlin"}},
+		{[]weir.Limit{requests, tokens, dear}, 5, 1, []string{"requests 1: at most 1 in 1h, and 1 are used", "dear 15: at most 15 in 1h, and 10 are used"}},
+		{[]weir.Limit{hour("requests", 3, 1), tokens}, 0, 101, []string{"tokens 100: at most 100 in 1h, and 0 are used"}},
 	} {
-		c.limit.Name = "limit"
-		l := newLimiter(t, nil, c.limit)
-		o := &Outcome{Compiled: l.Compiled(), N: 3, States: make([]weir.LimitState, 1)}
-		if _, err := l.AllowN(t.Context(), o.Key, 2); err != nil {
-			t.Fatal(err)
+		l := newLimiter(t, nil, c.limits...)
+		o := &Outcome{Compiled: l.Compiled(), N: c.n, States: make([]weir.LimitState, len(c.limits))}
+		if d, err := l.AllowN(t.Context(), o.Key, c.before); err != nil || !d.Allowed {
+			t.Fatal(d, err)
 		}
 		var err error
-		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: 3, States: o.States}); err != nil {
+		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, States: o.States}); err != nil {
 			t.Fatal(err)
 		}
-		if v := o.quotaFailure().Violations[0]; v.QuotaValue != c.value || v.Description != c.want {
-			t.Errorf("%v: got %d, %s; want %d, %s", c.limit.Kind, v.QuotaValue, v.Description, c.value, c.want)
+		var got []string
+		for _, v := range o.quotaFailure().Violations {
+			got = append(got, fmt.Sprintf("%s %d: %s", v.QuotaId, v.QuotaValue, v.Description))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("got  %q\nwant %q", got, c.want)
 		}
 	}
 }
@@ -173,24 +156,29 @@ func TestStreamsAreCharged(t *testing.T) {
 	}
 }
 
+// sides connect through the interceptors of a server and of a client.
+var sides = map[string]func(*testing.T, *weir.Limiter, By, ...Option) *grpc.ClientConn{"server": limited, "client": client}
+
 // TestBadInputIsInvalidArgument, also with AllowWhenDown, and charges nothing.
 func TestBadInputIsInvalidArgument(t *testing.T) {
 	twice := metadata.AppendToOutgoingContext(as("a"), "tenant", "b")
 	l := newLimiter(t, nil, perTenant(1))
-	for _, c := range []struct {
-		name string
-		opts []Option
-		ctx  context.Context
-		want string
-	}{
-		{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
-		{"empty", []Option{AllowWhenDown()}, as(""), "the metadata tenant is missing"},
-		{"two", nil, twice, "sent more than once"},
-		{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), AllowWhenDown()}, as("a"), "bad number of units"},
-	} {
-		_, err := once(c.ctx, limited(t, l, byTenant, c.opts...), "hi")
-		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
-			t.Errorf("%s: %v, want INVALID_ARGUMENT and %q", c.name, err, c.want)
+	for side, connect := range sides {
+		for _, c := range []struct {
+			name string
+			opts []Option
+			ctx  context.Context
+			want string
+		}{
+			{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
+			{"empty", []Option{AllowWhenDown()}, as(""), "the metadata tenant is missing"},
+			{"two", nil, twice, "sent more than once"},
+			{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), AllowWhenDown()}, as("a"), "bad number of units"},
+		} {
+			_, err := once(c.ctx, connect(t, l, byTenant, c.opts...), "hi")
+			if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
+				t.Errorf("%s, %s: %v, want INVALID_ARGUMENT and %q", side, c.name, err, c.want)
+			}
 		}
 	}
 	if d, err := l.Peek(context.Background(), weir.K("a"), 1); err != nil || d.Remaining != 1 {
@@ -198,31 +186,21 @@ func TestBadInputIsInvalidArgument(t *testing.T) {
 	}
 }
 
-// TestFailedValueIsInternal, also with AllowWhenDown, and does not send the cause.
+// TestFailedValueIsInternal, also with AllowWhenDown. The cause is not sent; it is logged once
+// for a call, or OnError gets it.
 func TestFailedValueIsInternal(t *testing.T) {
 	failing := By{"tenant": func(context.Context, *Call) (string, error) { return "", errors.New("password 1234") }}
-	var seen error
-	notice := OnError(func(_ context.Context, err error) error {
-		seen = err
-		return statusOf(err, slog.New(slog.DiscardHandler)).Err()
-	})
-	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, AllowWhenDown(), notice), "hi")
-	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") {
-		t.Errorf("%v, want INTERNAL without the cause", err)
-	}
-	if !errors.Is(seen, ErrValue) || !strings.Contains(seen.Error(), `for "tenant": password 1234`) {
-		t.Errorf("OnError got %v, want ErrValue with the dimension and the cause", seen)
-	}
-}
-
-// TestErrorLog: a failed value function is logged with its cause, once for a call.
-func TestErrorLog(t *testing.T) {
 	var log bytes.Buffer
-	failing := By{"tenant": func(context.Context, *Call) (string, error) { return "", errors.New("password 1234") }}
-	to := ErrorLog(slog.New(slog.NewTextHandler(&log, nil)))
-	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, to, ErrorLog(nil)), "hi")
-	if status.Code(err) != codes.Internal || strings.Count(log.String(), "password 1234") != 1 {
-		t.Errorf("%v, log %q; want INTERNAL and one line with the cause", err, log.String())
+	var seen error
+	own := OnError(func(_ context.Context, err error) error { seen = err; return status.Error(codes.Aborted, "mine") })
+	l := newLimiter(t, nil, perTenant(1))
+	_, err := once(as("a"), limited(t, l, failing, AllowWhenDown(), ErrorLog(slog.New(slog.NewTextHandler(&log, nil))), ErrorLog(nil)), "hi")
+	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") || strings.Count(log.String(), "password 1234") != 1 {
+		t.Errorf("%v, log %q; want INTERNAL without the cause, and one line with it", err, log.String())
+	}
+	_, err = once(as("a"), limited(t, l, failing, AllowWhenDown(), own, OnError(nil)), "hi")
+	if status.Code(err) != codes.Aborted || !errors.Is(seen, ErrValue) || !strings.Contains(seen.Error(), `for "tenant": password 1234`) {
+		t.Errorf("%v, and OnError got %v; want its own error, and ErrValue with the dimension and the cause", err, seen)
 	}
 }
 
@@ -236,7 +214,7 @@ func TestSkip(t *testing.T) {
 		}
 		return len(values) == 0
 	})
-	for side, connect := range map[string]func(*testing.T, *weir.Limiter, By, ...Option) *grpc.ClientConn{"server": limited, "client": client} {
+	for side, connect := range sides {
 		for name, opts := range map[string][]Option{"waits": {skip}, "fails fast": {skip, FailFast()}} {
 			conn := connect(t, newLimiter(t, nil, perTenant(1)), byTenant, opts...)
 			for range 3 {
@@ -261,23 +239,6 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// TestOutageIsUnavailable: without a decision a call ends with UNAVAILABLE, or passes
-// with AllowWhenDown.
-func TestOutageIsUnavailable(t *testing.T) {
-	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{weir.ErrUnavailable})}, perTenant(1))
-	_, err := once(as("a"), limited(t, l, byTenant), "hi")
-	if status.Code(err) != codes.Unavailable {
-		t.Errorf("%v, want UNAVAILABLE", err)
-	}
-	if got, err := once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi"); err != nil || got != "hi uncounted" {
-		t.Errorf("with AllowWhenDown: %q, %v", got, err)
-	}
-	mine := OnError(func(_ context.Context, err error) error { return status.Error(codes.Internal, err.Error()) })
-	if _, err := once(as("a"), limited(t, l, byTenant, mine, OnError(nil)), "hi"); status.Code(err) != codes.Internal {
-		t.Errorf("with OnError: %v", err)
-	}
-}
-
 func TestOnDenied(t *testing.T) {
 	pass := OnDenied(func(_ context.Context, o *Outcome) error {
 		if o.Decision.Allowed || o.N != 1 || len(o.States) != 1 {
@@ -292,12 +253,9 @@ func TestOnDenied(t *testing.T) {
 }
 
 func TestPeerIPIsTheKey(t *testing.T) {
-	conn := limited(t, newLimiter(t, nil, weir.Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"ip"}}), By{"ip": PeerIP})
+	conn := limited(t, newLimiter(t, nil, weir.PerHour(1, "ip")), By{"ip": PeerIP})
 	if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi for 127.0.0.1" {
 		t.Errorf("%q, %v", got, err)
-	}
-	if _, err := PeerIP(context.Background(), nil); err == nil {
-		t.Error("a call from nowhere has an address")
 	}
 }
 
@@ -334,8 +292,8 @@ func TestStatusIsValidForAnyKey(t *testing.T) {
 	}
 }
 
-// Each error of an engine has a code. Only the text of bad input and of a context reaches the
-// client.
+// TestErrorsHaveACode: only the text of bad input and of a context reaches the client. With
+// AllowWhenDown only bad input is an error.
 func TestErrorsHaveACode(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -353,16 +311,18 @@ func TestErrorsHaveACode(t *testing.T) {
 		{errors.New("secret trouble"), codes.Unavailable},
 	} {
 		l := newLimiter(t, []weir.Option{weir.WithEngine(broken{c.err})}, perTenant(1))
-		_, err := once(as("a"), limited(t, l, byTenant), "hi")
-		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
-			t.Errorf("%v: %v, want %v", c.err, err, c.want)
-		}
-		if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
-			t.Errorf("%v: %v; the text must contain \"not counted\": %t", c.err, err, known)
-		}
-		_, err = once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
-		if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected {
-			t.Errorf("%v, AllowWhenDown: %v; rejected must be %v", c.err, err, rejected)
+		for side, connect := range sides {
+			_, err := once(as("a"), connect(t, l, byTenant), "hi")
+			if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
+				t.Errorf("%s, %v: %v, want %v", side, c.err, err, c.want)
+			}
+			if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
+				t.Errorf("%s, %v: %v; the text must contain \"not counted\": %t", side, c.err, err, known)
+			}
+			got, err := once(as("a"), connect(t, l, byTenant, AllowWhenDown()), "hi")
+			if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected || !rejected && got != "hi uncounted" {
+				t.Errorf("%s, %v, AllowWhenDown: %q, %v; rejected must be %v", side, c.err, got, err, rejected)
+			}
 		}
 	}
 }
