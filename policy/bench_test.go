@@ -40,16 +40,6 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// BenchmarkLastLine finds the fault of such a file on its last line.
-func BenchmarkLastLine(b *testing.B) {
-	src := append(manyPolicies(b), "  last: {limit: 1 per minit}\n"...)
-	for b.Loop() {
-		if _, err := Parse("weir.yaml", src); err == nil {
-			b.Fatal("no error")
-		}
-	}
-}
-
 // TestManyPoliciesKeepTheirOrder: so many policies are all there, in order and by name.
 func TestManyPoliciesKeepTheirOrder(t *testing.T) {
 	f, err := Parse("weir.yaml", manyPolicies(t))

@@ -19,9 +19,8 @@ type checker struct {
 	file   string
 	doc    *yamlnode.Document
 	faults []fault
-	more   bool // there were more than MaxErrors faults
+	more   bool // there were more than maxErrors faults
 
-	tests    *yamlnode.Node  // read after the policies
 	names    []string        // of all policies, in the order of the file
 	rejected map[string]bool // the names of policies with a fault
 }
@@ -64,7 +63,7 @@ func (c *checker) accept(f *fault) bool {
 
 // full reports whether the faults fill an Errors, and notes that there is one more.
 func (c *checker) full() bool {
-	c.more = len(c.faults) == MaxErrors
+	c.more = len(c.faults) == maxErrors
 	return c.more
 }
 
@@ -78,7 +77,7 @@ func (c *checker) errors() Errors {
 	}
 	if c.more {
 		last := all[len(all)-1]
-		last.Next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", MaxErrors)
+		last.Next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", maxErrors)
 	}
 	return all
 }
@@ -158,14 +157,14 @@ func (c *checker) quote(n *yamlnode.Node) string {
 // policyFile reads the whole file.
 func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
-	f := &File{Name: c.file, byName: map[string]*Definition{}}
+	f := &fileBuilder{File: &File{Name: c.file, byName: map[string]*Definition{}}}
 	if root.Type() == "nothing" {
 		c.fail(root.Offset, write, "the file is empty")
-		return f
+		return f.File
 	}
 	if root.Kind != yamlnode.Map {
 		c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
-		return f
+		return f.File
 	}
 	apply(c, fileWords, aFile, root, f)
 	for _, word := range requiredWords {
@@ -174,7 +173,13 @@ func (c *checker) policyFile(root *yamlnode.Node) *File {
 		}
 	}
 	c.readTests(f)
-	return f
+	return f.File
+}
+
+// fileBuilder is a file while the checker reads it.
+type fileBuilder struct {
+	*File
+	tests pair // read after the policies
 }
 
 func has(m *yamlnode.Node, word string) bool {
@@ -186,14 +191,14 @@ func has(m *yamlnode.Node, word string) bool {
 	return false
 }
 
-func (c *checker) setVersion(_ *File, _, value *yamlnode.Node) bool {
+func (c *checker) setVersion(_ *fileBuilder, _, value *yamlnode.Node) bool {
 	if value.Type() != "integer" || value.Text != "1" {
 		return c.fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
 	}
 	return true
 }
 
-func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) bool {
+func (c *checker) setPolicies(f *fileBuilder, key, value *yamlnode.Node) bool {
 	if value.Kind == yamlnode.List {
 		return c.fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
 	}
@@ -216,26 +221,22 @@ func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) bool {
 		f.Policies = append(f.Policies, p)
 		f.byName[p.Name] = p
 	}
-	return c.checkDerivedNames(f, value)
+	return c.checkDerivedNames(f.File, value)
 }
 
 // policyBuilder is a policy while the checker reads it.
 type policyBuilder struct {
-	policy         *Definition
-	limits         []*limitBuilder
-	limitWord      *yamlnode.Node // limit or limits, the first of them
-	rejected       bool           // a limit has a fault
-	denied, batch  *yamlnode.Node // their values, if given
-	count          *yamlnode.Node
-	cells, cellsAt int // the number, and its offset
-	warn           int // percent of the limits without a share of their own; 0 = none
-	deferred       deferredWords
-	planNames      map[string]bool
-}
+	policy      *Definition
+	limits      []*limitBuilder
+	limitWord   *yamlnode.Node // limit or limits, the first of them
+	rejected    bool           // a limit has a fault
+	cells, warn int            // warn: percent of the limits without a share of their own; 0 = none
+	planBy      *yamlnode.Node // the word
+	planNames   map[string]bool
 
-// deferredWords are read after the limits. Each is nil if it is not given.
-type deferredWords struct {
-	planBy, plansWord, plans, overrides, costs *yamlnode.Node
+	countsDenied, partial               bool // denied: counted, batch: partial
+	deniedAt, batchAt, countAt, cellsAt int  // the offsets of values
+	plans, overrides, costs             pair // read after the limits
 }
 
 // policy reads a policy. It goes on after a fault as long as later faults are not
@@ -314,10 +315,10 @@ func withoutCells(k weir.Kind) string {
 // only as many entries as the smallest of its numbers needs (R6), so it would grant too
 // much under a larger one.
 func (c *checker) checkCountDenied(d *policyBuilder) bool {
-	if d.policy.Mode != weir.CountDenied || d.deferred.plans == nil && d.deferred.overrides == nil {
+	if d.policy.Mode != weir.CountDenied || d.plans.key == nil && d.overrides.key == nil {
 		return true
 	}
-	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
+	return c.fail(d.deniedAt, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
 }
 
 // checkReported rejects concurrency limits under count: reported. An attempt would hold nothing,
@@ -327,36 +328,23 @@ func (c *checker) checkReported(d *policyBuilder) bool {
 	if !d.policy.Reported || atOnce < 0 {
 		return true
 	}
-	return c.fail(d.count.Offset, "write count: attempts, or move the concurrency limit to a policy of its own",
+	return c.fail(d.countAt, "write count: attempts, or move the concurrency limit to a policy of its own",
 		"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[atOnce].Name)
 }
 
 // setMode derives the weir.Mode from denied and batch.
 func (c *checker) setMode(d *policyBuilder) bool {
-	count := d.denied != nil && d.denied.Text == counted
-	part := d.batch != nil && d.batch.Text == partial
 	switch {
-	case count && d.policy.Reported:
-		at := max(d.denied.Offset, d.count.Offset)
-		return c.fail(at, "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
-	case count && part:
-		at := max(d.denied.Offset, d.batch.Offset)
-		return c.fail(at, "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
-	case count:
+	case d.countsDenied && d.policy.Reported:
+		return c.fail(max(d.deniedAt, d.countAt), "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
+	case d.countsDenied && d.partial:
+		return c.fail(max(d.deniedAt, d.batchAt), "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
+	case d.countsDenied:
 		d.policy.Mode = weir.CountDenied
-	case part:
+	case d.partial:
 		d.policy.Mode = weir.Partial
 	}
 	return true
-}
-
-// choice returns the index of the value among the values of the word.
-func (c *checker) choice(key, value *yamlnode.Node, values []string) (int, bool) {
-	i := slices.Index(values, value.Text)
-	if i < 0 || value.Type() != "text" {
-		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.quote(value))
-	}
-	return i, true
 }
 
 // nextName suggests the nearest of the first 100 names, and lists some after theyAre.

@@ -71,11 +71,7 @@ func (p *lineParser) burst() *fault {
 	if p.d.form.hasBurst {
 		return twice(t)
 	}
-	n := p.next()
-	if n.text == "" || n.text == "," {
-		return faultf(n.at, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
-	}
-	return p.d.setBurst(n.at, n.text)
+	return p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
 }
 
 func (p *lineParser) zone() *fault {
@@ -83,11 +79,7 @@ func (p *lineParser) zone() *fault {
 	if p.d.limit.Zone != "" {
 		return faultf(t.at, "write one", "a time zone is there already")
 	}
-	name := p.next()
-	if name.text == "" || name.text == "," {
-		return faultf(name.at, useZone, "the time zone is missing")
-	}
-	return p.d.setZone(name.at, name.text)
+	return p.value(p.d.setZone, useZone, "the time zone is missing")
 }
 
 func (p *lineParser) from() *fault {
@@ -122,10 +114,8 @@ func (p *lineParser) from() *fault {
 
 func (p *lineParser) firstHit() *fault {
 	at := p.token.at
-	for _, word := range theFirstHit {
-		if t := p.next(); t.text != word {
-			return faultf(t.at, "write fixed from the first hit, or fixed alone for windows of the calendar", "%s is missing", word)
-		}
+	if f := p.expect(theFirstHit, "write fixed from the first hit, or fixed alone for windows of the calendar"); f != nil {
+		return f
 	}
 	if !p.d.form.fixed {
 		return faultf(at, "write fixed from the first hit", "fixed is missing before from")
@@ -139,16 +129,10 @@ func (p *lineParser) hold() *fault {
 	if p.d.form.hasHold {
 		return twice(t)
 	}
-	for _, word := range forAtMost[1:] {
-		if t := p.next(); t.text != word {
-			return faultf(t.at, "write for at most 30s", "%s is missing", word)
-		}
+	if f := p.expect(forAtMost[1:], "write for at most 30s"); f != nil {
+		return f
 	}
-	length := p.next()
-	if length.text == "" || length.text == "," {
-		return faultf(length.at, "write one such as for at most 30s", "the longest time of a hold is missing")
-	}
-	return p.d.setHold(length.at, length.text)
+	return p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
 }
 
 func (p *lineParser) apart(comma token) *fault {

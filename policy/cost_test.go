@@ -128,15 +128,3 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 		}
 	}
 }
-
-func BenchmarkCost(b *testing.B) {
-	for name, text := range bombs(MaxBytes) {
-		b.Run(strings.ReplaceAll(name, " ", "-"), func(b *testing.B) {
-			b.SetBytes(int64(len(text)))
-			b.ReportAllocs()
-			for b.Loop() {
-				Parse("bomb.yaml", []byte(text[:min(len(text), MaxBytes)]))
-			}
-		})
-	}
-}

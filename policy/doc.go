@@ -43,7 +43,7 @@
 //
 // Reading is strict and atomic. An unknown word, a duplicate, an anchor, a second document
 // or a contradictory limit is an error, so that no typing mistake becomes a limit. One
-// run reports up to [MaxErrors] errors, each with line, caret and next step. In return,
+// run reports up to 50 errors, each with line, caret and next step. In return,
 // some valid YAML is rejected: see docs/policies.md.
 //
 // There are no expressions, variables or includes, because people on call read policy

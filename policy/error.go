@@ -10,10 +10,10 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// MaxErrors is the largest number of errors that Parse reports for one file.
-const MaxErrors = 50
+// maxErrors is the largest number of errors that Parse reports for one file.
+const maxErrors = 50
 
-// Errors are the errors of a policy file, in the order of the file: 1 … [MaxErrors].
+// Errors are the errors of a policy file, in the order of the file: 1 … 50.
 // [errors.As] with an *[Error] finds the first.
 type Errors []*Error
 

@@ -6,8 +6,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/nearest"
 )
 
 // TestCaretIsBelowItsColumn: the caret stands below its column in every line.
@@ -54,31 +52,18 @@ func TestErrorsHoldNoControlCharacters(t *testing.T) {
 	}
 }
 
-func TestUnknownWordsSuggestTheNearest(t *testing.T) {
-	words := names(policyWords)
-	for in, want := range map[string]string{
-		"limt": "limit", "limts": "limits", "limits:": "limits", "Limit": "limit", "lmiit": "limit", "abuot": "about",
-		"cell": "cells", "bathc": "batch", "when-store-down": "when-store-is-down", "when_store_is_down": "when-store-is-down",
-		"colour": "", "x": "", "": "", "description": "", strings.Repeat("limit", 20): "",
-	} {
-		if got := nearest.Name(in, words); got != want {
-			t.Errorf("nearest.Name(%q): got %q, want %q", in, got, want)
-		}
-	}
-}
-
-// TestErrorsAreInTheOrderOfTheFile: Parse reports all errors in the order of the file, at most MaxErrors.
+// TestErrorsAreInTheOrderOfTheFile: Parse reports all errors in the order of the file, at most maxErrors.
 func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\npolicies:\n")
-	for i := range MaxErrors + 5 {
+	for i := range maxErrors + 5 {
 		fmt.Fprintf(&b, "  p%d: {limit: 1 per %d}\n", i, i)
 	}
-	for _, n := range []int{1, 3, MaxErrors, MaxErrors + 5} {
+	for _, n := range []int{1, 3, maxErrors, maxErrors + 5} {
 		lines := strings.SplitAfter(b.String(), "\n")
 		f, err := Parse("weir.yaml", []byte(strings.Join(lines[:2+n], "")))
 		all, ok := err.(Errors)
-		if f != nil || !ok || len(all) != min(n, MaxErrors) {
+		if f != nil || !ok || len(all) != min(n, maxErrors) {
 			t.Fatalf("%d errors: got %d, %v", n, len(all), f)
 		}
 		var first *Error
@@ -88,7 +73,7 @@ func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 		if got := strings.Count(err.Error(), "weir.yaml:"); got != len(all) || !strings.HasPrefix(err.Error(), "weir.yaml:3:") {
 			t.Errorf("%d errors: the text names %d places:\n%v", n, got, err)
 		}
-		if got := strings.Contains(err.Error(), "more than 50 errors"); got != (n > MaxErrors) {
+		if got := strings.Contains(err.Error(), "more than 50 errors"); got != (n > maxErrors) {
 			t.Errorf("%d errors: the text reports more of them: %v", n, got)
 		}
 	}

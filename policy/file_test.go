@@ -102,20 +102,3 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 		t.Errorf("a caller changed the demonstration of another:\n%s", after)
 	}
 }
-
-// TestOrderIsThatOfTheFile: policies and limits keep the order of the file.
-func TestOrderIsThatOfTheFile(t *testing.T) {
-	f, err := Parse("f", []byte("policies:\n  z: {limits: {y: 1 per day, b: 2 per day, a: 3 per day}}\n  a: {limit: 1 per day}\n  m: {limit: 1 per day}\nversion: 1\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var got []string
-	for _, p := range f.Policies {
-		for _, l := range p.Limits {
-			got = append(got, p.Name+"/"+l.Name)
-		}
-	}
-	if want := "[z/y z/b z/a a/limit m/limit]"; fmt.Sprint(got) != want {
-		t.Errorf("got %v, want %s", got, want)
-	}
-}

@@ -3,11 +3,37 @@ package policy
 import (
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir"
 )
+
+// parseEdits are changes to fixtures, by their names, that fuzzing found: old, new, …
+var parseEdits = map[string][][]string{
+	"design":    {{"\n  transfers", "\r\n2 transfers", "\n", "\r\n", "two in", "two=in"}},
+	"limits-17": {{"      l16", "  6  1l  "}, {"\n      l5: 5 p", "    55l\np   : "}},
+	"long":      {{"limits", "lim)ts"}, {"0s", "0ames"}, {"user, 3s", "usAAAer, 3s"}},
+	"sixteen":   {{"per k15", "pev k15"}},
+	"unlimited": {
+		{"window", "witdow"},
+		{"unlimited per hour", "unlimitedtper hour", "long:", "lonBg:", "unlimited, window", "unlimi ed, window"},
+	},
+}
+
+// seeds returns the texts of a file, in which each line is a Go string. Fuzzing found them.
+func seeds(t testing.TB, file string) (all []string) {
+	t.Helper()
+	for line := range strings.Lines(string(readFile(t, file))) {
+		text, err := strconv.Unquote(strings.TrimSuffix(line, "\n"))
+		if err != nil {
+			t.Fatalf("%s: %s: %v", file, line, err)
+		}
+		all = append(all, text)
+	}
+	return all
+}
 
 // FuzzParse: a file is refused with an error that is whole, or every policy of it
 // passes weir's own check, and every limit survives its sentence.
@@ -20,7 +46,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	}
-	for _, src := range parseSeeds {
+	for _, src := range seeds(f, "testdata/file-seeds.txt") {
 		f.Add([]byte(src))
 	}
 	f.Fuzz(func(t *testing.T, src []byte) {
@@ -70,9 +96,11 @@ func FuzzLimit(f *testing.F) {
 	for line := range strings.Lines(string(readFile(f, "testdata/lines.txt"))) {
 		f.Add(strings.TrimSuffix(line, "\n"))
 	}
-	for _, line := range limitSeeds {
+	for _, line := range seeds(f, "testdata/limit-seeds.txt") {
 		f.Add(line)
 	}
+	f.Add(" " + strings.Repeat("0", 125))
+	f.Add("5 per " + strings.Repeat("7", 1900) + "minute") // an error repeated the number, thousands of times
 	f.Fuzz(func(t *testing.T, line string) {
 		d, err := parseLimit(line)
 		if err != nil {

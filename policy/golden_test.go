@@ -52,7 +52,7 @@ func checkError(t *testing.T, input string, err error) {
 			t.Fatalf("%q: %T, want Errors or an *Error", input, err)
 		}
 	}
-	if len(all) == 0 || len(all) > MaxErrors {
+	if len(all) == 0 || len(all) > maxErrors {
 		t.Errorf("%q: %d errors", input, len(all))
 	}
 	for i, e := range all {

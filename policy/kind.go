@@ -64,6 +64,11 @@ func (d *limitBuilder) setForm(k weir.Kind) {
 	}
 }
 
+func (d *limitBuilder) setKind(at, i int) {
+	d.setForm(weir.Kind(i))
+	d.hasKind, d.at.kind = true, at
+}
+
 // complete checks the words of a limit together and sets the fields that follow from
 // several of them.
 func (d *limitBuilder) complete() *fault {

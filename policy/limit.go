@@ -12,8 +12,8 @@ import (
 // onlyLimitName is the name of the limit of a policy with limit:, and of [ParseLimit].
 const onlyLimitName = "limit"
 
-// limitBuilder is a limit while the checker reads it, with the offsets of its parts: bytes
-// from the beginning of the limit line at first, then from that of the document.
+// limitBuilder is a limit while the checker reads it, with the offsets of its parts in the
+// document.
 type limitBuilder struct {
 	limit     weir.Limit
 	unit      string
@@ -37,15 +37,6 @@ type offsets struct {
 // offsetsAt returns the offsets of a limit at an offset, without any of its parts.
 func offsetsAt(at int) offsets {
 	return offsets{max: at, window: at, apart: at, block: at, kind: at, burst: at, zone: at, from: at, hold: at}
-}
-
-// move converts every offset except that of the name, which is in the document already.
-func (p *offsets) move(to func(int) int) {
-	p.max, p.window, p.apart, p.block, p.kind = to(p.max), to(p.window), to(p.apart), to(p.block), to(p.kind)
-	p.burst, p.zone, p.from, p.hold = to(p.burst), to(p.zone), to(p.from), to(p.hold)
-	for i, at := range p.keys {
-		p.keys[i] = to(at)
-	}
 }
 
 func (d *limitBuilder) setMax(at int, word string) *fault {

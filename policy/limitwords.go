@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -30,14 +29,8 @@ func (c *checker) limit(value *yamlnode.Node) (*limitBuilder, bool) {
 	if value.Kind == yamlnode.List {
 		return nil, c.fail(value.Offset, "write one such as 10 per minute per user; several limits stand below limits:, each with a name", "a list in place of a limit")
 	}
-	inDocument := func(i int) int { return value.At(c.doc, i) }
-	l, f := parseLine(value.Text)
-	if f != nil {
-		f.at = inDocument(f.at)
-		return nil, c.accept(f)
-	}
-	l.at.move(inDocument)
-	return l, true
+	l, f := parseLine(value.Text, func(i int) int { return value.At(c.doc, i) })
+	return l, c.accept(f)
 }
 
 // longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with
@@ -62,13 +55,6 @@ func (c *checker) scalar(key, value *yamlnode.Node, set func(at int, word string
 		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, describeKind(value))
 	}
 	return c.accept(set(value.At(c.doc, 0), value.Text))
-}
-
-func (c *checker) setKind(l *limitBuilder, key, value *yamlnode.Node) bool {
-	i, ok := c.choice(key, value, answer.KindWords[:])
-	l.setForm(weir.Kind(i))
-	l.hasKind, l.at.kind = true, value.Offset
-	return ok
 }
 
 func (c *checker) setKeys(l *limitBuilder, key, value *yamlnode.Node) bool {
@@ -153,7 +139,7 @@ const requestedUnits = "n"
 
 // readCosts reads the units that an attempt takes of each limit.
 func (c *checker) readCosts(d *policyBuilder) bool {
-	costs := d.deferred.costs
+	costs := d.costs.value
 	if costs == nil {
 		return true
 	}

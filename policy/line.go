@@ -63,7 +63,7 @@ func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 
 // parseLimit reads and checks a limit line that is not in a file.
 func parseLimit(line string) (*limitBuilder, error) {
-	d, f := parseLine(line)
+	d, f := parseLine(line, func(i int) int { return i })
 	if f == nil {
 		f = d.complete()
 	}
@@ -85,21 +85,23 @@ func lineError(line string, f *fault) *Error {
 // token is a word of a limit line, or a comma.
 type token struct {
 	text string // "" at the end of the line
-	at   int
+	at   int    // in the document
 }
 
 // lineParser reads a limit line word by word.
 type lineParser struct {
-	text  string
-	token token // the next one
-	d     limitBuilder
+	text       string
+	inDocument func(i int) int // the offset in the document of byte i of the text
+	token      token           // the next one
+	begin, end int             // of token in the text
+	d          limitBuilder
 }
 
-// parseLine reads a limit line. The offsets of the result are relative to the line.
-func parseLine(text string) (*limitBuilder, *fault) {
-	p := lineParser{text: text}
+// parseLine reads a limit line. inDocument returns the offset in the document of a byte.
+func parseLine(text string, inDocument func(i int) int) (*limitBuilder, *fault) {
+	p := lineParser{text: text, inDocument: inDocument}
 	p.next()
-	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.clauses, p.block, p.end} {
+	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.clauses, p.block, p.nothing} {
 		if f := part(); f != nil {
 			return nil, f
 		}
@@ -110,18 +112,16 @@ func parseLine(text string) (*limitBuilder, *fault) {
 // next moves to the next token and returns the one before.
 func (p *lineParser) next() (before token) {
 	before = p.token
-	i := before.at + len(before.text)
-	for i < len(p.text) && isSpace(p.text[i]) {
-		i++
+	for p.begin = p.end; p.begin < len(p.text) && isSpace(p.text[p.begin]); {
+		p.begin++
 	}
-	end := i
-	for end < len(p.text) && !isSpace(p.text[end]) && p.text[end] != ',' {
-		end++
+	for p.end = p.begin; p.end < len(p.text) && !isSpace(p.text[p.end]) && p.text[p.end] != ','; {
+		p.end++
 	}
-	if end == i && i < len(p.text) {
-		end++ // a comma
+	if p.end == p.begin && p.begin < len(p.text) {
+		p.end++ // a comma
 	}
-	p.token = token{p.text[i:end], i}
+	p.token = token{p.text[p.begin:p.end], p.inDocument(p.begin)}
 	return before
 }
 
@@ -145,6 +145,7 @@ func (p *lineParser) commaThen(word string) bool {
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
 
 func (p *lineParser) count() *fault {
+	end := p.end
 	t := p.next()
 	if t.text == "" {
 		return faultf(t.at, "write one such as 10 per minute per user", "a limit is missing")
@@ -152,7 +153,7 @@ func (p *lineParser) count() *fault {
 	if t.text == wordBurst {
 		return faultf(t.at, "write the rate first, as in 10 per second, burst 20", "the rate is missing before burst")
 	}
-	if p.token.text == "," && p.token.at == t.at+len(t.text) && strings.Trim(t.text, "0123456789") == "" {
+	if p.token.text == "," && p.begin == end && strings.Trim(t.text, "0123456789") == "" {
 		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
 	}
 	p.d.at = offsetsAt(t.at)
@@ -240,12 +241,27 @@ func (p *lineParser) before() string {
 func (p *lineParser) keys() *fault {
 	for p.token.text == wordPer {
 		p.next()
-		t := p.next()
-		if t.text == "" || t.text == "," {
-			return faultf(t.at, "name what to count by, such as user or ip", "the key is missing")
-		}
-		if f := p.d.addKey(t.at, t.text); f != nil {
+		if f := p.value(p.d.addKey, "name what to count by, such as user or ip", "the key is missing"); f != nil {
 			return f
+		}
+	}
+	return nil
+}
+
+// value passes the next word to set. If there is none, it returns the fault of a missing one.
+func (p *lineParser) value(set func(at int, word string) *fault, next, missing string) *fault {
+	t := p.next()
+	if t.text == "" || t.text == "," {
+		return faultf(t.at, next, "%s", missing)
+	}
+	return set(t.at, t.text)
+}
+
+// expect reads words of the grammar, or returns the fault of the first that is missing.
+func (p *lineParser) expect(words []string, next string) *fault {
+	for _, word := range words {
+		if t := p.next(); t.text != word {
+			return faultf(t.at, next, "%s is missing", word)
 		}
 	}
 	return nil
@@ -260,7 +276,8 @@ func (p *lineParser) keyExample() string {
 	return "per " + formatWindow(p.d.limit.Window) + " per " + key
 }
 
-func (p *lineParser) end() *fault {
+// nothing returns a fault if there are words left.
+func (p *lineParser) nothing() *fault {
 	t := p.token
 	if t.text == "" {
 		return nil

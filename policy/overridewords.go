@@ -21,7 +21,7 @@ type overrideBuilder struct {
 
 // readOverrides reads the overrides of a policy.
 func (c *checker) readOverrides(d *policyBuilder, dimensions []string) bool {
-	overrides := d.deferred.overrides
+	overrides := d.overrides.value
 	if overrides == nil {
 		return true
 	}

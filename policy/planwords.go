@@ -7,28 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-func (c *checker) setShadow(d *policyBuilder, key, value *yamlnode.Node) bool {
-	return c.boolean(key, value, &d.policy.Shadow)
-}
-
-// boolean reads true or false.
-func (c *checker) boolean(key, value *yamlnode.Node, to *bool) bool {
-	if value.Type() != "boolean" {
-		return c.fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, c.quote(value))
-	}
-	*to = value.Text[0]|0x20 == 't'
-	return true
-}
-
-func (c *checker) setCount(d *policyBuilder, key, value *yamlnode.Node) bool {
-	d.count = value
-	i, ok := c.choice(key, value, countValues)
-	d.policy.Reported = countValues[i] == "reported"
-	return ok
-}
-
 func (c *checker) setPlanBy(d *policyBuilder, key, value *yamlnode.Node) bool {
-	d.deferred.planBy = key
+	d.planBy = key
 	if !c.isText(key, value) {
 		return false
 	}
@@ -41,16 +21,11 @@ func (c *checker) setPlanBy(d *policyBuilder, key, value *yamlnode.Node) bool {
 	})
 }
 
-func (c *checker) deferPlans(d *policyBuilder, key, value *yamlnode.Node) bool {
-	d.deferred.plansWord, d.deferred.plans = key, value
-	return true
-}
-
 // readPlans reads the plans of a policy.
 func (c *checker) readPlans(d *policyBuilder) bool {
-	plans := d.deferred.plans
+	plans := d.plans.value
 	if plans == nil {
-		if by := d.deferred.planBy; by != nil {
+		if by := d.planBy; by != nil {
 			return c.fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by", "plan-by has no plans to choose from")
 		}
 		return true
@@ -77,10 +52,10 @@ func (c *checker) readPlans(d *policyBuilder) bool {
 // checkPlansUsed rejects plans that neither plan-by nor an override selects.
 func (c *checker) checkPlansUsed(d *policyBuilder) bool {
 	byOverride := func(o Override) bool { return o.Plan != "" }
-	if d.deferred.plans == nil || d.deferred.planBy != nil || slices.ContainsFunc(d.policy.Overrides, byOverride) {
+	if d.plans.key == nil || d.planBy != nil || slices.ContainsFunc(d.policy.Overrides, byOverride) {
 		return true
 	}
-	return c.fail(d.deferred.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: plan", "nothing selects one of the plans")
+	return c.fail(d.plans.key.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: plan", "nothing selects one of the plans")
 }
 
 // changes reads changes to the limits of a policy: a single limit, or a map of limits by

@@ -50,18 +50,6 @@ func (c *checker) onlyLimit(d *policyBuilder, key *yamlnode.Node) bool {
 	return true
 }
 
-func (c *checker) setDenied(d *policyBuilder, key, value *yamlnode.Node) bool {
-	d.denied = value
-	_, ok := c.choice(key, value, deniedValues)
-	return ok
-}
-
-func (c *checker) setBatch(d *policyBuilder, key, value *yamlnode.Node) bool {
-	d.batch = value
-	_, ok := c.choice(key, value, batchValues)
-	return ok
-}
-
 func (c *checker) setCells(d *policyBuilder, _, value *yamlnode.Node) bool {
 	n, problem := parseNumber(value.Text)
 	if value.Kind != yamlnode.Scalar || problem != "" || n > maxCells {
@@ -71,7 +59,7 @@ func (c *checker) setCells(d *policyBuilder, _, value *yamlnode.Node) bool {
 	return true
 }
 
-func (d *policyBuilder) setWhenStoreIsDown(i int) {
+func (d *policyBuilder) setWhenStoreIsDown(_, i int) {
 	d.policy.WhenStoreIsDown = engine.OutageDeny + engine.Outage(i)
 }
 

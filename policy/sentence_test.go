@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 )
 
 // checkSentences: Parse reads the sentence of each limit as the same limit.
@@ -31,53 +29,13 @@ func checkSentences(t *testing.T, f *File) {
 	}
 }
 
-// TestLimitsAsSentences: limits that no file wrote, sentence by sentence.
-func TestLimitsAsSentences(t *testing.T) {
-	cases := []struct {
-		limit weir.Limit
-		unit  string
-		want  string
-	}{
-		{weir.Limit{Max: 10, Window: time.Minute}, "", "10 per minute"},
-		{weir.Limit{Max: 10, Window: day, MinInterval: 3 * time.Second, By: []string{"phone"}}, "messages", "10 messages per day per phone, 3s apart"},
-		{weir.Limit{Max: 9999, Window: time.Second}, "", "9999 per second"},
-		{weir.Limit{Max: 10000, Window: time.Second}, "", "10_000 per second"},
-		{weir.Limit{Max: 1234567, Window: 7 * day}, "cents", "1_234_567 cents per week"},
-		{weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow}, "", "unlimited"},
-		{weir.Limit{Max: weir.MaxUnits, Window: 2 * weir.MinWindow}, "", "unlimited per 2ms"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
-		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Fixed}, "", "10 per day per a, fixed"},
-		{weir.Limit{Max: 10, Window: time.Hour, MinInterval: time.Second, Kind: weir.FixedFromFirst}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Fixed}, "", "unlimited, fixed, 1h apart"},
-		{weir.Limit{Max: 10, Window: time.Second, By: []string{"ip"}, Kind: weir.Bucket, Burst: 20}, "", "10 per second per ip, burst 20"},
-		{weir.Limit{Max: 10, Window: time.Second, MinInterval: time.Millisecond, Kind: weir.Bucket, Burst: 20_000}, "calls", "10 calls per second, burst 20_000, 1ms apart"},
-		{weir.Limit{Max: 20, MaxHold: 30 * time.Second, By: []string{"user"}, Kind: weir.Concurrency}, "renders", "20 renders at once per user, for at most 30s"},
-		{weir.Limit{Max: weir.MaxUnits, MaxHold: time.Hour, MinInterval: time.Second, Kind: weir.Concurrency}, "", "unlimited at once, for at most 1h, 1s apart"},
-		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed}, "", "5 per 7d, fixed"},
-		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed, Period: weir.Week}, "", "5 per week, fixed"},
-		{weir.Limit{Max: 5, Window: 31 * day}, "", "5 per 31d"},
-		{weir.Limit{Max: 5, Window: 31 * day, Kind: weir.Fixed, Period: weir.Month}, "", "5 per month, fixed"},
-		{weir.Limit{Max: 1000, Window: day, Kind: weir.Fixed, Period: weir.Day, Zone: "Europe/Berlin"}, "", "1000 per day, fixed in Europe/Berlin"},
-		{weir.Limit{Max: 10_000, Window: 31 * day, MinInterval: time.Hour, By: []string{"account"}, Kind: weir.Fixed, Period: weir.Month, Zone: "America/New_York", Anchor: 14}, "",
-			"10_000 per month per account, fixed, from the 14th, in America/New_York, 1h apart"},
-		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "2_251_799_813_685_246 per 1ms"},
-	}
-	for _, c := range cases {
-		c.limit.Name = "limit"
-		p := Definition{Name: "p", Limits: []weir.Limit{c.limit}, Units: []string{c.unit}}
-		if got := p.Sentence(0); got != c.want {
-			t.Errorf("%+v: got %q, want %q", c.limit, got, c.want)
-		}
-		checkSentences(t, &File{Policies: []*Definition{&p}})
-	}
+// TestSentencesAreReadBack: limits of all kinds survive their sentences, also in a Definition
+// without units.
+func TestSentencesAreReadBack(t *testing.T) {
 	bare := Definition{Limits: []weir.Limit{{Max: 1, Window: time.Second}}}
 	if got, want := bare.Sentence(0), "1 per second"; got != want {
 		t.Errorf("without Units: got %q, want %q", got, want)
 	}
-}
-
-// TestSentencesAreReadBack: limits of all kinds survive their sentences.
-func TestSentencesAreReadBack(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -157,21 +115,5 @@ func TestDurationsAreReadBack(t *testing.T) {
 	}
 	if got, ok := parseLength("9999999999999d"); !ok || got <= weir.MaxWindow {
 		t.Errorf("parseLength of more than a time.Duration: got %v, %v; want the longest", got, ok)
-	}
-}
-
-func TestOutageWords(t *testing.T) {
-	for word, want := range map[string]engine.Outage{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share} {
-		line := ""
-		if word != "" {
-			line = "    when-store-is-down: " + word + "\n"
-		}
-		f, err := Parse("weir.yaml", []byte("version: 1\npolicies:\n  a:\n    limit: 1 per minute\n"+line))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := f.Policies[0].WhenStoreIsDown; got != want {
-			t.Errorf("when-store-is-down: %q: got %v, want %v", word, got, want)
-		}
 	}
 }

@@ -20,12 +20,13 @@ type stepBuilder struct {
 }
 
 func (c *checker) steps(d *testBuilder) bool {
-	if d.steps.Kind != yamlnode.List || d.steps.Len() == 0 {
-		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(d.steps))
+	steps := d.steps.value
+	if steps.Kind != yamlnode.List || steps.Len() == 0 {
+		return c.fail(steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(steps))
 	}
 	at := time.Duration(0)
 	ok := true
-	for item := range d.steps.Items() {
+	for item := range steps.Items() {
 		if item.Kind != yamlnode.Map {
 			ok = c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
 			continue
@@ -123,12 +124,6 @@ func (s *stepBuilder) setAt(at int, word string) *fault {
 	return nil
 }
 
-func (s *stepBuilder) setDo(i int) { s.step.Do = doValues[i] }
-
-func (c *checker) setN(s *stepBuilder, key, value *yamlnode.Node) bool {
-	return c.whole(key, value, weir.MaxUnits, &s.step.N)
-}
-
 func (c *checker) setTimes(s *stepBuilder, key, value *yamlnode.Node) bool {
 	var n int64
 	if !c.whole(key, value, maxTimes, &n) {
@@ -174,8 +169,6 @@ func (c *checker) whole(key, value *yamlnode.Node, most int64, to *int64) bool {
 
 var expectValues = []string{"allowed", "denied"}
 
-func (s *stepBuilder) setExpect(i int) { s.step.Expect.Allowed = new(i == 0) }
-
 func (s *stepBuilder) setRetry(at int, word string) *fault {
 	wait, ok := parseLength(word)
 	switch {
@@ -206,7 +199,7 @@ func (c *checker) setWarning(s *stepBuilder, key, value *yamlnode.Node) bool {
 		return c.fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.test.test.Policy.Name)
 	}
 	s.step.Expect.Warning = new(bool)
-	return c.boolean(key, value, s.step.Expect.Warning)
+	return boolean(func(s *stepBuilder) *bool { return s.step.Expect.Warning })(c, s, key, value)
 }
 
 // listedOr is listed, or another word for no names.

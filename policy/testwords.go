@@ -12,29 +12,25 @@ var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // testBuilder is a test while the checker reads it.
 type testBuilder struct {
 	test       Test
-	steps      *yamlnode.Node // the value
+	steps      pair
 	policyName string
 	policyAt   int // its offset, 0 after a fault
 	dimensions []string
 	expects    bool // a step has an expectation
 }
 
-func (c *checker) deferTests(f *File, _, value *yamlnode.Node) bool {
-	c.tests = value
-	return true
-}
-
 // readTests reads the tests, after the policies. It skips tests of rejected policies.
-func (c *checker) readTests(f *File) {
-	if c.tests == nil {
+func (c *checker) readTests(f *fileBuilder) {
+	tests := f.tests.value
+	if tests == nil {
 		return
 	}
-	if c.tests.Kind != yamlnode.Map || c.tests.Len() == 0 {
-		c.fail(c.tests.Offset, "write a sentence that describes the test and, indented below it, policy:, key: and steps:", "tests: is %s, not a map of sentences to tests", describeKind(c.tests))
+	if tests.Kind != yamlnode.Map || tests.Len() == 0 {
+		c.fail(tests.Offset, "write a sentence that describes the test and, indented below it, policy:, key: and steps:", "tests: is %s, not a map of sentences to tests", describeKind(tests))
 		return
 	}
-	for name, words := range c.tests.Pairs() {
-		if t, ok := c.test(f, name, words); ok {
+	for name, words := range tests.Pairs() {
+		if t, ok := c.test(f.File, name, words); ok {
 			f.Tests = append(f.Tests, t)
 		}
 	}
@@ -46,7 +42,7 @@ func (c *checker) test(f *File, name, words *yamlnode.Node) (*Test, bool) {
 	}
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
 	ok := apply(c, testWords, aTest, words, &d)
-	if !has(words, "policy") || d.steps == nil {
+	if !has(words, "policy") || d.steps.key == nil {
 		return nil, ok && c.fail(name.Offset, "add policy: with the name of one, and steps: with a list", "the test is incomplete")
 	}
 	if d.policyAt == 0 || len(c.names) == 0 || c.rejected[d.policyName] {

@@ -1,9 +1,16 @@
 package policy
 
-import "github.com/weirlimit/weir/internal/yamlnode"
+import (
+	"slices"
+	"strings"
 
-// word is one word of a map of the file, with the function that reads its value. The
-// schema's description of its values is in schema_test.go.
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/yamlnode"
+)
+
+// word is one word of a map of the file, with the function that reads its value. Its
+// description for editors is in weir.schema.json.
 type word[T any] struct {
 	name string
 	set  setter[T]
@@ -27,20 +34,45 @@ func text[T any](set func(target T, at int, word string) *fault) setter[T] {
 	}
 }
 
-// choice is the setter of a word with one of some values, which set gets by index.
-func choice[T any](values []string, set func(target T, i int)) setter[T] {
+// choice is the setter of a word with one of some values, which set gets by its offset and
+// its index.
+func choice[T any](values []string, set func(target T, at, i int)) setter[T] {
 	return func(c *checker, target T, key, value *yamlnode.Node) bool {
-		i, ok := c.choice(key, value, values)
-		set(target, i)
-		return ok
+		i := slices.Index(values, value.Text)
+		if i < 0 || value.Type() != "text" {
+			return c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.quote(value))
+		}
+		set(target, value.Offset, i)
+		return true
 	}
 }
 
-// deferred is the setter of a word that is read later: it stores the value.
-func deferred[T any](at func(T) **yamlnode.Node) setter[T] {
-	return func(_ *checker, target T, _, value *yamlnode.Node) bool {
-		*at(target) = value
+// pair is a word with its value. Both are nil if the word is not given.
+type pair struct{ key, value *yamlnode.Node }
+
+// deferred is the setter of a word that is read later: it stores the word with its value.
+func deferred[T any](to func(T) *pair) setter[T] {
+	return func(_ *checker, target T, key, value *yamlnode.Node) bool {
+		*to(target) = pair{key, value}
 		return true
+	}
+}
+
+// boolean is the setter of a word that is true or false.
+func boolean[T any](to func(T) *bool) setter[T] {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
+		if value.Type() != "boolean" {
+			return c.fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, c.quote(value))
+		}
+		*to(target) = value.Text[0]|0x20 == 't'
+		return true
+	}
+}
+
+// whole is the setter of a whole number of 0 … most.
+func whole[T any](most int64, to func(T) *int64) setter[T] {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
+		return c.whole(key, value, most, to(target))
 	}
 }
 
@@ -48,10 +80,10 @@ func deferred[T any](at func(T) **yamlnode.Node) setter[T] {
 // the longest window is then 17 ms wide.
 const maxCells = 1<<31 - 1
 
-var fileWords = []word[*File]{
+var fileWords = []word[*fileBuilder]{
 	{"version", (*checker).setVersion},
 	{"policies", (*checker).setPolicies},
-	{"tests", (*checker).deferTests},
+	{"tests", deferred(func(f *fileBuilder) *pair { return &f.tests })},
 }
 
 // requiredWords are the words that every file must have.
@@ -59,32 +91,25 @@ var requiredWords = []string{"version", "policies"}
 
 // The values of denied and batch. Together they select the weir.Mode.
 var (
-	deniedValues = []string{free, counted}
-	batchValues  = []string{whole, partial}
-)
-
-const (
-	free    = "free"
-	counted = "counted"
-	whole   = "whole"
-	partial = "partial"
+	deniedValues = []string{"free", "counted"}
+	batchValues  = []string{"whole", "partial"}
 )
 
 var policyWords = []word[*policyBuilder]{
 	{"about", (*checker).setAbout},
 	{"limit", (*checker).setLimit},
 	{"limits", (*checker).setLimits},
-	{"denied", (*checker).setDenied},
-	{"batch", (*checker).setBatch},
+	{"denied", choice(deniedValues, func(d *policyBuilder, at, i int) { d.countsDenied, d.deniedAt = i == 1, at })},
+	{"batch", choice(batchValues, func(d *policyBuilder, at, i int) { d.partial, d.batchAt = i == 1, at })},
 	{"cells", (*checker).setCells},
 	{"warn", scalar((*policyBuilder).setWarn)},
 	{"when-store-is-down", choice(storeDownValues, (*policyBuilder).setWhenStoreIsDown)},
-	{"count", (*checker).setCount},
-	{"shadow", (*checker).setShadow},
-	{"costs", deferred(func(d *policyBuilder) **yamlnode.Node { return &d.deferred.costs })},
+	{"count", choice(countValues, func(d *policyBuilder, at, i int) { d.policy.Reported, d.countAt = i == 1, at })},
+	{"shadow", boolean(func(d *policyBuilder) *bool { return &d.policy.Shadow })},
+	{"costs", deferred(func(d *policyBuilder) *pair { return &d.costs })},
 	{"plan-by", (*checker).setPlanBy},
-	{"plans", (*checker).deferPlans},
-	{"overrides", deferred(func(d *policyBuilder) **yamlnode.Node { return &d.deferred.overrides })},
+	{"plans", deferred(func(d *policyBuilder) *pair { return &d.plans })},
+	{"overrides", deferred(func(d *policyBuilder) *pair { return &d.overrides })},
 }
 
 var overrideWords = []word[*overrideBuilder]{
@@ -102,7 +127,7 @@ var limitWords = []word[*limitBuilder]{
 	{"per", (*checker).setKeys},
 	{"apart", scalar((*limitBuilder).setApart)},
 	{"block", scalar((*limitBuilder).setBlock)},
-	{"kind", (*checker).setKind},
+	{"kind", choice(answer.KindWords[:], (*limitBuilder).setKind)},
 	{"unit", text((*limitBuilder).setUnit)},
 	{"warn", scalar((*limitBuilder).setWarn)},
 	{"burst", scalar((*limitBuilder).setBurst)},
@@ -115,16 +140,16 @@ var testWords = []word[*testBuilder]{
 	{"policy", text((*testBuilder).setPolicy)},
 	{"from", scalar((*testBuilder).setFrom)},
 	{"key", (*checker).setTestKey},
-	{"steps", deferred(func(d *testBuilder) **yamlnode.Node { return &d.steps })},
+	{"steps", deferred(func(d *testBuilder) *pair { return &d.steps })},
 }
 
 var stepWords = []word[*stepBuilder]{
 	{"at", scalar((*stepBuilder).setAt)},
-	{"do", choice(doValues, (*stepBuilder).setDo)},
+	{"do", choice(doValues, func(s *stepBuilder, _, i int) { s.step.Do = doValues[i] })},
 	{"key", (*checker).setStepKey},
-	{"n", (*checker).setN},
+	{"n", whole(weir.MaxUnits, func(s *stepBuilder) *int64 { return &s.step.N })},
 	{"times", (*checker).setTimes},
-	{"expect", choice(expectValues, (*stepBuilder).setExpect)},
+	{"expect", choice(expectValues, func(s *stepBuilder, _, i int) { s.step.Expect.Allowed = new(i == 0) })},
 	{"granted", (*checker).setGranted},
 	{"remaining", (*checker).setRemaining},
 	{"retry", scalar((*stepBuilder).setRetry)},

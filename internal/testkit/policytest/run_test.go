@@ -103,31 +103,22 @@ func TestPasses(t *testing.T) {
 }
 
 func TestFails(t *testing.T) {
-	for words, want := range map[string]string{
-		"{expect: denied}":             `at 0s: allowed, want denied (1 of 2 used in the last minute for teacher=42, 1 left; the same again fits in 3s)`,
-		"{granted: 0}":                 "granted 1, want 0",
-		"{remaining: 2}":               "remaining 1, want 2",
-		"{retry: 2999ms}":              "retry 3s, want 2999ms",
-		"{n: 3, retry: 1s}":            "retry never, want 1s",
-		"{retry: never, limit: all}":   "retry 3s, want never, limit none, want all",
-		"{times: 3, expect: allowed}":  "at 0s, time 2 of 3: denied, want allowed (the last grant was",
-		"{at: 1500ms, expect: denied}": "at 1500ms: allowed",
+	const push, warned = "    policy: push\n    key: {teacher: \"42\"}\n", "    policy: warned\n    key: {user: ann}\n"
+	for _, c := range []struct{ test, step, want string }{
+		{push, "{expect: denied}", `at 0s: allowed, want denied (1 of 2 used in the last minute for teacher=42, 1 left; the same again fits in 3s)`},
+		{push, "{granted: 0}", "granted 1, want 0"},
+		{push, "{remaining: 2}", "remaining 1, want 2"},
+		{push, "{retry: 2999ms}", "retry 3s, want 2999ms"},
+		{push, "{n: 3, retry: 1s}", "retry never, want 1s"},
+		{push, "{retry: never, limit: all}", "retry 3s, want never, limit none, want all"},
+		{push, "{times: 3, expect: allowed}", "at 0s, time 2 of 3: denied, want allowed (the last grant was"},
+		{push, "{at: 1500ms, expect: denied}", "at 1500ms: allowed"},
+		{warned, "{times: 5, warning: true}", "at 0s, time 1 of 5: warning false, want true"},
+		{warned, "{times: 5, warning: false}", "at 0s, time 4 of 5: warning true, want false"},
 	} {
-		got := failure(t, "    policy: push\n    key: {teacher: \"42\"}\n    steps:\n      - "+words+" # here\n      - {expect: allowed}\n")
-		if !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want it to hold %q", words, got, want)
-		}
-	}
-}
-
-func TestFailsWithoutTheExpectedWarning(t *testing.T) {
-	for words, want := range map[string]string{
-		"{times: 5, warning: true}":  "at 0s, time 1 of 5: warning false, want true",
-		"{times: 5, warning: false}": "at 0s, time 4 of 5: warning true, want false",
-	} {
-		got := failure(t, "    policy: warned\n    key: {user: ann}\n    steps:\n      - "+words+" # here\n")
-		if !strings.Contains(got, want) {
-			t.Errorf("%s: %q, want it to hold %q", words, got, want)
+		got := failure(t, c.test+"    steps:\n      - "+c.step+" # here\n")
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want it to hold %q", c.step, got, c.want)
 		}
 	}
 }
