@@ -63,23 +63,6 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 	}
 }
 
-// TestDecideAllTwice: the calls of a batch can be decided again, and keep nothing of their
-// first answers.
-func TestDecideAllTwice(t *testing.T) {
-	l := mustNew(t, perUser(1, time.Minute))
-	calls := []Call{Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}, Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}}
-	DecideAll(ctx, calls)
-	if !calls[0].Decision.Allowed || calls[1].Decision.Limit == "" {
-		t.Fatalf("got %v, then %v; want one grant", calls[0].Decision, calls[1].Decision)
-	}
-	l.Reset(ctx, K("a"))
-	calls[0], calls[1] = calls[1], calls[0]
-	DecideAll(ctx, calls)
-	if d := calls[0].Decision; !d.Allowed || d.Limit != "" {
-		t.Errorf("after a reset got %v of limit %q, want a grant", d, d.Limit)
-	}
-}
-
 // TestBatchesForgetAnswersOfAnEarlierUse: a call that fails at its second use has neither
 // the decision nor the states of the first.
 func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
@@ -94,37 +77,6 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 		DecideAll(ctx, calls)
 		if c := &calls[0]; !errors.Is(c.Err, ErrFull) || c.Decision != (Decision{}) || c.Request.States[0] != (LimitState{}) {
 			t.Errorf("%T: got %+v, want only ErrFull", e, c)
-		}
-	}
-}
-
-// TestBatchesOfAllOperations: on a key with a history, calls that are no plain attempts are
-// decided as such: an id once (R15), a peek charges nothing (R4), a record is always allowed
-// (R10), and an instant of the caller is that of the decision (R1).
-func TestBatchesOfAllOperations(t *testing.T) {
-	l := mustNew(t, perUser(4, time.Hour))
-	l.Allow(ctx, K("a"))
-	later := time.Now().Add(time.Minute)
-	steps := []struct {
-		request   Request
-		remaining int64
-	}{
-		{Request{N: 1, ID: "x"}, 2},
-		{Request{N: 1, Op: OpPeek}, 2},
-		{Request{N: 1}, 1},
-		{Request{N: 1, ID: "x"}, 2}, // the first answer
-		{Request{N: 2, Op: OpRecord}, -1},
-		{Request{N: 1, At: later}, -1},
-	}
-	var calls []Call
-	for i := range steps {
-		calls = append(calls, Call{Limiter: l, Key: K("a"), Request: steps[i].request})
-	}
-	DecideAll(ctx, calls)
-	for i, step := range steps {
-		if d := calls[i].Decision; d.Remaining != step.remaining || d.Replayed != (i == 3) || calls[i].Err != nil ||
-			(d.At.UnixMicro() == later.UnixMicro()) != step.request.At.Equal(later) {
-			t.Errorf("call %d: got %+v, %v, want %d remaining", i, d, calls[i].Err, step.remaining)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -9,8 +10,8 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -52,7 +53,7 @@ var layers = []layer{
 		[]string{".", "engine", "fallback", "internal/answer", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "policy"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/keyenc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
-	{[]string{"internal/testkit/httpapitest", "internal/testkit/jsonschema", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
+	{[]string{"internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
 		[]string{"internal/testkit/needs", "weirredis"}, "programs and servers for tests"},
@@ -104,7 +105,7 @@ var barriers = []barrier{
 
 // TestImportsFollowTheLayers compares the table of layers with the source files.
 func TestImportsFollowTheLayers(t *testing.T) {
-	found := readImports(t)
+	found := readImports()
 	var above []string
 	for _, row := range layers {
 		for _, pattern := range row.imports {
@@ -154,7 +155,7 @@ func within(pattern, dir string) bool {
 }
 
 func TestBarriers(t *testing.T) {
-	found := readImports(t)
+	found := readImports()
 	for _, b := range barriers {
 		from, ok := found[b.from]
 		if !ok {
@@ -170,77 +171,84 @@ func TestBarriers(t *testing.T) {
 	}
 }
 
-// TestRootNeedsOnlyTheStandardLibrary uses the go command, which follows imports
-// transitively.
-func TestRootNeedsOnlyTheStandardLibrary(t *testing.T) {
-	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+// TestLibraryNeedsOnlyTheStandardLibrary: a program that limits HTTP requests links no code of
+// other modules. The go command follows imports transitively.
+func TestLibraryNeedsOnlyTheStandardLibrary(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".", "./weirhttp").Output()
 	if err != nil {
-		t.Fatalf("go list -deps .: %v", err)
+		t.Fatalf("go list -deps: %v", err)
 	}
 	packages := strings.Fields(string(out))
-	if !slices.Contains(packages, module) {
-		t.Fatalf("go list -deps . does not list %s itself: %q", module, packages)
+	if !slices.Contains(packages, module+"/weirhttp") {
+		t.Fatalf("go list -deps does not list weirhttp itself: %q", packages)
 	}
 	for _, p := range packages {
 		if _, ours := directory(p); !ours {
-			t.Errorf("the root package needs %s; it needs the standard library only", p)
+			t.Errorf("the library needs %s; it needs the standard library only", p)
 		}
 	}
+}
+
+// source is a parsed Go file of the modules.
+type source struct {
+	dir  string // of the package, with slashes
+	test bool
+	file *ast.File
+}
+
+var files = token.NewFileSet()
+
+// sources parses every Go file of the modules once. Benchmarks and tests in a browser are left
+// out.
+var sources = sync.OnceValue(func() (all []source) {
+	err := filepath.WalkDir(".", func(name string, entry fs.DirEntry, err error) error {
+		switch hidden := strings.HasPrefix(entry.Name(), ".") && name != "."; {
+		case err != nil:
+			return err
+		case entry.IsDir() && (hidden || name == "bench" || slices.Contains([]string{"browsertest", "node_modules", "testdata"}, entry.Name())):
+			return filepath.SkipDir
+		case entry.IsDir() || !strings.HasSuffix(name, ".go"):
+			return nil
+		}
+		file, err := parser.ParseFile(files, name, nil, parser.ParseComments)
+		all = append(all, source{path.Dir(filepath.ToSlash(name)), strings.HasSuffix(name, "_test.go"), file})
+		return err
+	})
+	if err != nil {
+		panic(err)
+	}
+	return all
+})
+
+// programs returns the files that are no tests, by directory.
+func programs() map[string][]*ast.File {
+	found := map[string][]*ast.File{}
+	for _, s := range sources() {
+		if !s.test {
+			found[s.dir] = append(found[s.dir], s.file)
+		}
+	}
+	return found
 }
 
 // imports are the import paths of one directory's files.
 type imports struct{ program, tests []string }
 
-// readImports reads every Go file of the modules, by directory. Benchmarks and tests in a
-// browser are left out.
-func readImports(t *testing.T) map[string]imports {
-	t.Helper()
+func readImports() map[string]imports {
 	found := map[string]imports{}
-	walkGoFiles(t, func(file string) {
-		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dir := path.Dir(filepath.ToSlash(file))
-		all := found[dir]
-		for _, spec := range parsed.Imports {
-			imported, err := strconv.Unquote(spec.Path.Value)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if strings.HasSuffix(file, "_test.go") {
+	for _, s := range sources() {
+		all := found[s.dir]
+		for _, spec := range s.file.Imports {
+			imported := strings.Trim(spec.Path.Value, `"`)
+			if s.test {
 				all.tests = append(all.tests, imported)
 			} else {
 				all.program = append(all.program, imported)
 			}
 		}
-		found[dir] = all
-	})
-	return found
-}
-
-// walkGoFiles calls visit with the Go files of the modules, relative to the root.
-func walkGoFiles(t *testing.T, visit func(file string)) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if !entry.IsDir() {
-			if strings.HasSuffix(file, ".go") {
-				visit(file)
-			}
-			return nil
-		}
-		hidden := strings.HasPrefix(entry.Name(), ".") && file != "."
-		if hidden || file == "bench" || slices.Contains([]string{"browsertest", "node_modules", "testdata"}, entry.Name()) {
-			return filepath.SkipDir
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		found[s.dir] = all
 	}
+	return found
 }
 
 // directory returns where in the module an import path lies.

@@ -2,13 +2,11 @@ package weir_test
 
 import (
 	"go/ast"
-	"go/parser"
 	"go/token"
 	"maps"
 	"path"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 )
@@ -34,22 +32,23 @@ func TestAtMostSixPackagesNameAKind(t *testing.T) {
 		t.Errorf("kindNamers has %d packages, want at most 6", len(kindNamers))
 	}
 	found := map[string]bool{}
-	walkGoFiles(t, func(file string) {
-		dir := path.Dir(filepath.ToSlash(file))
-		if strings.HasSuffix(file, "_test.go") || slices.Contains(engines, dir) {
-			return
+	for dir, all := range programs() {
+		if slices.Contains(engines, dir) {
+			continue
 		}
-		uses := kindUses(t, file)
-		found[dir] = found[dir] || len(uses) > 0
-		for _, place := range uses {
-			if kindNamers[dir] == "" {
-				t.Errorf("%s names a kind; use a function of internal/answer/kind.go, or a field of the limit or its state", place)
-			}
-			if dir == "internal/answer" && path.Base(filepath.ToSlash(file)) != "kind.go" {
-				t.Errorf("%s names a kind; move the words to kind.go", place)
+		for _, file := range all {
+			uses := kindUses(dir, file)
+			found[dir] = found[dir] || len(uses) > 0
+			for _, place := range uses {
+				if kindNamers[dir] == "" {
+					t.Errorf("%s names a kind; use a function of internal/answer/kind.go, or a field of the limit or its state", place)
+				}
+				if dir == "internal/answer" && filepath.Base(place.Filename) != "kind.go" {
+					t.Errorf("%s names a kind; move the words to kind.go", place)
+				}
 			}
 		}
-	})
+	}
 	for _, dir := range slices.Sorted(maps.Keys(kindNamers)) {
 		if !found[dir] {
 			t.Errorf("kindNamers: %s names no kind", dir)
@@ -58,31 +57,19 @@ func TestAtMostSixPackagesNameAKind(t *testing.T) {
 }
 
 // kindUses returns the places of a file that name a kind of package weir or engine.
-func kindUses(t *testing.T, file string) (places []string) {
-	t.Helper()
-	files := token.NewFileSet()
-	parsed, err := parser.ParseFile(files, file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+func kindUses(dir string, file *ast.File) (places []token.Position) {
 	from := map[string]bool{} // names of the two packages in this file
-	for _, spec := range parsed.Imports {
-		imported, err := strconv.Unquote(spec.Path.Value)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if imported != module && imported != module+"/engine" {
+	for _, spec := range file.Imports {
+		if imported := strings.Trim(spec.Path.Value, `"`); imported != module && imported != module+"/engine" {
 			continue
+		} else if spec.Name != nil {
+			from[spec.Name.Name] = true
+		} else {
+			from[path.Base(imported)] = true
 		}
-		name := path.Base(imported)
-		if spec.Name != nil {
-			name = spec.Name.Name
-		}
-		from[name] = true
 	}
 	kinds := []string{"Rolling", "Fixed", "FixedFromFirst", "Bucket", "Concurrency"}
-	inRoot := filepath.Dir(file) == "."
-	ast.Inspect(parsed, func(n ast.Node) bool {
+	ast.Inspect(file, func(n ast.Node) bool {
 		name := ""
 		switch n := n.(type) {
 		case *ast.SelectorExpr:
@@ -90,12 +77,12 @@ func kindUses(t *testing.T, file string) (places []string) {
 				name = n.Sel.Name
 			}
 		case *ast.Ident:
-			if inRoot {
+			if dir == "." {
 				name = n.Name
 			}
 		}
 		if slices.Contains(kinds, name) {
-			places = append(places, files.Position(n.Pos()).String())
+			places = append(places, files.Position(n.Pos()))
 		}
 		return true
 	})

@@ -265,30 +265,19 @@ func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
 
 // decide writes the engine's decision to d, or the zero Decision and an error.
 func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) error {
-	var local engine.Call // for the memory engine; calls of other engines are pooled
-	c, pooled := &local, (*[]engine.Call)(nil)
-	if l != nil && l.memory == nil {
-		pooled = take(1)
-		defer release(pooled)
-		c = &(*pooled)[0]
-	}
-	if err := l.prepare(c, key, r); err != nil {
+	var c engine.Call
+	if err := l.prepare(&c, key, r); err != nil {
 		return err
 	}
-	switch {
-	case c.Op == OpRefund && c.N == 0:
+	if c.Op == OpRefund && c.N == 0 {
 		d.Allowed = true
 		return nil
-	case pooled == nil:
-		l.memory.Decide(c)
-	default:
-		l.engine.Do(ctx, *pooled)
 	}
-	if c.Err != nil {
+	if l.do(ctx, &c); c.Err != nil {
 		clear(r.States)
 		return c.Err
 	}
-	*d = answer(c)
+	*d = answer(&c)
 	return nil
 }
 
@@ -304,8 +293,8 @@ func answer(c *engine.Call) Decision {
 	return d
 }
 
-// do decides a call. It calls the memory engine directly and by reference: nothing
-// leaves the stack.
+// do decides a call. It calls the memory engine directly and by reference: nothing leaves the
+// stack. The calls of other engines are pooled.
 func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	if l.memory != nil {
 		l.memory.Decide(c)

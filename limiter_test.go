@@ -13,87 +13,65 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
+// failed returns the error of a call.
+func failed[T any](_ T, err error) error { return err }
+
 // TestR14BadInput: bad input is an error that names the mistake, and changes nothing.
 func TestR14BadInput(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(5, time.Minute), WithEngine(m))
-	at := time.UnixMicro(1_700_000_000_000_000)
-	n := func(n int64) func() error {
-		return func() error { _, err := l.AllowN(ctx, K("42"), n); return err }
-	}
-	key := func(k Key) func() error {
-		return func() error { _, err := l.Allow(ctx, k); return err }
-	}
-	count := func(limit string, last time.Duration) func() error {
-		return func() error { _, err := l.Count(ctx, K("42"), limit, last); return err }
+	k, at := K("42"), time.UnixMicro(1_700_000_000_000_000)
+	decide := func(r Request) error { return failed(l.Decide(ctx, k, r)) }
+	longID := strings.Repeat("x", MaxIDBytes+1)
+	if _, err := l.Record(ctx, K("o"), MaxUnits); err != nil {
+		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		do   func() error
-		want error
-		says string
+		err, want error
+		says      string
 	}{
-		"n < 0":            {n(-1), errUnits, "-1"},
-		"n lowest":         {n(math.MinInt64), errUnits, "use 0 to 2251799813685247"},
-		"n > MaxUnits":     {n(MaxUnits + 1), errUnits, "2251799813685248"},
-		"no value":         {key(K()), errKey, `["user"]`},
-		"two values":       {key(K("a", "b")), errKey, "this one has 2"},
-		"five values":      {key(K("a", "b", "c", "d", "e")), errKey, "this one has 5"},
-		"long value":       {key(K(strings.Repeat("x", MaxValueBytes+1))), errKey, `"user" is 1025 bytes`},
-		"peek n < 0":       {func() error { _, err := l.Peek(ctx, K("42"), -1); return err }, errUnits, ""},
-		"record n < 0":     {func() error { _, err := l.Record(ctx, K("42"), -1); return err }, errUnits, ""},
-		"record too much":  {func() error { l.Record(ctx, K("o"), MaxUnits); _, err := l.Record(ctx, K("o"), 1); return err }, ErrOverflow, `"user"`},
-		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, errUnits, ""},
-		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, errInstant, "such as the At of the grant's Decision"},
-		"reset key":        {func() error { return l.Reset(ctx, K()) }, errKey, ""},
-		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{}); return err }, errKey, ""},
-		"decide zero":      {func() error { _, err := new(Limiter).Decide(ctx, K(), Request{}); return err }, nil, "weir.New"},
-		"states of two": {func() error {
-			_, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, States: make([]LimitState, 2)})
-			return err
-		}, errRequest, "room for 2 states"},
-		"states of none": {func() error {
-			_, err := l.Decide(ctx, K("42"), Request{N: 1, States: []LimitState{}})
-			return err
-		}, errRequest, "room for 0 states"},
-		"refund of no grant": {func() error {
-			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, N: 1})
-			return err
-		}, errInstant, "such as the At of the grant's Decision"},
-		"refund with a TTL": {func() error {
-			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, TTL: time.Second})
-			return err
-		}, errRequest, "leave them out"},
-		"refund with states": {func() error {
-			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, len(l.Compiled().Limits))})
-			return err
-		}, errRequest, "leave them out"},
-		"refund of calls together": {func() error {
-			return DecideTogether(ctx, []Call{{Limiter: l, Key: K("42"), Request: Request{Op: OpRefund, From: at, N: 1}}})
-		}, errRequest, "together"},
-		"time to live":     {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, TTL: 1}); return err }, errRequest, "Limiter.Reserve"},
-		"from":             {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, From: at}); return err }, errRequest, "OpRefund"},
-		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, errRequest, "77"},
-		"at the far end":   {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, errInstant, "2255"},
-		"at the far start": {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, errInstant, ""},
-		"at zero":          {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, errInstant, "or call the Limiter itself to decide now"},
-		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, errUnits, ""},
-		"at before 1970":   {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, errInstant, "1970"},
-		"at after 2255":    {func() error { _, err := l.At(time.UnixMicro(MaxInstant+1)).Allow(ctx, K("42")); return err }, errInstant, "2255"},
-		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, errInstant, ""},
-		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, errInstant, ""},
-		"unknown limit":    {count("users", time.Second), errLimit, `"users"`},
-		"span 0":           {count("user", 0), errSpan, "1m0s"},
-		"span < 0":         {count("user", -1), errSpan, ""},
-		"span > window":    {count("user", time.Minute+1), errSpan, ""},
-		"zero limiter":     {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
-		"nil limiter":      {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
+		"n < 0":              {failed(l.AllowN(ctx, k, -1)), errUnits, "-1"},
+		"n lowest":           {failed(l.AllowN(ctx, k, math.MinInt64)), errUnits, "use 0 to 2251799813685247"},
+		"n > MaxUnits":       {failed(l.AllowN(ctx, k, MaxUnits+1)), errUnits, "2251799813685248"},
+		"no value":           {failed(l.Allow(ctx, K())), errKey, `["user"]`},
+		"two values":         {failed(l.Allow(ctx, K("a", "b"))), errKey, "this one has 2"},
+		"five values":        {failed(l.Allow(ctx, K("a", "b", "c", "d", "e"))), errKey, "this one has 5"},
+		"long value":         {failed(l.Allow(ctx, K(strings.Repeat("x", MaxValueBytes+1)))), errKey, `"user" is 1025 bytes`},
+		"peek n < 0":         {failed(l.Peek(ctx, k, -1)), errUnits, ""},
+		"record n < 0":       {failed(l.Record(ctx, k, -1)), errUnits, ""},
+		"record too much":    {failed(l.Record(ctx, K("o"), 1)), ErrOverflow, `"user"`},
+		"refund n < 0":       {failed(l.Refund(ctx, k, at, -1)), errUnits, ""},
+		"refund before 1970": {failed(l.Refund(ctx, k, time.Time{}, 1)), errInstant, "such as the At of the grant's Decision"},
+		"refund of no grant": {decide(Request{Op: OpRefund, N: 1}), errInstant, "such as the At of the grant's Decision"},
+		"refund with a TTL":  {decide(Request{Op: OpRefund, From: at, N: 1, TTL: time.Second}), errRequest, "leave them out"},
+		"refund with states": {decide(Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, 1)}), errRequest, "leave them out"},
+		"reset key":          {l.Reset(ctx, K()), errKey, ""},
+		"decide key":         {failed(l.Decide(ctx, K(), Request{})), errKey, ""},
+		"states of two":      {decide(Request{N: 1, States: make([]LimitState, 2)}), errRequest, "room for 2 states"},
+		"states of none":     {decide(Request{N: 1, States: []LimitState{}}), errRequest, "room for 0 states"},
+		"time to live":       {decide(Request{N: 1, TTL: 1}), errRequest, "Limiter.Reserve"},
+		"from":               {decide(Request{N: 1, From: at}), errRequest, "OpRefund"},
+		"unknown op":         {decide(Request{N: 1, Op: 77}), errRequest, "77"},
+		"no id":              {failed(l.AllowOnce(ctx, k, 1, "")), errID, "empty"},
+		"long id":            {failed(l.AllowOnce(ctx, k, 1, longID)), errID, "129 bytes"},
+		"long id, decided":   {decide(Request{N: 1, ID: longID}), errID, "129 bytes"},
+		"wait n":             {failed(l.WaitN(ctx, k, -1)), errUnits, ""},
+		"wait at":            {failed(l.At(at).Wait(ctx, k)), errInstant, "without an instant"},
+		"count at":           {failed(l.At(time.Time{}).Count(ctx, k, "user", 1)), errInstant, ""},
+		"refund at":          {failed(l.At(time.Time{}).Refund(ctx, k, at, 1)), errInstant, ""},
+		"unknown limit":      {failed(l.Count(ctx, k, "users", time.Second)), errLimit, `"users"`},
+		"span 0":             {failed(l.Count(ctx, k, "user", 0)), errSpan, "1m0s"},
+		"span < 0":           {failed(l.Count(ctx, k, "user", -1)), errSpan, ""},
+		"span > window":      {failed(l.Count(ctx, k, "user", time.Minute+1)), errSpan, ""},
+		"zero at an instant": {failed(new(Limiter).At(at).Allow(ctx, k)), nil, "weir.New"},
+		"nil limiter":        {failed((*Limiter)(nil).Allow(ctx, K())), nil, "weir.New"},
+		"nil at an instant":  {failed((*Limiter)(nil).At(at).Allow(ctx, k)), nil, "weir.New"},
 	} {
-		err := c.do()
-		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
-			t.Errorf("%s: got %v, want %v …%s…", name, err, c.want, c.says)
+		if c.err == nil || c.want != nil && !errors.Is(c.err, c.want) || !strings.Contains(c.err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %v …%s…", name, c.err, c.want, c.says)
 		}
 	}
-	if d, err := l.Peek(ctx, K("42"), 5); err != nil || !d.Allowed || d.ResetAfter != 0 {
+	if d, err := l.Peek(ctx, k, 5); err != nil || !d.Allowed || d.ResetAfter != 0 {
 		t.Errorf("after all that: %+v %v, want untouched", d, err)
 	}
 	if m.Len() != 1 {
@@ -110,14 +88,21 @@ func TestInstantsOutOfRange(t *testing.T) {
 		time.UnixMicro(-1), time.Unix(0, -1), time.UnixMicro(MaxInstant + 1), time.Time{}.Add(1), time.Unix(1<<58, 0), time.Unix(-1<<58, 0),
 	} {
 		r := Request{N: 1, At: at}
-		_, decided := l.Decide(ctx, K("42"), r)
 		calls := []Call{{Limiter: l, Key: K("42"), Request: r}}
 		DecideAll(ctx, calls)
 		together := DecideTogether(ctx, []Call{{Limiter: l, Key: K("42"), Request: r}})
-		want := fmt.Sprintf("bad instant: %s; use 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, or leave it out to decide now", at.Format(time.RFC3339Nano))
-		for form, err := range map[string]error{"Decide": decided, "DecideAll": calls[0].Err, "DecideTogether": together} {
-			if !errors.Is(err, errInstant) || !errors.Is(err, ErrInput) || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s at %v: got %v, want …%s", form, at, err, want)
+		want := fmt.Sprintf("bad instant: %s; use 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, or ", at.Format(time.RFC3339Nano))
+		for form, c := range map[string]struct {
+			err  error
+			next string
+		}{
+			"Decide":         {failed(l.Decide(ctx, K("42"), r)), "leave it out to decide now"},
+			"DecideAll":      {calls[0].Err, "leave it out to decide now"},
+			"DecideTogether": {together, "leave it out to decide now"},
+			"At":             {failed(l.At(at).Allow(ctx, K("42"))), "call the Limiter itself to decide now"},
+		} {
+			if !errors.Is(c.err, errInstant) || !errors.Is(c.err, ErrInput) || !strings.Contains(c.err.Error(), want+c.next) {
+				t.Errorf("%s at %v: got %v, want …%s%s", form, at, c.err, want, c.next)
 			}
 		}
 	}
@@ -197,25 +182,6 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// TestK: a key returns its values unchanged, for any number of values.
-func TestK(t *testing.T) {
-	values := []string{"a", "", "c", "d", "e", "f"}
-	for n := range len(values) + 1 {
-		k := K(values[:n]...)
-		if k.Len() != n {
-			t.Errorf("K of %d values has %d", n, k.Len())
-		}
-		for i := range n {
-			if k.Value(i) != values[i] {
-				t.Errorf("K of %d values: value %d is %q, want %q", n, i, k.Value(i), values[i])
-			}
-		}
-	}
-	if got := testing.AllocsPerRun(100, func() { K("a", "b") }); got != 0 {
-		t.Errorf("K of two values allocates %v times", got)
-	}
-}
-
 // TestDecideFillsStates: Decide makes the decision of AllowN and fills the states with
 // those of the engine, also where stale values stand in the slice.
 func TestDecideFillsStates(t *testing.T) {
@@ -259,14 +225,6 @@ func TestDecideClearsStates(t *testing.T) {
 		if _, err := l.Decide(ctx, K("42"), Request{N: 1, States: states}); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
 			t.Errorf("an engine without states, error %v: got %v, %+v; want no state", cause, err, states)
 		}
-	}
-}
-
-// TestDecideAllocatesNothing: a reused slice of states makes a decision without allocation.
-func TestDecideAllocatesNothing(t *testing.T) {
-	l, states := mustNew(t, limits(2)), make([]LimitState, 2)
-	if got := testing.AllocsPerRun(200, func() { l.Decide(ctx, K("42"), Request{N: 1, States: states}) }); got != 0 {
-		t.Errorf("a decision allocates %v times, want 0", got)
 	}
 }
 
@@ -339,24 +297,4 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 	}
 	used(5)
 	decide(later.At(first).Decide(ctx, k, Request{N: 1, At: first.Add(time.Hour)})) // the limiter's instant applies
-}
-
-// TestLimiterAtRejectsWaits: a wait and a reservation cannot begin at an instant, nor can a
-// call at one out of range or on the zero Limiter.
-func TestLimiterAtRejectsWaits(t *testing.T) {
-	l, first := mustNew(t, perUser(10, time.Minute)), time.UnixMicro(1_700_000_000_000_000)
-	_, waited := l.At(first).Wait(ctx, K("42"))
-	_, _, reserved := l.At(first).Reserve(ctx, K("42"), Request{N: 1})
-	_, _, byRequest := l.Reserve(ctx, K("42"), Request{N: 1, At: first})
-	_, out := l.At(time.Time{}).Allow(ctx, K("42"))
-	for name, err := range map[string]error{"Wait": waited, "Reserve": reserved, "Reserve by its request": byRequest, "zero instant": out} {
-		if !errors.Is(err, errInstant) {
-			t.Errorf("%s: got %v, want errInstant", name, err)
-		}
-	}
-	for name, zero := range map[string]*Limiter{"zero": {}, "nil": nil} {
-		if _, err := zero.At(first).Allow(ctx, K("42")); err == nil {
-			t.Errorf("the %s Limiter decides at an instant", name)
-		}
-	}
 }

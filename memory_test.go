@@ -5,15 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -48,13 +45,15 @@ func limits(n int) Policy {
 func TestNoAllocation(t *testing.T) {
 	long := strings.Repeat("a long key ", 20)
 	for _, n := range []int{1, 2, 4, MaxLimits} {
-		l := mustNew(t, limits(n))
+		l, states := mustNew(t, limits(n)), make([]LimitState, n)
 		for _, user := range []string{"42", long} {
 			key := K(user)
 			calls := map[string]func(){
-				"Allow": func() { l.Allow(ctx, K(user)) },
-				"Peek":  func() { l.Peek(ctx, key, 1) },
-				"At":    func() { l.At(time.UnixMicro(1_700_000_000_000_000)).Allow(ctx, key) },
+				"K":      func() { K(user, "b") },
+				"Allow":  func() { l.Allow(ctx, K(user)) },
+				"Peek":   func() { l.Peek(ctx, key, 1) },
+				"Decide": func() { l.Decide(ctx, key, Request{N: 1, States: states}) },
+				"At":     func() { l.At(time.UnixMicro(1_700_000_000_000_000)).Allow(ctx, key) },
 			}
 			for name, f := range calls {
 				for range 200 {
@@ -245,33 +244,18 @@ func TestSweepForgetsNothingThatCounts(t *testing.T) {
 	})
 }
 
-// TestVirtualTimeIsItsOwn: the engine's clock does not remove histories recorded at
-// instants long past.
+// TestVirtualTimeIsItsOwn: a history at an instant of the caller outlives its window by an hour
+// of that time, however much is swept meanwhile by either clock (R13).
 func TestVirtualTimeIsItsOwn(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
 	past := time.UnixMicro(1_000_000_000_000_000)
-	for i := range 1000 {
-		l.At(past).Allow(ctx, K(fmt.Sprint("v", i)))
-		l.Allow(ctx, K(fmt.Sprint("r", i)))
-	}
-	m.Sweep()
-	for i := range 1000 {
-		if d, _ := l.At(past.Add(time.Second-time.Microsecond)).Allow(ctx, K(fmt.Sprint("v", i))); d.Allowed {
-			t.Fatalf("key v%d was forgotten", i)
-		}
-	}
-}
-
-// TestVirtualTimeMayRunBack: a history at an instant of the caller outlives its window by
-// an hour of that time, however much is swept meanwhile (R13).
-func TestVirtualTimeMayRunBack(t *testing.T) {
-	l := mustNew(t, perUser(1, time.Second), WithEngine(NewMemory()))
-	past := time.UnixMicro(1_000_000_000_000_000)
 	const keys = 1000
 	for i := range keys {
 		l.At(past).Allow(ctx, K(fmt.Sprint("old", i)))
+		l.Allow(ctx, K(fmt.Sprint("now", i)))
 	}
+	m.Sweep()
 	for i := range 20 * keys { // several passes over the index
 		l.At(past.Add(time.Duration(i)*100*time.Millisecond)).Allow(ctx, K(fmt.Sprint("new", i%keys)))
 	}
@@ -282,41 +266,12 @@ func TestVirtualTimeMayRunBack(t *testing.T) {
 	}
 }
 
-// TestNoDeadlock: decisions over two limits with crossed keys all end.
-func TestNoDeadlock(t *testing.T) {
-	l := mustNew(t, Policy{Name: "p", Limits: []Limit{
-		{Name: "from", Max: 1 << 40, Window: time.Millisecond, By: []string{"from"}},
-		{Name: "to", Max: 1 << 40, Window: time.Millisecond, By: []string{"to"}},
-		{Name: "all", Max: 1 << 40, Window: time.Millisecond},
-	}})
-	var wg sync.WaitGroup
-	for g := range 8 {
-		wg.Go(func() {
-			for i := range 2000 {
-				a, b := fmt.Sprint((i+g)%7), fmt.Sprint((i*3+g)%7)
-				if d, err := l.Allow(ctx, K(a, b)); err != nil || !d.Allowed {
-					t.Error(d, err)
-					return
-				}
-				if i%50 == 0 {
-					l.Reset(ctx, K(b, a))
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-// In a bubble the clock stands still while a goroutine waits for a mutex, so nobody may sleep
-// with a lock.
+// TestSharedKeyInABubble: in a bubble the clock stands still while a goroutine waits for a mutex, so no caller
+// may sleep with a lock.
 func TestSharedKeyInABubble(t *testing.T) {
-	two := Policy{Name: "two", Limits: []Limit{
-		{Name: "minute", Max: MaxUnits, Window: time.Minute, By: []string{"user"}},
-		{Name: "hour", Max: MaxUnits, Window: time.Hour, By: []string{"user"}},
-	}}
 	for range 300 {
 		synctest.Test(t, func(t *testing.T) {
-			l := mustNew(t, two)
+			l := mustNew(t, limits(2))
 			var all sync.WaitGroup
 			for range 16 {
 				all.Go(func() {
@@ -345,99 +300,5 @@ func TestNoGoroutine(t *testing.T) {
 	}
 	if got := runtime.NumGoroutine(); got > before {
 		t.Errorf("%d goroutines, %d before", got, before)
-	}
-}
-
-// TestHotKeyDoesNotStopOthers: goroutines on other keys go on while one key is
-// hammered, and its limit holds.
-func TestHotKeyDoesNotStopOthers(t *testing.T) {
-	l := mustNew(t, perUser(10, time.Hour))
-	var wg sync.WaitGroup
-	granted := make([]int64, 8)
-	for g := range granted {
-		wg.Go(func() {
-			for i := range 5000 {
-				if d, _ := l.Allow(ctx, K("hot")); d.Allowed {
-					granted[g]++
-				}
-				if d, err := l.Allow(ctx, K(fmt.Sprintf("%d/%d", g, i))); err != nil || !d.Allowed {
-					t.Error(g, i, d, err)
-					return
-				}
-			}
-		})
-	}
-	wg.Wait()
-	sum := int64(0)
-	for _, n := range granted {
-		sum += n
-	}
-	if sum != 10 {
-		t.Errorf("the hot key was granted %d, want 10", sum)
-	}
-}
-
-// TestRulesMoveBetweenEngines: rules used with several engines finds the right
-// histories in each.
-func TestRulesMoveBetweenEngines(t *testing.T) {
-	rules, err := perUser(1, time.Hour).Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a, b := NewMemory(), NewMemory()
-	mustNew(t, Policy{Name: "q", Limits: perUser(1, time.Hour).Limits}, WithEngine(b)).Allow(ctx, K("42")) // ids differ between the engines
-	for i := range 6 {
-		for j, m := range []*Memory{a, b} {
-			calls := []engine.Call{{Rules: rules, Key: K("42"), N: 1}}
-			m.Do(ctx, calls)
-			if c := &calls[0]; c.Err != nil || c.Result.Allowed != (i == 0) {
-				t.Errorf("round %d, engine %d: %v %v", i, j, c.Result.Allowed, c.Err)
-			}
-		}
-	}
-}
-
-// TestSeveralLimitsInAnyOrder: callers whose policies lock the same records in opposite
-// orders all go on, and every limit counts all grants.
-func TestSeveralLimitsInAnyOrder(t *testing.T) {
-	const most, callers, attempts = 3000, 4, 1000
-	p := Policy{Name: "p", Limits: []Limit{
-		{Name: "user", Max: 2 * most, Window: time.Hour, By: []string{"user"}},
-		{Name: "path", Max: most, Window: time.Hour, By: []string{"user", "path"}},
-		{Name: "all", Max: 3 * most, Window: time.Hour},
-	}}
-	m := NewMemory()
-	forth := mustNew(t, p, WithEngine(m))
-	slices.Reverse(p.Limits)
-	p.Limits[1].By = []string{"user", "path"}
-	back := mustNew(t, p, WithEngine(m))
-	var granted atomic.Int64
-	var all sync.WaitGroup
-	for i := range callers {
-		all.Go(func() {
-			for j := range attempts {
-				l, n := forth, int64(1)
-				if i%2 == 1 {
-					l = back
-				}
-				if j%100 == 99 {
-					n = 2
-				}
-				d, err := l.AllowN(ctx, K("42", "a"), n)
-				if err != nil {
-					t.Error(err)
-				}
-				granted.Add(d.Granted)
-			}
-		})
-	}
-	all.Wait()
-	if got := granted.Load(); got != most {
-		t.Errorf("%d units are granted, want %d", got, most)
-	}
-	for _, limit := range []string{"user", "path", "all"} {
-		if got, err := forth.Count(ctx, K("42", "a"), limit, time.Hour); got != most || err != nil {
-			t.Errorf("limit %q counts %d units (%v), want %d", limit, got, err, most)
-		}
 	}
 }

@@ -1,9 +1,7 @@
 package weir_test
 
 import (
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -42,48 +40,6 @@ func TestModules(t *testing.T) {
 	}
 	if len(versions) < 50 {
 		t.Errorf("only %d requirements were read", len(versions))
-	}
-}
-
-// TestAProgramNeedsFewModules lists the modules of a program that limits HTTP requests.
-func TestAProgramNeedsFewModules(t *testing.T) {
-	root, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	for name, text := range map[string]string{
-		"go.mod":  fmt.Sprintf("module example.com/p\n\ngo 1.26\n\nrequire %s v0.0.0\n\nreplace %[1]s => %s\n", module, root),
-		"go.sum":  read(t, "go.sum"),
-		"main.go": fmt.Sprintf("package main\n\nimport (\n\t_ %q\n\t_ %q\n)\n\nfunc main() {}\n", module, module+"/weirhttp"),
-	} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	run := func(args ...string) string {
-		cmd := exec.Command("go", args...)
-		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
-		out, err := cmd.CombinedOutput()
-		if err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-		return string(out)
-	}
-	run("build", "-o", os.DevNull, ".")
-	modules := strings.Split(strings.TrimSpace(run("list", "-m", "all")), "\n")
-	if !slices.ContainsFunc(modules, func(m string) bool { return strings.HasPrefix(m, module+" ") }) {
-		t.Errorf("the program does not need weir: %q", modules)
-	}
-	for _, m := range modules {
-		for _, word := range []string{"grpc", "envoy", "prometheus", "telemetry", "redis", "rueidis"} {
-			if strings.Contains(m, word) {
-				t.Errorf("a program with weir and weirhttp needs %s", m)
-			}
-		}
-	}
-	if len(modules) > 5 {
-		t.Errorf("a program with weir and weirhttp has %d modules, want at most 5: %q", len(modules), modules)
 	}
 }
 

@@ -30,14 +30,11 @@ var calendarZones = []string{
 	"Australia/Lord_Howe", "Pacific/Apia", "Pacific/Chatham", "Pacific/Kiritimati",
 }
 
-// zoneData is the time zones of the Go distribution, for Go and for the C library alike:
-// where two versions of the data differ, neither is wrong.
-type zoneData struct {
-	dir   string // a file for each zone
-	zones map[string]*time.Location
-}
+// zoneData is a directory with the time zones of the Go distribution, for Go and for the C
+// library alike: where two versions of the data differ, neither is wrong.
+type zoneData string
 
-func unpackZones(t *testing.T, names []string) zoneData {
+func unpackZones(t *testing.T) zoneData {
 	t.Helper()
 	root, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -48,33 +45,29 @@ func unpackZones(t *testing.T, names []string) zoneData {
 		t.Fatal(err)
 	}
 	defer archive.Close()
-	data := zoneData{t.TempDir(), map[string]*time.Location{}}
-	for _, name := range names {
-		file, err := archive.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(file)
-		if err != nil {
-			t.Fatal(name, err)
-		}
-		if data.zones[name], err = time.LoadLocationFromTZData(name, text); err != nil {
-			t.Fatal(name, err)
-		}
-		path := filepath.Join(data.dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, text, 0o644); err != nil {
-			t.Fatal(err)
-		}
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, archive); err != nil {
+		t.Fatal(err)
 	}
-	return data
+	return zoneData(dir)
+}
+
+func (d zoneData) load(t *testing.T, name string) *time.Location {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(string(d), name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone, err := time.LoadLocationFromTZData(name, text)
+	if err != nil {
+		t.Fatal(name, err)
+	}
+	return zone
 }
 
 // question is an instant of which the window is requested.
 type question struct {
-	zone   string
+	zone   *time.Location
 	period Period
 	anchor int
 	at     int64
@@ -125,13 +118,14 @@ func TestPeriodsMatchTheCLibrary(t *testing.T) {
 	t.Parallel()
 	const seed = 1
 	perZone := race.Fewer(3400)
-	data := unpackZones(t, calendarZones)
+	data := unpackZones(t)
 	var questions []question
 	var input bytes.Buffer
 	for z, zone := range calendarZones {
 		r := rand.New(rand.NewPCG(seed, uint64(z)))
-		for _, at := range instants(r, data.zones[zone], perZone) {
-			q := question{zone: zone, period: Hour + Period(r.IntN(4)), at: at}
+		location := data.load(t, zone)
+		for _, at := range instants(r, location, perZone) {
+			q := question{zone: location, period: Hour + Period(r.IntN(4)), at: at}
 			switch q.period {
 			case Week:
 				q.anchor = r.IntN(8)
@@ -145,16 +139,16 @@ func TestPeriodsMatchTheCLibrary(t *testing.T) {
 			fmt.Fprintln(&input, q)
 		}
 	}
-	answers := bufio.NewScanner(calendarProgram(t, data.dir, "2019", "2042", &input))
+	answers := bufio.NewScanner(calendarProgram(t, string(data), "2019", "2042", &input))
 	for _, q := range questions {
 		if !answers.Scan() {
 			t.Fatalf("%v: no answer: %v", q, answers.Err())
 		}
-		windows := calendar.Windows{Period: q.period, Anchor: max(q.anchor, 1), Zone: data.zones[q.zone]}
+		windows := calendar.Windows{Period: q.period, Anchor: max(q.anchor, 1), Zone: q.zone}
 		start, end := windows.WindowAt(q.at)
 		if got, want := fmt.Sprint(start, end), answers.Text(); got != want {
 			t.Errorf("seed %d: %v around %v of %s, anchor %d: got %s, want %s", seed, q.period,
-				time.UnixMicro(q.at).In(data.zones[q.zone]), q.zone, q.anchor, got, want)
+				time.UnixMicro(q.at).In(q.zone), q.zone, q.anchor, got, want)
 		}
 		if t.Failed() && testing.Short() {
 			return
@@ -184,6 +178,7 @@ func calendarProgram(t *testing.T, zones, from, to string, input io.Reader) io.R
 
 // TestPeriodsAtChangesOfTheClock: windows at readings that a clock skips or shows twice.
 func TestPeriodsAtChangesOfTheClock(t *testing.T) {
+	data := unpackZones(t)
 	for _, c := range []struct {
 		about, zone string
 		period      Period
@@ -225,7 +220,7 @@ func TestPeriodsAtChangesOfTheClock(t *testing.T) {
 		{"the last instant", "Europe/Berlin", Month, 0, "2255-06-05T23:47:34.740991Z", "2255-06-01T00:00:00+02:00", "2255-07-01T00:00:00+02:00"},
 		{"the last instant", "Pacific/Chatham", Hour, 0, "2255-06-05T23:47:34.740991Z", "2255-06-06T12:00:00+12:45", "2255-06-06T13:00:00+12:45"},
 	} {
-		zone := unpackZones(t, []string{c.zone}).zones[c.zone]
+		zone := data.load(t, c.zone)
 		windows := calendar.Windows{Period: c.period, Anchor: max(c.anchor, 1), Zone: zone}
 		at, err := time.Parse(time.RFC3339Nano, c.at)
 		if err != nil {
@@ -245,7 +240,9 @@ func TestPeriodsAtChangesOfTheClock(t *testing.T) {
 func TestPeriodsTile(t *testing.T) {
 	t.Parallel()
 	const seed = 1
-	for name, zone := range unpackZones(t, calendarZones).zones {
+	data := unpackZones(t)
+	for _, name := range calendarZones {
+		zone := data.load(t, name)
 		r := rand.New(rand.NewPCG(seed, 3))
 		for period := Hour; period <= Month; period++ {
 			windows := calendar.Windows{Period: period, Anchor: 1 + len(name)%7, Zone: zone}

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -81,26 +80,9 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// TestReservationSettlesOnce: of several settlements, also concurrent ones, one succeeds.
+// TestReservationSettlesOnce: of several concurrent settlements one succeeds.
 func TestReservationSettlesOnce(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
-	first := map[string]func(*weir.Reservation) error{
-		"commit": func(r *weir.Reservation) error { return r.Commit(ctx, 10) },
-		"cancel": func(r *weir.Reservation) error { return r.Cancel(ctx) },
-	}
-	for name, settle := range first {
-		r := reserve(t, l, 100)
-		if err := settle(r); err != nil {
-			t.Fatal(err)
-		}
-		for _, again := range []error{r.Commit(ctx, 10), r.Commit(ctx, 900), r.Cancel(ctx)} {
-			if !errors.Is(again, weir.ErrSettled) {
-				t.Errorf("after %s: %v, want ErrSettled", name, again)
-			}
-		}
-	}
-	wantUsed(t, l, 10, 10)
-
 	r := reserve(t, l, 500)
 	var all sync.WaitGroup
 	results := make(chan error, 16)
@@ -120,7 +102,7 @@ func TestReservationSettlesOnce(t *testing.T) {
 	if settled != 1 {
 		t.Errorf("settled %d times", settled)
 	}
-	wantUsed(t, l, 410, 410)
+	wantUsed(t, l, 400, 400)
 }
 
 // TestReservationExpires: after its time to live no unit is refunded, and the units leave
@@ -181,21 +163,27 @@ func TestReservationModes(t *testing.T) {
 	wantUsed(t, l, 200, 200) // the denied attempt counts, as ever in this mode
 }
 
+// TestReservationBadInput: bad input reserves and settles nothing (R14).
 func TestReservationBadInput(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
-	for _, ttl := range []time.Duration{-1, time.Hour + 1} {
-		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: ttl}); !errors.Is(err, &weir.InputError{Field: "ttl"}) || r != nil || d != (weir.Decision{}) {
-			t.Errorf("for %v: %v, %+v, %v; want errTTL", ttl, r, d, err)
+	now := time.Now()
+	for _, c := range []struct {
+		limiter *weir.Limiter
+		key     weir.Key
+		request weir.Request
+		field   string
+	}{
+		{l, acme, weir.Request{N: 1, TTL: -1}, "ttl"},
+		{l, acme, weir.Request{N: 1, TTL: time.Hour + 1}, "ttl"},
+		{l, acme, weir.Request{N: -1}, "units"},
+		{l, weir.K("a", "b"), weir.Request{N: 1}, "key"},
+		{l, acme, weir.Request{Op: weir.OpRecord, N: 1}, "request"},
+		{l, acme, weir.Request{N: 1, At: now}, "instant"},
+		{l.At(now), acme, weir.Request{N: 1}, "instant"},
+	} {
+		if r, d, err := c.limiter.Reserve(ctx, c.key, c.request); !errors.Is(err, &weir.InputError{Field: c.field}) || r != nil || d != (weir.Decision{}) {
+			t.Errorf("%+v: %v, %+v, %v; want bad input of %s", c.request, r, d, err, c.field)
 		}
-	}
-	if _, _, err := l.Reserve(ctx, acme, weir.Request{N: -1}); !errors.Is(err, &weir.InputError{Field: "units"}) {
-		t.Errorf("-1 units: %v", err)
-	}
-	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), weir.Request{N: 1}); !errors.Is(err, &weir.InputError{Field: "key"}) {
-		t.Errorf("a wrong key: %v", err)
-	}
-	if _, _, err := l.Reserve(ctx, acme, weir.Request{Op: weir.OpRecord, N: 1}); !errors.Is(err, &weir.InputError{Field: "request"}) {
-		t.Errorf("a record: %v", err)
 	}
 	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, weir.Request{N: 1}); err == nil {
 		t.Error("the zero Limiter reserves")
@@ -208,48 +196,6 @@ func TestReservationBadInput(t *testing.T) {
 		t.Errorf("bad input settled the reservation: %v", err)
 	}
 	wantUsed(t, l, 0, 0)
-}
-
-// outage is an engine whose refunds fail while err is set.
-type outage struct {
-	engine.Engine
-	err error
-}
-
-func (o *outage) Do(ctx context.Context, calls []engine.Call) {
-	if o.err != nil && calls[0].Op == engine.Refund {
-		calls[0].Fail(o.err)
-		return
-	}
-	o.Engine.Do(ctx, calls)
-}
-
-// TestReservationOutage: a settlement that changed nothing can be repeated; one with an unknown
-// outcome with the same number only.
-func TestReservationOutage(t *testing.T) {
-	store := &outage{Engine: weir.NewMemory()}
-	l := model(t, weir.AllOrNothing, weir.WithEngine(store))
-	r := reserve(t, l, 10)
-	store.err = fmt.Errorf("%w: no route", weir.ErrUnavailable)
-	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("%v, want ErrUnavailable", err)
-	}
-	store.err = nil
-	if err := r.Cancel(ctx); err != nil {
-		t.Errorf("when the store is back: %v", err)
-	}
-	r = reserve(t, l, 10)
-	store.err = fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown)
-	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrOutcomeUnknown) {
-		t.Errorf("%v, want ErrOutcomeUnknown", err)
-	}
-	store.err = nil
-	if err := r.Commit(ctx, 3); !errors.Is(err, weir.ErrSettled) {
-		t.Errorf("with another number: %v, want ErrSettled", err)
-	}
-	if err := r.Cancel(ctx); err != nil {
-		t.Errorf("with the same number: %v", err)
-	}
 }
 
 // TestReservationInDoubt: a settlement whose answer was lost, repeated with the same number,
@@ -318,33 +264,3 @@ func TestReservationInDoubtByID(t *testing.T) {
 
 // unsure is a store that loses calls and answers.
 func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown) }
-
-// down is a store that decides nothing.
-type down struct{ engine.Engine }
-
-func (down) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(weir.ErrUnavailable)
-	}
-}
-
-// TestDegradedReservation: a fallback's grant is not refunded in the store, which may hold
-// a grant of another caller at that instant.
-func TestDegradedReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := weir.NewMemory()
-		others := model(t, weir.AllOrNothing, weir.WithEngine(memory))
-		if _, err := others.AllowN(ctx, acme, 100); err != nil {
-			t.Fatal(err)
-		}
-		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(down{memory}, fallback.Allow)))
-		r, d, err := l.Reserve(ctx, acme, weir.Request{N: 50})
-		if err != nil || !d.Degraded {
-			t.Fatalf("%+v, %v; want a degraded grant", d, err)
-		}
-		if err := r.Cancel(ctx); err != nil {
-			t.Error(err)
-		}
-		wantUsed(t, others, 100, 100)
-	})
-}

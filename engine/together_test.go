@@ -57,7 +57,7 @@ func TestPeeksTogether(t *testing.T) {
 	for want, calls := range map[string][]Call{
 		"1 [2 -1]":  {attempt(a, 2, "ann"), attempt(b, 0, "ann")},
 		"1 [2]":     {attempt(a, 0, "ann"), attempt(a, 2, "ann")},
-		"0 [-1 -1]": {attempt(a, 0, "ann"), attempt(b, 0, "ann")},
+		"0 [-1 -1]": {attempt(a, 0, "ann"), {Rules: b, Key: K("ann"), Op: Peek}},
 	} {
 		e := &recorder{}
 		if err := Together(t.Context(), e, calls); err != nil {
@@ -110,6 +110,7 @@ func (f engineFunc) Do(_ context.Context, calls []Call) {
 func TestTogetherErrors(t *testing.T) {
 	user, hour := byUser("p", 5), rolling("all", 5)
 	other := byUser("p", 6) // the same histories, other numbers
+	slots := Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: Concurrency, Max: 1, Window: 60e6, By: []int{0}}})
 	many := make([]Call, 0, 17)
 	for i := range 17 {
 		many = append(many, attempt(user, 1, fmt.Sprint(i)))
@@ -140,11 +141,11 @@ func TestTogetherErrors(t *testing.T) {
 		"many units":      {with(func(c *Call) { c.N = MaxUnits + 1 }), 1, "units", "use 0 to"},
 		"an id":           {with(func(c *Call) { c.ID = "x" }), 1, "request", "have no idempotency key"},
 		"a record":        {with(func(c *Call) { c.Op = Record }), 1, "request", "are attempts"},
+		"a refund":        {with(func(c *Call) { c.Op = Refund }), 1, "request", "are attempts"},
 		"a record of 0":   {with(func(c *Call) { c.Op, c.N = Record, 0 }), 1, "request", "are attempts"},
 		"a peek of units": {with(func(c *Call) { c.Op = Peek }), 1, "request", "peeks of 0 units"},
-		"concurrency": {with(func(c *Call) {
-			c.Rules = Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: Concurrency, Max: 1, Window: 60_000_000, By: []int{0}}})
-		}), 1, "request", `limit "at once" of kind Concurrency`},
+		"concurrency":     {with(func(c *Call) { c.Rules = slots }), 1, "request", `limit "at once" of kind Concurrency`},
+		"a peek of slots": {with(func(c *Call) { c.Rules, c.N = slots, 0 }), 1, "request", `limit "at once" of kind Concurrency`},
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
 		"CountDenied":     {with(func(c *Call) { c.Rules = Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits) }), 1, "request", "counts denied attempts"},
 		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},

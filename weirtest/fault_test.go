@@ -55,40 +55,6 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfEveryOp: every operation of a broken engine fails, and every operation of a
-// restored one returns the result of the inner engine.
-func TestFaultsOfEveryOp(t *testing.T) {
-	f := NewFaulty(weir.NewMemory())
-	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := time.Unix(1_700_000_000, 0)
-	now := limiter.At(at)
-	ctx := context.Background()
-	steps := []struct {
-		name string
-		do   func() (int64, error)
-		want int64
-	}{
-		{"allow 5", func() (int64, error) { d, err := now.AllowN(ctx, weir.K(), 5); return d.Granted, err }, 5},
-		{"refund 2", func() (int64, error) { return now.Refund(ctx, weir.K(), at, 2) }, 2},
-		{"count", func() (int64, error) { return now.Count(ctx, weir.K(), "l", time.Hour) }, 3},
-		{"reset", func() (int64, error) { return 0, limiter.Reset(ctx, weir.K()) }, 0},
-		{"peek 9", func() (int64, error) { d, err := now.Peek(ctx, weir.K(), 9); return d.Granted, err }, 9},
-	}
-	for _, s := range steps {
-		f.Break(Down())
-		if got, err := s.do(); got != 0 || !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("%s, down: got %d, %v; want 0, ErrUnavailable", s.name, got, err)
-		}
-		f.Restore()
-		if got, err := s.do(); got != s.want || err != nil {
-			t.Errorf("%s, restored: got %d, %v; want %d", s.name, got, err, s.want)
-		}
-	}
-}
-
 // TestFaultOfABatch: a batch is one call. Down and Lost fail every call of it that was not
 // bad input, and Lost has recorded.
 func TestFaultOfABatch(t *testing.T) {

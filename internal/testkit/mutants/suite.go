@@ -42,7 +42,8 @@ var memory = suite{
 		{"live", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
 		{"together", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^together$"}},
 		{"once", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-		{"unit", ".", []string{"-test.run=^Test(R1|R7|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Rejected|Peeks|MemoryRefund|Periods|Bucket|Journal|DecideAll|Together|Several|Simple)"}},
+		{"unit", ".", []string{"-test.run=^Test(R1|R7|NoA|Sweep|Virtual|Keys|Wait|Through|Periods|Bucket|Together)"}},
+		{"unit", "engine", nil},
 		{"unit", "internal/memory", []string{"-test.skip=^TestMemoryConformance"}},
 		{"unit", "internal/keytable", nil},
 		{"unit", "internal/window", nil},
@@ -56,7 +57,7 @@ var batchesList string
 var batches = suite{
 	file: "batches.txt", list: batchesList, dir: ".",
 	layers: []layer{
-		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
+		{"unit", ".", []string{"-test.run=^TestBatch"}},
 		{"batches", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
 		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Together|Warn"}},
 		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
