@@ -79,6 +79,11 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 			t.Errorf("%T: got %+v, want only ErrFull", e, c)
 		}
 	}
+	blind := mustNew(t, limits(2), WithEngine(blindEngine{err: ErrFull})) // it fails after it has filled a state
+	calls := []Call{{Limiter: blind, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}}}
+	if DecideAll(ctx, calls); calls[0].Err != ErrFull || calls[0].Request.States[0] != (LimitState{}) {
+		t.Errorf("got %+v, want only ErrFull", calls[0])
+	}
 }
 
 // TestBatchKeepsTheOrderOfInstants: after a call that read the clock itself, no call for the

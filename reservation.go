@@ -99,7 +99,7 @@ func (r *Reservation) Units() int64 {
 }
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
-// a Window after the grant or the last extension, and the shortest Window of several
+// a MaxHold after the grant or the last extension, and the shortest MaxHold of several
 // limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
 	if r == nil {
@@ -272,7 +272,7 @@ func (r *Reservation) do(ctx context.Context, c engine.Call) (engine.Result, err
 // taken back, and ErrSettled if the reservation was settled. Neither changes anything, as
 // does the InputError of a policy without such a limit. After any other error the hold is the
 // old or the new one, and Extend can be repeated. With several such limits the hold ends
-// with the shortest Window.
+// after the shortest MaxHold.
 //
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
 // of the store cannot be extended during an outage (ErrUnavailable).

@@ -51,10 +51,15 @@ func TestTogetherDecidesOneCall(t *testing.T) {
 	}
 }
 
-// TestPeeksTogether: a limit of peeks alone is read and not charged, and all peeks are a peek.
-func TestPeeksTogether(t *testing.T) {
+// TestCostsTogether: a limit is charged the costs of all calls. A limit of peeks alone is read
+// and not charged, and all peeks are a peek.
+func TestCostsTogether(t *testing.T) {
 	a, b := byUser("a", 5), byUser("b", 5)
+	dear := rolling("dear", 9, 0)
+	dear.Cost = 3
+	c := Compile("c", AllOrNothing, []string{"user"}, []Limit{dear})
 	for want, calls := range map[string][]Call{
+		"1 [6 1]":   {attempt(c, 2, "ann"), attempt(a, 1, "ann"), attempt(c, 7, "ann")},
 		"1 [2 -1]":  {attempt(a, 2, "ann"), attempt(b, 0, "ann")},
 		"1 [2]":     {attempt(a, 0, "ann"), attempt(a, 2, "ann")},
 		"0 [-1 -1]": {attempt(a, 0, "ann"), {Rules: b, Key: K("ann"), Op: Peek}},

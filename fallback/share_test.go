@@ -90,31 +90,6 @@ func TestShareStates(t *testing.T) {
 	})
 }
 
-// TestShareFlapping: a store that comes and goes does not renew the share.
-func TestShareFlapping(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, of(12), fallback.Share, fallback.Instances(3))
-		local, shared := 0, 0
-		for range 50 {
-			for _, fault := range []weirtest.Fault{weirtest.Down(), healthy} {
-				s.Break(fault)
-				d, err := s.Allow(ctx, weir.K())
-				switch {
-				case err != nil:
-					t.Fatal(err)
-				case d.Allowed && d.Degraded:
-					local++
-				case d.Allowed:
-					shared++
-				}
-			}
-		}
-		if local != 4 || shared != 12 {
-			t.Errorf("granted %d by the share and %d by the store, want 4 and 12", local, shared)
-		}
-	})
-}
-
 // TestShareReset: a reset clears the share, while the store is down, with an error, and while
 // it is up.
 func TestShareReset(t *testing.T) {

@@ -16,9 +16,6 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// healthy is the absence of a fault.
-func healthy(_ context.Context, call func()) error { call(); return nil }
-
 // TestTimeoutIsNotTheCallersDeadline: an engine's error that reports the outcome of the call is
 // returned unchanged, except for the end of a context that is not the caller's.
 func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {

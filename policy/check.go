@@ -105,7 +105,7 @@ var otherWords = map[string]string{
 	"tz":       "write zone: Europe/Berlin",
 	"timezone": "write zone: Europe/Berlin",
 	"anchor":   "write from: 14th, or from: sunday",
-	"ttl":      "write hold: 30s for the longest time that a unit is held",
+	"ttl":      "write max_hold: 30s for the longest time that a unit is held",
 }
 
 // unknown records a word that the table of its map does not have.

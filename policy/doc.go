@@ -52,7 +52,7 @@
 //	limit: {max: 10, window: 1m, per: [teacher], apart: 3s}
 //	limit: {max: 10, window: second, per: ip, burst: 20}
 //	limit: {max: 10_000, window: month, per: account, kind: fixed, from: 14th, zone: America/New_York}
-//	limit: {max: 20, per: user, hold: 30s}
+//	limit: {max: 20, per: user, max_hold: 30s}
 //
 // Any file of up to [MaxBytes] is read or rejected in a fraction of a second with less
 // than 150 MiB of memory, also a hostile one.

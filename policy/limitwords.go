@@ -89,7 +89,7 @@ func (d *limitBuilder) validate() *fault {
 	return d.faultOf(asPolicyError(err))
 }
 
-// asPolicyError returns the *weir.PolicyError in err, the only kind that Plan returns.
+// asPolicyError returns the *weir.PolicyError in err, the only kind that Compile returns.
 func asPolicyError(err error) *weir.PolicyError {
 	var e *weir.PolicyError
 	if !errors.As(err, &e) {

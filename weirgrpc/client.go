@@ -13,7 +13,7 @@ import (
 // A call over the limit waits or, with FailFast, ends with RESOURCE_EXHAUSTED as on a
 // server. A call also ends at once if its wait is longer than its context allows.
 // UnaryClient panics as [Unary] does. Units of a limit of kind weir.Concurrency are held for
-// its whole Window, because clients make no reservations (R17).
+// its whole MaxHold, because clients make no reservations (R17).
 func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
 	held := newLimit("UnaryClient", l, by, opts)
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {

@@ -20,12 +20,12 @@ type config struct {
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
-	c := config{
-		onDenied: func(_ context.Context, o *Outcome) error { return o.Status().Err() },
-		errorLog: slog.Default(),
-	}
+	c := config{errorLog: slog.Default()}
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.onDenied == nil {
+		c.onDenied = func(_ context.Context, o *Outcome) error { return o.Status().Err() }
 	}
 	if log := c.errorLog; c.onError == nil {
 		c.onError = func(_ context.Context, err error) error { return statusOf(err, log).Err() }
@@ -52,33 +52,27 @@ func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
 }
 
-// FailFast ends a client's call over the concurrency limit. By default the call waits, as
-// long as its context allows. It has no effect on servers, which never wait.
+// FailFast ends a client's call over the limit. By default the call waits, as long as its
+// context allows. It has no effect on servers, which never wait.
 func FailFast() Option {
 	return func(c *config) { c.failFast = true }
 }
 
-// OnDenied sets the error of denied calls. Default: Outcome.Status. An error of nil lets
-// the call pass. OnDenied(nil) has no effect.
+// OnDenied sets the error of denied calls. An error of nil lets the call pass. Default, also
+// for nil: Outcome.Status.
 func OnDenied(f func(context.Context, *Outcome) error) Option {
-	return func(c *config) {
-		if f != nil {
-			c.onDenied = f
-		}
-	}
+	return func(c *config) { c.onDenied = f }
 }
 
-// OnError sets the error of calls without a decision. Default: INVALID_ARGUMENT for a
-// call without a usable key (*KeyError) or with bad input, such as an invalid number of
-// units (weir.ErrInput), INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue), the
-// status of a context that has ended, and UNAVAILABLE for all other errors. An error of
-// nil lets the call pass. OnError(nil) has no effect.
+// OnError sets the error of calls without a decision. An error of nil lets the call pass.
+// Default, also for nil:
+//   - INVALID_ARGUMENT for a call without a usable key (*KeyError) or with bad input, such as
+//     an invalid number of units (weir.ErrInput);
+//   - INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue);
+//   - the status of a context that has ended;
+//   - UNAVAILABLE for all other errors.
 func OnError(f func(context.Context, error) error) Option {
-	return func(c *config) {
-		if f != nil {
-			c.onError = f
-		}
-	}
+	return func(c *config) { c.onError = f }
 }
 
 // ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,

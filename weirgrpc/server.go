@@ -36,8 +36,8 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // program.
 //
 // A limit of kind weir.Concurrency counts a call until its handler returns or panics. If the
-// handler runs for longer than the limit's Window, the hold has ended by time; that is one
-// line in ErrorLog, and the Window should be longer.
+// handler runs for longer than the limit's MaxHold, the hold has ended by time; that is one
+// line in ErrorLog, and the MaxHold should be longer.
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 	limit := newLimit("Unary", l, by, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {

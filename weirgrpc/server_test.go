@@ -198,7 +198,7 @@ func TestFailedValueIsInternal(t *testing.T) {
 	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") || strings.Count(log.String(), "password 1234") != 1 {
 		t.Errorf("%v, log %q; want INTERNAL without the cause, and one line with it", err, log.String())
 	}
-	_, err = once(as("a"), limited(t, l, failing, AllowWhenDown(), own, OnError(nil)), "hi")
+	_, err = once(as("a"), limited(t, l, failing, AllowWhenDown(), OnError(nil), own), "hi")
 	if status.Code(err) != codes.Aborted || !errors.Is(seen, ErrValue) || !strings.Contains(seen.Error(), `for "tenant": password 1234`) {
 		t.Errorf("%v, and OnError got %v; want its own error, and ErrValue with the dimension and the cause", err, seen)
 	}
@@ -246,7 +246,7 @@ func TestOnDenied(t *testing.T) {
 		}
 		return nil
 	})
-	conn := limited(t, newLimiter(t, nil, perTenant(0)), byTenant, pass, OnDenied(nil))
+	conn := limited(t, newLimiter(t, nil, perTenant(0)), byTenant, OnDenied(nil), pass)
 	if _, err := once(as("a"), conn, "hi"); err != nil {
 		t.Errorf("let pass: %v", err)
 	}

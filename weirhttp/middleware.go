@@ -43,8 +43,8 @@ import (
 // once must not be free.
 //
 // A limit of kind weir.Concurrency counts a request until its handler returns or panics. If
-// the handler runs for longer than the limit's Window, the hold has ended by time; that is
-// one line in ErrorLog, and the Window should be longer.
+// the handler runs for longer than the limit's MaxHold, the hold has ended by time; that is
+// one line in ErrorLog, and the MaxHold should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
 	values := keyby.Functions("weirhttp: Middleware", l, by)
 	m := middleware{limiter: l, values: values, field: PolicyField(l.Compiled()), config: newConfig(opts)}
