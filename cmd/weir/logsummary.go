@@ -36,7 +36,7 @@ func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File
 func printFormats(out io.Writer, files []accesslog.File) {
 	for _, f := range files {
 		if f.Format != "" {
-			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
+			fmt.Fprintf(printable{out}, "%s is read as %s\n", f.Name, f.Format)
 		}
 	}
 }

@@ -19,12 +19,14 @@ func TestOutputIsEscaped(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "weir.yaml")
 	named := filepath.Join(dir, evil+".yaml")
+	log := filepath.Join(dir, evil+".log")
 	domains, broken := filepath.Join(dir, "of envoy "+evil+".yaml"), filepath.Join(dir, "broken.yaml")
 	for path, text := range map[string]string{
 		good:                          "version: 1\npolicies:\n  search: {limit: 5 per minute per ip}\n",
 		named:                         "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n    tests:\n      - at 0s: 5 for ip=1\n",
 		domains:                       "domain: \"a\\u202e\\u009b\"\ndescriptors:\n  - key: k\n    rate_limit: {unit: hour, requests_per_unit: 1, shadow_mode: true}\n",
 		broken:                        "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: \"a\\u202e\\u009b\", requests_per_unit: 1}\n",
+		log:                           "192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n",
 		filepath.Join(dir, "t.jsonl"): "{\"at_us\":1,\"policy\":\"search\",\"key\":{\"ip\":\"\\u001b\\u202e\"}}\n{\"at_us\":1,\"policy\":\"" + evil + "\"}\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -39,6 +41,8 @@ func TestOutputIsEscaped(t *testing.T) {
 		{"check", "--policies", good, evil, "ip=1"}, {"check", "--policies", good, "search", evil + "=1"}, {"check", "--policies", evil, "search", "ip=1"},
 		{"check", "--policies", good, "--store", "redis://" + evil, "search", "ip=1"}, {"check", "--policies", good, "-n", evil, "search", "ip=1"},
 		{"replay", "--policies", good, filepath.Join(dir, "t.jsonl")}, {"replay", "--policies", good, evil},
+		{"replay", "--policies", good, "--key", "ip=remote_addr", log}, {"replay", "--policies", good, "--against", good, "--key", "ip=remote_addr", log},
+		{"suggest", "--key", "ip=remote_addr", log}, {"suggest", "--key", "ip=remote_addr", "--write", filepath.Join(dir, evil), log},
 		{"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
 		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--once", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
 	} {

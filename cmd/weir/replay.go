@@ -50,7 +50,7 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
 	if len(files) == 1 && files[0] != "-" && isPipe(files[0]) { // it is opened once
-		in, err := openTrace(cmd, files[0])
+		in, err := openFile(cmd, files[0])
 		if err != nil {
 			return err
 		}
@@ -58,11 +58,11 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
 		cmd.SetIn(in)
 		files = []string{"-"}
 	}
-	log, in, err := isLog(cmd, o, files)
-	if err != nil {
+	in, err := o.openTrace(cmd, files)
+	switch {
+	case err != nil:
 		return err
-	}
-	if log {
+	case in == nil:
 		return replayLogs(cmd, o, files)
 	}
 	defer in.Close()
@@ -110,8 +110,8 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, in io.Rea
 	return printSummary(summary, &s)
 }
 
-// openTrace opens the trace; - is stdin.
-func openTrace(cmd *cobra.Command, path string) (io.ReadCloser, error) {
+// openFile opens a file that may be a trace; - is stdin.
+func openFile(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 	if path == "-" {
 		return io.NopCloser(cmd.InOrStdin()), nil
 	}

@@ -72,57 +72,44 @@ func (o *logOptions) checkNames() error {
 	return check("format", "format", o.format, append(formatNames(), "auto", "jsonl"))
 }
 
-// isLog reports whether the files are access logs. If not, in is the opened trace.
-func isLog(cmd *cobra.Command, o *replayOptions, files []string) (log bool, in io.ReadCloser, err error) {
+// openTrace returns the opened trace, or nil if the files are access logs.
+func (o *replayOptions) openTrace(cmd *cobra.Command, files []string) (io.ReadCloser, error) {
 	if err := o.log.checkNames(); err != nil {
-		return false, nil, err
+		return nil, err
 	}
-	switch accesslog.Format(o.log.format) {
-	case accesslog.Auto, accesslog.JSONL:
-	default:
-		return true, nil, nil
+	isTrace := o.log.format == string(accesslog.JSONL)
+	if !isTrace && o.log.format != string(accesslog.Auto) {
+		return nil, nil
 	}
-	for _, name := range logFlags {
-		if !cmd.Flags().Changed(name) {
-			continue
-		}
-		if o.log.format == string(accesslog.JSONL) || startsLikeTrace(cmd, files[0]) {
-			return false, nil, usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", name)
-		}
-		return true, nil, nil
+	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
+	if !isTrace && (flag >= 0 || len(files) > 1) && !startsLikeTrace(cmd, files[0]) {
+		return nil, nil
+	}
+	if flag >= 0 {
+		return nil, usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", logFlags[flag])
 	}
 	if len(files) > 1 {
-		if o.log.format != string(accesslog.JSONL) && !startsLikeTrace(cmd, files[0]) {
-			return true, nil, nil
-		}
-		traces, err := openTraces(cmd, files)
-		return false, traces, err
+		return openTraces(cmd, files)
 	}
-	if in, err = openTrace(cmd, files[0]); err != nil || o.log.format == string(accesslog.JSONL) {
-		return false, in, err
+	name := files[0]
+	in, err := openFile(cmd, name)
+	if err != nil {
+		return nil, err
 	}
-	return sniff(cmd, files[0], in)
-}
-
-// sniff reports whether a file is an access log. Of a file without a known format it is an
-// error unless a line begins like a trace.
-func sniff(cmd *cobra.Command, name string, in io.ReadCloser) (log bool, trace io.ReadCloser, err error) {
 	format, text, err := accesslog.Sniff(in)
 	switch {
 	case text == nil:
-		in.Close()
-		return false, nil, usage("", "%s: %w", name, err)
-	case format == accesslog.JSONL || errors.Is(err, accesslog.ErrEmpty) || err != nil && accesslog.LooksLikeJSON(text):
-		return false, &traceFile{text, in, name}, nil
-	case err != nil:
-		in.Close()
-		return false, nil, usage("", "%s: %w", name, err)
-	case name == "-":
+	case isTrace || format == accesslog.JSONL || errors.Is(err, accesslog.ErrEmpty) || err != nil && accesslog.LooksLikeJSON(text):
+		return &traceFile{text, in, name}, nil
+	case err == nil && name == "-":
 		cmd.SetIn(text)
-	default:
-		in.Close()
+		return nil, nil
 	}
-	return true, nil, nil
+	in.Close()
+	if err != nil {
+		return nil, usage("", "%s: %w", name, err)
+	}
+	return nil, nil
 }
 
 // traceFile is an opened trace behind a buffer and a decompressor.

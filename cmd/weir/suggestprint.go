@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
@@ -129,7 +132,7 @@ func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 
 // printNext writes the commands to run next.
 func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.Window, files []string) error {
-	file := cmp.Or(o.write, "weir.yaml")
+	file := quoted(cmp.Or(o.write, "weir.yaml"))
 	flags := ""
 	for _, k := range o.log.keys {
 		flags += " --key " + quoted(k)
@@ -154,13 +157,17 @@ func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.W
 	return err
 }
 
-// quoted returns an argument for a shell.
+// quoted returns an argument for a shell. One with characters that would act in a terminal
+// has their escapes.
 func quoted(arg string) string {
 	plain := func(c rune) bool {
 		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("=:/._-,@%+", c)
 	}
-	if arg != "" && strings.IndexFunc(arg, func(c rune) bool { return !plain(c) }) < 0 {
+	switch escaped := strconv.Quote(arg); {
+	case arg != "" && strings.IndexFunc(arg, func(c rune) bool { return !plain(c) }) < 0:
 		return arg
+	case strings.ContainsFunc(arg, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }):
+		return "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(escaped[1:len(escaped)-1]) + "'"
 	}
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
@@ -187,8 +194,8 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: timelineOf(&w.Timeline),
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
 		}
-		for _, b := range w.Histogram {
-			v.Peaks = append(v.Peaks, report.Bin(b))
+		for _, p := range w.Histogram {
+			v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})
 		}
 		for _, c := range w.Candidates {
 			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}

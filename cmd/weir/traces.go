@@ -33,7 +33,7 @@ func openTraces(cmd *cobra.Command, names []string) (*traceFiles, error) {
 	traces := &traceFiles{}
 	var first []int64
 	for _, name := range names {
-		in, err := openTrace(cmd, name)
+		in, err := openFile(cmd, name)
 		if err != nil {
 			traces.Close()
 			return nil, err
@@ -83,7 +83,7 @@ func startsLikeTrace(cmd *cobra.Command, name string) bool {
 	if isPipe(name) {
 		return false
 	}
-	in, err := openTrace(cmd, name)
+	in, err := openFile(cmd, name)
 	if err != nil {
 		return false
 	}

@@ -2,7 +2,9 @@ package accesslog
 
 import (
 	"bytes"
+	"cmp"
 	"net/netip"
+	"slices"
 )
 
 const (
@@ -17,15 +19,15 @@ const (
 
 // words splits the rest of a line, from the byte at i, into columns with one space between
 // them. A column may be quoted.
-func (e *Entry) words(i int) error {
-	b := e.line
+func (r *row) words(i int) error {
+	b := r.line
 	for i < len(b) {
 		if b[i] == '"' {
 			end, k := quoteEnd(b, i+1)
 			if end < 0 {
 				return errQuote
 			}
-			e.columns = append(e.columns, span{uint32(i + 1), uint32(end), k})
+			r.columns = append(r.columns, span{uint32(i + 1), uint32(end), k})
 			if i = end + 1; i < len(b) && b[i] != ' ' {
 				return errSpace
 			}
@@ -36,7 +38,7 @@ func (e *Entry) words(i int) error {
 		if end < 0 {
 			end = len(b) - i
 		}
-		e.columns = append(e.columns, span{uint32(i), uint32(i + end), kindWord})
+		r.columns = append(r.columns, span{uint32(i), uint32(i + end), kindWord})
 		i += end + 1
 	}
 	return nil
@@ -60,8 +62,8 @@ func quoteEnd(b []byte, i int) (end int, k kind) {
 
 // status reports whether a column is a status: three digits, or - of a request without
 // an answer.
-func (e *Entry) isStatus(column int) bool {
-	b := e.line[e.columns[column].from:e.columns[column].to]
+func (r *row) isStatus(column int) bool {
+	b := r.line[r.columns[column].from:r.columns[column].to]
 	if len(b) == 1 && (b[0] == '-' || b[0] == '0') {
 		return true
 	}
@@ -78,51 +80,48 @@ const (
 	clfNext
 )
 
-// parseCLF reads the first seven columns and those behind them. A user name may have
-// spaces.
-func (e *Entry) parseCLF() error {
-	if start := clfStart(e.line); start > 0 {
-		e.line = append(e.line[:0], e.line[start:]...)
-	}
-	b := e.line
-	remote := bytes.IndexByte(b, ' ')
-	if remote <= 0 {
+// check returns an error for a line with fewer columns, without quotes around some of them,
+// or without a status.
+func (r *row) check(least, status int, quoted ...int) error {
+	isWord := func(column int) bool { return r.columns[column].kind == kindWord }
+	switch {
+	case len(r.columns) < least || slices.ContainsFunc(quoted, isWord):
 		return errColumns
+	case !r.isStatus(status):
+		return errStatus
 	}
-	for b[remote-1] == ',' { // a list of addresses, as Traefik and proxies log it
+	return nil
+}
+
+// clf reads the columns of the common log format and those behind them. A user name may
+// have spaces.
+func (r *row) clf() error {
+	r.line = r.line[clfStart(r.line):]
+	b := r.line
+	remote := bytes.IndexByte(b, ' ')
+	for remote > 0 && b[remote-1] == ',' { // a list of addresses, as Traefik and proxies log it
 		end := bytes.IndexByte(b[remote+1:], ' ')
 		if end <= 0 {
 			return errColumns
 		}
 		remote += end + 1
 	}
+	if remote <= 0 {
+		return errColumns
+	}
 	ident := bytes.IndexByte(b[remote+1:], ' ')
 	if ident <= 0 {
 		return errColumns
 	}
 	ident += remote + 1
-	open := bytes.Index(b[ident:], []byte(" ["))
-	if open <= 0 {
+	open := bytes.Index(b[ident:], []byte(" [")) + ident
+	end := bytes.IndexByte(b[open:], ']') + open
+	if open <= ident || end <= open {
 		return errBracket
 	}
-	open += ident
-	end := bytes.IndexByte(b[open:], ']')
-	if end < 0 {
-		return errBracket
-	}
-	end += open
-	e.columns = append(e.columns, span{0, uint32(remote), 0}, span{uint32(remote + 1), uint32(ident), 0},
+	r.columns = append(r.columns, span{0, uint32(remote), 0}, span{uint32(remote + 1), uint32(ident), 0},
 		span{uint32(ident + 1), uint32(open), 0}, span{uint32(open + 2), uint32(end), 0})
-	if err := e.words(end + 2); err != nil {
-		return err
-	}
-	switch {
-	case len(e.columns) <= clfBytes || e.columns[clfRequest].kind == kindWord:
-		return errColumns
-	case !e.isStatus(clfStatus):
-		return errStatus
-	}
-	return nil
+	return r.words(end + 2)
 }
 
 // clfStart returns the place of the client address in a line that begins with other words: a
@@ -161,90 +160,54 @@ func hasPort(b []byte) bool {
 	return b[len(b)-1] != ']' && len(withoutPort(b)) < len(b)
 }
 
-func (e *Entry) common() error {
-	if err := e.parseCLF(); err != nil {
-		return err
-	}
-	if len(e.columns) > clfReferer {
+func (r *row) common() error {
+	err := cmp.Or(r.clf(), r.check(clfReferer, clfStatus, clfRequest))
+	if err == nil && len(r.columns) > clfReferer {
 		return errExtra
 	}
-	return nil
+	return err
 }
 
-func (e *Entry) combined() error {
-	if err := e.parseCLF(); err != nil {
-		return err
+func (r *row) combined() error {
+	err := cmp.Or(r.clf(), r.check(clfNext, clfStatus, clfRequest, clfReferer, clfAgent))
+	if err == nil && len(r.columns) > clfNext && r.columns[clfNext].kind == kindWord {
+		r.columns = r.columns[:clfNext] // a number, not x_forwarded_for
 	}
-	if len(e.columns) < clfNext || e.columns[clfReferer].kind == kindWord || e.columns[clfAgent].kind == kindWord {
+	return err
+}
+
+func (r *row) traefik() error {
+	err := cmp.Or(r.clf(), r.check(clfNext+4, clfStatus, clfRequest))
+	if err == nil && (len(r.columns) != clfNext+4 || r.columns[clfNext].kind != kindWord || !bytes.HasSuffix(r.line, []byte("ms"))) {
 		return errColumns
 	}
-	if len(e.columns) > clfNext && e.columns[clfNext].kind == kindWord {
-		e.columns = e.columns[:clfNext] // a number, not x_forwarded_for
-	}
-	return nil
+	return err
 }
 
-func (e *Entry) traefik() error {
-	if err := e.parseCLF(); err != nil {
-		return err
-	}
-	if n := len(e.columns); n != clfNext+4 || e.columns[clfNext].kind != kindWord || !bytes.HasSuffix(e.line, []byte("ms")) {
-		return errColumns
-	}
-	return nil
-}
-
-// Columns of Envoy's default format, and their number.
-const (
-	envoyRequest   = 1
-	envoyStatus    = 2
-	envoyForwarded = 8
-	envoyColumns   = 13
-)
-
-func (e *Entry) envoy() error {
-	b := e.line
-	end := bytes.IndexByte(b, ']')
-	if b[0] != '[' || end < 0 {
+// envoy reads Envoy's default format.
+func (r *row) envoy() error {
+	const request, status, forwarded, all = 1, 2, 8, 13
+	end := bytes.IndexByte(r.line, ']')
+	if r.line[0] != '[' || end < 0 {
 		return errBracket
 	}
-	e.columns = append(e.columns, span{1, uint32(end), kindWord})
-	if err := e.words(end + 2); err != nil {
-		return err
-	}
-	switch {
-	case len(e.columns) != envoyColumns || e.columns[envoyRequest].kind == kindWord || e.columns[envoyForwarded].kind == kindWord:
+	r.columns = append(r.columns, span{1, uint32(end), kindWord})
+	err := cmp.Or(r.words(end+2), r.check(all, status, request, forwarded))
+	if err == nil && len(r.columns) > all {
 		return errColumns
-	case !e.isStatus(envoyStatus):
-		return errStatus
 	}
-	return nil
+	return err
 }
 
-// Columns of an Application Load Balancer.
-const (
-	albStatus  = 8
-	albRequest = 12
-	albAgent   = 13
-	albMin     = 17 // the columns of the first version
-)
-
-func (e *Entry) alb() error {
-	if err := e.words(0); err != nil {
-		return err
-	}
-	switch {
-	case len(e.columns) < albMin || e.columns[albRequest].kind == kindWord || e.columns[albAgent].kind == kindWord:
-		return errColumns
-	case !e.isStatus(albStatus):
-		return errStatus
-	}
-	return nil
+// alb reads the log of an Application Load Balancer.
+func (r *row) alb() error {
+	const status, request, agent, least = 8, 12, 13, 17 // least is that of the first version
+	return cmp.Or(r.words(0), r.check(least, status, request, agent))
 }
 
 // tabs splits a line of a W3C log into columns with one tab between them, or spaces.
-func (e *Entry) tabs() {
-	b, separator := e.line, byte('\t')
+func (r *row) tabs() {
+	b, separator := r.line, byte('\t')
 	if bytes.IndexByte(b, separator) < 0 {
 		separator = ' '
 	}
@@ -253,7 +216,7 @@ func (e *Entry) tabs() {
 		if end < 0 {
 			end = len(b) - i
 		}
-		e.columns = append(e.columns, span{uint32(i), uint32(i + end), kindWord})
+		r.columns = append(r.columns, span{uint32(i), uint32(i + end), kindWord})
 		for i += end + 1; separator == ' ' && i < len(b) && b[i] == ' '; i++ {
 		}
 	}

@@ -2,7 +2,7 @@
 // one sequence of requests, sorted by time.
 //
 //	log, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{})
-//	for entry, err := range log.Entries() {
+//	for entry, err := range log.Entries(accesslog.RemoteAddr) {
 //		if err != nil {
 //			return err
 //		}
@@ -46,6 +46,10 @@
 // is below 1e11, milliseconds below 1e14, microseconds below 1e17, else nanoseconds.
 //
 // # Trade-off
+//
+// Lines wait in memory until no later line can come before them. Of each the values of the
+// fields that the caller reads are kept, and no other text, so that long lines need little
+// memory. All values that wait take at most 128 MiB.
 //
 // Own parsers of text were preferred to libraries. They index a line, and decode a field only
 // when it is read. Package time reads instants. Almost nothing is allocated for a line once the

@@ -20,7 +20,7 @@ oops
 		log.Fatal(err)
 	}
 	defer r.Close()
-	for e, err := range r.Entries() {
+	for e, err := range r.Entries(accesslog.RemoteAddr, accesslog.Path) {
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -30,7 +30,8 @@ const (
 	referer
 	header // a field of the request's header, by name
 	own    // a column or member by the log's own name
-	facts  = header
+	forwarded
+	facts = header
 )
 
 // factNames are the names of the facts.
@@ -49,6 +50,10 @@ var (
 	User       = Field{fact: user}
 	UserAgent  = Field{fact: userAgent}
 	Referer    = Field{fact: referer}
+
+	// Forwarded has the addresses from the client to the proxies, with commas between them:
+	// X-Forwarded-For, or a list in place of the client address.
+	Forwarded = Field{fact: forwarded}
 )
 
 const headerPrefix = "header:"

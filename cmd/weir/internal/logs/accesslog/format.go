@@ -74,9 +74,9 @@ func detect(sample []byte, o Options) (Format, error) {
 
 // withoutZone returns the number of lines that fit a format but for the zone of their time.
 func withoutZone(lines [][]byte, o Options) (n int) {
-	var e Entry
+	var r row
 	for _, line := range lines {
-		if slices.ContainsFunc(Formats(), func(f Format) bool { return newParser(f, o).parse(&e, line) == errNoZone }) {
+		if slices.ContainsFunc(Formats(), func(f Format) bool { return newParser(f, o).parse(&r, line) == errNoZone }) {
 			n++
 		}
 	}
@@ -125,10 +125,10 @@ func isW3C(lines [][]byte) bool {
 
 // readable returns the number of lines that have a format.
 func readable(f Format, lines [][]byte, o Options) (n int) {
-	p, e := newParser(f, o), &Entry{}
+	p, r := newParser(f, o), &row{}
 	for _, line := range lines {
-		err := p.parse(e, line)
-		if e.schema.columns == nil && !e.jsonFits(f) || err != nil && f != JSONL {
+		err := p.parse(r, line)
+		if r.schema.columns == nil && !r.jsonFits(f) || err != nil && f != JSONL {
 			continue
 		}
 		n++
@@ -138,9 +138,9 @@ func readable(f Format, lines [][]byte, o Options) (n int) {
 
 // jsonFits reports whether an object has the members that are typical of a format. Every
 // object with a time can be of nginx, and with a request of Caddy.
-func (e *Entry) jsonFits(f Format) bool {
+func (r *row) jsonFits(f Format) bool {
 	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return e.find(name) >= 0 })
+		return slices.ContainsFunc(names, func(name string) bool { return r.find(name) >= 0 })
 	}
 	switch f {
 	case JSONL:

@@ -1,6 +1,8 @@
 package accesslog
 
 import (
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -114,14 +116,8 @@ func TestMembersOfJSON(t *testing.T) {
 		{strings.Repeat(`"a":{`, 2000) + strings.Repeat("}", 2000), "a.a", ""},
 		{strings.Repeat(`"b":1,`, maxMembers) + `"a":"x"`, "a", ""},
 	} {
-		field, err := ParseField(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, ok := read(t, `{"ts":1772697601,`+c.members+"}", Options{Format: NginxJSON}).Get(field)
-		if string(got) != c.want || ok != (c.want != "") {
-			t.Errorf("%.100s, %s: got %q, %v; want %q", c.members, c.name, got, ok, c.want)
-		}
+		_, got := read(t, `{"ts":1772697601,`+c.members+"}", Options{Format: NginxJSON}, c.name)
+		compare(t, c.members, got, map[string]string{c.name: c.want})
 	}
 }
 
@@ -146,49 +142,63 @@ func TestForwarded(t *testing.T) {
 		{"caddy", `{"ts":1772697601.5,"request":{"remote_ip":"10.0.0.1","headers":{"X-Forwarded-For":["203.0.113.9" , "10.2.2.2"]}}}`, "10.0.0.1", "203.0.113.9,10.2.2.2"},
 		{"cloudfront", "#Fields: date time c-ip x-forwarded-for\n2026-03-05\t08:00:01\t10.0.0.1\t203.0.113.9", "10.0.0.1", "203.0.113.9"},
 	} {
-		e := read(t, c.line+"\n", Options{Format: Format(c.format)})
-		remote, _ := e.Get(RemoteAddr)
-		forwarded, ok := e.Forwarded()
-		if string(remote) != c.remote || ok != (c.forwarded != "") || ok && string(forwarded) != c.forwarded {
-			t.Errorf("%s: got %s and %q, %v; want %s and %q", c.line, remote, forwarded, ok, c.remote, c.forwarded)
-		}
+		_, got := read(t, c.line+"\n", Options{Format: Format(c.format)}, "remote_addr")
+		compare(t, c.line, got, map[string]string{"remote_addr": c.remote, "forwarded": c.forwarded})
 	}
 }
 
-// read returns the only entry of a text.
-func read(t *testing.T, text string, o Options) *Entry {
+// read returns the instant of the only entry of a text and the values of fields, "" for none.
+func read(t *testing.T, text string, o Options, names ...string) (at string, values map[string]string) {
 	t.Helper()
+	var fields []Field
+	for _, name := range names {
+		f, err := ParseField(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fields = append(fields, f)
+	}
 	o.Stdin = strings.NewReader(text)
 	r, err := Open([]string{"-"}, o)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
-	e, err := r.Next()
-	if err != nil {
-		t.Fatalf("Next: %v; stats %+v", err, r.Stats())
+	values = map[string]string{}
+	for e, err := range r.Entries(append(fields, Forwarded)...) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		at = time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano)
+		for i, f := range append(fields, Forwarded) {
+			if v, ok := e.Get(f); ok {
+				values[append(names, "forwarded")[i]] = string(v)
+			}
+		}
 	}
-	return e
+	if at == "" {
+		t.Fatalf("%.200q has no entry: %+v", text, r.Stats())
+	}
+	return at, values
+}
+
+// compare compares the values of fields; a field with the value "" must be absent.
+func compare(t *testing.T, line string, got, want map[string]string) {
+	t.Helper()
+	for name, want := range want {
+		if v, ok := got[name]; v != want || ok != (want != "") {
+			t.Errorf("%.200s\n%s: got %q, %v; want %q", line, name, v, ok, want)
+		}
+	}
 }
 
 func TestFieldsOfEveryFormat(t *testing.T) {
 	for _, x := range examples {
-		t.Run(x.name, func(t *testing.T) {
-			for _, format := range []Format{Auto, x.format} {
-				e := read(t, x.text+"\n", Options{Format: format})
-				if got := time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano); got != x.at {
-					t.Errorf("time: got %s, want %s", got, x.at)
-				}
-				for name, want := range x.want {
-					f, err := ParseField(name)
-					if err != nil {
-						t.Fatal(err)
-					}
-					if got, ok := e.Get(f); ok != (want != "") || ok && string(got) != want {
-						t.Errorf("%s: got %q, %v; want %q", name, got, ok, want)
-					}
-				}
+		for _, format := range []Format{Auto, x.format} {
+			at, got := read(t, x.text+"\n", Options{Format: format}, slices.Collect(maps.Keys(x.want))...)
+			if compare(t, x.name, got, x.want); at != x.at {
+				t.Errorf("%s: the time is %s, want %s", x.name, at, x.at)
 			}
-		})
+		}
 	}
 }
 
@@ -235,35 +245,32 @@ func TestMostLinesDecideTheFormat(t *testing.T) {
 }
 
 func TestMappedFields(t *testing.T) {
-	e := read(t, `{"when":"2026-03-05T08:00:01Z","net":{"peer":"192.0.2.1:99"},"remote_addr":"10.0.0.1","url":"/a?b","tenant":"t1"}`,
-		Options{Format: NginxJSON, Fields: map[string]string{"time": "when", "remote_addr": "net.peer", "user": "tenant"}})
-	for name, want := range map[string]string{"remote_addr": "192.0.2.1", "user": "t1", "path": "/a"} {
-		f, _ := ParseField(name)
-		if got, _ := e.Get(f); string(got) != want {
-			t.Errorf("%s: got %q, want %q", name, got, want)
-		}
-	}
-	for _, c := range []struct{ line, name, want string }{
-		{`{"ts":1772697601,"net.peer":"192.0.2.1","remote_addr":"10.0.0.1"}`, "net.peer", "192.0.2.1"},
-		{`{"ts":1772697601,"remote_addr":"10.0.0.1"}`, "net.peer", ""},
-		{lineAt(1, "a"), "referer", ""},
-		{lineAt(1, "a"), "request", `GET /a HTTP/1.1`},
-		{lineAt(1, "a"), "none", ""},
-		{cloudFrontHeader[:len("#Version: 1.0\n")] + "#Fields: date time c-ip s-ip\n2019-12-04\t21:02:31\t10.0.0.1\t192.0.2.1", "s-ip", "192.0.2.1"},
+	const object = `{"when":"2026-03-05T08:00:01Z","net":{"peer":"192.0.2.1:99"},"remote_addr":"10.0.0.1","url":"/a?b","tenant":"t1"}`
+	alb := examples[slices.IndexFunc(examples, func(x example) bool { return x.name == "alb" })]
+	for _, c := range []struct {
+		line         string
+		fields, want map[string]string
+		at           string // "" = not compared
+	}{
+		{object, map[string]string{"time": "when", "remote_addr": "net.peer", "user": "tenant"},
+			map[string]string{"remote_addr": "192.0.2.1", "user": "t1", "path": "/a"}, "2026-03-05T08:00:01Z"},
+		{`{"ts":1772697601,"net.peer":"192.0.2.1","remote_addr":"10.0.0.1"}`, map[string]string{"remote_addr": "net.peer"}, map[string]string{"remote_addr": "192.0.2.1"}, ""},
+		{`{"ts":1772697601,"remote_addr":"10.0.0.1"}`, map[string]string{"remote_addr": "net.peer"}, map[string]string{"remote_addr": ""}, ""},
+		{lineAt(1, "a"), map[string]string{"remote_addr": "referer"}, map[string]string{"remote_addr": ""}, ""},
+		{lineAt(1, "a"), map[string]string{"remote_addr": "request"}, map[string]string{"remote_addr": `GET /a HTTP/1.1`}, ""},
+		{lineAt(1, "a"), map[string]string{"remote_addr": "none"}, map[string]string{"remote_addr": ""}, ""},
+		{"#Version: 1.0\n#Fields: date time c-ip s-ip\n2019-12-04\t21:02:31\t10.0.0.1\t192.0.2.1", map[string]string{"remote_addr": "s-ip"}, map[string]string{"remote_addr": "192.0.2.1"}, ""},
+		{alb.text, map[string]string{"time": "request_creation_time", "host": "domain_name"}, map[string]string{"host": "www.example.com"}, "2018-07-02T22:22:48.364Z"},
 	} {
-		e := read(t, c.line, Options{Fields: map[string]string{"remote_addr": c.name}})
-		if got, ok := e.Get(RemoteAddr); string(got) != c.want && ok {
-			t.Errorf("%s, remote_addr=%s: got %q, want %q", c.line, c.name, got, c.want)
+		at, got := read(t, c.line, Options{Fields: c.fields}, slices.Collect(maps.Keys(c.want))...)
+		if compare(t, c.line, got, c.want); c.at != "" && at != c.at {
+			t.Errorf("%s: the time is %s, want %s", c.line, at, c.at)
 		}
-	}
-	e = read(t, examples[15].text, Options{Fields: map[string]string{"time": "request_creation_time", "host": "domain_name"}})
-	if got := time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano); examples[15].name != "alb" && got != "2018-07-02T22:22:48.364Z" {
-		t.Errorf("time: got %s", got)
 	}
 }
 
 func TestAddressesHaveNoPort(t *testing.T) {
-	e := &Entry{}
+	r := &row{}
 	for _, c := range []struct {
 		how        how
 		text, want string
@@ -273,7 +280,7 @@ func TestAddressesHaveNoPort(t *testing.T) {
 		{beforePort, "192.0.2.1:80", "192.0.2.1"}, {beforePort, "2001:db8::1:80", "2001:db8::1"}, {beforePort, "[2001:db8::1]:80", "2001:db8::1"}, {beforePort, "-", "-"},
 		{lastAddress, "192.0.2.1, 2001:db8::1", "2001:db8::1"}, {lastAddress, "192.0.2.1,192.0.2.2:80", "192.0.2.2"},
 	} {
-		if got := e.derive([]byte(c.text), c.how); string(got) != c.want {
+		if got := r.derive([]byte(c.text), c.how); string(got) != c.want {
 			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}
@@ -349,17 +356,13 @@ func FuzzLine(f *testing.F) {
 			if err != nil {
 				continue // compressed data that are damaged
 			}
-			for e, err := range r.Entries() {
+			for e, err := range r.Entries(fields...) {
 				if err != nil {
 					break
 				}
 				if e.At < 0 || e.At > maxAt {
 					t.Fatalf("%s, %q: the instant %d", format, text, e.At)
 				}
-				for _, field := range fields {
-					e.Get(field)
-				}
-				e.Names()
 			}
 			r.Close()
 		}

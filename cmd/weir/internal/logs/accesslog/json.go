@@ -22,14 +22,14 @@ type member struct {
 const maxMembers = 1024
 
 // find returns the index of the first member with a path, or -1.
-func (e *Entry) find(path string) int {
-	return slices.IndexFunc(e.members, func(m member) bool { return e.hasPath(m, path) })
+func (r *row) find(path string) int {
+	return slices.IndexFunc(r.members, func(m member) bool { return r.hasPath(m, path) })
 }
 
 // hasPath reports whether a member has a path. Letter case, - and _ are equal.
-func (e *Entry) hasPath(m member, path string) bool {
+func (r *row) hasPath(m member, path string) bool {
 	for {
-		name := e.line[m.name.from:m.name.to]
+		name := r.line[m.name.from:m.name.to]
 		rest := len(path) - len(name)
 		if rest < 0 || !sameName(name, path[rest:]) {
 			return false
@@ -40,7 +40,7 @@ func (e *Entry) hasPath(m member, path string) bool {
 		if path[rest-1] != '.' {
 			return false
 		}
-		m, path = e.members[m.parent], path[:rest-1]
+		m, path = r.members[m.parent], path[:rest-1]
 	}
 }
 
@@ -77,11 +77,11 @@ const (
 type jsonReader struct {
 	dec  jsontext.Decoder
 	text bytes.Buffer
-	e    *Entry
+	e    *row
 }
 
 // read reads the members of the object that the line of e is.
-func (r *jsonReader) read(e *Entry) error {
+func (r *jsonReader) read(e *row) error {
 	if bytes.Contains(e.line, []byte(`\x`)) {
 		e.line = escape.ReplaceAllFunc(e.line, escapeOfJSON)
 	}
@@ -106,8 +106,8 @@ func (r *jsonReader) read(e *Entry) error {
 var lone = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|-\s*[,}\]]`)
 
 // line reads an object of JSON.
-func (r *jsonReader) line(e *Entry) error {
-	r.e, r.text = e, *bytes.NewBuffer(e.line)
+func (r *jsonReader) line(e *row) error {
+	r.e, r.text = e, *bytes.NewBuffer(slices.Clip(e.line))
 	r.dec.Reset(&r.text, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 	if r.dec.PeekKind() != '{' {
 		return errObject

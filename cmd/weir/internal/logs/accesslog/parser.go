@@ -35,24 +35,24 @@ func (p *parser) comment(line []byte) bool {
 	return true
 }
 
-// parse reads a line, which is not empty, into e.
-func (p *parser) parse(e *Entry, line []byte) error {
+// parse reads a line, which is not empty, into r.
+func (p *parser) parse(r *row, line []byte) error {
 	if p.json != nil && (p.text == nil || line[0] == '{') {
-		e.reset(line, p.json)
-		if err := p.reader.read(e); err != nil {
+		r.reset(line, p.json)
+		if err := p.reader.read(r); err != nil {
 			return err
 		}
 		if needs := p.json.needs; needs != "" {
-			if i := e.find(needs); i < 0 || e.members[i].value.kind != kindObject {
+			if i := r.find(needs); i < 0 || r.members[i].value.kind != kindObject {
 				return errNoRequest
 			}
 		}
-		return e.readInstant()
+		return r.readInstant()
 	}
-	e.reset(line, p.text)
-	err := p.text.split(e)
+	r.reset(line, p.text)
+	err := p.text.split(r)
 	if err == nil {
-		err = e.readInstant()
+		err = r.readInstant()
 	}
 	if err != nil && bytes.IndexByte(line, 0) >= 0 {
 		return errBinary

@@ -54,14 +54,18 @@ type File struct {
 
 // Reader reads files as one sequence. It is used by one goroutine at a time.
 type Reader struct {
-	options  Options
-	window   int64 // microseconds
-	files    []File
-	sources  []*source // by their first entries or, of closed files, the instant before which none comes
-	returned bool      // the first entry of the first source was returned
-	free     []*Entry
-	last     int64 // the greatest instant returned
-	stats    Stats
+	options Options
+	window  int64 // microseconds
+	files   []File
+	sources timeline[*source] // by their first entries or, of closed files, the instant before which none comes
+	fields  []Field           // that the caller of Entries reads
+	row     row               // the line read last
+	names   []string          // the fields of the first entry
+	current *Entry            // returned last, of the first source
+	free    []*Entry
+	room    int64 // bytes left for entries that wait to be sorted
+	last    int64 // the greatest instant returned
+	stats   Stats
 }
 
 // Open opens logs. The name - is standard input. The error names the first file that
@@ -73,7 +77,7 @@ func Open(names []string, o Options) (*Reader, error) {
 	if o.Format == Auto {
 		o.Format = ""
 	}
-	r := &Reader{options: o, window: window(o.Reorder)}
+	r := &Reader{options: o, window: window(o.Reorder), sources: timeline[*source]{compare: (*source).compare}, room: maxHeld}
 	for i, name := range names {
 		s, err := r.open(name, i)
 		if err != nil {
@@ -85,7 +89,7 @@ func Open(names []string, o Options) (*Reader, error) {
 			s.close()
 			continue
 		}
-		r.insert(s)
+		r.sources.add(s)
 	}
 	return r, nil
 }
@@ -108,11 +112,19 @@ func (r *Reader) Stats() Stats {
 	return s
 }
 
-// Entries returns the entries up to the end or the first error.
-func (r *Reader) Entries() iter.Seq2[*Entry, error] {
+// Names returns the names of the fields that have a value in the first line read, those of
+// every format first, and members of objects with a dot: key.ip. It is for messages.
+func (r *Reader) Names() []string { return r.names }
+
+// Entries returns the entries with the values of fields, up to the end or the first error.
+// Each is valid until the next one. Entries with equal instants keep the order of files and
+// lines. An error is that of reading a file, or of lines that wait to be sorted and take more
+// than 128 MiB. Compressed data that end early are a bad line.
+func (r *Reader) Entries(fields ...Field) iter.Seq2[*Entry, error] {
+	r.fields = fields
 	return func(yield func(*Entry, error) bool) {
 		for {
-			e, err := r.Next()
+			e, err := r.next()
 			if err == io.EOF || !yield(e, err) || err != nil {
 				return
 			}
@@ -120,31 +132,28 @@ func (r *Reader) Entries() iter.Seq2[*Entry, error] {
 	}
 }
 
-// Next returns the next entry, valid until the following call, or io.EOF. Entries with
-// equal instants keep the order of files and lines. Other errors are those of reading a
-// file. Compressed data that end early are a bad line.
-func (r *Reader) Next() (*Entry, error) {
-	if r.returned {
-		s := r.sources[0]
-		r.returned = false
-		r.free = append(r.free, s.pop())
+// next returns the next entry, valid until the following call, or io.EOF.
+func (r *Reader) next() (*Entry, error) {
+	if e := r.current; e != nil {
+		r.current, r.room = nil, r.room+e.size()
+		if cap(e.values) > maxReused {
+			e.values = nil
+		}
+		r.free = append(r.free, e)
 		if err := r.fillFirst(); err != nil {
 			return nil, err
 		}
 	}
-	for len(r.sources) > 0 && r.sources[0].head() == nil {
-		if err := r.sources[0].reopen(r); err != nil {
-			return nil, err
-		}
+	for r.sources.Len() > 0 && r.sources.first().waiting.Len() == 0 {
 		if err := r.fillFirst(); err != nil {
 			return nil, err
 		}
 	}
-	if len(r.sources) == 0 {
+	if r.sources.Len() == 0 {
 		return nil, io.EOF
 	}
-	r.returned = true
-	e := r.sources[0].head()
+	e := r.sources.first().waiting.pop()
+	r.current = e
 	if e.At < r.last {
 		r.stats.Late++
 	}
@@ -155,33 +164,28 @@ func (r *Reader) Next() (*Entry, error) {
 // fillFirst reads lines of the first source, and puts it at its new place. It closes one
 // without entries.
 func (r *Reader) fillFirst() error {
-	s := r.sources[0]
-	if err := s.fill(r); err != nil {
-		return err
+	s := r.sources.pop()
+	err := s.fill(r)
+	if err == nil && s.waiting.Len() == 0 {
+		s.close() // of damaged data an error, which is counted as a bad line
+		return nil
 	}
-	r.sources = slices.Delete(r.sources, 0, 1)
-	if s.head() == nil {
-		s.close()
-	} else {
-		r.insert(s)
-	}
-	return nil
+	r.sources.add(s)
+	return err
 }
 
-// insert puts a source at its place.
-func (r *Reader) insert(s *source) {
-	i, _ := slices.BinarySearchFunc(r.sources, s, (*source).compare)
-	r.sources = slices.Insert(r.sources, i, s)
-}
-
-// entry returns an unused entry.
-func (r *Reader) entry() *Entry {
+// entry returns an entry with the fields of the line read last.
+func (r *Reader) entry() (e *Entry) {
+	if r.stats.Entries == 0 {
+		r.names = r.row.fieldNames()
+	}
 	if n := len(r.free); n > 0 {
-		e := r.free[n-1]
-		r.free = r.free[:n-1]
-		return e
+		e, r.free = r.free[n-1], r.free[:n-1]
+	} else {
+		e = &Entry{}
 	}
-	return &Entry{}
+	e.keep(&r.row, r.fields)
+	return e
 }
 
 // bad counts a line that is not readable.
@@ -196,10 +200,10 @@ func (r *Reader) bad(file string, line int64, err error) {
 // Close closes all files.
 func (r *Reader) Close() error {
 	var errs []error
-	for _, s := range r.sources {
+	for _, s := range r.sources.all {
 		errs = append(errs, s.close())
 	}
-	r.sources, r.returned = nil, false
+	r.sources.all, r.current = nil, nil
 	return errors.Join(errs...)
 }
 

@@ -45,7 +45,7 @@ func paths(t *testing.T, files []string, o Options) (string, *Reader) {
 	}
 	defer r.Close()
 	var all []string
-	for e, err := range r.Entries() {
+	for e, err := range r.Entries(Path) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,7 +275,7 @@ func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e, err := r.Next(); err != nil || e.Line != 1 {
+	if e, err := r.next(); err != nil || e.Line != 1 {
 		t.Errorf("got %v, %v", e, err)
 	}
 }
@@ -341,7 +341,7 @@ func BenchmarkReader(b *testing.B) {
 					b.Fatal(err)
 				}
 				n := 0
-				for e, err := range r.Entries() {
+				for e, err := range r.Entries(benchFields...) {
 					if err != nil {
 						b.Fatal(err)
 					}
@@ -366,8 +366,9 @@ func TestAllocationsOfALine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		r.fields = benchFields
 		next := func() {
-			e, err := r.Next()
+			e, err := r.next()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -385,5 +386,67 @@ func TestAllocationsOfALine(t *testing.T) {
 		if n := testing.AllocsPerRun(1000, next); n > want {
 			t.Errorf("%s: %.2f allocations per line, want %v", format, n, want)
 		}
+	}
+}
+
+// longLines is an endless log of lines at one instant, with a user agent of 20,000 bytes.
+type longLines struct{ strings.Reader }
+
+func (l *longLines) Read(b []byte) (int, error) {
+	if l.Len() == 0 {
+		l.Reset(strings.Replace(lineAt(1, "a"), `"-"`+"\n", `"`+strings.Repeat("x", 20_000)+"\"\n", 1))
+	}
+	return l.Reader.Read(b)
+}
+
+// TestLinesThatWaitHaveABound: only the fields that are read are kept, and more than the
+// bound of them is an error with the place of the line and the next step.
+func TestLinesThatWaitHaveABound(t *testing.T) {
+	for _, c := range []struct {
+		field Field
+		lines int64 // that fit in 256 KiB
+	}{{Path, 1000}, {UserAgent, 10}} {
+		r, err := Open([]string{"-"}, Options{Stdin: new(longLines)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.room = 256 << 10
+		for _, err = range r.Entries(c.field) {
+		}
+		place, problem, _ := strings.Cut(fmt.Sprint(err), ": ")
+		if problem != "the lines that wait to be sorted take more than 128 MiB; use a shorter --reorder, or fields with shorter values" || place != fmt.Sprint("-:", r.stats.Lines) {
+			t.Errorf("%v: %v after %d lines", c.field, err, r.stats.Lines)
+		}
+		if n := r.stats.Lines; n < c.lines || n > 2*c.lines {
+			t.Errorf("%v: %d lines fit, want at least %d", c.field, n, c.lines)
+		}
+	}
+}
+
+// TestReversedLinesTakeFewSteps counts the comparisons of a log that runs backward.
+func TestReversedLinesTakeFewSteps(t *testing.T) {
+	const n = 20_000
+	var text strings.Builder
+	for i := range n {
+		text.WriteString(lineAt(n-i, "a"))
+	}
+	r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text.String()), Reorder: 24 * time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	steps := 0
+	r.sources.first().waiting.compare = func(a, b *Entry) int {
+		steps++
+		return a.compare(b)
+	}
+	line := int64(n)
+	for e, err := range r.Entries() {
+		if err != nil || e.Line != line {
+			t.Fatalf("line %d comes where line %d should: %v", e.Line, line, err)
+		}
+		line--
+	}
+	if most := n * 3 * 15; line != 0 || steps > most { // 2^15 > n
+		t.Errorf("%d comparisons, want at most %d; %d lines are missing", steps, most, line)
 	}
 }

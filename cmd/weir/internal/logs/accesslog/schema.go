@@ -13,10 +13,10 @@ type schema struct {
 	isTrace bool           // the time is in microseconds, and a line without units has one
 
 	// Of a text:
-	columns []string             // as the format's documentation has them; nil for JSON
-	date    string               // the column with the date of a time; "" = none
-	headers map[string]string    // columns with fields of the request's header, by name in lower case
-	split   func(e *Entry) error // splits a line into columns
+	columns []string           // as the format's documentation has them; nil for JSON
+	date    string             // the column with the date of a time; "" = none
+	headers map[string]string  // columns with fields of the request's header, by name in lower case
+	split   func(r *row) error // splits a line into columns
 
 	// Of JSON:
 	prefixes []string // of the fields of the request's header, such as http_
@@ -79,7 +79,7 @@ func newSchema(o Options, time string, from sources) *schema {
 }
 
 // text makes s the schema of a text.
-func (s *schema) text(columns string, split func(*Entry) error, headers map[string]string) *schema {
+func (s *schema) text(columns string, split func(*row) error, headers map[string]string) *schema {
 	s.columns, s.split, s.headers = strings.Fields(columns), split, headers
 	return s
 }
@@ -96,11 +96,11 @@ func schemasOf(f Format, o Options) (text, json *schema) {
 	switch f {
 	case Combined:
 		// The tenth column is that of the main format in the configuration of nginx.
-		return clf(o).text(clfColumns+" referer user_agent x_forwarded_for", (*Entry).combined, map[string]string{forwardedFor: "x_forwarded_for"}), nil
+		return clf(o).text(clfColumns+" referer user_agent x_forwarded_for", (*row).combined, map[string]string{forwardedFor: "x_forwarded_for"}), nil
 	case Common:
-		return clf(o).text(clfColumns, (*Entry).common, nil), nil
+		return clf(o).text(clfColumns, (*row).common, nil), nil
 	case Traefik:
-		return clf(o).text(clfColumns+" referer user_agent count router server duration", (*Entry).traefik, nil), traefikJSON(o)
+		return clf(o).text(clfColumns+" referer user_agent count router server duration", (*row).traefik, nil), traefikJSON(o)
 	case Envoy:
 		return envoyText(o), envoyJSON(o)
 	case ALB:
@@ -130,7 +130,7 @@ func envoyText(o Options) *schema {
 		remoteAddr: places(lastAddress, "x_forwarded_for"), status: places(plain, "response_code"), size: places(plain, "bytes_sent"),
 		host: places(plain, "authority"), userAgent: places(plain, "user_agent"),
 	}.request("request")).text("start_time request response_code response_flags bytes_received bytes_sent duration upstream_service_time x_forwarded_for user_agent request_id authority upstream_host",
-		(*Entry).envoy, map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"})
+		(*row).envoy, map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"})
 }
 
 func albText(o Options) *schema {
@@ -138,7 +138,7 @@ func albText(o Options) *schema {
 		remoteAddr: places(beforePort, "client:port"), status: places(plain, "elb_status_code"), size: places(plain, "sent_bytes"),
 		userAgent: places(plain, "user_agent"),
 	}.request("request")).text("type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes request user_agent ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id",
-		(*Entry).alb, nil)
+		(*row).alb, nil)
 }
 
 // fieldsHeader begins the line of a W3C log that names its columns.
@@ -156,9 +156,9 @@ func w3c(o Options, columns string, isExact bool) *schema {
 		referer: places(percent, "cs(Referer)"),
 	}).text(columns, nil, map[string]string{forwardedFor: forwardedFor})
 	n := len(s.columns)
-	s.split = func(e *Entry) error {
-		e.tabs()
-		if isExact && len(e.columns) != n || !isExact && len(e.columns) < 12 {
+	s.split = func(r *row) error {
+		r.tabs()
+		if isExact && len(r.columns) != n || !isExact && len(r.columns) < 12 {
 			return errW3C
 		}
 		return nil
@@ -236,43 +236,66 @@ func envoyJSON(o Options) *schema {
 }
 
 // get returns the value of a field, or nil.
-func (e *Entry) get(f Field) []byte {
+func (r *row) get(f Field) []byte {
 	switch f.fact {
 	case none:
 		return nil
+	case forwarded:
+		return r.forwarded()
 	case own:
-		return e.at(place{path: f.name})
+		return r.at(place{path: f.name})
 	case header:
-		return e.header(f.name)
+		return r.header(f.name)
 	}
-	b := e.firstOf(e.schema.from[f.fact])
-	if b == nil && e.schema.isTrace && f.fact == size {
+	b := r.firstOf(r.schema.from[f.fact])
+	if b == nil && r.schema.isTrace && f.fact == size {
 		return []byte("1")
 	}
 	return b
 }
 
+// forwardedFor is the header that lists the addresses of a client and of proxies.
+const forwardedFor = "x-forwarded-for"
+
+// forwarded returns X-Forwarded-For, or a list in place of the client address, as Traefik
+// logs it.
+func (r *row) forwarded() (list []byte) {
+	if list = r.header(forwardedFor); hasValue(list) {
+		return list
+	}
+	list = nil
+	for _, p := range r.schema.from[remoteAddr] {
+		if len(list) == 0 {
+			list = r.at(place{path: p.path})
+		}
+	}
+	if bytes.IndexByte(list, ',') < 0 {
+		return nil
+	}
+	return list
+}
+
 // header returns a field of the request's header. The elements of X-Forwarded-For in JSON are
 // joined by commas, as HTTP joins several lines of one field.
-func (e *Entry) header(name string) (value []byte) {
-	s := e.schema
+func (r *row) header(name string) (value []byte) {
+	s := r.schema
 	switch {
 	case s.columns == nil:
 	case s.headers[name] != "":
-		return e.at(place{path: s.headers[name]})
+		return r.at(place{path: s.headers[name]})
 	case name == "user-agent":
-		return e.firstOf(s.from[userAgent])
+		return r.firstOf(s.from[userAgent])
 	case name == "referer":
-		return e.firstOf(s.from[referer])
+		return r.firstOf(s.from[referer])
 	}
 	for _, prefix := range s.prefixes {
-		i := e.find(prefix + name)
+		i := r.find(prefix + name)
 		if i < 0 {
 			continue
 		}
-		value = e.value(e.members[i].value)
-		for j := i + 1; name == forwardedFor && j < len(e.members) && e.members[j].name == e.members[i].name; j++ {
-			value = slices.Concat(value, []byte(","), e.value(e.members[j].value))
+		value = r.value(r.members[i].value)
+		for j := i + 1; name == forwardedFor && j < len(r.members) && r.members[j].name == r.members[i].name; j++ {
+			value = slices.Concat(value, []byte(","), r.value(r.members[j].value))
 		}
 		return value
 	}
@@ -280,9 +303,9 @@ func (e *Entry) header(name string) (value []byte) {
 }
 
 // firstOf returns the value of the first place that has one.
-func (e *Entry) firstOf(all []place) []byte {
+func (r *row) firstOf(all []place) []byte {
 	for _, p := range all {
-		if b := e.at(p); len(b) > 0 {
+		if b := r.at(p); len(b) > 0 {
 			return b
 		}
 	}
@@ -290,15 +313,15 @@ func (e *Entry) firstOf(all []place) []byte {
 }
 
 // at returns the value of a place, or nil.
-func (e *Entry) at(p place) []byte {
-	if e.schema.columns != nil {
-		if i := slices.Index(e.schema.columns, p.path); i >= 0 && i < len(e.columns) {
-			return e.derive(e.value(e.columns[i]), p.how)
+func (r *row) at(p place) []byte {
+	if r.schema.columns != nil {
+		if i := slices.Index(r.schema.columns, p.path); i >= 0 && i < len(r.columns) {
+			return r.derive(r.value(r.columns[i]), p.how)
 		}
 		return nil
 	}
-	if i := e.find(p.path); i >= 0 {
-		return e.derive(e.value(e.members[i].value), p.how)
+	if i := r.find(p.path); i >= 0 {
+		return r.derive(r.value(r.members[i].value), p.how)
 	}
 	return nil
 }
@@ -309,9 +332,9 @@ const (
 )
 
 // readInstant sets the instant of a line.
-func (e *Entry) readInstant() (err error) {
-	s := e.schema
-	b := e.firstOf(s.time)
+func (r *row) readInstant() (err error) {
+	s := r.schema
+	b := r.firstOf(s.time)
 	isColumn := func(p place) bool { return slices.Contains(s.columns, p.path) }
 	switch {
 	case len(b) == 0 && s.columns == nil:
@@ -321,14 +344,14 @@ func (e *Entry) readInstant() (err error) {
 	case len(b) == 0:
 		return errColumns
 	case s.isTrace:
-		e.At, err = traceInstant(b)
+		r.instant, err = traceInstant(b)
 		return err
 	case s.date != "":
-		date := e.at(place{path: s.date})
-		e.scratch = append(append(e.scratch, date...), 'T')
-		e.scratch = append(append(e.scratch, b...), 'Z')
-		b = e.scratch
+		date := r.at(place{path: s.date})
+		r.scratch = append(append(r.scratch, date...), 'T')
+		r.scratch = append(append(r.scratch, b...), 'Z')
+		b = r.scratch
 	}
-	e.At, err = parseInstant(bytes.TrimSpace(b))
+	r.instant, err = parseInstant(bytes.TrimSpace(b))
 	return err
 }

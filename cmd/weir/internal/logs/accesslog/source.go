@@ -19,7 +19,7 @@ const MaxLineBytes = 128 << 10
 
 const (
 	sampleBytes = 64 << 10 // of a file, to detect its format
-	maxHeld     = 1 << 17  // entries of one file that wait to be sorted
+	maxWaiting  = 1 << 17  // entries of one file that wait to be sorted
 )
 
 // ErrLong reports a line that does not fit in its buffer.
@@ -27,7 +27,7 @@ const ErrLong = problem("the line is longer than 131072 bytes")
 
 const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
 
-// source is one file. Its held entries are sorted.
+// source is one file.
 type source struct {
 	name   string
 	index  int // of the arguments of Open
@@ -43,15 +43,14 @@ type source struct {
 	line    int64 // lines read
 	ended   bool
 
-	held   []*Entry // by instant, then by line
-	first  int      // the place of the first of them
-	newest int64    // the greatest instant read
+	waiting timeline[*Entry]
+	newest  int64 // the greatest instant read
 }
 
 // open opens a file, detects its format, and closes it again. Standard input and pipes stay
 // open.
 func (r *Reader) open(name string, index int) (*source, error) {
-	s := &source{name: name, index: index, format: r.options.Format, stdin: name == "-"}
+	s := &source{name: name, index: index, format: r.options.Format, stdin: name == "-", waiting: timeline[*Entry]{compare: (*Entry).compare}}
 	if s.stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
 		return nil, errors.New("standard input, -, is given twice")
 	}
@@ -209,21 +208,13 @@ func isEntry(line []byte) bool { return line[0] != '#' }
 
 // least returns the least instant of the sample, or 0 if it has none.
 func (s *source) least(sample []byte) int64 {
-	p, e, least := newParser(s.format, s.parser.options), &Entry{}, int64(-1)
+	p, r, least := newParser(s.format, s.parser.options), &row{}, int64(-1)
 	for _, line := range firstLines(sample) {
-		if !p.comment(line) && p.parse(e, line) == nil && (least < 0 || e.At < least) {
-			least = e.At
+		if !p.comment(line) && p.parse(r, line) == nil && (least < 0 || r.instant < least) {
+			least = r.instant
 		}
 	}
 	return max(0, least)
-}
-
-// reopen opens the file again, unless it is open.
-func (s *source) reopen(r *Reader) error {
-	if s.lines != nil {
-		return nil
-	}
-	return s.openLines(r)
 }
 
 // compare orders sources by their first entries. A closed file comes before the entries that
@@ -237,35 +228,21 @@ func (s *source) compare(other *source) int {
 // position returns the instant before which the source has no entry; closed is 1 for a file
 // of which no line was read.
 func (s *source) position() (at int64, closed int) {
-	if h := s.head(); h != nil {
-		return h.At, 0
+	if e := s.waiting.first(); e != nil {
+		return e.At, 0
 	}
 	return s.start, 1
 }
 
-// head returns the first entry, or nil at the end and of a closed file.
-func (s *source) head() *Entry {
-	if s.first == len(s.held) {
-		return nil
-	}
-	return s.held[s.first]
-}
-
-// pop removes the first entry.
-func (s *source) pop() *Entry {
-	e := s.held[s.first]
-	s.held[s.first] = nil
-	s.first++
-	if s.first == len(s.held) {
-		s.held, s.first = s.held[:0], 0
-	}
-	return e
-}
-
 // fill reads lines until no later line within the window can come before the first entry.
 func (s *source) fill(r *Reader) error {
+	if s.lines == nil { // a file of which no line was read
+		if err := s.openLines(r); err != nil {
+			return err
+		}
+	}
 	for !s.ended {
-		if h := s.head(); h != nil && (s.newest-h.At >= r.window || len(s.held)-s.first >= maxHeld) {
+		if e := s.waiting.first(); e != nil && (s.newest-e.At >= r.window || s.waiting.Len() >= maxWaiting) {
 			return nil
 		}
 		if err := s.read(r); err != nil {
@@ -310,22 +287,25 @@ func (s *source) read(r *Reader) error {
 	if len(line) == 0 || s.parser.comment(line) {
 		return nil
 	}
-	e := r.entry()
-	if err := s.parser.parse(e, line); err != nil {
-		r.free = append(r.free, e)
+	if err := s.parser.parse(&r.row, line); err != nil {
 		if r.stats.Bad < firstBad {
 			err = otherFormat(line, s.format, r.options, err)
 		}
 		r.bad(s.name, s.line, err)
 		return nil
 	}
+	e := r.entry()
 	e.File, e.Line = s.name, s.line
 	r.stats.Lines++
 	r.stats.Entries++
 	if e.At < year2000 {
 		r.stats.Before2000++
 	}
-	s.hold(e)
+	s.newest = max(s.newest, e.At)
+	s.waiting.add(e)
+	if r.room -= e.size(); r.room < 0 {
+		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; use a shorter --reorder, or fields with shorter values", s.name, s.line, maxHeld>>20)
+	}
 	return nil
 }
 
@@ -349,23 +329,6 @@ func NextLine(lines *bufio.Reader) ([]byte, error) {
 		return nil, err
 	}
 	return nil, ErrLong
-}
-
-// hold puts an entry behind those with the same or an earlier instant.
-func (s *source) hold(e *Entry) {
-	if s.first > 0 && len(s.held) == cap(s.held) && s.first >= len(s.held)/2 {
-		n := copy(s.held, s.held[s.first:])
-		clear(s.held[n:])
-		s.held, s.first = s.held[:n], 0
-	}
-	s.held = append(s.held, e)
-	if e.At >= s.newest {
-		s.newest = e.At
-		return
-	}
-	queue := s.held[s.first : len(s.held)-1]
-	i, _ := slices.BinarySearchFunc(queue, e.At+1, func(e *Entry, at int64) int { return cmp.Compare(e.At, at) })
-	s.held = slices.Insert(s.held[:len(s.held)-1], s.first+i, e)
 }
 
 // close closes the file.

@@ -27,7 +27,7 @@ func TestTracesAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got []string
-		for e, err := range r.Entries() {
+		for e, err := range r.Entries(ip, policy, Bytes) {
 			if err != nil {
 				t.Fatal(err)
 			}

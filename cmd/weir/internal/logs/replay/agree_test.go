@@ -9,40 +9,44 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// The same bytes come out of the memory engine and of the specification, for a
-// trace of every op and mode whose instants jump about.
-func TestRunAgreesWithTheSpecification(t *testing.T) {
+// TestEnginesAgree: the same bytes come out of the memory engine, of Redis and of the
+// specification, for a trace of every op and mode whose instants jump about.
+func TestEnginesAgree(t *testing.T) {
 	trace := randomTrace(rand.New(rand.NewPCG(1, 2)), 4000)
-	var memory, naive strings.Builder
-	all := append(policyOfEachMode(), policies...)
-	for _, c := range []struct {
-		e   engine.Engine
-		out *strings.Builder
-	}{{weir.NewMemory(), &memory}, {spec.New(), &naive}} {
-		r, err := New(fileOf(all), c.e)
+	onRedis, _ := enginetest.On(t, redistest.Start(t).Addr)
+	answers := func(e engine.Engine) string {
+		r, err := New(fileOf(append(policyOfEachMode(), policies...)), e)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := r.Run(t.Context(), strings.NewReader(trace), c.out); err != nil {
+		var out strings.Builder
+		if _, err := r.Run(t.Context(), strings.NewReader(trace), &out); err != nil {
 			t.Fatal(err)
 		}
+		return out.String()
 	}
-	compareLines(t, strings.Split(trace, "\n"), memory.String(), strings.Split(strings.TrimSuffix(naive.String(), "\n"), "\n"))
+	want := strings.Split(strings.TrimSuffix(answers(spec.New()), "\n"), "\n")
+	for _, e := range []engine.Engine{weir.NewMemory(), onRedis} {
+		compareLines(t, strings.Split(trace, "\n"), answers(e), want)
+	}
 }
 
 func policyOfEachMode() []weir.Policy {
 	limits := []weir.Limit{
 		{Name: "few", Max: 3, Window: 20 * time.Millisecond, MinInterval: 2 * time.Millisecond, By: []string{"k"}},
-		{Name: "cells", Max: 7, Window: 50 * time.Millisecond, Cells: 6, By: []string{"k"}},
+		{Name: "cells", Max: 7, Window: 50 * time.Millisecond, Cells: 6, By: []string{"k", "other"}},
+		{Name: "all", Max: 40, Window: time.Hour},
 	}
 	return []weir.Policy{
 		{Name: "whole", Limits: limits},
-		{Name: "part", Mode: weir.Partial, Limits: limits},
-		{Name: "denied", Mode: weir.CountDenied, Limits: limits},
+		{Name: "part", Mode: weir.Partial, Limits: limits[:2]},
+		{Name: "denied", Mode: weir.CountDenied, Limits: limits[:2]},
 	}
 }
 
@@ -51,9 +55,12 @@ func randomTrace(r *rand.Rand, lines int) string {
 	at := int64(1_000_000)
 	for range lines {
 		at += r.Int64N(5000) - 500
+		if r.IntN(100) == 0 {
+			at = max(0, at-r.Int64N(2_000_000))
+		}
 		policy := []string{"whole", "part", "denied", "none"}[min(3, r.IntN(100)/33)]
-		op := Op(min(5, r.IntN(12)))
-		fmt.Fprintf(&b, `{"at_us":%d,"policy":%q,"key":{"k":"%d"},"n":%d,"op":%q`, at, policy, r.IntN(3), r.Int64N(5), op)
+		op := Op(max(0, r.IntN(12)-6))
+		fmt.Fprintf(&b, `{"at_us":%d,"policy":%q,"key":{"k":"\u0000%d}","other":"%d"},"n":%d,"op":%q`, at, policy, r.IntN(3), r.IntN(2), r.Int64N(5), op)
 		switch op {
 		case Count:
 			fmt.Fprintf(&b, `,"limit":%q,"last_us":%d`, []string{"few", "cells"}[r.IntN(2)], r.Int64N(50_000))

@@ -11,7 +11,7 @@ import (
 
 // The runtime of the race detector allocates, so `make test` counts allocations without it.
 
-// A line with recently seen strings costs no allocation.
+// A line with the strings of the line before costs no allocation.
 func TestNoAllocations(t *testing.T) {
 	r := newRunner(t, weir.NewMemory())
 	out := make([]byte, 0, 4096)

@@ -42,27 +42,3 @@ func BenchmarkRun(b *testing.B) {
 		})
 	}
 }
-
-func BenchmarkParse(b *testing.B) {
-	line := []byte(`{"at_us":1790000000000000,"policy":"push","key":{"teacher":"t1234"},"n":1,"op":"check"}`)
-	for _, c := range []struct {
-		name  string
-		parse func(*Line) error
-	}{
-		{"by=hand", func() func(*Line) error {
-			p := newParser(newInterner())
-			return func(l *Line) error { return p.parse(line, l) }
-		}()},
-		{"by=encoding-json", func(l *Line) (err error) { *l, err = reference(line); return err }},
-	} {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			var l Line
-			for b.Loop() {
-				if err := c.parse(&l); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -24,7 +25,7 @@ type Line struct {
 	GrantedAt int64  // of Refund: granted_at_us, 0 … weir.MaxInstant
 	ID        string // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
-	given fields
+	given uint16 // the fields of the text: 1 << the index in lineFields
 }
 
 // Op is the operation of a line.
@@ -47,12 +48,6 @@ func (o Op) String() string {
 		return opNames[o]
 	}
 	return "unknown"
-}
-
-// parseOp returns the op with a name.
-func parseOp(name []byte) (Op, bool) {
-	i := slices.Index(opNames[:], string(name))
-	return Op(max(i, 0)), i >= 0
 }
 
 // Dimension is one named value of a key.
@@ -84,72 +79,76 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("byte %d: %s", e.Byte, e.Problem)
 }
 
-// fields is a set of fields of a line.
-type fields uint16
+// lineField is a field of a line: a number, a string, the key or the op.
+type lineField struct {
+	name   string
+	want   string             // the type, for messages
+	number func(*Line) *int64 // 0 … most; nil = no number
+	most   int64
+	text   func(*Line) *string // nil = no string
+	ops    uint8               // ops that need the field: 1 << Op
+	next   string              // the next step if it is missing
+}
 
 const (
-	fieldAt fields = 1 << iota
-	fieldPolicy
-	fieldKey
-	fieldN
-	fieldOp
-	fieldLimit
-	fieldLast
-	fieldGrantedAt
-	fieldID
+	wholeNumber = " must be a whole number of 64 bits"
+	everyOp     = 1<<len(opNames) - 1
 )
 
-// fieldNames are the names of the fields, in the order of their bits.
-var fieldNames = [...]string{"at_us", "policy", "key", "n", "op", "limit", "last_us", "granted_at_us", "id"}
+var lineFields = [...]lineField{
+	{name: "at_us", want: "at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.At }, most: weir.MaxInstant,
+		ops: everyOp, next: "every line names its instant, in microseconds since 1970"},
+	{name: "policy", want: "policy must be a string", text: func(l *Line) *string { return &l.Policy },
+		ops: everyOp, next: "every line names the policy that decides it"},
+	{name: "key", want: "key must be an object of dimensions and their values"},
+	{name: "n", want: "n" + wholeNumber, number: func(l *Line) *int64 { return &l.N }, most: weir.MaxUnits},
+	{name: "op", want: "op must be a string"},
+	{name: "limit", want: "limit must be a string", text: func(l *Line) *string { return &l.Limit },
+		ops: 1 << Count, next: "a count names the limit to count in"},
+	{name: "last_us", want: "last_us" + wholeNumber, number: func(l *Line) *int64 { return &l.Last }, most: weir.MaxInstant,
+		ops: 1 << Count, next: "a count names its span in microseconds, 1 to the limit's window"},
+	{name: "granted_at_us", want: "granted_at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.GrantedAt }, most: weir.MaxInstant,
+		ops: 1 << Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
+	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID }},
+}
 
-// fieldNamed returns the field with a name, or 0.
-func fieldNamed(name []byte) fields {
-	if i := slices.Index(fieldNames[:], string(name)); i >= 0 {
-		return 1 << i
+// fieldNames returns the names of all fields, for messages.
+func fieldNames() string {
+	var names []string
+	for _, f := range lineFields {
+		names = append(names, f.name)
 	}
-	return 0
+	return strings.Join(names, ", ")
+}
+
+// has reports whether the text has a field.
+func (l *Line) has(name string) bool {
+	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == name })
+	return l.given>>i&1 != 0
 }
 
 // reset sets l to the line without fields. It keeps the memory of the key.
-func (l *Line) reset() {
-	*l = Line{Key: l.Key[:0], N: 1}
-}
+func (l *Line) reset() { *l = Line{Key: l.Key[:0], N: 1} }
 
 // check returns an error for the first number out of range (R14), then for the first
 // missing field that the op needs.
 func (l *Line) check() error {
-	const units, instant = uint64(weir.MaxUnits), uint64(weir.MaxInstant)
-	if uint64(l.At) <= instant && uint64(l.N) <= units && uint64(l.Last) <= instant && uint64(l.GrantedAt) <= instant {
-		return l.checkGiven()
-	}
-	for _, number := range []struct {
-		name        string
-		value, most int64
-	}{{"at_us", l.At, weir.MaxInstant}, {"n", l.N, weir.MaxUnits}, {"last_us", l.Last, weir.MaxInstant}, {"granted_at_us", l.GrantedAt, weir.MaxInstant}} {
-		if uint64(number.value) > uint64(number.most) {
-			return &LineError{Problem: fmt.Sprintf("%s is %d; use 0 to %d", number.name, number.value, number.most)}
+	for i := range lineFields {
+		f := &lineFields[i]
+		if f.number == nil {
+			continue
+		}
+		if n := *f.number(l); n < 0 || n > f.most {
+			return &LineError{Problem: fmt.Sprintf("%s is %d; use 0 to %d", f.name, n, f.most)}
 		}
 	}
-	return nil
-}
-
-func (l *Line) checkGiven() error {
-	missing := func(field, next string) error {
-		return &LineError{Problem: fmt.Sprintf("%s is missing; %s", field, next)}
-	}
-	switch {
-	case l.given&fieldID != 0 && (l.ID == "" || len(l.ID) > weir.MaxIDBytes):
+	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has("id") {
 		return &LineError{Problem: fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes)}
-	case l.given&fieldAt == 0:
-		return missing("at_us", "every line names its instant, in microseconds since 1970")
-	case l.given&fieldPolicy == 0:
-		return missing("policy", "every line names the policy that decides it")
-	case l.Op == Refund && l.given&fieldGrantedAt == 0:
-		return missing("granted_at_us", "a refund names the instant of the grant, the at_us of its answer")
-	case l.Op == Count && l.given&fieldLimit == 0:
-		return missing("limit", "a count names the limit to count in")
-	case l.Op == Count && l.given&fieldLast == 0:
-		return missing("last_us", "a count names its span in microseconds, 1 to the limit's window")
+	}
+	for i := range lineFields {
+		if f := &lineFields[i]; f.ops>>l.Op&1 != 0 && l.given>>i&1 == 0 {
+			return &LineError{Problem: f.name + " is missing; " + f.next}
+		}
 	}
 	return nil
 }

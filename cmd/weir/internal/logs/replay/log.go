@@ -157,7 +157,7 @@ func (r *LogRunner) checkKeys() error {
 // Run decides every request of a log and returns the summary. The error is that of the
 // engine or of ctx, or a *[LogError].
 func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary, error) {
-	err := EachEntry(ctx, log, func(e *accesslog.Entry) error {
+	err := r.selector.each(ctx, log, func(e *accesslog.Entry) error {
 		err := r.request(ctx, e)
 		if err == nil && r.against != nil {
 			err = r.against.request(ctx, e)
@@ -169,23 +169,6 @@ func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary,
 		err = r.problem()
 	}
 	return s, err
-}
-
-// EachEntry calls decide with every request of a log, until an error. An error of reading is
-// a *[LogError].
-func EachEntry(ctx context.Context, log *accesslog.Reader, decide func(*accesslog.Entry) error) error {
-	for e, err := range log.Entries() {
-		if err != nil {
-			return &LogError{err.Error()}
-		}
-		if err = ctx.Err(); err == nil {
-			err = decide(e)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // LogError is a mistake in the logs or in the options for them.

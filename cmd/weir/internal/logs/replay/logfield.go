@@ -118,11 +118,7 @@ func (a *addresses) key(e *accesslog.Entry, peer string) (key string, ok bool) {
 	if err != nil {
 		return peer, true
 	}
-	var list []byte
-	more := false
-	if len(a.proxies) > 0 {
-		list, more = e.Forwarded()
-	}
+	list, more := e.Get(accesslog.Forwarded) // read with proxies only
 	addr, ok = a.proxies.Follow(addr.Unmap().WithZone(""), string(list), more)
 	return clientaddr.Key(addr, clientaddr.Bits), ok
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -19,10 +20,11 @@ type logSelector struct {
 	addresses *addresses
 	one       []byte
 	counts    LogCounts
-	read      []bool   // by where: the field was read of some line
-	seen      []bool   // by where: some line had the field
-	sized     bool     // some line had a size
-	names     []string // the fields of the first line, for messages
+	read      []bool            // by where: the field was read of some line
+	seen      []bool            // by where: some line had the field
+	sized     bool              // some line had a size
+	fields    []accesslog.Field // that are read
+	names     []string          // the fields of the first line, for messages
 }
 
 // newLogSelector returns a selector. The error is that of two sources for one dimension.
@@ -38,7 +40,43 @@ func newLogSelector(o *LogOptions) (*logSelector, error) {
 	for _, p := range o.TrustedProxies {
 		a.proxies = a.proxies.With(p)
 	}
-	return &logSelector{where: o.Where, units: o.Units, addresses: a, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}, nil
+	return &logSelector{where: o.Where, units: o.Units, addresses: a, fields: o.fields(),
+		read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}, nil
+}
+
+// fields returns the fields that are read.
+func (o *LogOptions) fields() (all []accesslog.Field) {
+	for _, k := range o.Keys {
+		all = append(all, k.Field)
+	}
+	for _, w := range o.Where {
+		all = append(all, w.Field)
+	}
+	if len(o.TrustedProxies) > 0 {
+		all = append(all, accesslog.Forwarded)
+	}
+	if o.Units.Bytes {
+		all = append(all, accesslog.Bytes)
+	}
+	return all
+}
+
+// each calls visit with every request of a log, until an error. An error of reading is a
+// *[LogError].
+func (s *logSelector) each(ctx context.Context, log *accesslog.Reader, visit func(*accesslog.Entry) error) error {
+	for e, err := range log.Entries(s.fields...) {
+		if err != nil {
+			return &LogError{err.Error()}
+		}
+		if err = ctx.Err(); err == nil {
+			err = visit(e)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	s.names = log.Names()
+	return nil
 }
 
 // request returns the units of a request. The outcome is allowed if all conditions match and
@@ -56,9 +94,6 @@ func (s *logSelector) request(e *accesslog.Entry) (n int64, o logOutcome) {
 
 // selected reports whether all conditions match.
 func (s *logSelector) selected(e *accesslog.Entry) bool {
-	if s.names == nil {
-		s.names = e.Names()
-	}
 	for i := range s.where {
 		b, ok := e.Get(s.where[i].Field)
 		if !ok {
@@ -190,9 +225,20 @@ func NewLogKeys(o LogOptions) (*LogKeys, error) {
 // Dimensions returns the names of the values of a key, in the order of LogOptions.Keys.
 func (k *LogKeys) Dimensions() []string { return k.dimensions.names }
 
-// Read returns the encoded key and the units of a request. ok is false if it has no
-// decision; one of the counts of k has grown then. The key is valid until the next call.
-func (k *LogKeys) Read(e *accesslog.Entry) (key []byte, n int64, ok bool) {
+// Each calls visit with the encoded key, the instant and the units of every request that has
+// them, until an error. The others grow one of the counts of k. The key is valid until visit
+// returns. An error of reading is a *[LogError].
+func (k *LogKeys) Each(ctx context.Context, log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
+	return k.selector.each(ctx, log, func(e *accesslog.Entry) error {
+		if key, n, ok := k.read(e); ok {
+			return visit(key, e.At, n)
+		}
+		return nil
+	})
+}
+
+// read returns the encoded key and the units of a request. ok is false if it has none.
+func (k *LogKeys) read(e *accesslog.Entry) (key []byte, n int64, ok bool) {
 	n, outcome := k.selector.request(e)
 	if outcome == allowed {
 		k.encoded, outcome = k.selector.appendKey(k.encoded[:0], &k.dimensions, e)

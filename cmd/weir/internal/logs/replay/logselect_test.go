@@ -21,13 +21,12 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	var got []string
-	for e, err := range in.Entries() {
-		if err != nil {
-			t.Fatal(err)
-		}
-		if key, n, ok := k.Read(e); ok {
-			got = append(got, fmt.Sprint(k.Named(string(key)), n))
-		}
+	err = k.Each(t.Context(), in, func(key []byte, _, n int64) error {
+		got = append(got, fmt.Sprint(k.Named(string(key)), n))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
 	}
 	c, err := k.Counts(in)
 	if fmt.Sprint(got, k.Dimensions(), c.NoKey, c.Rejected, c.Filtered, err) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {

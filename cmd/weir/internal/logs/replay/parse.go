@@ -3,25 +3,20 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
-	"hash/maphash"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// parser reads lines.
+// parser reads lines. Strings that are equal to those of the line before are not allocated.
 type parser struct {
 	strictjson.Reader
-	strings *interner // nil: each string is allocated
-	line    *Line     // that is read
-
-	lastPolicy, lastLimit, lastDimension string
+	line *Line                   // that is read
+	last [len(lineFields)]string // by field: the string of the last line that has it
 }
-
-func newParser(strings *interner) *parser { return &parser{strings: strings} }
 
 // parse reads b into line. It reuses the memory of line.Key.
 func (p *parser) parse(b []byte, line *Line) error {
@@ -45,70 +40,61 @@ var errTooLong = &LineError{Problem: fmt.Sprintf("the line is longer than %d byt
 
 // field reads a field.
 func (p *parser) field(name []byte) (err error) {
-	line, field := p.line, fieldNamed(name)
-	switch field {
-	case fieldAt:
-		line.At, err = p.Number("at_us must be a whole number of 64 bits")
-	case fieldPolicy:
-		line.Policy, err = p.text("policy must be a string", &p.lastPolicy)
-	case fieldKey:
-		err = p.Object("key must be an object of dimensions and their values", p.dimension)
-	case fieldN:
-		line.N, err = p.Number("n must be a whole number of 64 bits")
-	case fieldOp:
-		line.Op, err = p.op()
-	case fieldLimit:
-		line.Limit, err = p.text("limit must be a string", &p.lastLimit)
-	case fieldLast:
-		line.Last, err = p.Number("last_us must be a whole number of 64 bits")
-	case fieldGrantedAt:
-		line.GrantedAt, err = p.Number("granted_at_us must be a whole number of 64 bits")
-	case fieldID:
-		var b []byte
-		b, err = p.Text("id must be a string")
-		line.ID = string(b)
+	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == string(name) })
+	if i < 0 {
+		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), fieldNames()))
+	}
+	switch f := &lineFields[i]; {
+	case f.number != nil:
+		*f.number(p.line), err = p.Number(f.want)
+	case f.text != nil:
+		*f.text(p.line), err = p.text(f.want, p.last[i])
+		p.last[i] = *f.text(p.line)
+	case f.name == "op":
+		p.line.Op, err = p.op(f.want)
 	default:
-		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), strings.Join(fieldNames[:], ", ")))
+		err = p.Object(f.want, p.dimension)
 	}
 	if err == nil {
-		line.given |= field
+		p.line.given |= 1 << i
 	}
 	return err
 }
 
 // text reads a string that is probably equal to last.
-func (p *parser) text(want string, last *string) (string, error) {
+func (p *parser) text(want, last string) (string, error) {
 	b, err := p.Text(want)
-	if err != nil {
-		return "", err
+	if string(b) == last {
+		return last, err
 	}
-	return p.strings.stringAfter(b, last), nil
+	return string(b), err
 }
 
-func (p *parser) op() (Op, error) {
-	name, err := p.Text("op must be a string")
+func (p *parser) op(want string) (Op, error) {
+	name, err := p.Text(want)
 	if err != nil {
 		return 0, err
 	}
-	op, ok := parseOp(name)
-	if !ok {
+	op := slices.Index(opNames[:], string(name))
+	if op < 0 {
 		return 0, p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
 	}
-	return op, nil
+	return Op(op), nil
 }
 
 // dimension reads a dimension of the key.
-func (p *parser) dimension(b []byte) error {
-	name := p.strings.stringAfter(b, &p.lastDimension)
-	if len(p.line.Key) == weir.MaxDimensions {
+func (p *parser) dimension(name []byte) (err error) {
+	n := len(p.line.Key)
+	if n == weir.MaxDimensions {
 		return p.Fault(fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions))
 	}
-	value, err := p.Text("the value of a dimension must be a string")
-	if err != nil {
-		return err
+	p.line.Key = slices.Grow(p.line.Key, 1)[:n+1]
+	d := &p.line.Key[n] // probably that of the line before
+	if d.Name != string(name) {
+		d.Name = string(name)
 	}
-	p.line.Key = append(p.line.Key, Dimension{name, p.strings.string(value)})
-	return nil
+	d.Value, err = p.text("the value of a dimension must be a string", d.Value)
+	return err
 }
 
 // parseAt returns at_us of a line with an error before that field.
@@ -119,40 +105,4 @@ func parseAt(b []byte) (at int64, ok bool) {
 	}
 	at, err := strconv.ParseInt(string(members["at_us"]), 10, 64)
 	return at, err == nil
-}
-
-const (
-	internSlots = 1 << 14
-	internBytes = 64 // longer strings are not kept
-)
-
-// interner returns strings for bytes. It allocates nothing for bytes that it has seen
-// lately. It has one slot for each hash and no chains, so it never holds more than
-// 1.3 MiB: a new string replaces the old one in its slot.
-type interner struct {
-	seed  maphash.Seed
-	slots [internSlots]string
-}
-
-func newInterner() *interner { return &interner{seed: maphash.MakeSeed()} }
-
-// string returns b as a string. A nil interner allocates each string.
-func (t *interner) string(b []byte) string {
-	if t == nil || len(b) > internBytes {
-		return string(b)
-	}
-	slot := &t.slots[maphash.Bytes(t.seed, b)%internSlots]
-	if *slot != string(b) {
-		*slot = string(b)
-	}
-	return *slot
-}
-
-// stringAfter returns b as a string: last if it is equal, because consecutive lines
-// mostly have the same policy and dimensions. It stores the result in last.
-func (t *interner) stringAfter(b []byte, last *string) string {
-	if *last != string(b) {
-		*last = t.string(b)
-	}
-	return *last
 }

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 
@@ -13,43 +12,8 @@ import (
 // fields before the error.
 func parseLine(b []byte) (Line, error) {
 	var line Line
-	err := newParser(nil).parse(b, &line)
+	err := new(parser).parse(b, &line)
 	return line, err
-}
-
-func TestParseLine(t *testing.T) {
-	for _, c := range []struct {
-		line string
-		want Line
-	}{
-		{`{"at_us":1,"policy":"p"}`, Line{At: 1, Policy: "p", N: 1}},
-		{"\t{ \"at_us\" : 0 ,\r\n \"policy\":\"p\" , \"key\" : { } } ", Line{Policy: "p", N: 1}},
-		{`{"n":0,"at_us":9007199254740991,"policy":"p","op":"record"}`, Line{At: 1<<53 - 1, Policy: "p", Op: Record}},
-		{`{"at_us":-0,"policy":"p"}`, Line{Policy: "p", N: 1}},
-		{`{"at_us":1,"policy":"p","key":{"b":"2","a":"1"}}`,
-			Line{At: 1, Policy: "p", N: 1, Key: []Dimension{{"b", "2"}, {"a", "1"}}}},
-		{`{"at_us":1,"policy":"p","op":"count","limit":"l","last_us":7}`,
-			Line{At: 1, Policy: "p", N: 1, Op: Count, Limit: "l", Last: 7}},
-		{`{"at_us":1,"policy":"p","op":"refund","granted_at_us":9,"n":2}`,
-			Line{At: 1, Policy: "p", N: 2, Op: Refund, GrantedAt: 9}},
-		{`{"at_us":1,"policy":"p","op":"reset","last_us":5,"limit":"unused","granted_at_us":6}`,
-			Line{At: 1, Policy: "p", N: 1, Op: Reset, Last: 5, Limit: "unused", GrantedAt: 6}},
-		{`{"at_us":1,"policy":"p","id":"a\u0000"}`, Line{At: 1, Policy: "p", N: 1, ID: "a\x00"}},
-		{`{"\u0061t_us":1,"\u0070olicy":"\u0070"}`, Line{At: 1, Policy: "p", N: 1}},
-		{`{"at_us":1,"policy":"p","key":{"k":""}}`, keyed("")},
-		{`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`, keyed("a\x00b\u00e9\ufffd\u2028")},
-	} {
-		got, err := parseLine([]byte(c.line))
-		got.given = 0
-		if err != nil || !reflect.DeepEqual(got, c.want) {
-			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.line, got, err, c.want)
-		}
-	}
-}
-
-// keyed is a line whose key is (k=value).
-func keyed(value string) Line {
-	return Line{At: 1, Policy: "p", N: 1, Key: []Dimension{{"k", value}}}
 }
 
 func TestParseLineRejects(t *testing.T) {

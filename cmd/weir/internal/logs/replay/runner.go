@@ -22,7 +22,7 @@ import (
 type Runner struct {
 	policies map[string]*tracePolicy
 	order    []*tracePolicy
-	parser   *parser
+	parser   parser
 	line     Line
 	lines    int64 // lines read, blank ones included
 	summary  Summary
@@ -32,10 +32,7 @@ type Runner struct {
 // instant of each line), counts of reports, and shadows, which allow all attempts. The error
 // is the *weir.PolicyError of the first invalid policy.
 func New(f *policy.File, e engine.Engine) (*Runner, error) {
-	r := &Runner{
-		policies: make(map[string]*tracePolicy, len(f.Policies)),
-		parser:   newParser(newInterner()),
-	}
+	r := &Runner{policies: make(map[string]*tracePolicy, len(f.Policies))}
 	for _, p := range f.Policies {
 		rule, err := enforce.NewRule(p, e)
 		if err != nil {
@@ -119,7 +116,7 @@ func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result
 	}
 	line := &r.line
 	err = r.parser.parse(b, line)
-	res.op, res.at, res.hasAt = line.Op, line.At, line.given&fieldAt != 0
+	res.op, res.at, res.hasAt = line.Op, line.At, line.has("at_us")
 	if err != nil {
 		if !res.hasAt {
 			res.at, res.hasAt = parseAt(b)

@@ -12,7 +12,7 @@ import (
 // TestWrittenLinesAreReadAgain: a line that is written and parsed is the same, with any
 // bytes in its strings.
 func TestWrittenLinesAreReadAgain(t *testing.T) {
-	p := newParser(newInterner())
+	p := new(parser)
 	for seed := range uint64(2000) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		text := func() string {

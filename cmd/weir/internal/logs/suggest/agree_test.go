@@ -66,11 +66,7 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := replay.ParseLogKey("ip=remote_addr")
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: []replay.LogKey{k}, Units: units})
+	runner, err := replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units})
 	if err != nil {
 		t.Fatal(err)
 	}

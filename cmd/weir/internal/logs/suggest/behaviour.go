@@ -90,18 +90,18 @@ const (
 
 // apart returns the peak below the gap that tells scripts by size alone: the lowest one of
 // gapOfScripts, or else the highest one of gapOfOffices. Without a gap it is the largest peak.
-func apart(peaks []peakCount) int64 {
+func apart(peaks []PeakCount) int64 {
 	below, total, limit := int64(0), float64(keysOf(peaks)), largest(peaks)
 	for i, p := range peaks[:max(0, len(peaks)-1)] {
-		below += p.keys
+		below += p.Keys
 		if float64(below) < (1-heavyShare)*total {
 			continue
 		}
-		switch next := peaks[i+1].peak; {
-		case next >= gapOfScripts*p.peak:
-			return p.peak
-		case next >= gapOfOffices*p.peak:
-			limit = p.peak
+		switch next := peaks[i+1].Peak; {
+		case next >= gapOfScripts*p.Peak:
+			return p.Peak
+		case next >= gapOfOffices*p.Peak:
+			limit = p.Peak
 		}
 	}
 	return limit

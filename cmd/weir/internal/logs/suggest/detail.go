@@ -10,15 +10,14 @@ import (
 
 // detail is the effect of one limit of one window on keys and over time.
 type detail struct {
+	effect
 	window        int64
-	effect        Candidate
 	top, heaviest ranking
-	series        series
 }
 
 // newDetail returns the empty detail of a limit.
 func newDetail(window, limit int64, r *requests) *detail {
-	return &detail{window, Candidate{Limit: limit}, ranking{order: byDenied}, ranking{order: byPeak}, newSeries(&r.slots)}
+	return &detail{newEffect(limit, r), window, ranking{order: byDenied}, ranking{order: byPeak}}
 }
 
 // describe fills details.
@@ -26,14 +25,12 @@ func (r *requests) describe(all []*detail) {
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		for _, d := range all {
-			effect := keyEffect{key: key, peak: h.peak(d.window, requests), requests: int64(len(requests))}
-			if effect.peak > d.effect.Limit {
-				effect.denied, effect.first = h.denied(d.window, d.effect.Limit, requests, d.series)
-				d.top.add(effect)
-				d.effect.RequestsDenied += effect.denied
-				d.effect.KeysDenied++
+			k := keyEffect{key: key, peak: h.peak(d.window, requests), requests: int64(len(requests))}
+			if k.peak > d.Limit {
+				k.denied, k.first = d.add(&h, d.window, requests)
+				d.top.add(k)
 			}
-			d.heaviest.add(effect)
+			d.heaviest.add(k)
 		}
 	})
 }

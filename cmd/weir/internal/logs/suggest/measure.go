@@ -11,59 +11,50 @@ func (b bits) set(key uint32)      { b[key/64] |= 1 << (key % 64) }
 // measured is a window with the peaks of all keys.
 type measured struct {
 	window   int64       // microseconds
-	peaks    []peakCount // of all keys
-	ordinary []peakCount // of keys that are no scripts
-	uneven   []peakCount // of keys that are no steady scripts
+	peaks    []PeakCount // of all keys
+	ordinary []PeakCount // of keys that are no scripts
+	uneven   []PeakCount // of keys that are no steady scripts
 	without  []int64     // the largest of ordinary without each day
+
+	counts struct{ ordinary, steady, other histogram } // by the kind of a key: scripts are steady or other
+	days   []histogram                                 // of ordinary keys without a day: the difference
 }
 
 // measure computes the peak of every key in every window.
-func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) (out []*measured) {
-	var all []*measuring
+func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) (all []*measured) {
 	for _, w := range windows {
-		all = append(all, newMeasuring(w, len(days.names)))
+		m := &measured{window: w}
+		m.counts.ordinary, m.counts.steady, m.counts.other = histogram{}, histogram{}, histogram{}
+		for range days.names {
+			m.days = append(m.days, histogram{})
+		}
+		all = append(all, m)
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		for _, m := range all {
-			if scripts.has(key) {
-				m.addScript(h.peak(m.window, requests), steady.has(key))
-			} else {
+			switch {
+			case !scripts.has(key):
 				m.add(&h, requests, days)
+			case steady.has(key):
+				m.counts.steady[h.peak(m.window, requests)]++
+			default:
+				m.counts.other[h.peak(m.window, requests)]++
 			}
 		}
 	})
 	for _, m := range all {
-		out = append(out, m.result())
+		uneven := m.counts.ordinary.plus(m.counts.other)
+		m.ordinary, m.uneven, m.peaks = m.counts.ordinary.peaks(), uneven.peaks(), uneven.plus(m.counts.steady).peaks()
+		for _, d := range m.days {
+			m.without = append(m.without, largest(m.counts.ordinary.plus(d).peaks()))
+		}
 	}
-	return out
-}
-
-// measuring counts the peaks of a window.
-type measuring struct {
-	window                    int64
-	ordinary, scripts, uneven histogram   // uneven are the scripts that are not steady
-	days                      []histogram // of ordinary keys without a day: the difference
-}
-
-func newMeasuring(window int64, days int) *measuring {
-	m := &measuring{window: window, ordinary: histogram{}, uneven: histogram{}, scripts: histogram{}}
-	for range days {
-		m.days = append(m.days, histogram{})
-	}
-	return m
-}
-
-// addScript adds one script.
-func (m *measuring) addScript(peak int64, isSteady bool) {
-	m.scripts[peak]++
-	if !isSteady {
-		m.uneven[peak]++
-	}
+	return all
 }
 
 // add adds one ordinary key.
-func (m *measuring) add(h *history, requests []request, days *calendar) {
+func (m *measured) add(h *history, requests []request, days *calendar) {
 	h.reset(m.window, math.MaxInt64)
 	var best dayPeaks
 	day := -1
@@ -72,7 +63,7 @@ func (m *measuring) add(h *history, requests []request, days *calendar) {
 		day = days.day(r.at, day)
 		best.add(day, h.used)
 	}
-	m.ordinary[h.most]++
+	m.counts.ordinary[h.most]++
 	if best.day >= 0 && best.peak > best.other {
 		m.days[best.day][best.peak]--
 		if best.other > 0 {
@@ -81,22 +72,12 @@ func (m *measuring) add(h *history, requests []request, days *calendar) {
 	}
 }
 
-// result returns the peaks.
-func (m *measuring) result() *measured {
-	out := &measured{window: m.window, ordinary: m.ordinary.peaks()}
-	for _, d := range m.days {
-		out.without = append(out.without, largest(m.ordinary.plus(d).peaks()))
-	}
-	out.peaks, out.uneven = m.ordinary.plus(m.scripts).peaks(), m.ordinary.plus(m.uneven).peaks()
-	return out
-}
-
 // largest returns the last of sorted peaks, 0 without any.
-func largest(all []peakCount) int64 {
+func largest(all []PeakCount) int64 {
 	if len(all) == 0 {
 		return 0
 	}
-	return all[len(all)-1].peak
+	return all[len(all)-1].Peak
 }
 
 // dayPeaks is the largest peak of a key, and the largest of the other days. The other one
@@ -125,15 +106,28 @@ type effect struct {
 	series   series
 }
 
+func newEffect(limit int64, r *requests) effect {
+	return effect{Candidate: Candidate{Limit: limit}, series: newSeries(&r.slots)}
+}
+
 // scripts returns the denied requests of scripts.
 func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
+
+// add adds the effect on one key that has a larger peak. It returns the number of denied
+// requests and the least instant of them.
+func (e *effect) add(h *history, window int64, requests []request) (denied, first int64) {
+	denied, first = h.denied(window, e.Limit, requests, e.series)
+	e.RequestsDenied += denied
+	e.KeysDenied++ // a limit below the peak denies at least one
+	return denied, first
+}
 
 // decideAll returns the effects of limits, ascending: for each window its own.
 func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits) [][]effect {
 	all := make([][]effect, len(windows))
 	for i := range windows {
 		for _, limit := range limits[i] {
-			all[i] = append(all[i], effect{Candidate: Candidate{Limit: limit}, series: newSeries(&r.slots)})
+			all[i] = append(all[i], newEffect(limit, r))
 		}
 	}
 	var h history
@@ -145,10 +139,7 @@ func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits
 				if e.Limit >= peak {
 					break // no higher limit denies any of them
 				}
-				denied, _ := h.denied(m.window, e.Limit, requests, e.series)
-				e.RequestsDenied += denied
-				e.KeysDenied++ // a limit below the peak denies at least one
-				if !scripts.has(key) {
+				if denied, _ := e.add(&h, m.window, requests); !scripts.has(key) {
 					e.ordinary += denied
 				}
 			}

@@ -88,10 +88,7 @@ func plant(seed uint64) *planted {
 	s.shape = fmt.Sprintf("%dh %d people assets %d kind %d", hours, people, assets, kind)
 	for i := range s.between(0, 8) {
 		key := fmt.Sprintf("10.1.0.%d", i)
-		n := s.between(5, 40)
-		if seed >= 1000 {
-			n = s.between(5, 25)
-		}
+		n := s.between(5, 25)
 		s.shape += fmt.Sprintf(", NAT %d", n)
 		for range n {
 			if kind == 0 {
@@ -102,80 +99,62 @@ func plant(seed uint64) *planted {
 		}
 	}
 	for i := range s.between(0, 3) {
-		n, every := s.between(50, 400), 0.3+s.r.Float64()*2
-		if seed >= 1000 {
-			n, every = s.between(30, 300), 1+s.r.Float64()*9
-		}
+		n, every := s.between(30, 300), 1+s.r.Float64()*9
 		s.shape += fmt.Sprintf(", job %d/%.1fs", n, every)
 		start := s.from + int64(s.r.Float64()*float64(span)*0.9)
 		for j := range n {
 			s.put(fmt.Sprintf("10.2.0.%d", i), start+int64(float64(j)*every*second))
 		}
 	}
-	mild := seed >= 1000
-	lo := 0
-	if mild {
-		lo = 2
-	}
-	for i := range s.between(lo, 6) {
-		key := fmt.Sprintf("203.0.113.%d", i)
-		start := s.from + int64(s.r.Float64()*float64(span)*0.5)
-		stop := start + int64((0.1+s.r.Float64()*0.4)*float64(span))
-		s.script[key] = true
-		switch s.r.IntN(5) {
-		case 0: // steady
-			rate := 2 + s.r.Float64()*18
-			if mild {
-				rate = 5 + s.r.Float64()*25
-			}
-			stop = min(stop, start+int64(60000/rate*second))
-			s.shape += fmt.Sprintf(", steady %.1f/s", rate)
-			for at := start; at < stop; at += int64(second / rate) {
-				s.put(key, at+int64(s.r.Float64()*0.2*second))
-			}
-		case 1: // random
-			rate := 1 + s.r.Float64()*9
-			if mild {
-				rate = 3 + s.r.Float64()*12
-			}
-			stop = min(stop, start+int64(60000/rate*second))
-			s.shape += fmt.Sprintf(", poisson %.1f/s", rate)
-			s.poisson(key, start, stop, 1/rate)
-		case 2: // bursts
-			n := s.between(100, 600)
-			if mild {
-				n = s.between(300, 900)
-			}
-			every := int64(s.between(120, 900)) * second
-			s.shape += fmt.Sprintf(", bursts %d", n)
-			for at := start; at < stop; at += every {
-				for j := range n {
-					s.put(key, at+int64(j)*second/50)
-				}
-			}
-		case 3: // slow
-			every := int64(s.between(2, 6)) * second
-			if mild {
-				every = int64(s.between(1, 3)) * second
-			}
-			s.shape += fmt.Sprintf(", slow %ds", every/second)
-			for at := s.from + s.exp(10); at < s.to; at += every {
-				s.put(key, at)
-			}
-		case 4: // credential stuffing from several addresses
-			n := s.between(2, 8)
-			s.shape += fmt.Sprintf(", stuffing %d", n)
-			for j := range n {
-				key := fmt.Sprintf("198.51.100.%d", i*10+j)
-				s.script[key] = true
-				for at := start; at < min(stop, start+1200*second); at += s.exp(0.15) {
-					s.put(key, at)
-				}
-			}
-		}
+	for i := range s.between(2, 6) {
+		s.plantScript(i, span)
 	}
 	slices.SortStableFunc(s.all, func(a, b plantedRequest) int { return cmp.Compare(a.at, b.at) })
 	return &s.planted
+}
+
+// plantScript adds a script of a random kind.
+func (s *sim) plantScript(i int, span int64) {
+	key := fmt.Sprintf("203.0.113.%d", i)
+	start := s.from + int64(s.r.Float64()*float64(span)*0.5)
+	stop := start + int64((0.1+s.r.Float64()*0.4)*float64(span))
+	s.script[key] = true
+	switch s.r.IntN(5) {
+	case 0: // steady
+		rate := 5 + s.r.Float64()*25
+		s.shape += fmt.Sprintf(", steady %.1f/s", rate)
+		for at := start; at < min(stop, start+int64(60000/rate*second)); at += int64(second / rate) {
+			s.put(key, at+int64(s.r.Float64()*0.2*second))
+		}
+	case 1: // random
+		rate := 3 + s.r.Float64()*12
+		s.shape += fmt.Sprintf(", poisson %.1f/s", rate)
+		s.poisson(key, start, min(stop, start+int64(60000/rate*second)), 1/rate)
+	case 2: // bursts
+		n, every := s.between(300, 900), int64(s.between(120, 900))*second
+		s.shape += fmt.Sprintf(", bursts %d", n)
+		for at := start; at < stop; at += every {
+			for j := range n {
+				s.put(key, at+int64(j)*second/50)
+			}
+		}
+	case 3: // slow
+		every := int64(s.between(1, 3)) * second
+		s.shape += fmt.Sprintf(", slow %ds", every/second)
+		for at := s.from + s.exp(10); at < s.to; at += every {
+			s.put(key, at)
+		}
+	case 4: // credential stuffing from several addresses
+		n := s.between(2, 8)
+		s.shape += fmt.Sprintf(", stuffing %d", n)
+		for j := range n {
+			key := fmt.Sprintf("198.51.100.%d", i*10+j)
+			s.script[key] = true
+			for at := start; at < min(stop, start+1200*second); at += s.exp(0.15) {
+				s.put(key, at)
+			}
+		}
+	}
 }
 
 // plantClose returns a random log of people, and of many steady scripts whose peaks can be

@@ -63,12 +63,12 @@ const maxGaps = 10
 // gaps returns the widest gaps behind peaks of from … to, at most maxGaps.
 func (m *measured) gaps(from, to int64) (all []gap) {
 	for i, p := range m.peaks {
-		if p.peak < from || p.peak > to {
+		if p.Peak < from || p.Peak > to {
 			continue
 		}
-		g := gap{p.peak, math.Inf(1)}
+		g := gap{p.Peak, math.Inf(1)}
 		if i+1 < len(m.peaks) {
-			g.ratio = float64(m.peaks[i+1].peak) / float64(p.peak)
+			g.ratio = float64(m.peaks[i+1].Peak) / float64(p.Peak)
 		}
 		all = append(all, g)
 	}
@@ -147,15 +147,15 @@ func (m *measured) isContinuous(limit int64) bool {
 	low, high, near, above := int64(0), int64(0), int64(0), int64(0)
 	for _, p := range m.uneven {
 		switch {
-		case p.peak <= limit:
-			low = p.peak
+		case p.Peak <= limit:
+			low = p.Peak
 			continue
 		case high == 0:
-			high = p.peak
+			high = p.Peak
 		}
-		above += p.keys
-		if p.peak <= 2*limit {
-			near += p.keys
+		above += p.Keys
+		if p.Peak <= 2*limit {
+			near += p.Keys
 		}
 	}
 	return high <= max(low+1, low+low/7) && near >= 10 && near*3 >= above
@@ -173,25 +173,8 @@ func roundAbove(least, most int64) int64 {
 }
 
 // peaksOf returns the percentiles.
-func peaksOf(all []peakCount) Peaks {
+func peaksOf(all []PeakCount) Peaks {
 	return Peaks{percentile(all, 0.5), percentile(all, 0.9), percentile(all, 0.99), percentile(all, 0.999), percentile(all, 1)}
-}
-
-// binsOf returns the peaks in bins: each number of two digits with zeros begins one.
-func binsOf(all []peakCount) (bins []Bin) {
-	for _, p := range all {
-		unit := int64(1)
-		for p.peak/unit >= 100 {
-			unit *= 10
-		}
-		from := p.peak / unit * unit
-		if last := len(bins) - 1; last >= 0 && bins[last].From == from {
-			bins[last].Keys += p.keys
-			continue
-		}
-		bins = append(bins, Bin{from, from + unit - 1, p.keys})
-	}
-	return bins
 }
 
 // lineOf returns a limit as a line of a policy file.
@@ -203,7 +186,7 @@ func lineOf(limit int64, w *Window, r *Result) string {
 // propose returns a window with its candidates and the suggestion.
 func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *Options) Window {
 	w := Window{
-		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: binsOf(m.peaks), Candidates: []Candidate{},
+		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: m.peaks, Candidates: []Candidate{},
 		Timeline: d.series.timeline(), Denials: map[int64][]int64{c.limit: d.series.denied},
 	}
 	add := func(limit int64) {
@@ -211,13 +194,13 @@ func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *
 		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.series.denied
 	}
 	s := &w.Suggested
-	*s = Suggestion{Limit: c.limit, RequestsDenied: d.effect.RequestsDenied, KeysDenied: d.effect.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
+	*s = Suggestion{Limit: c.limit, RequestsDenied: d.RequestsDenied, KeysDenied: d.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
 	w.Length = policy.FormatDuration(w.Window)
 	for _, p := range m.peaks {
-		if p.peak <= c.limit {
-			s.Low = p.peak
+		if p.Peak <= c.limit {
+			s.Low = p.Peak
 		} else if s.High == 0 {
-			s.High = p.peak
+			s.High = p.Peak
 		}
 	}
 	if limits := o.Limits; limits != nil {
@@ -225,7 +208,7 @@ func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *
 			add(limit)
 		}
 	} else {
-		w.Candidates = append(w.Candidates, d.effect)
+		w.Candidates = append(w.Candidates, d.Candidate)
 		for _, limit := range m.candidates() {
 			if limit != c.limit {
 				add(limit)

@@ -43,7 +43,7 @@ type Window struct {
 	Window     time.Duration     `json:"-"`
 	Length     string            `json:"window"` // as a policy file has it
 	Peaks      Peaks             `json:"peaks"`
-	Histogram  []Bin             `json:"-"`          // of the peaks, ascending; bins without keys are left out
+	Histogram  []PeakCount       `json:"-"`          // of the peaks that some key has, ascending
 	Candidates []Candidate       `json:"candidates"` // ascending by limit: Options.Limits, or chosen ones with that of Suggested
 	Suggested  Suggestion        `json:"suggested"`
 	Top        []Key             `json:"top"`                   // the keys that the suggestion denies most, at most MaxTop
@@ -63,11 +63,8 @@ type Peaks struct {
 	Max  int64 `json:"max"`
 }
 
-// Bin counts the keys with a peak in From … To.
-type Bin struct {
-	From, To int64 // both included
-	Keys     int64
-}
+// PeakCount is a peak with its number of keys.
+type PeakCount struct{ Peak, Keys int64 }
 
 // Candidate is the exact effect of one limit. Every key is decided alone, by the engine's
 // rules: a denied request charges nothing (R4), so it changes the later decisions.

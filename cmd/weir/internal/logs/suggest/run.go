@@ -47,13 +47,7 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 		return &Result{}, err
 	}
 	r := &requests{events: events{weighted: o.Units != replay.LogUnits{N: 1}}, memory: o.Memory}
-	err = replay.EachEntry(ctx, log, func(e *accesslog.Entry) error {
-		name, n, ok := source.Read(e)
-		if !ok {
-			return nil
-		}
-		return r.add(name, e.At, n)
-	})
+	err = source.Each(ctx, log, r.add)
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
 	var unread error
 	result.LogCounts, unread = source.Counts(log)

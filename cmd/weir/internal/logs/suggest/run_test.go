@@ -13,6 +13,16 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
 
+// ipKey returns the key of clients.
+func ipKey(t *testing.T) []replay.LogKey {
+	t.Helper()
+	k, err := replay.ParseLogKey("ip=remote_addr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []replay.LogKey{k}
+}
+
 // run runs suggest on a text.
 func run(t *testing.T, log string, o Options) (*Result, error) {
 	t.Helper()
@@ -21,11 +31,7 @@ func run(t *testing.T, log string, o Options) (*Result, error) {
 		t.Fatal(err)
 	}
 	if o.Keys == nil {
-		k, err := replay.ParseLogKey("ip=remote_addr")
-		if err != nil {
-			t.Fatal(err)
-		}
-		o.Keys = []replay.LogKey{k}
+		o.Keys = ipKey(t)
 	}
 	if o.Units == (replay.LogUnits{}) {
 		o.Units.N = 1
