@@ -84,7 +84,8 @@ type screen struct {
 
 var wide = screen{width: 1400, height: 1000}
 
-// open opens a file and waits until its script has run.
+// open opens a file and waits until its script has run. The test fails if the page sends a
+// request or its script fails.
 func open(t *testing.T, url string, s screen) *tab {
 	t.Helper()
 	ctx, end := chromedp.NewContext(chromium(t))
@@ -112,6 +113,7 @@ func open(t *testing.T, url string, s screen) *tab {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.quiet)
 	b.look(s)
 	b.do(chromedp.Navigate(url))
 	return b
@@ -162,13 +164,33 @@ func eval[T any](b *tab, expression string) (v T) {
 	return get(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 }
 
-// text returns the visible text of an element.
+// text returns the text of an element.
 func (b *tab) text(selector string) string {
 	b.t.Helper()
-	return eval[string](b, `document.querySelector(`+"`"+selector+"`"+`).textContent`)
+	return eval[string](b, "document.querySelector(`"+selector+"`).textContent")
 }
 
-// quiet fails the test if the page sent a request or its script failed.
+// count returns the number of elements.
+func (b *tab) count(selector string) int {
+	b.t.Helper()
+	return eval[int](b, "document.querySelectorAll(`"+selector+"`).length")
+}
+
+// view begins the selectors of the result that is shown.
+const view = `.view:not([hidden]) `
+
+// slide presses a key on the slider.
+func (b *tab) slide(key string) {
+	b.t.Helper()
+	b.do(chromedp.Focus(chromedp.CSS(view+`.slide input`)), chromedp.KeyEvent(key))
+}
+
+func (b *tab) click(selector string) {
+	b.t.Helper()
+	b.do(chromedp.Click(chromedp.CSS(selector)))
+}
+
+// quiet fails the test if the page has sent a request or its script has failed.
 func (b *tab) quiet() {
 	b.t.Helper()
 	b.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
 	"github.com/weirlimit/weir/internal/testkit/program"
@@ -30,27 +29,22 @@ func TestSuggestionForTheExampleLog(t *testing.T) {
 	weir(t, "suggest", "examples/logs/shop.log.gz", "--key", "ip=remote_addr", "--report", name)
 	for _, s := range []screen{wide, {width: 390, height: 844, dark: true}} {
 		b := open(t, "file://"+name, s)
-		if got, want := b.text(`.tabs [aria-pressed="true"]`), "Per hour"; got != want {
-			t.Errorf("%s is shown first, want %s", got, want)
+		for selector, want := range map[string]string{`.tabs [aria-pressed="true"]`: "Per hour", view + "code.chosen": "400 per hour per ip"} {
+			if got := b.text(selector); got != want {
+				t.Errorf("%s is %q, want %q", selector, got, want)
+			}
 		}
-		if got, want := b.text("h1"), "5 keys stand apart with "; !strings.HasPrefix(got, want) {
-			t.Errorf("the reason is %q, want %q", got, want)
-		}
-		if got, want := b.text(`.view:not([hidden]) code.chosen`), "400 per hour per ip"; got != want {
-			t.Errorf("the line is %q, want %q", got, want)
-		}
-		if got, want := eval[int](b, "document.querySelectorAll(`.view:not([hidden]) tr.over`).length"), 5; got != want {
-			t.Errorf("%d keys are over the limit, want %d", got, want)
+		if got, n := b.text("h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "5 keys stand apart with ") || n != 5 {
+			t.Errorf("the reason is %q, and %d keys are over the limit", got, n)
 		}
 		if got := b.overlaps(); len(got) > 0 {
 			t.Errorf("%+v: %q", s, got)
 		}
 		b.accessible()
-		b.do(chromedp.Focus(chromedp.CSS(`.view:not([hidden]) .slide input`)), chromedp.KeyEvent(kb.End))
-		if line, denied := b.text(`.view:not([hidden]) code.chosen`), b.text(`.view:not([hidden]) .n-denied`); line == "400 per hour per ip" || denied != "0" {
+		b.slide(kb.End)
+		if line, denied := b.text(view+"code.chosen"), b.text(view+".n-denied"); line == "400 per hour per ip" || denied != "0" {
 			t.Errorf("the greatest limit is %q and denies %s requests, want 0", line, denied)
 		}
-		b.quiet()
 	}
 }
 
@@ -66,5 +60,4 @@ func TestReplayOfTheExampleLog(t *testing.T) {
 	if got, want := b.text("code.chosen"), "5 per minute per ip"; got != want {
 		t.Errorf("the line is %q, want %q", got, want)
 	}
-	b.quiet()
 }

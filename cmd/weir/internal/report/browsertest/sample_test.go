@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"fmt"
 	"math"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"testing"
 	"time"
 
@@ -27,77 +25,47 @@ func sample() *report.Page {
 	for hour := range p.Hours {
 		p.Hours[hour] = 50000 + int64(40000*math.Sin(float64(hour)/4))
 	}
-	p.Views = append(p.Views, sampleView("minute", 60, 1.4), sampleView("hour", 700, 1.2))
+	p.Views = append(p.Views, sampleView("minute", 422), sampleView("hour", 3100))
 	return p
 }
 
-// sampleView returns the result for one window.
-func sampleView(window string, typical, sigma float64) report.View {
-	const requests = 1204365
-	rng := rand.New(rand.NewPCG(1, 2))
-	var peaks []int64
-	for range 8000 {
-		peaks = append(peaks, max(1, int64(math.Exp(rng.NormFloat64()*sigma)*typical/40)))
-	}
-	ordinary := slices.Max(peaks)
-	for i := range 7 {
-		peaks = append(peaks, ordinary*int64(6+3*i))
-	}
+// sampleView returns the result for one window, in which ordinary clients have peaks up to a
+// number and scripts have more than six times of it.
+func sampleView(window string, ordinary int64) report.View {
+	const requests, scripts, steps = 1204365, 7, 104
 	limit := ordinary * 3
 	v := report.View{
 		Name: "1 " + window, Per: "requests per " + window, LimitWord: "suggested", Limit: limit,
-		Line: fmt.Sprintf("%d per %s per ip", limit, window), Requests: requests, Keys: int64(len(peaks)),
+		Line: fmt.Sprintf("%d per %s per ip", limit, window), Requests: requests, Keys: 8000 + scripts, KeysDenied: scripts,
 		Reason: fmt.Sprintf("%d per %s per ip leaves every ordinary key a margin of three times its fullest %s, and denies most of the requests of 7 keys that send at least %d.", limit, window, window, ordinary*6),
+		Low:    ordinary, High: ordinary * 6, Apart: true,
+		Timeline: report.Timeline{From: day, Step: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)},
 	}
-	v.Low, v.High, v.Apart = ordinary, ordinary*6, true
-	for from := int64(1); from <= peaks[len(peaks)-1]; {
-		to := max(from, int64(float64(from)*1.3))
-		b := report.Bin{From: from, To: to}
-		for _, n := range peaks {
-			if from <= n && n <= to {
-				b.Keys++
-			}
-		}
-		if b.Keys > 0 {
-			v.Peaks = append(v.Peaks, b)
-		}
-		from = to + 1
+	for from := int64(1); from <= ordinary; from = from*13/10 + 1 {
+		v.Peaks = append(v.Peaks, report.Bin{From: from, To: min(from*13/10, ordinary), Keys: 1600 / from})
 	}
-	steps := 104
-	v.Timeline = report.Timeline{From: day, Step: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)}
-	for i := range steps {
-		v.Timeline.Allowed[i] = 9700 + int64(4000*math.Sin(float64(i)/16)) + rng.Int64N(900)
-		if i > 40 && i < 52 || i == 80 {
-			v.Timeline.Denied[i] = 11000 + rng.Int64N(3000)
+	for i := range int64(scripts) {
+		v.Peaks = append(v.Peaks, report.Bin{From: ordinary * (6 + 3*i), To: ordinary * (6 + 3*i), Keys: 1})
+	}
+	for i := range int64(steps) {
+		v.Timeline.Allowed[i] = 9700 + i*i*97%4000
+		if i >= 40 && i < 52 || i == 80 {
+			v.Timeline.Denied[i] = 11700
 		}
 		v.Denied += v.Timeline.Denied[i]
 	}
-	v.KeysDenied = 7
-	for c := 1.0; c < float64(ordinary)*30; c *= 1.6 {
-		l := int64(math.Ceil(c))
-		if len(v.Candidates) > 0 && v.Candidates[len(v.Candidates)-1].Limit >= l {
-			continue
+	for limit := int64(1); limit < ordinary*25; limit = limit*8/5 + 1 {
+		c := report.Candidate{Limit: limit, Denied: requests / (limit + 1), KeysDenied: max(1, 8000/limit), Series: make([]int64, steps)}
+		for i := range c.Series {
+			c.Series[i] = c.Denied / steps * int64(i%2)
 		}
-		cand := report.Candidate{Limit: l}
-		for _, n := range peaks {
-			if n > l {
-				cand.KeysDenied++
-			}
-		}
-		cand.Denied = int64(float64(requests) * (0.65*math.Exp(-c/typical*6) + 0.15*max(0, 1-c/float64(ordinary*25))))
-		if cand.KeysDenied == 0 {
-			cand.Denied = 0
-		}
-		for i := range steps {
-			cand.Series = append(cand.Series, cand.Denied/int64(steps)*int64(i%2))
-		}
-		v.Candidates = append(v.Candidates, cand)
+		v.Candidates = append(v.Candidates, c)
 	}
-	for i := range 300 {
-		r := report.Row{Key: fmt.Sprintf("198.51.100.%d", i), Peak: ordinary - int64(i), Allowed: 4000 - int64(i*37%300)*7}
-		if i < 7 {
-			r.Key, r.Peak = fmt.Sprintf("203.0.113.%d", 9+i), ordinary*int64(24-3*i)
-			r.Denied, r.FirstDenied = 40000-int64(i)*5000, day.Add(time.Duration(i+10)*time.Hour+7*time.Second)
+	for i := range int64(300) {
+		r := report.Row{Key: fmt.Sprintf("198.51.100.%d", i), Peak: ordinary - i, Allowed: 4000 - i*37%300*7}
+		if i < scripts {
+			r.Key, r.Peak = fmt.Sprintf("203.0.113.%d", 9+i), ordinary*(24-3*i)
+			r.Denied, r.FirstDenied = 40000-i*5000, day.Add(time.Duration(i+10)*time.Hour+7*time.Second)
 		}
 		v.Rows = append(v.Rows, r)
 	}
