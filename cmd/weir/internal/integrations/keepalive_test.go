@@ -46,37 +46,33 @@ func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 // would block a port for a minute, and without a free port it takes weir for down.
 func TestKeepsConnections(t *testing.T) {
 	t.Parallel()
-	for _, c := range []struct {
-		proxy                 proxy
-		callers, each, opened int
-	}{
-		{proxies[0], 1, 40, 10}, {proxies[1], 1, 40, 10}, {proxies[2], 1, 40, 10},
-		{proxies[0], 100, 30, 200},
-	} {
-		t.Run(fmt.Sprint(c.proxy.name, "/", c.callers), func(t *testing.T) {
-			t.Parallel()
-			weir := free(t)
-			address, made := forward(t, weir)
-			c.proxy.edit = func(_ *testing.T, text string) string { return strings.ReplaceAll(text, weir, address) }
-			s := newStand(t, c.proxy, func(o *Options) { o.Weir = weir })
-			s.client.Transport = &http.Transport{MaxIdleConnsPerHost: c.callers}
-			t.Cleanup(s.client.CloseIdleConnections)
-			var all sync.WaitGroup
-			for caller := range c.callers {
-				all.Go(func() {
-					for i := range c.each {
-						if r := s.get("/", "X-User", fmt.Sprint(caller)); i < 3 {
-							s.wantGranted("request", r, 2-i)
-						} else {
-							s.wantDenied("request", r)
+	for _, p := range proxies {
+		for callers, opened := range map[int]int64{1: 10, 100: 200} {
+			t.Run(fmt.Sprint(p.name, "/", callers), func(t *testing.T) {
+				t.Parallel()
+				p, weir := p, free(t)
+				address, made := forward(t, weir)
+				p.edit = func(_ *testing.T, text string) string { return strings.ReplaceAll(text, weir, address) }
+				s := newStand(t, p, func(o *Options) { o.Weir = weir })
+				s.client.Transport = &http.Transport{MaxIdleConnsPerHost: callers}
+				t.Cleanup(s.client.CloseIdleConnections)
+				var all sync.WaitGroup
+				for caller := range callers {
+					all.Go(func() {
+						for i := range 30 {
+							if r := s.get("/", "X-User", fmt.Sprint(caller)); i < 3 {
+								s.wantGranted("request", r, 2-i)
+							} else {
+								s.wantDenied("request", r)
+							}
 						}
-					}
-				})
-			}
-			all.Wait()
-			if n := made.Load(); n < 1 || n > int64(c.opened) {
-				t.Errorf("%d questions took %d connections", c.callers*c.each, n)
-			}
-		})
+					})
+				}
+				all.Wait()
+				if n := made.Load(); n < 1 || n > opened {
+					t.Errorf("%d questions took %d connections", 30*callers, n)
+				}
+			})
+		}
 	}
 }
