@@ -21,7 +21,7 @@ type files struct {
 	header accesslog.TraceHeader
 
 	f       *os.File // the newest; nil if it could not be opened
-	size    int64    // of f: whole lines
+	size    int64    // whole lines of f
 	buffer  []byte   // lines that are not in f yet
 	waiting int64    // calls in buffer
 	calls   int64    // in files since the last written

@@ -33,7 +33,7 @@ import (
 
 // Config configures a Recorder.
 type Config struct {
-	Path      string // of the newest file; older ones are Path.1, Path.2, …
+	Path      string // the newest file; older ones are Path.1, Path.2, …
 	FileBytes int64  // the most bytes of a file, at least 1 MiB
 	Files     int    // the most files, with that of Path; at least 1
 	Sample    int64  // one of Sample keys is recorded, 1 … weir.MaxUnits
@@ -43,26 +43,26 @@ type Config struct {
 }
 
 const (
-	maxCalls   = 1 << 15         // of the buffer
-	wakeCalls  = maxCalls / 2    // in the buffer wake the writer at once
-	maxBytes   = 4 << 20         // of keys and ids in the buffer
-	blockBytes = 64 << 10        // of memory for keys and ids is allocated at once: a larger slice would be copied under the lock
+	maxCalls   = 1 << 15         // in the buffer
+	wakeCalls  = maxCalls / 2    // in the buffer wake the writer immediately
+	maxBytes   = 4 << 20         // keys and ids in the buffer
+	blockBytes = 64 << 10        // allocated together for keys and ids: a larger slice would be copied under the lock
 	period     = time.Second     // between two writes
 	closeTime  = 5 * time.Second // for the last write
-	hashBytes  = 12              // of a hash are written, as 16 characters
+	hashBytes  = 12              // written of a hash, as 16 characters
 )
 
 // Recorder records calls. It is safe for concurrent use.
 type Recorder struct {
 	config Config
-	seed   uint64       // of the sample
-	mac    hash.Hash    // of values; used by the writer alone
+	seed   uint64       // chooses the sample
+	mac    hash.Hash    // hashes values; used by the writer alone
 	skew   atomic.Int64 // the engine's clock minus that of this process, in microseconds
 
 	mu     sync.Mutex // protects the following
 	calls  []call
-	block  []byte // of keys and ids; calls share full blocks
-	bytes  int    // of keys and ids of calls
+	block  []byte // keys and ids; calls share full blocks
+	bytes  int    // length of the keys and ids of calls
 	closed bool
 
 	written, dropped, failed atomic.Int64 // calls

@@ -330,7 +330,7 @@ func names(dir string) (all []string) {
 	return all
 }
 
-// TestDroppedCallsAreCounted: calls beyond the bound of the buffer are dropped at once, and the next
+// TestDroppedCallsAreCounted: calls beyond the bound of the buffer are dropped, and the next
 // header has the number.
 func TestDroppedCallsAreCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -13,16 +13,16 @@ import "time"
 
 // Page is the content of a report.
 type Page struct {
-	Title    string    // of the window and the heading, such as "weir suggest"
+	Title    string    // the window and the heading, such as "weir suggest"
 	Sources  []Source  // the files, in the order of the command line
 	Lines    int64     // lines that are neither blank nor comments
 	Bad      int64     // lines that are not readable
 	Requests int64     // requests with a decision
 	Left     int64     // requests that a condition leaves out
-	From, To time.Time // of the requests; zero without requests
+	From, To time.Time // first and last request; zero without requests
 	Notes    []string  // warnings, such as that of skipped requests
 	Hours    []int64   // requests by hour of the day, 0 to 23; nil = no chart
-	Zone     string    // of Hours, such as UTC
+	Zone     string    // for Hours, such as UTC
 	Views    []View    // one for each window or policy, in the order of their tabs
 	First    int       // the index of the view that is shown first
 	MaskKeys bool      // "key 1", "key 2", … replace the keys; equal keys have equal names
@@ -34,15 +34,15 @@ type Source struct{ Name, Format string }
 // View is the effect of limits on all keys: of a window for weir suggest, of a policy for
 // weir replay.
 type View struct {
-	Name       string      // of its tab, such as "1 minute"
+	Name       string      // on its tab, such as "1 minute"
 	Reason     string      // the sentence that stands first
 	Also       string      // a second sentence; "" = none
 	Line       string      // the policy line to copy, which begins with Limit; "" = none
 	Per        string      // the unit of the horizontal axis, such as "requests per minute"
 	Limit      int64       // the marked limit; 0 = none
-	LimitWord  string      // of the mark, such as "suggested"; "" = "limit"
+	LimitWord  string      // beside the mark, such as "suggested"; "" = "limit"
 	Requests   int64       // requests with a decision
-	Denied     int64       // of them, at the marked limit
+	Denied     int64       // requests, at the marked limit
 	Keys       int64       // all keys
 	KeysDenied int64       // keys with at least one denial at the marked limit
 	Low, High  int64       // the greatest peak within the marked limit, and the least above it; 0 = none or unknown
@@ -106,6 +106,6 @@ const (
 	MaxBytes    = 2 << 20 // a whole file
 	maxText     = 100     // characters of a key or a name
 	maxSentence = 600     // characters of a sentence or a policy line
-	maxSteps    = 256     // of a timeline
-	maxNumbers  = 1 << 16 // of the timelines of all candidates; more make the steps wider
+	maxSteps    = 256     // in a timeline
+	maxNumbers  = 1 << 16 // in the timelines of all candidates; more make the steps wider
 )

@@ -46,7 +46,7 @@ func (e *Entry) keep(r *row, fields []Field) {
 }
 
 const (
-	entryBytes = 192       // of an entry and its place among the others, without values
+	entryBytes = 192       // an entry and its place among the others, without values
 	maxReused  = 512       // bytes of values that an unused entry keeps room for
 	maxHeld    = 128 << 20 // bytes of all entries that wait to be sorted
 )

@@ -10,7 +10,7 @@ import (
 // Field names a fact about a request. It is comparable; the zero Field is no field.
 type Field struct {
 	fact fact
-	name string // of header and own: lower case
+	name string // for header and own: lower case
 }
 
 // fact is the kind of a field.
@@ -46,7 +46,7 @@ var (
 	Query      = Field{fact: query} // without ?
 	Host       = Field{fact: host}
 	Status     = Field{fact: status}
-	Bytes      = Field{fact: size} // of the response
+	Bytes      = Field{fact: size} // size of the response
 	User       = Field{fact: user}
 	UserAgent  = Field{fact: userAgent}
 	Referer    = Field{fact: referer}

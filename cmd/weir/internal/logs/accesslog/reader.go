@@ -15,7 +15,7 @@ const DefaultReorder = 5 * time.Second
 
 // Options change the reading of logs. The zero Options detect the format of each file.
 type Options struct {
-	Format  Format            // of all files; "" and Auto detect it for each
+	Format  Format            // for all files; "" and Auto detect it for each
 	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
 	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
 	Stdin   io.Reader         // the file named -; nil = os.Stdin
@@ -30,8 +30,8 @@ type Stats struct {
 	First      []BadLine // the first ten of them
 	Late       int64     // entries earlier than one that was returned before
 	Before2000 int64     // entries with an instant before 2000: probably a wrong clock or unit
-	Sample     int64     // of recorded traces: they have one of Sample keys, each with all of its calls; 0 or 1 = all keys
-	Dropped    int64     // of recorded traces: calls of these keys that are missing
+	Sample     int64     // recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
+	Dropped    int64     // calls of these keys that are missing
 }
 
 const firstBad = 10
@@ -167,7 +167,7 @@ func (r *Reader) fillFirst() error {
 	s := r.sources.pop()
 	err := s.fill(r)
 	if err == nil && s.waiting.Len() == 0 {
-		s.close() // of damaged data an error, which is counted as a bad line
+		s.close() // an error about damaged data, which is counted as a bad line
 		return nil
 	}
 	r.sources.add(s)

@@ -15,8 +15,8 @@ import (
 type row struct {
 	instant int64 // microseconds since 1970
 	line    []byte
-	columns []span   // of a text
-	members []member // of an object
+	columns []span   // in a line of text
+	members []member // in a line of JSON
 	schema  *schema
 	scratch []byte // decoded values
 }
@@ -101,11 +101,11 @@ const (
 	plain         how = iota
 	address           // without the port
 	beforePort        // before the port that always follows, also of IPv6 without brackets
-	lastAddress       // of a list with commas, the nearest to the server
-	pathOf            // of a path with a query, or an absolute URL
-	queryOf           // of the same
-	hostOf            // of an absolute URL, without the port
-	requestMethod     // of a request line
+	lastAddress       // the last in a list, the nearest to the server
+	pathOf            // from a path with a query, or an absolute URL
+	queryOf           // from the same
+	hostOf            // from an absolute URL, without the port
+	requestMethod     // from a request line
 	requestPath
 	requestQuery
 	requestHost

@@ -9,7 +9,7 @@ import (
 // schema is the places of the facts in the lines of a format.
 type schema struct {
 	from    [facts][]place // the first with a value counts
-	time    []place        // of the instant, the best first
+	time    []place        // places of the instant, the best first
 	isTrace bool           // the time is in microseconds, and a line without units has one
 
 	// Of a text:
@@ -19,7 +19,7 @@ type schema struct {
 	split   func(r *row) error // splits a line into columns
 
 	// Of JSON:
-	prefixes []string // of the fields of the request's header, such as http_
+	prefixes []string // names of header fields begin with them, such as http_
 	needs    string   // an object of every entry; "" = none
 }
 

@@ -18,7 +18,7 @@ import (
 const MaxLineBytes = 128 << 10
 
 const (
-	sampleBytes = 64 << 10 // of a file, to detect its format
+	sampleBytes = 64 << 10 // read from a file to detect its format
 	maxWaiting  = 1 << 17  // entries of one file that wait to be sorted
 )
 
@@ -30,7 +30,7 @@ const errTruncated = problem("the compressed data end early or are damaged here;
 // source is one file.
 type source struct {
 	name   string
-	index  int // of the arguments of Open
+	index  int // in the arguments of Open
 	format Format
 	start  int64 // the least instant of the sample, less the window
 	parser *parser

@@ -12,7 +12,7 @@ import (
 // TraceHeader is a line of a recorded trace that describes the lines after it. It is the
 // first line of each file, and stands again where calls are missing.
 type TraceHeader struct {
-	Version int64  `json:"trace"`   // of the format; TraceVersion
+	Version int64  `json:"trace"`   // TraceVersion
 	Sample  int64  `json:"sample"`  // one of Sample keys is recorded, 1 … weir.MaxUnits; 1 = all
 	Keys    string `json:"keys"`    // hashed or plain: the values of keys
 	Dropped int64  `json:"dropped"` // calls of recorded keys that are missing since the header before, 0 … weir.MaxUnits

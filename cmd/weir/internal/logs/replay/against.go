@@ -85,7 +85,7 @@ func compareLogPolicies(before, now *logPolicy) *LogChange {
 // deniedUnlike returns the number of keys with a denial that another file does not deny, and
 // the first of them. The other file has the same dimensions, perhaps in another order.
 func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange) {
-	var places []int // of the values in a key of p, by the dimension of other
+	var places []int // places of the values in a key of p, by the dimension of other
 	for _, name := range other.values.names {
 		places = append(places, slices.Index(p.values.names, name))
 	}

@@ -14,7 +14,7 @@ type result struct {
 	hasAt   bool
 	d       weir.Decision
 	applied answer.Applied
-	units   int64  // of Count: counted; of Refund: refunded
+	units   int64  // counted by Count, refunded by Refund
 	problem string // not "": the line is bad and changed nothing
 }
 

@@ -20,10 +20,10 @@ type Line struct {
 	Key       Key    // in the order of the line; names are unique
 	N         int64  // units, 0 … weir.MaxUnits; default 1
 	Op        Op     // default Check
-	Limit     string // of Count: the name of a limit
-	Last      int64  // of Count: last_us, 0 … weir.MaxInstant
-	GrantedAt int64  // of Refund: granted_at_us, 0 … weir.MaxInstant
-	ID        string // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
+	Limit     string // Count: the name of a limit
+	Last      int64  // Count: last_us, 0 … weir.MaxInstant
+	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
+	ID        string // Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }

@@ -48,7 +48,7 @@ type LogRunner struct {
 	encoded  []byte
 	used     *keyRoom
 	summary  LogSummary
-	against  *LogRunner // of the other file, or nil
+	against  *LogRunner // decides by the other file, or nil
 	old      string     // the name of that file
 }
 
@@ -61,7 +61,7 @@ func (k *keyRoom) isFull() bool { return k.keys > MaxLogKeys || k.bytes > MaxLog
 type logPolicy struct {
 	rule    *enforce.Rule
 	values  dimensions
-	plan    []LogKey // of plan-by, if it is no dimension
+	plan    []LogKey // sources of plan-by, if it is no dimension
 	keys    Keys
 	stats   []keyStats // by the number of a key
 	summary *LogPolicySummary

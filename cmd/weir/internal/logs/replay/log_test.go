@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -17,7 +16,7 @@ import (
 )
 
 // logRun replays a log by the text of a policy file, and against that of another one.
-func logRun(t *testing.T, policies, log string, o LogOptions, against ...string) (LogSummary, error) {
+func logRun(t testing.TB, policies, log string, o LogOptions, against ...string) (LogSummary, error) {
 	t.Helper()
 	parse := func(text string) *policy.File {
 		f, err := policy.Parse("weir.yaml", []byte(text))
@@ -220,24 +219,6 @@ func TestWrongLogOptions(t *testing.T) {
 	}
 }
 
-func TestLogsWithoutReadableLines(t *testing.T) {
-	f, _ := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "1 per day per ip"))
-	for text, want := range map[string]string{"nonsense\n": "no line is readable; the first is -:1: ", "": "no lines"} {
-		r, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr")})
-		if err != nil {
-			t.Fatal(err)
-		}
-		in, err := accesslog.Open([]string{"-"}, accesslog.Options{Format: accesslog.Combined, Stdin: strings.NewReader(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var wrong *LogError
-		if s, err := r.Run(context.Background(), in); !errors.As(err, &wrong) || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %+v, %v; want %q", text, s, err, want)
-		}
-	}
-}
-
 func TestGlob(t *testing.T) {
 	for _, c := range []struct {
 		glob, text string
@@ -260,22 +241,11 @@ func BenchmarkLog(b *testing.B) {
 	for i := range lines {
 		text.WriteString(logLine(1772697600+int64(i/100), fmt.Sprintf("10.%d.%d.%d", r.IntN(2), r.IntN(10), r.IntN(256)), "/search?q=x", 100))
 	}
-	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip"))
-	if err != nil {
-		b.Fatal(err)
-	}
 	k, _ := ParseLogKey("ip=remote_addr")
 	b.ReportAllocs()
 	for range b.N {
-		run, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: []LogKey{k}, Units: one})
-		if err != nil {
-			b.Fatal(err)
-		}
-		in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(text.String())})
-		if err != nil {
-			b.Fatal(err)
-		}
-		if s, err := run.Run(context.Background(), in); err != nil || s.Requests != lines {
+		s, err := logRun(b, fmt.Sprintf(perIP, "5 per minute per ip"), text.String(), LogOptions{Keys: []LogKey{k}, Units: one})
+		if err != nil || s.Requests != lines {
 			b.Fatal(s, err)
 		}
 	}

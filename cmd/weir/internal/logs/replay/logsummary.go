@@ -16,7 +16,7 @@ type LogSummary struct {
 	Allowed   int64                     `json:"allowed"`       // by every policy
 	Denied    int64                     `json:"denied"`        // by at least one policy
 	Errors    int64                     `json:"errors"`        // lines without a decision
-	From      time.Time                 `json:"from,omitzero"` // of the requests, in UTC; zero without requests
+	From      time.Time                 `json:"from,omitzero"` // the first request, in UTC; zero without requests
 	To        time.Time                 `json:"to,omitzero"`
 	Policies  byName[*LogPolicySummary] `json:"policies"`
 	Against   *LogChanges               `json:"against,omitempty"` // with LogRunner.Against
@@ -29,7 +29,7 @@ type LogCounts struct {
 	BadUnits int64  // requests with a size that is no number
 	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
 	Filtered int64  // requests that Where or a path prefix leaves out
-	Reason   string // of a rejection
+	Reason   string // the first reason of a rejection
 	Log      accesslog.Stats
 }
 
@@ -75,7 +75,7 @@ type LogDecisions struct {
 // LogLimitSummary counts the denials of one limit.
 type LogLimitSummary struct {
 	Limit  string `json:"-"`
-	Denied int64  `json:"denied"` // of several limits that deny a request: the one with the longest wait
+	Denied int64  `json:"denied"` // if several limits deny a request, the one with the longest wait
 }
 
 // LogKeySummary counts the decisions for one key.

@@ -52,39 +52,6 @@ func run(t *testing.T, trace string) (string, Summary) {
 	return out.String(), summary
 }
 
-func TestRun(t *testing.T) {
-	var trace, want []string
-	for _, c := range []struct{ line, want string }{
-		{`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
-			`{"at_us":1000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}`},
-		{`{"at_us":3999999,"policy":"push","key":{"teacher":"42"}}`,
-			`{"at_us":3999999,"allowed":false,"granted":0,"remaining":9,"retry_after_us":1,"reset_after_us":57000001,"limit":"teacher"}`},
-		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"op":"peek"}`,
-			`{"at_us":4000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":0,"reset_after_us":57000000,"limit":""}`},
-		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"n":11}`,
-			`{"at_us":4000000,"allowed":false,"granted":0,"remaining":9,"retry_after_us":-1,"reset_after_us":57000000,"limit":"teacher"}`},
-		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"n":4,"op":"record"}`,
-			`{"at_us":4000000,"allowed":true,"granted":4,"remaining":5,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}`},
-		{`{"at_us":7000000,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":6000001}`,
-			`{"at_us":7000000,"allowed":true,"granted":0,"remaining":5,"retry_after_us":0,"reset_after_us":57000000,"limit":"","count":5}`},
-		{`{"at_us":7000000,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":6000000}`,
-			`{"at_us":7000000,"allowed":true,"granted":0,"remaining":5,"retry_after_us":0,"reset_after_us":57000000,"limit":"","count":4}`},
-		{`{"at_us":6999999,"policy":"push","key":{"teacher":"42"},"op":"refund","granted_at_us":4000000,"n":3}`,
-			`{"at_us":6999999,"allowed":false,"granted":0,"remaining":8,"retry_after_us":1,"reset_after_us":57000001,"limit":"teacher","refunded":3}`},
-		{`{"at_us":8000000,"policy":"push","key":{"teacher":"42"},"op":"reset"}`,
-			`{"at_us":8000000,"allowed":true,"granted":0,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`},
-		{`{"at_us":9000000,"policy":"bulk","key":{"user":"u","host":"h"},"n":4}`,
-			`{"at_us":9000000,"allowed":true,"granted":3,"remaining":0,"retry_after_us":-1,"reset_after_us":1000000,"limit":"each"}`},
-		{`{"at_us":9000001,"policy":"bulk","key":{"user":"h","host":"u"},"n":3}`,
-			`{"at_us":9000001,"allowed":true,"granted":2,"remaining":0,"retry_after_us":1000000,"reset_after_us":1000000,"limit":"all"}`},
-	} {
-		trace = append(trace, c.line)
-		want = append(want, c.want)
-	}
-	got, _ := run(t, strings.Join(trace, "\n"))
-	compareLines(t, trace, got, want)
-}
-
 // compareLines compares answers line by line.
 func compareLines(t *testing.T, trace []string, got string, want []string) {
 	t.Helper()
@@ -116,48 +83,6 @@ func TestKnownIDIsChargedOnce(t *testing.T) {
 	for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
 		if again := i == 1 || i == 6; !strings.Contains(line, want[i]) || again != strings.Contains(line, `"replayed":true`) {
 			t.Errorf("line %d: %s, want %s, repeated %t", i+1, line, want[i], again)
-		}
-	}
-}
-
-func TestRunGoesOnAfterBadLines(t *testing.T) {
-	const good = `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek"}`
-	const untouched = `{"at_us":1,"allowed":true,"granted":1,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`
-	for _, c := range []struct{ line, want string }{
-		{`garbage`, `{"error":"line 1: byte 1: a line must be an object: invalid character 'g' at start of value"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"x":1}`,
-			`{"at_us":1,"error":"line 1: byte 51: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id"}`},
-		{`{"x":1,"policy":"push","key":{"teacher":"42"},"at_us":1}`,
-			`{"at_us":1,"error":"line 1: byte 2: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id"}`},
-		{`{"at_us":-1,"policy":"push","key":{"teacher":"42"}}`,
-			`{"at_us":-1,"error":"line 1: at_us is -1; use 0 to 9007199254740991"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"n":-1}`,
-			`{"at_us":1,"error":"line 1: n is -1; use 0 to 2251799813685247"}`},
-		{`{"at_us":1,"policy":"psuh","key":{"teacher":"42"}}`,
-			`{"at_us":1,"error":"line 1: unknown policy \"psuh\"; the policies are push, bulk"}`},
-		{`{"at_us":1,"policy":"push"}`,
-			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" needs a value for \"teacher\"; it counts by [\"teacher\"]"}`},
-		{`{"at_us":1,"policy":"push","key":{"user":"42"}}`,
-			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" has no dimension \"user\"; it counts by [\"teacher\"]"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42","user":"7"}}`,
-			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" has no dimension \"user\"; it counts by [\"teacher\"]"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"` + strings.Repeat("v", 1025) + `"}}`,
-			`{"at_us":1,"error":"line 1: weir: bad key: the value of \"teacher\" is 1025 bytes long; at most 1024 are allowed"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"pupil","last_us":1}`,
-			`{"at_us":1,"error":"line 1: weir: unknown limit: policy \"push\" has no limit \"pupil\""}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":0}`,
-			`{"at_us":1,"error":"line 1: weir: bad span: 0s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":60000001}`,
-			`{"at_us":1,"error":"line 1: weir: bad span: 1m0.000001s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
-		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":9007199254740991}`,
-			`{"at_us":1,"error":"line 1: weir: bad span: 2501999h47m34.740991s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
-		{"{\"at_us\":1,\"policy\":\"\\u001b[2J\"}",
-			`{"at_us":1,"error":"line 1: unknown policy \"\\x1b[2J\"; the policies are push, bulk"}`},
-	} {
-		got, summary := run(t, c.line+"\n"+good+"\n")
-		compareLines(t, []string{c.line, good}, got, []string{c.want, untouched})
-		if summary.Lines != 2 || summary.Errors != 1 || summary.Other != 1 {
-			t.Errorf("%s: got the summary %+v, want 2 lines, 1 error, 1 other", c.line, summary)
 		}
 	}
 }

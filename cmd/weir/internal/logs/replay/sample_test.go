@@ -1,4 +1,4 @@
-package replay_test
+package replay
 
 import (
 	"flag"
@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/policy"
@@ -37,7 +36,7 @@ func TestSampleOnBothEngines(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else if got != text {
-				reportDifferences(t, got, text)
+				compareLines(t, strings.Split(text, "\n"), got, strings.Split(text, "\n"))
 			}
 		})
 	}
@@ -50,7 +49,7 @@ func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, err := replay.New(file, e)
+	runner, err := New(file, e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,17 +75,4 @@ func annotate(text string, answers []string) string {
 		}
 	}
 	return strings.Join(out, "\n")
-}
-
-func reportDifferences(t *testing.T, got, want string) {
-	t.Helper()
-	gotLines, wantLines := strings.Split(got, "\n"), strings.Split(want, "\n")
-	if len(gotLines) != len(wantLines) {
-		t.Fatalf("got %d lines, want %d; does every line have its answer?", len(gotLines), len(wantLines))
-	}
-	for i, line := range gotLines {
-		if line != wantLines[i] {
-			t.Errorf("%s\ngot  %s\nwant %s", gotLines[max(0, i-1)], line, wantLines[i])
-		}
-	}
 }

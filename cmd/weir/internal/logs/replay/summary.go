@@ -8,8 +8,8 @@ type Summary struct {
 	Counts
 	FirstAt  int64           `json:"first_at_us"`       // the least instant of a decision; 0 without decisions
 	LastAt   int64           `json:"last_at_us"`        // the greatest instant
-	Sample   int64           `json:"sample,omitempty"`  // of a recorded trace: it holds one of Sample keys; 0 or 1 = all
-	Dropped  int64           `json:"dropped,omitempty"` // of a recorded trace: calls that are missing
+	Sample   int64           `json:"sample,omitempty"`  // a recorded trace holds one of Sample keys; 0 or 1 = all
+	Dropped  int64           `json:"dropped,omitempty"` // calls that are missing in a recorded trace
 	Policies []PolicySummary `json:"policies"`          // policies with lines, in the order of the policies
 }
 

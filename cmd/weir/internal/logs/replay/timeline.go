@@ -8,8 +8,8 @@ import (
 // Timeline counts decisions by slots of equal width. A slot begins at a multiple of its
 // width since 1970.
 type Timeline struct {
-	Start   time.Time     // of the first slot, in UTC; zero without decisions
-	Width   time.Duration // of a slot: 1 s, or a power of two of it
+	Start   time.Time     // begin of the first slot, in UTC; zero without decisions
+	Width   time.Duration // width of a slot: 1 s, or a power of two of it
 	Allowed []int64       // by slot, at most 256
 	Denied  []int64       // by slot, as many as Allowed
 }

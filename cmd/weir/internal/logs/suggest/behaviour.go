@@ -40,7 +40,7 @@ func (b behaviour) certainty() float64 {
 	return clamp(float64(b.minutes-2)/6, 0, 1)
 }
 
-const steadyLoad = 0.6 // of people and offices below, of scripts above
+const steadyLoad = 0.6 // people and offices lie below, scripts above
 
 func (b behaviour) isSteady() bool { return b.load() >= steadyLoad }
 

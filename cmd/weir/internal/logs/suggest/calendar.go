@@ -5,7 +5,7 @@ import "time"
 // calendar divides instants into the days of a time zone.
 type calendar struct {
 	zone   *time.Location
-	starts []int64 // of days, ascending; the last is the end of the last day
+	starts []int64 // days, ascending; the last is the end of the last day
 	names  []string
 }
 

@@ -16,7 +16,7 @@ type history struct {
 	used   int64 // units of the grants from head on
 	last   int64 // instant of the newest grant, or of a correction (R2)
 	seen   int64 // instant up to which head has moved
-	most   int64 // the largest number of units that counted at once
+	most   int64 // the largest number of units that counted together
 }
 
 // reset forgets all grants and sets a limit.

@@ -11,13 +11,13 @@ func (b bits) set(key uint32)      { b[key/64] |= 1 << (key % 64) }
 // measured is a window with the peaks of all keys.
 type measured struct {
 	window   int64       // microseconds
-	peaks    []PeakCount // of all keys
-	ordinary []PeakCount // of keys that are no scripts
-	uneven   []PeakCount // of keys that are no steady scripts
+	peaks    []PeakCount // all keys
+	ordinary []PeakCount // keys that are no scripts
+	uneven   []PeakCount // keys that are no steady scripts
 	without  []int64     // the largest of ordinary without each day
 
 	counts struct{ ordinary, steady, other histogram } // by the kind of a key: scripts are steady or other
-	days   []histogram                                 // of ordinary keys without a day: the difference
+	days   []histogram                                 // by day: how ordinary would differ without it
 }
 
 // measure computes the peak of every key in every window.

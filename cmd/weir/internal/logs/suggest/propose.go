@@ -55,7 +55,7 @@ func (m *measured) choices(o *Options) []int64 {
 // gap is the distance of a peak to the next one.
 type gap struct {
 	peak  int64
-	ratio float64 // of the next peak to this one; +Inf for the largest
+	ratio float64 // the next peak by this one; +Inf for the largest
 }
 
 const maxGaps = 10

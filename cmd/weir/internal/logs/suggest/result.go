@@ -11,19 +11,19 @@ import (
 type Result struct {
 	Requests   int64          `json:"requests"`          // counted: readable, selected, and with a key
 	Keys       int64          `json:"keys"`              // distinct keys of these requests
-	From       time.Time      `json:"from"`              // of these requests, in UTC; zero without requests
+	From       time.Time      `json:"from"`              // the first of these requests, in UTC; zero without requests
 	To         time.Time      `json:"to"`                //
 	Dimensions []string       `json:"dimensions"`        // names of the values of a key, in the order of Options.Keys
 	Unit       string         `json:"-"`                 // "" for requests, "bytes" for the size of responses
-	Zone       *time.Location `json:"-"`                 // of Hours and Days
+	Zone       *time.Location `json:"-"`                 // for Hours and Days
 	ZoneName   string         `json:"zone"`              // the name of Zone
 	Hours      [24]int64      `json:"hours"`             // requests by hour of the day
 	Days       []Day          `json:"days"`              // in order, at most MaxDays; days without requests are left out
 	Best       int            `json:"-"`                 // index in Windows of the suggestion to begin with
 	BestLength string         `json:"best"`              // its length, as a policy file has it
 	Errors     int64          `json:"errors"`            // lines that are not counted
-	Sample     int64          `json:"sample,omitempty"`  // of a recorded trace: it has one of Sample keys; 0 or 1 = all
-	Dropped    int64          `json:"dropped,omitempty"` // of a recorded trace: calls that are missing
+	Sample     int64          `json:"sample,omitempty"`  // a recorded trace has one of Sample keys; 0 or 1 = all
+	Dropped    int64          `json:"dropped,omitempty"` // calls that are missing in a recorded trace
 	Windows    []Window       `json:"windows"`           // shortest first, one for each of Options.Windows
 
 	replay.LogCounts `json:"-"`
@@ -43,12 +43,12 @@ type Window struct {
 	Window     time.Duration     `json:"-"`
 	Length     string            `json:"window"` // as a policy file has it
 	Peaks      Peaks             `json:"peaks"`
-	Histogram  []PeakCount       `json:"-"`          // of the peaks that some key has, ascending
+	Histogram  []PeakCount       `json:"-"`          // the peaks that some key has, ascending
 	Candidates []Candidate       `json:"candidates"` // ascending by limit: Options.Limits, or chosen ones with that of Suggested
 	Suggested  Suggestion        `json:"suggested"`
 	Top        []Key             `json:"top"`                   // the keys that the suggestion denies most, at most MaxTop
 	Heaviest   []Key             `json:"-"`                     // the keys with the largest peaks, at most MaxTop
-	Timeline   replay.Timeline   `json:"-"`                     // of all requests, allowed and denied by the suggestion
+	Timeline   replay.Timeline   `json:"-"`                     // all requests, allowed and denied by the suggestion
 	Denials    map[int64][]int64 `json:"-"`                     // by limit of Candidates and of Suggested: denied requests by slot of Timeline
 	WithoutDay []WithoutDay      `json:"without_day,omitempty"` // the suggestion without each of Result.Days; nil for fewer than two days
 }
@@ -77,7 +77,7 @@ type Candidate struct {
 // Suggestion is the proposed limit of a window, with its exact effect.
 type Suggestion struct {
 	Limit          int64  `json:"limit"` // units per window
-	Line           string `json:"line"`  // of a policy file, such as 120 per minute per ip
+	Line           string `json:"line"`  // for a policy file, such as 120 per minute per ip
 	RequestsDenied int64  `json:"requests_denied"`
 	KeysDenied     int64  `json:"keys_denied"`
 	Why            string `json:"why"` // the reason, one sentence
@@ -105,8 +105,8 @@ const (
 type Key struct {
 	Key         replay.Key `json:"key"`
 	Peak        int64      `json:"peak"`         // units
-	Requests    int64      `json:"requests"`     // of the key, denied ones included
-	Denied      int64      `json:"denied"`       // of Requests, by the suggestion
+	Requests    int64      `json:"requests"`     // denied ones included
+	Denied      int64      `json:"denied"`       // by the suggestion
 	FirstDenied time.Time  `json:"first_denied"` // in UTC; zero without denials
 }
 

@@ -135,10 +135,10 @@ func bestOf(all []Window, span time.Duration) (best int) {
 
 // Bounds of a result.
 const (
-	MaxWindows = 16  // of Options.Windows
-	MaxLimits  = 200 // of Options.Limits
+	MaxWindows = 16  // in Options.Windows
+	MaxLimits  = 200 // in Options.Limits
 	MaxTop     = 200 // keys of Window.Top and Window.Heaviest
-	MaxDays    = 62  // of Result.Days; of a longer log the newest
+	MaxDays    = 62  // in Result.Days; the newest if the log is longer
 )
 
 // DefaultMemory is the memory of Options.Memory that is 0: 512 MiB.
@@ -153,7 +153,7 @@ type Options struct {
 	Windows           []time.Duration // whole microseconds up to 400 days; nil = DefaultWindows
 	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
 	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
-	Zone              *time.Location  // of hours and days; nil = UTC
+	Zone              *time.Location  // for hours and days; nil = UTC
 	Memory            int64           // bytes for keys and requests; 0 = DefaultMemory
 }
 
