@@ -22,6 +22,9 @@ type directory struct {
 	blocks []block // 1 << (32 - shift); a block may stand at several places
 }
 
+// noSlots is the directory from which the first block of a shard is built.
+var noSlots = &directory{shift: 32, blocks: make([]block, 1)}
+
 // block is the words of tags, a word for each group and the state behind them, and the slots.
 // Tags stand apart from slots, so that those of all blocks take few pages of memory.
 type block struct {
@@ -31,13 +34,14 @@ type block struct {
 }
 
 // sizes are the numbers of groups of a block. A block that is full gets the next size, and
-// one of the last size is split. The memory of the larger ones fills size classes of Go's
-// allocator, and blocks are three quarters full on average.
-var sizes = [...]uint32{1, 2, 3, 4, 6, 8, 12, 19, 28}
+// one of the last size is split. The memory of the larger ones fills size classes or pages of Go's
+// allocator, and blocks are three quarters full on average. With smaller blocks the directory would
+// be larger, which each step of growth copies.
+var sizes = [...]uint32{1, 2, 3, 4, 6, 8, 12, 19, 28, 40, 56, 80, 112}
 
 const (
 	groupSlots = 8
-	maxBits    = 16 // 65,536 blocks, and 800,000,000 keys in all shards
+	maxBits    = 16 // 65,536 blocks, and 1,500,000,000 keys in all shards
 
 	// Tags of slots without a key. A search goes on behind a slot that was removed.
 	emptyTag   = 0x00
@@ -228,19 +232,15 @@ func (s *Shard) Remove(t *Table, k Key, slot *Slot) {
 // Reserve makes room for n more keys with that hash, or reports false. No slot of the shard
 // is locked by the caller.
 func (s *Shard) Reserve(t *Table, k Key, n int) bool {
-	if s.directory.Load() == nil {
-		s.directory.Store(&directory{shift: 32, blocks: make([]block, 1)})
-	}
 	for {
 		d := s.directory.Load()
-		b := d.block(k.low())
-		if b.groups == 0 {
-			if !s.rebuild(t, d, k.low(), 0, n) {
-				s.directory.Store(nil)
+		if d == nil {
+			if !s.rebuild(t, noSlots, k.low(), 0, n) {
 				return false
 			}
 			continue
 		}
+		b := d.block(k.low())
 		state := b.state()
 		if int(state.filled)+n <= b.limit() {
 			return true
@@ -255,20 +255,22 @@ func (s *Shard) Reserve(t *Table, k Key, n int) bool {
 	}
 }
 
-// newBlock returns a block with room for n keys, or none.
-func (t *Table) newBlock(depth uint32, n int) (b block) {
-	size := 0
-	for size < len(sizes)-1 && mostOf(sizes[size]) < n {
-		size++
+// groupsFor is the number of groups of a block with room for n keys.
+func groupsFor(n int) uint32 {
+	for _, groups := range sizes {
+		if n <= mostOf(groups) {
+			return groups
+		}
 	}
-	b.groups = sizes[size]
-	if !t.Take(b.bytes()) {
-		return block{}
-	}
-	if spare, ok := t.spare[size].Get().(*block); ok {
+	return sizes[len(sizes)-1]
+}
+
+// newBlock returns an empty block. Its bytes are taken.
+func (t *Table) newBlock(depth, groups uint32) (b block) {
+	if spare, ok := t.spare[slices.Index(sizes[:], groups)].Get().(*block); ok {
 		b = *spare
 	} else {
-		b.tags, b.slots = &make([]atomic.Uint64, b.groups+1)[0], &make([]Slot, b.groups*groupSlots)[0]
+		b = block{&make([]atomic.Uint64, groups+1)[0], &make([]Slot, groups*groupSlots)[0], groups}
 	}
 	b.state().depth = depth
 	return b
@@ -290,23 +292,14 @@ func (t *Table) freeBlock(b block) {
 // each: the slots of a block are spread over two, or those of two halves are joined, or they
 // get a block of another size.
 func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
-	from := d.block(low)
-	to := &directory{shift: min(d.shift, uint8(32-depth))}
-	to.blocks = make([]block, 1<<to.bits())
-	for i := range to.blocks {
-		to.blocks[i] = d.blocks[i>>(d.shift-to.shift)]
-	}
-	// The places whose first bits are those of the hash, as far as the slots or the new blocks
-	// have them in common.
+	// The bits of a hash that the slots, or the new blocks, have in common.
 	common := depth
-	if from.groups > 0 {
+	if from := d.block(low); from.groups > 0 {
 		common = min(depth, from.state().depth)
 	}
-	span := uint32(1) << (to.bits() - common)
-	start := to.place(low) &^ (span - 1)
-	sources := slices.Collect(distinct(to.blocks[start : start+span]))
+	sources := distinct(d.places(low, common))
 	used, upper := 0, 0 // slots with a key, and how many the second new block gets
-	for _, b := range sources {
+	for b := range sources {
 		used += int(b.state().used)
 		if depth > common {
 			for slot := range b.live {
@@ -314,31 +307,52 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 			}
 		}
 	}
-	first := t.newBlock(depth, used-upper+n)
-	second := first
-	if depth > common && first.groups > 0 {
-		if second = t.newBlock(depth, upper+n); second.groups == 0 {
-			t.freeBlock(first)
-		}
+	// All bytes are taken at once, and before anything is allocated: a flood of new keys at a
+	// cap gets here again and again.
+	first, second := block{groups: groupsFor(used - upper + n)}, block{}
+	bytes := first.bytes()
+	if depth > common {
+		second.groups = groupsFor(upper + n)
+		bytes += second.bytes()
 	}
-	if second.groups == 0 {
+	if !t.Take(bytes) {
 		return false
 	}
-	for i := range span {
-		if to.blocks[start+i] = first; i >= span/2 {
-			to.blocks[start+i] = second
+
+	to := &directory{shift: min(d.shift, uint8(32-depth))}
+	to.blocks = make([]block, 1<<to.bits())
+	for i := range to.blocks {
+		to.blocks[i] = d.blocks[i>>(d.shift-to.shift)]
+	}
+	first = t.newBlock(depth, first.groups)
+	if second.groups > 0 {
+		second = t.newBlock(depth, second.groups)
+	} else {
+		second = first
+	}
+	places := to.places(low, common)
+	for i := range places {
+		if places[i] = first; i >= len(places)/2 {
+			places[i] = second
 		}
 	}
-	for _, b := range sources {
+	for b := range sources {
 		to.take(b)
 		t.freeBlock(b)
 	}
-	if hand := to.place(s.hand); start <= hand && hand < start+span {
+	if to.block(s.hand) == first || to.block(s.hand) == second {
 		s.handGroup = 0 // the slots that the sweep has not seen may be anywhere in the new block
 	}
 	to.shrink()
 	s.directory.Store(to)
 	return true
+}
+
+// places returns the places of all hashes whose first bits are those of low.
+func (d *directory) places(low, bits uint32) []block {
+	span := uint32(1) << (d.bits() - bits)
+	start := d.place(low) &^ (span - 1)
+	return d.blocks[start : start+span]
 }
 
 // distinct returns the blocks at some places, each once.

@@ -336,12 +336,12 @@ func (m *model) check() {
 func TestShardIsAMap(t *testing.T) {
 	seen := map[string]int{}
 	for seed := range uint64(race.Fewer(24)) {
-		m := newModel(t, seed, int64(seed%3)*60_000)
+		m := newModel(t, seed, int64(seed%3)*150_000)
 		m.seen = seen
-		most := []int{20, 300, 3000}[seed%3] << m.r.IntN(3)
+		most := []int{20, 1000, 8000}[seed%3] << m.r.IntN(3)
 		for round := range 8 {
 			growing := m.r.IntN(10)
-			for range 1500 {
+			for range 5000 {
 				name := m.random(most)
 				switch _, held := m.held[name]; {
 				case m.r.IntN(100) == 0:
@@ -518,7 +518,7 @@ func TestSoleBlockShrinks(t *testing.T) {
 func TestHalvesOfOneDepthAreJoined(t *testing.T) {
 	f := newFilled(t, 13)
 	r := rand.New(rand.NewPCG(13, 14))
-	const keys, every = 2500, 50
+	const keys, every = 10_000, 50
 	for i := range keys {
 		low := r.Uint32() >> 1 // the first half
 		if i%every == 0 {

@@ -1,11 +1,46 @@
 package keytable
 
 import (
+	"encoding/binary"
 	"fmt"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
+
+// TestGrowthLeavesLittleGarbage: a growing table allocates hardly more than it holds: what a block leaves, another one takes. So a cap on bytes bounds the memory of the process.
+func TestGrowthLeavesLittleGarbage(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would drop the blocks that wait
+	table := newTable(0, 0, 1)
+	group, _ := table.Group("g", 1000)
+	before := allocated()
+	var key [8]byte
+	for i := range uint64(race.Fewer(3_000_000)) {
+		text := string(binary.LittleEndian.AppendUint64(key[:0], i))
+		before += uint64(len(text))
+		k := table.named(group, text)
+		if s := table.Shard(k.Key); !s.Reserve(table, k.Key, 1) {
+			t.Fatal("no room")
+		} else {
+			s.Insert(k.Key, k.text).Unlock()
+		}
+		if n := i + 1; n >= 300_000 && n%100_000 == 0 {
+			if got, own := float64(allocated()-before), float64(table.Bytes()); got > 1.25*own {
+				t.Errorf("%d keys: %.0f bytes were allocated, %.2f times the %.0f bytes of the table", n, got, got/own, own)
+			}
+		}
+	}
+}
+
+func allocated() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.TotalAlloc
+}
 
 // BenchmarkGrowth inserts keys into one shard, as many as a table of that many keys has
 // there. The metric is the time of the longest insertion. Each insertion is timed in five

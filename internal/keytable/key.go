@@ -77,11 +77,21 @@ func (t *Table) longText(b []byte) Text {
 func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 	state := uint64(group)<<groupShift | k.size<<sizeShift | live
 	h := fold(k.hash^state*hashOdd, t.seeds[2])
-	state |= h << hashShift
+	low := uneven(h & (1<<hashShift - 1))
+	h = h>>hashShift<<hashShift | low
+	state |= low << hashShift
 	if isVirtual {
 		state |= virtual
 	}
 	return Key{h, state, k.lo, k.hi}
+}
+
+// uneven spreads the half of a hash that finds the block, so that the density of keys doubles from
+// the lowest places to the highest. With the same density everywhere all blocks would be full at
+// once, and what they leave as they grow would be as large as the table. Here some grow at any
+// time, in memory that others have left (TestGrowthLeavesLittleGarbage).
+func uneven(low uint64) uint64 {
+	return low + low*(1<<hashShift-low)>>hashShift*11/32
 }
 
 // hashOdd is 2^64 / golden ratio.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"sort"
 	"strings"
 	"testing"
 )
@@ -173,14 +174,15 @@ func TestDifferentKeysDiffer(t *testing.T) {
 	}
 }
 
-// TestHashesAreSpread: keys that count up, of all lengths, are spread over shards, blocks and
-// tags.
+// TestHashesAreSpread: keys that count up, of all lengths, are spread evenly over shards, groups
+// and tags, and over blocks as the density says.
 func TestHashesAreSpread(t *testing.T) {
 	table := newTable(0, 0, 3)
 	for _, prefix := range []string{"", "user-", strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 100)} {
 		const keys = 64_000
 		var shards [shardCount]int
-		var blocks, homes [64]int // of a directory of 64 places
+		var blocks [64]int // of a directory of 64 places
+		homes := make([]int, fullGroups)
 		var tags [128]int
 		d, b := directory{shift: 32 - 6}, block{groups: fullGroups}
 		for i := range keys {
@@ -190,11 +192,36 @@ func TestHashesAreSpread(t *testing.T) {
 			homes[b.home(k.low())]++
 			tags[tagOf(k.hash)&0x7f]++
 		}
-		for name, counts := range map[string][]int{"shards": shards[:], "blocks": blocks[:], "homes": homes[:fullGroups], "tags": tags[:]} {
+		for i := range blocks { // the keys that an even density would have there
+			share := evened(uint64(i+1)<<26) - evened(uint64(i)<<26)
+			blocks[i] = int(float64(blocks[i]) / share / float64(len(blocks)))
+		}
+		for name, counts := range map[string][]int{"shards": shards[:], "blocks": blocks[:], "homes": homes, "tags": tags[:]} {
 			want := keys / len(counts)
 			if least, most := slices.Min(counts), slices.Max(counts); 4*least < 3*want || 4*most > 5*want {
 				t.Errorf("%q: %d to %d keys in one of %d %s, want about %d", prefix, least, most, len(counts), name, want)
 			}
 		}
+	}
+}
+
+// evened returns the part of all hashes that uneven puts below an end.
+func evened(end uint64) float64 {
+	const all = 1 << hashShift
+	return float64(sort.Search(all, func(low int) bool { return uneven(uint64(low)) >= end })) / all
+}
+
+// TestUneven: the halves of hashes keep their order, so that no two places are exchanged, and the
+// density doubles.
+func TestUneven(t *testing.T) {
+	const all, step = uint64(1) << hashShift, uint64(1) << 20
+	for low := uint64(0); low < all; low += step {
+		if next := min(low+step, all-1); uneven(low) >= uneven(next) || uneven(next) >= all {
+			t.Errorf("%#x and %#x become %#x and %#x", low, next, uneven(low), uneven(next))
+		}
+	}
+	lowest, highest := evened(all/64), 1-evened(all-all/64)
+	if ratio := highest / lowest; ratio < 1.9 || ratio > 2.1 {
+		t.Errorf("the highest places have %.2f times as many keys as the lowest, want twice as many", ratio)
 	}
 }

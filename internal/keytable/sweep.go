@@ -15,8 +15,12 @@ const (
 	// window, in microseconds of that time: traces may run back (R13).
 	VirtualSlack = 3600 * 1_000_000
 
-	// reclaimSlots is the number of slots that one Reclaim looks at.
+	// reclaimSlots is the most slots of others that one Reclaim looks at.
 	reclaimSlots = 4096
+
+	// reclaimRate bounds the slots by the microseconds since a Reclaim found nothing. Otherwise
+	// a flood of new keys at a cap would cost a look at 4096 slots each (the attack in bench/speed).
+	reclaimRate = 4
 )
 
 // SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A count would
@@ -116,18 +120,29 @@ func (s *Shard) release(t *Table) {
 // they give back. No shard may be locked by the caller, and only one caller at a time may
 // reclaim.
 func (t *Table) Reclaim(first uint64, now int64, isVirtual bool) (removed int) {
+	vain := &t.vain
+	if isVirtual {
+		vain = &t.vainVirtual
+	}
+	most := reclaimSlots
+	if now < *vain+reclaimSlots/reclaimRate {
+		most = max(int(now-*vain)*reclaimRate, groupSlots)
+	}
 	for i := range t.shards {
 		if first>>i&1 != 0 {
-			n, _ := t.shards[i].sweepSome(t, now, isVirtual, reclaimSlots)
+			n, _ := t.shards[i].sweepSome(t, now, isVirtual, most)
 			removed += n
 		}
 	}
-	for turn, left := 0, reclaimSlots; turn < shardCount && left > 0; turn++ {
+	for turn, left := 0, most; turn < shardCount && left > 0; turn++ {
 		n, looked := t.shards[t.next].sweepSome(t, now, isVirtual, left)
 		removed += n
 		if left -= looked; left > 0 {
 			t.next = (t.next + 1) % shardCount
 		}
+	}
+	if removed == 0 {
+		*vain = now
 	}
 	return removed
 }

@@ -34,7 +34,10 @@ type Table struct {
 
 	spare [len(sizes)]sync.Pool // memory of blocks, by their size
 
-	next int // the shard at which Reclaim goes on; its caller holds a lock
+	// Of Reclaim, whose caller holds a lock: the shard at which it goes on, and the last instants
+	// of the engine's clock and of callers at which it found nothing.
+	next              int
+	vain, vainVirtual int64
 
 	_     [64]byte // fields that each decision reads share no cache line with counters
 	bytes atomic.Int64
@@ -54,6 +57,7 @@ func (t *Table) Init(maxKeys, maxBytes int64) {
 	t.seeds = newHasher()
 	t.groups = map[string]uint32{}
 	t.retain.Store(&[]int64{})
+	t.vain, t.vainVirtual = -1<<60, -1<<60
 	for i := range t.shards {
 		t.shards[i].Arena.Budget = t
 	}

@@ -79,8 +79,8 @@ func TestSizes(t *testing.T) {
 	if got := unsafe.Sizeof(Shard{}); got%64 != 0 && unsafe.Sizeof(got) == 8 {
 		t.Errorf("a shard has %d bytes, want whole cache lines", got)
 	}
-	for _, groups := range sizes[6:] { // of these the memory fills size classes
-		if got := int(groups) * groupSlots * slotBytes; !slices.Contains([]int{6144, 9728, 14336}, got) {
+	for _, groups := range sizes[6:] { // of these the memory fills size classes, or pages
+		if got := int(groups) * groupSlots * slotBytes; !slices.Contains([]int{6144, 9728, 14336, 20480, 28672}, got) && got%8192 != 0 {
 			t.Errorf("the slots of %d groups have %d bytes", groups, got)
 		}
 	}
@@ -226,34 +226,42 @@ func TestSweepEndsAtAnySize(t *testing.T) {
 }
 
 // TestReclaim: a caller at a cap removes what is over in its shards first, and then in the
-// others by turns.
+// others by turns. After one that found nothing, a second at the same instant looks at a
+// group of slots: a flood of new keys costs little.
 func TestReclaim(t *testing.T) {
 	table := newTable(0, 0, 1)
-	group, _ := table.Group("g", 1000)
+	group, _ := table.Group("g", 1_000_000)
 	const keys = 20_000
 	for i := range keys {
 		k := table.named(group, numbered(i))
 		s := table.Shard(k.Key)
 		slot := s.insert(t, table, &k)
-		add(s, slot, int64(i%2)*5000)
+		add(s, slot, int64(i%2)*5_000_000)
 		slot.Unlock()
 	}
-	if n := table.Reclaim(^uint64(0), 999, false); n != 0 {
+	if n := table.Reclaim(^uint64(0), 999_999, false); n != 0 {
 		t.Errorf("%d histories that count are removed", n)
 	}
+	shard := table.next
+	for range 10 { // 10 groups, where each full look would pass a dozen shards
+		table.Reclaim(0, 999_999, false)
+	}
+	if passed := (table.next - shard + shardCount) % shardCount; passed > 1 {
+		t.Errorf("%d shards were swept in vain, at one instant", passed)
+	}
 	mine := table.At(5).Len() / 2
-	if n := table.Reclaim(1<<5, 1000, false); n < mine*3/4 {
+	if n := table.Reclaim(1<<5, 1_002_000, false); n < mine*3/4 {
 		t.Errorf("%d removed, and about %d are over in the first shard", n, mine)
 	}
 	if n := table.At(5).Len(); n > mine*3/2 {
 		t.Errorf("%d are left in the first shard, of which %d count", n, mine)
 	}
 	for i := 0; table.Len() > keys/2; i++ {
-		if n := table.Reclaim(0, 1000, false); n == 0 && i > 100 {
+		if n := table.Reclaim(0, 1_002_000, false); n == 0 && i > 100 {
 			t.Fatalf("%d keys are left", table.Len())
 		}
 	}
-	if n := table.Reclaim(^uint64(0), 6000, false); n == 0 {
+	if n := table.Reclaim(^uint64(0), 6_000_000, false); n == 0 {
 		t.Error("the rest stays")
 	}
 }

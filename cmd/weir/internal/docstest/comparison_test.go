@@ -13,8 +13,8 @@ import (
 var figures = []struct{ row, table, column, contestants string }{
 	{mostInWindow, "What “20 per second” lets through", "× limit", inMemory},
 	{mostInWindow, "What is let through", "× limit", "redis_rate=redis_rate"},
-	{"memory: time, 10,000 keys", processor, "10,000 keys, 1 goroutine", inMemory},
-	{"memory: the same, 8 goroutines", processor, "10,000 keys, 8 goroutines", inMemory},
+	{"memory: time, 30 entries a key", processor, "10,000 keys, 30 live, granted, 1 goroutine", inMemory},
+	{"memory: the same, 8 goroutines", processor, "10,000 keys, 30 live, granted, 8 goroutines", inMemory},
 	{oneEntry, "Heap and collector, 1,000,000 keys of one entry", "heap bytes a key", inMemory},
 	{hundredEntries, "Heap of a key by its entries", "heap bytes a key", "Weir=weir, 100 entries|go-rate=beefsack/go-rate, 100 entries"},
 	{"Redis: decisions a second, 64 callers", "10,000 keys: decisions a second, by callers", "64",
