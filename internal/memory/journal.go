@@ -60,8 +60,8 @@ type Change struct {
 	Capped     bool
 
 	// Of a Replace. A history of a bucket has no entries (R16): one unit flows in every
-	// Window / Max microseconds, in lowest terms. The bucket is full at Full + Part/Max, and was
-	// last full at Front. Max is 0 of a history with entries.
+	// Window / Max microseconds, in lowest terms. The bucket is full at Full + Part/Max; units were
+	// last taken from a full one at Front. Max is 0 of a history with entries.
 	Max, Window       int64
 	Full, Part, Front int64
 	Entries           []Entry // oldest first

@@ -9,10 +9,10 @@ import (
 // bucket is a token bucket as it was when units were last taken or given back: the
 // units that were missing then, as a fraction, and the rate at which they return (R16).
 type bucket struct {
-	missing *big.Rat // units, at least 0
+	missing *big.Rat // units; below 0 if units given back filled it before asOf
 	asOf    int64    // the instant at which they were missing
 	rate    *big.Rat // units that flow in per microsecond
-	since   int64    // when the bucket was last full or changed its rate, at most asOf
+	since   int64    // when units were last taken from a full bucket, or its rate changed
 }
 
 // rateOf is the rate of a limit: Max per Window.
@@ -55,15 +55,12 @@ func (b *bucket) minus(now, n, most int64) *bucket {
 }
 
 // plus is the bucket after n units were given back at an instant, and the whole units that
-// this returned.
+// this returned. It is full sooner by their time, also for an earlier reading of the clock.
 func (b *bucket) plus(now, n int64) (*bucket, int64) {
-	c := b.at(now)
-	taken := min(n, ceil(c.missing))
-	c.missing = new(big.Rat).Sub(c.missing, big.NewRat(n, 1))
-	if c.missing.Sign() <= 0 {
-		c.missing, c.since = new(big.Rat), c.asOf
-	}
-	return c, taken
+	taken := min(n, b.units(now))
+	c := *b
+	c.missing = new(big.Rat).Sub(b.missing, big.NewRat(taken, 1))
+	return &c, taken
 }
 
 // until is the instant from which at most that many units are missing.

@@ -3,8 +3,8 @@ package window
 // A history of a bucket has no entries. It holds
 //
 //	end, total   the instant at which the bucket is full: end + total/Per microseconds (R16)
-//	front        the instant at which it was last full, or got its rate (R12). A reading of the
-//	             clock before it finds the bucket as it was then
+//	front        the instant of the newest take from a full bucket, or at which it got its rate
+//	             (R12). A reading of the clock before it finds the bucket as it was then
 //	Last         the instant of the newest attempt, as in every history
 //	run          the rate by which it refills, as the engine numbers rates
 //
@@ -83,17 +83,14 @@ func later(micros, rest, than, thanRest int64) bool {
 
 // GiveBack returns up to n units granted at instant at to the bucket, or the oldest grant's
 // if oldest is set, and returns their number. A grant from before the bucket was last full
-// has flowed in already (R10, R16).
+// has flowed in already (R10, R16). The bucket may have been full before now after it, so
+// that an attempt at an earlier reading of the clock finds no unit missing (R2).
 func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64 {
 	l, missing := h.log(), h.Missing(f, now)
 	if missing == 0 || !oldest && (at < l.front || at > h.Last) {
 		return 0
 	}
-	if n >= missing {
-		l.front = max(now, l.front)
-		l.end, l.total = l.front, 0
-		return missing
-	}
+	n = min(n, missing)
 	micros, rest := f.Time(n)
 	l.end, l.total = l.end-micros, l.total-rest
 	if l.total < 0 {

@@ -112,11 +112,7 @@ func (b *plainBucket) giveBack(at, now, n int64) int64 {
 	if missing == 0 || at < b.since || at > b.tried {
 		return 0
 	}
-	if n >= missing {
-		b.since = max(now, b.since)
-		b.full = fraction(b.since)
-		return missing
-	}
+	n = min(n, missing)
 	b.full.Sub(b.full, new(big.Rat).Mul(fraction(n), b.unit))
 	return n
 }

@@ -36,7 +36,7 @@
 --          tail      the older entries that are in no chunk; late: their units
 --          from      number of the oldest chunk, of which skip bytes are over; the numbers of chunks are their fields
 --          debt      time until the bucket is full, as of last: microseconds, and a numerator over c (R16)
---          since     when it was last full or changed its rate a + b/c
+--          since     when units were last taken from a full bucket, or its rate a + b/c changed
 -- A chunk is mark I7 of the entry behind it, its units I7, length B of its entries, its entries.
 -- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1.
 local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
@@ -663,14 +663,14 @@ local function others()
       local want, took, change = n, 0, nil
       if cost ~= 0 then want = kind == 0 and c == 1 and cost or 0 end
       if kind == 3 then
-        local last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
+        local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
         -- a grant from before the bucket was last full has flowed in again (R16).
         if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
-        if took == used and took > 0 then debt, rest, since = early, 0, now + early
-        elseif took > 0 then
+        if took > 0 then
           local time, part = inflow(took, a, b, c)
           debt, rest = debt - time, rest - part
           if rest < 0 then debt, rest = debt - 1, rest + c end
+          if debt < last - now then debt, rest = last - now, 0 end -- no attempt is earlier than the newest (R2).
         end
         if took > 0 or changed then
           local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
