@@ -77,42 +77,56 @@ local function expiry(promised, raw, ends, span, given)
   return need + spare, need + spare - clock - floor(raw / 1000) + longer
 end
 
--- short decides an attempt of one unit under one rolling limit without interval, cells and cost, by a small header whose
--- older entries have a unit each. It returns nil and has changed nothing if the functions further down are needed: Lua makes
--- every function anew in each call, which takes longer than a decision (go run ./redis in bench has the times).
-local function short(plan, raw, given, key)
-  local mode, _, _, kind, most, window, gap, cost, cell = decode('>BBI7BI7I6I6i8I7', plan)
-  if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 then return nil end
-  local head = call('HGET', key, 'h')
-  local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
-  if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head) end
-  if form ~= 1 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
-  local cut = raw - window
-  if last <= cut then used = 0
-  else
-    while first <= cut do -- the oldest entries have left (R3).
+-- short decides an attempt of one unit under rolling limits without interval, cells and cost, by small headers whose older
+-- entries have a unit each. It returns nil and has changed nothing if the functions further down are needed: each call of a
+-- script creates its functions again, which takes longer than a decision (go run ./redis in bench has the times). As in
+-- decide, a limit prepares its change as if those after it granted; if one denies, the decision begins again without it.
+local pending = {} -- for each limit of the request its key, its new header, and its new time to live or false
+local function short(plan, raw, given, k)
+  local mode, count = byte(plan, 1, 2)
+  local grant, i, bound, remaining, wait, reset, valid = 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
+  while i < count do
+    i = i + 1
+    local kind, most, window, gap, cost, cell = decode('>BI7I6I6i8I7', plan, 49 * i - 39)
+    if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 or most == 0 then return nil end
+    local head = call('HGET', KEYS[k + i], 'h')
+    local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
+    if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head) end
+    if form ~= 1 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+    if last <= raw - window then first, used = raw, 0 end
+    while first <= raw - window do -- the oldest entries have left (R3).
       local step, flag, q = number(head, p)
       if flag then return nil end
       first, p, used = first + step, q, used - 1
     end
-  end
-  if used > most then return nil end
-  local granted, body, newest = used < most and 1 or 0, used > 0 and sub(head, p) or '', last
-  if granted == 1 then
-    if used == 0 then first, units = raw, 1
-    elseif last == raw then units = units + 1
-    else body, units = body .. coded(raw - last, units), 1
+    if used > most then return nil end
+    if used == most and grant == 1 and i > 1 then
+      grant, i, bound, remaining, wait, reset, valid = 0, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
+    else
+      if used == most then grant = 0 end
+      local body, newest = used > 0 and sub(head, p) or '', last
+      if grant == 1 then
+        if used == 0 then units = 1
+        elseif last == raw then units = units + 1
+        else body, units = body .. coded(raw - last, units), 1
+        end
+        used, newest = used + 1, raw
+        local lives, ttl = expiry(promised, raw, raw + window, window, given)
+        local stored = encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body
+        pending[3 * i - 2], pending[3 * i - 1], pending[3 * i] = KEYS[k + i], stored, ttl or false
+      end
+      if #body > CHUNK or body ~= '' and byte(body) > 127 then return nil end
+      local next = first - raw + window -- until the oldest unit has left (R8)
+      if used == most and next > wait then bound, wait = i, next end
+      if used > 0 then reset, valid = max(reset, newest - raw + window), min(valid, next) end
+      remaining = min(remaining, most - used)
     end
-    used, newest = used + 1, raw
   end
-  local wait = used == most and first - raw + window or 0 -- R8
-  if #body > CHUNK or body ~= '' and byte(body) > 127 or most == 0 then return nil end
-  if granted == 1 then
-    local lives, ttl = expiry(promised, raw, raw + window, window, given)
-    call('HSET', key, 'h', encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body)
-    if ttl then call('PEXPIRE', key, ttl) end
+  for j = 1, 3 * count * grant, 3 do
+    call('HSET', pending[j], 'h', pending[j + 1])
+    if pending[j + 2] then call('PEXPIRE', pending[j], pending[j + 2]) end
   end
-  return encode('>BBI7i8I7i8I7I7', 0, 1 - granted, granted, most - used, raw, wait, newest - raw + window, wait)
+  return encode('>BBI7i8I7i8I7I7', 0, grant == 1 and 0 or bound, grant, remaining, raw, wait, reset, valid)
 end
 
 -- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
@@ -128,9 +142,7 @@ local function requests(decide, once)
     if time then clock = time[1] * 1000000 + time[2] end
     if not given then raw = clock end
     local fine, reply = false, nil
-    if op == 0 and flags == 0 and n == 1 and #plan == 58 and not (decide and j == first) then
-      fine, reply = pcall(short, plan, raw, given, KEYS[k + 1])
-    end
+    if op == 0 and flags == 0 and n == 1 and not (decide and j == first) then fine, reply = pcall(short, plan, raw, given, k) end
     if not fine or not reply then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
@@ -217,17 +229,16 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
   end
 end
 
--- write stores a prepared change of a history: the chunks from and to that are over, the header, a new chunk or more, and
--- the expiry.
-local function write(key, head, from, at, to, top, name, text, more, ttl)
+-- write stores a prepared change of a history: the chunks before at and from to on that are over, the header, the numbers
+-- and texts of other chunks, and the expiry.
+local function write(key, head, from, at, to, top, chunks, ttl)
   if from < at or to < top then
     local dead = {}
     for i = from, at - 1 do dead[#dead + 1] = i end
     for i = to, top - 1 do dead[#dead + 1] = i end
     for i = 1, #dead, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
   end
-  if name then call('HSET', key, 'h', head, name, text) else call('HSET', key, 'h', head) end
-  for i = 1, more and #more or 0, 200 do call('HSET', key, unpack(more, i, min(i + 199, #more))) end
+  for i = 1, max(#chunks, 1), 200 do call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) end
   if ttl then call('PEXPIRE', key, ttl) end
 end
 
@@ -236,11 +247,10 @@ end
 local function seen(kind, now, window, a, b)
   if kind == 1 and b > 0 then
     if now >= a and now < b then return a - 1, a end
-    return nil
+  elseif kind == 1 then return now - window, now - now % window
+  elseif kind == 0 and a > 0 then return now - window, min(now - now % a + a, 2^53 - 1)
+  else return now - window, now
   end
-  if kind == 1 then return now - window, now - now % window end
-  if kind == 0 and a > 0 then return now - window, min(now - now % a + a, 2^53 - 1) end
-  return now - window, now
 end
 
 -- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
@@ -280,7 +290,7 @@ local function corrections()
       end
       later = later + sum - kept
       if at then return sub(s, p, at - 1), kept - units, c, mark, units, later end
-      repeat -- a chunk whose entries are all later is passed by the heads of it and of the one before it.
+      repeat -- the entries of a chunk are not read if all are later: its head and that of the chunk before it show it.
         if c == from then return '', 0, c, -2^53, 0, later end
         c = c - 1
         s, behind, sum = chunk(key, c)
@@ -311,8 +321,20 @@ local function corrections()
   return retreat, correct
 end
 
--- buckets returns the functions for buckets. Lua makes every function anew in each call, and that takes longer than a
--- decision, so those that are rarely needed are made on demand.
+-- history returns a history, corrected if the clock was (R2); then the number behind the stored chunks, and whether it was.
+local function history(key, stored, raw, now, mark)
+  local last, newest, units, first, total, promised, from, to, skip, late, tail = load(stored)
+  local head, top, corrected = stored or '', to, last - raw >= 1000000
+  if corrected then
+    local _, correct = corrections()
+    last, newest, units, first, total, to, late, head, tail =
+      now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
+  end
+  return last, newest, units, first, total, promised, from, to, skip, late, head, tail, top, corrected
+end
+
+-- buckets returns the functions for buckets. Each call of a script creates its functions again, and that takes longer than
+-- a decision, so those that are rarely needed are created on demand.
 local function buckets()
   -- inflow returns the time in which n units flow into a bucket of rate a + b/c: microseconds and a numerator over c (R16).
   local function inflow(n, a, b, c)
@@ -401,7 +423,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     if i == 1 then
       writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     end
-    local key, stored, name, text, ttl, last_to = KEYS[k + i]
+    local key, stored, chunks, ttl, last_to = KEYS[k + i]
     local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
@@ -415,13 +437,8 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     else
       cut, mark = seen(kind, now, window, a, b)
       if not cut then return encode('>BI7', 2, now) end
-      last, newest, own, first, total, promised, from, to, skip, late, tail = load(heads[i])
-      head, top, changed = heads[i] or '', to, last - raw >= 1000000
-      if changed then
-        local _, correct = corrections()
-        last, newest, own, first, total, to, late, head, tail =
-          now, correct(key, now, mark, newest, own, first, total, from, to, skip, late, head, tail)
-      end
+      last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+        history(key, heads[i], raw, now, mark)
       at, p, u, used = from, skip, first, total
       if from == to then s, p = head, tail end
       if newest <= cut then used = 0
@@ -489,7 +506,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         if at == to then skip, late = 16, used - own - (push or 0) end
         if push then body, late = body .. coded(mark - edge, push), late + push end
         if #body > CHUNK then
-          name, text, body, last_to, late = to, encode('>I7I7B', newest, late, #body) .. body, '', to + 1, 0
+          chunks, body, last_to, late = { to, encode('>I7I7B', newest, late, #body) .. body }, '', to + 1, 0
         end
         local ends = max(kind == 1 and b > 0 and b or newest + window, now + gap, raw)
         promised, ttl = expiry(promised, raw, ends, window, given)
@@ -525,14 +542,10 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
-      if stored then
-        local first_at = last_to and at or from
-        if i == count then write(key, stored, from, first_at, last_to or to, top, name, text, nil, ttl)
-        else writes[#writes + 1] = { key, stored, from, first_at, last_to or to, top, name, text, nil, ttl } end
-      end
+      if stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks or {}, ttl } end
     end
   end
-  for j = 1, #writes do write(unpack(writes[j], 1, 10)) end
+  for j = 1, #writes do write(unpack(writes[j], 1, 8)) end
   if full then bound, valid = 0, 0 elseif grant > 0 then bound = tight end
   return encode('>BBI7i8I7i8I7I7', 0, bound, grant, remaining, now, wait, reset, valid) .. states, add > 0, now
 end
@@ -540,22 +553,10 @@ end
 -- others returns the functions that decide refunds and counts, by their operations.
 local function others()
   local refill, bucketed, inflow = buckets()
-  local retreat, correct = corrections()
+  local retreat = corrections()
 
   -- simple returns the reply of a refund or a count.
   local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
-
-  -- history returns a history, corrected if the clock was (R2); then the number behind the stored chunks, and whether it was.
-  local function history(key, head, raw, now, mark)
-    local last, newest, units, first, total, promised, from, to, skip, late, tail = load(head)
-    local top, corrected = to, last - raw >= 1000000
-    head = head or ''
-    if corrected then
-      last, newest, units, first, total, to, late, head, tail =
-        now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
-    end
-    return last, newest, units, first, total, promised, from, to, skip, late, head, tail, top, corrected
-  end
 
   -- struck returns s after up to want units were taken from its entries from p on, or from the first of them only, and the
   -- units taken. Entries without units stay until they are the oldest.
@@ -649,7 +650,7 @@ local function others()
     end
     if took == 0 and not changed then return 0, nil end
     if total == 0 then body, at, to = '', to, to end
-    return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, nil, nil, more }
+    return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, more }
   end
 
   -- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
@@ -674,7 +675,7 @@ local function others()
         end
         if took > 0 or changed then
           local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
-          change = { key, head, 0, 0, 0, 0, nil, nil, nil, ttl }
+          change = { key, head, 0, 0, 0, 0, {}, ttl }
         end
       elseif not seen(kind, now, window, a, b) then return encode('>BI7', 2, now)
       else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
@@ -682,7 +683,7 @@ local function others()
       writes[#writes + 1] = change
       most = max(most, min(took, n))
     end
-    for i = 1, most > 0 and #writes or 0 do write(unpack(writes[i], 1, 10)) end
+    for i = 1, most > 0 and #writes or 0 do write(unpack(writes[i], 1, 8)) end
     return simple(most, now), most > 0, now
   end
 
