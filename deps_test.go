@@ -56,7 +56,7 @@ var layers = []layer{
 	{[]string{"internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},
-		[]string{"internal/testkit/needs", "weirredis"}, "programs and servers for tests"},
+		[]string{"engine", "internal/testkit/needs", "weirredis", "weirtest"}, "programs and servers for tests"},
 	{[]string{"internal/testkit/policytest"},
 		[]string{".", "engine", "enforce", "internal/answer", "policy"}, "runs the tests of a policy file; its callers print the results"},
 	{[]string{"cmd/weir/internal/testkit/enginetest"},

@@ -44,11 +44,14 @@ func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string)
 	return c.reply, nil
 }
 
-// denying returns a limiter on a connection that denies every call: the wait is 300 ms,
-// and the denial is valid for 200 ms.
+// denial is the reply of a script that denies: the wait is 300 ms, and the denial is valid for
+// 200 ms.
+var denial = weirredis.Denial(nine, 300_000, 900_000, 200_000)
+
+// denying returns a limiter on a connection that denies every call, after 10 ms.
 func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
 	t.Helper()
-	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
+	c := &cannedConn{reply: denial, took: 10 * time.Millisecond}
 	return c, limiter(t, newEngine(t, c, opts...), "denied", mode, perUser(5, time.Second))
 }
 
@@ -58,255 +61,186 @@ func unanswered(l *weir.Limiter) weir.Call {
 	return weir.Call{Limiter: l, Key: weir.K("w"), Request: weir.Request{Op: weir.OpPeek, N: 1}}
 }
 
-// granting runs do while the connection grants every call.
-func (c *cannedConn) granting(do func() error) error {
+// replying runs do while the connection has another reply to every call.
+func (c *cannedConn) replying(reply string, do func() error) error {
 	swap := func(reply string) (old string) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		old, c.reply = c.reply, reply
 		return old
 	}
-	denial := swap(weirredis.GrantOf(2, nine, 1))
-	defer swap(denial)
+	before := swap(reply)
+	defer swap(before)
 	return do()
 }
 
-// TestCachedDenialsAge follows a denial through time. It is returned from the cache with
-// shorter waits until it could change. The waits are counted from the reply, which took
-// 10 ms, and the validity from the call.
-func TestCachedDenialsAge(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := denying(t, weir.AllOrNothing, weirredis.DenialCacheTTL(time.Second))
-		start := time.Now()
-		for _, step := range []struct {
-			at     time.Duration // since the first call
-			calls  int
-			age    time.Duration // of the answer
-			cached bool
-		}{
-			{0, 1, 0, false},
-			{10 * time.Millisecond, 1, 0, true},
-			{50 * time.Millisecond, 1, 40 * time.Millisecond, true},
-			{200*time.Millisecond - time.Microsecond, 1, 190*time.Millisecond - time.Microsecond, true},
-			{200 * time.Millisecond, 2, 0, false},
-		} {
-			time.Sleep(time.Until(start.Add(step.at)))
-			d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
-			want := engine.Result{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
-				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age, Cached: step.cached}
-			if c.calls != step.calls || fields(d) != want {
-				t.Errorf("after %v: got %+v after %d calls, want %+v after %d", step.at, d, c.calls, want, step.calls)
-			}
-		}
-	})
+// granting runs do while the connection grants every call.
+func (c *cannedConn) granting(do func() error) error {
+	return c.replying(weirredis.GrantOf(2, nine, 1), do)
 }
 
-// TestCachedDenialsEndAfterTheirTime: by default a denial is repeated for 100 ms from its
-// call, though it would be valid for longer.
-func TestCachedDenialsEndAfterTheirTime(t *testing.T) {
+// TestCachedDenialsAge follows a denial through time. It is returned from the cache with
+// shorter waits until it could change, or its time has passed: by default 100 ms. The waits
+// are counted from the reply, which took 10 ms, and the time from the call.
+func TestCachedDenialsAge(t *testing.T) {
 	for _, c := range []struct {
 		opts []weirredis.Option
-		ttl  time.Duration
+		ends time.Duration
 	}{
+		{[]weirredis.Option{weirredis.DenialCacheTTL(time.Second)}, 200 * time.Millisecond},
 		{nil, 100 * time.Millisecond},
 		{[]weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)}, 50 * time.Millisecond},
+		{[]weirredis.Option{weirredis.DenialCacheTTL(0)}, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			conn, l := denying(t, weir.AllOrNothing, c.opts...)
 			start := time.Now()
-			must(t)(l.Allow(ctx, weir.K("u")))
-			time.Sleep(time.Until(start.Add(c.ttl - time.Microsecond)))
-			if d := must(t)(l.Allow(ctx, weir.K("u"))); !d.Cached || conn.calls != 1 {
-				t.Errorf("a microsecond before %v: %+v after %d calls, want it from the cache", c.ttl, d, conn.calls)
-			}
-			time.Sleep(time.Microsecond)
-			if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached || conn.calls != 2 {
-				t.Errorf("after %v: %+v after %d calls, want it from the server", c.ttl, d, conn.calls)
-			}
-		})
-	}
-}
-
-// TestDenialsAreCachedUntilTheOldestEntryLeaves: the newest entry of the history
-// leaves later, and then the history is empty.
-func TestDenialsAreCachedUntilTheOldestEntryLeaves(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := &cannedConn{reply: weirredis.Denial(nine, 200_000, 900_000, 200_000)}
-		l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Second)), "denied", weir.AllOrNothing, perUser(2, time.Second))
-		want := engine.Result{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
-		if d := must(t)(l.Allow(ctx, weir.K("u"))); fields(d) != want {
-			t.Errorf("got %+v, want %+v", d, want)
-		}
-		for _, step := range []struct {
-			sleep time.Duration
-			calls int
-		}{{200*time.Millisecond - time.Microsecond, 1}, {time.Microsecond, 2}} {
-			time.Sleep(step.sleep)
-			if must(t)(l.Allow(ctx, weir.K("u"))); c.calls != step.calls {
-				t.Errorf("after %v more: %d calls, want %d", step.sleep, c.calls, step.calls)
-			}
-		}
-	})
-}
-
-// TestWritesEndCachedDenials lists the operations and options that end a cached denial.
-func TestWritesEndCachedDenials(t *testing.T) {
-	again := func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err }
-	for _, c := range []struct {
-		about  string
-		opts   []weirredis.Option
-		mode   weir.Mode
-		do     func(c *cannedConn, l *weir.Limiter) error
-		calls  int // of do
-		recall bool
-	}{
-		{about: "nothing", do: func(*cannedConn, *weir.Limiter) error { return nil }, recall: true},
-		{about: "a peek", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Peek(ctx, weir.K("u"), 1); return err }, calls: 1, recall: true},
-		{about: "a count", do: func(_ *cannedConn, l *weir.Limiter) error {
-			_, err := l.Count(ctx, weir.K("u"), "user", time.Second)
-			return err
-		}, calls: 1, recall: true},
-		{about: "another user's denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("v")); return err }, calls: 1, recall: true},
-		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error {
-			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
-			return err
-		}, calls: 1},
-		{about: "a refund with an id", do: func(_ *cannedConn, l *weir.Limiter) error {
-			_, err := l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})
-			return err
-		}, calls: 1},
-		{about: "a refund without an answer", do: func(c *cannedConn, l *weir.Limiter) error {
-			c.lost = true
-			defer func() { c.lost = false }()
-			if _, err := l.Refund(ctx, weir.K("u"), nine, 1); !errors.Is(err, weir.ErrOutcomeUnknown) {
-				return fmt.Errorf("got %v, want ErrOutcomeUnknown", err)
-			}
-			return nil
-		}, calls: 1},
-		{about: "a refund to another user", do: func(_ *cannedConn, l *weir.Limiter) error {
-			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
-			return err
-		}, calls: 1, recall: true},
-		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, calls: 1},
-		{about: "a grant of fewer units", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err })
-		}, calls: 1},
-		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.Record(ctx, weir.K("u"), 1); return err })
-		}, calls: 1},
-		{about: "a repeated record, whose first answer was lost", do: func(c *cannedConn, l *weir.Limiter) error {
-			denial := c.reply
-			c.reply = weirredis.Replay(nine)
-			defer func() { c.reply = denial }()
-			d, err := l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, ID: "id"})
-			if err == nil && !d.Replayed {
-				return fmt.Errorf("got %+v, want a replay", d)
-			}
-			return err
-		}, calls: 1},
-		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
-		}, calls: 1, recall: true},
-		{about: "its option", opts: []weirredis.Option{weirredis.DenialCacheTTL(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
-		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
-		{about: "its age", opts: []weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)},
-			do: func(*cannedConn, *weir.Limiter) error { time.Sleep(50 * time.Millisecond); return nil }},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			conn, l := denying(t, c.mode, c.opts...)
-			conn.took = 0
-			if err := again(l); err != nil {
-				t.Fatal(err)
-			}
-			if err := c.do(conn, l); err != nil {
-				t.Fatal(err)
-			}
-			if err := again(l); err != nil {
-				t.Fatal(err)
-			}
-			want := 1 + c.calls
-			if !c.recall {
-				want++
-			}
-			if conn.calls != want {
-				t.Errorf("%s: %d calls, want %d", c.about, conn.calls, want)
-			}
-		})
-	}
-}
-
-// TestWritesToSharedHistoriesEndCachedDenials lists operations of another user on a
-// history of the denial (R8). Every write to the history ends the denial.
-func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
-	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
-	v := weir.K("v")
-	for _, c := range []struct {
-		about  string
-		mode   weir.Mode                                  // of the other user's limiter
-		do     func(c *cannedConn, l *weir.Limiter) error // nil = a grant in a batch
-		recall bool
-	}{
-		{about: "a grant in a call that several share"},
-		{about: "a grant", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.Allow(ctx, v); return err })
-		}},
-		{about: "a grant at an instant of the caller", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.At(nine).Allow(ctx, v); return err })
-		}},
-		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error {
-				c.reply += strings.Repeat("\x00", 2*5*8) // the states
-				_, err := l.Decide(ctx, v, weir.Request{N: 1, States: make([]weir.LimitState, 2)})
-				return err
-			})
-		}},
-		{about: "a grant with an id", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.AllowOnce(ctx, v, 1, "id"); return err })
-		}},
-		{about: "a grant whose answer is lost", do: func(c *cannedConn, l *weir.Limiter) error {
-			denial := c.reply
-			c.reply = ""
-			_, err := l.Allow(ctx, v)
-			if c.reply = denial; err == nil {
-				return errors.New("no error")
-			}
-			return nil
-		}},
-		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.Record(ctx, v, 1); return err })
-		}},
-		{about: "a denial that counts", mode: weir.CountDenied, do: func(c *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }},
-		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Refund(ctx, v, nine, 1); return err }},
-		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, v) }},
-		{about: "a denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }, recall: true},
-		{about: "a peek that may be granted", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.Peek(ctx, v, 1); return err })
-		}, recall: true},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			conn := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
-			e := newEngine(t, conn)
-			l := limiter(t, e, "shared", weir.AllOrNothing, everybody, perUser(5, time.Second))
-			must(t)(l.Allow(ctx, weir.K("u")))
-			other := limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second))
-			if c.do == nil {
-				c.do = func(conn *cannedConn, l *weir.Limiter) error {
-					return conn.granting(func() error {
-						calls := []engine.Call{{Rules: l.Compiled(), Key: v, N: 1}}
-						e.DecideBatch(ctx, calls)
-						return calls[0].Err
-					})
+			for i, at := range []time.Duration{0, 10 * time.Millisecond, 40 * time.Millisecond, c.ends - time.Microsecond, c.ends} {
+				cached := i > 0 && at < c.ends
+				if at < 0 {
+					continue
+				}
+				time.Sleep(time.Until(start.Add(at)))
+				before := conn.calls
+				d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
+				want := engine.Result{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 300 * time.Millisecond, ResetAfter: 900 * time.Millisecond, Cached: cached}
+				if age := at - 10*time.Millisecond; cached {
+					want.At, want.RetryAfter, want.ResetAfter = want.At.Add(age), want.RetryAfter-age, want.ResetAfter-age
+				}
+				if fields(d) != want || (conn.calls == before) != cached {
+					t.Errorf("a denial for %v, after %v: got %+v after %d calls, want %+v", c.ends, at, d, conn.calls-before, want)
 				}
 			}
-			if err := c.do(conn, other); err != nil {
-				t.Fatal(c.about, err)
-			}
-			before := conn.calls
-			must(t)(l.Allow(ctx, weir.K("u")))
-			if recall := conn.calls == before; recall != c.recall {
-				t.Errorf("%s of another user: answered from the cache: %v, want %v", c.about, recall, c.recall)
-			}
 		})
+	}
+}
+
+// write is a call that may end the cached denials of a key. r is a reservation of the key.
+type write struct {
+	about string
+	do    func(c *cannedConn, l *weir.Limiter, k weir.Key, r *weir.Reservation) error
+	keeps bool // the denials stay
+}
+
+func writes() []write {
+	granted := func(do func(l *weir.Limiter, k weir.Key) error) func(*cannedConn, *weir.Limiter, weir.Key, *weir.Reservation) error {
+		return func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
+			return c.granting(func() error { return do(l, k) })
+		}
+	}
+	denied := func(do func(l *weir.Limiter, k weir.Key) error) func(*cannedConn, *weir.Limiter, weir.Key, *weir.Reservation) error {
+		return func(_ *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error { return do(l, k) }
+	}
+	decide := func(r weir.Request) func(l *weir.Limiter, k weir.Key) error {
+		return func(l *weir.Limiter, k weir.Key) error { _, err := l.Decide(ctx, k, r); return err }
+	}
+	unknown := func(err error) error {
+		if !errors.Is(err, weir.ErrOutcomeUnknown) {
+			return fmt.Errorf("got %v, want ErrOutcomeUnknown", err)
+		}
+		return nil
+	}
+	return []write{
+		{"nothing", denied(func(*weir.Limiter, weir.Key) error { return nil }), true},
+		{"a peek", denied(decide(weir.Request{Op: weir.OpPeek, N: 1})), true},
+		{"a peek that may be granted", granted(decide(weir.Request{Op: weir.OpPeek, N: 1})), true},
+		{"a count", denied(func(l *weir.Limiter, k weir.Key) error { _, err := l.Count(ctx, k, "user", time.Second); return err }), true},
+		{"a refund", denied(decide(weir.Request{Op: weir.OpRefund, From: nine, N: 1})), false},
+		{"a refund with an id", denied(decide(weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})), false},
+		{"a refund without an answer", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
+			c.lost = true
+			defer func() { c.lost = false }()
+			_, err := l.Refund(ctx, k, nine, 1)
+			return unknown(err)
+		}, false},
+		{"a reset", denied(func(l *weir.Limiter, k weir.Key) error { return l.Reset(ctx, k) }), false},
+		{"a cancelled reservation", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Cancel(ctx) }, false},
+		{"a smaller settlement", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Commit(ctx, 1) }, false},
+		{"a grant", granted(decide(weir.Request{N: 2})), false},
+		{"a grant at an instant of the caller", granted(decide(weir.Request{N: 2, At: nine})), false},
+		{"a grant with an id", granted(decide(weir.Request{N: 2, ID: "id"})), false},
+		{"a grant with the state of the limits", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
+			n := len(l.Compiled().Limits)
+			return c.replying(weirredis.GrantOf(2, nine, 1)+strings.Repeat("\x00", n*5*8), func() error {
+				return decide(weir.Request{N: 2, States: make([]weir.LimitState, n)})(l, k)
+			})
+		}, false},
+		{"a grant whose answer is lost", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
+			return c.replying("", func() error { return unknown(decide(weir.Request{N: 2})(l, k)) })
+		}, false},
+		{"a grant in a call that several share", granted(func(l *weir.Limiter, k weir.Key) error {
+			calls := []weir.Call{{Limiter: l, Key: k, Request: weir.Request{N: 2}}, unanswered(l)}
+			weir.DecideAll(ctx, calls)
+			return calls[0].Err
+		}), false},
+		{"a record", granted(decide(weir.Request{Op: weir.OpRecord, N: 1})), false},
+		{"a repeated record, whose first answer was lost", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
+			return c.replying(weirredis.Replay(nine), func() error {
+				d, err := l.Decide(ctx, k, weir.Request{Op: weir.OpRecord, N: 1, ID: "id"})
+				if err == nil && !d.Replayed {
+					return fmt.Errorf("got %+v, want a replay", d)
+				}
+				return err
+			})
+		}, false},
+	}
+}
+
+// TestWritesEndCachedDenials makes calls of the same user and of another one. Every write to a
+// history of the denial ends it (R8), and no other call does.
+func TestWritesEndCachedDenials(t *testing.T) {
+	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
+	running := weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, MaxHold: time.Hour, By: []string{"user"}}
+	for about, c := range map[string]struct {
+		user   string
+		limits []weir.Limit
+		keeps  bool
+	}{
+		"of the user":                          {"u", []weir.Limit{perUser(5, time.Second)}, false},
+		"of the user, settled in two steps":    {"u", []weir.Limit{perUser(5, time.Second), running}, false},
+		"of another user":                      {"v", []weir.Limit{perUser(5, time.Second)}, true},
+		"of another user, in a shared history": {"v", []weir.Limit{everybody, perUser(5, time.Second)}, false},
+	} {
+		for _, w := range writes() {
+			synctest.Test(t, func(t *testing.T) {
+				conn := &cannedConn{reply: denial}
+				l := limiter(t, newEngine(t, conn), "denied", weir.AllOrNothing, c.limits...)
+				r := reserve(t, conn, l, c.user)
+				must(t)(l.Allow(ctx, weir.K("u")))
+				if err := w.do(conn, l, weir.K(c.user), r); err != nil {
+					t.Fatal(w.about, err)
+				}
+				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached != (c.keeps || w.keeps) {
+					t.Errorf("%s %s: then %+v, want it cached: %v", w.about, about, d, c.keeps || w.keeps)
+				}
+			})
+		}
+	}
+}
+
+// reserve returns a reservation of 2 units.
+func reserve(t *testing.T, c *cannedConn, l *weir.Limiter, user string) (r *weir.Reservation) {
+	t.Helper()
+	if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, weir.K(user), weir.Request{N: 2}); return err }); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestCountedDenialsEndCachedDenials: a denial that counts is a write, too.
+func TestCountedDenialsEndCachedDenials(t *testing.T) {
+	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
+	e := newEngine(t, &cannedConn{reply: denial}, weirredis.DenialCacheTTL(time.Hour))
+	l := limiter(t, e, "shared", weir.AllOrNothing, everybody, perUser(5, time.Second))
+	for _, c := range []struct {
+		mode   weir.Mode
+		cached bool
+	}{{weir.AllOrNothing, true}, {weir.CountDenied, false}} {
+		must(t)(l.Allow(ctx, weir.K("u")))
+		must(t)(limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)).Allow(ctx, weir.K("v")))
+		if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached != c.cached {
+			t.Errorf("after a denial of another user, %v: %+v, want it cached: %v", c.mode, d, c.cached)
+		}
 	}
 }
 
@@ -314,7 +248,7 @@ func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 // clock is not answered with the cached denial.
 func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+		c := &cannedConn{reply: denial}
 		e := newEngine(t, c)
 		l := limiter(t, e, "numbers", weir.AllOrNothing, perUser(5, time.Second))
 		raised := limiter(t, e, "numbers", weir.AllOrNothing, perUser(6, time.Second))
@@ -331,7 +265,7 @@ func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 // TestOtherRequestsAreNeverCached lists requests that are sent to the server though the same
 // attempt has a cached denial, and whose answers end no cached denial and are not cached.
 func TestOtherRequestsAreNeverCached(t *testing.T) {
-	u, reply := weir.K("u"), weirredis.Denial(nine, 300_000, 900_000, 200_000)
+	u := weir.K("u")
 	for about, request := range map[string]weir.Request{
 		"a peek":                    {Op: weir.OpPeek, N: 2},
 		"an attempt of nothing":     {},
@@ -342,7 +276,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 	} {
 		for _, batch := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				c := &cannedConn{reply: reply}
+				c := &cannedConn{reply: denial}
 				l := limiter(t, newEngine(t, c), "others", weir.AllOrNothing, perUser(5, time.Second))
 				must(t)(l.AllowN(ctx, u, 2))
 				c.reply += strings.Repeat("\x00", len(request.States)*5*8)
@@ -415,8 +349,8 @@ func TestCachedDenialsOfManyKeys(t *testing.T) {
 	})
 }
 
-// TestDenialDuringWriteIsNotCached: a denial is not cached if a refund, a reset or a record
-// ran between its call and its reply, in whichever way it was sent.
+// TestDenialDuringWriteIsNotCached: a denial is not cached if a write ran between its call and
+// its reply, in whichever way it was sent.
 func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	u := weir.K("u")
 	attempts := map[string]func(*weir.Limiter) error{
@@ -427,77 +361,26 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 			return calls[0].Err
 		},
 	}
-	writes := map[string]func(*cannedConn, *weir.Limiter, *weir.Reservation) error{
-		"a refund": func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
-			_, err := l.Refund(ctx, u, nine, 1)
-			return err
-		},
-		"a refund with an id": func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
-			_, err := l.Decide(ctx, u, weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})
-			return err
-		},
-		"a reset":                 func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error { return l.Reset(ctx, u) },
-		"a cancelled reservation": func(_ *cannedConn, _ *weir.Limiter, r *weir.Reservation) error { return r.Cancel(ctx) },
-		"a smaller settlement":    func(_ *cannedConn, _ *weir.Limiter, r *weir.Reservation) error { return r.Commit(ctx, 1) },
-		"a record": func(c *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
-			return c.granting(func() error { _, err := l.Record(ctx, u, 1); return err })
-		},
-	}
 	for _, options := range [][]weirredis.Option{nil, {weirredis.DisableBatching()}} {
 		for how, attempt := range attempts {
-			for about, write := range writes {
+			for _, w := range writes() {
 				synctest.Test(t, func(t *testing.T) {
 					c, l := denying(t, weir.AllOrNothing, options...)
-					var r *weir.Reservation
-					if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, u, weir.Request{N: 2}); return err }); err != nil {
-						t.Fatal(err)
-					}
+					r := reserve(t, c, l, "u")
 					done := make(chan error)
 					go func() { done <- attempt(l) }()
 					synctest.Wait()
 					c.took = 0
-					if err := write(c, l, r); err != nil {
-						t.Fatal(about, err)
+					if err := w.do(c, l, u, r); err != nil {
+						t.Fatal(w.about, err)
 					}
 					if err := <-done; err != nil {
 						t.Fatal(err)
 					}
-					before := c.calls
-					if d := must(t)(l.Allow(ctx, u)); d.Cached || c.calls != before+1 {
-						t.Errorf("a denial %s during %s, %d options: repeated as %+v", how, about, len(options), d)
+					if d := must(t)(l.Allow(ctx, u)); d.Cached != w.keeps {
+						t.Errorf("a denial %s during %s, %d options: repeated as %+v, want it cached: %v", how, w.about, len(options), d, w.keeps)
 					}
 				})
-			}
-		}
-	}
-}
-
-// TestSettlementsEndCachedDenials: units that a reservation gives back are there immediately,
-// also under a policy whose limits are settled in two steps because one counts holds.
-func TestSettlementsEndCachedDenials(t *testing.T) {
-	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, MaxHold: time.Hour, By: []string{"user"}}
-	for _, limits := range [][]weir.Limit{{rate}, {rate, hold}} {
-		for about, settle := range map[string]func(*weir.Reservation) error{
-			"a cancelled one":      func(r *weir.Reservation) error { return r.Cancel(ctx) },
-			"a smaller settlement": func(r *weir.Reservation) error { return r.Commit(ctx, 1) },
-		} {
-			e := newEngine(t, redisConn(t))
-			e.WithClock(func() time.Time { return nine })
-			l := limiter(t, e, fmt.Sprint("settled", time.Now().UnixNano()), weir.AllOrNothing, limits...)
-			r, _, err := l.Reserve(ctx, weir.K("u"), weir.Request{N: 2})
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, cached := range []bool{false, true} {
-				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || d.Cached != cached {
-					t.Errorf("%s, %d limits: got %+v, want a denial, cached: %v", about, len(limits), d, cached)
-				}
-			}
-			if err := settle(r); err != nil {
-				t.Fatal(err)
-			}
-			if d := must(t)(l.Allow(ctx, weir.K("u"))); !d.Allowed {
-				t.Errorf("%s, %d limits: got %+v after it, want a grant", about, len(limits), d)
 			}
 		}
 	}
@@ -517,7 +400,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 	} {
 		for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 			synctest.Test(t, func(t *testing.T) {
-				c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+				c := &cannedConn{reply: denial}
 				set, err := enforce.New(file, fallback.New(newEngine(t, c), mode))
 				if err != nil {
 					t.Fatal(err)
@@ -566,6 +449,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 		by := [][]string{{"user"}, nil, {"user"}}
 		for i := range 1 + r.IntN(3) {
 			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
+			limit.Kind = pick(r, weir.Rolling, weir.Rolling, weir.Bucket, weir.Fixed, weir.FixedFromFirst)
 			if r.IntN(2) == 0 {
 				limit.MinInterval = time.Duration(r.IntN(4000)) * time.Microsecond
 			}
@@ -610,6 +494,63 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 		t.Errorf("only %d denials came from the cache", remembered)
 	}
 	t.Logf("%d denials came from the cache", remembered)
+}
+
+// TestCachedDenialsAndAnotherEngine: a call of another process, which has an engine of its own,
+// becomes visible when the cached denial expires, to the microsecond of its time (R8). Until
+// then the answer is that of the state before that call, marked Cached, and never grants. The
+// same call by this engine becomes visible immediately.
+func TestCachedDenialsAndAnotherEngine(t *testing.T) {
+	const ttl = 100 * time.Millisecond
+	u := weir.K("u")
+	for _, c := range []struct {
+		about   string
+		n       int64                                    // of the denied attempt
+		granted int64                                    // to the attempt after the call
+		do      func(*weir.Limiter, weir.Decision) error // on 2 of 5 units, which the decision granted
+	}{
+		{"refund", 4, 4, func(l *weir.Limiter, d weir.Decision) error { _, err := l.Refund(ctx, u, d.At, 2); return err }},
+		{"reset", 4, 4, func(l *weir.Limiter, _ weir.Decision) error { return l.Reset(ctx, u) }},
+		{"allow", 4, 0, func(l *weir.Limiter, _ weir.Decision) error { _, err := l.AllowN(ctx, u, 3); return err }},
+		{"record", 4, 0, func(l *weir.Limiter, _ weir.Decision) error { _, err := l.Record(ctx, u, 3); return err }},
+	} {
+		for _, here := range []bool{false, true} {
+			e := newEngine(t, redisConn(t))
+			now := nine
+			e.WithClock(func() time.Time { return now })
+			l := limiter(t, e, fmt.Sprint("processes", time.Now().UnixNano()), weir.AllOrNothing, perUser(5, time.Hour))
+			grant := must(t)(l.AllowN(ctx, u, 2))
+			attempt := func() weir.Decision { return must(t)(l.AllowN(ctx, u, c.n)) }
+			denied := attempt()
+			now = now.Add(ttl / 2)
+			if d := attempt(); denied.Allowed || denied.Cached || !d.Cached {
+				t.Fatalf("%s: got %+v, then %+v; want a denial, and then a cached one", c.about, denied, d)
+			}
+			other := l
+			if !here {
+				other = limiter(t, newEngine(t, redisConn(t)), l.Compiled().Name, weir.AllOrNothing, perUser(5, time.Hour))
+			}
+			if err := c.do(other, grant); err != nil {
+				t.Fatal(c.about, err)
+			}
+			if !here {
+				now = now.Add(ttl/2 - time.Microsecond)
+				want, age := denied, ttl-time.Microsecond
+				want.Cached, want.At, want.RetryAfter, want.ResetAfter = true, denied.At.Add(age), denied.RetryAfter-age, denied.ResetAfter-age
+				if d := attempt(); d != want {
+					t.Errorf("%s by another engine: got %+v, want %+v", c.about, d, want)
+				}
+				now = now.Add(time.Microsecond)
+			}
+			d := attempt()
+			if d.Cached || d.Granted != c.granted {
+				t.Errorf("%s, by this engine: %v: got %+v at its end, want %d units from the server", c.about, here, d, c.granted)
+			}
+			if ends := d.At.Add(d.RetryAfter); d.Granted == 0 && !ends.After(denied.At.Add(denied.RetryAfter)) {
+				t.Errorf("%s, by this engine: %v: the wait ends at %v, want it later than before", c.about, here, ends)
+			}
+		}
+	}
 }
 
 // countingConn counts the calls of one goroutine.

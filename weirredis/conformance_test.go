@@ -14,43 +14,14 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-func TestMain(m *testing.M) {
-	if addr := os.Getenv(processEnv); addr != "" {
-		if err := serveCalls(addr); err != nil {
-			fmt.Fprintln(os.Stderr, err)
-			os.Exit(1)
-		}
-		return
-	}
-	os.Exit(redistest.Main(m))
-}
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 // cachesDenials names the documented time of a cached denial.
 var cachesDenials = weirtest.CachesDenials(100 * time.Millisecond)
 
-// TestConformance runs the conformance kit with default options and with optimizations
-// turned off. The modules of the clients run it through their clients.
-func TestConformance(t *testing.T) {
-	plain := []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}
-	for _, c := range []struct {
-		name     string
-		opts     []weirredis.Option
-		attempts int
-		hammers  int
-	}{
-		{"default", nil, 5_000, 5},
-		{"plain", plain, 1_000, 3},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			opts := []weirtest.Option{weirtest.Attempts(c.attempts), weirtest.Hammers(c.hammers)}
-			if c.name != "plain" { // that caches nothing
-				opts = append(opts, cachesDenials)
-			}
-			conn := redistest.Shared(t).Conn(t)
-			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, c.opts...) }, opts...)
-		})
-	}
-}
+// TestConformance runs the conformance kit. The modules of the clients run it through their
+// clients.
+func TestConformance(t *testing.T) { redistest.Conformance(t, redisConn(t), 5_000, 5) }
 
 // TestConformanceOfLongHistories cuts histories into chunks of a few bytes, so that a few
 // entries already have chunks and a tail.

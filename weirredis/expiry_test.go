@@ -2,6 +2,7 @@ package weirredis_test
 
 import (
 	"encoding/binary"
+	"fmt"
 	"regexp"
 	"strconv"
 	"testing"
@@ -48,60 +49,54 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	return n
 }
 
-// TestKeysOfFixedWindowsLiveAWindow: a key lives a window after the newest attempt, because
-// the gap may reach beyond the end of the window, and at most half as long again (R3, R5,
-// R13).
-func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
+// TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window
+// or bucket is over and its interval is open (R3, R5, R16), and at most a quarter of a window
+// longer. Denials and peeks do not change the expiry (R4, R13).
+func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
-	for _, kind := range []weir.Kind{weir.Fixed, weir.FixedFromFirst} {
-		for _, window := range []time.Duration{time.Minute, 400 * 24 * time.Hour} {
-			limit := perUser(2, window)
-			limit.Kind, limit.MinInterval = kind, window
-			l := limiter(t, e, "fixed", weir.AllOrNothing, limit)
-			if err := l.Reset(ctx, weir.K("u")); err != nil {
-				t.Fatal(err)
-			}
-			before := time.Now()
-			must(t)(l.Allow(ctx, weir.K("u")))
-			got := ttl(t, s, weirredis.Keys(l.Compiled(), weir.K("u"), false)[0])
-			if shorter(got, window, before) || got > window+window/4+5*time.Second {
-				t.Errorf("%v, window and gap %v: the key lives %v", kind, window, got)
-			}
-		}
+	type row struct {
+		limit  weir.Limit
+		window time.Duration
 	}
-}
-
-// TestKeysExpireAfterTheirNewestEntry: a key lives until its newest entry no longer counts,
-// and at most half as long again. Denials and peeks do not change the expiry (R4, R13).
-func TestKeysExpireAfterTheirNewestEntry(t *testing.T) {
-	s := redistest.Start(t)
-	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
+	var rows []row
 	for _, window := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		for _, cells := range []int{0, 1, 10} {
-			limit := perUser(2, window)
-			limit.Cells = cells
-			l := limiter(t, e, "expiry"+strconv.Itoa(int(window.Seconds())), weir.AllOrNothing, limit)
-			if err := l.Reset(ctx, weir.K("u")); err != nil {
-				t.Fatal(err)
-			}
-			key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
-			before := time.Now()
-			d := must(t)(l.Allow(ctx, weir.K("u")))
-			if got := ttl(t, s, key); shorter(got, d.ResetAfter, before) || got > d.ResetAfter+window/4+5*time.Second {
-				t.Errorf("window %v, %d cells: the key lives %v; its entry counts for %v", window, cells, got, d.ResetAfter)
-			}
+			rows = append(rows, row{weir.Limit{Window: window, Cells: cells}, window})
+		}
+		for _, kind := range []weir.Kind{weir.Fixed, weir.FixedFromFirst} { // the interval may reach beyond the window
+			rows = append(rows, row{weir.Limit{Kind: kind, Window: window, MinInterval: window}, window})
+		}
+	}
+	steady := weir.Limit{Kind: weir.Bucket, Window: time.Hour, Burst: 2} // two hours: it fills with 1 an hour
+	apart := steady
+	apart.MinInterval = time.Second
+	rows = append(rows, row{steady, 2 * time.Hour}, row{apart, 2 * time.Hour}, row{weir.Limit{Kind: weir.Fixed, Period: weir.Month}, 31 * 24 * time.Hour})
+	for i, c := range rows {
+		c.limit.Name, c.limit.By, c.limit.Max = "user", []string{"user"}, 2
+		if c.limit.Kind == weir.Bucket {
+			c.limit.Max = 1
+		}
+		l := limiter(t, e, fmt.Sprint("expiry", i), weir.AllOrNothing, c.limit)
+		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+		before := time.Now()
+		d := must(t)(l.Allow(ctx, weir.K("u")))
+		least := max(d.ResetAfter, c.limit.MinInterval)
+		if c.limit.Kind == weir.Bucket {
+			least = c.window // for any number of missing units
+		}
+		if got := ttl(t, s, key); shorter(got, least, before) || got > least+c.window/4+5*time.Second {
+			t.Errorf("%+v: the key lives %v, want %v", c.limit, got, least)
+		}
+		for must(t)(l.Allow(ctx, weir.K("u"))).Allowed {
+		}
+		renewed, written := commands(t, s, "pexpire"), commands(t, s, "hset")
+		for range 3 {
+			must(t)(l.Peek(ctx, weir.K("u"), 1))
 			must(t)(l.Allow(ctx, weir.K("u")))
-			renewed, written := commands(t, s, "pexpire"), commands(t, s, "hset")
-			for range 3 {
-				must(t)(l.Peek(ctx, weir.K("u"), 1))
-				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed {
-					t.Fatalf("window %v: a third unit was granted", window)
-				}
-			}
-			if n, m := commands(t, s, "pexpire"), commands(t, s, "hset"); n != renewed || m != written {
-				t.Errorf("window %v: denials and peeks renewed %d expiries and wrote %d times, want 0", window, n-renewed, m-written)
-			}
+		}
+		if n, m := commands(t, s, "pexpire"), commands(t, s, "hset"); n != renewed || m != written {
+			t.Errorf("%+v: denials and peeks renewed %d expiries and wrote %d times, want 0", c.limit, n-renewed, m-written)
 		}
 	}
 }

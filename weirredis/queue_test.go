@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,15 +25,16 @@ type slowConn struct {
 }
 
 type slowCall struct {
-	script string
-	keys   []string
-	args   []string
+	users  []string // of the requests, in their order
 	ctx    context.Context
 	answer chan error
 }
 
-func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
-	call := &slowCall{s.Name, keys, args, ctx, make(chan error, 1)}
+func (c *slowConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []string) (string, error) {
+	call := &slowCall{ctx: ctx, answer: make(chan error, 1)}
+	for _, key := range keys {
+		call.users = append(call.users, key[strings.LastIndex(key, ":")+1:])
+	}
 	c.mu.Lock()
 	c.calls = append(c.calls, call)
 	c.mu.Unlock()
@@ -44,18 +46,6 @@ func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []s
 	}
 }
 
-// call returns the last of n calls.
-func (c *slowConn) call(t *testing.T, n int) *slowCall {
-	t.Helper()
-	synctest.Wait()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.calls) != n {
-		t.Fatalf("%d calls were made, want %d", len(c.calls), n)
-	}
-	return c.calls[n-1]
-}
-
 // queued is a limiter on an engine on a slowConn.
 type queued struct {
 	t       *testing.T
@@ -64,11 +54,25 @@ type queued struct {
 	limiter *weir.Limiter
 }
 
-func newQueued(t *testing.T, opts ...weirredis.Option) *queued {
-	o := &queued{t: t, conn: &slowConn{}}
-	o.engine = newEngine(t, o.conn, opts...)
-	o.limiter = limiter(t, o.engine, "office", weir.AllOrNothing, perUser(100, time.Minute))
-	return o
+// withQueue runs a test with two calls in flight, which end answers. After it the queue must
+// be free again.
+func withQueue(t *testing.T, test func(t *testing.T, o *queued, end func()), opts ...weirredis.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		o := &queued{t: t, conn: &slowConn{}}
+		o.engine = newEngine(t, o.conn, opts...)
+		o.limiter = limiter(t, o.engine, "office", weir.AllOrNothing, perUser(100, time.Minute))
+		first, second := o.allow(ctx, "first"), o.allow(ctx, "second")
+		o.call(2)
+		test(t, o, func() {
+			o.answer(nil, 0, 1)
+			o.wantGrants(first, second)
+		})
+		synctest.Wait()
+		if len(opts) == 0 && (!o.engine.Idle() || o.engine.Counted() != 0) {
+			t.Errorf("the queue is not free again: it counts %d callers", o.engine.Counted())
+		}
+	})
 }
 
 // allow requests a unit for the user and returns a channel with the result.
@@ -82,17 +86,37 @@ func (o *queued) allow(ctx context.Context, user string) chan error {
 	return done
 }
 
-// busy starts two calls. end answers them.
-func (o *queued) busy() (end func()) {
-	o.allow(context.Background(), "first")
-	first := o.conn.call(o.t, 1)
-	o.allow(context.Background(), "second")
-	second := o.conn.call(o.t, 2)
-	return func() {
-		first.answer <- nil
-		second.answer <- nil
-		synctest.Wait()
+// allowAll is allow for n users: name0, name1 …
+func (o *queued) allowAll(ctx context.Context, name string, n int) (all []chan error) {
+	for i := range n {
+		all = append(all, o.allow(ctx, fmt.Sprint(name, i)))
 	}
+	return all
+}
+
+// call returns the last of n calls, and fails the test unless it is about the users, if any
+// are named.
+func (o *queued) call(n int, users ...string) *slowCall {
+	o.t.Helper()
+	synctest.Wait()
+	o.conn.mu.Lock()
+	defer o.conn.mu.Unlock()
+	if len(o.conn.calls) != n {
+		o.t.Fatalf("%d calls were made, want %d", len(o.conn.calls), n)
+	}
+	call := o.conn.calls[n-1]
+	if len(users) > 0 && !slices.Equal(call.users, users) {
+		o.t.Errorf("call %d is about %q, want %q", n, call.users, users)
+	}
+	return call
+}
+
+// answer ends the calls with those numbers, counted from 0.
+func (o *queued) answer(err error, calls ...int) {
+	for _, i := range calls {
+		o.conn.calls[i].answer <- err
+	}
+	synctest.Wait()
 }
 
 // outcome returns the result of a caller, which must have returned.
@@ -108,296 +132,200 @@ func (o *queued) outcome(done chan error) error {
 	}
 }
 
-// wantGrant fails the test unless the caller has a grant.
-func (o *queued) wantGrant(user string, done chan error) {
+// wantGrants fails the test unless all callers have a grant.
+func (o *queued) wantGrants(callers ...chan error) {
 	o.t.Helper()
-	if err := o.outcome(done); err != nil {
-		o.t.Errorf("%s: %v", user, err)
+	for i, done := range callers {
+		if err := o.outcome(done); err != nil {
+			o.t.Errorf("caller %d: %v", i, err)
+		}
 	}
 }
 
+// names returns name0, name1 … up to the number n - 1.
+func names(name string, from, n int) (all []string) {
+	for i := from; i < n; i++ {
+		all = append(all, fmt.Sprint(name, i))
+	}
+	return all
+}
+
 func TestWaitingCallersShareACall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		var waiting []chan error
-		for i := range 8 {
-			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("user", i)))
-		}
-		o.conn.call(t, 2) // the eight wait
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		waiting := o.allowAll(ctx, "user", 8)
+		o.call(2) // the eight wait
 		end()
-		call := o.conn.call(t, 3)
-		if len(call.keys) != 8 || !strings.HasSuffix(call.keys[0], "user0") || !strings.HasSuffix(call.keys[7], "user7") {
-			t.Errorf("the call is about %q, want the eight users in their order", call.keys)
-		}
-		call.answer <- nil
-		for i, done := range waiting {
-			o.wantGrant(fmt.Sprintf("user%d", i), done)
-		}
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
+		o.call(3, names("user", 0, 8)...)
+		o.answer(nil, 2)
+		o.wantGrants(waiting...)
 	})
 }
 
 // TestLongQueuesGoInSeveralCalls sends 300 waiting callers in calls of at most 128 requests,
 // two calls at a time at most. The requests of a call are in the order of their callers.
 func TestLongQueuesGoInSeveralCalls(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		for i := range 300 {
-			o.allow(context.Background(), fmt.Sprint("user", i))
-		}
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		waiting := o.allowAll(ctx, "user", 300)
 		end()
 		seen := 0
 		for i := 2; seen < 300; i++ {
 			if n := len(o.conn.calls) - i; n < 1 || n > 2 {
 				t.Fatalf("%d calls are in flight, want one or two", n)
 			}
-			call := o.conn.calls[i]
-			from, err := strconv.Atoi(call.keys[0][strings.LastIndex(call.keys[0], "user")+len("user"):])
-			if err != nil {
-				t.Fatal(err)
+			users := o.conn.calls[i].users
+			from, err := strconv.Atoi(strings.TrimPrefix(users[0], "user"))
+			if err != nil || !slices.Equal(users, names("user", from, from+len(users))) || len(users) > 128 {
+				t.Errorf("call %d is about %q, want at most 128 callers in their order", i, users)
 			}
-			for j, key := range call.keys {
-				if !strings.HasSuffix(key, fmt.Sprintf(":user%d", from+j)) {
-					t.Errorf("call %d has key %s after user%d, want the callers in their order", i, key, from+j-1)
-				}
-			}
-			if len(call.keys) > 128 {
-				t.Errorf("call %d has %d requests, want at most 128", i, len(call.keys))
-			}
-			seen += len(call.keys)
-			call.answer <- nil
-			synctest.Wait()
+			seen += len(users)
+			o.answer(nil, i)
 		}
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
+		o.wantGrants(waiting...)
 	})
 }
 
 // TestTwoBatchesAreInFlight: beside a batch of 8, another starts with 4 callers. A third
 // waits until one of the two has ended.
 func TestTwoBatchesAreInFlight(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		for i := range 8 {
-			o.allow(context.Background(), fmt.Sprint("first", i))
-		}
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		o.allowAll(ctx, "first", 8)
 		end()
-		o.conn.call(t, 3)
-		for i := range 3 {
-			o.allow(context.Background(), fmt.Sprint("second", i))
-		}
-		o.conn.call(t, 3) // three are too few for a call
-		o.allow(context.Background(), "second3")
-		if second := o.conn.call(t, 4); len(second.keys) != 4 {
-			t.Errorf("the second batch is about %q, want four users", second.keys)
-		}
-		for i := range 8 {
-			o.allow(context.Background(), fmt.Sprint("third", i))
-		}
-		o.conn.call(t, 4).answer <- nil // the second ends before the first
-		if third := o.conn.call(t, 5); len(third.keys) != 8 {
-			t.Errorf("the third batch is about %q, want eight users", third.keys)
-		}
-		o.conn.calls[2].answer <- nil
-		o.conn.calls[4].answer <- nil
-		synctest.Wait()
-		if !o.engine.Idle() || o.engine.Counted() != 0 {
-			t.Errorf("the queue is not free again: it counts %d callers", o.engine.Counted())
-		}
+		o.call(3)
+		o.allowAll(ctx, "second", 3)
+		o.call(3) // three are too few for a call
+		o.allow(ctx, "second3")
+		o.call(4, names("second", 0, 4)...)
+		o.allowAll(ctx, "third", 8)
+		o.call(4)
+		o.answer(nil, 3) // the second ends before the first
+		o.call(5, names("third", 0, 8)...)
+		o.answer(nil, 2, 4)
 	})
 }
 
 // TestBatchTakesHalfOfTheCallers splits 16 waiting callers into two batches, so that both are in
-// flight at once.
+// flight together.
 func TestBatchTakesHalfOfTheCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		for i := range 16 {
-			o.allow(context.Background(), fmt.Sprint("user", i))
-		}
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		o.allowAll(ctx, "user", 16)
 		end()
-		if second := o.conn.call(t, 4); len(second.keys) != 8 || len(o.conn.calls[2].keys) != 8 {
-			t.Errorf("the batches are about %q and %q, want eight users each", o.conn.calls[2].keys, second.keys)
+		o.call(4)
+		if first, second := o.conn.calls[2].users, o.conn.calls[3].users; len(first) != 8 || len(second) != 8 {
+			t.Errorf("the batches are about %q and %q, want eight users each", first, second)
 		}
-		o.conn.calls[2].answer <- nil
-		o.conn.calls[3].answer <- nil
-		synctest.Wait()
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
+		o.answer(nil, 2, 3)
 	})
 }
 
-// TestLostConnectionFailsBothBatches: both calls in flight fail with an unknown outcome,
-// and callers that still waited are decided by the next call.
+// TestLostConnectionFailsBothBatches: all callers of both calls in flight fail with an unknown
+// outcome, and callers that still waited are decided by the next call.
 func TestLostConnectionFailsBothBatches(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		var sent, waiting []chan error
-		for i := range 16 {
-			sent = append(sent, o.allow(context.Background(), fmt.Sprint("user", i)))
-		}
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		sent := o.allowAll(ctx, "user", 16)
 		end()
-		o.conn.call(t, 4)
-		for i := range 3 {
-			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("late", i)))
-		}
+		o.call(4)
+		waiting := o.allowAll(ctx, "late", 3)
 		lost := errors.New("connection reset")
-		o.conn.calls[2].answer <- lost
-		o.conn.calls[3].answer <- lost
+		o.answer(lost, 2, 3)
 		for i, done := range sent {
 			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrOutcomeUnknown) {
 				t.Errorf("user%d: got %v, want %v and ErrOutcomeUnknown", i, err, lost)
 			}
 		}
-		o.conn.call(t, 5).answer <- nil
-		for i, done := range waiting {
-			o.wantGrant(fmt.Sprint("late", i), done)
-		}
-		if o.engine.Counted() != 0 {
-			t.Errorf("the queue counts %d callers, want none", o.engine.Counted())
-		}
+		o.call(5)
+		o.answer(nil, 4)
+		o.wantGrants(waiting...)
 	})
 }
 
 // TestLargeBatchesMakeCallersWait: while a large batch is in flight, new callers wait and
 // share the next call. After a small batch they do not wait.
 func TestLargeBatchesMakeCallersWait(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		for i := range 5 {
-			o.allow(context.Background(), fmt.Sprint("user", i))
-		}
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
+		o.allowAll(ctx, "user", 5)
 		end()
-		o.conn.call(t, 3)
-		o.allow(context.Background(), "during")
-		o.conn.call(t, 3).answer <- nil
-		if call := o.conn.call(t, 4); len(call.keys) != 1 || !strings.HasSuffix(call.keys[0], "during") {
-			t.Errorf("after the batch, the call is about %q, want the callers that waited", call.keys)
-		}
-		o.allow(context.Background(), "beside")
-		o.conn.call(t, 5).answer <- nil
-		o.conn.calls[3].answer <- nil
-		synctest.Wait()
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
+		o.call(3)
+		o.allow(ctx, "during")
+		o.call(3)
+		o.answer(nil, 2)
+		o.call(4, "during")
+		o.allow(ctx, "beside")
+		o.call(5)
+		o.answer(nil, 3, 4)
 	})
 }
 
 func TestDisableBatchingSendsEachCallAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t, weirredis.DisableBatching())
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		for i := range 5 {
-			o.allow(context.Background(), fmt.Sprint("user", i))
-			o.conn.call(t, i+1)
-		}
-		for _, c := range o.conn.calls {
-			c.answer <- nil
-		}
-	})
-}
-
-// A caller cancelled before the call is sent is not part of it, and its error says that
-// nothing was sent.
-func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		leaving, cancel := context.WithCancel(t.Context())
-		stays := o.allow(context.Background(), "stays")
-		left := o.allow(leaving, "leaves")
-		waiting := o.engine.Counted()
-		cancel()
-		err := o.outcome(left)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) {
-			t.Errorf("got %v, want Canceled and ErrUnavailable: nothing was sent", err)
-		}
-		if n := o.engine.Counted(); n != waiting-1 {
-			t.Errorf("the queue counts %d callers, and %d before one left", n, waiting)
+			o.allow(ctx, fmt.Sprint("user", i))
+			o.call(3 + i)
 		}
 		end()
-		call := o.conn.call(t, 3)
-		if len(call.keys) != 1 || !strings.HasSuffix(call.keys[0], "stays") {
-			t.Errorf("the call is about %q, want only the other caller", call.keys)
-		}
-		call.answer <- nil
-		o.wantGrant("who stays", stays)
-	})
+		o.answer(nil, 2, 3, 4, 5, 6)
+	}, weirredis.DisableBatching())
 }
 
-// A cancelled caller among callers with equal requests is not part of the call, whether it
-// was the first of them or not.
-func TestCancelledAmongEqualsIsNotSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		for round, patient := range []int{0, 1, 2} {
-			end := o.busy()
+// TestCancelledBeforeTheCallIsNotSent: a caller cancelled before the call is not part of it,
+// whether it was the first or not, and its error says that nothing was sent.
+func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
+	for patient := range 3 {
+		withQueue(t, func(t *testing.T, o *queued, end func()) {
 			leaving, cancel := context.WithCancel(t.Context())
 			var stays chan error
+			var left []chan error
 			for i := range 3 {
 				if i == patient {
-					stays = o.allow(context.Background(), "same")
+					stays = o.allow(ctx, "same")
 				} else {
-					o.allow(leaving, "same")
+					left = append(left, o.allow(leaving, "same"))
 				}
 			}
+			waiting := o.engine.Counted()
 			cancel()
-			synctest.Wait()
-			end()
-			call := o.conn.call(t, 3)
-			if call.script != "decide" || len(call.keys) != 1 {
-				t.Errorf("%d: the call is a %s about %q with %q, want one caller's", round, call.script, call.keys, call.args)
+			for _, done := range left {
+				err := o.outcome(done)
+				if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) {
+					t.Errorf("got %v, want Canceled and ErrUnavailable: nothing was sent", err)
+				}
 			}
-			call.answer <- nil
-			o.wantGrant(fmt.Sprintf("%d: who stays", round), stays)
-			o.conn.calls = nil
-		}
-	})
+			if n := o.engine.Counted(); n != waiting-2 {
+				t.Errorf("the queue counts %d callers, and %d before two left", n, waiting)
+			}
+			end()
+			o.call(3, "same")
+			o.answer(nil, 2)
+			o.wantGrants(stays)
+		})
+	}
 }
 
-// If all waiting callers are cancelled, there is no call, and the queue continues.
+// TestAllCancelledBeforeTheCallSendNothing: if all waiting callers are cancelled, there is no
+// call, and the queue continues.
 func TestAllCancelledBeforeTheCallSendNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		leaving, cancel := context.WithCancel(t.Context())
-		for i := range 3 {
-			o.allow(leaving, fmt.Sprint("user", i))
-		}
+		o.allowAll(leaving, "user", 3)
 		cancel()
 		synctest.Wait()
 		end()
-		o.conn.call(t, 2)
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
-		done := o.allow(context.Background(), "next")
-		o.conn.call(t, 3).answer <- nil
-		o.wantGrant("the next caller", done)
+		o.call(2)
+		done := o.allow(ctx, "next")
+		o.call(3, "next")
+		o.answer(nil, 2)
+		o.wantGrants(done)
 	})
 }
 
-// A caller cancelled during the call returns at once, even the one that sent it. The others
-// get their answers.
-func TestCancelledDuringTheCallReturnsAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
+// TestCancelledDuringTheCallReturnsImmediately: that holds even for the caller that sent the
+// call. The others get their answers. A call without callers is cancelled.
+func TestCancelledDuringTheCallReturnsImmediately(t *testing.T) {
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		leaving, cancel := context.WithCancel(t.Context())
 		first := o.allow(leaving, "leaves") // it has waited longest, so it sends
-		second := o.allow(context.Background(), "stays")
+		second := o.allow(ctx, "stays")
 		end()
-		call := o.conn.call(t, 3)
+		call := o.call(3)
 		cancel()
 		if err := o.outcome(first); !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrOutcomeUnknown) {
 			t.Errorf("cancelled: got %v, want Canceled and ErrOutcomeUnknown: it was sent", err)
@@ -405,45 +333,33 @@ func TestCancelledDuringTheCallReturnsAtOnce(t *testing.T) {
 		if call.ctx.Err() != nil {
 			t.Error("the call has ended, but a caller waits for it")
 		}
-		call.answer <- nil
-		o.wantGrant("who stayed", second)
+		o.answer(nil, 2)
+		o.wantGrants(second)
 	})
-}
-
-// A call is cancelled when all its callers are.
-func TestAllCancelledCancelTheCall(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		leaving, cancel := context.WithCancel(t.Context())
-		for i := range 3 {
-			o.allow(leaving, fmt.Sprint("user", i))
-		}
+		o.allowAll(leaving, "user", 3)
 		end()
-		call := o.conn.call(t, 3)
+		call := o.call(3)
 		cancel()
 		synctest.Wait()
 		if call.ctx.Err() == nil {
 			t.Error("the call continues without a caller")
 		}
-		if !o.engine.Idle() {
-			t.Error("the queue is not free again")
-		}
 	})
 }
 
-// A call lasts until the last of its callers' deadlines.
+// TestCallHasTheLatestDeadlineOfItsCallers: a call lasts until the last of its callers'
+// deadlines.
 func TestCallHasTheLatestDeadlineOfItsCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		soon, cancel1 := context.WithTimeout(t.Context(), time.Second)
 		defer cancel1()
 		late, cancel2 := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel2()
 		first, second := o.allow(soon, "soon"), o.allow(late, "late")
 		end()
-		call := o.conn.call(t, 3)
+		call := o.call(3)
 		if got, ok := call.ctx.Deadline(); !ok || time.Until(got) != time.Minute {
 			t.Errorf("the call has until %v, %v; want a minute", got, ok)
 		}
@@ -451,32 +367,28 @@ func TestCallHasTheLatestDeadlineOfItsCallers(t *testing.T) {
 		if err := o.outcome(first); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("with a second: got %v, want DeadlineExceeded", err)
 		}
-		call.answer <- nil
-		o.wantGrant("with a minute", second)
+		o.answer(nil, 2)
+		o.wantGrants(second)
 	})
 }
 
-// An error of a call is returned to all its callers.
-func TestErrorOfACallReachesAllCallers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		end := o.busy()
-		var waiting []chan error
-		for i := range 3 {
-			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("user", i)))
-		}
+// TestClientTimeoutIsNotDeadlineExceeded: a timeout of the client is not reported as the
+// end of the caller's context.
+func TestClientTimeoutIsNotDeadlineExceeded(t *testing.T) {
+	withQueue(t, func(t *testing.T, o *queued, end func()) {
 		end()
-		lost := errors.New("connection reset")
-		o.conn.call(t, 3).answer <- lost
-		for i, done := range waiting {
-			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrOutcomeUnknown) {
-				t.Errorf("user%d: got %v, want %v and ErrOutcomeUnknown", i, err, lost)
-			}
+		caller := o.allow(ctx, "a")
+		o.call(3)
+		o.answer(context.DeadlineExceeded, 2)
+		err := o.outcome(caller)
+		var s *weirredis.StoreError
+		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
+			t.Errorf("got %v, want a StoreError with an unknown outcome that is no DeadlineExceeded", err)
 		}
 	})
 }
 
-// quickConn grants all requests at once.
+// quickConn grants all requests immediately.
 type quickConn struct{ requests atomic.Int64 }
 
 func (c *quickConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []string) (string, error) {

@@ -8,7 +8,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
-	"github.com/weirlimit/weir/weirredis"
 )
 
 // TestTrimmingCountsRefundedUnits: in CountDenied a recording keeps the newest entries
@@ -46,35 +45,6 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 		}
 		if counts[0] != counts[1] || counts[1] != c.want {
 			t.Errorf("after a refund of %d of entry %d: %d units are kept, by the specification %d, want %d", c.back, c.at, counts[0], counts[1], c.want)
-		}
-	}
-}
-
-// TestSumsOfChunksFollowRefunds refunds all entries of the last chunks. The sums of the chunks
-// follow, so waits across them are exact (R8).
-func TestSumsOfChunksFollowRefunds(t *testing.T) {
-	e := newEngine(t, redisConn(t), weirredis.WithChunks(30), weirredis.DenialCacheTTL(0))
-	for filled := 6; filled < 40; filled++ {
-		want := spec.New()
-		p := limiter(t, e, fmt.Sprint("sums", time.Now().UnixNano()), weir.AllOrNothing, perUser(200, time.Hour)).Compiled()
-		same := func(at int, c engine.Call) {
-			t.Helper()
-			c.Rules, c.Key, c.At, c.Given = p, weir.K("u"), nine.Add(time.Duration(at)*time.Second).UnixMicro(), true
-			if got, expected := answerOf(e, c), answerOf(want, c); got != expected {
-				t.Fatalf("%d entries, op %d of %d at %d s:\ngot  %+v\nwant %+v", filled, c.Op, c.N, at, got, expected)
-			}
-		}
-		for i := range filled {
-			same(i, engine.Call{N: 1})
-		}
-		for i := filled - 2; i > max(0, filled-14); i-- {
-			same(filled, engine.Call{Op: engine.Refund, From: nine.Add(time.Duration(i) * time.Second).UnixMicro(), N: 1})
-		}
-		for i := range 80 {
-			same(filled+i, engine.Call{N: 1})
-		}
-		for n := range int64(200) {
-			same(filled+80, engine.Call{Op: engine.Peek, N: n + 1})
 		}
 	}
 }

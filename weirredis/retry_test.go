@@ -98,18 +98,3 @@ func TestRetriesAreBounded(t *testing.T) {
 		}
 	})
 }
-
-// TestClientTimeoutIsNotDeadlineExceeded: a timeout of the client is not reported as the
-// end of the caller's context.
-func TestClientTimeoutIsNotDeadlineExceeded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		o := newQueued(t)
-		first := o.allow(ctx, "a")
-		o.conn.call(t, 1).answer <- context.DeadlineExceeded
-		err := o.outcome(first)
-		var s *weirredis.StoreError
-		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
-			t.Errorf("got %v, want a StoreError with an unknown outcome that is no DeadlineExceeded", err)
-		}
-	})
-}

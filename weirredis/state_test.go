@@ -3,6 +3,7 @@ package weirredis_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -46,137 +47,121 @@ func perUser(max int64, window time.Duration) weir.Limit {
 	return weir.Limit{Name: "user", Max: max, Window: window, By: []string{"user"}}
 }
 
+// wantUnreadable fails the test unless all operations return an error with the key in printable
+// form and a text, and change nothing.
+func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want string, without ...string) {
+	t.Helper()
+	s, k, at := redistest.Shared(t), weir.K(user), nine.Add(time.Hour+200*time.Second)
+	key, now := weirredis.Keys(l.Compiled(), k, false)[0], l.At(at)
+	before := s.Must(t, "DUMP", key)
+	for op, ask := range map[string]func() error{
+		"attempt": func() error { _, err := now.Allow(ctx, k); return err },
+		"batch": func() error {
+			call := weir.Call{Limiter: l, Key: k, Request: weir.Request{N: 1, At: at}}
+			calls := []weir.Call{call, call}
+			weir.DecideAll(ctx, calls)
+			return calls[1].Err
+		},
+		"record": func() error { _, err := now.Record(ctx, k, 1); return err },
+		"peek":   func() error { _, err := now.Peek(ctx, k, 1); return err },
+		"refund": func() error { _, err := now.Refund(ctx, k, nine, 1); return err },
+		"count":  func() error { _, err := now.Count(ctx, k, "user", time.Hour); return err },
+	} {
+		if slices.Contains(without, op) {
+			continue
+		}
+		err := ask()
+		if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnreadable) || !errors.Is(err, weir.ErrUnavailable) ||
+			!strings.Contains(err.Error(), strconv.QuoteToASCII(key)) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s, %s: got %v, want ErrState with %q and %q", about, op, err, key, want)
+		}
+		if after := s.Must(t, "DUMP", key); after != before {
+			t.Errorf("%s, %s: it was changed", about, op)
+		}
+	}
+}
+
 // TestUnreadableStateIsNotChanged stores foreign data under the key of a history. Every
-// operation returns an error with the key in printable form, and writes nothing.
+// operation returns an error, and writes nothing.
 func TestUnreadableStateIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, redisConn(t), weirredis.DisableBatching())
-	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
+	e := newEngine(t, redisConn(t), weirredis.DisableBatching(), weirredis.DenialCacheTTL(0))
 	const user = "eve\n\x1b[31m"
-	key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
-	quoted := strconv.QuoteToASCII(key)
-
-	fill := func(n int) string { // a history of n entries
+	rolling := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
+	filling := limiter(t, e, "unreadable-bucket", weir.AllOrNothing, bucket(7, time.Second, 9))
+	header := func(l *weir.Limiter, n int) string { // of a history of n entries
+		key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range n {
-			if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)); err != nil {
-				t.Fatal(err)
-			}
+			must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)))
 		}
 		return s.Must(t, "HGET", key, "h")
 	}
-	short, long := fill(3), fill(200)
+	short, long, full := header(rolling, 3), header(rolling, 200), header(filling, 1)
 	for _, c := range []struct {
 		about string
-		put   []string
+		l     *weir.Limiter
+		put   []string // a command, in which "" is the key
 		want  string
 	}{
-		{"a string", []string{"SET", key, "x"}, "not a hash"},
-		{"a list", []string{"RPUSH", key, "x"}, "not a hash"},
-		{"nothing in the header", []string{"HSET", key, "h", ""}, "cut off"},
-		{"a newer layout", []string{"HSET", key, "h", "\x0a" + short[1:]}, "layout is version 10"},
-		{"the header of a bucket", []string{"HSET", key, "h", "\x03" + short[1:]}, "layout is version 3"},
-		{"the other form", []string{"HSET", key, "h", "\x02" + short[1:]}, "cut off"},
-		{"a short header cut off", []string{"HSET", key, "h", short[:len(short)-1]}, "cut off"},
-		{"a short header cut off early", []string{"HSET", key, "h", short[:9]}, "cut off"},
-		{"a short header that is too long", []string{"HSET", key, "h", short + "x"}, "cut off"},
-		{"a long header cut off", []string{"HSET", key, "h", long[:len(long)-1]}, "cut off"},
-		{"a long header cut off early", []string{"HSET", key, "h", long[:30]}, "cut off"},
+		{"a string", rolling, []string{"SET", "", "x"}, "not a hash"},
+		{"a list", rolling, []string{"RPUSH", "", "x"}, "not a hash"},
+		{"nothing in the header", rolling, []string{"HSET", "", "h", ""}, "cut off"},
+		{"a newer layout", rolling, []string{"HSET", "", "h", "\x0a" + short[1:]}, "layout is version 10"},
+		{"the header of a bucket", rolling, []string{"HSET", "", "h", "\x03" + short[1:]}, "layout is version 3"},
+		{"the other form", rolling, []string{"HSET", "", "h", "\x02" + short[1:]}, "cut off"},
+		{"a short header cut off", rolling, []string{"HSET", "", "h", short[:len(short)-1]}, "cut off"},
+		{"a short header cut off early", rolling, []string{"HSET", "", "h", short[:9]}, "cut off"},
+		{"a short header that is too long", rolling, []string{"HSET", "", "h", short + "x"}, "cut off"},
+		{"a long header cut off", rolling, []string{"HSET", "", "h", long[:len(long)-1]}, "cut off"},
+		{"a long header cut off early", rolling, []string{"HSET", "", "h", long[:30]}, "cut off"},
+		{"the form of a bucket alone", filling, []string{"HSET", "", "h", full[:1]}, "cut off"},
+		{"a bucket cut off", filling, []string{"HSET", "", "h", full[:len(full)-1]}, "cut off"},
+		{"a bucket that is too long", filling, []string{"HSET", "", "h", full + "x"}, "cut off"},
 	} {
+		key := weirredis.Keys(c.l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
+		c.put[1] = key
 		s.Must(t, c.put...)
-		before := s.Must(t, "DUMP", key)
-		now := l.At(nine.Add(10 * time.Minute))
-		for op, ask := range map[string]func() error{
-			"attempt": func() error { _, err := now.AllowN(ctx, weir.K(user), 1); return err },
-			"batch": func() error {
-				call := engine.Call{Rules: l.Compiled(), Key: weir.K(user), N: 1, At: nine.Add(10 * time.Minute).UnixMicro(), Given: true}
-				calls := []engine.Call{call, call}
-				e.Do(ctx, calls)
-				return calls[1].Err
-			},
-			"record": func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
-			"peek":   func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
-			"refund": func() error { _, err := now.Refund(ctx, weir.K(user), nine, 1); return err },
-			"count":  func() error { _, err := now.Count(ctx, weir.K(user), "user", time.Hour); return err },
-		} {
-			err := ask()
-			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnreadable) || !errors.Is(err, weir.ErrUnavailable) ||
-				!strings.Contains(err.Error(), quoted) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s, %s: got %v, want ErrState with %s and %q", c.about, op, err, quoted, c.want)
-			}
-			if after := s.Must(t, "DUMP", key); after != before {
-				t.Errorf("%s, %s: it was changed", c.about, op)
-			}
+		without := "none"
+		if c.l == filling {
+			without = "count" // which a bucket does not have
 		}
+		wantUnreadable(t, c.about, c.l, user, c.want, without)
 	}
 }
 
-// TestMissingChunkIsAnError deletes a chunk of a long history. A decision that needs it
-// returns an error.
-func TestMissingChunkIsAnError(t *testing.T) {
-	s := redistest.Shared(t)
-	l := limiter(t, newEngine(t, redisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
-	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
-	for i := range 300 {
-		if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")); err != nil {
-			t.Fatal(err)
-		}
-	}
-	removed := 0
-	for _, field := range s.List(t, "HKEYS", key) {
-		if field != "h" {
-			s.Must(t, "HDEL", key, field)
-			removed++
-		}
-	}
-	if removed < 3 {
-		t.Fatalf("the history stood in %d chunks; the test needs a longer one", removed)
-	}
-	before := s.Must(t, "DUMP", key)
-	// 200 of the 300 no longer count, so the chunks have to be looked at.
-	if _, err := l.At(nine.Add(time.Hour+200*time.Second)).Allow(ctx, weir.K("a")); !errors.Is(err, weirredis.ErrState) {
-		t.Errorf("got %v, want ErrState", err)
-	}
-	if after := s.Must(t, "DUMP", key); after != before {
-		t.Error("a failed decision changed the history")
-	}
-}
-
-// TestTruncatedChunksAreAnError removes the last byte of every chunk of a long history,
-// then all but its head. A decision that needs such a chunk returns an error.
-func TestTruncatedChunksAreAnError(t *testing.T) {
+// TestDamagedChunksAreAnError removes the last byte of every chunk of a long history, then all
+// but its head, then all of it. Decisions that need a chunk return an error.
+func TestDamagedChunksAreAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
+	s.Must(t, "DEL", key)
 	for i := range 300 {
 		must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))
 	}
-	for _, left := range []func(text string) int{
-		func(text string) int { return len(text) - 1 },
-		func(string) int { return 11 },
-		func(string) int { return 0 },
+	chunks := slices.DeleteFunc(s.List(t, "HKEYS", key), func(field string) bool { return field == "h" })
+	if len(chunks) < 3 {
+		t.Fatalf("the history stands in %d chunks; the test needs a longer one", len(chunks))
+	}
+	for _, c := range []struct {
+		about  string
+		damage func(field string)
+	}{
+		{"without the last byte", func(field string) {
+			text := s.Must(t, "HGET", key, field)
+			s.Must(t, "HSET", key, field, text[:len(text)-1])
+		}},
+		{"heads only", func(field string) { s.Must(t, "HSET", key, field, "0123456789a") }},
+		{"empty", func(field string) { s.Must(t, "HSET", key, field, "") }},
+		{"missing", func(field string) { s.Must(t, "HDEL", key, field) }},
 	} {
-		for _, field := range s.List(t, "HKEYS", key) {
-			if field != "h" {
-				text := s.Must(t, "HGET", key, field)
-				s.Must(t, "HSET", key, field, text[:min(left(text), len(text))])
-			}
+		for _, field := range chunks {
+			c.damage(field)
 		}
-		before := s.Must(t, "DUMP", key)
-		now := l.At(nine.Add(time.Hour + 200*time.Second))
-		for op, ask := range map[string]func() error{
-			"attempt": func() error { _, err := now.AllowN(ctx, weir.K("a"), 1); return err },
-			"peek":    func() error { _, err := now.Peek(ctx, weir.K("a"), 1); return err },
-			"count":   func() error { _, err := now.Count(ctx, weir.K("a"), "user", time.Hour); return err },
-		} {
-			if err := ask(); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "cut off") {
-				t.Errorf("%s: got %v, want ErrState with \"cut off\"", op, err)
-			}
-			if after := s.Must(t, "DUMP", key); after != before {
-				t.Errorf("%s: a failed decision changed the history", op)
-			}
-		}
+		// 200 of the 300 no longer count, so the chunks have to be looked at.
+		wantUnreadable(t, c.about, l, "a", "cut off", "refund")
 	}
 }
 

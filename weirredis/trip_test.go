@@ -167,34 +167,6 @@ func TestDoKeepsTheOrderOfInstants(t *testing.T) {
 	})
 }
 
-// TestDoFollowsAChangedRate: where the rate of a bucket has changed, peeks of one Do see the
-// new rate.
-func TestDoFollowsAChangedRate(t *testing.T) {
-	e := newEngine(t, redisConn(t))
-	limits := func(max int64) *weir.Limiter {
-		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: max, Window: time.Hour, Kind: weir.Bucket, Burst: 3, By: []string{"k"}}}}, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
-	}
-	before, after := limits(3), limits(6)
-	key := fmt.Sprint(time.Now().UnixNano())
-	if d, err := before.AllowN(context.Background(), weir.K(key), 2); err != nil || !d.Allowed {
-		t.Fatal(d, err)
-	}
-	for _, states := range [][]engine.State{nil, make([]engine.State, 1)} {
-		calls := []engine.Call{
-			callOf(after, key, engine.Call{Op: engine.Peek, States: states}),
-			callOf(after, key, engine.Call{Op: engine.Peek, N: 2, States: slices.Clone(states)}),
-		}
-		e.Do(context.Background(), calls)
-		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Result.Allowed || calls[1].Result.Allowed {
-			t.Errorf("%+v", calls)
-		}
-	}
-}
-
 // TestDoForgetsAnswersOfAnEarlierUse: a call that is used again, and one that fails
 // then, has no part of its first result (R15).
 func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {

@@ -21,6 +21,22 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
+// conn returns a connection to the server at addr through a client, which ends with the test.
+func conn(t *testing.T, o *redis.Options) *goredisconn.Conn {
+	t.Helper()
+	client := redis.NewClient(o)
+	t.Cleanup(func() { client.Close() })
+	c, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	redistest.Conformance(t, conn(t, &redis.Options{Addr: redistest.Shared(t).Addr}), 1_000, 2)
+}
+
 func TestNewRejectsClientsThatMoveKeys(t *testing.T) {
 	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
 	defer ring.Close()
@@ -81,13 +97,7 @@ func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
 // MaxRetries of the client.
 func TestLostDecisionsAreNotRetried(t *testing.T) {
 	addr, scripts := deafServer(t)
-	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 5, Protocol: 2, DisableIdentity: true})
-	defer client.Close()
-	conn, err := goredisconn.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	engine, err := weirredis.New(conn)
+	engine, err := weirredis.New(conn(t, &redis.Options{Addr: addr, MaxRetries: 5, Protocol: 2, DisableIdentity: true}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,17 +118,12 @@ func TestLostDecisionsAreNotRetried(t *testing.T) {
 // deadlines.
 func TestReturnsWithItsContext(t *testing.T) {
 	server := redistest.Start(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Hour})
-	defer client.Close()
-	conn, err := goredisconn.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := conn(t, &redis.Options{Addr: server.Addr, ReadTimeout: time.Hour})
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	server.Freeze(t)
 	defer server.Thaw(t)
-	_, err = conn.Eval(ctx, &weirredis.Script{Text: "return ''", SHA1: "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}, nil, nil)
+	_, err := c.Eval(ctx, &weirredis.Script{Text: "return ''", SHA1: "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}, nil, nil)
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
 	}
@@ -126,15 +131,9 @@ func TestReturnsWithItsContext(t *testing.T) {
 
 // TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
 func TestMissingScriptIsSentAgain(t *testing.T) {
-	server := redistest.Shared(t)
-	client := redis.NewClient(&redis.Options{Addr: server.Addr})
-	defer client.Close()
-	conn, err := goredisconn.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := conn(t, &redis.Options{Addr: redistest.Shared(t).Addr})
 	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // of no script on the server
-	text, err := conn.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
+	text, err := c.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
 	if text != "x\x00" || err != nil {
 		t.Errorf("got %q, %v, want the script's reply", text, err)
 	}

@@ -17,6 +17,21 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
+// conn returns a connection, which ends with the test.
+func conn(t *testing.T, o rueidis.ClientOption) *rueidisconn.Conn {
+	t.Helper()
+	c, err := rueidisconn.New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func TestConformance(t *testing.T) {
+	redistest.Conformance(t, conn(t, rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}}), 2_000, 2)
+}
+
 func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
@@ -29,11 +44,7 @@ func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 // TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
 func TestMissingScriptIsSentAgain(t *testing.T) {
 	s := redistest.Start(t)
-	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}})
 	script := &weirredis.Script{Text: "return 'x' .. ARGV[1]"}
 	for range 3 {
 		text, err := c.Eval(context.Background(), script, []string{"k"}, []string{"\x00"})
@@ -51,11 +62,7 @@ func TestMissingScriptIsSentAgain(t *testing.T) {
 // once when they are cancelled.
 func TestReturnsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
-	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, ConnWriteTimeout: time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
+	c := conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}, ConnWriteTimeout: time.Hour})
 	s.Freeze(t)
 	defer s.Thaw(t)
 	hour, cancel := context.WithTimeout(context.Background(), time.Hour)
@@ -83,11 +90,8 @@ func TestReturnsWithItsContext(t *testing.T) {
 // TestRejectedCallsHaveNoUnknownOutcome: an error reply proves that nothing was counted; a
 // lost reply does not.
 func TestRejectedCallsHaveNoUnknownOutcome(t *testing.T) {
-	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = c.Eval(context.Background(), &weirredis.Script{Text: "return redis.error_reply('ERR no')"}, nil, nil)
+	c := conn(t, rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
+	_, err := c.Eval(context.Background(), &weirredis.Script{Text: "return redis.error_reply('ERR no')"}, nil, nil)
 	var rejected weirredis.ReplyError
 	if !errors.As(err, &rejected) || !strings.Contains(string(rejected), "no") {
 		t.Errorf("a script that fails: got %v, want a ReplyError", err)
