@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"time"
 
 	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
@@ -59,6 +60,7 @@ func loadGoals(r contest.Results) []report.Goal {
 			Where:    fmt.Sprintf(" (by processor time of client and server %s)", report.Decimal(1/r.Ratio(w, contestant, redispeers.RedisRate, bothCPU), 1))}
 	}
 	const weir = redispeers.WeirRueidis
+	far := distance{500 * time.Microsecond, 512}.name()
 	return []report.Goal{
 		most("server CPU, 64 callers batched, against redis_rate's script in a pipeline", manyKeys, 64, weir, pipelined, serverCPU, 0.50),
 		most("server CPU, 64 callers batched, against redis_rate with its defaults", manyKeys, 64, weir, redispeers.RedisRate, serverCPU, 0.25),
@@ -68,6 +70,8 @@ func loadGoals(r contest.Results) []report.Goal {
 		least("64 callers, 1 hot key at its limit, with the denial cache", hotDenied, 64, weir, 30),
 		least("1 caller", manyKeys, 1, weir, 0.95),
 		most("p99 of 64 callers against redis_rate", manyKeys, 64, weir, redispeers.RedisRate, p99, 1.0/3),
+		{Text: "decisions a second against redis_rate, " + far, Bound: 5.5, Measured: r.Ratio(far, weir, redispeers.RedisRate, perSecond)},
+		{Text: "p99 against redis_rate, " + far, Bound: 1 / 5.5, AtMost: true, Measured: r.Ratio(far, weir, redispeers.RedisRate, p99)},
 	}
 }
 

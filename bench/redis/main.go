@@ -10,7 +10,8 @@
 //
 // It starts one redis-server without persistence on a free loopback port, runs all
 // contestants on it in interleaved rounds, each measurement in a process of its
-// own, and stops it. Markdown goes to stdout, the goals of the project last. It exits
+// own, and stops it. Measurements with a network have servers of their own, with an
+// append-only file, behind a relay that delays. Markdown goes to stdout, the goals of the project last. It exits
 // 1 if Weir let more through than its limit.
 package main
 
@@ -41,9 +42,16 @@ func main() {
 	only := flag.String("only", "", "measure only the workloads with `text` in their names")
 	child := flag.Bool("child", false, "run one contestant and print its metrics (used by the program itself)")
 	flag.StringVar(&address, "server", "", "the `address` of the server to measure (used by the program itself)")
+	trip := flag.Duration("relay", 0, "pass connections on to -server with a round trip of so `long` (used by the program itself)")
 	flag.Parse()
 	if *quick {
 		scale, *rounds = small, 1
+	}
+	if *trip > 0 {
+		if err := relay(address, *trip); err != nil {
+			fail(err)
+		}
+		return
 	}
 	if *child {
 		redis.SetLogger(quiet{}) // errors are counted, and the tables show them
@@ -74,7 +82,7 @@ func fail(err error) {
 
 // workloads returns all workloads, at the present scale.
 func workloads() []contest.Workload {
-	return slices.Concat(loads(), alone(), []contest.Workload{attack(), replicas()}, memory(), longest())
+	return slices.Concat(loads(), network(), alone(), []contest.Workload{attack(), replicas()}, memory(), longest())
 }
 
 // play runs the workloads with only in their names, on a server of its own.

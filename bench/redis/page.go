@@ -27,6 +27,7 @@ func (p page) print(w io.Writer) {
 	for _, s := range shapes() {
 		p.shapeTables(w, s)
 	}
+	p.networkTables(w)
 	p.aloneTable(w)
 	p.memoryTable(w)
 	p.replicationTable(w)
