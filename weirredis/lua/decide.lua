@@ -81,6 +81,7 @@ end
 -- entries have a unit each. It returns nil and has changed nothing if the functions further down are needed: each call of a
 -- script creates its functions again, which takes longer than a decision (go run ./redis in bench has the times). As in
 -- decide, a limit prepares its change as if those after it granted; if one denies, the decision begins again without it.
+local heads, read = {}, 0 -- the headers of the request's histories, false without one; those up to read are read
 local pending = {} -- for each limit of the request its key, its new header, and its new time to live or false
 local function short(plan, raw, given, k)
   local mode, count = byte(plan, 1, 2)
@@ -89,8 +90,8 @@ local function short(plan, raw, given, k)
     i = i + 1
     local kind, most, window, gap, cost, cell = decode('>BI7I6I6i8I7', plan, 49 * i - 39)
     if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 or most == 0 then return nil end
-    local head = call('HGET', KEYS[k + i], 'h')
-    local form, last, first, promised, units, used, size, p = 1, -2^53, raw, 0, 0, 0, 0, 1
+    if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
+    local head, form, last, first, promised, units, used, size, p = heads[i], 1, -2^53, raw, 0, 0, 0, 0, 1
     if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head) end
     if form ~= 1 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
     if last <= raw - window then first, used = raw, 0 end
@@ -141,8 +142,9 @@ local function requests(decide, once)
     local time = not given and not clock and call('TIME')
     if time then clock = time[1] * 1000000 + time[2] end
     if not given then raw = clock end
-    local fine, reply = false, nil
-    if op == 0 and flags == 0 and n == 1 and not (decide and j == first) then fine, reply = pcall(short, plan, raw, given, k) end
+    local again, fine, reply = decide and j == first, false, nil -- again: the short path has read headers, and failed
+    if not again then read = 0 end
+    if op == 0 and flags == 0 and n == 1 and not again then fine, reply = pcall(short, plan, raw, given, k) end
     if not fine or not reply then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
@@ -238,7 +240,8 @@ local function write(key, head, from, at, to, top, chunks, ttl)
     for i = to, top - 1 do dead[#dead + 1] = i end
     for i = 1, #dead, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
   end
-  for i = 1, max(#chunks, 1), 200 do call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) end
+  if not chunks then call('HSET', key, 'h', head) end
+  for i = 1, chunks and #chunks or 0, 200 do call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) end
   if ttl then call('PEXPIRE', key, ttl) end
 end
 
@@ -255,11 +258,11 @@ end
 
 -- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
 -- the newest attempt (R2).
-local function ahead(heads, k, count, raw)
+local function ahead(k, count, raw)
   local now = raw
   for i = 1, count do
-    local head = call('HGET', KEYS[k + i], 'h')
-    heads[i] = head
+    if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
+    local head = heads[i]
     if head and #head >= 8 then
       local last = decode('>I7', head, 2)
       if last > now and last - raw < 1000000 then now = last end
@@ -412,8 +415,7 @@ end
 -- if those after it granted as much as those before; if one grants less, the decision begins again with less.
 local function decide(plan, op, flags, raw, given, n, _, k)
   local mode, count = byte(plan, 1, 2)
-  local heads = {}
-  local now = ahead(heads, k, count, raw)
+  local now = ahead(k, count, raw)
   if n == 0 then op = 1 end
   local grant, add, full = n, op == 1 and 0 or n, true -- units granted so far, and to record
   local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least = 0
@@ -509,8 +511,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
           chunks, body, last_to, late = { to, encode('>I7I7B', newest, late, #body) .. body }, '', to + 1, 0
         end
         local ends = max(kind == 1 and b > 0 and b or newest + window, now + gap, raw)
-        promised, ttl = expiry(promised, raw, ends, window, given)
-        last = now
+        last, promised, ttl = now, expiry(promised, raw, ends, window, given)
         stored = header(now, newest, own, u, used, promised, at, last_to, skip, late, body)
       elseif changed and op ~= 1 then
         stored = header(last, newest, own, first, total, promised, from, to, skip, late, sub(head, tail))
@@ -542,7 +543,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
-      if stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks or {}, ttl } end
+      if stored and i == count then write(key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl)
+      elseif stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl }
+      end
     end
   end
   for j = 1, #writes do write(unpack(writes[j], 1, 8)) end
@@ -552,8 +555,7 @@ end
 
 -- others returns the functions that decide refunds and counts, by their operations.
 local function others()
-  local refill, bucketed, inflow = buckets()
-  local retreat = corrections()
+  local retreat, refill, bucketed, inflow = corrections(), buckets()
 
   -- simple returns the reply of a refund or a count.
   local function simple(units, now) return encode('>BBI7i8I7i8I7I7', 0, 0, units, 0, now, 0, 0, 0) end
@@ -650,19 +652,18 @@ local function others()
     end
     if took == 0 and not changed then return 0, nil end
     if total == 0 then body, at, to = '', to, to end
-    return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, more }
+    return took, { key, header(last, newest, own, u, total, promised, at, to, p, late, body), from, at, to, top, #more > 0 and more or nil }
   end
 
   -- refund takes back up to n units of the entry granted at an instant, or of the oldest that count, in every limit (R10).
   -- A cost stays, because the attempt was made, but a hold ends whole (R17). A refund of nothing writes nothing.
   local function refund(plan, _, _, raw, given, n, granted, k)
-    local count, heads, writes, most = byte(plan, 2), {}, {}, 0
-    local now = ahead(heads, k, count, raw)
+    local count, writes, most = byte(plan, 2), {}, 0
+    local now = ahead(k, count, raw)
     for i = 1, count do
       local key = KEYS[k + i]
       local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
-      local want, took, change = n, 0, nil
-      if cost ~= 0 then want = kind == 0 and c == 1 and cost or 0 end
+      local want, took, change = cost == 0 and n or kind == 0 and c == 1 and cost or 0, 0, nil
       if kind == 3 then
         local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
         -- a grant from before the bucket was last full has flowed in again (R16).
@@ -675,7 +676,7 @@ local function others()
         end
         if took > 0 or changed then
           local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
-          change = { key, head, 0, 0, 0, 0, {}, ttl }
+          change = { key, head, 0, 0, 0, 0, nil, ttl }
         end
       elseif not seen(kind, now, window, a, b) then return encode('>BI7', 2, now)
       else took, change = taken(key, heads[i], raw, now, want, granted, kind, window, a, b)
@@ -689,8 +690,7 @@ local function others()
 
   -- count returns the units of one limit that were recorded in a span before now (R11).
   local function count(plan, _, _, raw, _, _, span, k)
-    local heads = {}
-    local now = ahead(heads, k, 1, raw)
+    local now = ahead(k, 1, raw)
     local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 10)
     local cut, mark = seen(kind, now, window, a, b)
     if not cut then return encode('>BI7', 2, now) end
