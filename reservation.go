@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/settle"
 )
 
 // Reserve is AllowN for a use that is settled when it ends. Its cost may be known only
@@ -20,13 +21,14 @@ import (
 // nothing was granted; that is not an error (R15). In mode Partial it may hold fewer than n
 // units (Reservation.Units).
 //
-// It expires after req.TTL: at most the longest window of the policy, because after that the
-// grant no longer counts, and by default that window. Other values return an [InputError]. The
-// units of an expired reservation stay as granted and leave the windows like any grant.
+// It expires req.TTL after the decision: at most the longest window of the policy, because
+// after that the grant no longer counts, and by default that window. Under a limit of kind
+// Concurrency it lasts at least as long as the longest hold. Other values return an
+// [InputError]. The units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units. A hold of kind Concurrency ends by itself after the MaxHold of its limit, whatever
-// the TTL is, unless Extend renews it (R17).
+// its units. A hold of kind Concurrency ends by itself after the MaxHold of its limit, unless
+// Extend renews it (R17).
 //
 // req is an attempt now: another Op or an instant returns an [InputError]. With an ID
 // a repeated call returns a reservation of the first grant, and settlements of both with
@@ -41,53 +43,64 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 	if l.fixed || !req.At.IsZero() {
 		return nil, Decision{}, errFixed
 	}
-	r := &Reservation{limiter: l, key: key, ttl: req.TTL, begun: time.Now()}
-	switch longest := l.rules.LongestWindow; {
-	case r.ttl == 0:
-		r.ttl = longest
-	case r.ttl < 0 || r.ttl > longest:
+	ttl := req.TTL
+	switch least, longest := settle.TTLs(l.rules); {
+	case ttl == 0:
+		ttl = longest
+	case ttl < least && ttl > 0 && l.rules.Holds != nil:
+		return nil, Decision{}, engine.Input("ttl", "%v; policy %q holds units for up to %v, and a reservation that ends before its hold leaves them held; use %v to %v, or leave TTL out",
+			ttl, l.rules.Name, least, least, longest)
+	case ttl < least || ttl > longest:
 		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
-			r.ttl, l.rules.Name, longest)
+			ttl, l.rules.Name, longest)
 	}
 	req.TTL = 0
+	before := time.Now()
 	d, err := l.Decide(ctx, key, req)
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}
+	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, begun: begunAt(d.At.UnixMicro(), before, d.Replayed)}
+	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
+		Do: func(ctx context.Context, c *engine.Call) {
+			c.Outage = l.outage
+			l.do(ctx, c)
+		}}
 	if req.ID != "" {
-		r.id = fmt.Sprintf("%x", sha256.Sum256([]byte(req.ID)))
+		r.grant.Name = fmt.Sprintf("%x", sha256.Sum256([]byte(req.ID)))
+	} else if l.memory == nil { // the memory engine answers every call
+		r.grant.Name = rand.Text()
 	}
-	r.units, r.at, r.hold, r.degraded = d.Granted, d.At, d.At, d.Degraded
 	return r, d, nil
+}
+
+// begunAt converts the instant of an answer, by the engine's clock, to this process's clock.
+// The clocks may differ, so it lies between the request, which began at before, and now. A
+// replayed answer may be older.
+func begunAt(at int64, before time.Time, replayed bool) time.Time {
+	now := time.Now()
+	age := now.Sub(time.UnixMicro(at))
+	if !replayed {
+		age = min(age, now.Sub(before))
+	}
+	return now.Add(-max(age, 0))
 }
 
 // Reservation holds granted units that are settled once. It is safe for concurrent use: a
 // call waits for the one before. It cannot be passed to another process.
 type Reservation struct {
-	limiter  *Limiter
-	key      Key
-	units    int64
-	at       time.Time // the instant of the grant, by the engine's clock
-	degraded bool      // a fallback granted it, so the store has no entry of it
-	ttl      time.Duration
+	limiter *Limiter
+	units   int64
+	ttl     time.Duration
 
-	mu        sync.Mutex // protects the following, also during calls of the engine
-	begun     time.Time  // the beginning of ttl by the clock of this process: the grant or the last extension
-	hold      time.Time  // the instant of the entries in limits of kind Concurrency: as begun, by the engine's clock
-	id        string     // begins the idempotency keys of corrections; "" = none
-	settled   bool
-	doubt     bool  // a settlement is not complete or may be, with used
-	used      int64 // units
-	corrected bool  // the settlement in doubt has corrected the rates
-	extending extension
-}
-
-// extension is a renewal of a hold. If a step of it fails, the next call completes it.
-type extension struct {
-	number int       // extensions so far, for their idempotency keys
-	open   bool      // not complete
-	begun  time.Time // by the clock of this process
-	at     time.Time // the instant of the new entries, by the engine's clock; zero = not known
+	mu         sync.Mutex   // protects the following, also during calls of the engine
+	grant      settle.Grant // with the hold
+	begun      time.Time    // the beginning of ttl by the clock of this process: the grant or the last extension
+	settled    bool
+	doubt      bool  // a settlement is not complete or may be, with used
+	used       int64 // units
+	extensions int   // so far, for their idempotency keys
+	extending  bool  // the last one is not complete; the next call completes it
 }
 
 // Units returns the number of granted units.
@@ -105,13 +118,12 @@ func (r *Reservation) HeldUntil() time.Time {
 	if r == nil {
 		return time.Time{}
 	}
-	t := r.limiter.rules.HoldTime
-	if t == 0 {
+	if r.limiter.rules.Holds == nil {
 		return time.Time{}
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.hold.Add(t)
+	return r.grant.HeldUntil()
 }
 
 // Done settles the reservation of a use that has ended and took all units: the hold ends,
@@ -147,7 +159,7 @@ func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 	if r == nil {
 		return errNoReservation
 	}
-	if err := r.limiter.check(&r.key, actual); err != nil {
+	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
 		return err
 	}
 	return r.settle(ctx, actual, false)
@@ -161,107 +173,56 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0
 func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case r.expired():
-		return fmt.Errorf("%w: after %v; its %d units stay as they were granted", ErrExpired, r.ttl, r.units)
-	case r.settled:
-		return ErrSettled
-	case r.doubt && r.used != actual:
-		return fmt.Errorf("%w: an attempt to settle it with %d units was not answered; settle it with the same number", ErrSettled, r.used)
+	if err := r.closed(); err != nil {
+		return err
 	}
-	r.name()
-	if r.extending.open {
+	if r.doubt && r.used != actual {
+		return r.inDoubt()
+	}
+	if r.extending {
 		if err := r.extend(ctx); err != nil && !errors.Is(err, ErrExpired) {
 			return err
 		}
 	}
-	if !r.corrected {
-		if err := r.correct(ctx, actual); err != nil {
-			return r.failed(err, actual)
+	if _, err := r.grant.Correct(ctx, actual); err != nil {
+		if errors.Is(err, ErrOutcomeUnknown) {
+			r.doubt, r.used = true, actual
 		}
-		r.corrected = true
+		return err
 	}
-	ended, err := r.end(ctx)
+	_, err := r.grant.End(ctx)
 	switch {
-	case err != nil:
-		r.doubt, r.used = r.doubt || actual != r.units, actual // the rates may be corrected
-		return r.failed(err, actual)
-	case done && !ended:
-		r.corrected = r.doubt // nothing was corrected, unless by a Commit in doubt
-		return fmt.Errorf("%w: its hold ended by time, at %v or before; nothing was changed", ErrExpired, r.hold.Add(r.limiter.rules.HoldTime))
+	case errors.Is(err, settle.ErrEnded) && done:
+		return r.ended("nothing was changed")
+	case err != nil && !errors.Is(err, settle.ErrEnded):
+		if actual != r.units || errors.Is(err, ErrOutcomeUnknown) { // the rates may be corrected
+			r.doubt, r.used = true, actual
+		}
+		return err
 	}
 	r.settled = true
 	return nil
 }
 
-// failed notes that a step of a settlement failed, and returns its error.
-func (r *Reservation) failed(err error, actual int64) error {
-	if errors.Is(err, ErrOutcomeUnknown) {
-		r.doubt, r.used = true, actual
-	}
-	if !r.doubt {
-		r.corrected = false
-	}
-	return err
-}
-
-// expired reports whether the time to live is over.
-func (r *Reservation) expired() bool { return time.Since(r.begun) >= r.ttl }
-
-// name chooses the idempotency keys of corrections. The memory engine needs none, because it
-// answers every call.
-func (r *Reservation) name() {
-	if r.id == "" && r.limiter.memory == nil {
-		r.id = rand.Text()
-	}
-}
-
-// step returns the idempotency key of a step, "" if there is none.
-func (r *Reservation) step(name string) string {
-	if r.id == "" {
-		return ""
-	}
-	return r.id + name
-}
-
-// correct refunds or records the difference to the reserved units in the limits that are
-// not of kind Concurrency. It refunds nothing of a fallback's grant: the store has no entry
-// of it, and may have an entry of another caller at that instant.
-func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
-	rates := r.limiter.rules.Rates
+// closed returns the error of a reservation that is settled or has expired.
+func (r *Reservation) closed() error {
 	switch {
-	case rates == nil:
-	case actual > r.units:
-		_, err = r.do(ctx, engine.Call{Rules: rates, Op: engine.Record, N: actual - r.units, ID: r.id})
-	case actual < r.units && !r.degraded:
-		_, err = r.refund(ctx, rates, r.at, r.units-actual, r.id)
+	case r.settled:
+		return ErrSettled
+	case time.Since(r.begun) >= r.ttl:
+		return fmt.Errorf("%w: after %v; its %d units stay as they were granted", ErrExpired, r.ttl, r.units)
 	}
-	return err
+	return nil
 }
 
-// end takes the units of the hold back. It reports false if no unit was held any more.
-func (r *Reservation) end(ctx context.Context) (ended bool, err error) {
-	holds := r.limiter.rules.Holds
-	if holds == nil || r.degraded || r.units == 0 {
-		return true, nil
-	}
-	took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" end"))
-	return took > 0, err
+// inDoubt returns the error of a call while a settlement with other units may have been made.
+func (r *Reservation) inDoubt() error {
+	return fmt.Errorf("%w: an attempt to settle it with %d units was not answered; settle it with the same number", ErrSettled, r.used)
 }
 
-func (r *Reservation) refund(ctx context.Context, rules *engine.Compiled, at time.Time, n int64, id string) (int64, error) {
-	if n == 0 {
-		return 0, nil
-	}
-	result, err := r.do(ctx, engine.Call{Rules: rules, Op: engine.Refund, N: n, From: at.UnixMicro(), ID: id})
-	return result.Granted, err
-}
-
-// do decides a call for the key of the reservation.
-func (r *Reservation) do(ctx context.Context, c engine.Call) (engine.Result, error) {
-	c.Key, c.Outage = r.key, r.limiter.outage
-	r.limiter.do(ctx, &c)
-	return c.Result, c.Err
+// ended returns the error of a hold that ended by time.
+func (r *Reservation) ended(next string) error {
+	return fmt.Errorf("%w: its hold ended by time, at %v or before; %s", ErrExpired, r.grant.HeldUntil(), next)
 }
 
 // Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,
@@ -286,62 +247,39 @@ func (r *Reservation) Extend(ctx context.Context) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch now := time.Now(); {
-	case r.expired():
-		return fmt.Errorf("%w: after %v", ErrExpired, r.ttl)
-	case r.settled:
-		return ErrSettled
+	if err := r.closed(); err != nil {
+		return err
+	}
+	switch {
 	case r.doubt:
-		return fmt.Errorf("%w: an attempt to settle it with %d units was not answered; settle it with the same number", ErrSettled, r.used)
-	case r.degraded:
-		r.begun = now
+		return r.inDoubt()
+	case r.grant.Degraded:
+		r.begun = time.Now()
 		return nil
-	case r.extending.open:
-	case now.Sub(r.begun) >= p.HoldTime:
-		return r.ended()
-	default:
-		r.name()
-		r.extending = extension{number: r.extending.number + 1, open: true, begun: now}
+	case !r.extending && time.Since(r.begun) >= p.HoldTime:
+		return r.ended("reserve again")
+	case !r.extending:
+		r.extending, r.extensions = true, r.extensions+1
 	}
 	return r.extend(ctx)
 }
 
-// ended returns the error of a hold that ended by time.
-func (r *Reservation) ended() error {
-	return fmt.Errorf("%w: its hold ended by time, at %v or before; reserve again", ErrExpired, r.hold.Add(r.limiter.rules.HoldTime))
-}
-
-// extend makes the steps of the open extension: it records the units now and takes them
-// back at the old instant. If they were no longer held there, it takes back the new ones.
+// extend makes the steps of the last extension. A part of it that was made before is made
+// once, by its idempotency key.
 func (r *Reservation) extend(ctx context.Context) error {
-	x, p := &r.extending, r.limiter.rules
-	holds := p.Holds
-	number := strconv.Itoa(x.number)
-	if x.at.IsZero() {
-		d, err := r.do(ctx, engine.Call{Rules: holds, Op: engine.Record, N: r.units, ID: r.step(" extend " + number)})
-		if err == nil && d.Degraded {
-			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime))
-		}
-		if err != nil {
-			x.open = errors.Is(err, ErrOutcomeUnknown)
-			return err
-		}
-		x.at = d.At
+	before := time.Now()
+	now, err := r.grant.Renew(ctx, " "+strconv.Itoa(r.extensions))
+	switch {
+	case errors.Is(err, settle.ErrEnded):
+		r.extending = false
+		return r.ended("reserve again")
+	case err == nil && now.Degraded:
+		err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.grant.HeldUntil())
+		r.extending = false
+	case err == nil:
+		r.extending, r.begun = false, begunAt(now.At.UnixMicro(), before, now.Replayed)
+	case now.At.IsZero(): // not recorded, or perhaps
+		r.extending = errors.Is(err, ErrOutcomeUnknown)
 	}
-	if x.at.Before(r.hold.Add(p.HoldTime)) {
-		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
-		switch {
-		case err == nil && took < min(r.units, p.MaxHeld):
-		case err == nil:
-			r.hold, r.begun, x.open = x.at, x.begun, false
-			return nil
-		default:
-			return err
-		}
-	}
-	if _, err := r.refund(ctx, holds, x.at, r.units, r.step(" undo "+number)); err != nil {
-		return err
-	}
-	x.open = false
-	return r.ended()
+	return err
 }

@@ -127,17 +127,17 @@ func TestExtendRenewsAHold(t *testing.T) {
 func TestExtendOutlivesTheReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm(t)
-		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second})
+		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 4 {
-			time.Sleep(9 * time.Second)
+			time.Sleep(29 * time.Second)
 			if err := r.Extend(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(9 * time.Second)
+		time.Sleep(29 * time.Second)
 		if err := r.Done(ctx); err != nil {
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -134,8 +135,45 @@ func TestReservationExpires(t *testing.T) {
 		wantUsed(t, l, 0, 300)
 		time.Sleep(time.Nanosecond)
 		wantUsed(t, l, 0, 0)
-		if err := long.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
-			t.Errorf("after the longest window: %v, want ErrExpired", err)
+		if err := long.Cancel(ctx); !errors.Is(err, weir.ErrSettled) {
+			t.Errorf("settled and expired: %v, want ErrSettled", err)
+		}
+	})
+}
+
+// delayed is an engine behind a network: a call takes a second there and a second back.
+type delayed struct{ engine.Engine }
+
+func (d delayed) Do(ctx context.Context, calls []engine.Call) {
+	time.Sleep(time.Second)
+	d.Engine.Do(ctx, calls)
+	time.Sleep(time.Second)
+}
+
+// TestReservationLastsFromItsDecision: the time to live begins with the decision of the store,
+// not with the request or the answer, and with the first decision for a repeated ID.
+func TestReservationLastsFromItsDecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := model(t, weir.AllOrNothing, weir.WithEngine(delayed{weir.NewMemory()}))
+		reserve := func(id string) *weir.Reservation {
+			r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second, ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return r
+		}
+		in, late := reserve("a"), reserve("b") // decided after 1s and 3s
+		again := reserve("a")
+		time.Sleep(5*time.Second - 1) // just below 11s
+		if err := in.Cancel(ctx); err != nil {
+			t.Errorf("before its time is over: %v", err)
+		}
+		if err := again.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
+			t.Errorf("10s after the first decision for its ID: %v, want ErrExpired", err)
+		}
+		time.Sleep(1)
+		if err := late.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
+			t.Errorf("10s after its decision: %v, want ErrExpired", err)
 		}
 	})
 }
@@ -175,6 +213,7 @@ func TestReservationBadInput(t *testing.T) {
 	}{
 		{l, acme, weir.Request{N: 1, TTL: -1}, "ttl"},
 		{l, acme, weir.Request{N: 1, TTL: time.Hour + 1}, "ttl"},
+		{farm(t), acme, weir.Request{N: 1, TTL: time.Minute - 1}, "ttl"}, // it would end before its hold
 		{l, acme, weir.Request{N: -1}, "units"},
 		{l, weir.K("a", "b"), weir.Request{N: 1}, "key"},
 		{l, acme, weir.Request{Op: weir.OpRecord, N: 1}, "request"},

@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -19,6 +20,7 @@ type Item struct {
 // so their items are decided one by one. Policies share no histories, so those items may be
 // decided before others.
 func DecideAll(ctx context.Context, items []Item) {
+	began := time.Now()
 	var b batch
 	for i := range items {
 		it := &items[i]
@@ -28,7 +30,7 @@ func DecideAll(ctx context.Context, items []Item) {
 		it.Outcome = Outcome{}
 		r := it.Rule
 		if r.blocks != nil {
-			it.Outcome, it.Err = r.Decide(ctx, &it.Request)
+			it.Outcome, it.Err = r.decide(ctx, &it.Request)
 			continue
 		}
 		op := r.begin(&it.Outcome, &it.Request)
@@ -37,6 +39,7 @@ func DecideAll(ctx context.Context, items []Item) {
 		b.calls = append(b.calls, weir.Call{Limiter: it.Outcome.Limiter, Key: a.Key, Request: weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}})
 	}
 	b.decideItems(ctx)
+	observeAll(items, nil, began)
 }
 
 // batch is items with their calls.

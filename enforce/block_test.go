@@ -186,7 +186,7 @@ func TestResetEndsABlock(t *testing.T) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
 		r.wants(check, 0, "user=u", 1, "denied by limit for 10m0s, until 10m0s")
-		if err := r.Reset(context.Background(), weir.K("u")); err != nil {
+		if err := reset(r.Rule, weir.K("u")); err != nil {
 			t.Fatal(err)
 		}
 		r.wants(peek, 0, "user=u", 2, "allowed 2, 0s")
@@ -543,7 +543,7 @@ func TestBadInputNamesThePolicy(t *testing.T) {
 			t.Errorf("%+v: %+v, %v", a, o, err)
 		}
 	}
-	if err := r.Reset(context.Background(), weir.K("t")); !errors.Is(err, &weir.InputError{Field: "key"}) || strings.Contains(err.Error(), ".block") {
+	if err := reset(r, weir.K("t")); !errors.Is(err, &weir.InputError{Field: "key"}) || strings.Contains(err.Error(), ".block") {
 		t.Errorf("a reset: %v", err)
 	}
 }

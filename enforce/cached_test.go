@@ -75,7 +75,7 @@ func TestCachedDenialBeginsNoBlock(t *testing.T) {
 	if o := attempt(here, 1); o.Decision.Cached || o.Applied.Blocked.IsZero() {
 		t.Fatalf("denied by the store: %+v, want a block", o)
 	}
-	if err := other.Reset(context.Background(), weir.K("u")); err != nil {
+	if err := reset(other, weir.K("u")); err != nil {
 		t.Fatal(err)
 	}
 	if o := attempt(here, 1); !o.Decision.Allowed {
@@ -93,7 +93,7 @@ func TestBlockBeginsInTheStore(t *testing.T) {
 		t.Fatalf("%+v, want the block of the other process", o)
 	}
 	e.before = nil
-	if err := other.Reset(context.Background(), weir.K("u")); err != nil {
+	if err := reset(other, weir.K("u")); err != nil {
 		t.Fatal(err)
 	}
 	attempt(other, 1)

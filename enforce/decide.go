@@ -25,19 +25,23 @@ type Lookup struct {
 	Map   func() map[string]string // for error messages
 }
 
-// Request is one attempt, peek or record.
+// Request is one call of a rule.
 type Request struct {
 	Target
-	Op     weir.Op
+	Op     weir.Op           // OpAttempt, OpPeek, OpRecord, OpRefund, engine.Count or engine.Reset
 	N      int64             // units
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
 	ID     string            // the idempotency key, as weir.Request.ID
+	From   time.Time         // of a refund: the instant of the grant
+	Limit  string            // of a count: the limit
+	Last   time.Duration     // of a count: the span
+	Via    any               // how the call came in; only the Observer uses it
 }
 
 // Outcome is a decision, with the parts of the file that made it.
 type Outcome struct {
-	*Variation
+	*variation
 	weir.Decision // to be enforced; a shadow allows every attempt
 	Applied       Applied
 
@@ -46,17 +50,11 @@ type Outcome struct {
 	Err error
 }
 
-// Applied holds the parts of a policy file that made a decision, besides its limits. The
-// zero Applied means that none did.
-type Applied struct {
-	Plan     string        // the plan that applied
-	Override string        // the reason of the override that applied
-	Until    time.Time     // the end of the override; zero if it has none
-	Shadow   bool          // the decision is not enforced
-	Would    weir.Decision // the decision that Shadow does not enforce
-	Blocked  time.Time     // the end of the block that denies the key; zero if none does
-	Warnings []string      // the limits with a warning: this grant brought their use to the share or above (R5)
-}
+// Applied holds the parts of a policy file that made a decision, besides its limits: Plan,
+// Override with its end Until, Shadow with the decision Would that it does not enforce,
+// Blocked, the end of a block, and Warnings, the names of limits. The zero Applied means that
+// none did.
+type Applied = answer.Applied
 
 // TargetOf is [Rule.Target] of a map.
 func (r *Rule) TargetOf(values Values) (Target, error) {
@@ -106,7 +104,7 @@ func (r *Rule) keyError(values map[string]string) error {
 		values = maps.Clone(values)
 		delete(values, r.PlanBy)
 	}
-	_, err := r.Base().Limiter.Compiled().Key(values)
+	_, err := r.Compiled.Key(values)
 	return err
 }
 
@@ -119,9 +117,11 @@ func (r *Rule) TargetOfKey(key weir.Key, plan int) Target {
 	return Target{Key: key, Plan: plan}
 }
 
-// Decide decides a. The error is that of [weir.Limiter.Decide]: a is wrong (R14), or the
-// engine cannot decide. A shadow turns the second into an allowed Outcome with Err.
-func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
+// decide is Decide without the Observer.
+func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
+	if a.Op > weir.OpRecord {
+		return r.change(ctx, a)
+	}
 	op := r.begin(&o, a)
 	a = r.withStates(op, a)
 	if o.Decision, err = r.decideRequest(ctx, &o, op, a); err == nil {
@@ -130,11 +130,32 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
 	return o, r.finish(&o, a, err)
 }
 
+// change makes a refund, a count or a reset. Plans, overrides, shadows and blocks share the
+// histories, so they change none of these.
+func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
+	o.variation = r.choose(&a.Key, a.Plan, a.At)
+	l := o.Limiter
+	if !a.At.IsZero() {
+		l = l.At(a.At)
+	}
+	switch a.Op {
+	case engine.Count:
+		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
+	case engine.Reset:
+		if err = l.Reset(ctx, a.Key); err == nil && r.blocks != nil {
+			err = r.blocks.combined.Reset(ctx, project(&a.Key, r.blocks.combinedKey))
+		}
+	default:
+		o.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: a.Op, From: a.From, N: a.N, ID: a.ID})
+	}
+	return o, err
+}
+
 // begin chooses the numbers for a, and returns the op that the engine gets.
 func (r *Rule) begin(o *Outcome, a *Request) weir.Op {
-	o.Variation = r.Choose(&a.Key, a.Plan, a.At)
-	o.Applied.Plan = o.Variation.Plan
-	if by := o.Variation.Override; by != nil {
+	o.variation = r.choose(&a.Key, a.Plan, a.At)
+	o.Applied.Plan = o.Plan
+	if by := o.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
 	if a.Op == weir.OpAttempt && r.Reported {
@@ -169,9 +190,9 @@ func (r *Rule) decideRequest(ctx context.Context, o *Outcome, op weir.Op, a *Req
 	return r.decideWithBlocks(ctx, o, op, a)
 }
 
-// Choose returns the variation of a key at an instant; the zero time is now. plan is a result
+// choose returns the variation of a key at an instant; the zero time is now. plan is a result
 // of PlanOf, or None.
-func (r *Rule) Choose(key *weir.Key, plan int, at time.Time) *Variation {
+func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
 	if plan == None && len(r.overrides) == 0 {
 		return r.base
 	}
@@ -182,11 +203,11 @@ func (r *Rule) Choose(key *weir.Key, plan int, at time.Time) *Variation {
 	if plan == None && override == None {
 		return r.base
 	}
-	return r.variation(plan, override)
+	return r.variationOf(plan, override)
 }
 
 // decideLimits decides by the limits alone, without blocks and shadow.
-func (v *Variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (weir.Decision, error) {
+func (v *variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (weir.Decision, error) {
 	if op == weir.OpAttempt && a.At.IsZero() && a.States == nil && a.ID == "" {
 		return v.Limiter.AllowN(ctx, a.Key, a.N) // the fast path of a Limiter
 	}
@@ -196,14 +217,5 @@ func (v *Variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (w
 // Limiter returns the limiter with the numbers of a target at an instant, for refunds and
 // counts. The zero time is now.
 func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
-	return r.Choose(&t.Key, t.Plan, at).Limiter
-}
-
-// Reset deletes the histories of a key and ends its blocks.
-func (r *Rule) Reset(ctx context.Context, key weir.Key) error {
-	err := r.base.Limiter.Reset(ctx, key)
-	if err == nil && r.blocks != nil {
-		err = r.blocks.combined.Reset(ctx, project(&key, r.blocks.combinedKey))
-	}
-	return err
+	return r.choose(&t.Key, t.Plan, at).Limiter
 }

@@ -46,6 +46,12 @@ func rule(t testing.TB, name string, e engine.Engine) *Rule {
 	return r
 }
 
+// reset deletes the histories of a key.
+func reset(r *Rule, key weir.Key) error {
+	_, err := r.Decide(context.Background(), &Request{Target: Target{key, None}, Op: engine.Reset})
+	return err
+}
+
 // subject returns the target of name=value words, and compares both ways to make it.
 func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	t.Helper()
@@ -98,7 +104,7 @@ func TestChoose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := r.Choose(&whose.Key, whose.Plan, at(c.when))
+		v := r.choose(&whose.Key, whose.Plan, at(c.when))
 		why := ""
 		if v.Override != nil {
 			why = v.Override.Why
@@ -106,7 +112,7 @@ func TestChoose(t *testing.T) {
 		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Plan != c.plan || why != c.why {
 			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Plan, why, c)
 		}
-		if again := r.Choose(&whose.Key, whose.Plan, at(c.when)); again != v {
+		if again := r.choose(&whose.Key, whose.Plan, at(c.when)); again != v {
 			t.Errorf("%s at %s: chosen anew", c.whom, c.when)
 		}
 	}
@@ -116,7 +122,7 @@ func TestChoose(t *testing.T) {
 func TestPlanOfDimension(t *testing.T) {
 	r := rule(t, "plans", nil)
 	whose, err := subject(t, r, "plan=pro")
-	if err != nil || r.Choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
+	if err != nil || r.choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
 	if s := r.TargetOfKey(weir.K("pro"), None); s.Plan != whose.Plan {

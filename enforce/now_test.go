@@ -50,7 +50,7 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 	}
 	decides := func(form, policy string) {
 		t.Helper()
-		rule, err := s.Rule(policy)
+		rule, err := s.Version().Rule(policy)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,11 +66,11 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 		}
 	}
 	for form := range forms {
-		for _, policy := range s.Names() {
-			if (policy == "blocks" || policy == "reported") && form == "DecideTogether" {
+		for _, r := range s.Version().Rules {
+			if (r.Name == "blocks" || r.Name == "reported") && form == "DecideTogether" {
 				continue // rejected
 			}
-			decides(form, policy)
+			decides(form, r.Name)
 		}
 	}
 	store.Break(weirtest.Down())

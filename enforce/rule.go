@@ -15,6 +15,9 @@ import (
 // concurrent use.
 type Rule struct {
 	*policy.Definition
+	Compiled *engine.Compiled // of the policy's own numbers
+	Handle   Handle           // receives the calls; nil = none. Set it before the first call
+
 	engine     engine.Engine
 	dimensions []string
 	planAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
@@ -22,12 +25,12 @@ type Rule struct {
 	overrides  []overrideIndex
 	blocks     *blocks // nil if no limit blocks
 
-	base       *Variation
+	base       *variation
 	variations []planVariations // by override + 1
 }
 
-// Variation is a policy with the numbers of a plan and an override.
-type Variation struct {
+// variation is a policy with the numbers of a plan and an override.
+type variation struct {
 	*policy.Definition // with the numbers that apply
 	Limiter            *weir.Limiter
 	Plan               string           // the name of the plan; "" for the policy's own numbers
@@ -39,7 +42,7 @@ type Variation struct {
 // planVariations are the variations of one override, by plan + 1. Each is nil until its
 // first use.
 type planVariations struct {
-	atomic.Pointer[[]atomic.Pointer[Variation]]
+	atomic.Pointer[[]atomic.Pointer[variation]]
 }
 
 // None stands for no plan, and for no override.
@@ -54,7 +57,8 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	if r.base, err = r.compile(None, None); err != nil {
 		return nil, err
 	}
-	r.dimensions = r.base.Limiter.Compiled().Dimensions
+	r.Compiled = r.base.Limiter.Compiled()
+	r.dimensions = r.Compiled.Dimensions
 	r.planAt = slices.Index(r.dimensions, p.PlanBy)
 	for i, plan := range p.Plans {
 		r.plans[plan.Name] = i
@@ -68,19 +72,16 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 		}
 	}
 	r.overrides = indexOverrides(p.Overrides, r.dimensions)
-	r.blocks, err = newBlocks(p, r.base.Limiter.Compiled(), e)
+	r.blocks, err = newBlocks(p, r.Compiled, e)
 	return r, err
 }
-
-// Base returns the policy with its own numbers.
-func (r *Rule) Base() *Variation { return r.base }
 
 // Dimensions returns the names of the values of a key, in order.
 func (r *Rule) Dimensions() []string { return r.dimensions }
 
 // compile returns the variation of a plan and an override, each of which may be None.
-func (r *Rule) compile(plan, override int) (*Variation, error) {
-	v := &Variation{}
+func (r *Rule) compile(plan, override int) (*variation, error) {
+	v := &variation{}
 	var changes [][]policy.Change
 	if plan != None {
 		v.Plan = r.Definition.Plans[plan].Name
@@ -98,8 +99,8 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 	return v, err
 }
 
-// variation returns the variation of a plan and an override, compiled at its first use.
-func (r *Rule) variation(plan, override int) *Variation {
+// variationOf returns the variation of a plan and an override, compiled at its first use.
+func (r *Rule) variationOf(plan, override int) *variation {
 	at := r.variations[override+1].slot(plan, len(r.Definition.Plans))
 	if v := at.Load(); v != nil {
 		return v
@@ -115,10 +116,10 @@ func (r *Rule) variation(plan, override int) *Variation {
 }
 
 // slot returns the place of a plan's variation among those of n plans.
-func (b *planVariations) slot(plan, n int) *atomic.Pointer[Variation] {
+func (b *planVariations) slot(plan, n int) *atomic.Pointer[variation] {
 	all := b.Load()
 	if all == nil {
-		fresh := make([]atomic.Pointer[Variation], n+1)
+		fresh := make([]atomic.Pointer[variation], n+1)
 		if all = &fresh; !b.CompareAndSwap(nil, all) {
 			all = b.Load()
 		}

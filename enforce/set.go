@@ -27,6 +27,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -49,63 +50,115 @@ type Values map[string]string
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
 // reload replaces all policies in one step: a decision uses the old file or the new one.
 type Set struct {
-	engine  engine.Engine
-	path    string // the file that Open read; "" for New
-	current atomic.Pointer[fileRules]
+	engine   engine.Engine
+	observer Observer // nil = none
+	path     string   // the file that Open read; "" for New
+
+	reloading sync.Mutex // held while current is replaced
+	current   atomic.Pointer[Version]
 }
 
-// fileRules are the rules of one version of the file. They are not changed.
-type fileRules struct {
+// Version is the policies of one reading of the file. It never changes, so a request that
+// loads it once sees one version of the file.
+type Version struct {
+	Generation int64     // 1 for the first version, one more for each reload
+	Since      time.Time // in force from then on
+	File       *policy.File
+	Rules      []*Rule // in the order of the file
+	Limits     int     // of all policies together
+
 	source []byte // the content that Open or Watch read
-	rules  map[string]*Rule
-	names  []string // names of the policies, in the order of the file
+	byName map[string]*Rule
 }
+
+// Option changes a Set that New or Open makes.
+type Option func(*Set)
+
+// WithObserver passes every call of a policy to o. A nil Observer changes nothing.
+func WithObserver(o Observer) Option { return func(s *Set) { s.observer = o } }
 
 // New returns a Set of the policies of f on e. A [fallback.Engine] takes the mode for
 // outages from each policy's when-store-is-down. The error is a *[weir.PolicyError].
-func New(f *policy.File, e engine.Engine) (*Set, error) {
-	if f == nil {
-		return nil, engine.Input("request", "enforce.New got no file; parse one with policy.Parse or policy.Load")
-	}
+func New(f *policy.File, e engine.Engine, options ...Option) (*Set, error) {
+	s := setOf(e, options)
+	return s, s.Reload(f)
+}
+
+func setOf(e engine.Engine, options []Option) *Set {
 	s := &Set{engine: e}
-	return s, s.reload(f, nil)
+	for _, o := range options {
+		o(s)
+	}
+	return s
 }
 
 // Open returns a Set of the policies of the file at path. The error is that of
 // [policy.Load]. The file is read once; [Set.Watch] reloads it when it changes.
-func Open(path string, e engine.Engine) (*Set, error) {
+func Open(path string, e engine.Engine, options ...Option) (*Set, error) {
 	src, err := policy.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}
-	f, err := policy.Parse(path, src)
-	if err != nil {
-		return nil, err
-	}
-	s := &Set{engine: e, path: path}
-	return s, s.reload(f, src)
+	s := setOf(e, options)
+	s.path = path
+	return s, s.reloadSource(src)
 }
 
 // Reload replaces all policies by those of f. On an error the present ones stay in
 // force. Histories stay: units already granted count under the new numbers, unless the kind
-// of a limit changes (R12).
-func (s *Set) Reload(f *policy.File) error { return s.reload(f, nil) }
+// of a limit changes (R12). The policies come into force after all of the functions accept
+// have returned nil for them.
+func (s *Set) Reload(f *policy.File, accept ...func(*Version) error) error {
+	return s.reload(f, nil, accept)
+}
 
-func (s *Set) reload(f *policy.File, source []byte) error {
-	if isnil.Is(s.engine) {
+func (s *Set) reload(f *policy.File, source []byte, accept []func(*Version) error) error {
+	switch {
+	case f == nil:
+		return engine.Input("request", "the Set got no file; parse one with policy.Parse or policy.Load")
+	case isnil.Is(s.engine):
 		return engine.Input("request", "the Set has no engine; pass weir.NewMemory() or an opened store")
 	}
-	next := &fileRules{source: source, rules: make(map[string]*Rule, len(f.Policies))}
-	for _, p := range f.Policies {
-		r, err := NewRule(p, s.engine)
-		if err != nil {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	next, err := s.compile(f, source)
+	if err != nil {
+		return err
+	}
+	for _, accepts := range accept {
+		if err := accepts(next); err != nil {
 			return err
 		}
-		next.rules[p.Name] = r
-		next.names = append(next.names, p.Name)
 	}
 	s.current.Store(next)
 	return nil
+}
+
+// compile returns the version after the present one. s.reloading is held.
+func (s *Set) compile(f *policy.File, source []byte) (*Version, error) {
+	now := s.Version()
+	next := &Version{Generation: now.Generation + 1, Since: time.Now(), File: f, source: source, byName: make(map[string]*Rule, len(f.Policies))}
+	for _, p := range f.Policies {
+		if next.byName[p.Name] != nil {
+			return nil, engine.Input("request", "the policy %q is there twice; give each policy a name of its own", p.Name)
+		}
+		r, err := NewRule(p, s.engine)
+		if err != nil {
+			return nil, err
+		}
+		next.byName[p.Name] = r
+		next.Rules, next.Limits = append(next.Rules, r), next.Limits+len(p.Limits)
+	}
+	if s.observer != nil {
+		for _, r := range next.Rules {
+			var before Handle
+			if old := now.byName[r.Name]; old != nil {
+				before = old.Handle
+			}
+			r.Handle = s.observer.Rule(r, before)
+		}
+	}
+	return next, nil
 }
 
 // Watch reloads the file whenever its content changes, until ctx is done. It blocks, so
@@ -117,7 +170,7 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
 	}
-	w := filewatch.Watcher{Path: s.path, Seen: s.current.Load().source, Read: func() ([]byte, error) { return policy.ReadFile(s.path) }}
+	w := filewatch.Watcher{Path: s.path, Seen: s.Version().source, Read: func() ([]byte, error) { return policy.ReadFile(s.path) }}
 	w.Run(ctx, func(c filewatch.Content) {
 		err := c.Err
 		if err == nil {
@@ -135,38 +188,49 @@ func (s *Set) reloadSource(src []byte) error {
 	if err != nil {
 		return err
 	}
-	return s.reload(f, src)
+	return s.reload(f, src, nil)
 }
 
-// Names returns the names of the policies, in the order of the file.
-func (s *Set) Names() []string {
-	if s == nil || s.current.Load() == nil {
-		return nil
+// Version returns the policies in force. The zero Set has none.
+func (s *Set) Version() *Version {
+	if s != nil {
+		if v := s.current.Load(); v != nil {
+			return v
+		}
 	}
-	return append([]string(nil), s.current.Load().names...)
+	return &Version{}
 }
 
 var errZeroSet = errors.New("enforce: the zero Set has no policies; make one with enforce.Open or enforce.New")
 
-// Rule returns the policy of that name as it is now. A reload does not change a Rule.
-// The error wraps [ErrNoPolicy] and suggests the nearest name.
-func (s *Set) Rule(name string) (*Rule, error) {
-	if s == nil || s.current.Load() == nil {
-		return nil, errZeroSet
-	}
-	now := s.current.Load()
-	if r := now.rules[name]; r != nil {
+// Rule returns the policy of that name. The error wraps [ErrNoPolicy] and suggests the
+// nearest name.
+func (v *Version) Rule(name string) (*Rule, error) {
+	if r := v.byName[name]; r != nil {
 		return r, nil
 	}
-	if near := nearest.Name(name, now.names[:min(len(now.names), 200)]); near != "" { // more would cost time
-		return nil, fmt.Errorf("%w %q; did you mean %q?", ErrNoPolicy, answer.Shown(name), near)
+	if v.File == nil {
+		return nil, errZeroSet
 	}
-	return nil, fmt.Errorf("%w %q", ErrNoPolicy, answer.Shown(name))
+	return nil, v.unknown(name)
+}
+
+// unknown returns the error of a name without a policy.
+func (v *Version) unknown(name string) error {
+	shown := answer.Quoted(name)
+	var names []string
+	for _, r := range v.Rules[:min(len(v.Rules), 200)] { // more would cost time
+		names = append(names, r.Name)
+	}
+	if near := nearest.Name(name, names); near != "" {
+		return fmt.Errorf("%w %s; did you mean %q?", ErrNoPolicy, shown, near)
+	}
+	return fmt.Errorf("%w %s", ErrNoPolicy, shown)
 }
 
 // target returns the rule of a policy and the target that values select.
 func (s *Set) target(name string, values Values) (*Rule, Target, error) {
-	r, err := s.Rule(name)
+	r, err := s.Version().Rule(name)
 	if err != nil {
 		return nil, Target{}, err
 	}
@@ -212,7 +276,8 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 	if err != nil {
 		return 0, err
 	}
-	return r.Limiter(&t, time.Time{}).Refund(ctx, t.Key, at, n)
+	o, err := r.Decide(ctx, &Request{Target: t, Op: weir.OpRefund, From: at, N: n})
+	return o.Granted, err
 }
 
 // Reset deletes the histories of a key and ends its blocks.
@@ -221,5 +286,6 @@ func (s *Set) Reset(ctx context.Context, name string, values Values) error {
 	if err != nil {
 		return err
 	}
-	return r.Reset(ctx, t.Key)
+	_, err = r.Decide(ctx, &Request{Target: t, Op: engine.Reset})
+	return err
 }

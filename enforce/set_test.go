@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -32,8 +31,14 @@ func newSet(t *testing.T, src string, e engine.Engine) *Set {
 // TestSetMethods: each method decides, charges, refunds or resets as its name states.
 func TestSetMethods(t *testing.T) {
 	s, ctx, ann := newSet(t, source, weir.NewMemory()), context.Background(), Values{"user": "ann", "tenant": "t"}
-	if got, want := s.Names(), []string{"api", "plans", "shadow", "login", "part"}; !reflect.DeepEqual(got, want) {
-		t.Errorf("names %q, want %q", got, want)
+	v := s.Version()
+	for i, want := range []string{"api", "plans", "shadow", "login", "part"} {
+		if v.Rules[i].Name != want {
+			t.Errorf("policy %d is %q, want %q", i, v.Rules[i].Name, want)
+		}
+	}
+	if v.Generation != 1 || v.Limits != 6 || v.File.Name != "weir.yaml" || v.Since.IsZero() {
+		t.Errorf("generation %d of %s with %d limits since %v", v.Generation, v.File.Name, v.Limits, v.Since)
 	}
 	wants := func(o Outcome, err error, allowed bool, remaining int64) Outcome {
 		t.Helper()

@@ -28,6 +28,13 @@ import (
 // After an error no item has an Outcome. That of bad input is a [*weir.CallError] with the
 // index of the item.
 func DecideTogether(ctx context.Context, items []Item) error {
+	began := time.Now()
+	err := decideTogether(ctx, items)
+	observeAll(items, err, began)
+	return err
+}
+
+func decideTogether(ctx context.Context, items []Item) error {
 	t := together{items: items}
 	err := t.prepare()
 	if err == nil {
@@ -206,12 +213,12 @@ func (t *together) units(it *Item, l *engine.Limit) (units int64) {
 // decideShadow decides an item of a shadow policy after the others.
 func (it *Item) decideShadow(ctx context.Context, whole *weir.Decision) {
 	if whole.Allowed {
-		it.Outcome, it.Err = it.Rule.Decide(ctx, &it.Request)
+		it.Outcome, it.Err = it.Rule.decide(ctx, &it.Request)
 		return
 	}
 	peek := it.Request
 	peek.Op = weir.OpPeek
-	it.Outcome, it.Err = it.Rule.Decide(ctx, &peek)
+	it.Outcome, it.Err = it.Rule.decide(ctx, &peek)
 	d := &it.Outcome.Decision
 	d.Allowed, d.Granted, d.RetryAfter = false, 0, whole.RetryAfter
 }

@@ -34,7 +34,7 @@ func TestTogether(t *testing.T) {
 	}
 	for i := range items {
 		o := &items[i].Outcome
-		if !o.Allowed || o.Granted != items[i].N || items[i].Err != nil || o.Variation == nil || o.Applied.Shadow != (i == 0) || (o.Applied.Warnings != nil) != (i == 3) {
+		if !o.Allowed || o.Granted != items[i].N || items[i].Err != nil || o.variation == nil || o.Applied.Shadow != (i == 0) || (o.Applied.Warnings != nil) != (i == 3) {
 			t.Errorf("item %d: %+v", i, o)
 		}
 	}
@@ -118,7 +118,7 @@ func TestTogetherRejects(t *testing.T) {
 		items := []Item{itemOf(rules, "shadow", "a", 1), itemOf(rules, "plain", "a", 1), c.item}
 		var of *weir.CallError
 		err := DecideTogether(ctx, items)
-		if !errors.As(err, &of) || of.Call != 2 || !strings.Contains(err.Error(), c.text) || items[1].Outcome.Variation != nil {
+		if !errors.As(err, &of) || of.Call != 2 || !strings.Contains(err.Error(), c.text) || items[1].Outcome.variation != nil {
 			t.Errorf("%s: %v, want %q of item 2", name, err, c.text)
 		}
 	}
@@ -291,7 +291,7 @@ func TestTogetherFailsWithTheBlock(t *testing.T) {
 	calls := 0
 	rules := batchRules(t, &failing{weir.NewMemory(), func() bool { calls++; return calls == 2 }})
 	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 3)}
-	if err := DecideTogether(context.Background(), items); !errors.Is(err, errDown) || items[0].Outcome.Variation != nil || items[1].Outcome.Limit != "" {
+	if err := DecideTogether(context.Background(), items); !errors.Is(err, errDown) || items[0].Outcome.variation != nil || items[1].Outcome.Limit != "" {
 		t.Errorf("%v, %+v", err, items)
 	}
 	if err := DecideTogether(context.Background(), items[:1]); err != nil || items[0].Outcome.Remaining != 2 {

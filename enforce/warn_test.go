@@ -257,7 +257,7 @@ func TestRefundedUseWarnsAgain(t *testing.T) {
 			t.Fatal(n, err)
 		}
 		r.warns(check, 0, "user=u", 1, "limit")
-		if err := r.Reset(context.Background(), weir.K("u")); err != nil {
+		if err := reset(r.Rule, weir.K("u")); err != nil {
 			t.Fatal(err)
 		}
 		r.warns(check, 0, "user=u", 7, "")

@@ -103,12 +103,12 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 		return nil, nil, unreachable(store.Name, err)
 	}
 	a.Compiled, a.Units, a.Decision = made.Limiter.Compiled(), made.Units, made.Decision
-	return a, (*answer.Applied)(&made.Applied), nil
+	return a, &made.Applied, nil
 }
 
 // parseKey returns the key in arguments of the form key=value.
 func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err error) {
-	example := "write weir check " + rule.Base().Name
+	example := "write weir check " + rule.Name
 	for _, dimension := range rule.Dimensions() {
 		example += " " + dimension + "=VALUE"
 	}

@@ -31,6 +31,7 @@ type policySource struct {
 func loadPolicies(path string, stderr io.Writer) (policySource, error) {
 	if path == "" {
 		file := policy.Demo()
+		file.Name = builtIn
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
 		return policySource{file: file, name: builtIn}, nil
 	}

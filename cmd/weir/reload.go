@@ -54,7 +54,7 @@ func newReloader(path string, text []byte, s *server.Server, log *slog.Logger) *
 			Read: func() ([]byte, error) { return policy.ReadFile(path) }},
 		load: func(text []byte) (func() error, error) {
 			file, err := policy.Parse(path, text)
-			return func() error { return s.Reload(file, path) }, err
+			return func() error { return s.Reload(file) }, err
 		},
 		failed: s.ReloadFailed,
 	}

@@ -68,7 +68,7 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	config := &o.config
-	config.Policies, config.Source, config.Log, config.Version = source.file, source.name, log, version()
+	config.Policies, config.Log, config.Version = source.file, log, version()
 	stopTraces, err := o.observe.startTraces(config, log)
 	if err != nil {
 		return err
@@ -248,7 +248,7 @@ func (o *serveOptions) curl(address string, c *server.Config) string {
 // a file there are none.
 func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
 	if o.policies == "" && o.envoy.config != "" {
-		return policySource{file: &policy.File{}, name: "none"}, nil
+		return policySource{file: &policy.File{Name: "none"}, name: "none"}, nil
 	}
 	return loadPolicies(o.policies, stderr)
 }

@@ -81,6 +81,14 @@ func Shown(v string) string {
 	return v
 }
 
+// Quoted is Shown, always in quotes.
+func Quoted(v string) string {
+	if shown := Shown(v); strings.HasPrefix(shown, `"`) {
+		return shown
+	}
+	return strconv.Quote(v)
+}
+
 // isOdd reports whether a value with the character is quoted.
 func isOdd(c rune) bool {
 	alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'

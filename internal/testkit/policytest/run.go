@@ -17,6 +17,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
@@ -74,7 +75,8 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	at := t.From.Add(s.At)
 	op, decides := ops[s.Do]
 	if !decides {
-		return "", rule.Reset(context.Background(), target.Key)
+		_, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset})
+		return "", err
 	}
 	a := answer.Answer{Key: target.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
 	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: op, N: s.N, At: at, States: a.States})

@@ -33,9 +33,9 @@ var buckets = []float64{
 	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5,
 }
 
-// New returns the metrics of a program of that version. inForce returns the policies
+// New returns the metrics of a program of that version. inForce returns the counters
 // to show; each scrape calls it.
-func New(version string, inForce func() []*Policy) *Metrics {
+func New(version string, inForce func() []*Counters) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_decision_duration_seconds", Buckets: buckets,

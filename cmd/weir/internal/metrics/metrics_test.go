@@ -38,11 +38,11 @@ func wantLines(t *testing.T, m *Metrics, lines ...string) {
 }
 
 func TestDecisionsAreCountedByPolicy(t *testing.T) {
-	var inForce []*Policy
-	m := New("1.2.3", func() []*Policy { return inForce })
-	search := m.Policy("search", []string{"ip", "all"}, nil, nil)
-	push := m.Policy("push", []string{"limit"}, nil, nil)
-	inForce = []*Policy{search, push}
+	var inForce []*Counters
+	m := New("1.2.3", func() []*Counters { return inForce })
+	search := m.Counters("search", []string{"ip", "all"}, nil, nil)
+	push := m.Counters("push", []string{"limit"}, nil, nil)
+	inForce = []*Counters{search, push}
 	for range 3 {
 		search.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Degraded: true})
 	}
@@ -66,8 +66,8 @@ func TestDecisionsAreCountedByPolicy(t *testing.T) {
 
 	// A reload removes one policy and changes the limits of the other. Decisions in flight
 	// under the old policy still count.
-	next := m.Policy("search", []string{"all", "user"}, nil, search)
-	inForce = []*Policy{next}
+	next := m.Counters("search", []string{"all", "user"}, nil, search)
+	inForce = []*Counters{next}
 	search.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all"})
 	wantLines(t, m,
 		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 4`,
@@ -78,7 +78,7 @@ func TestDecisionsAreCountedByPolicy(t *testing.T) {
 }
 
 func TestDurationsAreCounted(t *testing.T) {
-	m := New("1.2.3", func() []*Policy { return nil })
+	m := New("1.2.3", func() []*Counters { return nil })
 	m.ObserveDuration(observe.HTTP, 49*time.Microsecond)
 	m.ObserveDuration(observe.HTTP, 51*time.Microsecond)
 	m.ObserveDuration(observe.HTTP, 3*time.Second)
@@ -93,7 +93,7 @@ func TestDurationsAreCounted(t *testing.T) {
 // TestOddNamesDoNotBreakTheAnswer: names with any bytes leave the rest of the answer
 // intact.
 func TestOddNamesDoNotBreakTheAnswer(t *testing.T) {
-	m := New("1.2.3", func() []*Policy { return nil })
+	m := New("1.2.3", func() []*Counters { return nil })
 	m.Table("weir_rows_total", "Rows.", []string{"rule"}, func(yield func(Row)) {
 		for _, name := range []string{"a", "a", "q\"\\\n", "bad\xff"} {
 			yield(Row{Labels: []string{name}, N: 2})
@@ -104,8 +104,8 @@ func TestOddNamesDoNotBreakTheAnswer(t *testing.T) {
 
 // TestCallsAllocateNothing: counting a call allocates nothing.
 func TestCallsAllocateNothing(t *testing.T) {
-	m := New("1.2.3", func() []*Policy { return nil })
-	p := m.Policy("search", []string{"ip", "all"}, nil, nil)
+	m := New("1.2.3", func() []*Counters { return nil })
+	p := m.Counters("search", []string{"ip", "all"}, nil, nil)
 	key := weir.K("192.0.2.1", "b", "c", "d")
 	if n := testing.AllocsPerRun(100, func() {
 		p.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
@@ -118,7 +118,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 
 // TestPromtoolFindsNoFault runs promtool check metrics on the answer.
 func TestPromtoolFindsNoFault(t *testing.T) {
-	m := New("1.2.3", func() []*Policy { return nil })
+	m := New("1.2.3", func() []*Counters { return nil })
 	cmd := exec.Command(needs.Program(t, "promtool"), "check", "metrics")
 	cmd.Stdin = strings.NewReader(shown(t, m))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
@@ -127,8 +127,8 @@ func TestPromtoolFindsNoFault(t *testing.T) {
 }
 
 func BenchmarkCount(b *testing.B) {
-	m := New("1.2.3", func() []*Policy { return nil })
-	p := m.Policy("search", []string{"ip"}, nil, nil)
+	m := New("1.2.3", func() []*Counters { return nil })
+	p := m.Counters("search", []string{"ip"}, nil, nil)
 	for b.Loop() {
 		began := time.Now()
 		m.ObserveDuration(observe.HTTP, time.Since(began))
@@ -139,13 +139,13 @@ func BenchmarkCount(b *testing.B) {
 // TestWarningsAreCounted: each limit with a share has a series from the start, and a reload
 // keeps its count.
 func TestWarningsAreCounted(t *testing.T) {
-	var inForce []*Policy
-	m := New("1.2.3", func() []*Policy { return inForce })
-	p := m.Policy("search", []string{"ip", "all"}, []bool{true, false}, nil)
-	inForce = []*Policy{p}
+	var inForce []*Counters
+	m := New("1.2.3", func() []*Counters { return inForce })
+	p := m.Counters("search", []string{"ip", "all"}, []bool{true, false}, nil)
+	inForce = []*Counters{p}
 	p.Warned("ip")
 	p.Warned("nobody knows")
 	wantLines(t, m, `weir_warnings_total{limit="ip",policy="search"} 1`, `!weir_warnings_total{limit="all",policy="search"} 0`)
-	inForce = []*Policy{m.Policy("search", []string{"all", "ip"}, []bool{true, true}, p)}
+	inForce = []*Counters{m.Counters("search", []string{"all", "ip"}, []bool{true, true}, p)}
 	wantLines(t, m, `weir_warnings_total{limit="ip",policy="search"} 1`, `weir_warnings_total{limit="all",policy="search"} 0`)
 }

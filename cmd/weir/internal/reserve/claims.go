@@ -102,19 +102,29 @@ const minRetry = time.Minute
 
 // take claims the reservation to settle or to extend it. The same units again are a retry.
 // A claim that needs the hold is not made after a void because the hold has ended, so
-// callers that repeat it do not use up maxClaims.
+// callers that repeat it do not use up maxClaims. Nor is one that comes late by the clock of
+// this process, so an earlier claim stays known as the settlement.
 func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHold bool) (made claim, err error) {
 	l, err := c.of(r.claimTTL())
 	if err != nil {
 		return made, err
 	}
-	ledger := l.write
+	ledger, late := l.write, r.expired(time.Now())
+	if late {
+		ledger = l.read
+	}
 	for ; made.number < maxClaims; made.number++ {
 		d, err := ledger.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
 		other := errors.Is(err, &engine.InputError{Field: "id"})
 		switch {
 		case err != nil && !other:
 			return made, err
+		case err == nil && !d.Replayed && late && !r.expired(d.At): // the clock of the store is behind
+			ledger, late, made.number = l.write, false, -1
+			continue
+		case err == nil && !d.Replayed && late:
+			made.verdict = tooLate
+			return made, nil
 		case err == nil && !d.Replayed && ledger == l.read: // a denial
 			made.verdict = holdEnded
 			return made, nil
@@ -140,7 +150,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 		}
 		made.now = void.At
 		switch { // a denial has the instant of now
-		case !other && r.expired(d.At) || other && r.expired(void.At):
+		case !other && r.expired(d.At):
 			made.verdict = tooLate
 		case other || r.expired(void.At) && void.At.Sub(d.At) >= minRetry:
 			made.verdict = settledBefore

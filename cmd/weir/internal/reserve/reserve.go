@@ -13,19 +13,23 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/settle"
 )
 
 // Service issues and settles reservations. It is safe for concurrent use.
 type Service struct {
-	policies func() *serving.Set
+	policies func() *enforce.Version
 	seal     *seal
 	claims   *claims
 	store    identity
@@ -34,7 +38,7 @@ type Service struct {
 // New returns a service for the policies in force on e. A secret of "" belongs to this
 // process only. storeIdentity returns a name that all servers on the store share and no
 // other store has; nil stands for an engine that no other process shares.
-func New(policies func() *serving.Set, e engine.Engine, secret string, storeIdentity func(context.Context) (string, error)) (*Service, error) {
+func New(policies func() *enforce.Version, e engine.Engine, secret string, storeIdentity func(context.Context) (string, error)) (*Service, error) {
 	seal, err := newSeal(secret)
 	if err != nil {
 		return nil, err
@@ -47,22 +51,26 @@ func New(policies func() *serving.Set, e engine.Engine, secret string, storeIden
 
 // TTL converts the time to live of a request, in milliseconds; 0 stands for the longest
 // window of the policy. name is the parameter in the error message.
-func TTL(p *serving.Policy, ms int64, name string) (time.Duration, error) {
-	longest := p.Compiled.LongestWindow
+func TTL(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
+	least, longest := settle.TTLs(p.Compiled)
 	if ms == 0 {
 		return longest, nil
 	}
 	ttl := time.Duration(min(ms, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
-	if ttl <= 0 || ttl > longest {
-		return 0, serving.BadInput(name + " must be 1 to " + strconv.FormatInt(longest.Milliseconds(), 10) +
+	switch {
+	case ttl <= 0 || ttl > longest:
+		return 0, calls.BadInput(name + " must be " + strconv.FormatInt(answer.Millis(least), 10) + " to " + strconv.FormatInt(longest.Milliseconds(), 10) +
 			": the longest window of " + p.Name + ", after which nothing is left to settle")
+	case ttl < least:
+		return 0, calls.BadInput(name + " must be " + strconv.FormatInt(answer.Millis(least), 10) + " to " + strconv.FormatInt(longest.Milliseconds(), 10) +
+			": " + p.Name + " holds units for up to " + answer.Exactly(least) + ", and a reservation that ends before its hold leaves them held; leave it out for the longest time")
 	}
 	return ttl, nil
 }
 
 // Grant is an attempt that was granted and is to be settled.
 type Grant struct {
-	Policy  *serving.Policy
+	Policy  *enforce.Rule
 	Pairs   Pairs    // the key by names, with the value that chose a plan
 	Key     weir.Key // of the histories
 	ID      string   // the idempotency key; "" = none
@@ -87,7 +95,7 @@ func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) 
 
 // charged returns the units that an attempt has recorded: those that a shadow would have
 // granted, and none where only reports are charged.
-func charged(p *serving.Policy, o *enforce.Outcome) int64 {
+func charged(p *enforce.Rule, o *enforce.Outcome) int64 {
 	switch {
 	case p.Reported:
 		return 0
@@ -108,57 +116,126 @@ type Settlement struct {
 // (R17).
 const All int64 = -1
 
+// open returns the reservation of a token with its policy and its grant, by the policies in
+// force.
+func (s *Service) open(token string) (o opened, err error) {
+	if o.reservation, err = s.seal.open(token); err != nil {
+		return o, err
+	}
+	p, target, err := s.find(o.reservation)
+	if err != nil {
+		return o, err
+	}
+	o.rule, o.target, o.calls = p, target, calls.Of(p)
+	o.grant = settle.Grant{Rules: p.Limiter(&target, time.Time{}).Compiled(), Key: target.Key, Units: o.units, At: o.at, Hold: o.hold,
+		Degraded: o.degraded, Name: "weir.reservations:" + o.mark, Do: s.do}
+	return o, nil
+}
+
+// do makes a call on the histories of a reservation. It fails without the store: a fallback
+// would report success for units that nothing counts.
+func (s *Service) do(ctx context.Context, c *engine.Call) {
+	c.Outage = engine.OutageDeny
+	calls := []engine.Call{*c}
+	s.claims.engine.Do(ctx, calls)
+	c.Result, c.Err = calls[0].Result, calls[0].Err
+}
+
+// opened is a reservation under the policy of its key.
+type opened struct {
+	*reservation
+	rule   *enforce.Rule
+	target enforce.Target
+	calls  *calls.Rule
+	grant  settle.Grant
+}
+
 // Settle settles a reservation once, with the units that were used. The claim comes
 // first: if the process or the store fails after it, the units stay as granted, which is
 // never too few, until the caller retries. The correction has an idempotency key, so a
 // retry corrects once. Last, the hold of limits of kind Concurrency ends.
-func (s *Service) Settle(ctx context.Context, from observe.Protocol, token string, actual int64) (done Settlement, err error) {
-	r, err := s.seal.open(token)
+func (s *Service) Settle(ctx context.Context, from observe.Protocol, token string, actual int64) (Settlement, error) {
+	o, err := s.open(token)
 	if err != nil {
-		return done, err
-	}
-	p, target, err := s.find(r)
-	if err != nil {
-		return done, err
+		return Settlement{}, err
 	}
 	needsHold := actual == All
 	if needsHold {
-		actual = r.units
+		actual = o.units
 	}
-	compiled := p.Limiter(&target, time.Time{}).Compiled()
-	claimed, err := s.claim(ctx, r, compiled, settles(actual), needsHold)
-	if err != nil {
-		p.NoteError(from, err)
+	done := Settlement{Policy: o.policy, Reserved: o.units, Actual: actual, Recorded: max(0, actual-o.units)}
+	if err := s.settle(ctx, &o, &done, needsHold); err != nil {
+		o.calls.NoteError(from, err)
 		return done, err
 	}
-	done = Settlement{Policy: r.policy, Reserved: r.units, Actual: actual}
-	h := hold{s, ctx, r, compiled, target.Key}
-	outcome, err := h.correct(&done)
-	if err != nil && serving.IsBadInput(err) {
-		s.claims.void(ctx, r, claimed, rejected)
+	outcome := observe.Recorded
+	if actual < o.units && !o.degraded {
+		outcome = observe.Refunded
 	}
-	if err == nil && compiled.Holds != nil && !r.degraded {
-		var took int64
-		took, err = h.takeBack(compiled.Holds, r.hold, r.units, " end")
-		if compiled.Rates == nil {
-			done.Refunded = min(took, max(0, r.units-actual))
+	o.calls.Note(observe.Call{Protocol: from, Outcome: outcome})
+	if granted, refunded := o.at, o.units-actual; !o.degraded {
+		if o.grant.Rules.Rates == nil {
+			granted, refunded = o.hold, o.units // the end of the hold
 		}
-		if err == nil && needsHold && took == 0 && r.units > 0 {
-			err = h.ended(claimed, claimed.first)
-		}
-	}
-	if err != nil {
-		p.NoteError(from, err)
-		return done, err
-	}
-	p.Note(observe.Call{Protocol: from, Outcome: outcome})
-	if granted, refunded := r.at, r.units-actual; !r.degraded {
-		if compiled.Rates == nil {
-			granted, refunded = r.hold, r.units // the end of the hold
-		}
-		p.RecordSettlement(&target, granted, refunded, actual-r.units, h.operation(""))
+		o.calls.RecordSettlement(&o.target, granted, refunded, actual-o.units, o.grant.Name)
 	}
 	return done, nil
+}
+
+// settle claims, corrects and ends an opened reservation.
+func (s *Service) settle(ctx context.Context, o *opened, done *Settlement, needsHold bool) error {
+	if err := s.checkRoom(ctx, o, done.Recorded); err != nil {
+		return err
+	}
+	claimed, err := s.claim(ctx, o, settles(done.Actual), needsHold)
+	if err != nil {
+		return err
+	}
+	if done.Refunded, err = o.grant.Correct(ctx, done.Actual); err != nil {
+		if calls.IsBadInput(err) {
+			s.claims.void(ctx, o.reservation, claimed, rejected)
+		}
+		return err
+	}
+	took, err := o.grant.End(ctx)
+	if o.grant.Rules.Rates == nil {
+		done.Refunded = min(took, max(0, o.units-done.Actual))
+	}
+	switch {
+	case !errors.Is(err, settle.ErrEnded):
+		return err
+	case needsHold:
+		return s.ended(ctx, o, claimed, claimed.first)
+	}
+	return nil
+}
+
+// checkRoom returns the error of n units that no history can take, before the reservation is
+// claimed. Only numbers above every limit are checked, because it takes a round trip.
+func (s *Service) checkRoom(ctx context.Context, o *opened, n int64) error {
+	rates := o.grant.Rules.Rates
+	if rates == nil || n == 0 || rates.Mode == weir.CountDenied { // that mode records at most Max
+		return nil
+	}
+	for i := range rates.Limits {
+		if n <= rates.Limits[i].Capacity {
+			return nil
+		}
+	}
+	c := engine.Call{Rules: rates, Key: o.target.Key, Op: engine.Peek, States: make([]engine.State, len(rates.Limits))}
+	if s.do(ctx, &c); c.Err != nil {
+		return c.Err
+	}
+	for i := range rates.Limits {
+		l, used, most := &rates.Limits[i], c.States[i].Used, weir.MaxUnits
+		if l.Refill.MaxExact > 0 {
+			most = l.Refill.MaxExact // R16
+		}
+		if l.Units(n) > most-used {
+			return fmt.Errorf("%w: limit %q has %d and takes at most %d; settle with fewer units", weir.ErrOverflow, l.Name, used, most)
+		}
+	}
+	return nil
 }
 
 // Extension is a reservation with a renewed hold.
@@ -178,156 +255,74 @@ type Extension struct {
 // old token is claimed: it settles nothing, because its hold is gone. A server-side table
 // in place of new tokens would take memory in the store for every reservation.
 func (s *Service) Extend(ctx context.Context, from observe.Protocol, token string) (x Extension, err error) {
-	r, err := s.seal.open(token)
+	o, err := s.open(token)
 	if err != nil {
 		return x, err
 	}
-	p, target, err := s.find(r)
-	if err != nil {
+	if o.grant.Rules.Holds == nil {
+		return x, calls.BadInput("policy " + o.policy + " has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
+	}
+	if err := s.extend(ctx, &o); err != nil {
+		o.calls.NoteError(from, err)
 		return x, err
 	}
-	compiled := p.Limiter(&target, time.Time{}).Compiled()
-	if compiled.Holds == nil {
-		return x, serving.BadInput("policy " + r.policy + " has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
-	}
-	claimed, err := s.claim(ctx, r, compiled, extends, true)
-	if err == nil {
-		h := hold{s, ctx, r, compiled, target.Key}
-		if r, err = h.renew(claimed); err == nil && !claimed.now.Before(heldUntil(compiled, r)) {
-			err = (&hold{s, ctx, r, compiled, target.Key}).ended(claimed, false)
-		}
-	}
-	if err != nil {
-		p.NoteError(from, err)
-		return x, err
-	}
-	p.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
-	return Extension{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: heldUntil(compiled, r)}, nil
+	o.calls.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
+	r := o.reservation.extended(o.grant.Hold)
+	return Extension{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: o.grant.HeldUntil()}, nil
 }
 
-// heldUntil returns the instant at which the hold of a reservation ends by itself.
-func heldUntil(compiled *engine.Compiled, r *reservation) time.Time {
-	return time.UnixMicro(r.hold).Add(compiled.HoldTime)
-}
-
-// hold is a claimed reservation under the compiled policy of its key.
-type hold struct {
-	s        *Service
-	ctx      context.Context
-	r        *reservation
-	compiled *engine.Compiled
-	key      weir.Key
-}
-
-// operation returns the idempotency key of a step.
-func (h *hold) operation(step string) string { return "weir.reservations:" + h.r.mark + step }
-
-// correct refunds or records the difference to the reserved units, in the limits that are
-// not of kind Concurrency.
-func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
-	rates, r := h.compiled.Rates, h.r
+// extend claims an opened reservation and renews its hold. A fallback's grant is in no store:
+// only its time to live is renewed.
+func (s *Service) extend(ctx context.Context, o *opened) error {
+	claimed, err := s.claim(ctx, o, extends, true)
 	switch {
-	case done.Actual > r.units:
-		if done.Recorded = done.Actual - r.units; rates != nil {
-			_, err = h.record(rates, done.Recorded, "")
-		}
-	case done.Actual < r.units && !r.degraded:
-		outcome = observe.Refunded
-		if rates != nil {
-			done.Refunded, err = h.takeBack(rates, r.at, r.units-done.Actual, "")
-		}
-		return outcome, err
+	case err != nil:
+		return err
+	case o.degraded:
+		o.grant.Hold = claimed.now.UnixMicro()
+		return nil
+	case claimed.first && !claimed.now.Before(o.grant.HeldUntil()):
+		return s.ended(ctx, o, claimed, true)
 	}
-	return observe.Recorded, err
-}
-
-// record adds n units now, once for the step.
-func (h *hold) record(compiled *engine.Compiled, n int64, step string) (engine.Result, error) {
-	return h.do(engine.Call{Rules: compiled, Op: engine.Record, N: n, ID: h.operation(step)})
-}
-
-// takeBack takes n units of the entry of an instant back, once for the step.
-func (h *hold) takeBack(compiled *engine.Compiled, at, n int64, step string) (int64, error) {
-	if n == 0 {
-		return 0, nil
-	}
-	r, err := h.do(engine.Call{Rules: compiled, Op: engine.Refund, N: n, From: at, ID: h.operation(step)})
-	return r.Granted, err
-}
-
-// do makes a call on the histories of the reservation. It fails without the store: a fallback
-// would report success for units that nothing counts.
-func (h *hold) do(c engine.Call) (engine.Result, error) {
-	c.Key, c.Outage = h.key, engine.OutageDeny
-	calls := []engine.Call{c}
-	h.s.claims.engine.Do(h.ctx, calls)
-	return calls[0].Result, calls[0].Err
-}
-
-// renew moves the hold to now, as weir.Reservation.Extend does, and returns the reservation
-// with the new hold. A fallback's grant is in no store: only its time to live is renewed.
-func (h *hold) renew(claimed claim) (*reservation, error) {
-	r, holds := h.r, h.compiled.Holds
-	end := heldUntil(h.compiled, r)
+	_, err = o.grant.Renew(ctx, "")
 	switch {
-	case r.degraded:
-		return r.extended(claimed.now.UnixMicro()), nil
-	case claimed.first && !claimed.now.Before(end):
-		return nil, h.ended(claimed, true)
+	case errors.Is(err, settle.ErrEnded):
+		return s.ended(ctx, o, claimed, true)
+	case err == nil && !claimed.now.Before(o.grant.HeldUntil()): // a retry after the end of the new hold
+		return s.ended(ctx, o, claimed, false)
 	}
-	d, err := h.record(holds, r.units, " extend")
-	if err != nil {
-		return nil, err
-	}
-	if d.At.Before(end) {
-		took, err := h.takeBack(holds, r.hold, r.units, " move")
-		if err != nil {
-			return nil, err
-		}
-		if took >= min(r.units, h.compiled.MaxHeld) {
-			return r.extended(d.At.UnixMicro()), nil
-		}
-	}
-	if _, err := h.takeBack(holds, d.At.UnixMicro(), r.units, " undo"); err != nil {
-		return nil, err
-	}
-	return nil, h.ended(claimed, true)
+	return err
 }
 
-// ended returns the error of a hold that ended by time. With void it cancels the claim, so
-// that the reservation can still be settled with the units that were used.
-func (h *hold) ended(claimed claim, void bool) error {
+// ended returns the error of a claim that needs a hold, after its end. With void it cancels
+// the claim, so that the reservation can still be settled with the units that were used.
+func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool) error {
 	if void {
-		h.s.claims.void(h.ctx, h.r, claimed, ended)
+		s.claims.void(ctx, o.reservation, claimed, ended)
 	}
-	return errHoldEnded(h.compiled, h.r)
-}
-
-// errHoldEnded is the error of a claim that needs a hold, after its end.
-func errHoldEnded(compiled *engine.Compiled, r *reservation) error {
-	return &serving.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + heldUntil(compiled, r).UTC().Format("2006-01-02T15:04:05.000000Z") +
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + o.grant.HeldUntil().UTC().Format("2006-01-02T15:04:05.000000Z") +
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
 // find returns the policy of a reservation and its target, by the policies in force.
-func (s *Service) find(r *reservation) (p *serving.Policy, target enforce.Target, err error) {
-	if p, err = s.policies().Find(r.policy, serving.ErrMissing); err != nil {
-		return nil, target, err
+func (s *Service) find(r *reservation) (p *enforce.Rule, target enforce.Target, err error) {
+	if p, err = s.policies().Rule(r.policy); err != nil {
+		return nil, target, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
 	}
 	if target, err = p.Target(r.key.Lookup()); err != nil {
-		return nil, target, &serving.Problem{Err: serving.ErrMissing, Detail: "the policy " + r.policy +
+		return nil, target, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}
 	return p, target, nil
 }
 
 // errOtherStore rejects a reservation of another store.
-var errOtherStore error = &serving.Problem{Err: serving.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
+var errOtherStore error = &calls.Problem{Err: calls.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
-// claim claims a reservation of this store, under the compiled policy of its key.
-func (s *Service) claim(ctx context.Context, r *reservation, compiled *engine.Compiled, units int64, needsHold bool) (c claim, err error) {
-	if r.store != "" || !r.degraded {
-		same, err := s.store.is(ctx, r.store)
+// claim claims a reservation of this store.
+func (s *Service) claim(ctx context.Context, o *opened, units int64, needsHold bool) (c claim, err error) {
+	if o.store != "" || !o.degraded {
+		same, err := s.store.is(ctx, o.store)
 		if err != nil {
 			return c, err
 		}
@@ -335,18 +330,18 @@ func (s *Service) claim(ctx context.Context, r *reservation, compiled *engine.Co
 			return c, errOtherStore
 		}
 	}
-	c, err = s.claims.take(ctx, r, units, needsHold)
-	switch {
-	case err != nil:
+	if c, err = s.claims.take(ctx, o.reservation, units, needsHold); err != nil {
 		return c, err
-	case c.verdict == tooLate:
-		return c, &serving.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(r.units, 10) + " units stay as they were granted"}
-	case c.verdict == settledBefore:
-		return c, &serving.Problem{Err: weir.ErrSettled, Detail: "the reservation is settled already; nothing was changed"}
-	case c.verdict == extendedBefore:
-		return c, &serving.Problem{Err: weir.ErrSettled, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
-	case c.verdict == holdEnded:
-		return c, errHoldEnded(compiled, r)
 	}
-	return c, nil
+	switch c.verdict {
+	case tooLate:
+		err = &calls.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(o.units, 10) + " units stay as they were granted"}
+	case settledBefore:
+		err = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation is settled already; nothing was changed"}
+	case extendedBefore:
+		err = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
+	case holdEnded:
+		err = s.ended(ctx, o, c, false)
+	}
+	return c, err
 }

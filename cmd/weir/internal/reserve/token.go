@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -72,7 +72,7 @@ func (s *seal) token(r *reservation) string {
 }
 
 // errNoReservation rejects a token that no server with this secret made.
-var errNoReservation error = &serving.Problem{Err: serving.ErrMissing, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
+var errNoReservation error = &calls.Problem{Err: calls.ErrMissing, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
 
 // markBytes is the length of a mark: 96 bits, so that no two are equal.
 const markBytes = 12

@@ -14,8 +14,8 @@ import (
 
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 )
 
 // serveInMemory serves over a listener in memory until the end of a bubble of synctest.
@@ -152,7 +152,7 @@ func awaitBodies(t *testing.T, s *Server, n int64) {
 func TestLongBodiesInFlightAreBounded(t *testing.T) {
 	const places = 3
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Read = 10 * patience })
-	s.api.Bodies = serving.NewCapacity(places)
+	s.api.Bodies = calls.NewCapacity(places)
 	start(t, s)
 	var slow []net.Conn
 	for i := range places {

@@ -44,7 +44,7 @@ func (c shows) ask(s *Server, on *listener, method, target, body string) int {
 }
 
 // one call for each role.
-var calls = []struct {
+var roleCalls = []struct {
 	name, method, target, body string
 	good                       int
 }{
@@ -129,7 +129,7 @@ func TestCallersHaveTheirRights(t *testing.T) {
 func answersTo(t *testing.T, s *Server, on *listener, by shows) string {
 	t.Helper()
 	got := ""
-	for _, call := range calls {
+	for _, call := range roleCalls {
 		switch status := by.ask(s, on, call.method, call.target, call.body); status {
 		case http.StatusNotFound:
 			got += "-"

@@ -13,7 +13,7 @@ import (
 func (s *Server) Facts() []any {
 	set := s.set()
 	facts := []any{"version", s.config.Version, "listen", s.main.url(), "store", s.config.StoreName,
-		"source", set.Source, "policies", len(set.Policies), "limits", set.Limits}
+		"source", set.File.Name, "policies", len(set.Rules), "limits", set.Limits}
 	for _, each := range []struct{ name, address string }{{"grpc", s.GRPCAddr()}, {"resp", s.RESPAddr()}} {
 		if each.address != "" {
 			facts = append(facts, each.name, each.address)
@@ -44,8 +44,8 @@ func (s *Server) Banner(w io.Writer) error {
 	if s.config.StoreNote != "" {
 		fmt.Fprintf(t, "    \t(%s)\n", s.config.StoreNote)
 	}
-	fmt.Fprintf(t, "  policies\t%s\n", set.Source)
-	for _, e := range set.Policies {
+	fmt.Fprintf(t, "  policies\t%s\n", set.File.Name)
+	for _, e := range set.Rules {
 		for i, l := range e.Compiled.Limits {
 			name := e.Name
 			if i > 0 {

@@ -6,7 +6,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 )
 
@@ -16,19 +15,10 @@ func (s *Server) newEnvoy() {
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
 	o.ObserveDuration = func(d time.Duration) { s.metrics.ObserveDuration(observe.GRPC, d) }
 	if s.config.TopKeys != topkeys.Off {
-		o.Top = func() *topkeys.Sketch { return s.compiler.NewSketch(s.rules.Load().Rules()) }
+		o.Top = func() *topkeys.Sketch { return s.observer.NewSketch(s.rules.Load().Rules()) }
 	}
 	s.envoy = envoy.New(o)
 	s.rules.Store(s.config.Envoy)
-}
-
-// forEnvoy returns the policies as domains of the rate limit service.
-func forEnvoy(set *serving.Set) []envoy.Policy {
-	all := make([]envoy.Policy, len(set.Policies))
-	for i, p := range set.Policies {
-		all[i] = envoy.Policy{Rule: p.Rule, Observer: p}
-	}
-	return all
 }
 
 // ReloadEnvoy puts a configuration of the rate limit service in force. After an error the
@@ -36,7 +26,7 @@ func forEnvoy(set *serving.Set) []envoy.Policy {
 func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	if err := s.envoy.Load(c, forEnvoy(s.set())); err != nil {
+	if err := s.envoy.Load(c, s.set().Rules); err != nil {
 		s.noteEnvoy(err)
 		return err
 	}

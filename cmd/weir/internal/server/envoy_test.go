@@ -123,7 +123,7 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, s, "ENVOY edge user=ann => OK 0/3")
-	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n"), "weir.yaml"); err == nil || !strings.Contains(err.Error(), "taken") {
+	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n")); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("a policy with the name of a domain: %v, want an error", err)
 	}
 	if err := rules("domain: search"); err == nil {

@@ -11,7 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
@@ -45,7 +45,7 @@ func file(t testing.TB) *policy.File {
 func newServer(t testing.TB, e engine.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
 	t.Helper()
 	var logged bytes.Buffer
-	c := Config{Policies: file(t), Source: "weir.yaml", Engine: e, Listen: "127.0.0.1:0",
+	c := Config{Policies: file(t), Engine: e, Listen: "127.0.0.1:0",
 		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3",
 		Limits: Limits{Linger: -1}}
 	c.Memory, _ = e.(*weir.Memory)
@@ -133,9 +133,9 @@ func withQuery(raw string) func(*http.Request) {
 }
 
 // policyOf returns the policy in force of that name.
-func policyOf(t *testing.T, s *Server, name string) *serving.Policy {
+func policyOf(t *testing.T, s *Server, name string) *enforce.Rule {
 	t.Helper()
-	p, err := s.set().Find(name, serving.ErrMissing)
+	p, err := s.set().Rule(name)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,6 +98,13 @@ func TestSettlementsEndHolds(t *testing.T) {
 	if r := ask(s, "POST", "/v1/release", tokenBody(only.Reservation)); r.body != `{"policy":"held","reserved":2,"actual":0,"refunded":2,"recorded":0}`+"\n" {
 		t.Errorf("without rates: %s", r.body)
 	}
+	// A reservation lasts as long as its hold.
+	wantProblem(t, "a short life", ask(s, "POST", "/v1/reserve", `{"policy":"render","key":{"user":"bob"},"ttl_ms":29999}`), 400,
+		`"ttl_ms" must be 30000 to 86400000`, "ends before its hold", "leave it out")
+	if got := askRESP(t, s, "WEIR.RESERVE held 1 TTL 29999"); !strings.HasPrefix(got, "-ERR TTL must be 30000 to 30000: held holds units for up to 30s") {
+		t.Error(got)
+	}
+	holding(t, s, "/v1/reserve", `{"policy":"held","ttl_ms":30000}`)
 	rates := holding(t, s, "/v1/reserve", `{"policy":"rates","n":2}`)
 	wantProblem(t, "no hold", ask(s, "POST", "/v1/extend", tokenBody(rates.Reservation)), 400, "no hold to extend")
 	if r := ask(s, "POST", "/v1/settle", tokenBody(rates.Reservation)); r.status != 200 || rates.HeldUntil != "" {

@@ -3,6 +3,7 @@ package server
 import (
 	"sync/atomic"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
@@ -16,11 +17,11 @@ type sender interface {
 }
 
 // counters returns the counters of the policies in force.
-func (s *Server) counters() []*metrics.Policy {
-	policies := s.set().Policies
-	all := make([]*metrics.Policy, len(policies))
-	for i, p := range policies {
-		all[i] = p.Counts
+func (s *Server) counters() []*metrics.Counters {
+	rules := s.set().Rules
+	all := make([]*metrics.Counters, len(rules))
+	for i, r := range rules {
+		all[i] = calls.Of(r).Counts
 	}
 	return all
 }

@@ -12,8 +12,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
@@ -133,13 +133,13 @@ func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 func TestMetricsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := policyOf(t, s, "search")
-	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1)}
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1), Via: &calls.Via{}}
 	ctx := t.Context()
 	for range 3 {
-		e.Apply(ctx, observe.HTTP, "", &a)
+		e.Decide(ctx, &a)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		o, err := e.Apply(ctx, observe.HTTP, "", &a)
+		o, err := e.Decide(ctx, &a)
 		if err != nil || o.Decision.Allowed {
 			t.Fatal(o, err)
 		}

@@ -1,12 +1,13 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -22,17 +23,17 @@ type reloads struct {
 // and /metrics report the error. Requests in flight keep the policies they started with.
 // Histories belong to the names of policy, limit and key, so they stay (R12), unless the kind
 // of a limit changes; so do the counters. Reload is safe for concurrent use.
-func (s *Server) Reload(f *policy.File, source string) error {
+func (s *Server) Reload(f *policy.File) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	before := s.set()
-	next, err := s.compile(f, source, before)
+	before := s.set().File
+	f, err := s.served(f)
 	if err == nil {
-		err = s.envoy.Load(s.rules.Load(), forEnvoy(next))
+		err = s.policies.Reload(f, func(next *enforce.Version) error { return s.envoy.Load(s.rules.Load(), next.Rules) })
 	}
 	if err == nil {
-		s.policies.Store(next)
-		s.log.Info("policies reloaded", "source", source, "generation", next.Generation, "changes", firstOf(policy.Changes(before.File, f)))
+		s.warnExpired()
+		s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", firstOf(policy.Changes(before, f)))
 	}
 	s.noteReload(err)
 	return err
@@ -82,24 +83,27 @@ func firstOf(changes []string) string {
 // succeeds.
 func (s *Server) Generation() int64 { return s.set().Generation }
 
-// compile makes the policies of f ready to decide. before is the set in force, nil at the
-// start. f may be empty beside an Envoy configuration.
-func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*serving.Set, error) {
+var errNothing = errors.New("weir: there is no policy to serve; name a file with at least one")
+
+// served returns f, or an empty file beside an Envoy configuration.
+func (s *Server) served(f *policy.File) (*policy.File, error) {
 	if f == nil && s.config.Envoy != nil {
 		f = &policy.File{}
 	}
 	if f == nil || len(f.Policies) == 0 && s.config.Envoy == nil {
-		return nil, serving.ErrNoPolicy
+		return nil, errNothing
 	}
-	set, err := s.compiler.Compile(f, source, before)
-	if err != nil {
-		return nil, err
-	}
-	for _, p := range set.Policies {
+	s.observer.Policies = len(f.Policies)
+	return f, nil
+}
+
+// warnExpired logs the expired overrides of the policies in force.
+func (s *Server) warnExpired() {
+	set := s.set()
+	for _, p := range set.Rules {
 		for _, o := range p.Expired(set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
 		}
 	}
-	return set, nil
 }

@@ -25,7 +25,7 @@ func parsed(t testing.TB, lines string) *policy.File {
 
 func reload(t testing.TB, s *Server, lines string) {
 	t.Helper()
-	if err := s.Reload(parsed(t, lines), "weir.yaml"); err != nil {
+	if err := s.Reload(parsed(t, lines)); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -68,7 +68,7 @@ func TestBadReloadChangesNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	bad := parsed(t, "  search: {limit: 9 per minute per ip}\n  late: {limit: 1 per minute}\n")
 	bad.Policies[1].Limits[0].Max = -1
-	if err := s.Reload(bad, "other.yaml"); err == nil || !strings.Contains(err.Error(), `"late"`) {
+	if err := s.Reload(bad); err == nil || !strings.Contains(err.Error(), `"late"`) {
 		t.Errorf("Reload of a bad policy: %v", err)
 	}
 	s.ReloadFailed(errors.New("weir.yaml:3:1: cells is not a word"))
@@ -126,7 +126,7 @@ func TestReloadUnderLoadKeepsTheLargerLimit(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 300 {
-			if err := s.Reload(parsed(t, sets[i%2]), "weir.yaml"); err != nil {
+			if err := s.Reload(parsed(t, sets[i%2])); err != nil {
 				t.Error(err)
 			}
 		}
@@ -172,7 +172,7 @@ func TestReloadCallAppliesTheFile(t *testing.T) {
 	wantProblem(t, "no file", ask(s, "POST", "/v1/reload", ""), 409, "--policies FILE")
 
 	s, _ = newServer(t, nil)
-	s.api.Reread = func() error { return s.Reload(file(t), "weir.yaml") }
+	s.api.Reread = func() error { return s.Reload(file(t)) }
 	play(t, s, `POST /v1/reload => 200 {"generation":2,"policies":7,"limits":8}`)
 	bad := errors.New("weir.yaml:3:5: \"limt\" is not a word\n> 3 | limt: 1\n      ^")
 	s.api.Reread = func() error { s.ReloadFailed(bad); return bad }

@@ -1,5 +1,5 @@
 // Package server is weir serve: its configuration, listeners, reloads and shutdown.
-// Package httpapi holds the HTTP calls, package serving the policies in force.
+// Package httpapi holds the HTTP calls, package calls observes the calls of every front.
 //
 // Callers from other machines must show a token or a certificate, or New does not
 // listen there; proxies may show a secret that opens only gates. Operators get a
@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
@@ -27,8 +28,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
@@ -37,8 +38,7 @@ import (
 
 // Config configures a Server. Only Policies is required.
 type Config struct {
-	Policies  *policy.File
-	Source    string           // of the policies, for people: a file name
+	Policies  *policy.File     // its Name is for people, too
 	Engine    engine.Engine    // decides; default: a memory engine of the server
 	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
 	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
@@ -112,8 +112,8 @@ func (l Limits) withDefaults() Limits {
 type Server struct {
 	config   Config
 	log      *slog.Logger
-	compiler serving.Compiler
-	policies atomic.Pointer[serving.Set]
+	policies *enforce.Set
+	observer *calls.Observer
 	metrics  *metrics.Metrics
 	api      *httpapi.API
 
@@ -132,7 +132,7 @@ type Server struct {
 	resp        *respListener // nil without Config.RESPListen
 	main, admin *listener     // admin is nil if main also serves operators
 	connections connections
-	capacity    *serving.Capacity
+	capacity    *calls.Capacity
 	errors      *observe.Log // of the store
 	closings    *observe.Log // of connections
 }
@@ -159,22 +159,25 @@ func New(c Config) (*Server, error) {
 	if err := httpapi.CheckGateID(c.GateID); err != nil {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
-	s := &Server{config: c, log: c.Log, capacity: serving.NewCapacity(c.Limits.InFlight),
+	s := &Server{config: c, log: c.Log, capacity: calls.NewCapacity(c.Limits.InFlight),
 		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
 		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
 	s.metrics = metrics.New(c.Version, s.counters)
-	s.compiler = serving.Compiler{Engine: c.Engine, Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
+	s.observer = &calls.Observer{Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
 		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
-	first, err := s.compile(c.Policies, c.Source, nil)
+	first, err := s.served(c.Policies)
 	if err != nil {
 		return nil, err
 	}
-	s.newEnvoy()
-	if err := s.envoy.Load(c.Envoy, forEnvoy(first)); err != nil {
+	if s.policies, err = enforce.New(first, c.Engine, enforce.WithObserver(s.observer)); err != nil {
 		return nil, err
 	}
-	s.policies.Store(first)
-	s.reloads.Store(&reloads{succeeded: first.Since})
+	s.newEnvoy()
+	if err := s.envoy.Load(c.Envoy, s.set().Rules); err != nil {
+		return nil, err
+	}
+	s.warnExpired()
+	s.reloads.Store(&reloads{succeeded: s.set().Since})
 	s.reservations, err = reserve.New(s.set, c.Engine, c.ReservationSecret, c.StoreIdentity)
 	if err != nil {
 		return nil, err
@@ -200,7 +203,7 @@ func New(c Config) (*Server, error) {
 }
 
 // set returns the policies in force.
-func (s *Server) set() *serving.Set { return s.policies.Load() }
+func (s *Server) set() *enforce.Version { return s.policies.Version() }
 
 // Handler returns the handler of the main listener. It works without Listen.
 func (s *Server) Handler() http.Handler { return s.main.http.Handler }
@@ -208,8 +211,8 @@ func (s *Server) Handler() http.Handler { return s.main.http.Handler }
 // status returns the state of the server for /readyz.
 func (s *Server) status() httpapi.Readiness {
 	set := s.set()
-	now := httpapi.Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
-		Store: s.config.StoreName, Source: set.Source, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
+	now := httpapi.Readiness{Ready: true, Policies: len(set.Rules), Limits: set.Limits,
+		Store: s.config.StoreName, Source: set.File.Name, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
 	if s.api.Draining.Load() {
 		now.Ready, now.Why = false, "draining: the server is about to stop"
 	}

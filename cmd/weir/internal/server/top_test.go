@@ -118,7 +118,7 @@ func TestLogAndMetricsHoldNoKeys(t *testing.T) {
 func TestSketchesOfAllPoliciesAreBounded(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for policies, slots := range map[int]int{1: 512, 195: 512, 1000: 96, 10_000: 32} {
-		sketch := s.compiler.NewSketch(policies)
+		sketch := s.observer.NewSketch(policies)
 		for i := range 100_000 {
 			sketch.Add(weir.K(strconv.Itoa(i)), 1)
 		}

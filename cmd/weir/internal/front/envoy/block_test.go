@@ -44,7 +44,7 @@ func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := connect(t, apart{e}, nil)
-	if err := p.service.Load(nil, []Policy{{Rule: rule}}); err != nil {
+	if err := p.service.Load(nil, []*enforce.Rule{rule}); err != nil {
 		t.Fatal(err)
 	}
 	guard := p.in("guard")
@@ -52,7 +52,7 @@ func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	if e.attempts != 1 || e.refunds != 1 {
 		t.Errorf("%d attempts, %d refunds; want one of each", e.attempts, e.refunds)
 	}
-	count := []engine.Call{{Rules: rule.Base().Limiter.Compiled(), Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
+	count := []engine.Call{{Rules: rule.Compiled, Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
 	if e.Do(t.Context(), count); count[0].Result.Granted != 0 || count[0].Err != nil {
 		t.Errorf("%d charged, %v", count[0].Result.Granted, count[0].Err)
 	}

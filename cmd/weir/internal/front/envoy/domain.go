@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -26,7 +27,7 @@ type domain struct {
 }
 
 // compile returns the domains of a configuration and of policies.
-func (s *Service) compile(config *envoyconf.Config, policies []Policy, before domains) (domains, error) {
+func (s *Service) compile(config *envoyconf.Config, policies []*enforce.Rule, before domains) (domains, error) {
 	next := domains{}
 	if config != nil {
 		for _, rules := range config.Domains {
@@ -76,8 +77,8 @@ func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\
 var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
 
 // addPolicy adds a policy as a domain of its name.
-func (ds domains) addPolicy(p Policy, e engine.Engine) error {
-	name := p.Rule.Name
+func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
+	name := p.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
 			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)

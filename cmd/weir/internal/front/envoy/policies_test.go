@@ -11,16 +11,15 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
 
 // policies are addressed as domains in most tests.
-func policies(t testing.TB, e engine.Engine) []Policy {
+func policies(t testing.TB, e engine.Engine) []*enforce.Rule {
 	t.Helper()
-	var all []Policy
+	var all []*enforce.Rule
 	for _, p := range []weir.Policy{
 		{Name: "slack", Limits: []weir.Limit{
 			{Name: "channel", Max: 4, Window: 30 * time.Minute},
@@ -38,17 +37,17 @@ func policies(t testing.TB, e engine.Engine) []Policy {
 }
 
 // policyOn returns a policy on an engine.
-func policyOn(t testing.TB, p weir.Policy, e engine.Engine) Policy {
+func policyOn(t testing.TB, p weir.Policy, e engine.Engine) *enforce.Rule {
 	t.Helper()
 	rule, err := enforce.NewRule(&policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Policy{Rule: rule}
+	return rule
 }
 
 // fileOn returns the policies of a file on an engine.
-func fileOn(t testing.TB, e engine.Engine, lines string) (all []Policy) {
+func fileOn(t testing.TB, e engine.Engine, lines string) (all []*enforce.Rule) {
 	t.Helper()
 	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:"+lines))
 	if err != nil {
@@ -59,7 +58,7 @@ func fileOn(t testing.TB, e engine.Engine, lines string) (all []Policy) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, Policy{Rule: rule})
+		all = append(all, rule)
 	}
 	return all
 }
@@ -139,34 +138,32 @@ func TestPolicyDescriptorsNeedTheDimensions(t *testing.T) {
 	}
 }
 
-// calls counts the hits that an observer receives.
-type calls struct{ granted, denied, refunded int64 }
+// seen counts the hits that a handle receives.
+type seen struct{ granted, denied, refunded int64 }
 
-func (*calls) Note(observe.Call) {}
-
-func (c *calls) Decided(r *enforce.Request, o *enforce.Outcome) {
-	switch {
+func (s *seen) Observe(c enforce.Call) {
+	switch r := &c.Request; {
+	case r.Op == weir.OpRefund:
+		s.refunded += r.N
 	case r.Op != weir.OpAttempt:
-	case o.Decision.Allowed:
-		c.granted += r.N
+	case c.Outcome.Allowed:
+		s.granted += r.N
 	default:
-		c.denied += r.N
+		s.denied += r.N
 	}
 }
-
-func (c *calls) Refunded(_ *enforce.Target, _, n int64) { c.refunded += n }
 
 // TestObserverReceivesTheCallsOfAPolicy: a shadow grants what its limit would deny, also one
 // with the mode partial, and a policy that counts reports has no hits to give back.
 func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
-	e, seen := weir.NewMemory(), calls{}
+	e, got := weir.NewMemory(), seen{}
 	all := fileOn(t, e, `
   api: {limit: 3 per minute per user, overrides: [{for: {user: root}, limit: 0 per minute per user, why: closed, until: forever}]}
   part: {limit: 3 per minute, batch: partial, shadow: true}
   login: {limit: 2 per minute per user, count: reported}
 `)
 	for i := range all {
-		all[i].Observer = &seen
+		all[i].Handle = &got
 	}
 	p := connect(t, e, nil)
 	if err := p.service.Load(nil, all); err != nil {
@@ -177,13 +174,13 @@ func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
 	if a := p.in("api").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 2 {
 		t.Errorf("after a refund of 1: %s", brief(a))
 	}
-	if want := (calls{granted: 2, denied: 1, refunded: 1}); seen != want {
-		t.Errorf("observed %+v, want %+v", seen, want)
+	if want := (seen{granted: 2, denied: 1, refunded: 1}); got != want {
+		t.Errorf("observed %+v, want %+v", got, want)
 	}
 	if a := p.in("part").ask("x=y hits:4"); a.OverallCode.String() != "OK" || a.Statuses[0].LimitRemaining != 3 {
 		t.Errorf("4 of 3 or nothing, in a shadow: %s; want nothing charged", brief(a))
 	}
-	login := all[2].Rule
+	login := all[2]
 	whose := login.TargetOfKey(weir.K("ann"), enforce.None)
 	if _, err := login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}); err != nil {
 		t.Fatal(err)
@@ -264,7 +261,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		c.limit.Name, c.limit.By = "limit", []string{"user"}
 		e := newClock(weir.NewMemory())
 		p := connect(t, e, nil)
-		if err := p.service.Load(nil, []Policy{policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, e)}); err != nil {
+		if err := p.service.Load(nil, []*enforce.Rule{policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, e)}); err != nil {
 			t.Fatal(err)
 		}
 		p = p.in("p")

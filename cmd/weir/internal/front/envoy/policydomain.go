@@ -7,38 +7,24 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 )
 
-// Policy is a policy that requests name as a domain. The entries of a descriptor name
+// policyDomain is a policy that requests name as a domain. The entries of a descriptor name
 // its dimensions.
-type Policy struct {
-	Rule     *enforce.Rule // on the engine of the service
-	Observer Observer      // receives every call; nil = none
-}
-
-// Observer receives the calls for a policy.
-type Observer interface {
-	observe.Policy                                  // each item of a decided request, unless the policy is a shadow
-	Decided(r *enforce.Request, o *enforce.Outcome) // each decision, also a peek before a charge
-	Refunded(t *enforce.Target, at, n int64)        // up to n units of the grant at an instant in microseconds since 1970, or engine.Oldest
-}
-
-// policyDomain is a policy as a domain.
 type policyDomain struct {
-	*enforce.Rule // in a mode without partial grants
-	observer      Observer
-	compiled      *engine.Compiled // of its own numbers
-	shown         []*shownLimit    // of each limit
+	*enforce.Rule               // in a mode without partial grants
+	shown         []*shownLimit // of each limit
 }
 
 // newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
 // protocol has no partial grants.
-func newPolicyDomain(p Policy, e engine.Engine) (*policyDomain, error) {
-	d := &policyDomain{Rule: p.Rule, observer: p.Observer}
+func newPolicyDomain(r *enforce.Rule, e engine.Engine) (*policyDomain, error) {
+	d := &policyDomain{Rule: r}
 	if d.Mode == weir.Partial {
 		whole := *d.Definition
 		whole.Mode = weir.AllOrNothing
@@ -46,17 +32,27 @@ func newPolicyDomain(p Policy, e engine.Engine) (*policyDomain, error) {
 		if d.Rule, err = enforce.NewRule(&whole, e); err != nil {
 			return nil, err
 		}
+		d.Handle = r.Handle
 	}
-	d.compiled = d.Base().Limiter.Compiled()
-	for i := range d.compiled.Limits {
-		d.shown = append(d.shown, toShownLimit(&d.compiled.Limits[i]))
+	for i := range d.Compiled.Limits {
+		d.shown = append(d.shown, toShownLimit(&d.Compiled.Limits[i]))
 	}
 	return d, nil
 }
 
+// step is how the decisions of a request come in, which may take several.
+var step = &calls.Via{Protocol: observe.GRPC, Step: true}
+
+// note counts the outcome of an item, unless the policy is a shadow: its steps are counted.
+func (d *policyDomain) note(c observe.Call) {
+	if !d.Shadow {
+		calls.Of(d.Rule).Note(c)
+	}
+}
+
 // shownLimit returns limit i of a variation of the policy as answers show it.
 func (d *policyDomain) shownLimit(variation *engine.Compiled, i int) *shownLimit {
-	if variation == d.compiled {
+	if variation == d.Compiled {
 		return d.shown[i]
 	}
 	return toShownLimit(&variation.Limits[i])
@@ -110,7 +106,7 @@ func (d *policyDomain) target(entries []envoyconf.Entry) (enforce.Target, error)
 			return named
 		}})
 	if err == nil {
-		err = d.compiled.CheckKey(&t.Key)
+		err = d.Compiled.CheckKey(&t.Key)
 	}
 	if err = cmp.Or(twice, err); err != nil {
 		err = fmt.Errorf("entries: %w", err)

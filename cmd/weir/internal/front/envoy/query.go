@@ -61,7 +61,7 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 func (c *call) ask(items []*item, op weir.Op, together bool) []enforce.Item {
 	asked := c.asked[:0]
 	for _, it := range items {
-		r := enforce.Request{Target: it.target, Op: op, N: it.n}
+		r := enforce.Request{Target: it.target, Op: op, N: it.n, Via: step}
 		if n := len(it.rule.Limits); n > 1 || together {
 			r.States = make([]weir.LimitState, n)
 		}
@@ -85,9 +85,6 @@ func (c *call) take(items []*item, asked []enforce.Item) (err error) {
 		it.take(c, a)
 		c.degraded = c.degraded || a.Outcome.Degraded
 		c.warnings = append(c.warnings, a.Outcome.Applied.Warnings...)
-		if it.limit == nil && c.domain.policy.observer != nil {
-			c.domain.policy.observer.Decided(&a.Request, &a.Outcome)
-		}
 	}
 	return err
 }
@@ -179,8 +176,9 @@ func (s *Service) refund(ctx context.Context, c *call, charged []*item) (kept in
 	for i, it := range charged {
 		if calls[i].Err != nil {
 			kept, err = kept+it.n, calls[i].Err
-		} else if took := calls[i].Result.Granted; took > 0 && it.limit == nil && c.domain.policy.observer != nil {
-			c.domain.policy.observer.Refunded(&it.target, it.charged, it.n)
+		} else if took := calls[i].Result.Granted; took > 0 && it.rule.Handle != nil {
+			it.rule.Handle.Observe(enforce.Call{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
+				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}})
 		}
 		it.charged = 0
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // Service answers requests by the configuration and the policies of the last Load.
@@ -39,7 +40,7 @@ func New(o Options) *Service {
 // Load replaces the configuration, which may be nil, and the policies. After an error
 // nothing has changed. Requests in flight finish with the previous ones. Histories
 // belong to domains, keys and values, so they stay.
-func (s *Service) Load(config *envoyconf.Config, policies []Policy) error {
+func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error {
 	s.loading.Lock()
 	defer s.loading.Unlock()
 	next, err := s.compile(config, policies, *s.domains.Load())

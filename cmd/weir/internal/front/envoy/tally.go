@@ -108,10 +108,10 @@ func (s *Service) count(c *call) {
 	}
 }
 
-// notePolicy reports an item with a policy to its observer. An item that fits in a denied
+// notePolicy counts an item with a policy. An item that fits in a denied
 // request was not charged and is not reported.
 func (c *call) notePolicy(it *item) {
-	if it.kind == free || c.domain.policy.observer == nil || c.domain.policy.Shadow {
+	if it.kind == free {
 		return
 	}
 	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded}
@@ -125,15 +125,15 @@ func (c *call) notePolicy(it *item) {
 	case c.over:
 		return
 	}
-	c.domain.policy.observer.Note(o)
+	c.domain.policy.note(o)
 }
 
-// noteError reports a call without a decision to the observer of its policy, except for
+// noteError counts a call without a decision for its policy, except for
 // bad input.
 func (c *call) noteError(err error) {
 	d := c.domain
-	if d == nil || d.policy == nil || d.policy.observer == nil || d.policy.Shadow || status.Code(err) == codes.InvalidArgument {
+	if d == nil || d.policy == nil || status.Code(err) == codes.InvalidArgument {
 		return
 	}
-	d.policy.observer.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+	d.policy.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
@@ -16,7 +16,7 @@ import (
 // arguments are the parsed arguments of a command about a policy or a reservation. Unless
 // Config.Waits is set, their strings are valid only during the command.
 type arguments struct {
-	policy *serving.Policy
+	policy *enforce.Rule
 	target enforce.Target
 	pairs  pairs         // of the key
 	n      int64         // units
@@ -79,8 +79,8 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		}
 		return a, err
 	}
-	if a.policy, err = s.config.Policies().Find(args[0], weir.ErrInput); err != nil {
-		return a, serving.BadInput(err.Error() + "; WEIR.POLICIES lists all policies")
+	if a.policy, err = s.config.Policies().Rule(args[0]); err != nil {
+		return a, calls.BadInput(strings.TrimPrefix(err.Error(), "weir: ") + "; WEIR.POLICIES lists all policies")
 	}
 	rest, err := a.cutOptions(args[1:], syntax.options)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
-			return a, serving.BadInput(by.name + " is missing: " + by.about)
+			return a, calls.BadInput(by.name + " is missing: " + by.about)
 		}
 		if a.needed, err = number(numbers[0], by.name, by.bounds); err != nil {
 			return a, err
@@ -140,7 +140,7 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 		switch name {
 		case optionID:
 			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
-				return nil, serving.BadInput("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
+				return nil, calls.BadInput("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
 			}
 		case optionTTL:
 			n, err := number(value, "TTL, in milliseconds,", anyUnits)
@@ -148,11 +148,11 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 				return nil, err
 			}
 			if n == 0 {
-				return nil, serving.BadInput("TTL must be 1 or more; leave it out for the longest time")
+				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
 		case optionLimit:
 			if a.limit = value; value == "" {
-				return nil, serving.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
+				return nil, calls.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
 			}
 		default:
 			return args, nil
@@ -179,7 +179,7 @@ func number(text, what, bounds string) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(weir.MaxUnits) {
 		return int64(n), nil
 	}
-	return 0, serving.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
+	return 0, calls.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
 }
 
 // pairs are the dimension=value arguments of a command, in any order.
@@ -196,24 +196,24 @@ func (p pairs) get(name string) (string, bool) {
 }
 
 // named returns the pairs by names, up to the first that is wrong for every policy.
-func (p pairs) named(of *serving.Policy) (all reserve.Pairs, err error) {
+func (p pairs) named(of *enforce.Rule) (all reserve.Pairs, err error) {
 	for _, pair := range p {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return all, noPair(pair, of)
 		}
 		if problem := all.Add(name, value); problem != "" {
-			return all, serving.BadInput(problem)
+			return all, calls.BadInput(problem)
 		}
 	}
 	return all, nil
 }
 
 // noPair returns the error of an argument in the place of a dimension of a policy.
-func noPair(text string, of *serving.Policy) error {
+func noPair(text string, of *enforce.Rule) error {
 	dims := "no dimension: the policy counts all callers together"
 	if all := of.Dimensions(); len(all) > 0 {
 		dims = strings.Join(all, ", ")
 	}
-	return serving.BadInput(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
+	return calls.BadInput(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
 }

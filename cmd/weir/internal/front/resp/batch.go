@@ -3,8 +3,6 @@ package resp
 import (
 	"slices"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
 )
 
@@ -41,17 +39,17 @@ func (c *session) flush() {
 	if busy == nil {
 		defer s.config.Capacity.Leave()
 	}
-	items, policies := make([]enforce.Item, len(batch)), make([]*serving.Policy, len(batch))
+	items := make([]enforce.Item, len(batch))
 	for i := range batch {
 		w := &batch[i]
 		if w.err == nil {
 			w.err = busy
 		}
 		if items[i].Err = w.err; w.err == nil {
-			items[i].Request, policies[i] = w.args.request(w.cmd.op), w.args.policy
+			items[i].Rule, items[i].Request = w.args.policy, w.args.request(w.cmd.op)
 		}
 	}
-	serving.ApplyAll(background, observe.RESP, "", policies, items, false)
+	enforce.DecideAll(background, items)
 	for i := range batch {
 		c.out = s.conclude(c.out, &batch[i].args, &items[i].Outcome, items[i].Err)
 	}

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -39,7 +38,7 @@ func (c *command) run(s *Server, out []byte, args []string) []byte {
 	defer s.config.Capacity.Leave()
 	if c.decides() {
 		r := a.request(c.op)
-		o, err := a.policy.Apply(background, observe.RESP, "", &r)
+		o, err := a.policy.Decide(background, &r)
 		return s.conclude(out, &a, &o, err)
 	}
 	answered, err := c.change(s, out, a)
@@ -123,7 +122,7 @@ func unknownCommand(name string) string {
 // listPolicies answers WEIR.POLICIES: an array for each policy, of its name and its
 // dimensions.
 func listPolicies(c *session, _ []string) {
-	policies := c.server.config.Policies().Policies
+	policies := c.server.config.Policies().Rules
 	c.out = appendArray(c.out, len(policies))
 	for _, p := range policies {
 		dims := p.Dimensions()

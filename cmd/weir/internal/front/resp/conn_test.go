@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // TestProtocolErrorsEndTheConnection: earlier commands are answered first.
@@ -156,7 +156,7 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 	reached := make(chan struct{})
 	s := newTestServer(t, func(c *Config) {
 		policies := c.Policies
-		c.Policies = func() *serving.Set {
+		c.Policies = func() *enforce.Version {
 			close(reached)
 			<-hold
 			return policies()

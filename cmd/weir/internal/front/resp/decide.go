@@ -5,17 +5,22 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
 // background is the context of every decision: hanging up must not bypass a limit.
 var background = context.Background()
 
+// via is how every call comes in.
+var via = &calls.Via{Protocol: observe.RESP}
+
 // request returns the attempt, peek or record of the arguments.
 func (a *arguments) request(op weir.Op) enforce.Request {
-	return enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id}
+	return enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id, Via: via}
 }
 
 // conclude appends the answer to a decision.
@@ -52,17 +57,21 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 
 // count answers with the units of the span.
 func count(_ *Server, out []byte, a arguments) ([]byte, error) {
-	n, _, err := a.policy.Count(background, observe.RESP, &a.target, a.limit, a.needed)
+	n, _, err := calls.Count(background, a.policy, via, a.target, a.limit, a.needed)
 	return appendInt(out, n), err
 }
 
 // refund answers with the number of refunded units.
 func refund(_ *Server, out []byte, a arguments) ([]byte, error) {
-	n, err := a.policy.Refund(background, observe.RESP, &a.target, time.UnixMicro(a.needed), a.n, a.id)
-	return appendInt(out, n), err
+	r := a.request(weir.OpRefund)
+	r.From = time.UnixMicro(a.needed)
+	o, err := a.policy.Decide(background, &r)
+	return appendInt(out, o.Granted), err
 }
 
 // reset answers OK.
 func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
-	return appendOK(out), a.policy.Reset(background, observe.RESP, a.target.Key)
+	r := a.request(engine.Reset)
+	_, err := a.policy.Decide(background, &r)
+	return appendOK(out), err
 }

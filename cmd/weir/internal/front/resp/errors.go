@@ -4,7 +4,7 @@ import (
 	"errors"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -24,7 +24,7 @@ var errorCodes = []answer.ForError[string]{
 	answer.For(weir.ErrOverflow, codeInput, ""),
 	answer.For(weir.ErrSettled, codeSettled, ""),
 	answer.For(weir.ErrExpired, codeExpired, ""),
-	answer.For(serving.ErrBusy, codeUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
+	answer.For(calls.ErrBusy, codeUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
 	answer.For(weir.ErrFull, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room"),
 	answer.For(nil, codeUnavailable, "no decision: the store did not answer; try again later, or see the log of weir"),
 }
@@ -35,7 +35,7 @@ func (s *Server) fail(out []byte, err error) []byte {
 	switch {
 	case code != codeUnavailable:
 		s.Counts.Rejected.Add(1)
-	case !errors.Is(err, serving.ErrBusy):
+	case !errors.Is(err, calls.ErrBusy):
 		s.config.Errors.NoDecision(err)
 	}
 	return appendError(out, code, text)

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -19,14 +19,14 @@ func TestEachErrorHasItsCode(t *testing.T) {
 		want     string
 		rejected int64
 	}{
-		{serving.BadInput("no such thing"), "-ERR no such thing\r\n", 1},
+		{calls.BadInput("no such thing"), "-ERR no such thing\r\n", 1},
 		{engine.Input("key", "it is wrong"), "-ERR weir: bad key: it is wrong\r\n", 1},
 		{&weir.PolicyError{Policy: "p", Field: "Max", Problem: "it is wrong"}, "-ERR " + (&weir.PolicyError{Policy: "p", Field: "Max", Problem: "it is wrong"}).Error() + "\r\n", 1},
 		{weir.ErrOverflow, "-ERR weir: too many units in one history\r\n", 1},
 		{weir.ErrSettled, "-SETTLED weir: the reservation is settled already\r\n", 1},
 		{weir.ErrExpired, "-EXPIRED weir: the reservation has expired\r\n", 1},
 		{weir.ErrFull, "-UNAVAILABLE no decision: the store is full of keys that still count; try again later, or give the store more room\r\n", 0},
-		{serving.ErrBusy, "-UNAVAILABLE no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir\r\n", 0},
+		{calls.ErrBusy, "-UNAVAILABLE no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir\r\n", 0},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrUnavailable), down, 0},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrOutcomeUnknown), down, 0},
 		{fmt.Errorf("under a.person: %w: %w", weir.ErrUnreadable, weir.ErrUnavailable), down, 0},

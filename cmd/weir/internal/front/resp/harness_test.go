@@ -12,11 +12,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
@@ -28,7 +28,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 const patience = 30 * time.Second
 
 // policies are those of most tests, on e, and more.
-func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *serving.Set {
+func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *enforce.Version {
 	t.Helper()
 	var file policy.File
 	for _, p := range append([]weir.Policy{
@@ -41,12 +41,11 @@ func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *servin
 	}, more...) {
 		file.Policies = append(file.Policies, &policy.Definition{Name: p.Name, Limits: p.Limits})
 	}
-	compiler := serving.Compiler{Engine: e, Metrics: metrics.New("", func() []*metrics.Policy { return nil })}
-	set, err := compiler.Compile(&file, "", nil)
+	set, err := enforce.New(&file, e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return func() *serving.Set { return set }
+	return set.Version
 }
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
@@ -57,7 +56,7 @@ func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 // newTestServerOn serves the policies of most tests, and more, on e.
 func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, e, more...), Capacity: serving.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
+	c := Config{Policies: policies(t, e, more...), Capacity: calls.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
 		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
 	var err error
 	if c.Reservations, err = reserve.New(c.Policies, e, "", nil); err != nil {

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 )
 
 // words returns the arguments of a command, which are separated by spaces.
@@ -129,7 +129,7 @@ func TestSettlementsKeepTheirPlace(t *testing.T) {
 
 // TestBadInputBeforeLoad: bad input is named also while all places are taken.
 func TestBadInputBeforeLoad(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Capacity = serving.NewCapacity(0) })
+	s := newTestServer(t, func(c *Config) { c.Capacity = calls.NewCapacity(0) })
 	for command, want := range map[string]string{
 		"WEIR.RESERVE push teacher=1 TTL 99999999999": "-ERR ",
 		"WEIR.RESERVE push teacher=1 TTL 0":           "-ERR ",

@@ -7,24 +7,25 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // Config configures a Server. The first four and Log are required.
 type Config struct {
-	Policies     func() *serving.Set // in force
-	Reservations *reserve.Service    // of these policies
-	Capacity     *serving.Capacity   // of requests that wait for the store
-	Errors       *observe.Log        // of the store
-	Waits        bool                // decisions wait for a store, so those of a pipeline are made in one call
-	Token        *listen.Secret      // gives the rights of programs; nil = no password does
-	Admin        *listen.Secret      // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
-	NoReset      bool                // operators have another listener
-	TLS          *listen.TLS         // with client certificates, each gives the rights of programs; nil = none does
-	Version      string              // of the program, for INFO
+	Policies     func() *enforce.Version // in force
+	Reservations *reserve.Service        // of these policies
+	Capacity     *calls.Capacity         // of requests that wait for the store
+	Errors       *observe.Log            // of the store
+	Waits        bool                    // decisions wait for a store, so those of a pipeline are made in one call
+	Token        *listen.Secret          // gives the rights of programs; nil = no password does
+	Admin        *listen.Secret          // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
+	NoReset      bool                    // operators have another listener
+	TLS          *listen.TLS             // with client certificates, each gives the rights of programs; nil = none does
+	Version      string                  // of the program, for INFO
 	Log          *slog.Logger
 }
 

@@ -6,7 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/engine"
 )
 
 // tracePolicy is a policy with its summary.
@@ -15,31 +15,22 @@ type tracePolicy struct {
 	summary PolicySummary
 }
 
-// ops maps the first three ops to those of an engine.
-var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord}
+// ops maps ops to those of an engine.
+var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord, Refund: weir.OpRefund, Reset: engine.Reset, Count: engine.Count}
 
 // run executes a checked line and stores the result in res.
-func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target, res *result) (err error) {
+func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target, res *result) error {
 	at := time.UnixMicro(line.At)
-	req := enforce.Request{Target: target, N: line.N, At: at, ID: line.ID}
-	if int(line.Op) < len(ops) {
-		req.Op = ops[line.Op]
+	req := enforce.Request{Target: target, Op: ops[line.Op], N: line.N, At: at, ID: line.ID,
+		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
+	if line.Op <= Record {
 		return t.decideRequest(ctx, &req, res)
 	}
-	now := t.rule.Limiter(&target, at).At(at)
-	switch line.Op {
-	case Refund:
-		var d weir.Decision
-		d, err = now.Decide(ctx, target.Key, weir.Request{Op: weir.OpRefund, From: time.UnixMicro(line.GrantedAt), N: line.N, ID: line.ID})
-		res.units = d.Granted
-	case Reset:
-		err = t.rule.Reset(ctx, target.Key)
-	case Count:
-		res.units, err = now.Count(ctx, target.Key, line.Limit, time.Duration(line.Last)*time.Microsecond)
-	}
+	o, err := t.rule.Decide(ctx, &req)
 	if err != nil {
 		return err
 	}
+	res.units = o.Granted
 	req.Op, req.N, req.ID = weir.OpPeek, 0, ""
 	return t.decideRequest(ctx, &req, res)
 }
@@ -52,7 +43,7 @@ func (t *tracePolicy) decideRequest(ctx context.Context, req *enforce.Request, r
 		err = o.Err
 	}
 	if err == nil {
-		res.d, res.applied = o.Decision, answer.Applied(o.Applied)
+		res.d, res.applied = o.Decision, o.Applied
 	}
 	return err
 }

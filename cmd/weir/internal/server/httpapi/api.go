@@ -20,19 +20,20 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // Config holds the parts of the server that the handlers use.
 type Config struct {
-	Policies     func() *serving.Set // in force
+	Policies     func() *enforce.Version // in force
 	Status       func() Readiness
-	Capacity     *serving.Capacity // of requests that wait for the store
+	Capacity     *calls.Capacity // of requests that wait for the store
 	Reservations *reserve.Service
 	Envoy        *envoy.Service
 	HasDomain    func(string) bool // reports whether an Envoy configuration has the domain
@@ -52,7 +53,7 @@ type Config struct {
 // API holds the handlers of all listeners.
 type API struct {
 	Config
-	Bodies  *serving.Capacity // of bodies longer than shortBody that are being received
+	Bodies  *calls.Capacity // of bodies longer than shortBody that are being received
 	origins *http.CrossOriginProtection
 
 	Draining     atomic.Bool  // the server is not ready, and every answer closes its connection
@@ -62,7 +63,7 @@ type API struct {
 
 // New returns the handlers of a configuration.
 func New(c Config) *API {
-	return &API{Config: c, Bodies: serving.NewCapacity(longBodies), origins: http.NewCrossOriginProtection()}
+	return &API{Config: c, Bodies: calls.NewCapacity(longBodies), origins: http.NewCrossOriginProtection()}
 }
 
 //go:embed openapi.json
@@ -71,6 +72,15 @@ var openAPI []byte
 // serveOpenAPI answers with the OpenAPI document.
 func (a *API) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, openAPI)
+}
+
+// find returns the policy of that name. The error of an unknown one wraps kind.
+func find(in *enforce.Version, name string, kind error) (*enforce.Rule, error) {
+	r, err := in.Rule(name)
+	if err != nil {
+		err = calls.NoPolicy(err, kind, "GET /v1/policies lists the policies")
+	}
+	return r, err
 }
 
 // Stamp formats an instant: RFC 3339, UTC, whole seconds.

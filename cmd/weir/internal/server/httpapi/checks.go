@@ -1,15 +1,14 @@
 package httpapi
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
@@ -22,7 +21,7 @@ const maxChecks = 128
 // is left to its answer; text that is no batch is an error of the whole body.
 func (s *scratch) parseBatch(r *http.Request) error {
 	if r.Header[idempotencyField] != nil {
-		return serving.BadInput("the header field " + idempotencyField + ` cannot name several operations; give each check an "id"`)
+		return calls.BadInput("the header field " + idempotencyField + ` cannot name several operations; give each check an "id"`)
 	}
 	reader := &s.reader
 	reader.takes, reader.seen, reader.batch, reader.together = batchMembers, 0, nil, false
@@ -30,7 +29,7 @@ func (s *scratch) parseBatch(r *http.Request) error {
 		return err
 	}
 	if s.batch, s.together = reader.batch, reader.together; len(s.batch) == 0 {
-		return serving.BadInput(`"checks" is missing or empty; send ` + bodies[batchMembers].example)
+		return calls.BadInput(`"checks" is missing or empty; send ` + bodies[batchMembers].example)
 	}
 	return nil
 }
@@ -56,12 +55,17 @@ func (r *callReader) checks() error {
 // checks decides a batch and writes the answers, in the order of the checks, to s.answer.
 func (a *API) checks(r *http.Request, s *scratch) error {
 	set := a.Policies()
-	of, items := make([]*serving.Policy, len(s.batch)), make([]enforce.Item, len(s.batch))
+	items, via := make([]enforce.Item, len(s.batch)), a.via(r, observe.HTTP)
 	for i := range s.batch {
-		of[i], items[i] = itemOf(set, &s.batch[i])
+		items[i] = itemOf(set, &s.batch[i])
+		items[i].Via = via
 	}
-	if err := serving.ApplyAll(context.WithoutCancel(r.Context()), observe.HTTP, a.traceparent(r), of, items, s.together); err != nil {
-		return checkError(err)
+	if s.together {
+		if err := enforce.DecideTogether(background, items); err != nil {
+			return checkError(err)
+		}
+	} else {
+		enforce.DecideAll(background, items)
 	}
 	out := append(s.answer[:0], `{"checks":[`...)
 	for i := range items {
@@ -77,7 +81,7 @@ func (a *API) checks(r *http.Request, s *scratch) error {
 			a.Errors.NoDecision(it.Outcome.Err)
 		}
 		made := answerOf(&it.Request, &it.Outcome)
-		out = made.AppendJSON(out, (*answer.Applied)(&it.Outcome.Applied))
+		out = made.AppendJSON(out, &it.Outcome.Applied)
 	}
 	s.answer = append(out, "]}\n"...)
 	return nil
@@ -90,29 +94,28 @@ func checkError(err error) error {
 	if !errors.As(err, &of) {
 		return err
 	}
-	p := &serving.Problem{Err: weir.ErrInput, Detail: of.Err.Error()}
-	if known := new(serving.Problem); errors.As(of.Err, &known) {
+	p := &calls.Problem{Err: weir.ErrInput, Detail: of.Err.Error()}
+	if known := new(calls.Problem); errors.As(of.Err, &known) {
 		*p = *known
 	}
 	p.Detail = "checks[" + strconv.Itoa(of.Call) + "]: " + p.Detail
 	return p
 }
 
-// itemOf returns the policy and the request of a check, or an item with the error of its
-// input.
-func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
+// itemOf returns the item of a check, or one with the error of its input.
+func itemOf(set *enforce.Version, c *call) enforce.Item {
 	if c.unnamed {
-		return nil, enforce.Item{Err: errNoPolicy}
+		return enforce.Item{Err: errNoPolicy}
 	}
-	to, err := set.Find(c.policy, weir.ErrInput)
+	to, err := find(set, c.policy, weir.ErrInput)
 	if err != nil {
-		return nil, enforce.Item{Err: err}
+		return enforce.Item{Err: err}
 	}
 	target, err := to.Target(c.key.Lookup())
 	if err != nil {
-		return nil, enforce.Item{Err: err}
+		return enforce.Item{Err: err}
 	}
-	return to, enforce.Item{Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n,
+	return enforce.Item{Rule: to, Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n,
 		States: make([]weir.LimitState, len(to.Compiled.Limits)), ID: c.id}}
 }
 

@@ -6,9 +6,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -47,7 +48,7 @@ func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 	err := a.charge(r, observe.HTTP, op, s)
 	if err == nil {
 		made := s.made(op)
-		s.answer = append(made.AppendJSON(s.answer[:0], (*answer.Applied)(&s.outcome.Applied)), '\n')
+		s.answer = append(made.AppendJSON(s.answer[:0], &s.outcome.Applied), '\n')
 	}
 	return err
 }
@@ -56,20 +57,29 @@ func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 // disconnected is charged all the same: otherwise a disconnect would be a way around a
 // limit. So the engine does not get the context of the request.
 func (a *API) charge(r *http.Request, from observe.Protocol, op weir.Op, s *scratch) (err error) {
-	s.outcome, err = s.to.Apply(context.Background(), from, a.traceparent(r),
-		&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)], ID: s.id})
+	s.outcome, err = s.to.Decide(background, &enforce.Request{Target: s.target, Op: op, N: s.n,
+		States: s.states[:len(s.to.Compiled.Limits)], ID: s.id, Via: a.via(r, from)})
 	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
 		a.Errors.NoDecision(s.outcome.Err)
 	}
 	return err
 }
 
-// traceparent returns the trace of a request; "" while tracing is off.
-func (a *API) traceparent(r *http.Request) string {
-	if !a.Tracing {
-		return ""
+// background is the context of every call: that of a request ends with a disconnect.
+var background = context.Background()
+
+// How requests come in without tracing.
+var viaHTTP, viaGate = &calls.Via{Protocol: observe.HTTP}, &calls.Via{Protocol: observe.Gate}
+
+// via returns how a request came in, with its trace while tracing is on.
+func (a *API) via(r *http.Request, from observe.Protocol) *calls.Via {
+	switch {
+	case a.Tracing:
+		return &calls.Via{Protocol: from, Trace: r.Header.Get("Traceparent")}
+	case from == observe.Gate:
+		return viaGate
 	}
-	return r.Header.Get("Traceparent")
+	return viaHTTP
 }
 
 // made returns the decision with the state of its limits.
@@ -90,8 +100,8 @@ type refund struct {
 }
 
 func (a *API) refund(r *http.Request, s *scratch) error {
-	n, err := s.to.Refund(context.WithoutCancel(r.Context()), observe.HTTP, &s.target, time.UnixMicro(s.granted), s.n, s.id)
-	s.answer = marshal(refund{s.to.Name, n})
+	o, err := s.to.Decide(background, &enforce.Request{Target: s.target, Op: weir.OpRefund, From: time.UnixMicro(s.granted), N: s.n, ID: s.id, Via: viaHTTP})
+	s.answer = marshal(refund{s.to.Name, o.Granted})
 	return err
 }
 
@@ -105,7 +115,7 @@ type count struct {
 }
 
 func (a *API) count(r *http.Request, s *scratch) error {
-	n, limit, err := s.to.Count(context.WithoutCancel(r.Context()), observe.HTTP, &s.target, s.limit, s.last)
+	n, limit, err := calls.Count(background, s.to, viaHTTP, s.target, s.limit, s.last)
 	if err != nil {
 		return err
 	}
@@ -127,7 +137,7 @@ func (a *API) serveReset(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) reset(r *http.Request, name string) error {
-	to, err := a.Policies().Find(name, serving.ErrMissing)
+	to, err := find(a.Policies(), name, calls.ErrMissing)
 	if err != nil {
 		return err
 	}
@@ -143,5 +153,6 @@ func (a *API) reset(r *http.Request, name string) error {
 		return err
 	}
 	defer a.Capacity.Leave()
-	return to.Reset(context.WithoutCancel(r.Context()), observe.HTTP, target.Key)
+	_, err = to.Decide(background, &enforce.Request{Target: target, Op: engine.Reset, Via: viaHTTP})
+	return err
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -20,13 +20,13 @@ func TestEachErrorHasItsStatus(t *testing.T) {
 		status int
 		detail string
 	}{
-		{serving.BadInput("it is wrong"), 400, "it is wrong"},
-		{&serving.Problem{Err: serving.ErrMissing, Detail: "no such thing"}, 404, "no such thing"},
-		{&serving.Problem{Err: weir.ErrSettled, Detail: "settled"}, 409, "settled"},
-		{&serving.Problem{Err: weir.ErrExpired, Detail: "expired"}, 410, "expired"},
+		{calls.BadInput("it is wrong"), 400, "it is wrong"},
+		{&calls.Problem{Err: calls.ErrMissing, Detail: "no such thing"}, 404, "no such thing"},
+		{&calls.Problem{Err: weir.ErrSettled, Detail: "settled"}, 409, "settled"},
+		{&calls.Problem{Err: weir.ErrExpired, Detail: "expired"}, 410, "expired"},
 		{engine.Input("key", "it is wrong"), 400, "weir: bad key: it is wrong"},
 		{weir.ErrOverflow, 400, "weir: too many units in one history"},
-		{serving.ErrBusy, 503, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
+		{calls.ErrBusy, 503, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
 		{weir.ErrFull, 503, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrUnavailable), 503, down},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrOutcomeUnknown), 503, down},

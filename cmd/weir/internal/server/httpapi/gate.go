@@ -9,8 +9,9 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -27,7 +28,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 		err = a.within(r, s, (*API).pass)
 	}
 	if err != nil {
-		if serving.IsBadInput(err) {
+		if calls.IsBadInput(err) {
 			a.logGate(s.reasonFor(err))
 		}
 		a.reject(w, err)
@@ -40,7 +41,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	s.policy = nameIn(r.URL.Path, "/gate/{policy}")
-	if s.to, err = a.Policies().Find(s.policy, serving.ErrMissing); err != nil {
+	if s.to, err = find(a.Policies(), s.policy, calls.ErrMissing); err != nil {
 		return 0, err
 	}
 	from := query{header: r.Header, key: s.key}
@@ -79,7 +80,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		return
 	}
 	made := weirhttp.Outcome(s.made(weir.OpAttempt))
-	h["RateLimit-Policy"] = s.to.Field(o.Variation) // spelled as in the draft; Go's form would be Ratelimit
+	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
 	if v := made.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}
 	}
@@ -100,6 +101,15 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	made.WriteProblem(w, denial)
 }
 
+// fieldOf returns the RateLimit-Policy field of the numbers that made an outcome.
+func fieldOf(r *enforce.Rule, o *enforce.Outcome) []string {
+	compiled := o.Limiter.Compiled()
+	if of := calls.Of(r); of != nil && compiled == r.Compiled {
+		return of.Field
+	}
+	return []string{weirhttp.PolicyField(compiled)}
+}
+
 // logGate logs a rejected gate call: a proxy hides the answer from its operator.
 func (a *API) logGate(reason string) { a.GateLog.Line(slog.LevelWarn, "gate: "+reason) }
 
@@ -110,7 +120,7 @@ func (s *scratch) reasonFor(err error) string {
 		return err.Error()
 	}
 	prefix := "policy " + strconv.Quote(s.policy)
-	var p *serving.Problem
+	var p *calls.Problem
 	if errors.As(err, &p) {
 		if p.Log != "" {
 			return prefix + ": " + p.Log

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -24,7 +24,7 @@ func idempotencyKey(h http.Header, body string) (string, error) {
 	case !given:
 		return body, nil
 	case body != "" && body != id:
-		return "", serving.BadInput(idempotencyField + ` and "id" name two operations; give one of them`)
+		return "", calls.BadInput(idempotencyField + ` and "id" name two operations; give one of them`)
 	}
 	return id, nil
 }
@@ -38,7 +38,7 @@ func idIn(h http.Header, field string) (id string, given bool, err error) {
 		return "", false, nil
 	case 1:
 	default:
-		return "", true, serving.BadInput("the header field " + field + " is there more than once; an operation has one id")
+		return "", true, calls.BadInput("the header field " + field + " is there more than once; an operation has one id")
 	}
 	id, ok := lines[0], true
 	if strings.HasPrefix(id, `"`) {
@@ -48,7 +48,7 @@ func idIn(h http.Header, field string) (id string, given bool, err error) {
 		ok = ok && ' ' <= id[i] && id[i] <= '~'
 	}
 	if !ok || id == "" || len(id) > weir.MaxIDBytes {
-		return "", true, serving.BadInput("the header field " + field + " must hold 1 to " + strconv.Itoa(weir.MaxIDBytes) +
+		return "", true, calls.BadInput("the header field " + field + " must hold 1 to " + strconv.Itoa(weir.MaxIDBytes) +
 			` characters of ASCII, bare or in "…"; leave it away for an operation without an id`)
 	}
 	return id, true, nil
@@ -75,7 +75,7 @@ func unquoted(s string) (text string, ok bool) {
 func CheckGateID(field string) error {
 	for i := range len(field) {
 		if c := field[i] | 0x20; !('a' <= c && c <= 'z' || '0' <= field[i] && field[i] <= '9' || field[i] == '-') {
-			return serving.BadInput(answer.Shown(field) + " is no name of a header field: letters, digits and dashes")
+			return calls.BadInput(answer.Shown(field) + " is no name of a header field: letters, digits and dashes")
 		}
 	}
 	return nil

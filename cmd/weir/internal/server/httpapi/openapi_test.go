@@ -237,7 +237,7 @@ func bodySchema(takes member, schemas object) string {
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxInstant, "description": "the instant of the grant, in microseconds since 1970"},
 		text("the same instant as the answer holds it in at"),
 		{"type": "string", "minLength": 1, "maxLength": weir.MaxIDBytes, "description": "an idempotency key: a retry with it is charged once"},
-		units("milliseconds until the reservation expires, at most and by default the longest window", 1),
+		units("milliseconds until the reservation expires, at most and by default the longest window; under a concurrency limit, at least the longest hold", 1),
 		text("the token of a reservation"),
 		units("units that were used, by default all that were reserved", 0),
 		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},

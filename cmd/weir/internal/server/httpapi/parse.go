@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
@@ -24,10 +24,10 @@ import (
 // answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
 	call
-	to     *serving.Policy // that the call names; nil for a settlement and a batch
-	target enforce.Target  // its key
-	life   time.Duration   // of a reservation
-	batch  []call          // of /v1/checks
+	to     *enforce.Rule  // that the call names; nil for a settlement and a batch
+	target enforce.Target // its key
+	life   time.Duration  // of a reservation
+	batch  []call         // of /v1/checks
 
 	together bool // the batch is charged all or none
 
@@ -64,7 +64,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if err = s.reader.call(s.body, takes, &s.call); err != nil || takes&policyMember == 0 {
 		return err
 	}
-	if s.to, err = a.Policies().Find(s.policy, weir.ErrInput); err != nil {
+	if s.to, err = find(a.Policies(), s.policy, weir.ErrInput); err != nil {
 		return err
 	}
 	if s.target, err = s.to.Target(s.key.Lookup()); err != nil {
@@ -92,7 +92,7 @@ const (
 	longBodies = 256
 )
 
-var errLongBody = serving.BadInput("the body is longer than 64 KiB; a call fits in far less, and checks can be sent in several batches")
+var errLongBody = calls.BadInput("the body is longer than 64 KiB; a call fits in far less, and checks can be sent in several batches")
 
 // readBody reads the body of r into buf, at most MaxBody bytes. The buffer grows with
 // the received bytes, and beyond shortBody only with a place in Bodies, so half-sent
@@ -121,7 +121,7 @@ func (a *API) readBody(w http.ResponseWriter, r *http.Request, buf []byte) ([]by
 		case errors.Is(err, io.EOF):
 			return buf, nil
 		case err != nil:
-			return buf, serving.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
+			return buf, calls.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
 		case len(buf) == shortBody && !long:
 			if err := a.Bodies.Enter(); err != nil {
 				stopReading(w, r)
@@ -231,7 +231,7 @@ func (r *callReader) call(b []byte, takes member, c *call) error {
 // body reads the object that a body is.
 func (r *callReader) body(b []byte) error {
 	if len(bytes.TrimLeft(b, " \t\r\n")) == 0 {
-		return serving.BadInput("the body is empty; send " + bodies[r.takes].example)
+		return calls.BadInput("the body is empty; send " + bodies[r.takes].example)
 	}
 	r.Reset(b)
 	err := r.Object("the body must be an object, {…}", r.member)
@@ -239,7 +239,7 @@ func (r *callReader) body(b []byte) error {
 		err = r.End("more text behind the object; send one object")
 	}
 	if err != nil {
-		return serving.BadInput("body, " + err.Error())
+		return calls.BadInput("body, " + err.Error())
 	}
 	return nil
 }
@@ -343,22 +343,22 @@ func (r *callReader) instant() (int64, error) {
 	return 0, r.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
 }
 
-var errNoPolicy = serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
+var errNoPolicy = calls.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
 
 // complete reports a missing member, or a contradiction.
 func (r *callReader) complete() error {
 	const instant = grantedMember | atMember
 	switch {
 	case r.takes&^r.seen&tokenMember != 0:
-		return serving.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
+		return calls.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
 	case r.takes&^r.seen&policyMember != 0:
 		return errNoPolicy
 	case r.takes&^r.seen&lastMember != 0:
-		return serving.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
+		return calls.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
 	case r.seen&instant == instant:
-		return serving.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
+		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case r.takes&instant != 0 && r.seen&instant == 0:
-		return serving.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
+		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
 }

@@ -5,7 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
@@ -58,13 +58,13 @@ type limitShown struct {
 
 func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 	list := PolicyList{[]policyShown{}}
-	for _, p := range a.Policies().Policies {
+	for _, p := range a.Policies().Rules {
 		list.Policies = append(list.Policies, showPolicy(p))
 	}
 	writeJSON(w, http.StatusOK, marshal(list))
 }
 
-func showPolicy(e *serving.Policy) policyShown {
+func showPolicy(e *enforce.Rule) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 		Dimensions: append([]string{}, e.Compiled.Dimensions...),
 		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
@@ -130,5 +130,5 @@ func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 		return
 	}
 	set := a.Policies()
-	writeJSON(w, http.StatusOK, marshal(reloaded{set.Generation, len(set.Policies), set.Limits}))
+	writeJSON(w, http.StatusOK, marshal(reloaded{set.Generation, len(set.Rules), set.Limits}))
 }

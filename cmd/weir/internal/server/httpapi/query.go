@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -52,7 +52,7 @@ func (q *query) parse(raw string, reserved []string) error {
 func (q *query) part(part string, reserved []string) error {
 	name, value, ok := strings.Cut(part, "=")
 	if !ok {
-		return &serving.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
+		return &calls.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
 			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value"}
 	}
 	name, err := url.QueryUnescape(name)
@@ -60,7 +60,7 @@ func (q *query) part(part string, reserved []string) error {
 		value, err = url.QueryUnescape(value)
 	}
 	if err != nil {
-		return &serving.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
+		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
 			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
 	}
 	if slices.Contains(reserved, name) {
@@ -72,14 +72,14 @@ func (q *query) part(part string, reserved []string) error {
 		}
 	}
 	if problem := q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
-		return serving.BadInput("query: " + problem)
+		return calls.BadInput("query: " + problem)
 	}
 	return nil
 }
 
 func (q *query) setting(name, value string) error {
 	if _, twice := q.settings[name]; twice {
-		return serving.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
+		return calls.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
 	}
 	if q.settings == nil {
 		q.settings = map[string]string{}
@@ -100,7 +100,7 @@ func (q *query) units() (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 1 || n > weir.MaxUnits || v[0] == '+' || v[0] == '0' {
-		return 0, serving.BadInput("query: n must be a whole number, 1 to " + strconv.FormatInt(weir.MaxUnits, 10) +
+		return 0, calls.BadInput("query: n must be a whole number, 1 to " + strconv.FormatInt(weir.MaxUnits, 10) +
 			", not " + answer.Shown(v) + "; to look without counting, POST /v1/peek")
 	}
 	return n, nil
@@ -115,7 +115,7 @@ func (q *query) deny() (int, error) {
 	case v == "403":
 		return http.StatusForbidden, nil
 	default:
-		return 0, serving.BadInput("query: deny must be 403 or 429, not " + answer.Shown(v))
+		return 0, calls.BadInput("query: deny must be 403 or 429, not " + answer.Shown(v))
 	}
 }
 
@@ -133,14 +133,14 @@ func fromHeader(h http.Header, name, value string) (dimension, found string, err
 	lines := h.Values(value)
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
-		return "", "", serving.BadInput("the request has no header field " + answer.Shown(value) + ", in which the value of " + answer.Shown(dimension) + " must stand")
+		return "", "", calls.BadInput("the request has no header field " + answer.Shown(value) + ", in which the value of " + answer.Shown(dimension) + " must stand")
 	case address:
 		found, err = lastAddress(lines[len(lines)-1])
 		if err != nil {
-			return "", "", serving.BadInput("the header field " + answer.Shown(value) + " does not end with an IP address")
+			return "", "", calls.BadInput("the header field " + answer.Shown(value) + " does not end with an IP address")
 		}
 	case len(lines) > 1:
-		return "", "", serving.BadInput("the header field " + answer.Shown(value) + " is there more than once; the proxy must set it, not add to it")
+		return "", "", calls.BadInput("the header field " + answer.Shown(value) + " is there more than once; the proxy must set it, not add to it")
 	default:
 		found = lines[0]
 	}

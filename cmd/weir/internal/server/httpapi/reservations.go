@@ -1,7 +1,6 @@
 package httpapi
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/weirlimit/weir"
@@ -19,7 +18,7 @@ func (a *API) reserve(r *http.Request, s *scratch) error {
 	if err := a.answer(r, weir.OpAttempt, s); err != nil || !s.outcome.Decision.Allowed {
 		return err
 	}
-	token, err := a.Reservations.Issue(context.WithoutCancel(r.Context()),
+	token, err := a.Reservations.Issue(background,
 		reserve.Grant{Policy: s.to, Pairs: s.key, Key: s.target.Key, ID: s.id, Outcome: &s.outcome, TTL: s.life})
 	if err != nil {
 		return err
@@ -47,7 +46,7 @@ type settlement struct {
 // settle settles a reservation with "actual"; without it /v1/settle settles all units that
 // were reserved, and /v1/release 0.
 func (a *API) settle(r *http.Request, s *scratch) error {
-	done, err := a.Reservations.Settle(context.WithoutCancel(r.Context()), observe.HTTP, s.token, s.actual)
+	done, err := a.Reservations.Settle(background, observe.HTTP, s.token, s.actual)
 	s.answer = marshal(settlement(done))
 	return err
 }
@@ -62,7 +61,7 @@ type extension struct {
 
 // extend renews the hold of a reservation.
 func (a *API) extend(r *http.Request, s *scratch) error {
-	x, err := a.Reservations.Extend(context.WithoutCancel(r.Context()), observe.HTTP, s.token)
+	x, err := a.Reservations.Extend(background, observe.HTTP, s.token)
 	s.answer = marshal(extension{x.Policy, x.Token, x.Expires.UTC().Format(instants), x.HeldUntil.UTC().Format(instants)})
 	return err
 }

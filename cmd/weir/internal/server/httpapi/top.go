@@ -7,10 +7,12 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -64,9 +66,10 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	now := time.Now()
 	list := TopList{At: Stamp(now), Keys: a.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}, n: of.n, now: now}
 	for _, p := range of.policies {
-		list.addCalls(p)
-		if p.Top != nil {
-			list.addKeys(p.Top, keyShown{Policy: p.Name}, p.Dimensions())
+		seen := calls.Of(p)
+		list.addCalls(p.Name, seen.Counts)
+		if seen.Top != nil {
+			list.addKeys(seen.Top, keyShown{Policy: p.Name}, p.Dimensions())
 		}
 	}
 	a.Envoy.EachRuleDenials(func(d envoy.RuleDenials) {
@@ -88,7 +91,7 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 type topQuery struct {
 	n        int
 	all      bool // no policy is named
-	policies []*serving.Policy
+	policies []*enforce.Rule
 	domain   string // of an Envoy configuration; "" = none
 }
 
@@ -99,37 +102,37 @@ func (a *API) parseTop(raw string) (of topQuery, err error) {
 		return of, err
 	}
 	if len(q.key) > 0 {
-		return of, serving.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
+		return of, calls.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
 	}
 	of.n = defaultTop
 	if text, ok := q.settings["n"]; ok {
 		if of.n, err = strconv.Atoi(text); err != nil || of.n < 0 || of.n > maxTop {
-			return of, serving.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
+			return of, calls.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
 		}
 	}
 	name, ok := q.settings["policy"]
 	switch {
 	case !ok:
-		of.all, of.policies = true, a.Policies().Policies
+		of.all, of.policies = true, a.Policies().Rules
 		return of, nil
 	case a.HasDomain(name):
 		of.domain = name
 		return of, nil
 	}
-	p, err := a.Policies().Find(name, serving.ErrMissing)
-	of.policies = []*serving.Policy{p}
+	p, err := find(a.Policies(), name, calls.ErrMissing)
+	of.policies = []*enforce.Rule{p}
 	return of, err
 }
 
-func (list *TopList) addCalls(p *serving.Policy) {
+func (list *TopList) addCalls(policy string, n *metrics.Counters) {
 	c := policyCalls{
-		Policy:    p.Name,
-		Allowed:   p.Counts.Calls(observe.Allowed) + p.Counts.Calls(observe.Partial),
-		Denied:    p.Counts.Calls(observe.Denied),
-		WouldDeny: p.Counts.Calls(observe.WouldDeny),
-		Errors:    p.Counts.Calls(observe.Error),
+		Policy:    policy,
+		Allowed:   n.Calls(observe.Allowed) + n.Calls(observe.Partial),
+		Denied:    n.Calls(observe.Denied),
+		WouldDeny: n.Calls(observe.WouldDeny),
+		Errors:    n.Calls(observe.Error),
 	}
-	if c != (policyCalls{Policy: p.Name}) {
+	if c != (policyCalls{Policy: policy}) {
 		list.Policies = append(list.Policies, c)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/serving"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -15,7 +15,7 @@ import (
 // reject answers a request that got no decision with a problem document.
 func (a *API) reject(w http.ResponseWriter, err error) {
 	strict(w.Header())
-	if errors.Is(err, serving.ErrBusy) {
+	if errors.Is(err, calls.ErrBusy) {
 		w.Header()["Retry-After"] = oneSecond
 	}
 	status, detail := a.problemOf(err)
@@ -25,12 +25,12 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 // errorAnswers are the answers to errors, by the first that an error wraps. Bad input has the
 // error's own text for a detail. That of the store is not sent: it may hold secrets.
 var errorAnswers = []answer.ForError[int]{
-	answer.For(serving.ErrMissing, http.StatusNotFound, ""),
+	answer.For(calls.ErrMissing, http.StatusNotFound, ""),
 	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
 	answer.For(weir.ErrSettled, http.StatusConflict, ""),
 	answer.For(weir.ErrExpired, http.StatusGone, ""),
-	answer.For(serving.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
+	answer.For(calls.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
 	answer.For(weir.ErrFull, http.StatusServiceUnavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"),
 	answer.For(nil, http.StatusServiceUnavailable, "no decision: the store is unavailable; try again later, or read the log of weir"),
 }
@@ -42,7 +42,7 @@ func (a *API) problemOf(err error) (status int, detail string) {
 	switch {
 	case status != http.StatusServiceUnavailable:
 		a.BadRequests.Add(1)
-	case !errors.Is(err, serving.ErrBusy):
+	case !errors.Is(err, calls.ErrBusy):
 		a.Errors.NoDecision(err)
 	}
 	return status, detail

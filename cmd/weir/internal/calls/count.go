@@ -1,4 +1,4 @@
-package serving
+package calls
 
 import (
 	"context"
@@ -15,22 +15,19 @@ import (
 )
 
 // Count returns the units that a rolling limit recorded in the last ms milliseconds (R11),
-// and the limit. name may be "" if the policy has one limit. Plans, overrides, shadows and
-// blocks share one history, so they change no count.
+// and the limit. name may be "" if the policy has one limit.
 //
 // Other kinds are bad input: they store no instants, so the units of a span are unknown.
-func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Target, name string, ms int64) (n int64, limit *engine.Limit, err error) {
-	l := p.Limiter(t, time.Time{})
-	if limit, err = countedLimit(l.Compiled(), from, name); err != nil {
+func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, name string, ms int64) (n int64, limit *engine.Limit, err error) {
+	if limit, err = countedLimit(r.Limiter(&t, time.Time{}).Compiled(), via.Protocol, name); err != nil {
 		return 0, nil, err
 	}
-	last, err := spanOf(limit, from, ms)
+	last, err := spanOf(limit, via.Protocol, ms)
 	if err != nil {
 		return 0, nil, err
 	}
-	n, err = l.Count(ctx, t.Key, limit.Name, last)
-	p.noteResult(from, observe.Peeked, err)
-	return n, limit, err
+	o, err := r.Decide(ctx, &enforce.Request{Target: t, Op: engine.Count, Limit: limit.Name, Last: last, Via: via})
+	return o.Granted, limit, err
 }
 
 // countedLimit returns the limit of a count, or the reason why there is none.
@@ -44,7 +41,7 @@ func countedLimit(compiled *engine.Compiled, from observe.Protocol, name string)
 	}
 	i := compiled.LimitNamed(name)
 	if i < 0 {
-		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", quoted(name), compiled.Name, suggestion(name, all)))
+		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, all)))
 	}
 	limit := &all[i]
 	fault := answer.Uncounted(limit)

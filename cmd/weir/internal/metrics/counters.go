@@ -8,16 +8,16 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 )
 
-// Policy counts the calls of one policy by outcome. Its counters are looked up once, when
+// Counters counts the calls of one policy by outcome. Its counters are looked up once, when
 // policies are loaded: a call costs one addition, a denial two.
-type Policy struct {
+type Counters struct {
 	*Metrics
 	name      string
 	limits    []string
 	denials   []*atomic.Int64 // by limit
 	warnings  []*atomic.Int64 // by limit
 	warns     []bool          // by limit: whether it has a share for warnings
-	*outcomes                 // shared by the successive Policies of this name
+	*outcomes                 // shared by the successive Counters of this name
 }
 
 // outcomes are the counters that do not depend on the limits.
@@ -26,13 +26,13 @@ type outcomes struct {
 	degraded atomic.Int64
 }
 
-// Policy returns the counters of a policy with those limits. They continue those of
+// Counters returns the counters of a policy with those limits. They continue those of
 // before, which may be nil: limits of the same name keep their counts. warns reports for
 // each limit whether it warns; nil = none does.
-func (m *Metrics) Policy(name string, limits []string, warns []bool, before *Policy) *Policy {
-	p := &Policy{Metrics: m, name: name, limits: limits, warns: warns}
+func (m *Metrics) Counters(name string, limits []string, warns []bool, before *Counters) *Counters {
+	p := &Counters{Metrics: m, name: name, limits: limits, warns: warns}
 	if before == nil {
-		before = &Policy{outcomes: new(outcomes)}
+		before = &Counters{outcomes: new(outcomes)}
 	}
 	p.outcomes = before.outcomes
 	for _, limit := range limits {
@@ -51,7 +51,7 @@ func (m *Metrics) ObserveDuration(f observe.Protocol, d time.Duration) {
 }
 
 // Count counts a call.
-func (p *Policy) Count(c observe.Call) {
+func (p *Counters) Count(c observe.Call) {
 	p.calls[c.Protocol][c.Outcome].Add(1)
 	if c.Degraded {
 		p.degraded.Add(1)
@@ -64,14 +64,14 @@ func (p *Policy) Count(c observe.Call) {
 }
 
 // Warned counts a grant with the warning of a limit.
-func (p *Policy) Warned(limit string) {
+func (p *Counters) Warned(limit string) {
 	if i := slices.Index(p.limits, limit); i >= 0 {
 		p.warnings[i].Add(1)
 	}
 }
 
 // Calls returns how many calls had an outcome, over all protocols.
-func (p *Policy) Calls(o observe.Outcome) (n int64) {
+func (p *Counters) Calls(o observe.Outcome) (n int64) {
 	for f := range p.calls {
 		n += p.calls[f][o].Load()
 	}
@@ -79,8 +79,8 @@ func (p *Policy) Calls(o observe.Outcome) (n int64) {
 }
 
 // addDecisions adds the counters of the policies in force.
-func (m *Metrics) addDecisions(inForce func() []*Policy) {
-	each := func(rows func(p *Policy, yield func(Row))) func(func(Row)) {
+func (m *Metrics) addDecisions(inForce func() []*Counters) {
+	each := func(rows func(p *Counters, yield func(Row))) func(func(Row)) {
 		return func(yield func(Row)) {
 			for _, p := range inForce() {
 				rows(p, yield)
@@ -88,15 +88,15 @@ func (m *Metrics) addDecisions(inForce func() []*Policy) {
 		}
 	}
 	m.Table("weir_decisions_total", "Calls for a policy by protocol and outcome; error means that no decision was possible.",
-		[]string{"policy", "protocol", "outcome"}, each((*Policy).callRows))
+		[]string{"policy", "protocol", "outcome"}, each((*Counters).callRows))
 	m.Table("weir_denials_total", "Denied attempts by the binding limit.", []string{"policy", "limit"},
-		each(func(p *Policy, yield func(Row)) {
+		each(func(p *Counters, yield func(Row)) {
 			for i, limit := range p.limits {
 				yield(Row{[]string{p.name, limit}, p.denials[i].Load()})
 			}
 		}))
 	m.Table("weir_warnings_total", "Grants with a warning: they brought the use of a limit with warn to its share or above.", []string{"policy", "limit"},
-		each(func(p *Policy, yield func(Row)) {
+		each(func(p *Counters, yield func(Row)) {
 			for i, warns := range p.warns {
 				if warns {
 					yield(Row{[]string{p.name, p.limits[i]}, p.warnings[i].Load()})
@@ -104,13 +104,13 @@ func (m *Metrics) addDecisions(inForce func() []*Policy) {
 			}
 		}))
 	m.Table("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", []string{"policy"},
-		each(func(p *Policy, yield func(Row)) { yield(Row{[]string{p.name}, p.degraded.Load()}) }))
+		each(func(p *Counters, yield func(Row)) { yield(Row{[]string{p.name}, p.degraded.Load()}) }))
 }
 
 // callRows yields the calls. The usual outcomes are always present, so that a rate has a
 // start. Other outcomes, and protocols without calls, appear with their first call: a file
 // may hold thousands of policies.
-func (p *Policy) callRows(yield func(Row)) {
+func (p *Counters) callRows(yield func(Row)) {
 	for f := range p.calls {
 		var n [observe.Outcomes]int64
 		used := observe.Protocol(f) == observe.HTTP

@@ -1,0 +1,232 @@
+// Package calls observes the calls that fronts make of policies: it counts, records and
+// traces them, and keeps the keys that are denied most. Fronts also share its bound of calls
+// in flight and its errors of bad input.
+//
+// An [Observer] of package enforce learns of every call, so no front can forget to count one.
+// The trade-off: the observer copies each outcome, some 300 bytes.
+package calls
+
+import (
+	"log/slog"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// Observer joins the consumers of calls.
+type Observer struct {
+	Metrics  *metrics.Metrics
+	Tracer   observe.Tracer // nil = tracing is off
+	TopKeys  topkeys.Form
+	Recorder *recorder.Recorder // nil = calls are not recorded
+	Log      *observe.Log       // of warnings; nil = they are not logged
+	Policies int                // their number, for the size of sketches
+}
+
+// Via is how a call came in: the Via of an enforce.Request.
+type Via struct {
+	observe.Protocol
+	Trace string // the W3C traceparent of the request; "" = none
+	Step  bool   // one of several steps of a request, whose front notes the outcome (Rule.Note)
+}
+
+// Rule observes the calls of one policy. A nil Rule observes nothing.
+type Rule struct {
+	Counts *metrics.Counters // of calls by outcome
+	Top    *topkeys.Sketch   // of denied keys; nil if none are kept
+	Field  []string          // the RateLimit-Policy field of the policy's own numbers
+
+	rule   *enforce.Rule
+	to     *Observer
+	record *recorder.Policy // nil while calls are not recorded
+}
+
+// Of returns the observer of a rule, nil if it has none.
+func Of(r *enforce.Rule) *Rule {
+	of, _ := r.Handle.(*Rule)
+	return of
+}
+
+// Rule returns the observer of a rule. It continues the counters of before, and its denied
+// keys if these have the same dimensions.
+func (o *Observer) Rule(r *enforce.Rule, before enforce.Handle) enforce.Handle {
+	next := &Rule{rule: r, to: o, Field: []string{weirhttp.PolicyField(r.Compiled)}}
+	if o.Recorder != nil {
+		next.record = o.Recorder.Policy(r)
+	}
+	var limits []string
+	var warns []bool
+	for i, l := range r.Compiled.Limits {
+		limits, warns = append(limits, l.Name), append(warns, r.WarnAt(i) > 0)
+	}
+	old, _ := before.(*Rule)
+	if old == nil {
+		old = &Rule{rule: r}
+	}
+	next.Counts, next.Top = o.Metrics.Counters(r.Name, limits, warns, old.Counts), old.Top
+	if next.Top == nil || !slices.Equal(old.rule.Dimensions(), r.Dimensions()) {
+		next.Top = o.NewSketch(o.Policies)
+	}
+	return next
+}
+
+// Bounds of the sketches: each has maxSlots counters, fewer where all together would
+// have more than allSlots.
+const (
+	maxSlots = 512
+	minSlots = 32
+	allSlots = 100_000
+)
+
+// NewSketch returns one of n sketches of denied keys; nil if none are kept.
+func (o *Observer) NewSketch(n int) *topkeys.Sketch {
+	if o.TopKeys == topkeys.Off {
+		return nil
+	}
+	return topkeys.New(min(maxSlots, max(minSlots, allSlots/max(n, 1))), o.TopKeys)
+}
+
+// Observe counts, records and traces a call. Bad input is not counted.
+func (p *Rule) Observe(c enforce.Call) {
+	via := c.Request.Via.(*Via)
+	decided := c.Request.Op <= weir.OpRecord
+	if decided && !via.Step && c.Index == 0 {
+		p.Counts.ObserveDuration(via.Protocol, c.Took)
+	}
+	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
+	switch {
+	case c.Err != nil && IsBadInput(c.Err):
+		return
+	case c.Err == nil && c.Outcome.Err == nil: // a shadow that could not decide lets pass, and counts as an error
+		note = noteOf(via.Protocol, &c.Request, &c.Outcome)
+		p.recordCall(&c.Request, &c.Outcome)
+	}
+	p.noteWarnings(c.Outcome.Applied.Warnings)
+	if via.Step {
+		p.noteStep(&c, note)
+		return
+	}
+	p.Note(note)
+	if decided && p.to.Tracer != nil {
+		p.to.Tracer.Span(via.Trace, observe.Span{Protocol: via.Protocol, Policy: p.rule.Name, Outcome: note.Outcome, Limit: note.Limit, Degraded: note.Degraded, Began: c.Began, Took: c.Took})
+	}
+}
+
+// noteStep counts a step under a shadow policy, because the front only sees that the request
+// passes. A peek before a charge is no call, and the front notes an error.
+func (p *Rule) noteStep(c *enforce.Call, note observe.Call) {
+	if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == weir.OpAttempt) {
+		p.Note(note)
+	}
+}
+
+// noteOf returns a call with its outcome.
+func noteOf(from observe.Protocol, r *enforce.Request, o *enforce.Outcome) observe.Call {
+	d := &o.Decision
+	c := observe.Call{Protocol: from, Outcome: outcomeOf(r.Op, r.N, d), Degraded: d.Degraded && r.Op <= weir.OpRecord}
+	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
+		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
+	}
+	if c.IsDenial() {
+		// By the clock of this process; the store may have another.
+		c.Limit, c.Key, c.At = d.Limit, r.Key, time.Now().UnixMicro()
+	}
+	return c
+}
+
+// outcomeOf returns the outcome of a call of n units with a decision.
+func outcomeOf(op weir.Op, n int64, d *weir.Decision) observe.Outcome {
+	switch {
+	case op == weir.OpRefund:
+		return observe.Refunded
+	case op == engine.Reset:
+		return observe.Reset
+	case d.Replayed:
+		return observe.Replayed
+	case n == 0 || op == weir.OpPeek || op == engine.Count:
+		return observe.Peeked
+	case op == weir.OpRecord:
+		return observe.Recorded
+	case !d.Allowed && d.Limit == "": // other items denied it, of those decided together
+		return observe.Peeked
+	case !d.Allowed:
+		return observe.Denied
+	case d.Granted < n:
+		return observe.Partial
+	}
+	return observe.Allowed
+}
+
+// Note counts a call.
+func (p *Rule) Note(c observe.Call) {
+	if p == nil {
+		return
+	}
+	p.Counts.Count(c)
+	if c.IsDenial() && p.Top != nil {
+		p.Top.Add(c.Key, c.At)
+	}
+}
+
+// NoteError counts a call that failed with err, unless that is bad input.
+func (p *Rule) NoteError(from observe.Protocol, err error) {
+	if !IsBadInput(err) {
+		p.Note(observe.Call{Protocol: from, Outcome: observe.Error})
+	}
+}
+
+// noteWarnings counts and logs the warnings of a grant, without its key.
+func (p *Rule) noteWarnings(limits []string) {
+	for _, limit := range limits {
+		p.Counts.Warned(limit)
+		if p.to.Log != nil {
+			share := p.rule.WarnAt(p.rule.Compiled.LimitNamed(limit))
+			p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", strconv.Itoa(share)+"%")
+		}
+	}
+}
+
+// recordCall records a call that may have changed the histories.
+func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
+	d := &o.Decision
+	if o.Applied.Shadow {
+		d = &o.Applied.Would
+	}
+	switch outcome := outcomeOf(r.Op, r.N, d); {
+	case p.record == nil || outcome == observe.Peeked || outcome == observe.Replayed:
+	case outcome == observe.Reset:
+		p.record.Reset(r.Key)
+	case outcome == observe.Refunded && d.Granted > 0:
+		p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)
+	case outcome == observe.Refunded:
+	case !d.Allowed:
+		p.record.Decided(r, d.At.UnixMicro(), recorder.Denied)
+	case d.Granted < r.N:
+		p.record.Decided(r, d.At.UnixMicro(), recorder.GrantedInPart)
+	default:
+		p.record.Decided(r, d.At.UnixMicro(), recorder.Granted)
+	}
+}
+
+// RecordSettlement records the correction of a grant at an instant: refunded units, or
+// units above those granted. id names the correction.
+func (p *Rule) RecordSettlement(t *enforce.Target, granted, refunded, above int64, id string) {
+	if p == nil {
+		return
+	}
+	if refunded > 0 {
+		p.record.Refunded(t, granted, refunded, id)
+	}
+	if above > 0 {
+		p.record.Recorded(t, above, id)
+	}
+}
