@@ -60,33 +60,3 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 		}
 	}
 }
-
-// TestBucketKeepsItsUnitsAtAnotherRate: a changed rate keeps the units that are missing, and
-// the time that the next one has waited (R12).
-func TestBucketKeepsItsUnitsAtAnotherRate(t *testing.T) {
-	const ms = time.Millisecond
-	bucket := func(m *Memory, unit time.Duration) *Limiter {
-		p := perUser(1, unit)
-		p.Limits[0].Kind, p.Limits[0].Burst = Bucket, 10
-		return mustNew(t, p, WithEngine(m))
-	}
-	start := time.UnixMicro(1_700_000_000_000_000)
-	m := NewMemory()
-	for _, c := range []struct {
-		unit, at       time.Duration
-		n, granted     int64
-		remaining      int64
-		wait, untilAll time.Duration
-	}{
-		{10 * ms, 0, 10, 10, 0, 100 * ms, 100 * ms},
-		{100 * ms, 5 * ms, 1, 0, 0, 95 * ms, 995 * ms}, // 5 ms of 100 have passed
-		{100 * ms, 100 * ms, 1, 1, 0, 100 * ms, 1000 * ms},
-		{10 * ms, 125 * ms, 1, 1, 0, 10 * ms, 100 * ms}, // it has waited for longer than a unit takes now
-	} {
-		d, err := bucket(m, c.unit).At(start.Add(c.at)).AllowN(ctx, K("42"), c.n)
-		if err != nil || d.Granted != c.granted || d.Remaining != c.remaining || d.RetryAfter != c.wait || d.ResetAfter != c.untilAll {
-			t.Errorf("@%v take %d at a unit per %v: got %+v, %v, want %d granted, %d remaining, a wait of %v and %v",
-				c.at, c.n, c.unit, d, err, c.granted, c.remaining, c.wait, c.untilAll)
-		}
-	}
-}

@@ -18,7 +18,17 @@ func TestDecisionString(t *testing.T) {
 		`denied by limit "minute": room again in 6m51.999001s`:      {At: now, Limit: "minute", RetryAfter: 411_999_001 * time.Microsecond},
 		`denied by limit "minute": it never fits`:                   {At: now, Limit: "minute", RetryAfter: Never},
 		"denied: retry later; decided without the store":            {At: now, Degraded: true},
-		"allowed; decided without the store":                        {Allowed: true, Granted: 1, At: now, Degraded: true},
+		`denied by limit "m": 2 of 2 used in the last minute; it never fits`: {
+			At: now, Limit: "m", RetryAfter: Never, Max: 2, Used: 2, Window: time.Minute},
+		`denied by limit "m": 2 of 2 used in the last 1m30s; room again in 1s`: {
+			At: now, Limit: "m", RetryAfter: time.Second, Max: 2, Used: 2, Window: 90 * time.Second},
+		`denied by limit "d": 2 of 2 used in this window; room again in 1s`: {
+			At: now, Limit: "d", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: Fixed},
+		`denied by limit "b": 3 of 4 missing from the bucket; room again in 1s`: {
+			At: now, Limit: "b", RetryAfter: time.Second, Max: 4, Used: 3, Window: time.Second, Kind: Bucket},
+		`denied by limit "c": 2 of 2 held; room again in 1s`: {
+			At: now, Limit: "c", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: Concurrency},
+		"allowed; decided without the store": {Allowed: true, Granted: 1, At: now, Degraded: true},
 		"allowed: 4 left; decided without the store": {Allowed: true, Granted: 1, Remaining: 4, At: now,
 			ResetAfter: time.Second, Degraded: true},
 		"allowed: 3 left; replayed, nothing was charged again":          {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
@@ -26,25 +36,6 @@ func TestDecisionString(t *testing.T) {
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("%#v:\ngot  %s\nwant %s", d, got, want)
-		}
-	}
-}
-
-// TestDecisionStringOfALimiter: the sentence matches the decisions that a limiter makes.
-func TestDecisionStringOfALimiter(t *testing.T) {
-	l, at := mustNew(t, perUser(2, time.Minute)), time.UnixMicro(1_700_000_000_000_000)
-	for _, step := range []struct {
-		n    int64
-		want string
-	}{
-		{1, "allowed: 1 left"},
-		{1, "allowed: 0 left"},
-		{1, `denied by limit "user": 2 of 2 used in the last minute; room again in 1m0s`},
-		{3, `denied by limit "user": 2 of 2 used in the last minute; it never fits`},
-	} {
-		d, err := l.At(at).AllowN(ctx, K("42"), step.n)
-		if got := d.String(); got != step.want || err != nil {
-			t.Errorf("%d units: got %s, %v; want %s", step.n, got, err, step.want)
 		}
 	}
 }

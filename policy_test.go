@@ -180,10 +180,6 @@ func TestDimensions(t *testing.T) {
 	if got, want := rules.Limits[2].By, []int{1, 2, 0}; !slices.Equal(got, want) {
 		t.Errorf("limit c counts by values %v, want %v", got, want)
 	}
-	k, err := rules.Key(map[string]string{"x": "1", "y": "2", "z": "3"})
-	if err != nil || k.Value(0) != "2" || k.Value(1) != "1" || k.Value(2) != "3" {
-		t.Errorf("got %v %v, want (2, 1, 3)", k, err)
-	}
 }
 
 // TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number of cells

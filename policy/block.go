@@ -56,7 +56,7 @@ func (c *checker) checkDerivedNames(f *File, policies *yamlnode.Node) bool {
 	ok := true
 	for name := range policies.Pairs() {
 		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {
-			if owner := f.byName[base]; owner != nil && owner.Blocks != nil {
+			if owner := f.Definition(base); owner != nil && owner.Blocks != nil {
 				ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
 			}
 		}

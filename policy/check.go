@@ -157,7 +157,7 @@ func (c *checker) quote(n *yamlnode.Node) string {
 // policyFile reads the whole file.
 func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
-	f := &fileBuilder{File: &File{Name: c.file, byName: map[string]*Definition{}}}
+	f := &fileBuilder{File: &File{Name: c.file}}
 	if root.Type() == "nothing" {
 		c.fail(root.Offset, write, "the file is empty")
 		return f.File
@@ -219,7 +219,6 @@ func (c *checker) setPolicies(f *fileBuilder, key, value *yamlnode.Node) bool {
 			continue
 		}
 		f.Policies = append(f.Policies, p)
-		f.byName[p.Name] = p
 	}
 	return c.checkDerivedNames(f.File, value)
 }

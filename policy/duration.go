@@ -86,6 +86,17 @@ func parseLength(s string) (time.Duration, bool) {
 	return 0, false
 }
 
+// outOfRange reports whether a length is none of a window, a hold or a block.
+func outOfRange(d time.Duration) bool { return d < weir.MinWindow || d > weir.MaxWindow }
+
+// faultOfLength returns the fault of a length that is out of range.
+func faultOfLength(at int, what string, length time.Duration) *fault {
+	if length < weir.MinWindow {
+		return faultf(at, "use 1ms to 400d", "the %s is shorter than 1ms", what)
+	}
+	return faultf(at, "use 1ms to 400d", "the %s is longer than 400 days", what)
+}
+
 // parseWindow reads the name of a window, or a length.
 func parseWindow(s string) (time.Duration, bool) {
 	for _, w := range windows {

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
@@ -18,19 +19,12 @@ type File struct {
 	Name     string        // of the file, as passed to Parse or Load
 	Policies []*Definition // in the order of the file; do not add or rename any
 	Tests    []*Test       // in the order of the file
-
-	byName map[string]*Definition
 }
 
 // Definition returns the policy of that name, or nil.
 func (f *File) Definition(name string) *Definition {
-	if f.byName != nil {
-		return f.byName[name]
-	}
-	for _, p := range f.Policies {
-		if p.Name == name {
-			return p
-		}
+	if i := slices.IndexFunc(f.Policies, func(p *Definition) bool { return p.Name == name }); i >= 0 {
+		return f.Policies[i]
 	}
 	return nil
 }

@@ -102,10 +102,8 @@ func (d *limitBuilder) completeAtOnce() *fault {
 		return atOncePerWindow(d.at.window, formatWindow(d.limit.Window))
 	case !form.hasHold:
 		return faultf(d.at.kind, example+": a unit is free again after this time, even if its holder never returns it", "the longest time of a hold is missing")
-	case form.hold < weir.MinWindow:
-		return faultf(d.at.hold, "use 1ms to 400d", "the hold is shorter than 1ms")
-	case form.hold > weir.MaxWindow:
-		return faultf(d.at.hold, "use 1ms to 400d", "the hold is longer than 400 days")
+	case outOfRange(form.hold):
+		return faultOfLength(d.at.hold, "hold", form.hold)
 	}
 	form.atOnce, d.limit.MaxHold = true, form.hold
 	return d.noCalendar("a concurrency limit")

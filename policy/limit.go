@@ -130,10 +130,8 @@ func (d *limitBuilder) setBlock(at int, word string) *fault {
 	switch {
 	case !ok:
 		return faultf(at, useLength, "%s is not a length of time", clip(word))
-	case length < weir.MinWindow:
-		return faultf(at, "use 1ms to 400d", "the block is shorter than 1ms")
-	case length > weir.MaxWindow:
-		return faultf(at, "use 1ms to 400d", "the block is longer than 400 days")
+	case outOfRange(length):
+		return faultOfLength(at, "block", length)
 	}
 	d.block, d.at.block = length, at
 	return nil

@@ -104,10 +104,7 @@ func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 	case "Max":
 		return faultf(d.at.max, "use 0 to "+formatNumber(weir.MaxUnits)+", or unlimited", "the count is above the largest")
 	case "Window":
-		if d.limit.Window < weir.MinWindow {
-			return faultf(d.at.window, "use 1ms to 400d", "the window is shorter than 1ms")
-		}
-		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
+		return faultOfLength(d.at.window, "window", d.limit.Window)
 	case "MinInterval":
 		if d.limit.Kind == weir.Concurrency {
 			return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")

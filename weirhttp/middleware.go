@@ -103,7 +103,8 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 	if err != nil {
 		return nil, nil, err
 	}
-	o = newOutcome(m.limiter.Compiled(), key, m.units(r))
+	rules := m.limiter.Compiled()
+	o = &Outcome{Compiled: rules, Key: key, N: m.units(r), States: make([]weir.LimitState, len(rules.Limits))}
 	ctx := context.WithoutCancel(r.Context())
 	if o.Compiled.Holds != nil {
 		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})

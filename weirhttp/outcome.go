@@ -25,23 +25,6 @@ type Outcome struct {
 	Blocked  time.Time         // end of the key's block (policy file); zero = no block
 }
 
-// newOutcome returns the outcome of an attempt that is still to be decided, with room
-// for its states. Handlers may keep it, so it is not reused. With the states of up to
-// two limits it is one allocation.
-func newOutcome(p *engine.Compiled, key weir.Key, n int64) *Outcome {
-	limits := len(p.Limits)
-	both := new(struct {
-		Outcome
-		few [2]weir.LimitState
-	})
-	states := both.few[:]
-	if limits > len(states) {
-		states = make([]weir.LimitState, limits)
-	}
-	both.Outcome = Outcome{Compiled: p, Key: key, N: n, States: states[:limits:limits]}
-	return &both.Outcome
-}
-
 // Why returns the decision and the next step in one English sentence. Values of the key
 // are escaped and shortened.
 func (o *Outcome) Why() string { return (*answer.Answer)(o).Why() }

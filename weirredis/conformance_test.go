@@ -45,7 +45,7 @@ func TestConformanceOfSeveralProcesses(t *testing.T) {
 			newEngine(t, redisConn(t), weirredis.DisableBatching()),
 			newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0)),
 		}}
-	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), cachesDenials, weirtest.Separate())
+	}, weirtest.Attempts(1_000), weirtest.Hammers(6), cachesDenials, weirtest.Separate())
 }
 
 // processes sends the calls of each Do to the next of its engines.

@@ -77,9 +77,6 @@ func Attempts(n int) Option { return func(c *conformance.Config) { c.Attempts = 
 // default is 12; 0 skips them. There are four times as many live histories.
 func Hammers(n int) Option { return func(c *conformance.Config) { c.Hammers = n } }
 
-// Goroutines sets the number of goroutines in one concurrent history. The default is 16.
-func Goroutines(n int) Option { return func(c *conformance.Config) { c.Goroutines = n } }
-
 // FixedLimits skips changes of limits that have histories (R12), for engines that do not
 // support them.
 func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }

@@ -17,6 +17,6 @@ func TestSpec(t *testing.T) {
 // TestOptions: every option reaches the kit, which still finds nothing.
 func TestOptions(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) engine.Engine { return spec.New() },
-		weirtest.Attempts(100), weirtest.Hammers(1), weirtest.Goroutines(2), weirtest.FixedLimits(),
+		weirtest.Attempts(100), weirtest.Hammers(1), weirtest.FixedLimits(),
 		weirtest.CachesDenials(100*time.Millisecond), weirtest.Separate())
 }
