@@ -138,11 +138,13 @@ func TestFallbackDecisions(t *testing.T) {
 			c.open.check(t, fallback.Allow, c.openMode, c.op, c.n)
 			c.local.check(t, fallback.Share, c.localMode, c.op, c.n)
 			answer{}.check(t, fallback.Deny, c.localMode, c.op, c.n)
+			answer{}.check(t, engine.Outage(7), c.localMode, c.op, c.n)
 		})
 	}
 }
 
-// answer is the expected decision of a mode; for Deny it is zero, with an error.
+// answer is the expected decision of a mode; for Deny and an unknown mode it is zero, with an
+// error.
 type answer struct {
 	allowed bool
 	granted int64
@@ -158,7 +160,7 @@ func (a answer) check(t *testing.T, outage engine.Outage, mode weir.Mode, op wei
 	s.Break(weirtest.Down())
 	states := make([]weir.LimitState, 2)
 	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, States: states})
-	if outage == fallback.Deny {
+	if outage != fallback.Allow && outage != fallback.Share {
 		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
 		}
@@ -173,25 +175,30 @@ func (a answer) check(t *testing.T, outage engine.Outage, mode weir.Mode, op wei
 	}
 }
 
-// TestFallbackOpenNamesTheLimit: of several limits Allow names the one that an empty
-// store would name.
+// TestFallbackOpenNamesTheLimit: of several limits Allow names the one that an empty store
+// would name. Of a limit with a cost, the cost decides.
 func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
 		for _, maxes := range [][]int64{{5, 3, 9, 3}, {0, 3}, {3, 0, 0}, {9, 4}} {
-			p := weir.Policy{Name: "p", Mode: mode}
-			for i, most := range maxes {
-				p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("l", i), Max: most, Window: time.Hour})
-			}
-			for n := range int64(11) {
-				s := newStore(t, p, fallback.Allow)
-				want, err := s.AllowN(ctx, weir.K(), n)
-				s.Break(weirtest.Down())
-				got, err2 := s.AllowN(ctx, weir.K(), n)
-				if want.RetryAfter != weir.Never {
-					want.RetryAfter = 0
+			for _, cost := range []int64{0, 4, 10} {
+				p := weir.Policy{Name: "p", Mode: mode}
+				for i, most := range maxes {
+					p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("l", i), Max: most, Window: time.Hour})
 				}
-				if err != nil || err2 != nil || got.Allowed != want.Allowed || got.Granted != want.Granted || got.Limit != want.Limit || got.RetryAfter != want.RetryAfter {
-					t.Errorf("%v, %d of %v: got %+v, %v; want as of the empty store %+v, %v", mode, n, maxes, got, err2, want, err)
+				if mode != weir.Partial {
+					p.Limits[0].Cost = cost
+				}
+				for n := range int64(11) {
+					s := newStore(t, p, fallback.Allow)
+					want, err := s.AllowN(ctx, weir.K(), n)
+					s.Break(weirtest.Down())
+					got, err2 := s.AllowN(ctx, weir.K(), n)
+					if want.RetryAfter != weir.Never {
+						want.RetryAfter = 0
+					}
+					if err != nil || err2 != nil || got.Allowed != want.Allowed || got.Granted != want.Granted || got.Limit != want.Limit || got.RetryAfter != want.RetryAfter {
+						t.Errorf("%v, %d of %v, cost %d: got %+v, %v; want as of the empty store %+v, %v", mode, n, maxes, cost, got, err2, want, err)
+					}
 				}
 			}
 		}
@@ -282,52 +289,6 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 		}
 		if err := weir.DecideTogether(ctx, calls); !errors.Is(err, c.err) || calls[0].Decision.Allowed != c.allowed {
 			t.Errorf("%d calls together: %v, %v; want allowed %t, %v", len(calls), calls[0].Decision, err, c.allowed, c.err)
-		}
-	}
-}
-
-// TestFallbackUnknownMode: an unknown mode denies.
-func TestFallbackUnknownMode(t *testing.T) {
-	s := newStore(t, ten, engine.Outage(7))
-	s.Break(weirtest.Down())
-	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
-	}
-}
-
-// BenchmarkFallback measures the cost that a fallback adds to a decision ("up" compared with
-// "none"), and that of decisions while the store is down.
-func BenchmarkFallback(b *testing.B) {
-	run := func(name string, e engine.Engine) {
-		b.Run(name, func(b *testing.B) {
-			limiter := must(weir.New(ten, weir.WithEngine(e)))
-			b.ReportAllocs()
-			for b.Loop() {
-				limiter.Allow(ctx, weir.K("42"))
-			}
-		})
-	}
-	memory := struct{ engine.Engine }{weir.NewMemory()} // hides its type from New
-	run("none", memory)
-	run("up", fallback.New(weir.NewMemory(), fallback.Allow))
-	run("up/contexts", fallback.New(memory, fallback.Allow))
-	for _, mode := range modes {
-		down := weirtest.NewFaulty(memory)
-		down.Break(weirtest.Down())
-		run("down/"+mode.String(), fallback.New(down, mode))
-	}
-}
-
-// TestOpenCosts: Allow still denies attempts that never fit. For a limit with a cost, the
-// cost decides.
-func TestOpenCosts(t *testing.T) {
-	for cost, want := range map[int64]bool{2: true, 3: false} {
-		s := newStore(t, weir.Policy{Name: "p", Limits: []weir.Limit{
-			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}, fallback.Allow)
-		s.Break(weirtest.Down())
-		d, err := s.AllowN(ctx, weir.K(), 900)
-		if err != nil || d.Allowed != want || !want && (d.RetryAfter != weir.Never || d.Limit != "calls") || want && d.Granted != 900 {
-			t.Errorf("a cost of %d under a limit of 2: %+v, %v; want allowed=%v", cost, d, err, want)
 		}
 	}
 }

@@ -61,23 +61,6 @@ func TestSizeIsBounded(t *testing.T) {
 	}
 }
 
-// TestPoliciesAreFoundByName finds policies by name, in files that were parsed and in files
-// that were put together by hand.
-func TestPoliciesAreFoundByName(t *testing.T) {
-	parsed := Demo()
-	byHand := &File{Policies: parsed.Policies}
-	for _, f := range []*File{parsed, byHand} {
-		for i, p := range f.Policies {
-			if got := f.Definition(p.Name); got != f.Policies[i] {
-				t.Errorf("Definition(%q): got %p, want %p", p.Name, got, p)
-			}
-		}
-		if got := f.Definition("nobody"); got != nil {
-			t.Errorf("Definition of no name: got %+v, want nil", got)
-		}
-	}
-}
-
 // TestDemoIsEachCallersOwn: the demonstration has the documented policies, and each caller
 // gets a copy.
 func TestDemoIsEachCallersOwn(t *testing.T) {
@@ -87,6 +70,9 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	}
 	if got, want := fmt.Sprint(names), "[demo push-notifications slack-alerts search sms transfers]"; got != want {
 		t.Errorf("policies: got %s, want %s", got, want)
+	}
+	if got := Demo().Definition("nobody"); got != nil {
+		t.Errorf("Definition of no name: got %+v, want nil", got)
 	}
 	if got, want := Demo().Definition("demo").Sentence(0), "10 per 10s per user"; got != want {
 		t.Errorf("demo: got %q, want %q", got, want)
@@ -100,5 +86,25 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	spoilt.Policies[1] = nil
 	if after := describe(Demo()); after != before {
 		t.Errorf("a caller changed the demonstration of another:\n%s", after)
+	}
+}
+
+// TestManyPoliciesKeepTheirOrder: 2,500 policies, a little below MaxBytes, are all there, in the
+// order of the file and by name.
+func TestManyPoliciesKeepTheirOrder(t *testing.T) {
+	const many = 2_500
+	var b strings.Builder
+	b.WriteString("version: 1\npolicies:\n")
+	for i := range many {
+		fmt.Fprintf(&b, "  policy-%d:\n    about: Policy %d of many.\n    limit: %d per minute per user, 3s apart\n", i, i, i+1)
+	}
+	f, err := Parse("weir.yaml", []byte(b.String()))
+	if err != nil || len(f.Policies) != many {
+		t.Fatalf("%d bytes: %v", b.Len(), err)
+	}
+	for i, p := range f.Policies {
+		if want := int64(i + 1); p.Limits[0].Max != want || f.Definition(fmt.Sprintf("policy-%d", i)) != p || p.Line != 3+3*i {
+			t.Fatalf("policy %d: %+v", i, p)
+		}
 	}
 }

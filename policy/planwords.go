@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/weirlimit/weir"
@@ -94,39 +95,39 @@ func (c *checker) onlyChange(d *policyBuilder, value *yamlnode.Node) ([]Change, 
 // change reads new numbers for limit i of a policy, which keeps its window, kind, keys
 // and block.
 func (c *checker) change(d *policyBuilder, i int, value *yamlnode.Node) (Change, bool) {
-	base := d.policy.Limits[i]
 	l, ok := c.limit(value)
 	if !ok {
 		return Change{}, false
 	}
 	l.at.name = value.Offset
-	if f := l.inherit(&base); f != nil {
-		return Change{}, c.accept(f)
+	if !c.accept(l.fit(d.policy, i)) {
+		return Change{}, false
 	}
-	if f := l.complete(); f != nil {
-		return Change{}, c.accept(f)
+	return Change{Limit: i, Max: l.limit.Max, Burst: l.limit.Burst, MinInterval: l.limit.MinInterval, Unit: cmp.Or(l.unit, d.policy.Units[i])}, true
+}
+
+// fit completes a change by limit i of the policy, or returns the first part that does not fit.
+func (d *limitBuilder) fit(p *Definition, i int) *fault {
+	base := &p.Limits[i]
+	if f := d.inherit(base); f != nil {
+		return f
 	}
-	if len(l.limit.By) > 0 && !slices.Equal(l.limit.By, base.By) {
-		return Change{}, c.fail(l.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
+	if f := d.complete(); f != nil {
+		return f
 	}
-	if l.block > 0 && l.block != d.policy.BlockOf(i) {
-		return Change{}, c.fail(l.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
+	switch {
+	case len(d.limit.By) > 0 && !slices.Equal(d.limit.By, base.By):
+		return faultf(d.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
+	case d.block > 0 && d.block != p.BlockOf(i):
+		return faultf(d.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
+	case d.warn > 0 && d.warn != p.WarnAt(i):
+		return faultf(d.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
 	}
-	if l.warn > 0 && l.warn != d.policy.WarnAt(i) {
-		return Change{}, c.fail(l.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
+	if f := d.sameWindows(base); f != nil {
+		return f
 	}
-	if f := l.sameWindows(&base); f != nil {
-		return Change{}, c.accept(f)
-	}
-	l.limit.Window, l.limit.MaxHold, l.limit.Period, l.limit.Zone, l.limit.Anchor = base.Window, base.MaxHold, base.Period, base.Zone, base.Anchor
-	if f := l.validate(); f != nil {
-		return Change{}, c.accept(f)
-	}
-	unit := l.unit
-	if unit == "" {
-		unit = d.policy.Units[i]
-	}
-	return Change{Limit: i, Max: l.limit.Max, Burst: l.limit.Burst, MinInterval: l.limit.MinInterval, Unit: unit}, true
+	d.limit.Window, d.limit.MaxHold, d.limit.Period, d.limit.Zone, d.limit.Anchor = base.Window, base.MaxHold, base.Period, base.Zone, base.Anchor
+	return d.validate()
 }
 
 // sameWindows returns a fault if a change of base selects another kind or other windows.
