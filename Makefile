@@ -77,7 +77,7 @@ conformance-redis: ## Compare the Redis engine with the specification for ATTEMP
 conformance-disk: ATTEMPTS = 1000000
 conformance-disk: ## Compare the engine on disk, restarted every 300 calls, for ATTEMPTS (1,000,000) attempts in each of its two modes.
 	@set -e; $(GO) test -c -o $(BIN)/weirdisk.test ./weirdisk; cd weirdisk; for seed in $$(seq $$(($(ATTEMPTS) / $(PIECE)))); do \
-	  nice $(abspath $(BIN))/weirdisk.test -test.run '^TestConformance$$/^(always|every)$$/^differential$$' -test.v -weirtest.attempts $(PIECE) -weirtest.seed $$seed; done
+	  nice $(abspath $(BIN))/weirdisk.test -test.run '^TestConformance$$/^(always|every)$$/^(differential|together)$$' -test.v -weirtest.attempts $(PIECE) -weirtest.seed $$seed; done
 
 drift: ## Show that a token bucket is exact to the microsecond after GRANTS (1,000,000,000) grants at each of three rates.
 	$(GO) test ./internal/window -run '^TestBucketDoesNotDrift$$' -count 1 -timeout 0 -v -args -window.grants $(GRANTS)
