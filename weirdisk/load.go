@@ -137,7 +137,7 @@ func (m *manifest) accept(s *stored, number uint64) (err error) {
 		return nil
 	case number == m.Next && (part || err == nil && s.header.repair):
 		return nil // it was being written
-	case number < m.first():
+	case len(m.Segments) > 0 && number < m.Segments[0].Number:
 		return nil // a snapshot has replaced it
 	}
 	return errUnnamed

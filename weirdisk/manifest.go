@@ -94,14 +94,6 @@ func (m *manifest) write(f files, dir string) error {
 // last is the newest segment.
 func (m *manifest) last() *stable { return &m.Segments[len(m.Segments)-1] }
 
-// first is the number of the oldest segment, 0 if there is none. Older files are of no use.
-func (m *manifest) first() uint64 {
-	if len(m.Segments) == 0 {
-		return 0
-	}
-	return m.Segments[0].Number
-}
-
 // names reports whether the segment with a number must exist.
 func (m *manifest) names(number uint64) bool {
 	return slices.ContainsFunc(m.Segments, func(s stable) bool { return s.Number == number })

@@ -33,7 +33,6 @@ type log struct {
 	encoder encoder
 	next    *batch // to which entries are added
 	written *batch // the one before, which is being written or done
-	spare   []byte // for the next batch
 	end     stable // the segment up to the last write
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
@@ -72,40 +71,33 @@ const (
 	// maxPending bounds the entries that wait for a disk that hangs. Beyond it, calls fail.
 	maxPending = 16 << 20
 
-	// maxSpare bounds the buffer that is kept for the next batch.
-	maxSpare = 1 << 20
-
 	// allocateAhead is the number of bytes allocated at once. A sync within them
 	// takes half the time of one that makes a new size durable.
 	allocateAhead = 1 << 20
 )
 
 func newLog(f files, dir string, mode time.Duration) *log {
-	done := newBatch(nil)
+	done := newBatch()
 	close(done.done)
-	return &log{files: f, dir: dir, mode: mode, next: newBatch(nil), written: done, wake: make(chan struct{}, 1)}
+	return &log{files: f, dir: dir, mode: mode, next: newBatch(), written: done, wake: make(chan struct{}, 1)}
 }
 
-func newBatch(buffer []byte) *batch {
-	return &batch{b: append(buffer[:0], make([]byte, frameSize)...), done: make(chan struct{})}
+func newBatch() *batch {
+	return &batch{b: make([]byte, frameSize, 1<<10), done: make(chan struct{})}
 }
 
 func (b *batch) empty() bool { return b.count == 0 && b.turn == nil }
 
-// finish wakes those that wait for a batch, and keeps its buffer. l.mu is held.
-func (l *log) finish(b *batch, err error) {
-	b.err = err
+// finish wakes those that wait for a batch, and drops its bytes.
+func (b *batch) finish(err error) {
+	b.b, b.err = nil, err
 	close(b.done)
-	if cap(b.b) <= maxSpare {
-		l.spare = b.b
-	}
-	b.b = nil
 }
 
 // begin makes an empty batch the next one, and returns the one before. l.mu is held.
 func (l *log) begin() *batch {
 	b := l.next
-	l.next, l.spare = newBatch(l.spare), nil
+	l.next = newBatch()
 	l.pending.Store(0)
 	return b
 }
@@ -258,15 +250,15 @@ func (l *log) flush() {
 	}
 	l.mu.Unlock()
 	err := l.write(b)
+	if err != nil {
+		l.fail(err)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case err != nil:
-		l.failLocked(err)
-	case b.turn != nil && b.turn.seal == nil && !l.closed: // later entries are in the new segment
+	if err == nil && b.turn != nil && b.turn.seal == nil && !l.closed { // later entries are in the new segment
 		l.accepts = true
 	}
-	l.finish(b, err)
+	b.finish(err)
 }
 
 // write writes a batch, and then goes on in a new segment if the batch has a turn.
@@ -365,28 +357,14 @@ func (l *log) runSyncer(stop <-chan struct{}) {
 	}
 }
 
-// fail takes the log out of service.
+// fail takes the log out of service. The next batch is dropped, and its callers get the error.
 func (l *log) fail(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.failLocked(err)
-}
-
-// failLocked takes the log out of service. The next batch is dropped, and its callers get the
-// error. l.mu is held.
-func (l *log) failLocked(err error) {
 	l.stats.Failures++
-	l.cause = err
-	l.leaveService()
-	l.finish(l.begin(), err)
-}
-
-// leaveService makes the log accept nothing. l.mu is held.
-func (l *log) leaveService() {
-	l.accepts = false
-	if !l.outOfService() {
-		l.service.Add(1)
-	}
+	l.accepts, l.cause = false, err
+	l.service.Or(1)
+	l.begin().finish(err)
 }
 
 // turn makes the entries from now on go into a new segment, and returns once the log goes on
@@ -423,8 +401,8 @@ func (l *log) complete(repair bool) {
 func (l *log) shut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.closed = true
-	l.leaveService()
+	l.closed, l.accepts = true, false
+	l.service.Or(1)
 }
 
 // size is the bytes of all segments.

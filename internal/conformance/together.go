@@ -115,6 +115,9 @@ func (m *togetherModel) change(r *rand.Rand) {
 	policy.Limits = slices.Clone(policy.Limits)
 	for j := range policy.Limits {
 		limit := &policy.Limits[j]
+		if limit.Kind == weir.Bucket { // a denial converts it to its new rate (R12), and the model peeks
+			continue
+		}
 		if limit.Max = max(1, limit.Max+r.Int64N(5)-2); limit.Kind == weir.Rolling {
 			limit.Window /= time.Duration(1 + r.IntN(2))
 		}
