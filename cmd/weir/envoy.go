@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
@@ -20,50 +18,40 @@ import (
 	"github.com/weirlimit/weir/internal/filewatch"
 )
 
-// envoyOptions are the flags of Envoy's rate limit service.
+// envoyOptions are the settings of Envoy's rate limit service.
 type envoyOptions struct {
 	envoy.Options
-	listen, config, windows, headers, storeDown string
-}
-
-// addFlags adds the flags to weir serve.
-func (o *envoyOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.listen, "grpc-listen", "", "the `ADDRESS` of Envoy's rate limit service over gRPC, host:port or unix:/path; default: none")
-	f.StringVar(&o.config, "envoy-config", "", "the `PATH` of a configuration of Envoy's reference rate limit service: a file or a directory of files")
-	f.DurationVar(&o.MaxConnectionAge, "grpc-max-connection-age", 0, "the longest life of a gRPC connection, so that clients find new servers; 0 = without bound")
-	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
-	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
-	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or share")
-	group(cmd, "Envoy's rate limit service:")
+	config, windows, headers, storeDown string
 }
 
 // readEnvironment sets options from the variables of the reference service, unless
 // a flag sets them, so that deployments can move to weir unchanged. It writes a note
 // with the names of the variables.
-func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
+func (o *envoyOptions) readEnvironment(table settings, stderr io.Writer) {
 	if o.config == "" {
 		return
 	}
 	var used []string
-	for _, v := range []struct{ name, flag, value string }{
-		{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy-headers", "response"},
-		{"LIMIT_REQUEST_HEADERS_ENABLED", "envoy-headers", "request"},
-	} {
-		flag := cmd.Flags().Lookup(v.flag)
-		if flag.Changed || !slices.Contains([]string{"true", "1", "t"}, strings.ToLower(os.Getenv(v.name))) {
-			continue
+	set := func(variable, name, value string) {
+		if s := table.setting(name); !strings.HasPrefix(s.source, "--") {
+			s.value.Set(value)
+			s.source, s.place = "$"+variable, nil
+			used = append(used, variable)
 		}
-		if v.value == "request" && o.headers == "response" {
-			v.value = "both"
+	}
+	headers := ""
+	for _, v := range []struct{ name, value string }{{"LIMIT_RESPONSE_HEADERS_ENABLED", "response"}, {"LIMIT_REQUEST_HEADERS_ENABLED", "request"}} {
+		if slices.Contains([]string{"true", "1", "t"}, strings.ToLower(os.Getenv(v.name))) {
+			if headers != "" {
+				v.value = "both"
+			}
+			headers = v.value
+			set(v.name, "envoy-headers", v.value)
 		}
-		flag.Value.Set(v.value)
-		used = append(used, v.name)
 	}
 	const age = "GRPC_MAX_CONNECTION_AGE"
-	if d, err := time.ParseDuration(os.Getenv(age)); err == nil && d > 0 && !cmd.Flags().Changed("grpc-max-connection-age") {
-		o.MaxConnectionAge = d
-		used = append(used, age)
+	if d, err := time.ParseDuration(os.Getenv(age)); err == nil && d > 0 {
+		set(age, "grpc-max-connection-age", d.String())
 	}
 	if len(used) > 0 {
 		fmt.Fprintf(stderr, "weir: note: the environment sets %s, which applies to --envoy-config\n", strings.Join(used, ", "))
@@ -71,31 +59,14 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 }
 
 // configure sets the fields of c.
-func (o *envoyOptions) configure(c *server.Config) error {
-	c.GRPCListen = o.listen
-	if o.MaxConnectionAge < 0 {
-		return usage("write 30m, for example; 0 = without bound", "--grpc-max-connection-age must be 0 or more, not %v", o.MaxConnectionAge)
-	}
-	var err error
-	if o.Windows, err = envoy.ParseWindows(o.windows); err != nil {
-		return usage("rolling is exact; fixed allows up to twice the limit across an edge", "--envoy-windows: %w", err)
-	}
-	modes := map[string]engine.Outage{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}
-	var known bool
-	if o.Outage, known = modes[o.storeDown]; !known {
-		return usage("deny keeps the limits, allow keeps requests going, share keeps both in part",
-			"--envoy-when-store-is-down must be deny, allow or share, not %q", o.storeDown)
-	}
-	switch o.headers {
-	case "none":
-	case "response":
+func (o *envoyOptions) configure(c *server.Config) (err error) {
+	o.Windows, _ = envoy.ParseWindows(o.windows) // succeeds: it is one of the words of the setting
+	o.Outage = map[string]engine.Outage{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}[o.storeDown]
+	if o.headers == "response" || o.headers == "both" {
 		o.Response = headerNames("LIMIT_")
-	case "request":
+	}
+	if o.headers == "request" || o.headers == "both" {
 		o.Request = headerNames("LIMIT_REQUEST_")
-	case "both":
-		o.Response, o.Request = headerNames("LIMIT_"), headerNames("LIMIT_REQUEST_")
-	default:
-		return usage("response adds fields to the client's answer, request to the forwarded request", "--envoy-headers must be response, request, both or none, not %q", o.headers)
 	}
 	c.EnvoyOptions = o.Options
 	if o.config != "" {

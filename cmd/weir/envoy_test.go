@@ -16,6 +16,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/spf13/cobra"
 )
 
 // ratelimit SOCKET DOMAIN FILE key=value[,key=value]... asks over gRPC, each word
@@ -83,17 +85,21 @@ func TestEnvoyEnvironment(t *testing.T) {
 			for name, value := range c.env {
 				t.Setenv(name, value)
 			}
-			var o envoyOptions
-			cmd := serveCommand()
-			cmd.ResetFlags()
-			o.addFlags(cmd)
-			if err := cmd.ParseFlags(append([]string{"--envoy-config", "internal/front/envoyconf/testdata/manual"}, c.args...)); err != nil {
+			var o serveOptions
+			var flags settingFlags
+			cmd, table := new(cobra.Command), o.table()
+			flags.add(cmd, table)
+			err := cmd.ParseFlags(append([]string{"--envoy-config", "internal/front/envoyconf/testdata/manual"}, c.args...))
+			if err == nil {
+				err = table.resolve(cmd.Flags(), "")
+			}
+			if err != nil {
 				t.Fatal(err)
 			}
 			var told bytes.Buffer
-			o.readEnvironment(cmd, &told)
+			o.envoy.readEnvironment(table, &told)
 			var config server.Config
-			if err := o.configure(&config); err != nil {
+			if err := o.envoy.configure(&config); err != nil {
 				t.Fatal(err)
 			}
 			if !c.check(&config.EnvoyOptions) || config.Envoy == nil {

@@ -61,11 +61,18 @@ func group(cmd *cobra.Command, heading string) {
 	})
 }
 
-// flagGroups returns the help of flags, by group in the order of the first flags.
-func flagGroups(all *pflag.FlagSet) string {
+// flagGroups returns the help of the flags of cmd, by group in the order of the first flags.
+// A verb with settings and without --all has only the common ones.
+func flagGroups(cmd *cobra.Command) string {
 	var headings []string
 	groups := map[string]*pflag.FlagSet{}
-	all.VisitAll(func(f *pflag.Flag) {
+	all := cmd.Flags().Lookup(allFlag)
+	rare := 0
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[rareAnnotation] != nil && !all.Changed {
+			rare++
+			return
+		}
 		heading := "Flags:"
 		if given := f.Annotations[groupAnnotation]; given != nil {
 			heading = given[0]
@@ -80,6 +87,9 @@ func flagGroups(all *pflag.FlagSet) string {
 	var b strings.Builder
 	for _, heading := range headings {
 		b.WriteString("\n\n" + heading + "\n" + strings.TrimRight(groups[heading].FlagUsagesWrapped(helpWidth), "\n"))
+	}
+	if rare > 0 {
+		fmt.Fprintf(&b, "\n\n%s -h --all shows %d more flags.", cmd.CommandPath(), rare)
 	}
 	return strings.TrimLeft(b.String(), "\n")
 }

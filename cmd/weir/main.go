@@ -49,7 +49,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	setHelp(root)
 	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand(), suggestCommand())
-	addVerbs(root, "Service:", serveCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
+	addVerbs(root, "Service:", serveCommand(), configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	return root

@@ -8,46 +8,28 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
 )
 
-// observeOptions are the flags for the log, the traces and the counts of keys.
+// observeOptions are the settings of the log, the traces and the counts of keys.
 type observeOptions struct {
 	format, level, topKeys string
 	endpoint               string
 	ratio                  float64
 }
 
-// addFlags adds the flags to weir serve.
-func (o *observeOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.StringVar(&o.format, "log-format", "text", "the `FORMAT` of stderr: text, or json with one object per line")
-	f.StringVar(&o.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
-	f.StringVar(&o.topKeys, "top-keys", "shown", "`HOW` GET /v1/top and weir top print the keys denied most: shown, hashed or off")
-	f.StringVar(&o.endpoint, "otlp-endpoint", "",
-		"the `URL` of an OpenTelemetry collector that gets a span of each decision, such as http://127.0.0.1:4318; or set $OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces")
-	f.Float64Var(&o.ratio, "otlp-ratio", 0.01, "the share of calls without a trace that begin one, 0 to 1; or set $OTEL_TRACES_SAMPLER")
-	group(cmd, "Logs and traces:")
-}
-
 // openLog returns the log, and the writer of the messages at the start and the end:
 // stderr itself, or the log if its format is JSON.
-func (o *observeOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer, err error) {
+func (o *observeOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer) {
 	var level slog.Level
-	if level.UnmarshalText([]byte(o.level)) != nil {
-		return nil, nil, usage("info is the default", "--log-level must be debug, info, warn or error, not %q", o.level)
-	}
+	level.UnmarshalText([]byte(o.level)) // succeeds: it is one of the words of the setting
 	options := &slog.HandlerOptions{Level: level}
-	switch o.format {
-	case "text":
-		return slog.New(slog.NewTextHandler(stderr, options)), stderr, nil
-	case "json":
+	if o.format == "json" {
 		log = slog.New(slog.NewJSONHandler(stderr, options))
-		return log, logWriter{log}, nil
+		return log, logWriter{log}
 	}
-	return nil, nil, usage("text is the default", "--log-format must be text or json, not %q", o.format)
+	return slog.New(slog.NewTextHandler(stderr, options)), stderr
 }
 
 // greet prints the banner with the command of a first decision, or logs the facts of

@@ -15,7 +15,7 @@ const builtIn = "the built-in demonstration policies"
 
 // policiesFlag adds --policies.
 func policiesFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "policies", "p", "", "the policy `FILE`, such as weir.yaml")
+	cmd.Flags().StringVarP(path, "policies", "p", "", policiesHelp)
 	cmd.MarkFlagFilename("policies", "yaml", "yml")
 }
 

@@ -18,26 +18,23 @@ type secrets struct {
 	failed func(error) // called for a change that is invalid
 }
 
-// read reads the files of the flags into c.
-func (s *secrets) read(o *listenerOptions, c *server.Config) (err error) {
+// read reads the files of the settings into c.
+func (s *secrets) read(o *listenerOptions, table settings, c *server.Config) (err error) {
 	for _, f := range []struct {
-		flag, file, variable string
-		to                   **listen.Secret
-	}{
-		{"--token-file", o.token, "WEIR_TOKEN", &c.Auth.Token},
-		{"--admin-token-file", o.adminToken, "WEIR_ADMIN_TOKEN", &c.Auth.Admin},
-		{"--gate-secret-file", o.gateSecret, "WEIR_GATE_SECRET", &c.Auth.Gate},
-	} {
-		text, source, err := secretSource(f.flag, f.file, f.variable)
+		name string
+		to   **listen.Secret
+	}{{"token-file", &c.Auth.Token}, {"admin-token-file", &c.Auth.Admin}, {"gate-secret-file", &c.Auth.Gate}} {
+		setting := table.setting(f.name)
+		path, text, err := setting.secret()
 		switch {
-		case err != nil || source == "":
-		case f.file != "":
-			*f.to, err = listen.SecretFile(f.file, s.failed)
+		case err != nil || setting.source == "":
+		case path != "":
+			*f.to, err = listen.SecretFile(path, s.failed)
 		default:
 			*f.to, err = listen.SecretText(text)
 		}
 		if err != nil {
-			return usage("", "%s: %w", source, err)
+			return usage("", "%s: %w", setting.label(), err)
 		}
 		if *f.to != nil {
 			s.files = append(s.files, *f.to)
@@ -62,36 +59,28 @@ func (s *secrets) reload() {
 	}
 }
 
-// secretSource returns the source of a secret, a flag or a variable, and the value
-// of the variable. source is "" if neither is set.
-func secretSource(flag, file, variable string) (text, source string, err error) {
-	text, set := os.LookupEnv(variable)
-	switch {
-	case file != "" && set:
-		return "", flag, errors.New("$" + variable + " is set as well; leave out one of them")
-	case file != "":
-		return "", flag, nil
-	case set:
-		return text, "$" + variable, nil
+// secret returns the path of a file with a secret, or the secret from the environment.
+func (s *setting) secret() (path, text string, err error) {
+	path = s.value.String()
+	text, set := os.LookupEnv(s.variables[0])
+	if set && path != "" {
+		return "", "", errors.New("$" + s.variables[0] + " is set as well; leave out one of them")
 	}
-	return "", "", nil
+	return path, text, nil
 }
-
-// reservationVariable is the alternative to --reservation-secret-file.
-const reservationVariable = "WEIR_RESERVATION_SECRET"
 
 // sharedSecret returns a secret that several weir serve share, "" if none is set. Unlike
 // the secrets of callers it is never replaced while weir runs.
-func sharedSecret(flag, file, variable string, log *slog.Logger) (string, error) {
-	text, source, err := secretSource(flag, file, variable)
-	if err == nil && file != "" {
-		text, err = listen.ReadSecret(file, func(err error) { log.Warn("a secret is not protected", "why", err) })
+func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
+	path, text, err := s.secret()
+	if err == nil && path != "" {
+		text, err = listen.ReadSecret(path, func(err error) { log.Warn("a secret is not protected", "why", err) })
 	}
-	if text = strings.TrimSpace(text); err == nil && source != "" && len(text) < listen.MinSecret {
+	if text = strings.TrimSpace(text); err == nil && s.source != "" && len(text) < listen.MinSecret {
 		err = errors.New("the secret is shorter than 16 characters; openssl rand -hex 32 makes a good one")
 	}
 	if err != nil {
-		return "", usage("", "%s: %w", source, err)
+		return "", usage("", "%s: %w", s.label(), err)
 	}
 	return text, nil
 }

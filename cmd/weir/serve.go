@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,9 +20,9 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// serveOptions are the flags of weir serve.
+// serveOptions are the settings of weir serve.
 type serveOptions struct {
-	config              server.Config // partly set by flags
+	config              server.Config // partly set by settings
 	policies, storeName string
 	store               storeOptions
 	reservations        string // file
@@ -33,36 +34,38 @@ type serveOptions struct {
 
 func serveCommand() *cobra.Command {
 	var o serveOptions
+	var flags settingFlags
+	table := o.table()
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve decisions over HTTP",
 		Args:  wantArgs(0, 0, ""),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd, &o) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.all {
+				return cmd.Help()
+			}
+			if err := table.resolve(cmd.Flags(), flags.file); err != nil {
+				return err
+			}
+			return serve(cmd, &o, table)
+		},
 	}
-	policiesFlag(cmd, &o.policies)
-	storeFlag(cmd, &o.storeName)
-	o.store.addFlags(cmd)
-	group(cmd, "Policies and store:")
-	o.listeners.addFlags(cmd, &o.config)
-	o.observe.addFlags(cmd)
-	o.record.addFlags(cmd)
-	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
-		"a `FILE` with the secret with which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: a random secret of this process")
-	group(cmd, "Reservations:")
-	o.envoy.addFlags(cmd)
+	flags.add(cmd, table)
 	return cmd
 }
 
-// serve checks the flags, begins to connect to the store, and runs a server until a
+// check rejects settings that do not fit together.
+func (o *serveOptions) check(table settings) error {
+	return cmp.Or(o.store.check(o.storeName, table), o.record.check(table))
+}
+
+// serve checks the settings, begins to connect to the store, and runs a server until a
 // signal.
-func serve(cmd *cobra.Command, o *serveOptions) error {
-	if err := o.store.check(o.storeName); err != nil {
+func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
+	if err := o.check(table); err != nil {
 		return err
 	}
-	log, stderr, err := o.observe.openLog(cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
+	log, stderr := o.observe.openLog(cmd.ErrOrStderr())
 	source, err := o.loadPolicies(stderr)
 	if err != nil {
 		return err
@@ -74,9 +77,9 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	defer stopTraces()
-	o.envoy.readEnvironment(cmd, stderr)
+	o.envoy.readEnvironment(table, stderr)
 	envoySeen, _ := envoyconf.Fingerprint(o.envoy.config)
-	reloadSecrets, err := o.configure(config, log)
+	reloadSecrets, err := o.configure(config, table, log)
 	if err != nil {
 		return err
 	}
@@ -86,10 +89,10 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 		return err
 	}
 	defer store.Close()
-	if store.Shared && !cmd.Flags().Changed("instances") {
+	if store.Shared && table.setting("instances").source == "" {
 		noteInstances(stderr, source.file)
 	}
-	if config.Recorder, err = o.record.open(cmd, log); err != nil {
+	if config.Recorder, err = o.record.open(table, log); err != nil {
 		return err
 	}
 	if config.Recorder != nil {
@@ -173,19 +176,17 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	return err
 }
 
-// configure checks the flags of the listeners, Envoy and reservations, and sets the
+// configure reads the files of the listeners, of Envoy and of reservations, and sets the
 // fields of c. reload reads the secrets again.
-func (o *serveOptions) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
-	if c.TopKeys, err = topkeys.ParseForm(o.observe.topKeys); err != nil {
-		return nil, usage("shown is the default", "--top-keys: %w", err)
-	}
-	if reload, err = o.listeners.configure(c, log); err != nil {
+func (o *serveOptions) configure(c *server.Config, table settings, log *slog.Logger) (reload func(), err error) {
+	c.TopKeys, _ = topkeys.ParseForm(o.observe.topKeys) // succeeds: it is one of the words of the setting
+	if reload, err = o.listeners.configure(c, table, log); err != nil {
 		return nil, err
 	}
 	if err = o.envoy.configure(c); err != nil {
 		return nil, err
 	}
-	c.ReservationSecret, err = sharedSecret("--reservation-secret-file", o.reservations, reservationVariable, log)
+	c.ReservationSecret, err = table.setting("reservation-secret-file").sharedSecret(log)
 	return reload, err
 }
 

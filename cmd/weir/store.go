@@ -19,8 +19,7 @@ import (
 
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "store", "memory",
-		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always or 100ms), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS; with ?prefix=TEXT before every key")
+	cmd.Flags().StringVar(name, "store", "memory", storeHelp)
 }
 
 // openStore opens a store, which must be reachable.
@@ -36,33 +35,21 @@ func closeStore(s *store.Store, result *error) {
 	}
 }
 
-// storeOptions are the flags for the memory store, and for outages of a shared one.
+// storeOptions are the settings of the memory store, and for outages of a shared one.
 type storeOptions struct {
 	instances int
 	timeout   time.Duration
 	memory    size
 }
 
-func (o *storeOptions) addFlags(cmd *cobra.Command) {
-	f := cmd.Flags()
-	f.Var(&o.memory, "max-memory",
-		"with --store memory and file:, the most memory of histories, a `SIZE` of 1MiB or more such as 512MiB; at the bound new keys get an error, and no history that counts is evicted; default: no bound")
-	f.IntVar(&o.instances, "instances", 1,
-		"the largest number `N` of weir serve that share the store; with when-store-is-down: share each grants Max/N in an outage")
-	f.DurationVar(&o.timeout, "store-budget", 50*time.Millisecond,
-		"the timeout of the store, a `DURATION` such as 50ms; after it when-store-is-down applies")
-}
-
-func (o *storeOptions) check(name string) error {
+// check rejects settings that do not fit the store.
+func (o *storeOptions) check(name string, table settings) error {
+	directory := strings.HasPrefix(name, "file:")
 	switch {
-	case o.instances < 1:
-		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
-	case o.instances > 1 && strings.HasPrefix(name, "file:"):
-		return usage("leave out --instances, or share a store: --store redis://host:port", "a directory is of one weir serve, not of %d", o.instances)
-	case o.memory > 0 && name != "memory" && !strings.HasPrefix(name, "file:"):
-		return usage("Redis has maxmemory for that; leave out one of them", "--max-memory is for --store memory and file:, not for a shared store")
-	case o.timeout <= 0:
-		return usage("it is the time that callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.timeout)
+	case o.instances > 1 && directory:
+		return table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances)
+	case o.memory > 0 && name != "memory" && !directory:
+		return table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store")
 	}
 	return nil
 }

@@ -29,7 +29,7 @@ type suggestOptions struct {
 }
 
 func suggestCommand() *cobra.Command {
-	o := suggestOptions{memory: suggest.DefaultMemory}
+	var o suggestOptions
 	cmd := &cobra.Command{
 		Use:   "suggest LOG... --key DIMENSION=FIELD",
 		Short: "Choose a limit from access logs",
@@ -41,7 +41,7 @@ func suggestCommand() *cobra.Command {
 	flags.StringSliceVar(&o.limits, "limit", nil, "`LIMITS` to try in each window, such as 5,10,20; about 30 by default")
 	flags.StringVar(&o.spare, "spare", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart")
 	flags.StringVar(&o.zone, "zone", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin")
-	flags.Var(&o.memory, "max-memory", "`SIZE` of the memory for keys and requests")
+	flags.Var(sizeValue(&o.memory, suggest.DefaultMemory), "max-memory", "`SIZE` of the memory for keys and requests")
 	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")

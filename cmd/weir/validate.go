@@ -27,7 +27,9 @@ func validateCommand() *cobra.Command {
 		Use:   "validate FILE...",
 		Short: "Check policy files",
 		Args:  wantArgs(1, math.MaxInt, "FILE"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return validate(cmd, &o, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return checkFiles(cmd, args, o.asJSON, func(path string) (validResult, error) { return validateFile(path, &o) })
+		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
@@ -37,19 +39,19 @@ func validateCommand() *cobra.Command {
 	return cmd
 }
 
-// validate checks all files. Its error joins those of the bad files.
-func validate(cmd *cobra.Command, o *validateOptions, paths []string) error {
+// checkFiles checks files and prints the results. Its error joins those of the bad files.
+func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path string) (validResult, error)) error {
 	out := printable{cmd.OutOrStdout()}
 	var bad []error
 	for _, path := range paths {
-		result, invalid := validateFile(path, o)
+		result, invalid := check(path)
 		var err error
 		switch {
-		case invalid == nil && o.asJSON:
+		case invalid == nil && asJSON:
 			err = printJSON(out, result)
 		case invalid == nil:
-			_, err = io.WriteString(out, result.text(o))
-		case o.asJSON:
+			_, err = io.WriteString(out, result.text())
+		case asJSON:
 			err = printInvalid(out, path, invalid)
 		}
 		if err != nil {
@@ -66,9 +68,7 @@ func validate(cmd *cobra.Command, o *validateOptions, paths []string) error {
 }
 
 // validResult is the result for a good file: an object for --json, or text.
-type validResult interface {
-	text(o *validateOptions) string
-}
+type validResult interface{ text() string }
 
 func validateFile(path string, o *validateOptions) (validResult, error) {
 	if o.envoy {
@@ -82,6 +82,7 @@ func validateFile(path string, o *validateOptions) (validResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, unprefixed{err})
 	}
+	v.cluster = o.cluster
 	if o.against != "" {
 		old, err := policy.Load(o.against)
 		if err != nil {
@@ -107,7 +108,8 @@ type validFile struct {
 	Concurrency []kindLimit       `json:"concurrency,omitempty"`
 	Changes     []string          `json:"changes,omitempty"` // against the older file; a sentence each
 
-	rows [][]string // for people: policy, limit, sentence, worst case
+	rows    [][]string // for people: policy, limit, sentence, worst case
+	cluster bool       // print the slots of a Redis Cluster
 }
 
 type validPolicy struct {
@@ -198,7 +200,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 }
 
 // text returns the result for people.
-func (v *validFile) text(o *validateOptions) string {
+func (v *validFile) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
 	if len(v.rows) > 0 {
@@ -212,9 +214,9 @@ func (v *validFile) text(o *validateOptions) string {
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "  note: "+format+"\n", args...) }
 	for _, p := range v.Names {
 		switch {
-		case o.cluster && p.Pinned:
+		case v.cluster && p.Pinned:
 			note("%s", p.Cluster)
-		case o.cluster:
+		case v.cluster:
 			b.WriteString("  " + p.Cluster + "\n")
 		}
 	}
@@ -271,7 +273,7 @@ func validateEnvoy(path string) (validResult, error) {
 }
 
 // text returns the result for people.
-func (v *validEnvoy) text(*validateOptions) string {
+func (v *validEnvoy) text() string {
 	text := fmt.Sprintf("%s: ok, %s, %s, %s\n", v.File,
 		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"), counted(v.Rules, "rule", "rules"))
 	for _, warning := range v.Warnings {

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"maps"
 	"os/exec"
 	"regexp"
 	"slices"
@@ -38,10 +39,8 @@ func readManual(t *testing.T) manual {
 	for _, m := range verbInHelp.FindAllStringSubmatch(help(), -1) {
 		verbs[m[1]] = flagsIn(help(m[1]))
 	}
-	for _, verb := range []string{"check", "dump"} { // verbs of weir store
-		for name, value := range flagsIn(help("store", verb)) {
-			verbs["store"][name] = value
-		}
+	for _, verb := range [][]string{{"serve", "--all"}, {"store", "check"}, {"store", "dump"}, {"config", "check"}, {"config", "print", "--all"}} {
+		maps.Copy(verbs[verb[0]], flagsIn(help(verb...)))
 	}
 	if len(verbs) < 10 || len(verbs["serve"]) < 30 {
 		t.Fatalf("the help has %d verbs, and %d flags of serve", len(verbs), len(verbs["serve"]))

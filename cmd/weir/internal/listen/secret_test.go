@@ -19,11 +19,51 @@ const (
 // write replaces a file atomically.
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	writeInPlace(t, path+".new", text)
 	if err := os.Rename(path+".new", path); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// writeInPlace writes a file at the instant of the test's clock.
+func writeInPlace(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chtimes(path, time.Now(), time.Now()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestHalfWrittenSecretIsNotUsed: a file that is rewritten in place is read when it is complete,
+// also with the clock of another machine.
+func TestHalfWrittenSecretIsNotUsed(t *testing.T) {
+	for _, ahead := range []time.Duration{0, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "secret")
+			write(t, path, oldWord)
+			s, err := SecretFile(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(checkInterval)
+			for n := MinSecret; n <= len(newWord); n++ {
+				writeInPlace(t, path, newWord[:n])
+				os.Chtimes(path, time.Time{}, time.Now().Add(ahead))
+				if !s.Matches(oldWord) || s.Matches(newWord[:n]) {
+					t.Fatalf("%v ahead: %d of %d characters of the file are used", ahead, n, len(newWord))
+				}
+				time.Sleep(settle / 2)
+			}
+			for range 2 { // the first check may find the change, and the second one reads it
+				time.Sleep(settle)
+				s.Matches(oldWord)
+			}
+			if !s.Matches(newWord) {
+				t.Errorf("%v ahead: the complete file is not used", ahead)
+			}
+		})
 	}
 }
 
@@ -171,9 +211,7 @@ func TestWorldReadableSecretIsReported(t *testing.T) {
 		time.Sleep(checkInterval)
 		s.Matches(oldWord)
 		expect("without a change", 2)
-		if err := os.WriteFile(path, []byte(newWord+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		writeInPlace(t, path, newWord+"\n")
 		time.Sleep(checkInterval)
 		if !s.Matches(newWord) {
 			t.Error("a world-readable file is not used")

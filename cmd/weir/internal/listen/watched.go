@@ -10,8 +10,14 @@ import (
 	"time"
 )
 
-// checkInterval is the least time between two checks of files for changes.
-const checkInterval = time.Second
+const (
+	// checkInterval is the least time between two checks of files for changes.
+	checkInterval = time.Second
+
+	// settle is how long a file must stay as it is before it is read. A file that is
+	// rewritten in place is incomplete for a while, and a prefix of a secret may be valid.
+	settle = 100 * time.Millisecond
+)
 
 // watched is a value that is read from files, and read again when they change. get checks
 // for changes at most once in checkInterval, so no goroutine is needed. If a changed file
@@ -25,9 +31,10 @@ type watched[T any] struct {
 	value     atomic.Pointer[T]
 	nextCheck atomic.Int64 // Unix nanoseconds of the next check
 
-	mu     sync.Mutex    // protects the following
-	seen   []fs.FileInfo // of the current value
-	failed []fs.FileInfo // of the last change that could not be read
+	mu      sync.Mutex    // protects the following
+	seen    []fs.FileInfo // of the current value
+	pending []fs.FileInfo // of a change that is too new to be read
+	failed  []fs.FileInfo // of the last change that could not be read
 }
 
 // newWatched reads the files for the first time.
@@ -44,17 +51,23 @@ func newWatched[T any](read func() (*T, error), onError func(error), private str
 func (f *watched[T]) get() *T {
 	now, next := time.Now(), f.nextCheck.Load()
 	if now.UnixNano() >= next && f.nextCheck.CompareAndSwap(next, now.Add(checkInterval).UnixNano()) {
-		f.check()
+		f.check(now)
 	}
 	return f.value.Load()
 }
 
-// check reads the files again if they have changed since the last read.
-func (f *watched[T]) check() {
+// check reads the files again if they have changed since the last read, and not within settle.
+func (f *watched[T]) check(now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	infos, err := f.stat()
 	if err == nil && same(infos, f.seen) {
+		return
+	}
+	// The clock of a network file system may differ, so files that stay the same are settled too.
+	if !same(infos, f.pending) && changedAfter(infos, now.Add(-settle)) {
+		f.pending = infos
+		f.nextCheck.Store(now.Add(settle).UnixNano())
 		return
 	}
 	if err == nil {
@@ -127,6 +140,11 @@ func (f *watched[T]) stat() (infos []fs.FileInfo, first error) {
 		infos = append(infos, info)
 	}
 	return infos, first
+}
+
+// changedAfter reports whether a file was written after an instant.
+func changedAfter(infos []fs.FileInfo, at time.Time) bool {
+	return slices.ContainsFunc(infos, func(info fs.FileInfo) bool { return info != nil && info.ModTime().After(at) })
 }
 
 // same reports whether files are unchanged, by identity, size and time.

@@ -104,6 +104,23 @@ func Open(name string, o Options) (*Store, error) {
 	return t.open(client)
 }
 
+// Describe returns the Name of the store that Open opens, without opening it. The error wraps
+// ErrURL.
+func Describe(name string) (string, error) {
+	if name == "memory" {
+		return name, nil
+	}
+	if text, ok := strings.CutPrefix(name, fileScheme); ok {
+		d, err := parseFile(text)
+		return d.String(), err
+	}
+	t, err := parse(name)
+	if err != nil {
+		return "", err
+	}
+	return t.String(), nil
+}
+
 // openHere opens a store of this machine. It returns nil for a URL.
 func openHere(name string, o Options) (*Store, error) {
 	if name == "memory" {

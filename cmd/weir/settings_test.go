@@ -1,0 +1,242 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/jsonschema"
+)
+
+// TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
+// that changes nothing.
+func TestSizesAndSharesAreExact(t *testing.T) {
+	var bytes size
+	var sample share
+	for _, c := range []struct {
+		value     settingValue
+		good, bad string
+	}{
+		{sizeValue(&bytes, 5), "1000001KiB 1048577 1MiB 512MiB 2GiB", " 0 -1 5 1048575 1023KiB MiB 1MB 1.5GiB 9999999999GiB 1e9"},
+		{shareValue(&sample, 5), "1 1/1000000", " 0 -1 1/0 10 1/ 2/3 1/1.5 0.1"},
+	} {
+		for _, text := range strings.Fields(c.good) {
+			if err := c.value.Set(text); err != nil || c.value.String() != text {
+				t.Errorf("%s: got %s, %v", text, c.value, err)
+			}
+		}
+		before := c.value.String()
+		for _, text := range strings.Split(c.bad, " ") {
+			if err := c.value.Set(text); err == nil || c.value.String() != before {
+				t.Errorf("%q: got %s, %v; want an error and no change", text, c.value, err)
+			}
+		}
+	}
+	if want := int64(2 << 30); int64(bytes) != want || sample != 1e6 {
+		t.Errorf("got %d and 1/%d, want %d and 1/1000000", bytes, sample, want)
+	}
+}
+
+// TestPrintedSettingsAreRead: the output of weir config print is a file for --config, in which
+// every setting has its value.
+func TestPrintedSettingsAreRead(t *testing.T) {
+	table := new(serveOptions).table()
+	for _, s := range table.all() {
+		if s.value.Type() == "string" && s.name != "store" {
+			if err := s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for name, text := range map[string]string{"host": "weir.example.com", "max-memory": "1GiB", "insecure-listen": "true", "log-level": "warn",
+		"drain": "1m0s", "record-sample": "1/7", "otlp-ratio": "0.5", "socket-mode": "0600", "max-in-flight": "7", "store": "redis://127.0.0.1:6379"} {
+		if err := table.setting(name).value.Set(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, s := range table.all() {
+		s.shown = nil
+	}
+	var printed strings.Builder
+	if err := table.print(&printed); err != nil {
+		t.Fatal(err)
+	}
+	found, errs := parseSettings("printed.yaml", []byte(printed.String()))
+	if len(errs) > 0 || len(found) != len(table.all()) {
+		t.Fatalf("%d settings, %v, want %d of:\n%s", len(found), errs, len(table.all()), &printed)
+	}
+	read := new(serveOptions).table()
+	for i, s := range table.all() {
+		found[i].apply(read.setting(found[i].name))
+		if got := read.setting(s.name); got.value.String() != s.value.String() || got.source != fmt.Sprintf("printed.yaml:%d", got.place.Line) {
+			t.Errorf("%s: read as %s from %s, want %s", s.name, got.value, got.source, s.value)
+		}
+	}
+}
+
+// TestErrorsOfTheFileNamePlaces: each error has its place, the problem and the next step.
+func TestErrorsOfTheFileNamePlaces(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"load: {max-in-flight: 0}", "1:23: max-in-flight must be 1 or more, not 0; leave it out for the default"},
+		{"load: {drain: 10}", `1:15: drain takes a duration such as 10s, not "10"; did you mean 10s?`},
+		{"load: [drain]", "1:7: load is a section, not a list; "},
+		{"load: {drain: {s: 10}}", "1:15: drain takes one value, not a map; "},
+		{"load: {drain: }", "1:14: drain has no value; write one, or remove the key"},
+		{"load: {dran: 10s}", `1:8: section load has no "dran"; did you mean drain?`},
+		{"load: {lisen: x}", `1:8: section load has no "lisen"; did you mean listen, in section listeners?`},
+		{"load: {bogus-setting-of-mine: x}", `1:8: section load has no "bogus-setting-of-mine"; it has max-connections, `},
+		{"load: {listen: x}", "1:8: listen does not belong in section load; move it to section listeners"},
+		{"listen: x", "1:1: listen does not belong in the top level of the file; move it to section listeners"},
+		{"logs: {}", `1:1: the top level of the file has no "logs"; `},
+		{"load: {drain: 1s, drain: 2s}", `1:19: "drain" is there already, on line 1; remove one of the two`},
+		{"load: {drain: 1s}\nload: {}", `2:1: "load" is there already, on line 1; `},
+		{"- load", "1:1: the file is a list, not a map of sections; "},
+		{"load:\n\tdrain: 1s", "2:1: a tab cannot indent a line"},
+		{"listeners: {host: [a.example, http://b]}", `1:31: host takes the name of a host, not "http://b"; write the name alone`},
+		{"listeners: {host: [[a]]}", "1:20: host takes one value, not a list; "},
+		{"listeners: {listen: nowhere}", `1:21: listen must be an address, not "nowhere"; write host:port or unix:/path`},
+		{"listeners: {insecure-listen: maybe}", `1:30: insecure-listen takes true or false, not "maybe"`},
+		{"store: {store: sql://:hunter2@h}", `1:16: store names no store: there is no store of the kind "sql://"`},
+		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},
+		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
+	} {
+		_, errs := parseSettings("f.yaml", []byte(c.file))
+		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "f.yaml:"+c.want) || errs[0].Next == "" || strings.Contains(errs.Error(), "hunter2") {
+			t.Errorf("%s: got\n%v\nwant\nf.yaml:%s", c.file, errs, c.want)
+		}
+	}
+	if found, errs := parseSettings("f.yaml", []byte("# nothing yet\nload:\n")); len(found) > 0 || len(errs) > 0 {
+		t.Errorf("an empty section: got %v, %v", found, errs)
+	}
+	if _, errs := parseSettings("f.yaml", make([]byte, 1<<20)); len(errs) != 1 || !strings.Contains(errs[0].Error(), "256 KiB") {
+		t.Errorf("a large file: got %v", errs)
+	}
+}
+
+// TestSchemaIsMadeOfTheSettings compares weir-serve.schema.json with the table of settings.
+func TestSchemaIsMadeOfTheSettings(t *testing.T) {
+	table := new(serveOptions).table()
+	root := closedObject("The configuration of weir serve.")
+	root.Schema, root.Title = "https://json-schema.org/draft/2020-12/schema", "Configuration of weir serve"
+	for _, section := range table {
+		to := root
+		if section.name != "" {
+			to = closedObject(section.heading)
+			root.Properties[section.name] = to
+			root.PropertyOrder = append(root.PropertyOrder, section.name)
+		}
+		for _, s := range section.settings {
+			to.Properties[s.name] = schemaOf(t, s)
+			to.PropertyOrder = append(to.PropertyOrder, s.name)
+		}
+	}
+	made, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got bytes.Buffer
+	if err := json.Indent(&got, append(made, '\n'), "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	const file = "weir-serve.schema.json"
+	if *rewrite {
+		err = os.WriteFile(file, got.Bytes(), 0o644)
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got.Bytes(), want) {
+		t.Errorf("%s differs from the settings; after reading the difference, run with -rewrite:\n%s", file, &got)
+	}
+}
+
+func closedObject(description string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Description: description, Properties: map[string]*jsonschema.Schema{},
+		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
+}
+
+// schemaOf returns the schema of a setting with its default.
+func schemaOf(t *testing.T, s *setting) *jsonschema.Schema {
+	t.Helper()
+	f, standard := s.value.form(), s.value.String()
+	schema := &jsonschema.Schema{Type: "string", Description: strings.ReplaceAll(s.help, "`", "")}
+	either := func(pattern string) {
+		schema.Type = ""
+		schema.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: jsonschema.Ptr(0.0)}, {Type: "string", Pattern: pattern}}
+	}
+	switch f.kind {
+	case "string":
+	case "word":
+		for _, word := range f.words {
+			schema.Enum = append(schema.Enum, word)
+		}
+	case "names":
+		schema.Type = ""
+		schema.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}}
+		standard = ""
+	case "bool":
+		schema.Type = "boolean"
+	case "int":
+		schema.Type, schema.Minimum = "integer", jsonschema.Ptr(float64(f.least))
+		if f.most != math.MaxInt {
+			schema.Maximum = jsonschema.Ptr(float64(f.most))
+		}
+	case "float64":
+		schema.Type, schema.Minimum, schema.Maximum = "number", jsonschema.Ptr(0.0), jsonschema.Ptr(1.0)
+	case "duration":
+		schema.Pattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
+	case "size":
+		either(`^[0-9]+(KiB|MiB|GiB)?$`)
+	case "share":
+		either(`^1(/[0-9]+)?$`)
+	case "mode":
+		either(`^[0-7]+$`)
+	default:
+		t.Fatalf("%s: no schema for %s", s.name, f.kind)
+	}
+	switch {
+	case standard == "":
+	case schema.Type == "boolean" || schema.Type == "integer" || schema.Type == "number":
+		schema.Default = json.RawMessage(standard)
+	default:
+		schema.Default = json.RawMessage(strconv.Quote(standard))
+	}
+	return schema
+}
+
+// TestEverySettingIsInTheHelp: without --all the help has ten flags and says how to see the rest.
+func TestEverySettingIsInTheHelp(t *testing.T) {
+	help := func(args ...string) string {
+		var out strings.Builder
+		if code := run(append([]string{"serve"}, args...), strings.NewReader(""), &out, &out); code != 0 {
+			t.Fatalf("%q: exit code %d:\n%s", args, code, &out)
+		}
+		return out.String()
+	}
+	short, long := help("-h"), help("-h", "--all")
+	if help("--all") != long {
+		t.Error("--all alone prints other help")
+	}
+	common := 0
+	for _, s := range new(serveOptions).table().all() {
+		if !strings.Contains(long, "--"+s.name) {
+			t.Errorf("--all does not show --%s", s.name)
+		}
+		if s.common {
+			common++
+		}
+		if listed := regexp.MustCompile(`(?m)^ +(-\w, )?--` + s.name + " ").MatchString(short); listed != s.common {
+			t.Errorf("the short help has --%s: %t", s.name, !s.common)
+		}
+	}
+	if common != 9 || !strings.Contains(short, "--config") || !strings.Contains(short, "weir serve -h --all shows") {
+		t.Errorf("%d common settings, want 9 beside --config:\n%s", common, short)
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/internal/shorten"
+	"github.com/weirlimit/weir/internal/yamlnode"
+	"github.com/weirlimit/weir/policy"
+)
+
+// A fileSetting is a setting in a configuration file, with a valid value.
+type fileSetting struct {
+	name  string
+	texts []string      // several for a list of names
+	place *policy.Error // of the value, without a problem
+}
+
+// apply sets s to the value.
+func (v *fileSetting) apply(s *setting) {
+	for _, text := range v.texts {
+		s.value.Set(text) // succeeds, as in settingsFile.values
+	}
+	s.source, s.place = fmt.Sprintf("%s:%d", v.place.File, v.place.Line), v.place
+}
+
+// loadSettings reads a configuration file of weir serve. The error is a failure with all
+// errors of the file.
+func loadSettings(path string) ([]fileSetting, error) {
+	src, err := policy.ReadFile(path)
+	if err != nil {
+		return nil, &failure{code: exitUsage, err: err}
+	}
+	values, errs := parseSettings(path, src)
+	if len(errs) > 0 {
+		return nil, &failure{code: exitUsage, err: errs}
+	}
+	return values, nil
+}
+
+// parseSettings reads a configuration file. name is for messages only.
+func parseSettings(name string, src []byte) ([]fileSetting, policy.Errors) {
+	if len(src) > policy.MaxBytes {
+		return nil, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
+	}
+	document, err := yamlnode.Read(src)
+	f := settingsFile{name: name, document: document, table: new(serveOptions).table()}
+	if err != nil {
+		f.fail(err.Offset, err.Next, "%s", err.Problem)
+	} else {
+		f.root(&document.Root)
+	}
+	return f.found, f.errors
+}
+
+// settingsFile is a configuration file while it is read.
+type settingsFile struct {
+	name     string
+	document *yamlnode.Document
+	table    settings // gets each value, which checks it
+	found    []fileSetting
+	errors   policy.Errors
+}
+
+// at returns the place of an offset. The line has no part of a URL, which may hold a password.
+func (f *settingsFile) at(offset int) *policy.Error {
+	line, column, source := f.document.Position(offset)
+	if i := strings.Index(source, "://"); i >= 0 {
+		source = source[:i] + "://…"
+	}
+	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
+}
+
+func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
+	if len(f.errors) < policy.MaxErrors {
+		e := f.at(offset)
+		e.Problem, e.Next = fmt.Sprintf(problem, args...), next
+		f.errors = append(f.errors, e)
+	}
+}
+
+// root reads the whole file. Empty sections and an empty file set nothing.
+func (f *settingsFile) root(n *yamlnode.Node) {
+	if n.Kind != yamlnode.Map && !n.Null() {
+		f.fail(n.Offset, "write a section such as listeners: with its settings below", "the file is a %s, not a map of sections", n.Type())
+	}
+	for key, value := range n.Pairs() {
+		section := f.table.named(key.Text)
+		switch {
+		case section == nil:
+			f.setting(f.table.named(""), key, value)
+		case value.Kind != yamlnode.Map && !value.Null():
+			f.fail(value.Offset, "write its settings below it, one a line, indented", "%s is a section, not a %s", key.Text, value.Type())
+		}
+		if section != nil {
+			for key, value := range value.Pairs() {
+				f.setting(section, key, value)
+			}
+		}
+	}
+}
+
+// setting reads a setting of a section.
+func (f *settingsFile) setting(in *section, key, value *yamlnode.Node) {
+	s := f.table.setting(key.Text)
+	if s == nil || f.table.section(s) != in {
+		f.unknown(in, s, key)
+		return
+	}
+	found := fileSetting{name: s.name, place: f.at(value.Offset)}
+	if value.Kind != yamlnode.List || s.value.form().kind != "names" {
+		found.add(f, s, value)
+	}
+	for item := range value.Items() {
+		found.add(f, s, item)
+	}
+	f.found = append(f.found, found)
+}
+
+// add adds a text, after it has been set in the table of f.
+func (v *fileSetting) add(f *settingsFile, s *setting, n *yamlnode.Node) {
+	switch {
+	case n.Null():
+		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
+	case n.Kind != yamlnode.Scalar:
+		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
+	default:
+		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
+			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
+		}
+		v.texts = append(v.texts, n.Text)
+	}
+}
+
+// unknown reports a key that is not a setting of its section. elsewhere is the setting of that
+// name in another section, or nil.
+func (f *settingsFile) unknown(in *section, elsewhere *setting, key *yamlnode.Node) {
+	if elsewhere != nil {
+		f.fail(key.Offset, "move it to "+f.table.section(elsewhere).title(), "%s does not belong in %s", elsewhere.name, in.title())
+		return
+	}
+	var here, all []string
+	for _, section := range f.table {
+		if in.name == "" && section.name != "" {
+			here = append(here, section.name)
+		}
+		for _, s := range section.settings {
+			all = append(all, s.name)
+		}
+	}
+	for _, s := range in.settings {
+		here = append(here, s.name)
+	}
+	next := "it has " + strings.Join(here, ", ")
+	if near := nearest.Name(key.Text, here); near != "" {
+		next = "did you mean " + near + "?"
+	} else if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
+		next = fmt.Sprintf("did you mean %s, in %s?", near.name, f.table.section(near).title())
+	}
+	f.fail(key.Offset, next, "%s has no %s", in.title(), shorten.Quoted(key.Text))
+}

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"math"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/store"
+)
+
+// A valueError reports a text that is not a value of a flag or of a setting. The problem goes on
+// from the name of the flag.
+type valueError struct {
+	problem string
+	next    string // the next step, "" if the problem names it
+}
+
+// Error returns the problem.
+func (e *valueError) Error() string { return e.problem }
+
+func wrongText(next, problem string, args ...any) error {
+	return &valueError{fmt.Sprintf(problem, args...), next}
+}
+
+// A form describes the values of a setting, for errors and for the schema of the
+// configuration file.
+type form struct {
+	kind        string   // string, word, names, bool, int, float64, duration, size, share or mode
+	words       []string // kind word: the permitted ones
+	least, most int      // kind int: the bounds
+	next        string   // the step after a wrong value, unless its error has one
+}
+
+// A value is a pflag.Value that checks the values that it gets.
+type value[T any] struct {
+	to    *T
+	is    form
+	parse func(text string) (T, error)
+}
+
+// newValue sets to to the default and returns its value.
+func newValue[T any](to *T, standard T, is form, parse func(text string) (T, error)) settingValue {
+	*to = standard
+	return &value[T]{to, is, parse}
+}
+
+func (v *value[T]) form() *form { return &v.is }
+
+// Type returns the name of the type in the help.
+func (v *value[T]) Type() string { return v.is.kind }
+
+// String returns the value in the form that Set reads.
+func (v *value[T]) String() string { return fmt.Sprint(*v.to) }
+
+// Set reads a value. A wrong one changes nothing.
+func (v *value[T]) Set(text string) error {
+	parsed, err := v.parse(text)
+	if wrong := new(valueError); errors.As(err, &wrong) {
+		wrong.next = cmp.Or(wrong.next, v.is.next)
+		return err
+	}
+	*v.to = parsed
+	return nil
+}
+
+// textValue is any text.
+func textValue(to *string) settingValue {
+	return newValue(to, "", form{kind: "string"}, func(text string) (string, error) { return text, nil })
+}
+
+// addressValue is an address to listen on. A name in it is resolved when weir listens.
+func addressValue(to *string, standard string) settingValue {
+	return newValue(to, standard, form{kind: "string"}, func(text string) (string, error) {
+		path, unix := strings.CutPrefix(text, "unix:")
+		if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
+			return "", wrongText("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
+		}
+		return text, nil
+	})
+}
+
+// storeValue is the name or the URL of a store.
+func storeValue(to *string) settingValue {
+	return newValue(to, "memory", form{kind: "string"}, func(text string) (string, error) {
+		if _, err := store.Describe(text); err != nil {
+			return "", wrongText("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
+		}
+		return text, nil
+	})
+}
+
+// wordValue is one of some words.
+func wordValue(to *string, standard, next string, words ...string) settingValue {
+	return newValue(to, standard, form{kind: "word", words: words, next: next}, func(text string) (string, error) {
+		if slices.Contains(words, text) {
+			return text, nil
+		}
+		last := len(words) - 1
+		return "", wrongText("", "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
+	})
+}
+
+// intValue is a whole number from least to most.
+func intValue(to *int, standard, least, most int, next string) settingValue {
+	return newValue(to, standard, form{kind: "int", least: least, most: most, next: next}, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		switch {
+		case err != nil:
+			return 0, misread("int", text)
+		case n < least && most == math.MaxInt:
+			return 0, wrongText("", "must be %d or more, not %d", least, n)
+		case n < least || n > most:
+			return 0, wrongText("", "must be %d to %d, not %d", least, most, n)
+		}
+		return n, nil
+	})
+}
+
+// ratioValue is a number from 0 to 1.
+func ratioValue(to *float64, standard float64) settingValue {
+	return newValue(to, standard, form{kind: "float64", next: "0.01 is one of a hundred"}, func(text string) (float64, error) {
+		n, err := strconv.ParseFloat(text, 64)
+		if err != nil {
+			return 0, misread("float64", text)
+		}
+		if !(n >= 0 && n <= 1) {
+			return 0, wrongText("", "must be 0 to 1, not %v", n)
+		}
+		return n, nil
+	})
+}
+
+func boolValue(to *bool) settingValue {
+	return newValue(to, false, form{kind: "bool", next: "leave it out for false"}, func(text string) (bool, error) {
+		b, err := strconv.ParseBool(text)
+		if err != nil {
+			return false, misread("bool", text)
+		}
+		return b, nil
+	})
+}
+
+// durationValue is a duration of 0 or more, or above 0 unless orZero is set.
+func durationValue(to *time.Duration, standard time.Duration, orZero bool, next string) settingValue {
+	return newValue(to, standard, form{kind: "duration", next: next}, func(text string) (time.Duration, error) {
+		d, err := time.ParseDuration(text)
+		switch {
+		case err != nil:
+			return 0, misread("duration", text)
+		case d < 0 && orZero:
+			return 0, wrongText("", "must be 0 or more, not %v", d)
+		case d <= 0 && !orZero:
+			return 0, wrongText("", "must be above 0, not %v", d)
+		}
+		return d, nil
+	})
+}
+
+// misread returns the error of a text that is not of a type of pflag, nil for other types.
+func misread(kind, text string) error {
+	switch kind {
+	case "duration":
+		if n, err := strconv.Atoi(text); err == nil && n > 0 {
+			return wrongText(fmt.Sprintf("did you mean %ds?", n), "takes a duration such as 10s, not %q", text)
+		}
+		return wrongText("write a number and a unit: ms, s, m or h", "takes a duration such as 10s, not %q", text)
+	case "int", "int64":
+		return wrongText("", "takes a whole number of at most %d, not %q", math.MaxInt64, text)
+	case "float64":
+		return wrongText("", "takes a number, not %q", text)
+	case "bool":
+		return wrongText("", "takes true or false, not %q", text)
+	}
+	return nil
+}
+
+// hostNames are names of hosts. Each Set of their value adds one.
+type hostNames []string
+
+// String returns the names as a list of YAML.
+func (n hostNames) String() string { return "[" + strings.Join(n, ", ") + "]" }
+
+// namesValue is a list of names of hosts.
+func namesValue(to *hostNames) settingValue {
+	return newValue(to, nil, form{kind: "names"}, func(text string) (hostNames, error) {
+		if _, err := listen.ParseNames(text); err != nil {
+			return nil, wrongText("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
+		}
+		return append(*to, text), nil
+	})
+}
+
+// mode is the permissions of a file, 1 to 0777.
+type mode uint32
+
+// String returns the mode as chmod reads it.
+func (m mode) String() string { return fmt.Sprintf("%#04o", uint32(m)) }
+
+func modeValue(to *mode, standard mode, next string) settingValue {
+	return newValue(to, standard, form{kind: "mode", next: next}, func(text string) (mode, error) {
+		bits, err := strconv.ParseUint(text, 8, 32)
+		if err != nil || bits == 0 || bits > 0o777 {
+			return 0, wrongText("", "must be an octal mode such as 0660, not %q", text)
+		}
+		return mode(bits), nil
+	})
+}
+
+// minSize is the least size: fewer bytes would reject nearly every key.
+const minSize = 1 << 20
+
+// size is a number of bytes, minSize or more, written as digits with or without KiB, MiB or
+// GiB. 0 stands for no size.
+type size int64
+
+var sizeUnits = []struct {
+	name  string
+	bytes int64
+}{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
+
+// String returns the size in the form that parseSize reads, "" for none.
+func (s size) String() string {
+	for _, u := range sizeUnits {
+		if s > 0 && int64(s)%u.bytes == 0 {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return ""
+}
+
+func sizeValue(to *size, standard size) settingValue {
+	return newValue(to, standard, form{kind: "size"}, parseSize)
+}
+
+func parseSize(text string) (size, error) {
+	for _, u := range sizeUnits {
+		digits, ok := strings.CutSuffix(text, u.name)
+		if !ok {
+			continue
+		}
+		n, err := strconv.ParseInt(digits, 10, 64)
+		if err != nil || n > math.MaxInt64/u.bytes || n*u.bytes < minSize {
+			break
+		}
+		return size(n * u.bytes), nil
+	}
+	return 0, wrongText(didYouMeanSize(text), "must be a size of 1MiB or more, not %q", text)
+}
+
+// didYouMeanSize returns the next step for a text that is not a size.
+func didYouMeanSize(text string) string {
+	digits := strings.TrimRight(text, "KkMmGgiIBb ")
+	if n, err := strconv.ParseInt(digits, 10, 32); err == nil && n > 0 {
+		unit := "MiB"
+		if strings.ContainsAny(text, "Gg") {
+			unit = "GiB"
+		}
+		return fmt.Sprintf("did you mean %d%s?", n, unit)
+	}
+	return "write a whole number with KiB, MiB or GiB, such as 512MiB"
+}
+
+// share is one of so many, written as 1/N, or 1 for all.
+type share int64
+
+// String returns the share in the form that parseSample reads.
+func (s share) String() string {
+	if s <= 1 {
+		return "1"
+	}
+	return "1/" + strconv.FormatInt(int64(s), 10)
+}
+
+func shareValue(to *share, standard share) settingValue {
+	return newValue(to, standard, form{kind: "share"}, parseSample)
+}
+
+func parseSample(text string) (share, error) {
+	n, err := strconv.ParseInt(strings.TrimPrefix(text, "1/"), 10, 64)
+	if err != nil || n < 1 || n > weir.MaxUnits || n > 1 && !strings.HasPrefix(text, "1/") {
+		return 0, wrongText("write 1/10 for one of ten keys, or 1 for all", "must be a share, not %q", text)
+	}
+	return share(n), nil
+}
