@@ -11,19 +11,8 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "config check|print",
-		Short: "Check or print the configuration of weir serve",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return usage("write weir config check FILE, or weir config print", "weir config has no verb %q", args[0])
-		},
-	}
-	cmd.AddCommand(configCheckCommand(), configPrintCommand())
-	return cmd
+	return withVerbs("config check|print", "Check or print the configuration of weir serve",
+		"write weir config check FILE, or weir config print", configCheckCommand(), configPrintCommand())
 }
 
 func configCheckCommand() *cobra.Command {
@@ -83,19 +72,14 @@ func configPrintCommand() *cobra.Command {
 		Short: "Print the settings of weir serve with the source of each",
 		Args:  wantArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.all {
-				return cmd.Help()
-			}
-			err := table.resolve(cmd.Flags(), flags.file)
-			if err != nil {
-				return err
-			}
-			o.envoy.readEnvironment(table, io.Discard)
-			out := printable{cmd.OutOrStdout()}
-			if asJSON {
-				return printJSON(out, table.printed())
-			}
-			return table.print(out)
+			return flags.run(cmd, table, func() error {
+				o.envoy.readEnvironment(table, io.Discard)
+				out := printable{cmd.OutOrStdout()}
+				if asJSON {
+					return printJSON(out, table.printed())
+				}
+				return table.print(out)
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with an object for each setting")

@@ -13,17 +13,6 @@ import (
 )
 
 func storeCommand() *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "store check|dump DIR",
-		Short: "Check or dump the directory of --store file:DIR",
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return usage("write weir store check DIR, or weir store dump DIR", "weir store has no verb %q", args[0])
-		},
-	}
 	var asJSON, hashKeys bool
 	check := &cobra.Command{
 		Use:   "check DIR",
@@ -39,8 +28,8 @@ func storeCommand() *cobra.Command {
 		RunE:  func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) },
 	}
 	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print a hash of each value of a key, with a random secret, in place of the value")
-	cmd.AddCommand(check, dump)
-	return cmd
+	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
+		"write weir store check DIR, or weir store dump DIR", check, dump)
 }
 
 // directoryPath accepts a path, also in the form of --store.

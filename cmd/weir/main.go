@@ -80,6 +80,23 @@ func verbs(root *cobra.Command) (names []string) {
 	return names
 }
 
+// withVerbs returns the command of a verb that has verbs itself.
+func withVerbs(use, short, next string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   use,
+		Short: short,
+		Args:  cobra.ArbitraryArgs,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return cmd.Help()
+			}
+			return usage(next, "%s has no verb %q", cmd.CommandPath(), args[0])
+		},
+	}
+	cmd.AddCommand(verbs...)
+	return cmd
+}
+
 // wantArgs rejects fewer than least or more than most arguments. name is that of
 // the argument in the usage line, "" for a verb without arguments.
 func wantArgs(least, most int, name string) cobra.PositionalArgs {

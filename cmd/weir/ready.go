@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"time"
 
@@ -31,26 +30,17 @@ func readyCommand() *cobra.Command {
 	return cmd
 }
 
-// maxReady is the largest answer that is read, in bytes.
-const maxReady = 1 << 20
-
 func ready(cmd *cobra.Command, o *readyOptions) error {
 	if o.timeout < time.Millisecond || o.timeout > time.Minute {
 		return usage("write --timeout 2s, for example", "--timeout must be 1ms to 1m, not %v", o.timeout)
 	}
-	client, base, err := newHTTPClient(o.url)
+	client, err := newAPIClient(o.url, o.timeout)
 	if err != nil {
 		return err
 	}
-	client.Timeout = o.timeout
-	res, err := client.Get(base + "/readyz")
+	res, body, err := client.get(cmd.Context(), "/readyz", exitDenied)
 	if err != nil {
-		return noAnswer(exitDenied, o.url, err)
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxReady))
-	if err != nil {
-		return noAnswer(exitDenied, o.url, err)
+		return err
 	}
 	isReady := res.StatusCode == http.StatusOK
 	out := printable{cmd.OutOrStdout()}

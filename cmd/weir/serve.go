@@ -41,13 +41,7 @@ func serveCommand() *cobra.Command {
 		Short: "Serve decisions over HTTP",
 		Args:  wantArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if flags.all {
-				return cmd.Help()
-			}
-			if err := table.resolve(cmd.Flags(), flags.file); err != nil {
-				return err
-			}
-			return serve(cmd, &o, table)
+			return flags.run(cmd, table, func() error { return serve(cmd, &o, table) })
 		},
 	}
 	flags.add(cmd, table)

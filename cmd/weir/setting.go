@@ -112,6 +112,17 @@ func (o *settingFlags) add(cmd *cobra.Command, t settings) {
 	}
 }
 
+// run sets the values of t and calls do, or prints the help with --all.
+func (o *settingFlags) run(cmd *cobra.Command, t settings, do func() error) error {
+	if o.all {
+		return cmd.Help()
+	}
+	if err := t.resolve(cmd.Flags(), o.file); err != nil {
+		return err
+	}
+	return do()
+}
+
 // resolve sets the sources of all values, and the values of the configuration file that no
 // flag and no variable replaces. path is "" without a file.
 func (t settings) resolve(flags *pflag.FlagSet, path string) error {

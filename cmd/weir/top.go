@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/url"
 	"os"
@@ -63,7 +62,7 @@ func top(cmd *cobra.Command, o *topOptions) error {
 	defer screen.restore()
 	var last *topAnswer
 	for {
-		now, err := client.get(ctx)
+		now, err := client.list(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -110,18 +109,14 @@ func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	return a, nil
 }
 
-// maxTop is the largest answer that is read, in bytes.
-const maxTop = 16 << 20
-
 // topClient requests GET /v1/top.
 type topClient struct {
-	client  *http.Client
-	from    string // for messages
-	request *http.Request
+	*apiClient
+	path string
 }
 
 func newTopClient(o *topOptions) (*topClient, error) {
-	client, base, err := newHTTPClient(o.url)
+	client, err := newAPIClient(o.url, 10*time.Second)
 	if err != nil {
 		return nil, err
 	}
@@ -129,42 +124,29 @@ func newTopClient(o *topOptions) (*topClient, error) {
 	if o.policy != "" {
 		query.Set("policy", o.policy)
 	}
-	token := os.Getenv("WEIR_ADMIN_TOKEN")
+	client.token = os.Getenv("WEIR_ADMIN_TOKEN")
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
 		if err != nil {
 			return nil, usage("", "--token-file: %w", err)
 		}
-		token = strings.TrimSpace(string(b))
+		client.token = strings.TrimSpace(string(b))
 	}
-	r, err := http.NewRequest(http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
-	if err != nil {
-		return nil, usage("", "--url: %w", err)
-	}
-	if token != "" {
-		r.Header.Set("Authorization", "Bearer "+token)
-	}
-	return &topClient{client, o.url, r}, nil
+	return &topClient{client, "/v1/top?" + query.Encode()}, nil
 }
 
-func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
+func (c *topClient) list(ctx context.Context) (*topAnswer, error) {
 	when := time.Now()
-	res, err := c.client.Do(c.request.WithContext(ctx))
-	if err != nil {
-		return nil, noAnswer(exitStore, c.from, err)
+	res, body, err := c.get(ctx, c.path, exitStore)
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusOK:
+		return parseTop(body, c.address, when)
+	case res.StatusCode == http.StatusUnauthorized:
+		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.address)
 	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))
-	if err != nil {
-		return nil, noAnswer(exitStore, c.from, err)
-	}
-	switch res.StatusCode {
-	case http.StatusOK:
-		return parseTop(body, c.from, when)
-	case http.StatusUnauthorized:
-		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.from)
-	}
-	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.from, res.Status, problemDetail(body))
+	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.address, res.Status, problemDetail(body))
 }
 
 // problemDetail returns the detail of a problem document, or the whole body, in

@@ -22,7 +22,6 @@ type screen struct {
 	out       io.Writer
 	o         *topOptions
 	terminal  bool
-	bold      bool
 	drawn     bool
 	rows      func() int // of the terminal; 0 = unknown
 	downSince time.Time  // of the first request without an answer; zero while weir answers
@@ -37,8 +36,6 @@ func newScreen(out io.Writer, o *topOptions) *screen {
 			return rows
 		}
 	}
-	_, plain := os.LookupEnv("NO_COLOR")
-	s.bold = s.terminal && !plain
 	return s
 }
 
@@ -48,8 +45,6 @@ const (
 	clearRest = "\x1b[J"   // of the screen
 	noWrap    = "\x1b[?7l" // cut lines that are too long
 	wrap      = "\x1b[?7h"
-	bold      = "\x1b[1m"
-	normal    = "\x1b[0m"
 )
 
 // show prints an answer; on a terminal it replaces the page before. last is the
@@ -60,7 +55,7 @@ func (s *screen) show(now, last *topAnswer) error {
 		return err
 	}
 	s.downSince = time.Time{}
-	return s.draw(now.page(last, s.heading))
+	return s.draw(now.page(last))
 }
 
 // waitsFor reports whether top goes on after a request without an answer: only on a
@@ -73,7 +68,7 @@ func (s *screen) waitsFor(last *topAnswer, err error) bool {
 	if s.downSince.IsZero() {
 		s.downSince = time.Now()
 	}
-	_, rest, _ := strings.Cut(last.page(nil, s.heading), "\n")
+	_, rest, _ := strings.Cut(last.page(nil), "\n")
 	return s.draw(fmt.Sprintf("weir at %s has not answered since %s; trying again every %v\n%s",
 		answer.Shown(last.from), s.downSince.Format(time.TimeOnly), s.o.interval, rest)) == nil
 }
@@ -116,22 +111,14 @@ func (s *screen) restore() {
 	}
 }
 
-func (s *screen) heading(text string) string {
-	if s.bold {
-		return bold + text + normal
-	}
-	return text
-}
-
 // maxPolicies is the number of policies on a page of weir top, the busiest.
 const maxPolicies = 8
 
-// page returns an answer for people. last is the answer before, for rates, or nil;
-// heading formats headings.
-func (a *topAnswer) page(last *topAnswer, heading func(string) string) string {
+// page returns an answer for people. last is the answer before, for rates, or nil.
+func (a *topAnswer) page(last *topAnswer) string {
 	var b strings.Builder
 	b.WriteString(a.title() + "\n\n")
-	writeHeaded(&b, "lrrrrrr", a.policyRows(last), heading)
+	writeTable(&b, "lrrrrrr", a.policyRows(last))
 	switch {
 	case a.Keys == "off":
 		b.WriteString("\nkeys are not kept (weir serve --top-keys off)\n")
@@ -139,7 +126,7 @@ func (a *topAnswer) page(last *topAnswer, heading func(string) string) string {
 		b.WriteString("\nno key was denied in the last ten minutes\n")
 	default:
 		b.WriteString("\n")
-		writeHeaded(&b, "rrll", a.keyRows(), heading)
+		writeTable(&b, "rrll", a.keyRows())
 	}
 	return b.String()
 }
@@ -204,12 +191,4 @@ func (a *topAnswer) keyRows() [][]string {
 		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
 	}
 	return rows
-}
-
-// writeHeaded writes a table with its first line as the heading.
-func writeHeaded(b *strings.Builder, align string, rows [][]string, heading func(string) string) {
-	var table strings.Builder
-	writeTable(&table, align, rows)
-	first, rest, _ := strings.Cut(table.String(), "\n")
-	b.WriteString(heading(first) + "\n" + rest)
 }
