@@ -55,8 +55,6 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 			}
 		}
 	}
-	f.terminate(t)
-	f.ended(t)
 }
 
 // More connections than a listener accepts, most of them idle, do not delay the end of
@@ -88,8 +86,6 @@ func TestTerminateBesideWaitingConnections(t *testing.T) {
 			}
 		}
 	}
-	f.terminate(t)
-	f.ended(t)
 }
 
 // holdGRPC opens n connections without calls.

@@ -49,8 +49,7 @@ func TestReservationsSurviveAKill(t *testing.T) {
 	if status := post(p, "/v1/reserve", key, &reserved); status != 200 || reserved.Reservation == "" {
 		t.Fatalf("reserve: %d, %+v", status, reserved)
 	}
-	p.Process.Kill()
-	p.Wait()
+	p.kill()
 
 	p = startServe(t, args...)
 	var state struct{ Remaining int64 }
@@ -61,8 +60,7 @@ func TestReservationsSurviveAKill(t *testing.T) {
 	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 3}, &settled); status != 200 || settled.Refunded != 5 {
 		t.Errorf("settle: %d, %+v, want 5 refunded", status, settled)
 	}
-	p.Process.Kill()
-	p.Wait()
+	p.kill()
 
 	p = startServe(t, args...)
 	if post(p, "/v1/peek", key, &state); state.Remaining != 7 {
@@ -71,8 +69,6 @@ func TestReservationsSurviveAKill(t *testing.T) {
 	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 1}, &settled); status != 409 {
 		t.Errorf("settled again: status %d, want 409", status)
 	}
-	p.terminate(t)
-	p.ended(t)
 }
 
 // TestFullDiskFollowsThePolicy: while the disk of --store file: is full every front answers
@@ -99,8 +95,6 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.await(t, "over", healthyAnswers, "1")
-	f.terminate(t)
-	f.ended(t)
 }
 
 // TestFullDiskAtTheEnd: weir serve exits with 3 and the reason if its store could not be closed.

@@ -119,9 +119,7 @@ func TestTerminateAnswersRequestsInFlight(t *testing.T) {
 			return nil
 		})
 	}()
-	for end := time.Now().Add(testTimeout); answered.Load() < 100*clients && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "answers", func() bool { return answered.Load() >= 100*clients })
 	p.terminate(t)
 	p.awaitNotReady(t)
 	left.Store(true)
@@ -136,19 +134,10 @@ func TestTerminateAnswersRequestsInFlight(t *testing.T) {
 // awaitNotReady waits until /readyz fails.
 func (p *process) awaitNotReady(t *testing.T) {
 	t.Helper()
-	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
-		r, err := http.Get("http://" + p.addr + "/readyz")
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Body.Close()
-		if r.StatusCode == 503 {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal("/readyz does not fail")
-		}
-	}
+	await(t, "/readyz fails", func() bool {
+		status, _ := getPage(t, p.addr, "/readyz")
+		return status == 503
+	})
 }
 
 // On every listener each attempt is answered while weir lingers.
@@ -171,14 +160,11 @@ func TestTerminateAnswersOnEveryListener(t *testing.T) {
 			})
 		}
 	}
-	for end := time.Now().Add(testTimeout); answered.Load() < 1000 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	await(t, "answers", func() bool { return answered.Load() >= 1000 })
 	f.terminate(t)
 	f.awaitNotReady(t)
-	for end, before := time.Now().Add(testTimeout), answered.Load(); answered.Load() < before+100 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	before := answered.Load()
+	await(t, "answers while weir lingers", func() bool { return answered.Load() >= before+100 })
 	left.Store(true)
 	all.Wait()
 	f.ended(t)
@@ -227,8 +213,6 @@ func TestServesAtTwiceItsCapacity(t *testing.T) {
 	if err := after.attempt(false); err != nil || after.statuses[204] != 1 {
 		t.Errorf("after the load: %v, %v", err, after.statuses)
 	}
-	p.terminate(t)
-	p.ended(t)
 }
 
 // At --max-memory new keys get 503, and known keys are still denied (R13).
@@ -252,8 +236,6 @@ func TestMaxMemoryRejectsNewKeys(t *testing.T) {
 	if err := known.attempt(false); err != nil || flood.statuses[503] == 0 || known.statuses[429] != 1 {
 		t.Errorf("50,000 keys in 1 MiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood.statuses[503], known.statuses, err)
 	}
-	p.terminate(t)
-	p.ended(t)
 }
 
 // With a slow store, requests above --max-in-flight get 503 and all others an answer.
@@ -273,6 +255,4 @@ func TestMaxInFlightRejectsRequests(t *testing.T) {
 	if statuses[503] == 0 || statuses[204] == 0 {
 		t.Errorf("answers by status: %v, want 204 and, for want of room, 503", statuses)
 	}
-	p.terminate(t)
-	p.ended(t)
 }

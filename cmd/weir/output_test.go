@@ -43,7 +43,7 @@ func TestOutputIsEscaped(t *testing.T) {
 		{"replay", "--policies", good, filepath.Join(dir, "t.jsonl")}, {"replay", "--policies", good, evil},
 		{"replay", "--policies", good, "--key", "ip=remote_addr", log}, {"replay", "--policies", good, "--against", good, "--key", "ip=remote_addr", log},
 		{"suggest", "--key", "ip=remote_addr", log}, {"suggest", "--key", "ip=remote_addr", "--write", filepath.Join(dir, evil), log},
-		{"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
+		{"config", "check", evil}, {"serve", "--config", evil}, {"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
 		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--once", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
 	} {
 		var stdout, stderr bytes.Buffer

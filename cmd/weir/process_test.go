@@ -2,8 +2,11 @@ package main
 
 import (
 	"bufio"
+	"io"
+	"net/http"
 	"os"
 	"os/exec"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -24,7 +27,8 @@ type process struct {
 	said strings.Builder
 }
 
-// startServe starts weir serve on a free port and waits until it listens.
+// startServe starts weir serve on a free port and waits until it listens. At the end of the
+// test it must end cleanly, unless it was killed.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
 	return startServeWith(t, exec.Command("weir"), args...)
@@ -45,7 +49,13 @@ func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	if err := p.Start(); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { p.Process.Kill(); p.Wait() })
+	t.Cleanup(func() {
+		if p.ProcessState == nil && !t.Failed() {
+			p.terminate(t)
+			p.ended(t)
+		}
+		p.kill()
+	})
 	go func() {
 		defer close(p.done)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -63,17 +73,62 @@ func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 // awaitOutput waits until stderr contains words, and returns all of stderr.
 func (p *process) awaitOutput(t *testing.T, words string) string {
 	t.Helper()
-	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
+	talk := ""
+	await(t, "stderr with "+words, func() bool {
 		p.mu.Lock()
-		talk := p.said.String()
-		p.mu.Unlock()
-		if strings.Contains(talk, words) {
-			return talk
-		}
+		defer p.mu.Unlock()
+		talk = p.said.String()
+		return strings.Contains(talk, words)
+	})
+	return talk
+}
+
+// await waits until ready reports true.
+func await(t *testing.T, what string, ready func() bool) {
+	t.Helper()
+	for end := time.Now().Add(testTimeout); !ready(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("stderr lacks %q; it is:\n%s", words, talk)
+			t.Fatalf("timeout: %s", what)
 		}
 	}
+}
+
+// getPage returns the status and the body of a page, of the listener at an address.
+func getPage(t *testing.T, address, path string) (status int, body string) {
+	t.Helper()
+	r, err := http.Get("http://" + address + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatalf("%s: %v", path, err)
+	}
+	return r.StatusCode, string(text)
+}
+
+// metric returns the value of a series.
+func metric(t *testing.T, address, series string) int64 {
+	t.Helper()
+	_, text := getPage(t, address, "/metrics")
+	for line := range strings.Lines(text) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int64(v)
+		}
+	}
+	t.Fatalf("/metrics has no %s", series)
+	return 0
+}
+
+// kill sends SIGKILL and waits for the end.
+func (p *process) kill() {
+	p.Process.Kill()
+	p.Wait()
 }
 
 // terminate sends SIGTERM.

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
@@ -186,8 +184,7 @@ func TestRecordSurvivesKills(t *testing.T) {
 		}
 	}()
 	awaitMetric(t, p.addr, `weir_recorded_calls_total{outcome="written"}`)
-	p.Process.Kill()
-	p.Wait()
+	p.kill()
 	close(stop)
 	<-done
 	text, err := os.ReadFile(trace)
@@ -279,18 +276,5 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 // awaitMetric waits until a counter is above 0.
 func awaitMetric(t *testing.T, addr, series string) {
 	t.Helper()
-	for end := time.Now().Add(testTimeout); ; time.Sleep(10 * time.Millisecond) {
-		r, err := http.Get("http://" + addr + "/metrics")
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(r.Body)
-		r.Body.Close()
-		if _, n, ok := strings.Cut(string(text), series+" "); ok && !strings.HasPrefix(n, "0\n") {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("%s stays 0", series)
-		}
-	}
+	await(t, series, func() bool { return metric(t, addr, series) > 0 })
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
@@ -126,41 +125,6 @@ func (r *raw) bomb() error {
 		block = block[n:]
 	}
 	return err
-}
-
-// await waits until ready reports true.
-func await(t *testing.T, what string, ready func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testTimeout); !ready(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timeout: %s", what)
-		}
-	}
-}
-
-// metric returns the value of a series without labels.
-func (f *fronts) metric(t *testing.T, name string) (n int64) {
-	t.Helper()
-	r, err := f.http.Get("http://" + f.admin + "/metrics")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer r.Body.Close()
-	text, err := io.ReadAll(r.Body)
-	if err != nil || r.StatusCode != http.StatusOK {
-		t.Fatalf("/metrics: %d, %v", r.StatusCode, err)
-	}
-	for line := range strings.Lines(string(text)) {
-		if value, ok := strings.CutPrefix(line, name+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return int64(v)
-		}
-	}
-	t.Fatalf("/metrics has no %s", name)
-	return 0
 }
 
 // duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
@@ -319,26 +283,33 @@ func deadlines(t *testing.T, address string, n int) func() {
 	}
 }
 
+// openAttacked starts weir serve with a bound on its memory, and without the race detector,
+// whose memory would count. token is that of honest callers, "" if none is required.
+func openAttacked(t *testing.T, token string, args ...string) *fronts {
+	t.Helper()
+	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
+	weir := exec.Command(program.Path(t))
+	if weir.Env = []string{memoryLimit}; token != "" {
+		weir.Env = append(weir.Env, "WEIR_TOKEN="+token)
+	}
+	return openFrontsWith(t, weir, args...)
+}
+
 // Strangers end no honest call. Their connections are closed, the oldest first, and each
 // end is counted and logged.
 func TestStrangersEndNoHonestCall(t *testing.T) {
-	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
 	t.Parallel()
-	for token, env := range map[string][]string{"none": {memoryLimit}, "required": {memoryLimit, "WEIR_TOKEN=" + strangerToken}} {
-		weir := exec.Command(program.Path(t))
-		weir.Env = env
-		f := openFrontsWith(t, weir)
+	for _, token := range []string{"", strangerToken} {
+		f := openAttacked(t, token)
 		f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
 		f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 1000, 60<<10), bombs(t, f.rpc))
-		if n := f.metric(t, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
-			t.Errorf("token %s: %d closings are counted; want %d at least", token, n, maxStrangers)
+		if n := metric(t, f.admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
+			t.Errorf("token %q: %d closings are counted; want %d at least", token, n, maxStrangers)
 		}
 		f.awaitOutput(t, "a newer connection needed the slot")
-		if n := f.metric(t, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
-			t.Errorf("token %s: %d connections are open; want %d at most", token, n, maxStrangers+1)
+		if n := metric(t, f.admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
+			t.Errorf("token %q: %d connections are open; want %d at most", token, n, maxStrangers+1)
 		}
-		f.terminate(t)
-		f.ended(t)
 	}
 }
 
@@ -346,9 +317,7 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 // closed for a burst.
 func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 	t.Parallel()
-	weir := exec.Command("weir")
-	weir.Env = []string{"WEIR_TOKEN=" + strangerToken}
-	f := openFrontsWith(t, weir)
+	f := openAttacked(t, strangerToken)
 	request, err := proto.Marshal(&pb.RateLimitRequest{Domain: strings.Repeat("x", 900),
 		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
 	if err != nil {
@@ -372,22 +341,19 @@ func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 			}
 		}
 	}
-	await(t, "the answers", func() bool { return f.metric(t, "weir_envoy_unknown_domains_total") == clients*calls })
+	await(t, "the answers", func() bool { return metric(t, f.admin, "weir_envoy_unknown_domains_total") == clients*calls })
 }
 
 // Callers without a token neither fill the memory nor block other callers.
 func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
-	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
 	t.Parallel()
-	weir := exec.Command(program.Path(t)) // without the race detector, whose memory would count
-	weir.Env = []string{"WEIR_TOKEN=" + strangerToken, memoryLimit}
-	f := openFrontsWith(t, weir)
+	f := openAttacked(t, strangerToken)
 	t.Run("attacks", func(t *testing.T) { // whose connections end with it
 		f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
 	})
-	await(t, "the end of the attackers' connections", func() bool { return f.metric(t, `weir_connections{listener="grpc"}`) == 1 })
+	await(t, "the end of the attackers' connections", func() bool { return metric(t, f.admin, `weir_connections{listener="grpc"}`) == 1 })
 
-	before := f.metric(t, "weir_unauthorized_requests_total")
+	before := metric(t, f.admin, "weir_unauthorized_requests_total")
 	if before < 100 {
 		t.Errorf("%d unauthorized requests counted; want those of the attack", before)
 	}
@@ -397,18 +363,13 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "100 more unauthorized requests", func() bool { return f.metric(t, "weir_unauthorized_requests_total") == before+100 })
-	f.terminate(t)
-	f.ended(t)
+	await(t, "100 more unauthorized requests", func() bool { return metric(t, f.admin, "weir_unauthorized_requests_total") == before+100 })
 }
 
 // Incomplete messages hold little memory: in large pieces, in small ones, and empty.
 func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
-	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
 	t.Parallel()
-	weir := exec.Command(program.Path(t))
-	weir.Env = []string{memoryLimit}
-	f := openFrontsWith(t, weir)
+	f := openAttacked(t, "")
 	f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
 		for range 5 {
 			r := dialRaw(t, f.rpc)
@@ -422,17 +383,13 @@ func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
 			}
 		}
 	})
-	f.terminate(t)
-	f.ended(t)
 }
 
 // Open streams without complete calls do not delay the end of weir serve.
 func TestTerminateBesideIncompleteCalls(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
-	weir := exec.Command("weir")
-	weir.Env = []string{"WEIR_TOKEN=" + strangerToken}
-	f := openFrontsWith(t, weir, "--drain", "4s")
+	f := openAttacked(t, strangerToken, "--drain", "4s")
 	watch := dialRaw(t, f.rpc)
 	if watch.call(watchMethod) != nil || watch.message(0, nil) != nil {
 		t.Fatal("no watch")
@@ -442,7 +399,5 @@ func TestTerminateBesideIncompleteCalls(t *testing.T) {
 		t.Fatal("no call")
 	}
 	dialRaw(t, f.rpc) // sends nothing more
-	await(t, "connections", func() bool { return f.metric(t, `weir_connections{listener="grpc"}`) == 3 })
-	f.terminate(t)
-	f.ended(t)
+	await(t, "connections", func() bool { return metric(t, f.admin, `weir_connections{listener="grpc"}`) == 3 })
 }

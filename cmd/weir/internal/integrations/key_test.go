@@ -5,16 +5,10 @@ package integrations
 import (
 	"bufio"
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"regexp"
@@ -24,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // keyCase is a header with one key, two keys or a bad key. The test replaces @ by a
@@ -191,6 +187,7 @@ func (s *stand) sendLines(path string, c keyCase) (int, error) {
 // The same over HTTP/2, in clear text and with TLS.
 func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 	t.Parallel()
+	pair := listentest.NewAuthority(t).Issue(t, "weir.test")
 	for _, p := range proxies {
 		for name, secure := range map[string]bool{"h2c": false, "h2": true} {
 			t.Run(p.name+"/"+name, func(t *testing.T) {
@@ -199,7 +196,7 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 				p.edit = func(t *testing.T, text string) string { return overHTTP2(text, p.name, secure) }
 				p.global = "\tauto_https off\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n"
 				start := p.start
-				p.start = func(s *stand) { s.write("cert.pem", certificate(t)); start(s) }
+				p.start = func(s *stand) { s.write("cert.pem", pair.Cert+pair.Key); start(s) }
 				s := newStand(t, p, func(o *Options) { o.Allow = true })
 				s.client.Transport = http2Transport(secure)
 				t.Cleanup(s.client.CloseIdleConnections)
@@ -278,26 +275,6 @@ func (s *stand) sendFields(path string, c keyCase) (int, error) {
 		s.t.Fatalf("%s: answered over %s", c.name, res.Proto)
 	}
 	return res.StatusCode, nil
-}
-
-// certificate returns a certificate of 127.0.0.1 and its key, in PEM.
-func certificate(t *testing.T) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	private, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})) +
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }
 
 // A request without a valid key is rejected while weir is down, too, also by snippets

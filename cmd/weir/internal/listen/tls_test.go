@@ -39,14 +39,22 @@ func shake(s *tls.Config, client *tls.Config) (server, there tls.ConnectionState
 	return c.ConnectionState(), d.ConnectionState(), err
 }
 
+// tlsFiles writes a certificate of weir.test, its key, and their authority.
+func tlsFiles(t *testing.T, a *listentest.Authority) TLSFiles {
+	t.Helper()
+	dir := t.TempDir()
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	pair := a.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	write(t, files.Key, pair.Key)
+	write(t, files.ClientCA, a.PEM)
+	return files
+}
+
 func TestTLSReloads(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
 		first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
-		files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
-		pair := first.Issue(t, "weir.test")
-		write(t, files.Cert, pair.Cert)
-		write(t, files.Key, pair.Key)
+		files := tlsFiles(t, first)
 		var reported []error
 		s, err := LoadTLS(files, func(err error) { reported = append(reported, err) })
 		if err != nil {
@@ -60,7 +68,7 @@ func TestTLSReloads(t *testing.T) {
 		if err != nil || there.NegotiatedProtocol != "http/1.1" || there.Version != tls.VersionTLS13 {
 			t.Fatalf("the first certificate: %v, protocol %q", err, there.NegotiatedProtocol)
 		}
-		pair = second.Issue(t, "weir.test")
+		pair := second.Issue(t, "weir.test")
 		write(t, files.Cert, pair.Cert)
 		time.Sleep(checkInterval)
 		if _, _, err := shake(config, client(first)); err != nil || len(reported) != 1 {
@@ -81,14 +89,8 @@ func TestTLSReloads(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
-	dir := t.TempDir()
 	ours, theirs := listentest.NewAuthority(t), listentest.NewAuthority(t)
-	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
-	pair := ours.Issue(t, "weir.test")
-	write(t, files.Cert, pair.Cert)
-	write(t, files.Key, pair.Key)
-	write(t, files.ClientCA, ours.PEM)
-	s, err := LoadTLS(files, nil)
+	s, err := LoadTLS(tlsFiles(t, ours), nil)
 	if err != nil || !s.AcceptsClientCerts() {
 		t.Fatal(err, s.AcceptsClientCerts())
 	}
@@ -119,14 +121,8 @@ func TestClientCertificates(t *testing.T) {
 // verified from then on, with a cached verdict or without one.
 func TestClientCertificatesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		dir := t.TempDir()
 		a := listentest.NewAuthority(t)
-		files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
-		pair := a.Issue(t, "weir.test")
-		write(t, files.Cert, pair.Cert)
-		write(t, files.Key, pair.Key)
-		write(t, files.ClientCA, a.PEM)
-		s, err := LoadTLS(files, nil)
+		s, err := LoadTLS(tlsFiles(t, a), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,11 +154,8 @@ func TestClientCertificatesExpire(t *testing.T) {
 }
 
 func TestBadTLSFiles(t *testing.T) {
-	dir := t.TempDir()
-	pair := listentest.NewAuthority(t).Issue(t, "weir.test")
-	cert, key, empty := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "empty")
-	write(t, cert, pair.Cert)
-	write(t, key, pair.Key)
+	files, empty := tlsFiles(t, listentest.NewAuthority(t)), filepath.Join(t.TempDir(), "empty")
+	cert, key := files.Cert, files.Key
 	write(t, empty, "")
 	for _, c := range []struct {
 		files TLSFiles
@@ -170,7 +163,7 @@ func TestBadTLSFiles(t *testing.T) {
 	}{
 		{TLSFiles{Cert: cert}, "set both"},
 		{TLSFiles{Cert: cert, Key: cert}, "certificate " + cert},
-		{TLSFiles{Cert: cert, Key: filepath.Join(dir, "none")}, "no such file"},
+		{TLSFiles{Cert: cert, Key: empty + "none"}, "no such file"},
 		{TLSFiles{Cert: cert, Key: key, ClientCA: empty}, "holds no PEM certificate"},
 	} {
 		if _, err := LoadTLS(c.files, nil); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -181,12 +174,7 @@ func TestBadTLSFiles(t *testing.T) {
 
 // TestWorldReadableKeyIsReported: of the TLS files only the private key is a secret.
 func TestWorldReadableKeyIsReported(t *testing.T) {
-	dir := t.TempDir()
-	authority := listentest.NewAuthority(t)
-	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
-	pair := authority.Issue(t, "weir.test")
-	write(t, files.Cert, pair.Cert)
-	write(t, files.Key, pair.Key)
+	files := tlsFiles(t, listentest.NewAuthority(t))
 	for _, c := range []struct {
 		readable string
 		want     []string

@@ -108,12 +108,13 @@ func TestBackgroundReconnects(t *testing.T) {
 	}
 }
 
-// TestBackgroundRetriesUnfitServers: an unfit server is used after its repair.
+// TestBackgroundRetriesUnfitServers: a server that evicts histories is used after its repair.
 func TestBackgroundRetriesUnfitServers(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
 	s, changes := openInBackground(t, "redis://"+server.Addr)
-	if err := s.Ready(t.Context()); !errors.Is(err, weirredis.ErrServer) {
-		t.Fatalf("got %v, want ErrServer", err)
+	err := s.Ready(t.Context())
+	if !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), server.Addr) || !strings.Contains(err.Error(), "noeviction") {
+		t.Fatalf("got %v, want ErrServer with the address and the next step", err)
 	}
 	<-changes
 	server.Must(t, "CONFIG", "SET", "maxmemory-policy", "noeviction")

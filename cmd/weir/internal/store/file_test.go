@@ -22,34 +22,6 @@ func TestParseFile(t *testing.T) {
 	}
 }
 
-func TestParseFileRejects(t *testing.T) {
-	for text, want := range map[string]string{
-		"":                     "needs a directory; write file:/var/lib/weir",
-		"?sync=always":         "needs a directory",
-		"~/weir":               "write file:$HOME/weir",
-		"//host/weir":          "names another machine; write file:/host/weir",
-		"/v%":                  "write %25 for a %",
-		"/v?synk=always":       `no parameter "synk"; did you mean sync?`,
-		"/v?db=1":              `no parameter "db"; sync= and access= are the only ones`,
-		"/v?sync=allways":      "did you mean always?",
-		"/v?sync=off":          "sync=off is not a mode",
-		"/v?access=all":        "is not access=any",
-		"/v?acces=any":         "did you mean access?",
-		"/v?sync=":             "sync= is not a mode",
-		"/v?sync=100":          "sync=100 is not a mode",
-		"/v?sync=0s":           "not within 1ms and 1m",
-		"/v?sync=1h":           "not within 1ms and 1m",
-		"/v?sync=1s&sync=2s":   "given twice",
-		"/v?sync=1s&Sync=off":  `no parameter "Sync"; did you mean sync?`,
-		"/v?%zz":               "not name=value",
-		"/v?sync=always;x=off": "not name=value",
-	} {
-		if _, err := parseFile(text); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
-			t.Errorf("file:%s: got %v, want ErrURL …%s…", text, err, want)
-		}
-	}
-}
-
 // TestOpenFile: histories survive the end of a store, and one process at a time has them.
 func TestOpenFile(t *testing.T) {
 	name := "file:" + t.TempDir() + "/weir?sync=always"

@@ -14,7 +14,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
-	"github.com/weirlimit/weir/weirredis"
 )
 
 const secret = "s3cret-pass"
@@ -45,10 +44,16 @@ func mustOpen(t *testing.T, name string) *Store {
 	return s
 }
 
-func TestOpenMemory(t *testing.T) {
-	s := mustOpen(t, "memory")
-	if s.Shared || !decide(t, s) || decide(t, s) {
-		t.Error("memory: want one grant, shared with nobody")
+// TestOpenDecides: each kind of store makes the one grant, and only those on a server are shared.
+func TestOpenDecides(t *testing.T) {
+	server := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, server, 0)
+	cluster := redistest.StartCluster(t)
+	for name, shared := range map[string]bool{"memory": false, "redis+sentinel://" + sentinel.Addr + "/" + redistest.SentinelName: true,
+		"redis+cluster://" + strings.Join(cluster.Addrs(), ","): true} {
+		if s := mustOpen(t, name); !decide(t, s) || decide(t, s) || s.Shared != shared {
+			t.Errorf("%s: shared %t, want one grant and %t", name, s.Shared, shared)
+		}
 	}
 }
 
@@ -67,15 +72,6 @@ func TestOpenShares(t *testing.T) {
 	}
 	if strings.Contains(a.Name+b.Name, secret) {
 		t.Errorf("the names hold the password: %s %s", a.Name, b.Name)
-	}
-}
-
-// TestOpenUnfit: a server that evicts histories is rejected.
-func TestOpenUnfit(t *testing.T) {
-	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
-	_, err := Open("redis://"+server.Addr, Options{})
-	if !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), server.Addr) || !strings.Contains(err.Error(), "noeviction") {
-		t.Errorf("got %v, want ErrServer with the address and the way out", err)
 	}
 }
 
@@ -103,21 +99,5 @@ func TestOpenTLS(t *testing.T) {
 	}
 	if _, err := Open("rediss://127.0.0.1:"+port, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
 		t.Errorf("an unknown authority: got %v, want ErrRefused and the way to trust it", err)
-	}
-}
-
-func TestOpenSentinel(t *testing.T) {
-	server := redistest.Start(t)
-	sentinel := redistest.StartSentinel(t, server, 0)
-	if s := mustOpen(t, "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName); !decide(t, s) || decide(t, s) {
-		t.Error("behind a Sentinel: want one grant")
-	}
-}
-
-func TestOpenCluster(t *testing.T) {
-	t.Parallel()
-	c := redistest.StartCluster(t)
-	if s := mustOpen(t, "redis+cluster://"+strings.Join(c.Addrs(), ",")); !decide(t, s) || decide(t, s) {
-		t.Error("a Cluster: want one grant")
 	}
 }

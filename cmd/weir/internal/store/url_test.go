@@ -87,8 +87,28 @@ func TestParseRejects(t *testing.T) {
 		"redis://u:" + secret + "?@h":   "%3F",
 		"redis://u:" + secret + "?a@h":  "%3F",
 		"redis://h/0#u:" + secret + "@": "host is missing",
+
+		"file:":                     "needs a directory; write file:/var/lib/weir",
+		"file:?sync=always":         "needs a directory",
+		"file:~/weir":               "write file:$HOME/weir",
+		"file://host/weir":          "names another machine; write file:/host/weir",
+		"file:/v%":                  "write %25 for a %",
+		"file:/v?synk=always":       `no parameter "synk"; did you mean sync?`,
+		"file:/v?db=1":              `no parameter "db"; sync= and access= are the only ones`,
+		"file:/v?sync=allways":      "did you mean always?",
+		"file:/v?sync=off":          "sync=off is not a mode",
+		"file:/v?access=all":        "is not access=any",
+		"file:/v?acces=any":         "did you mean access?",
+		"file:/v?sync=":             "sync= is not a mode",
+		"file:/v?sync=100":          "sync=100 is not a mode",
+		"file:/v?sync=0s":           "not within 1ms and 1m",
+		"file:/v?sync=1h":           "not within 1ms and 1m",
+		"file:/v?sync=1s&sync=2s":   "given twice",
+		"file:/v?sync=1s&Sync=off":  `no parameter "Sync"; did you mean sync?`,
+		"file:/v?%zz":               "not name=value",
+		"file:/v?sync=always;x=off": "not name=value",
 	} {
-		_, err := parse(text)
+		_, err := Describe(text)
 		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want ErrURL …%s…", text, err, want)
 		}
