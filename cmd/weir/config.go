@@ -97,10 +97,8 @@ type printedSetting struct {
 
 func (t settings) printed() []printedSetting {
 	var all []printedSetting
-	for _, section := range t {
-		for _, s := range section.settings {
-			all = append(all, printedSetting{section.name, s.name, s.shownValue(), cmp.Or(s.source, "default")})
-		}
+	for _, s := range t {
+		all = append(all, printedSetting{s.section.name, s.name, s.shownValue(), cmp.Or(s.source, "default")})
 	}
 	return all
 }
@@ -122,7 +120,7 @@ func (t settings) print(out io.Writer) error {
 		switch {
 		case p.Value == "":
 			line = "# " + p.Name + ":"
-		case t.setting(p.Name).value.Type() == "string":
+		case t.setting(p.Name).value.kind == "string":
 			line = p.Name + ": " + strconv.Quote(p.Value)
 		}
 		rows = append(rows, []string{indent + line, "# " + p.Source})

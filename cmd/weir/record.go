@@ -26,7 +26,7 @@ const logPeriod = 10 * time.Second
 
 // check rejects settings that have no effect without a trace.
 func (o *recordOptions) check(table settings) error {
-	for _, s := range table.named("recording").settings {
+	for _, s := range table.in("recording") {
 		if o.path == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) {
 			return s.wrong("add --record FILE", "needs --record")
 		}

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,62 +15,60 @@ import (
 type setting struct {
 	name      string // the flag and the key
 	short     string // one-letter form of the flag; "" if there is none
-	value     settingValue
+	value     *value
 	help      string
 	common    bool                      // listed by weir serve -h without --all
 	variables []string                  // the environment variables that take precedence over the file
 	shown     func(value string) string // the value without secrets; nil = as it is
 
-	source string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
-	place  *policy.Error // the place of the value in the configuration file, nil if it is not there
+	section section
+	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
+	place   *policy.Error // the place of the value in the configuration file, nil if it is not there
 }
 
 // A section groups settings in the help and in the configuration file.
 type section struct {
-	name     string // key of the file; "" for settings that stand outside of sections
-	heading  string // heading in the help
-	settings []*setting
+	name    string // key of the file; "" for settings that stand outside of sections
+	heading string // heading in the help
 }
 
-// title returns the name of the section in messages.
-func (s *section) title() string {
+// String returns the name of the section in messages.
+func (s section) String() string {
 	if s.name == "" {
 		return "the top level of the file"
 	}
 	return "section " + s.name
 }
 
-// settings is the table of all settings.
-type settings []section
+// settings is the table of all settings, by sections.
+type settings []*setting
 
-// named returns the section of that name, or nil.
-func (t settings) named(name string) *section {
-	if i := slices.IndexFunc(t, func(s section) bool { return s.name == name }); i >= 0 {
-		return &t[i]
+// in returns the settings of a section.
+func (t settings) in(section string) (some settings) {
+	for _, s := range t {
+		if s.section.name == section {
+			some = append(some, s)
+		}
 	}
-	return nil
-}
-
-// all returns the settings in their order.
-func (t settings) all() (all []*setting) {
-	for _, each := range t {
-		all = append(all, each.settings...)
-	}
-	return all
+	return some
 }
 
 // setting returns the setting of that name, or nil.
 func (t settings) setting(name string) *setting {
-	all := t.all()
-	if i := slices.IndexFunc(all, func(s *setting) bool { return s.name == name }); i >= 0 {
-		return all[i]
+	for _, s := range t {
+		if s.name == name {
+			return s
+		}
 	}
 	return nil
 }
 
-// section returns the section of a setting.
-func (t settings) section(s *setting) *section {
-	return &t[slices.IndexFunc(t, func(each section) bool { return slices.Contains(each.settings, s) })]
+// add adds settings in a section.
+func (t *settings) add(name, heading string, all ...*setting) {
+	for _, s := range all {
+		s.section = section{name, heading}
+	}
+	*t = append(*t, all...)
 }
 
 // allFlag is the flag with which help lists every setting.
@@ -92,20 +89,18 @@ func (o *settingFlags) add(cmd *cobra.Command, t settings) {
 	f.StringVarP(&o.file, "config", "c", "", "the configuration `FILE`, such as weir-serve.yaml, in which each setting is a key; flags and the environment override it")
 	f.BoolVar(&o.all, allFlag, false, "show all flags, also the rarer ones")
 	group(cmd, "Configuration:")
-	for _, section := range t {
-		for _, s := range section.settings {
-			flag := f.VarPF(s.value, s.name, s.short, s.help)
-			for _, name := range s.variables[:min(1, len(s.variables))] {
-				flag.Usage += "; or set $" + name
-			}
-			if s.value.Type() == "bool" {
-				flag.NoOptDefVal = "true"
-			}
-			if !s.common {
-				f.SetAnnotation(s.name, rareAnnotation, []string{""})
-			}
+	for _, s := range t {
+		flag := f.VarPF(s.value, s.name, s.short, s.help)
+		if len(s.variables) > 0 {
+			flag.Usage += "; or set $" + s.variables[0]
 		}
-		group(cmd, section.heading+":")
+		if s.value.kind == "bool" {
+			flag.NoOptDefVal = "true"
+		}
+		if !s.common {
+			f.SetAnnotation(s.name, rareAnnotation, []string{""})
+		}
+		group(cmd, s.section.heading+":")
 	}
 	for _, name := range []string{"config", "policies"} {
 		cmd.MarkFlagFilename(name, "yaml", "yml")
@@ -126,7 +121,7 @@ func (o *settingFlags) run(cmd *cobra.Command, t settings, do func() error) erro
 // resolve sets the sources of all values, and the values of the configuration file that no
 // flag and no variable replaces. path is "" without a file.
 func (t settings) resolve(flags *pflag.FlagSet, path string) error {
-	for _, s := range t.all() {
+	for _, s := range t {
 		if flags.Changed(s.name) {
 			s.source = "--" + s.name
 			continue
@@ -183,10 +178,4 @@ func (s *setting) shownValue() string {
 		return s.shown(text)
 	}
 	return text
-}
-
-// A settingValue is the value of a setting.
-type settingValue interface {
-	pflag.Value
-	form() *form
 }

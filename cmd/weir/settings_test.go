@@ -20,7 +20,7 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 	var bytes size
 	var sample share
 	for _, c := range []struct {
-		value     settingValue
+		value     *value
 		good, bad string
 	}{
 		{sizeValue(&bytes, 5), "1000001KiB 1048577 1MiB 512MiB 2GiB", " 0 -1 5 1048575 1023KiB MiB 1MB 1.5GiB 9999999999GiB 1e9"},
@@ -47,8 +47,8 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 // every setting has its value.
 func TestPrintedSettingsAreRead(t *testing.T) {
 	table := new(serveOptions).table()
-	for _, s := range table.all() {
-		if s.value.Type() == "string" && s.name != "store" {
+	for _, s := range table {
+		if s.value.kind == "string" && s.name != "store" {
 			if err := s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)); err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, s := range table.all() {
+	for _, s := range table {
 		s.shown = nil
 	}
 	var printed strings.Builder
@@ -68,11 +68,11 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	found, errs := parseSettings("printed.yaml", []byte(printed.String()))
-	if len(errs) > 0 || len(found) != len(table.all()) {
-		t.Fatalf("%d settings, %v, want %d of:\n%s", len(found), errs, len(table.all()), &printed)
+	if len(errs) > 0 || len(found) != len(table) {
+		t.Fatalf("%d settings, %v, want %d of:\n%s", len(found), errs, len(table), &printed)
 	}
 	read := new(serveOptions).table()
-	for i, s := range table.all() {
+	for i, s := range table {
 		found[i].apply(read.setting(found[i].name))
 		if got := read.setting(s.name); got.value.String() != s.value.String() || got.source != fmt.Sprintf("printed.yaml:%d", got.place.Line) {
 			t.Errorf("%s: read as %s from %s, want %s", s.name, got.value, got.source, s.value)
@@ -124,17 +124,17 @@ func TestSchemaIsMadeOfTheSettings(t *testing.T) {
 	table := new(serveOptions).table()
 	root := closedObject("The configuration of weir serve.")
 	root.Schema, root.Title = "https://json-schema.org/draft/2020-12/schema", "Configuration of weir serve"
-	for _, section := range table {
+	for _, s := range table {
 		to := root
-		if section.name != "" {
-			to = closedObject(section.heading)
-			root.Properties[section.name] = to
-			root.PropertyOrder = append(root.PropertyOrder, section.name)
+		if section := s.section.name; section != "" && root.Properties[section] == nil {
+			root.Properties[section] = closedObject(s.section.heading)
+			root.PropertyOrder = append(root.PropertyOrder, section)
 		}
-		for _, s := range section.settings {
-			to.Properties[s.name] = schemaOf(t, s)
-			to.PropertyOrder = append(to.PropertyOrder, s.name)
+		if s.section.name != "" {
+			to = root.Properties[s.section.name]
 		}
+		to.Properties[s.name] = schemaOf(t, s)
+		to.PropertyOrder = append(to.PropertyOrder, s.name)
 	}
 	made, err := json.Marshal(root)
 	if err != nil {
@@ -165,7 +165,7 @@ func closedObject(description string) *jsonschema.Schema {
 // schemaOf returns the schema of a setting with its default.
 func schemaOf(t *testing.T, s *setting) *jsonschema.Schema {
 	t.Helper()
-	f, standard := s.value.form(), s.value.String()
+	f, standard := s.value, s.value.String()
 	schema := &jsonschema.Schema{Type: "string", Description: strings.ReplaceAll(s.help, "`", "")}
 	either := func(pattern string) {
 		schema.Type = ""
@@ -225,7 +225,7 @@ func TestEverySettingIsInTheHelp(t *testing.T) {
 		t.Error("--all alone prints other help")
 	}
 	common := 0
-	for _, s := range new(serveOptions).table().all() {
+	for _, s := range new(serveOptions).table() {
 		if !strings.Contains(long, "--"+s.name) {
 			t.Errorf("--all does not show --%s", s.name)
 		}

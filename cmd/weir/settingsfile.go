@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/nearest"
@@ -87,30 +88,29 @@ func (f *settingsFile) root(n *yamlnode.Node) {
 		f.fail(n.Offset, "write a section such as listeners: with its settings below", "the file is a %s, not a map of sections", n.Type())
 	}
 	for key, value := range n.Pairs() {
-		section := f.table.named(key.Text)
+		settings := f.table.in(key.Text)
 		switch {
-		case section == nil:
-			f.setting(f.table.named(""), key, value)
+		case len(settings) == 0:
+			f.setting(section{}, key, value)
 		case value.Kind != yamlnode.Map && !value.Null():
 			f.fail(value.Offset, "write its settings below it, one a line, indented", "%s is a section, not a %s", key.Text, value.Type())
-		}
-		if section != nil {
+		default:
 			for key, value := range value.Pairs() {
-				f.setting(section, key, value)
+				f.setting(settings[0].section, key, value)
 			}
 		}
 	}
 }
 
 // setting reads a setting of a section.
-func (f *settingsFile) setting(in *section, key, value *yamlnode.Node) {
+func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 	s := f.table.setting(key.Text)
-	if s == nil || f.table.section(s) != in {
+	if s == nil || s.section.name != in.name {
 		f.unknown(in, s, key)
 		return
 	}
 	found := fileSetting{name: s.name, place: f.at(value.Offset)}
-	if value.Kind != yamlnode.List || s.value.form().kind != "names" {
+	if value.Kind != yamlnode.List || s.value.kind != "names" {
 		found.add(f, s, value)
 	}
 	for item := range value.Items() {
@@ -136,28 +136,25 @@ func (v *fileSetting) add(f *settingsFile, s *setting, n *yamlnode.Node) {
 
 // unknown reports a key that is not a setting of its section. elsewhere is the setting of that
 // name in another section, or nil.
-func (f *settingsFile) unknown(in *section, elsewhere *setting, key *yamlnode.Node) {
+func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Node) {
 	if elsewhere != nil {
-		f.fail(key.Offset, "move it to "+f.table.section(elsewhere).title(), "%s does not belong in %s", elsewhere.name, in.title())
+		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section), "%s does not belong in %v", elsewhere.name, in)
 		return
 	}
 	var here, all []string
-	for _, section := range f.table {
-		if in.name == "" && section.name != "" {
-			here = append(here, section.name)
+	for _, s := range f.table {
+		all = append(all, s.name)
+		if s.section.name == in.name {
+			here = append(here, s.name)
+		} else if in.name == "" && !slices.Contains(here, s.section.name) {
+			here = append(here, s.section.name)
 		}
-		for _, s := range section.settings {
-			all = append(all, s.name)
-		}
-	}
-	for _, s := range in.settings {
-		here = append(here, s.name)
 	}
 	next := "it has " + strings.Join(here, ", ")
 	if near := nearest.Name(key.Text, here); near != "" {
 		next = "did you mean " + near + "?"
 	} else if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
-		next = fmt.Sprintf("did you mean %s, in %s?", near.name, f.table.section(near).title())
+		next = fmt.Sprintf("did you mean %s, in %v?", near.name, near.section)
 	}
-	f.fail(key.Offset, next, "%s has no %s", in.title(), shorten.Quoted(key.Text))
+	f.fail(key.Offset, next, "%v has no %s", in, shorten.Quoted(key.Text))
 }

@@ -30,55 +30,54 @@ func wrongText(next, problem string, args ...any) error {
 	return &valueError{fmt.Sprintf(problem, args...), next}
 }
 
-// A form describes the values of a setting, for errors and for the schema of the
-// configuration file.
-type form struct {
+// A value is the value of a setting, a pflag.Value that checks the values that it gets.
+type value struct {
 	kind        string   // string, word, names, bool, int, float64, duration, size, share or mode
 	words       []string // kind word: the permitted ones
 	least, most int      // kind int: the bounds
 	next        string   // the step after a wrong value, unless its error has one
+
+	set func(text string) error
+	get func() string
 }
 
-// A value is a pflag.Value that checks the values that it gets.
-type value[T any] struct {
-	to    *T
-	is    form
-	parse func(text string) (T, error)
-}
-
-// newValue sets to to the default and returns its value.
-func newValue[T any](to *T, standard T, is form, parse func(text string) (T, error)) settingValue {
+// newValue sets to to the default and returns its value, with the fields of is.
+func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error)) *value {
 	*to = standard
-	return &value[T]{to, is, parse}
-}
-
-func (v *value[T]) form() *form { return &v.is }
-
-// Type returns the name of the type in the help.
-func (v *value[T]) Type() string { return v.is.kind }
-
-// String returns the value in the form that Set reads.
-func (v *value[T]) String() string { return fmt.Sprint(*v.to) }
-
-// Set reads a value. A wrong one changes nothing.
-func (v *value[T]) Set(text string) error {
-	parsed, err := v.parse(text)
-	if wrong := new(valueError); errors.As(err, &wrong) {
-		wrong.next = cmp.Or(wrong.next, v.is.next)
+	is.get = func() string { return fmt.Sprint(*to) }
+	is.set = func(text string) error {
+		parsed, err := parse(text)
+		if err == nil {
+			*to = parsed
+		}
 		return err
 	}
-	*v.to = parsed
-	return nil
+	return &is
+}
+
+// Type returns the name of the type in the help.
+func (v *value) Type() string { return v.kind }
+
+// String returns the value in the form that Set reads.
+func (v *value) String() string { return v.get() }
+
+// Set reads a value. The error is a *valueError, and a wrong value changes nothing.
+func (v *value) Set(text string) error {
+	err := v.set(text)
+	if wrong := new(valueError); errors.As(err, &wrong) {
+		wrong.next = cmp.Or(wrong.next, v.next)
+	}
+	return err
 }
 
 // textValue is any text.
-func textValue(to *string) settingValue {
-	return newValue(to, "", form{kind: "string"}, func(text string) (string, error) { return text, nil })
+func textValue(to *string) *value {
+	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) { return text, nil })
 }
 
 // addressValue is an address to listen on. A name in it is resolved when weir listens.
-func addressValue(to *string, standard string) settingValue {
-	return newValue(to, standard, form{kind: "string"}, func(text string) (string, error) {
+func addressValue(to *string, standard string) *value {
+	return newValue(to, standard, value{kind: "string"}, func(text string) (string, error) {
 		path, unix := strings.CutPrefix(text, "unix:")
 		if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
 			return "", wrongText("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
@@ -88,8 +87,8 @@ func addressValue(to *string, standard string) settingValue {
 }
 
 // storeValue is the name or the URL of a store.
-func storeValue(to *string) settingValue {
-	return newValue(to, "memory", form{kind: "string"}, func(text string) (string, error) {
+func storeValue(to *string) *value {
+	return newValue(to, "memory", value{kind: "string"}, func(text string) (string, error) {
 		if _, err := store.Describe(text); err != nil {
 			return "", wrongText("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
 		}
@@ -98,8 +97,8 @@ func storeValue(to *string) settingValue {
 }
 
 // wordValue is one of some words.
-func wordValue(to *string, standard, next string, words ...string) settingValue {
-	return newValue(to, standard, form{kind: "word", words: words, next: next}, func(text string) (string, error) {
+func wordValue(to *string, standard, next string, words ...string) *value {
+	return newValue(to, standard, value{kind: "word", words: words, next: next}, func(text string) (string, error) {
 		if slices.Contains(words, text) {
 			return text, nil
 		}
@@ -109,9 +108,10 @@ func wordValue(to *string, standard, next string, words ...string) settingValue 
 }
 
 // intValue is a whole number from least to most.
-func intValue(to *int, standard, least, most int, next string) settingValue {
-	return newValue(to, standard, form{kind: "int", least: least, most: most, next: next}, func(text string) (int, error) {
-		n, err := strconv.Atoi(text)
+func intValue(to *int, standard, least, most int, next string) *value {
+	return newValue(to, standard, value{kind: "int", least: least, most: most, next: next}, func(text string) (int, error) {
+		number, err := strconv.ParseInt(text, 0, 0) // as pflag: 10_000 and 0x10 are read
+		n := int(number)
 		switch {
 		case err != nil:
 			return 0, misread("int", text)
@@ -125,8 +125,8 @@ func intValue(to *int, standard, least, most int, next string) settingValue {
 }
 
 // ratioValue is a number from 0 to 1.
-func ratioValue(to *float64, standard float64) settingValue {
-	return newValue(to, standard, form{kind: "float64", next: "0.01 is one of a hundred"}, func(text string) (float64, error) {
+func ratioValue(to *float64, standard float64) *value {
+	return newValue(to, standard, value{kind: "float64", next: "0.01 is one of a hundred"}, func(text string) (float64, error) {
 		n, err := strconv.ParseFloat(text, 64)
 		if err != nil {
 			return 0, misread("float64", text)
@@ -138,8 +138,8 @@ func ratioValue(to *float64, standard float64) settingValue {
 	})
 }
 
-func boolValue(to *bool) settingValue {
-	return newValue(to, false, form{kind: "bool", next: "leave it out for false"}, func(text string) (bool, error) {
+func boolValue(to *bool) *value {
+	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, func(text string) (bool, error) {
 		b, err := strconv.ParseBool(text)
 		if err != nil {
 			return false, misread("bool", text)
@@ -149,8 +149,8 @@ func boolValue(to *bool) settingValue {
 }
 
 // durationValue is a duration of 0 or more, or above 0 unless orZero is set.
-func durationValue(to *time.Duration, standard time.Duration, orZero bool, next string) settingValue {
-	return newValue(to, standard, form{kind: "duration", next: next}, func(text string) (time.Duration, error) {
+func durationValue(to *time.Duration, standard time.Duration, orZero bool, next string) *value {
+	return newValue(to, standard, value{kind: "duration", next: next}, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
@@ -189,8 +189,8 @@ type hostNames []string
 func (n hostNames) String() string { return "[" + strings.Join(n, ", ") + "]" }
 
 // namesValue is a list of names of hosts.
-func namesValue(to *hostNames) settingValue {
-	return newValue(to, nil, form{kind: "names"}, func(text string) (hostNames, error) {
+func namesValue(to *hostNames) *value {
+	return newValue(to, nil, value{kind: "names"}, func(text string) (hostNames, error) {
 		if _, err := listen.ParseNames(text); err != nil {
 			return nil, wrongText("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
 		}
@@ -204,8 +204,8 @@ type mode uint32
 // String returns the mode as chmod reads it.
 func (m mode) String() string { return fmt.Sprintf("%#04o", uint32(m)) }
 
-func modeValue(to *mode, standard mode, next string) settingValue {
-	return newValue(to, standard, form{kind: "mode", next: next}, func(text string) (mode, error) {
+func modeValue(to *mode, standard mode, next string) *value {
+	return newValue(to, standard, value{kind: "mode", next: next}, func(text string) (mode, error) {
 		bits, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || bits == 0 || bits > 0o777 {
 			return 0, wrongText("", "must be an octal mode such as 0660, not %q", text)
@@ -236,8 +236,8 @@ func (s size) String() string {
 	return ""
 }
 
-func sizeValue(to *size, standard size) settingValue {
-	return newValue(to, standard, form{kind: "size"}, parseSize)
+func sizeValue(to *size, standard size) *value {
+	return newValue(to, standard, value{kind: "size"}, parseSize)
 }
 
 func parseSize(text string) (size, error) {
@@ -279,8 +279,8 @@ func (s share) String() string {
 	return "1/" + strconv.FormatInt(int64(s), 10)
 }
 
-func shareValue(to *share, standard share) settingValue {
-	return newValue(to, standard, form{kind: "share"}, parseSample)
+func shareValue(to *share, standard share) *value {
+	return newValue(to, standard, value{kind: "share"}, parseSample)
 }
 
 func parseSample(text string) (share, error) {

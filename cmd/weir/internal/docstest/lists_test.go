@@ -28,7 +28,7 @@ func TestListsAreComplete(t *testing.T) {
 		{"CONTRIBUTING.md", "NAME", tools(t)},
 		{"weirtest/weirtest.go", "//   - NAME: ", named(t, "internal/conformance/config.go", `t\.Run\("([a-z]+)"`)},
 		{"docs/service.md", "| NAME |", []string{"nginx", "HAProxy", "Caddy", "Traefik", "Envoy"}},
-		{"docs/service.md", "`NAME`", named(t, "cmd/weir/settings.go", `(?m)^\t\t\t\{name: "([a-z-]+)"`)},
+		{"docs/service.md", "`NAME`", named(t, "cmd/weir/settings.go", `(?m)^\t\t&setting\{name: "([a-z-]+)"`)},
 		{"docs/service.md", "NAME`", named(t, "cmd/weir/internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},
 	} {
 		text := read(t, list.page)
