@@ -103,6 +103,8 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"listeners: {listen: nowhere}", `1:21: listen must be an address, not "nowhere"; write host:port or unix:/path`},
 		{"listeners: {insecure-listen: maybe}", `1:30: insecure-listen takes true or false, not "maybe"`},
 		{"store: {store: sql://:hunter2@h}", `1:16: store names no store: there is no store of the kind "sql://"`},
+		{"store: {store: 'redis:/:hunter2@h'}", `1:16: store names no store: "…@h" is neither memory nor a URL`},
+		{"store: {store: redis://:hunter2@h: 1}", "1:34: "},
 		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},
 		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
 	} {

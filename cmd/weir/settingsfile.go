@@ -65,11 +65,12 @@ type settingsFile struct {
 	errors   policy.Errors
 }
 
-// at returns the place of an offset. The line has no part of a URL, which may hold a password.
+// at returns the place of an offset. Of a line with a URL or an @, which may hold a password, it
+// keeps only the key.
 func (f *settingsFile) at(offset int) *policy.Error {
 	line, column, source := f.document.Position(offset)
-	if i := strings.Index(source, "://"); i >= 0 {
-		source = source[:i] + "://…"
+	if key, _, found := strings.Cut(source, ":"); found && (strings.Contains(source, "://") || strings.Contains(source, "@")) {
+		source = key + ": …"
 	}
 	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
 }
