@@ -32,7 +32,7 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 			conns = append(conns, c)
 		}
 		for range 3 {
-			if r, err := f.http.Get("http://" + f.admin + "/livez"); err != nil || r.StatusCode != 200 {
+			if r, err := f.http.Get("http://" + f.Admin + "/livez"); err != nil || r.StatusCode != 200 {
 				t.Errorf("connections to %s: /livez: %v, %v", name, r, err)
 			} else {
 				r.Body.Close()

@@ -116,9 +116,9 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 		r.Body.Close()
 	}
 	p.terminate(t)
-	<-p.done
+	<-p.Ended
 	var exit *exec.ExitError
-	if err := p.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(p.said.String(), "closing "+store+" failed") {
-		t.Errorf("weir serve ended with %v, want exit code 3 and the reason; stderr:\n%s", err, p.said.String())
+	if err := p.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(p.Output(), "closing "+store+" failed") {
+		t.Errorf("weir serve ended with %v, want exit code 3 and the reason; stderr:\n%s", err, p.Output())
 	}
 }

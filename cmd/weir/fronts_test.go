@@ -26,10 +26,9 @@ import (
 // fronts are all protocols of one weir serve.
 type fronts struct {
 	*process
-	admin, resp string // host:port
-	rpc         string // host:port
-	grpc        *grpc.ClientConn
-	http        *http.Client
+	resp, rpc string // host:port
+	grpc      *grpc.ClientConn
+	http      *http.Client
 }
 
 // openFronts starts weir serve with all its listeners.
@@ -43,7 +42,7 @@ func openFronts(t *testing.T, args ...string) *fronts {
 func openFrontsWith(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 	t.Helper()
 	p := startServeWith(t, by, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
-	banner := p.awaitOutput(t, "  look ")
+	banner := p.Output()
 	at := func(listener string) string {
 		found := regexp.MustCompile(`(?m)^ +` + listener + ` +(?:http://)?(127[0-9.:]+)`).FindStringSubmatch(banner)
 		if found == nil {
@@ -56,7 +55,7 @@ func openFrontsWith(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: testTimeout}}
+	return &fronts{process: p, resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: testTimeout}}
 }
 
 // The results of an attempt.
@@ -161,7 +160,7 @@ func (f *fronts) command(line string) string {
 // process, the reason in /readyz why the store is down, and the metric weir_store_up.
 func (f *fronts) health() (healthy bool, down, up string) {
 	read := func(path string) (int, string) {
-		r, err := f.http.Get("http://" + f.admin + path)
+		r, err := f.http.Get("http://" + f.Admin + path)
 		if err != nil {
 			return 0, err.Error()
 		}

@@ -1,17 +1,17 @@
 package main
 
 import (
-	"bufio"
 	"io"
 	"net/http"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // testTimeout bounds each wait of a test.
@@ -19,12 +19,8 @@ const testTimeout = 20 * time.Second
 
 // process is a separate weir serve.
 type process struct {
-	*exec.Cmd
-	addr string        // host:port
-	done chan struct{} // closed when it has closed its stderr
-
-	mu   sync.Mutex
-	said strings.Builder
+	*program.Server
+	addr string // host:port
 }
 
 // startServe starts weir serve on a free port and waits until it listens. At the end of the
@@ -40,47 +36,23 @@ func startServe(t *testing.T, args ...string) *process {
 func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	t.Helper()
 	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0", "--linger", "0"), args...)
-	p := &process{Cmd: by, done: make(chan struct{})}
-	p.Env = append(append(os.Environ(), by.Env...), "GORACE=atexit_sleep_ms=0")
-	stderr, err := p.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
+	by.Env = append(append(os.Environ(), by.Env...), "GORACE=atexit_sleep_ms=0")
+	s := program.Serve(t, by)
+	p := &process{s, s.Main}
 	t.Cleanup(func() {
 		if p.ProcessState == nil && !t.Failed() {
 			p.terminate(t)
 			p.ended(t)
 		}
-		p.kill()
 	})
-	go func() {
-		defer close(p.done)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			p.mu.Lock()
-			p.said.WriteString(lines.Text() + "\n")
-			p.mu.Unlock()
-		}
-	}()
-	talk := p.awaitOutput(t, "  look ") // the last line of the banner
-	_, url, _ := strings.Cut(talk, "listens on http://")
-	p.addr, _, _ = strings.Cut(url, "\n")
 	return p
 }
 
 // awaitOutput waits until stderr contains words, and returns all of stderr.
 func (p *process) awaitOutput(t *testing.T, words string) string {
 	t.Helper()
-	talk := ""
-	await(t, "stderr with "+words, func() bool {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		talk = p.said.String()
-		return strings.Contains(talk, words)
-	})
-	return talk
+	await(t, "stderr with "+words, func() bool { return strings.Contains(p.Output(), words) })
+	return p.Output()
 }
 
 // await waits until ready reports true.
@@ -142,8 +114,8 @@ func (p *process) terminate(t *testing.T) {
 // ended waits for the exit, which must be clean, and returns all of stderr.
 func (p *process) ended(t *testing.T) string {
 	t.Helper()
-	<-p.done
-	talk := p.said.String()
+	<-p.Ended
+	talk := p.Output()
 	if err := p.Wait(); err != nil || !strings.HasSuffix(talk, "drained, bye\n") {
 		t.Errorf("weir serve ended with %v; stderr:\n%s", err, talk)
 	}

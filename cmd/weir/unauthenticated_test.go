@@ -171,9 +171,7 @@ func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
 		cancel()
 		if err != nil {
-			f.mu.Lock()
-			t.Errorf("honest call %d: %v; stderr of weir:\n%s", honest+1, err, &f.said)
-			f.mu.Unlock()
+			t.Errorf("honest call %d: %v; stderr of weir:\n%s", honest+1, err, f.Output())
 			break
 		}
 	}
@@ -303,11 +301,11 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 		f := openAttacked(t, token)
 		f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
 		f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 1000, 60<<10), bombs(t, f.rpc))
-		if n := metric(t, f.admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
+		if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
 			t.Errorf("token %q: %d closings are counted; want %d at least", token, n, maxStrangers)
 		}
 		f.awaitOutput(t, "a newer connection needed the slot")
-		if n := metric(t, f.admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
+		if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
 			t.Errorf("token %q: %d connections are open; want %d at most", token, n, maxStrangers+1)
 		}
 	}
@@ -341,7 +339,7 @@ func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 			}
 		}
 	}
-	await(t, "the answers", func() bool { return metric(t, f.admin, "weir_envoy_unknown_domains_total") == clients*calls })
+	await(t, "the answers", func() bool { return metric(t, f.Admin, "weir_envoy_unknown_domains_total") == clients*calls })
 }
 
 // Callers without a token neither fill the memory nor block other callers.
@@ -351,9 +349,9 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 	t.Run("attacks", func(t *testing.T) { // whose connections end with it
 		f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
 	})
-	await(t, "the end of the attackers' connections", func() bool { return metric(t, f.admin, `weir_connections{listener="grpc"}`) == 1 })
+	await(t, "the end of the attackers' connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 1 })
 
-	before := metric(t, f.admin, "weir_unauthorized_requests_total")
+	before := metric(t, f.Admin, "weir_unauthorized_requests_total")
 	if before < 100 {
 		t.Errorf("%d unauthorized requests counted; want those of the attack", before)
 	}
@@ -363,7 +361,7 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	await(t, "100 more unauthorized requests", func() bool { return metric(t, f.admin, "weir_unauthorized_requests_total") == before+100 })
+	await(t, "100 more unauthorized requests", func() bool { return metric(t, f.Admin, "weir_unauthorized_requests_total") == before+100 })
 }
 
 // Incomplete messages hold little memory: in large pieces, in small ones, and empty.
@@ -399,5 +397,5 @@ func TestTerminateBesideIncompleteCalls(t *testing.T) {
 		t.Fatal("no call")
 	}
 	dialRaw(t, f.rpc) // sends nothing more
-	await(t, "connections", func() bool { return metric(t, f.admin, `weir_connections{listener="grpc"}`) == 3 })
+	await(t, "connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 3 })
 }

@@ -16,7 +16,8 @@ const bannerTimeout = time.Minute
 // Server is a weir serve that was started by a test.
 type Server struct {
 	*exec.Cmd
-	Main, Admin string // addresses of the listeners for decisions and for operators, host:port; "" if there is none
+	Main, Admin string        // addresses of the listeners for decisions and for operators, host:port; "" if there is none
+	Ended       chan struct{} // closed when it has closed its standard error
 
 	mu     sync.Mutex
 	output strings.Builder
@@ -28,7 +29,7 @@ var listener = regexp.MustCompile(`(?m)^(weir listens on|  operators) +http://(\
 // kills it.
 func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 	t.Helper()
-	s := &Server{Cmd: cmd}
+	s := &Server{Cmd: cmd, Ended: make(chan struct{})}
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
@@ -37,9 +38,8 @@ func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	ended := make(chan struct{})
 	go func() {
-		defer close(ended)
+		defer close(s.Ended)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
 			s.mu.Lock()
 			s.output.WriteString(lines.Text() + "\n")
@@ -49,7 +49,7 @@ func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 	tooLong := time.After(bannerTimeout)
 	for !strings.Contains(s.Output(), "\n  look ") { // the last line of the banner
 		select {
-		case <-ended:
+		case <-s.Ended:
 			t.Fatalf("%s ended before it listened:\n%s", cmd, s.Output())
 		case <-tooLong:
 			t.Fatalf("%s does not listen:\n%s", cmd, s.Output())
