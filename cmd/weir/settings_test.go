@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"math"
 	"os"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
-
-	"github.com/weirlimit/weir/internal/testkit/jsonschema"
 )
 
 // TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
@@ -121,96 +118,74 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 	}
 }
 
+// A schema is a JSON Schema, or a part of one.
+type schema map[string]any
+
 // TestSchemaIsMadeOfTheSettings compares weir-serve.schema.json with the table of settings.
 func TestSchemaIsMadeOfTheSettings(t *testing.T) {
-	table := new(serveOptions).table()
-	root := closedObject("The configuration of weir serve.")
-	root.Schema, root.Title = "https://json-schema.org/draft/2020-12/schema", "Configuration of weir serve"
-	for _, s := range table {
-		to := root
-		if section := s.section.name; section != "" && root.Properties[section] == nil {
-			root.Properties[section] = closedObject(s.section.heading)
-			root.PropertyOrder = append(root.PropertyOrder, section)
+	sections := schema{}
+	for _, s := range new(serveOptions).table() {
+		in := sections
+		if name := s.section.name; name != "" {
+			if sections[name] == nil {
+				sections[name] = schema{"type": "object", "description": s.section.heading, "properties": schema{}, "additionalProperties": false}
+			}
+			in = sections[name].(schema)["properties"].(schema)
 		}
-		if s.section.name != "" {
-			to = root.Properties[s.section.name]
-		}
-		to.Properties[s.name] = schemaOf(t, s)
-		to.PropertyOrder = append(to.PropertyOrder, s.name)
+		in[s.name] = schemaOf(t, s)
 	}
-	made, err := json.Marshal(root)
+	got, err := json.MarshalIndent(schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Configuration of weir serve",
+		"type": "object", "properties": sections, "additionalProperties": false}, "", "  ")
 	if err != nil {
-		t.Fatal(err)
-	}
-	var got bytes.Buffer
-	if err := json.Indent(&got, append(made, '\n'), "", "  "); err != nil {
 		t.Fatal(err)
 	}
 	const file = "weir-serve.schema.json"
 	if *rewrite {
-		err = os.WriteFile(file, got.Bytes(), 0o644)
+		err = os.WriteFile(file, append(got, '\n'), 0o644)
 	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
+	want, readErr := os.ReadFile(file)
+	if err != nil || readErr != nil {
+		t.Fatal(err, readErr)
 	}
-	if !bytes.Equal(got.Bytes(), want) {
-		t.Errorf("%s differs from the settings; after reading the difference, run with -rewrite:\n%s", file, &got)
+	if string(got)+"\n" != string(want) {
+		t.Errorf("%s differs from the settings; after reading the difference, run with -rewrite:\n%s", file, got)
 	}
-}
-
-func closedObject(description string) *jsonschema.Schema {
-	return &jsonschema.Schema{Type: "object", Description: description, Properties: map[string]*jsonschema.Schema{},
-		AdditionalProperties: &jsonschema.Schema{Not: &jsonschema.Schema{}}}
 }
 
 // schemaOf returns the schema of a setting with its default.
-func schemaOf(t *testing.T, s *setting) *jsonschema.Schema {
+func schemaOf(t *testing.T, s *setting) schema {
 	t.Helper()
-	f, standard := s.value, s.value.String()
-	schema := &jsonschema.Schema{Type: "string", Description: strings.ReplaceAll(s.help, "`", "")}
-	either := func(pattern string) {
-		schema.Type = ""
-		schema.AnyOf = []*jsonschema.Schema{{Type: "integer", Minimum: jsonschema.Ptr(0.0)}, {Type: "string", Pattern: pattern}}
+	text := schema{"type": "string"}
+	patterned := func(pattern string) []schema {
+		return []schema{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": pattern}}
 	}
-	switch f.kind {
-	case "string":
-	case "word":
-		for _, word := range f.words {
-			schema.Enum = append(schema.Enum, word)
-		}
-	case "names":
-		schema.Type = ""
-		schema.AnyOf = []*jsonschema.Schema{{Type: "string"}, {Type: "array", Items: &jsonschema.Schema{Type: "string"}}}
-		standard = ""
-	case "bool":
-		schema.Type = "boolean"
-	case "int":
-		schema.Type, schema.Minimum = "integer", jsonschema.Ptr(float64(f.least))
-		if f.most != math.MaxInt {
-			schema.Maximum = jsonschema.Ptr(float64(f.most))
-		}
-	case "float64":
-		schema.Type, schema.Minimum, schema.Maximum = "number", jsonschema.Ptr(0.0), jsonschema.Ptr(1.0)
-	case "duration":
-		schema.Pattern = `^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`
-	case "size":
-		either(`^[0-9]+(KiB|MiB|GiB)?$`)
-	case "share":
-		either(`^1(/[0-9]+)?$`)
-	case "mode":
-		either(`^[0-7]+$`)
+	made := map[string]schema{
+		"string":   {"type": "string"},
+		"word":     {"type": "string", "enum": s.value.words},
+		"names":    {"anyOf": []schema{text, {"type": "array", "items": text}}},
+		"bool":     {"type": "boolean"},
+		"int":      {"type": "integer", "minimum": s.value.least, "maximum": s.value.most},
+		"float64":  {"type": "number", "minimum": 0, "maximum": 1},
+		"duration": {"anyOf": patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)},
+		"size":     {"anyOf": patterned(`^[0-9]+(KiB|MiB|GiB)?$`)},
+		"share":    {"anyOf": patterned(`^1(/[0-9]+)?$`)},
+		"mode":     {"anyOf": patterned(`^[0-7]+$`)},
+	}[s.value.kind]
+	if made == nil {
+		t.Fatalf("%s: no schema for %s", s.name, s.value.kind)
+	}
+	if made["maximum"] == math.MaxInt {
+		delete(made, "maximum")
+	}
+	made["description"] = strings.ReplaceAll(s.help, "`", "")
+	switch standard := s.value.String(); {
+	case standard == "" || s.value.kind == "names":
+	case slices.Contains([]string{"bool", "int", "float64"}, s.value.kind):
+		made["default"] = json.RawMessage(standard)
 	default:
-		t.Fatalf("%s: no schema for %s", s.name, f.kind)
+		made["default"] = standard
 	}
-	switch {
-	case standard == "":
-	case schema.Type == "boolean" || schema.Type == "integer" || schema.Type == "number":
-		schema.Default = json.RawMessage(standard)
-	default:
-		schema.Default = json.RawMessage(strconv.Quote(standard))
-	}
-	return schema
+	return made
 }
 
 // TestEverySettingIsInTheHelp: without --all the help has ten flags and says how to see the rest.

@@ -75,8 +75,11 @@ func (f *settingsFile) at(offset int) *policy.Error {
 	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
 }
 
+// maxErrors is the largest number of errors that are reported for one file.
+const maxErrors = 50
+
 func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
-	if len(f.errors) < policy.MaxErrors {
+	if len(f.errors) < maxErrors {
 		e := f.at(offset)
 		e.Problem, e.Next = fmt.Sprintf(problem, args...), next
 		f.errors = append(f.errors, e)
