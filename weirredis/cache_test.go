@@ -115,6 +115,29 @@ func TestCachedDenialsAge(t *testing.T) {
 	}
 }
 
+// TestDenialsAreCachedUntilAUnitLeaves: a denial on the server is repeated until the first unit
+// of any of its limits leaves, on the short path of the script and on the long one.
+func TestDenialsAreCachedUntilAUnitLeaves(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(24*time.Hour))
+	now := nine
+	e.WithClock(func() time.Time { return now })
+	day := weir.Limit{Name: "day", Max: 1, Window: 24 * time.Hour, By: []string{"user"}}
+	apart := day
+	apart.MinInterval = day.Window
+	for _, limits := range [][]weir.Limit{{perUser(1, time.Hour)}, {perUser(5, time.Hour), day}, {day, perUser(5, time.Hour)}, {perUser(5, time.Hour), apart}, {bucket(1, time.Hour, 1), day}} {
+		l := limiter(t, e, fmt.Sprint("until", time.Now().UnixNano()), weir.AllOrNothing, limits...)
+		for i, step := range []struct {
+			later           time.Duration
+			allowed, cached bool
+		}{{0, true, false}, {0, false, false}, {59 * time.Minute, false, true}, {2 * time.Minute, false, false}} {
+			now = now.Add(step.later)
+			if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed != step.allowed || d.Cached != step.cached {
+				t.Errorf("%+v, attempt %d: got %+v, want it allowed: %v, cached: %v", limits, i, d, step.allowed, step.cached)
+			}
+		}
+	}
+}
+
 // write is a call that may end the cached denials of a key. r is a reservation of the key.
 type write struct {
 	about string

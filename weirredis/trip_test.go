@@ -1,7 +1,6 @@
 package weirredis_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,24 +19,18 @@ import (
 func TestDoTakesOneRoundTrip(t *testing.T) {
 	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
-	name := func(form string) string { return fmt.Sprintf("batch%d.%s", time.Now().UnixNano(), form) }
-	limiter := func(form string, limits ...weir.Limit) *weir.Limiter {
-		t.Helper()
-		l, err := weir.New(weir.Policy{Name: name(form), Limits: limits}, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return l
+	of := func(limits ...weir.Limit) *weir.Limiter {
+		return limiter(t, e, fmt.Sprint("batch", time.Now().UnixNano()), weir.AllOrNothing, limits...)
 	}
-	by := []string{"k"}
-	one := limiter("one", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by})
-	two := limiter("two", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by}, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: by})
-	bucket := limiter("bucket", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Bucket, By: by})
-	fixed := limiter("fixed", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Fixed, By: by})
+	hourly := perUser(2, time.Hour)
+	inWindows := hourly
+	inWindows.Kind = weir.Fixed
+	one, two := of(hourly), of(hourly, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: []string{"user"}})
+	bucket, fixed := of(bucket(2, time.Hour, 2)), of(inWindows)
 	decide := func(wantTrips int, calls ...engine.Call) []engine.Call {
 		t.Helper()
 		before := conn.calls
-		e.Do(context.Background(), calls)
+		e.Do(ctx, calls)
 		if got := conn.calls - before; got != wantTrips {
 			t.Errorf("%d round trips, want %d", got, wantTrips)
 		}
@@ -72,7 +65,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 	want(decide(1, attempt(bucket, "a", 0), attempt(bucket, "a", 0), attempt(bucket, "a", 0)), "yyn")
 	mixed := decide(1, attempt(one, "c", 1), attempt(two, "c", 2), attempt(one, "c", 0), attempt(one, "c", 1), attempt(two, "d", 0))
 	want(mixed, "yyyny")
-	if s := mixed[3].States[0]; s.Used != 2 || s.Max != 2 || s.Name != "l" {
+	if s := mixed[3].States[0]; s.Used != 2 || s.Max != 2 || s.Name != "user" {
 		t.Errorf("state %+v", s)
 	}
 	if s := mixed[1].States; s[0].Used != 1 || s[1].Used != 3 || mixed[1].Result.Granted != 1 {
@@ -97,7 +90,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 
 	// A cached denial needs no round trip, unless a call before it may change it.
 	e.WithClock(func() time.Time { return nine })
-	denied, err := one.Allow(context.Background(), weir.K("a"))
+	denied, err := one.Allow(ctx, weir.K("a"))
 	if err != nil || denied.Allowed {
 		t.Fatal(denied, err)
 	}
@@ -106,7 +99,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 		t.Errorf("%+v", calls[1].Result)
 	}
 	// It has no states, and it is of one number of units.
-	if s := decide(1, attempt(one, "a", 1), attempt(one, "g", 0))[0].States[0]; s.Name != "l" || s.Used != 2 {
+	if s := decide(1, attempt(one, "a", 1), attempt(one, "g", 0))[0].States[0]; s.Name != "user" || s.Used != 2 {
 		t.Errorf("state %+v", s)
 	}
 	decide(1, callOf(one, "a", engine.Call{N: 2}), callOf(one, "a", engine.Call{N: 2}))

@@ -611,7 +611,7 @@ local function others()
       if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1) end
       took = min(want, total - gone)
       if took == total - gone then own = 0
-      elseif gone == 0 and u > cut then -- the oldest leave the history.
+      elseif gone == 0 then -- the oldest leave the history.
         at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
         left = took - left
         if u == newest then own = own - left
