@@ -445,3 +445,26 @@ func TestEdgesOfChunks(t *testing.T) {
 		}
 	}
 }
+
+// TestTrimmingCountsRefundedUnits: in CountDenied a recording keeps the newest entries
+// with Max units together (R6). Units that a refund took back deep in a chunk (R10) are
+// missing there: another older entry stays in their place, unless the whole entry went.
+func TestTrimmingCountsRefundedUnits(t *testing.T) {
+	const entries, units = 400, 5
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	for _, at := range []int64{280, 100} {
+		for _, back := range []int64{1, 3, units} {
+			d := newDuel(t, e, weir.CountDenied, perUser(entries*units, time.Hour))
+			d.about = fmt.Sprintf("a refund of %d of entry %d", back, at)
+			begin := d.at
+			for range entries {
+				d.same(t, engine.Call{N: units})
+				d.at += 1_000_000
+			}
+			d.rules = limiter(t, e, d.rules.Name, weir.CountDenied, perUser(200*units, time.Hour)).Compiled()
+			d.same(t, engine.Call{Op: engine.Refund, From: begin + at*1_000_000, N: back})
+			d.same(t, engine.Call{N: units})
+			d.same(t, engine.Call{Op: engine.Count, From: d.rules.Limits[0].Window})
+		}
+	}
+}

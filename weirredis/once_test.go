@@ -64,21 +64,6 @@ func TestOperationsShareTheSlot(t *testing.T) {
 	}
 }
 
-// TestOperationsIgnoreCachedDenials: a repeated operation gets its stored grant, even if
-// there is a cached denial of its key.
-func TestOperationsIgnoreCachedDenials(t *testing.T) {
-	e := newEngine(t, redisConn(t))
-	l := limiter(t, e, "recalled", weir.AllOrNothing, perUser(1, time.Hour))
-	first := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op"))
-	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Cached() == 0 {
-		t.Fatalf("got %+v and %d cached denials, want a denial in the cache", d, e.Cached())
-	}
-	first.Replayed = true
-	if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op")); d != first {
-		t.Errorf("repeated: got %+v, want %+v", d, first)
-	}
-}
-
 // TestForeignOperationIsNotChanged: foreign data under the key of an operation are an
 // error. They are not changed, and nothing is recorded.
 func TestForeignOperationIsNotChanged(t *testing.T) {
