@@ -217,7 +217,7 @@ func TestSnapshotsAmongCallers(t *testing.T) {
 	for seed := range uint64(3) {
 		dir := t.TempDir()
 		for life := range 3 {
-			e := open(t, dir, SyncEvery(time.Millisecond))
+			e := open(t, dir, SyncEvery(time.Millisecond), light)
 			var callers sync.WaitGroup
 			for i := range 4 {
 				callers.Go(func() {

@@ -211,3 +211,14 @@ func (t *tape) under(to files) files {
 		return nil
 	}}
 }
+
+// openEngine opens a directory in a mode, on files.
+func openEngine(dir, mode string, f files, opts ...Option) (*Engine, error) {
+	sync := map[string]Option{"always": SyncAlways(), "100ms": SyncEvery(100 * time.Millisecond)}[mode]
+	return Open(dir, append([]Option{sync, withFiles(f)}, opts...)...)
+}
+
+// snapshotsEvery makes snapshots follow n bytes, soon.
+func snapshotsEvery(n int64) Option {
+	return func(o *options) { o.growth, o.tick = n, time.Millisecond }
+}

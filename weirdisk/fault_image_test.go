@@ -538,7 +538,7 @@ func listing(dir string) string {
 func TestFirstOpensCanBeKilled(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
-	opened := func(x *tape, dir string) disk {
+	opened := func(x *tape, dir string) *Engine {
 		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
 		if err != nil {
 			t.Fatal(err)

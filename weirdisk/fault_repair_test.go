@@ -3,7 +3,6 @@ package weirdisk
 import (
 	"bytes"
 	"os"
-	"path/filepath"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -12,24 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 )
-
-// copyFiles copies the files of a directory.
-func copyFiles(t *testing.T, from, to string) {
-	t.Helper()
-	all, err := filepath.Glob(filepath.Join(from, "*"))
-	for _, path := range all {
-		var b []byte
-		if b, err = os.ReadFile(path); err == nil {
-			err = os.WriteFile(filepath.Join(to, filepath.Base(path)), b, 0o600)
-		}
-		if err != nil {
-			break
-		}
-	}
-	if err != nil {
-		t.Error(err)
-	}
-}
 
 // TestRepairIsNotTriedAllTheTime (D5): while the disk has room for a header and not for a
 // snapshot, the engine tries once in a while.
@@ -78,7 +59,9 @@ func TestPowerFailureDuringARepair(t *testing.T) {
 			return syscall.EIO
 		case o.path == segmentPath(dir, 2) && !taken.Load():
 			if info, err := os.Stat(o.path); err == nil && info.Size() > headerSize {
-				copyFiles(t, dir, image)
+				if err := os.CopyFS(image, os.DirFS(dir)); err != nil {
+					t.Error(err)
+				}
 				taken.Store(true)
 			}
 		}
