@@ -22,13 +22,7 @@ func configCheckCommand() *cobra.Command {
 		Short: "Check configuration files of weir serve",
 		Args:  wantArgs(1, math.MaxInt, "FILE"),
 		RunE: func(cmd *cobra.Command, paths []string) error {
-			return checkFiles(cmd, paths, asJSON, func(path string) (validResult, error) {
-				v, err := checkConfig(path)
-				if err != nil {
-					return nil, err
-				}
-				return v, nil
-			})
+			return checkFiles(cmd, paths, asJSON, checkConfig)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object for each file")
@@ -44,7 +38,7 @@ type validConfig struct {
 
 // checkConfig checks a configuration file without the environment and without the files that
 // it names.
-func checkConfig(path string) (*validConfig, error) {
+func checkConfig(path string) (validResult, error) {
 	var o serveOptions
 	table := o.table()
 	values, err := loadSettings(path)
@@ -54,7 +48,10 @@ func checkConfig(path string) (*validConfig, error) {
 	for _, v := range values {
 		v.apply(table.setting(v.name))
 	}
-	return &validConfig{path, true, len(values)}, o.check(table)
+	if err := o.check(table); err != nil {
+		return nil, err
+	}
+	return &validConfig{path, true, len(values)}, nil
 }
 
 // text returns the result for people.

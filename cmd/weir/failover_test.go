@@ -89,7 +89,7 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 		}
 	}
 	await(t, "grants", func() bool { return granted.Load() >= most/4 })
-	first.Process.Kill()
+	first.kill()
 	all.Wait()
 	if lost := most - granted.Load(); lost < 0 || lost > unanswered.Load() || deniedCalls.Load() < clients {
 		t.Errorf("%d granted of %d, %d calls without an answer, %d denied", granted.Load(), most, unanswered.Load(), deniedCalls.Load())
