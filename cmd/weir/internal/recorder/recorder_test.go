@@ -52,17 +52,11 @@ func rule(t testing.TB, name string) *enforce.Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, p := range f.Policies {
-		if p.Name == name {
-			r, err := enforce.NewRule(p, weir.NewMemory())
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
-		}
+	r, err := enforce.NewRule(f.Definition(name), weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Fatalf("no policy %s", name)
-	return nil
+	return r
 }
 
 // open opens a recorder of a new directory, all keys and one file unless c differs.
@@ -94,6 +88,15 @@ func lines(t testing.TB, path string) []string {
 		t.Fatalf("%s ends within a line: %q", path, b)
 	}
 	return strings.Split(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// record returns the lines that calls record by the rule of a policy.
+func record(t testing.TB, c Config, policy string, calls func(p *Policy)) []string {
+	t.Helper()
+	r, path := open(t, c)
+	calls(r.Policy(rule(t, policy)))
+	r.Close()
+	return lines(t, path)
 }
 
 func attempt(n int64, values ...string) *enforce.Request {
@@ -141,19 +144,17 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 // TestValuesAreHashed: a trace has no value of a key, except those that the policy file
 // names. Equal values have equal hashes under one secret, and others under another one.
 func TestValuesAreHashed(t *testing.T) {
-	record := func(secret string) []string {
-		r, path := open(t, Config{Secret: secret})
-		p := r.Policy(rule(t, "api"))
-		gold := *attempt(1, "acme", "ann")
-		gold.Plan = 0
-		p.Decided(&gold, 1, Granted)
-		p.Decided(attempt(1, "ann", "ann"), 2, Granted)
-		p.Decided(attempt(1, "ann", "bob"), 3, Granted)
-		p.Refunded(&gold.Target, 1, 1, "ann")
-		r.Close()
-		return lines(t, path)[1:]
+	trace := func(secret string) []string {
+		return record(t, Config{Secret: secret}, "api", func(p *Policy) {
+			gold := *attempt(1, "acme", "ann")
+			gold.Plan = 0
+			p.Decided(&gold, 1, Granted)
+			p.Decided(attempt(1, "ann", "ann"), 2, Granted)
+			p.Decided(attempt(1, "ann", "bob"), 3, Granted)
+			p.Refunded(&gold.Target, 1, 1, "ann")
+		})[1:]
 	}
-	one, same, other := record("sixteen-letters-1"), record("sixteen-letters-1"), record("sixteen-letters-2")
+	one, same, other := trace("sixteen-letters-1"), trace("sixteen-letters-1"), trace("sixteen-letters-2")
 	text := strings.Join(one, "\n")
 	if strings.Contains(text, `"ann"`) || strings.Contains(text, `"bob"`) || !strings.Contains(text, `{"tenant":"acme",`) || !strings.Contains(text, `,"plan":"gold"}`) {
 		t.Errorf("got\n%s\nwant the tenant acme, the plan gold and no other value", text)
@@ -176,16 +177,15 @@ func TestValuesAreHashed(t *testing.T) {
 // keys, and one secret chooses one sample. The dimensions that all limits share choose it.
 func TestSampleIsByKey(t *testing.T) {
 	sample := func(secret string) map[string]int {
-		r, path := open(t, Config{Plain: true, Sample: 4, Secret: secret})
-		p := r.Policy(rule(t, "api"))
-		for i := range 400 {
-			for user := range 3 {
-				p.Decided(attempt(1, fmt.Sprint("t", i), fmt.Sprint(user)), int64(i), Granted)
+		trace := record(t, Config{Plain: true, Sample: 4, Secret: secret}, "api", func(p *Policy) {
+			for i := range 400 {
+				for user := range 3 {
+					p.Decided(attempt(1, fmt.Sprint("t", i), fmt.Sprint(user)), int64(i), Granted)
+				}
 			}
-		}
-		r.Close()
+		})
 		tenants := map[string]int{}
-		for _, line := range lines(t, path)[1:] {
+		for _, line := range trace[1:] {
 			_, rest, _ := strings.Cut(line, `"tenant":"`)
 			tenant, _, _ := strings.Cut(rest, `"`)
 			tenants[tenant]++
@@ -206,13 +206,12 @@ func TestSampleIsByKey(t *testing.T) {
 	if equal || len(same) != len(first) {
 		t.Errorf("%d tenants, %d by the same secret, %d by another one", len(first), len(same), len(other))
 	}
-	r, path := open(t, Config{Sample: 1 << 40})
-	p := r.Policy(rule(t, "all"))
-	for i := range 3 {
-		p.Decided(attempt(1), int64(i), Granted)
-	}
-	r.Close()
-	if got := lines(t, path); len(got) != 4 {
+	got := record(t, Config{Sample: 1 << 40}, "all", func(p *Policy) {
+		for i := range 3 {
+			p.Decided(attempt(1), int64(i), Granted)
+		}
+	})
+	if len(got) != 4 {
 		t.Errorf("a policy without keys has %d lines, want a header and all 3", len(got))
 	}
 }
@@ -401,20 +400,19 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 
 // TestConcurrentCallsAreComplete: every call of every goroutine is in the trace once.
 func TestConcurrentCallsAreComplete(t *testing.T) {
-	r, path := open(t, Config{Plain: true})
-	p := r.Policy(rule(t, "search"))
-	var all sync.WaitGroup
-	for g := range 8 {
-		all.Go(func() {
-			for i := range 500 {
-				p.Decided(attempt(1, fmt.Sprintf("%d-%d", g, i)), int64(i), Granted)
-			}
-		})
-	}
-	all.Wait()
-	r.Close()
+	trace := record(t, Config{Plain: true}, "search", func(p *Policy) {
+		var all sync.WaitGroup
+		for g := range 8 {
+			all.Go(func() {
+				for i := range 500 {
+					p.Decided(attempt(1, fmt.Sprintf("%d-%d", g, i)), int64(i), Granted)
+				}
+			})
+		}
+		all.Wait()
+	})
 	seen := map[string]bool{}
-	for _, line := range lines(t, path)[1:] {
+	for _, line := range trace[1:] {
 		seen[line] = true
 	}
 	if len(seen) != 4000 {

@@ -57,26 +57,20 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	if err := s.openLines(r); err != nil {
 		return nil, err
 	}
-	sample, err := sampleOf(s.lines, s.once)
-	damaged := isDamaged(s.text, err)
-	if err != nil && !damaged {
+	sample, format, err := sniff(s.lines, s.text, s.once, r.options)
+	switch {
+	case err == ErrEmpty:
+		s.format, err = "", nil
+	case sample != nil && s.format != "":
+		err = nil // the named format is tried
+	case format == JSONL && !r.options.Traces:
+		err = problem("the file is a trace of JSON lines with at_us, not an access log")
+	default:
+		s.format = format
+	}
+	if err != nil {
 		s.close()
 		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	switch {
-	case len(firstLines(sample)) == 0 && err == nil:
-		s.format = ""
-	case s.format == "":
-		if s.format, err = detect(sample, r.options); err == nil && s.format == JSONL && !r.options.Traces {
-			err = problem("the file is a trace of JSON lines with at_us, not an access log")
-		}
-		if err != nil {
-			s.close()
-			if damaged {
-				err = errTruncated
-			}
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
 	}
 	s.parser = newParser(s.format, r.options)
 	s.start = s.least(sample) - r.window
@@ -172,15 +166,26 @@ func Sniff(in io.Reader) (f Format, text io.Reader, err error) {
 		return "", nil, err
 	}
 	b := buffered(plain, MaxLineBytes)
-	sample, err := sampleOf(b, true)
-	damaged := isDamaged(plain, err)
-	if err != nil && !damaged {
+	sample, f, err := sniff(b, plain, true, Options{})
+	if sample == nil {
 		return "", nil, err
 	}
-	if f, err = Detect(sample); err != nil && damaged {
+	return f, b, err
+}
+
+// sniff returns the first lines of a text and their format. The error is that of detection,
+// errTruncated in its place if the data are damaged there, or with a nil sample that of
+// reading.
+func sniff(lines *bufio.Reader, text io.Reader, pipe bool, o Options) (sample []byte, f Format, err error) {
+	sample, err = sampleOf(lines, pipe)
+	damaged := isDamaged(text, err)
+	if err != nil && !damaged {
+		return nil, "", err
+	}
+	if f, err = detect(sample, o); err != nil && damaged {
 		err = errTruncated
 	}
-	return f, b, err
+	return sample[:len(sample):len(sample)], f, err
 }
 
 // sampleOf returns the first lines of a text. For a pipe it waits for one line only.

@@ -6,10 +6,12 @@ import (
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,6 +22,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
@@ -298,12 +301,6 @@ func packed(t *testing.T, r *rand.Rand, text []byte) []byte {
 	return text
 }
 
-// wanted are the counts of one key.
-type wanted struct {
-	allowed, denied int64
-	first           time.Time
-}
-
 // compareSummary decides the requests by the specification.
 func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, requests []request, o LogOptions) {
 	t.Helper()
@@ -313,16 +310,18 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 		if err != nil {
 			t.Fatal(err)
 		}
-		keys, limits := map[string]*wanted{}, map[string]int64{}
-		var allowed, denied int64
+		var want LogDecisions
+		keys, limits := map[string]*LogKeySummary{}, map[string]int64{}
 		for i := range requests {
 			q := &requests[i]
 			if len(o.Where) > 0 && q.status/100 != 4 {
 				continue
 			}
 			var values []string
+			var key []byte
 			for _, d := range limiter.Compiled().Dimensions {
 				values = append(values, map[string]string{"ip": q.client, "path": q.path, "agent": q.agent}[d])
+				key = keyenc.Append(key, values[len(values)-1])
 			}
 			if slices.Contains(values, "") {
 				continue
@@ -335,51 +334,44 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 			if err != nil {
 				t.Fatal(err)
 			}
-			k := keys[strings.Join(values, "\n")]
+			k := keys[string(key)]
 			if k == nil {
-				k = &wanted{}
-				keys[strings.Join(values, "\n")] = k
+				k = &LogKeySummary{Key: named(limiter.Compiled().Dimensions, string(key))}
+				keys[string(key)] = k
+				want.Keys++
 			}
 			if d.Allowed {
-				allowed++
-				k.allowed++
+				want.Allowed++
+				k.Allowed++
 				continue
 			}
-			if k.denied == 0 {
-				k.first = q.at
+			if k.Denied == 0 {
+				k.FirstDenied = q.at.UTC()
+				want.KeysDenied++
 			}
-			denied++
-			k.denied++
+			want.Denied++
+			k.Denied++
 			limits[d.Limit]++
 		}
-		keysDenied, top := 0, []int64{}
-		for _, k := range keys {
-			if k.denied > 0 {
-				keysDenied++
-				top = append(top, k.denied)
+		top := []LogKeySummary{}
+		for _, key := range slices.Sorted(maps.Keys(keys)) {
+			if keys[key].Denied > 0 {
+				top = append(top, *keys[key])
 			}
 		}
-		if p.Allowed != allowed || p.Denied != denied || p.Keys != int64(len(keys)) || p.KeysDenied != int64(keysDenied) {
-			t.Errorf("%s, policy %s: got %d allowed, %d denied, %d of %d keys denied; want %d, %d, %d of %d", name, p.Policy,
-				p.Allowed, p.Denied, p.KeysDenied, p.Keys, allowed, denied, keysDenied, len(keys))
+		slices.SortStableFunc(top, func(a, b LogKeySummary) int {
+			return cmp.Or(cmp.Compare(b.Denied, a.Denied), a.FirstDenied.Compare(b.FirstDenied))
+		})
+		if p.LogDecisions != want {
+			t.Errorf("%s, policy %s: got %+v, want %+v", name, p.Policy, p.LogDecisions, want)
+		}
+		if top = top[:min(len(top), DefaultTop)]; !reflect.DeepEqual(p.Top, top) {
+			t.Errorf("%s, policy %s: got %+v, want %+v", name, p.Policy, p.Top, top)
 		}
 		for _, l := range p.Limits {
 			if l.Denied != limits[l.Limit] {
 				t.Errorf("%s, policy %s, limit %s: got %d denied, want %d", name, p.Policy, l.Limit, l.Denied, limits[l.Limit])
 			}
-		}
-		slices.SortFunc(top, func(a, b int64) int { return cmp.Compare(b, a) })
-		for i, k := range p.Top {
-			var values []string
-			for _, d := range k.Key {
-				values = append(values, d.Value)
-			}
-			if want := keys[strings.Join(values, "\n")]; want == nil || k.Allowed != want.allowed || k.Denied != want.denied || !k.FirstDenied.Equal(want.first) || k.Denied != top[i] {
-				t.Errorf("%s, policy %s: got %+v, want %+v and %d denied", name, p.Policy, k, want, top[i])
-			}
-		}
-		if len(p.Top) != min(len(top), DefaultTop) {
-			t.Errorf("%s, policy %s: %d top keys, want %d", name, p.Policy, len(p.Top), min(len(top), DefaultTop))
 		}
 	}
 }

@@ -51,16 +51,16 @@ func New(f *policy.File, e engine.Engine) (*Runner, error) {
 func (r *Runner) Run(ctx context.Context, in io.Reader, out io.Writer) (Summary, error) {
 	r.begin()
 	w := bufio.NewWriterSize(out, writeBytes)
-	err := r.run(ctx, newLineReader(ctx, in, w), w)
+	err := r.run(ctx, bufio.NewReaderSize(&flushingReader{ctx, in, w}, readBytes), w)
 	if flushErr := w.Flush(); err == nil {
 		err = flushErr
 	}
 	return r.finish(), err
 }
 
-func (r *Runner) run(ctx context.Context, lines *lineReader, w *bufio.Writer) error {
+func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) error {
 	for {
-		b, err := lines.next()
+		b, err := nextLine(lines)
 		if err == io.EOF {
 			return nil
 		}
