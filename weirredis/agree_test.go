@@ -98,7 +98,7 @@ func kindOfError(err error) string {
 	if errors.As(err, &input) {
 		return input.Field
 	}
-	if errors.Is(err, weir.ErrOverflow) || strings.HasPrefix(err.Error(), "weir:overflow ") { // of a batch
+	if errors.Is(err, weir.ErrOverflow) || strings.HasPrefix(err.Error(), "weir:overflow ") { // as in a batch
 		return weir.ErrOverflow.Error()
 	}
 	return err.Error()
@@ -133,7 +133,7 @@ type randomHistory struct {
 	policy  weir.Policy
 	large   bool    // sums are as large as they can be; above 2^53 Lua's numbers skip every other integer
 	huge    bool    // some records are as large as possible
-	instant []int64 // of grants, and instants at which something changes
+	instant []int64 // instants of grants, and those at which something changes
 	ids     int
 }
 

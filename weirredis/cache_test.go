@@ -528,7 +528,7 @@ func TestCachedDenialsAndAnotherEngine(t *testing.T) {
 	u := weir.K("u")
 	for _, c := range []struct {
 		about   string
-		n       int64                                    // of the denied attempt
+		n       int64                                    // units of the denied attempt
 		granted int64                                    // to the attempt after the call
 		do      func(*weir.Limiter, weir.Decision) error // on 2 of 5 units, which the decision granted
 	}{

@@ -46,7 +46,7 @@ func (e *Engine) callAll(ctx context.Context, answers []answer) {
 //
 // TRYAGAIN is the only error that is retried. LOADING, CLUSTERDOWN and READONLY also
 // prove that the script did not run, but they concern a server and last for seconds, so
-// they are returned at once. Clients follow MOVED and ASK.
+// they are returned immediately. Clients follow MOVED and ASK.
 const (
 	// retryFor bounds the retries of one call. A slot that still moves after it may be
 	// stuck.

@@ -71,7 +71,7 @@ func TestCheckJudgesINFO(t *testing.T) {
 	for _, c := range []struct {
 		info    string
 		server  string
-		problem string // of the error, or of the warning behind a "?"
+		problem string // text of the error or, behind a "?", of the warning
 	}{
 		{"redis_version:6.2.0\r\n", "Redis 6.2.0", ""},
 		{"redis_version:7.4.1\r\nmaxmemory_policy:noeviction\r\n", "Redis 7.4.1", ""},

@@ -16,7 +16,7 @@ import (
 type Engine struct {
 	conn   Conn
 	decide *Script
-	prefix string // of all keys
+	prefix string // begins all keys
 	spread bool   // keys are spread over the slots of a Cluster
 	queue  *queue // nil = every request has a call of its own
 	cache  *denialCache
@@ -208,7 +208,7 @@ type trip struct {
 	ctx      context.Context
 	calls    []*engine.Call
 	requests []request
-	versions []uint32 // of the cache before the trip
+	versions []uint32 // the cache's, before the trip
 }
 
 // answerFromCache answers a call with a cached denial. It does not if a call of the same

@@ -118,11 +118,11 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 	case ours && strings.HasPrefix(word, "id "):
 		return otherOperation(word)
 	case ours:
-		return &stateError{keys, describeState(word), "delete the key to begin anew, or use the version of Weir that wrote it"}
+		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
 		return &stateError{keys, "what is there is not a hash, so something else uses the key", "give limits a database of their own, or delete the key"}
 	case strings.Contains(text, "user_script:"):
-		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin anew"}
+		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}
 	return &StoreError{Address: e.address(), Err: err}
 }

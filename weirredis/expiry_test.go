@@ -127,7 +127,7 @@ func TestBatchesRenewExpiries(t *testing.T) {
 	l := limiter(t, e, "batches", weir.AllOrNothing, perUser(1000, time.Hour))
 	for _, c := range []struct {
 		user    string
-		moved   time.Duration // of the expiry that the header promises
+		moved   time.Duration // shift of the expiry that the header promises
 		renewed int
 	}{{"early", -30 * time.Minute, 1}, {"right", 0, 0}, {"late", time.Hour, 1}} {
 		must(t)(l.Allow(ctx, weir.K(c.user)))

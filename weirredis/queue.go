@@ -11,7 +11,7 @@ import (
 // queue collects requests that one script decides. While calls are in flight, further
 // callers wait in a batch. When a call may start, one of them sends the batch for all.
 // There is no timer and no background goroutine. A caller that finds the queue free
-// sends its request at once.
+// sends its request immediately.
 //
 // The callers of a big batch mostly return together. So after a big batch the next call
 // starts only after other runnable goroutines had the processor.
@@ -24,7 +24,7 @@ type queue struct {
 
 	mu            sync.Mutex // protects the following, and the fields of batches that name it
 	inFlight      int        // calls in flight or about to start
-	big           int        // of those, the big batches
+	big           int        // big batches among those
 	lastBig       bool       // the call that started last was a big batch
 	callers       int        // that wait or are part of a call in flight
 	recentCallers [2]int     // callers when the last two batches were sent

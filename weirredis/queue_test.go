@@ -25,7 +25,7 @@ type slowConn struct {
 }
 
 type slowCall struct {
-	users  []string // of the requests, in their order
+	users  []string // users of the requests, in their order
 	ctx    context.Context
 	answer chan error
 }

@@ -35,7 +35,7 @@ type reply struct {
 	validFor  int64 // time for which the denial stays the same if no call writes
 
 	states   string // packed, if they were wanted
-	limit    string // of a replayed operation: the name of the limit that bound
+	limit    string // the limit that bound a replayed operation
 	cached   bool   // repeated by the denial cache
 	replayed bool   // the stored reply of an operation
 	outside  bool   // the script decided nothing at the instant

@@ -29,7 +29,7 @@ type plan struct {
 }
 
 const (
-	argBytes = 1 + 1 + 7 + 7 + 7 // of a request behind the number of its plan
+	argBytes = 1 + 1 + 7 + 7 + 7 // a request behind the number of its plan
 
 	// serverClock stands for the server's clock in place of an instant, and oldest for the
 	// oldest entries of a refund. Both are above every instant and exact in Lua.
@@ -66,7 +66,7 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	b := append(req.arg[:0], byte(c.Op), flags)
 	append7(append7(append7(b, at), c.N), from)
 	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
-	if c.Op == engine.Count { // of one limit, because its instant does not depend on other histories
+	if c.Op == engine.Count { // only one limit, because the instant does not depend on other histories
 		req.joined, req.several = req.keys()[c.Limit], nil
 	}
 	return req

@@ -41,7 +41,7 @@ func TestOnlyTRYAGAINIsRetried(t *testing.T) {
 	for _, c := range []struct {
 		answers []string
 		calls   int
-		text    string // of the error; "" = granted
+		text    string // in the error; "" = granted
 		unknown bool
 	}{
 		{[]string{""}, 1, "", false},

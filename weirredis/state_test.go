@@ -89,7 +89,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 	const user = "eve\n\x1b[31m"
 	rolling := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
 	filling := limiter(t, e, "unreadable-bucket", weir.AllOrNothing, bucket(7, time.Second, 9))
-	header := func(l *weir.Limiter, n int) string { // of a history of n entries
+	header := func(l *weir.Limiter, n int) string { // returns that of a history of n entries
 		key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range n {

@@ -47,7 +47,7 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 	}
 }
 
-// TestLongHistoriesArePassedByChunks expires most of 18,000 units at once. No decision reads
+// TestLongHistoriesArePassedByChunks expires most of 18,000 units together. No decision reads
 // more than the heads of the chunks, even for a wait across all entries (R8), and a corrected clock each
 // head twice. A recording
 // deletes the chunks that are over in one command.
@@ -74,7 +74,7 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 		}
 	}
 	step := time.Hour / max
-	at := nine.Add(time.Hour - step) // of the newest
+	at := nine.Add(time.Hour - step) // instant of the newest
 	passes("a wait through most of it", 1, func() {
 		d := must(t)(l.At(at).Peek(ctx, weir.K("u"), max-7))
 		if want := time.Hour - 7*step; d.RetryAfter != want {

@@ -19,8 +19,8 @@ type line struct {
 }
 
 const (
-	inPipeline = 64  // decisions sent at once in a measurement
-	inFilling  = 256 // decisions sent at once to fill logs
+	inPipeline = 64  // decisions sent together in a measurement
+	inFilling  = 256 // decisions sent together to fill logs
 )
 
 func newLine(c *redis.Client, d redispeers.Decider) line {
@@ -30,7 +30,7 @@ func newLine(c *redis.Client, d redispeers.Decider) line {
 	return line{c, d}
 }
 
-// send sends n decisions at once and awaits their answers.
+// send sends n decisions together and awaits their answers.
 func (l line) send(n int, next func() redispeers.Request) {
 	l.sendAll(n, func() [][]any { return l.d.Commands(next()) })
 }

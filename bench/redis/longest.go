@@ -15,11 +15,11 @@ import (
 
 // The longest script, in microseconds of the server's slow log.
 const (
-	longestHalf = "longest_half_us" // half of the entries leave at once
+	longestHalf = "longest_half_us" // half of the entries leave together
 	longestMost = "longest_most_us" // all but the newest
 )
 
-// longest are the workloads in which many entries leave at once.
+// longest are the workloads in which many entries leave together.
 func longest() []contest.Workload {
 	var all []contest.Workload
 	for _, n := range scale.expiring {

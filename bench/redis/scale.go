@@ -11,7 +11,7 @@ type sizes struct {
 	turn     time.Duration // by the clock, where two are measured in turns
 	logs     int           // keys with full logs, where the server's part is measured by itself
 	entries  []int         // sizes of those logs
-	expiring []int         // entries that leave at once
+	expiring []int         // entries that leave together
 	expiries int           // keys for each of those
 	windows  int           // that an attack goes on for
 	stored   int           // entries to store in all, where memory is measured

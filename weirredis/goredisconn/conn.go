@@ -38,7 +38,7 @@ func New(client redis.UniversalClient) (*Conn, error) {
 		return &Conn{client: c, cluster: c, address: strings.Join(c.Options().Addrs, ", ")}, nil
 	case *redis.Ring:
 		return nil, errors.New("goredisconn: a Ring moves keys between servers when one is away, and their histories would " +
-			"begin anew; use a Cluster, or a Sentinel group with redis.NewFailoverClient")
+			"begin again; use a Cluster, or a Sentinel group with redis.NewFailoverClient")
 	}
 	return nil, fmt.Errorf("goredisconn: %T is not a client this package knows; use *redis.Client or *redis.ClusterClient", client)
 }

@@ -132,7 +132,7 @@ func TestReturnsWithItsContext(t *testing.T) {
 // TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
 func TestMissingScriptIsSentAgain(t *testing.T) {
 	c := conn(t, &redis.Options{Addr: redistest.Shared(t).Addr})
-	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // of no script on the server
+	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // no script on the server has it
 	text, err := c.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
 	if text != "x\x00" || err != nil {
 		t.Errorf("got %q, %v, want the script's reply", text, err)

@@ -96,7 +96,7 @@ func (s *Server) hostPort() (host, port string) {
 	return host, port
 }
 
-// Kill ends the process at once, as a crash does (SIGKILL). It returns when the process
+// Kill ends the process immediately, as a crash does (SIGKILL). It returns when the process
 // has ended.
 func (s *Server) Kill() {
 	s.cmd.Process.Kill()
