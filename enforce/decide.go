@@ -123,11 +123,21 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 		return r.change(ctx, a)
 	}
 	op := r.begin(&o, a)
-	a = r.withStates(op, a)
-	if o.Decision, err = r.decideRequest(ctx, &o, op, a); err == nil {
+	if r.WarnPercents != nil {
+		a = r.withStates(op, a)
+	}
+	if r.blocks == nil {
+		o.Decision, err = o.decideLimits(ctx, op, a)
+	} else {
+		o.Decision, err = r.decideWithBlocks(ctx, &o, op, a)
+	}
+	if r.WarnPercents != nil && err == nil {
 		r.warn(&o, op, a.N, a.States, o.granted)
 	}
-	return o, r.finish(&o, a, err)
+	if r.Shadow {
+		err = r.finish(&o, a, err)
+	}
+	return o, err
 }
 
 // change makes a refund, a count or a reset. Plans, overrides, shadows and blocks share the
@@ -180,14 +190,6 @@ func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 	o.Decision.Allowed, o.Decision.Granted, o.Decision.RetryAfter, o.Decision.Limit = true, a.N, 0, ""
 	o.Decision.Cached = false // a cached decision never allows (R8)
 	return nil
-}
-
-// decideRequest decides by the limits and the blocks, without shadow and warnings.
-func (r *Rule) decideRequest(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
-	if r.blocks == nil {
-		return o.decideLimits(ctx, op, a)
-	}
-	return r.decideWithBlocks(ctx, o, op, a)
 }
 
 // choose returns the variation of a key at an instant; the zero time is now. plan is a result

@@ -108,9 +108,13 @@ func (p *Rule) Observe(c enforce.Call) {
 		return
 	case c.Err == nil && c.Outcome.Err == nil: // a shadow that could not decide lets pass, and counts as an error
 		note = noteOf(via.Protocol, &c.Request, &c.Outcome)
-		p.recordCall(&c.Request, &c.Outcome)
+		if p.record != nil {
+			p.recordCall(&c.Request, &c.Outcome)
+		}
 	}
-	p.noteWarnings(c.Outcome.Applied.Warnings)
+	if c.Outcome.Applied.Warnings != nil {
+		p.noteWarnings(c.Outcome.Applied.Warnings)
+	}
 	if via.Step {
 		p.noteStep(&c, note)
 		return
@@ -202,7 +206,7 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 		d = &o.Applied.Would
 	}
 	switch outcome := outcomeOf(r.Op, r.N, d); {
-	case p.record == nil || outcome == observe.Peeked || outcome == observe.Replayed:
+	case outcome == observe.Peeked || outcome == observe.Replayed:
 	case outcome == observe.Reset:
 		p.record.Reset(r.Key)
 	case outcome == observe.Refunded && d.Granted > 0:

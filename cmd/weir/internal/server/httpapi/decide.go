@@ -28,7 +28,8 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 	writeJSON(w, http.StatusOK, s.answer)
 }
 
-// within decides a parsed call within the capacity of the server.
+// within decides a parsed call within the capacity of the server. The place is free again
+// before the answer is written, so slow clients cannot fill the capacity.
 func (a *API) within(r *http.Request, s *scratch, decide func(*API, *http.Request, *scratch) error) error {
 	if err := a.Capacity.Enter(); err != nil {
 		return err
@@ -47,7 +48,7 @@ func (a *API) record(r *http.Request, s *scratch) error { return a.answer(r, wei
 func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 	err := a.charge(r, observe.HTTP, op, s)
 	if err == nil {
-		made := s.made(op)
+		made := answerOf(&s.request, &s.outcome)
 		s.answer = append(made.AppendJSON(s.answer[:0], &s.outcome.Applied), '\n')
 	}
 	return err
@@ -57,8 +58,8 @@ func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 // disconnected is charged all the same: otherwise a disconnect would be a way around a
 // limit. So the engine does not get the context of the request.
 func (a *API) charge(r *http.Request, from observe.Protocol, op weir.Op, s *scratch) (err error) {
-	s.outcome, err = s.to.Decide(background, &enforce.Request{Target: s.target, Op: op, N: s.n,
-		States: s.states[:len(s.to.Compiled.Limits)], ID: s.id, Via: a.via(r, from)})
+	s.request = enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)], ID: s.id, Via: a.via(r, from)}
+	s.outcome, err = s.to.Decide(background, &s.request)
 	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
 		a.Errors.NoDecision(s.outcome.Err)
 	}
@@ -80,11 +81,6 @@ func (a *API) via(r *http.Request, from observe.Protocol) *calls.Via {
 		return viaGate
 	}
 	return viaHTTP
-}
-
-// made returns the decision with the state of its limits.
-func (s *scratch) made(op weir.Op) answer.Answer {
-	return answerOf(&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)]}, &s.outcome)
 }
 
 // answerOf returns the decision of a request with the state of its limits.

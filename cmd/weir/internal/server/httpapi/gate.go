@@ -79,7 +79,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	made := weirhttp.Outcome(s.made(weir.OpAttempt))
+	made := weirhttp.Outcome(answerOf(&s.request, &s.outcome))
 	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
 	if v := made.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}

@@ -32,6 +32,7 @@ type scratch struct {
 	together bool // the batch is charged all or none
 
 	reader  callReader
+	request enforce.Request // of a decision
 	outcome enforce.Outcome
 	states  [weir.MaxLimits]weir.LimitState
 	body    []byte // of the request
@@ -49,6 +50,7 @@ func (s *scratch) release() {
 	}
 	clear(s.key)
 	s.call, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, enforce.Target{}, enforce.Outcome{}, nil, false
+	s.request = enforce.Request{}
 	scratches.Put(s)
 }
 
