@@ -30,26 +30,19 @@ type collector struct {
 	spans []*wire.Span
 	of    string // attributes of the resource
 	head  http.Header
-	next  []int // statuses of the next answers; then 200
 }
 
-func newCollector(t *testing.T, next ...int) *collector {
-	c := &collector{t: t, next: next}
+func newCollector(t *testing.T) *collector {
+	c := &collector{t: t}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
 }
 
-func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+func (c *collector) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.head = r.Header
-	if len(c.next) > 0 {
-		w.WriteHeader(c.next[0])
-		io.WriteString(w, `{"code":3,"message":"no"}`) // as OTLP defines it
-		c.next = c.next[1:]
-		return
-	}
 	body, err := io.ReadAll(r.Body)
 	request := new(collect.ExportTraceServiceRequest)
 	if err == nil {
@@ -165,30 +158,28 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestRejectedSpansAreLogged: a collector that rejects spans costs a line of the log.
-func TestRejectedSpansAreLogged(t *testing.T) {
-	c := newCollector(t, 400)
-	var logged bytes.Buffer
-	tracer := newTracer(t, Config{Endpoint: c.URL, Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
-	tracer.Span("", denied)
-	closed(t, tracer)
-	if tracer.Sent() != 0 || tracer.Made() != 1 || !strings.Contains(logged.String(), "spans are lost") {
-		t.Errorf("%d of %d sent; log %s", tracer.Sent(), tracer.Made(), logged.String())
-	}
-}
-
-// TestLogHoldsNoURL: the log does not name the path of an unreachable collector, which may
-// hold a token.
-func TestLogHoldsNoURL(t *testing.T) {
-
-	var logged bytes.Buffer
-	c := newCollector(t)
-	c.Close()
-	tracer := newTracer(t, Config{Endpoint: c.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
-	tracer.Span("", observe.Span{})
-	closed(t, tracer)
-	if text := logged.String(); !strings.Contains(text, "spans are lost") || !strings.Contains(text, "refused") || strings.Contains(text, "s3cret") {
-		t.Errorf("logged %q; want the loss and its cause, without the URL", text)
+// TestLossesAreLogged: the log has the cause of a loss, or the status of the collector's answer
+// with the beginning of its body. It does not name the path, which may hold a token.
+func TestLossesAreLogged(t *testing.T) {
+	rejects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, "who are you? "+strings.Repeat("x", 1<<20))
+	}))
+	defer rejects.Close()
+	away := httptest.NewServer(nil)
+	away.Close()
+	for url, want := range map[string]string{away.URL: "refused", rejects.URL: "the collector answered 401 Unauthorized (body: who are you?"} {
+		var logged bytes.Buffer
+		tracer := newTracer(t, Config{Endpoint: url + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		tracer.Span("", denied)
+		closed(t, tracer)
+		text := logged.String()
+		if !strings.Contains(text, "spans are lost") || !strings.Contains(text, want) || strings.Contains(text, "s3cret") || len(text) > 500 {
+			t.Errorf("logged %.600q, %d bytes; want the loss with %q and without the path", text, len(text), want)
+		}
+		if tracer.Made() != 1 || tracer.Sent() != 0 {
+			t.Errorf("%d of %d sent, want none", tracer.Sent(), tracer.Made())
+		}
 	}
 }
 
@@ -207,23 +198,6 @@ func TestSlowCollectorBlocksNothing(t *testing.T) {
 	cancel()
 	if err := tracer.Close(ctx); err == nil {
 		t.Error("spans were lost, but Close returned no error")
-	}
-}
-
-// TestRejectionIsShort: the log has the status of a collector's answer and the beginning
-// of its body. It does not name the path, which may hold a token.
-func TestRejectionIsShort(t *testing.T) {
-	rejects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(http.StatusUnauthorized)
-		io.WriteString(w, "who are you? "+strings.Repeat("x", 1<<20))
-	}))
-	defer rejects.Close()
-	var logged bytes.Buffer
-	tracer := newTracer(t, Config{Endpoint: rejects.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
-	tracer.Span("", denied)
-	closed(t, tracer)
-	if text := logged.String(); !strings.Contains(text, "the collector answered 401 Unauthorized (body: who are you?") || strings.Contains(text, "s3cret") || len(text) > 500 {
-		t.Errorf("logged %.600q, %d bytes; want the status, the beginning of the body and no path", text, len(text))
 	}
 }
 

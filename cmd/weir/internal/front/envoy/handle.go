@@ -17,13 +17,7 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata:    pb.RateLimitService_ServiceDesc.Metadata,
 }
 
-// endpoint is a service behind a gate.
-type endpoint struct {
-	service *Service
-	gate    Gate // nil = open
-}
-
-// handle reads a request and returns its answer, if the gate of the endpoint lets it in.
+// handle reads a request and returns its answer, if the gate of the listener lets it in.
 // There are no interceptors.
 func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	if err := rejectionOf(ctx); err != nil {
@@ -33,13 +27,13 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 	if err := decode(r); err != nil {
 		return nil, err
 	}
-	e := srv.(*endpoint)
-	if e.gate != nil {
+	l := srv.(*Listener)
+	if l.gate != nil {
 		p, _ := peer.FromContext(ctx) // gRPC sets it
-		if err := e.gate.Enter(p.Addr); err != nil {
+		if err := l.gate.Enter(p.Addr); err != nil {
 			return nil, err
 		}
-		defer e.gate.Leave()
+		defer l.gate.Leave()
 	}
-	return e.service.answer(ctx, r)
+	return l.service.answer(ctx, r)
 }

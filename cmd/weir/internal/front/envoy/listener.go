@@ -38,15 +38,16 @@ const ageGrace = time.Minute
 
 // Listener serves a Service over gRPC, with the gRPC health service beside it.
 type Listener struct {
-	server *grpc.Server
-	health *healthService
-	gate   Gate // nil = every call is authorized
+	service *Service
+	server  *grpc.Server
+	health  *healthService
+	gate    Gate // nil = every call is authorized
 }
 
 // NewListener returns a listener that does not serve yet. config enables TLS; nil is
 // plain text. gate may be nil.
 func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
-	l := &Listener{health: newHealthService(), gate: gate}
+	l := &Listener{service: s, health: newHealthService(), gate: gate}
 	secure := insecure.NewCredentials()
 	if config != nil {
 		secure = credentials.NewTLS(config)
@@ -71,7 +72,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		// By default gRPC closes the connections of proxies that ping while idle.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keep))
-	l.server.RegisterService(&serviceDesc, &endpoint{service: s, gate: gate})
+	l.server.RegisterService(&serviceDesc, l)
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
 	return l
 }

@@ -168,11 +168,9 @@ func selectDatabase(c *session, args []string) {
 // info answers INFO: the server is ready.
 func info(c *session, _ []string) {
 	s := c.server
-	b := fmt.Appendf(nil, "# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
-		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second))
-	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", s.clients.Load())
-	b = append(b, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"...)
-	c.out = appendBulk(c.out, string(b))
+	c.out = appendBulk(c.out, fmt.Sprintf("# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n"+
+		"# Clients\r\nconnected_clients:%d\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n",
+		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second), s.clients.Load()))
 }
 
 // configCommand answers the CONFIG GET of redis-benchmark.
