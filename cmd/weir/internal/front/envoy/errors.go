@@ -8,18 +8,12 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// inputError is the error of a malformed request (R14). It names the field.
-type inputError string
-
-func (e inputError) Error() string { return string(e) }
-
-// Unwrap returns weir.ErrInput.
-func (e inputError) Unwrap() error { return weir.ErrInput }
-
-func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(format, args...)) }
+// badInput returns the error of a malformed request (R14). It names the field.
+func badInput(format string, args ...any) error { return calls.BadInput(fmt.Sprintf(format, args...)) }
 
 // errorCodes are the statuses of errors, by the first that an error wraps. Bad input has the
 // error's own text.

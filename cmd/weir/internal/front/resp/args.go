@@ -32,19 +32,8 @@ type arguments struct {
 type syntax struct {
 	token   bool     // a reservation takes the place of the policy and the dimensions
 	needs   *operand // a number that must be there; nil = none
-	units   bool     // n may follow
+	numbers int      // the most numbers: the one that it needs, and n
 	options options
-}
-
-// numbers is the most numbers of a command.
-func (s *syntax) numbers() (most int) {
-	if s.needs != nil {
-		most++
-	}
-	if s.units {
-		most++
-	}
-	return most
 }
 
 // operand is a number that a command needs.
@@ -88,7 +77,7 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	}
 	dims, numbers := cutNumbers(rest)
 	a.pairs = dims
-	if len(numbers) > syntax.numbers() {
+	if len(numbers) > syntax.numbers {
 		return a, noPair(numbers[0], a.policy)
 	}
 	if by := syntax.needs; by != nil {
