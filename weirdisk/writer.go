@@ -33,6 +33,7 @@ type log struct {
 	encoder encoder
 	next    *batch // to which entries are added
 	written *batch // the one before, which is being written or done
+	spare   []byte // of a batch that is done, for the next one
 	end     stable // the segment up to the last write
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
@@ -71,19 +72,22 @@ const (
 	// maxPending bounds the entries that wait for a disk that hangs. Beyond it, calls fail.
 	maxPending = 16 << 20
 
+	// maxSpare bounds the buffer that is kept for the next batch.
+	maxSpare = 1 << 20
+
 	// allocateAhead is the number of bytes allocated at once. A sync within them
 	// takes half the time of one that makes a new size durable.
 	allocateAhead = 1 << 20
 )
 
 func newLog(f files, dir string, mode time.Duration) *log {
-	done := newBatch()
+	done := newBatch(nil)
 	close(done.done)
-	return &log{files: f, dir: dir, mode: mode, next: newBatch(), written: done, wake: make(chan struct{}, 1)}
+	return &log{files: f, dir: dir, mode: mode, next: newBatch(nil), written: done, wake: make(chan struct{}, 1)}
 }
 
-func newBatch() *batch {
-	return &batch{b: make([]byte, frameSize, 1<<10), done: make(chan struct{})}
+func newBatch(spare []byte) *batch {
+	return &batch{b: append(spare[:0], make([]byte, frameSize)...), done: make(chan struct{})}
 }
 
 func (b *batch) empty() bool { return b.count == 0 && b.turn == nil }
@@ -97,7 +101,7 @@ func (b *batch) finish(err error) {
 // begin makes an empty batch the next one, and returns the one before. l.mu is held.
 func (l *log) begin() *batch {
 	b := l.next
-	l.next = newBatch()
+	l.next, l.spare = newBatch(l.spare), nil
 	l.pending.Store(0)
 	return b
 }
@@ -122,8 +126,7 @@ func (l *log) add(changes []memory.Change, ofCaller bool) (bytes int, ok bool) {
 		return 0, true // the log has them already
 	}
 	b.count += int64(len(changes))
-	if ofCaller {
-		l.pending.Store(int64(len(b.b)))
+	if ofCaller && l.pending.Swap(int64(len(b.b))) == 0 { // the first of the batch
 		signal(l.wake)
 	}
 	return bytes, true
@@ -257,6 +260,9 @@ func (l *log) flush() {
 	defer l.mu.Unlock()
 	if err == nil && b.turn != nil && b.turn.seal == nil && !l.closed { // later entries are in the new segment
 		l.accepts = true
+	}
+	if cap(b.b) <= maxSpare {
+		l.spare = b.b
 	}
 	b.finish(err)
 }
