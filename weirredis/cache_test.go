@@ -250,7 +250,7 @@ func reserve(t *testing.T, c *cannedConn, l *weir.Limiter, user string) (r *weir
 	return r
 }
 
-// TestCountedDenialsEndCachedDenials: a denial that counts is a write, too.
+// TestCountedDenialsEndCachedDenials: a denial that counts is a write, too, and is never cached.
 func TestCountedDenialsEndCachedDenials(t *testing.T) {
 	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
 	e := newEngine(t, &cannedConn{reply: denial}, weirredis.DenialCacheTTL(time.Hour))
@@ -264,6 +264,13 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 		if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached != c.cached {
 			t.Errorf("after a denial of another user, %v: %+v, want it cached: %v", c.mode, d, c.cached)
 		}
+	}
+	conn, counting := denying(t, weir.CountDenied)
+	for range 2 {
+		must(t)(counting.Allow(ctx, weir.K("u")))
+	}
+	if conn.calls != 2 {
+		t.Errorf("two denials that count took %d calls, want 2", conn.calls)
 	}
 }
 

@@ -172,6 +172,11 @@ func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 		if !calls[0].Result.Allowed {
 			t.Fatalf("of %d: got %+v, want a grant", n, calls[0])
 		}
+		calls[0].Op, calls[0].From = engine.Count, 1
+		e.Do(ctx, calls)
+		if want := (engine.Result{Granted: 1}); calls[0].Result != want {
+			t.Errorf("of %d: a count: got %+v, want %+v", n, calls[0].Result, want)
+		}
 		calls[0].Op = engine.Refund
 		e.Do(ctx, calls)
 		if want := (engine.Result{Granted: 1, At: time.UnixMicro(nine.UnixMicro())}); calls[0].Result != want {
