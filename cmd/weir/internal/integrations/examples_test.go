@@ -3,6 +3,7 @@
 package integrations
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -112,9 +113,9 @@ func limitsWeb(s *stand) {
 		s.wantHello("request "+strconv.Itoa(i+1), r)
 		s.wantFields("request "+strconv.Itoa(i+1), r, 2-i)
 	}
-	before := s.peek()
+	before := s.peek("search", "ip", "127.0.0.1")
 	r := s.get("/")
-	after := s.peek()
+	after := s.peek("search", "ip", "127.0.0.1")
 	s.wantDenied("the fourth", r)
 	var problem struct {
 		RetryAfter int64 `json:"retry_after_ms"`
@@ -155,7 +156,7 @@ func chargesLostAnswerOnce(s *stand) {
 	s.start(patient, "WEIR="+relay.Listener.Addr().String())
 	for i := range 2 {
 		s.wantHello("request "+strconv.Itoa(i+1), s.get("/"))
-		if used := s.peek().used(); used != int64(i+1) {
+		if used := s.peek("search", "ip", "127.0.0.1").used(); used != int64(i+1) {
 			s.t.Errorf("after request %d weir has charged %d", i+1, used)
 		}
 	}
@@ -197,7 +198,7 @@ func (s *stand) wantHello(what string, r reply) {
 	}
 }
 
-// peeked is the state of the address of the tests in the policy search.
+// peeked is the state of a key under one limit.
 type peeked struct {
 	RetryAfter int64 `json:"retry_after_ms"`
 	Limits     []struct{ Used int64 }
@@ -206,16 +207,16 @@ type peeked struct {
 func (p peeked) used() int64 { return p.Limits[0].Used }
 
 // peek returns the state that weir has.
-func (s *stand) peek() (p peeked) {
+func (s *stand) peek(policy, dimension, value string) (p peeked) {
 	s.t.Helper()
-	res, err := s.client.Post("http://"+s.options.Weir+"/v1/peek", "application/json",
-		strings.NewReader(`{"policy":"search","key":{"ip":"127.0.0.1"}}`))
+	body, _ := json.Marshal(map[string]any{"policy": policy, "key": map[string]string{dimension: value}})
+	res, err := http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body))
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	defer res.Body.Close()
 	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || len(p.Limits) != 1 {
-		s.t.Fatalf("%s: %+v, %v", res.Status, p, err)
+		s.t.Fatalf("peek of %q: %s: %+v, %v", value, res.Status, p, err)
 	}
 	return p
 }

@@ -4,9 +4,7 @@ package integrations
 
 import (
 	"bufio"
-	"bytes"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -120,25 +118,9 @@ func (s *stand) try(i int, c keyCase, send func(path string, c keyCase) (int, er
 		s.t.Errorf("%s: the application saw %q and %q, want one value", c.name, h["X-User"], h["X_user"])
 		return
 	}
-	if n := s.counted(h["X-User"][0]); n != 1 {
+	if n := s.peek("users", "user", h["X-User"][0]).used(); n != 1 {
 		s.t.Errorf("%s: the application saw %.40q, which weir counted %d times, want once", c.name, h["X-User"][0], n)
 	}
-}
-
-// counted returns the units that weir counts for a user.
-func (s *stand) counted(user string) int64 {
-	s.t.Helper()
-	body, _ := json.Marshal(map[string]any{"policy": "users", "key": map[string]string{"user": user}})
-	res, err := http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	var answer struct{ Remaining int64 }
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil || res.StatusCode != 200 {
-		s.t.Fatalf("peek of %q: %s, %v", user, res.Status, err)
-	}
-	return 3 - answer.Remaining
 }
 
 // The application gets exactly the counted value, or the request is rejected. Otherwise
