@@ -103,11 +103,10 @@ func burst(at int64, n int) []int64 {
 	return all
 }
 
-// attack sends both series of attempts, each with a key of its own. allow reports for each
-// instant whether the attempt passed.
-func attack(allow func(key string, at []int64) []bool) score {
-	atEdges := passing(edges(), allow("192.0.2.1", edges()))
-	polled := passing(polls(), allow("192.0.2.2", polls()))
+// attack sends both series of attempts, each with a key of its own. passed returns the instants
+// of those that passed.
+func attack(passed func(key string, at []int64) []int64) score {
+	atEdges, polled := passed("192.0.2.1", edges()), passed("192.0.2.2", polls())
 	return score{minute: max(maxInAMinute(atEdges), maxInAMinute(polled)), three: len(polled)}
 }
 
@@ -120,29 +119,18 @@ func maxInAMinute(at []int64) (most int) {
 	return most
 }
 
-func passing(at []int64, allowed []bool) []int64 {
-	var passed []int64
-	for i := range at {
-		if allowed[i] {
-			passed = append(passed, at[i])
-		}
-	}
-	return passed
-}
-
 // attackLimiter attacks a limiter of Weir in virtual time.
 func attackLimiter(t *testing.T, limiter *weir.Limiter) score {
 	t.Helper()
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
-	return attack(func(key string, at []int64) (allowed []bool) {
-		for _, at := range at {
+	return attack(func(key string, at []int64) []int64 {
+		return passing(at, func(at int64) bool {
 			d, err := limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key))
 			if err != nil {
 				t.Fatal(err)
 			}
-			allowed = append(allowed, d.Allowed)
-		}
-		return allowed
+			return d.Allowed
+		})
 	})
 }
 
@@ -193,15 +181,17 @@ func TestMigratingNode(t *testing.T) {
 			t.Parallel()
 			blocks := sectionBlocks(t, c.section, "js", 2)
 			old, now := strings.ReplaceAll(blocks[0], "127.0.0.1:6379", n.redis), blocks[1]
-			compare(t, c.section, attack(func(key string, at []int64) (allowed []bool) {
+			compare(t, c.section, attack(func(key string, at []int64) (passed []int64) {
 				var calls []call
 				for _, at := range at {
 					calls = append(calls, call{at, c.call, []any{key}})
 				}
-				for _, result := range n.run(t, old, calls, "virtual") {
-					allowed = append(allowed, passes(result))
+				for i, result := range n.run(t, old, calls, "virtual") {
+					if passes(result) {
+						passed = append(passed, at[i])
+					}
 				}
-				return allowed
+				return passed
 			}))
 			compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, c.section, "search"))))
 
@@ -428,9 +418,9 @@ func TestMigratingScripts(t *testing.T) {
 	scripts := sectionBlocks(t, "Fixed-window, list and sorted-set scripts", "lua", 3)
 	for i, name := range []string{"fixed-window script", "list script", "sorted-set script"} {
 		script := redis.NewScript(scripts[i])
-		compare(t, name, attack(func(key string, at []int64) []bool {
+		compare(t, name, attack(func(key string, at []int64) []int64 {
 			key = name + key
-			return each(at, func(at int64) bool {
+			return passing(at, func(at int64) bool {
 				if i == 0 && at >= minute && at%minute == 0 {
 					client.Del(t.Context(), key) // the server's own expiry takes a real minute
 				}
@@ -448,19 +438,22 @@ func TestMigratingScripts(t *testing.T) {
 	}
 	script := redis.NewScript(virtual)
 	const start = 1_767_603_600 // seconds
-	compare(t, "hierarchical Lua script", attack(func(category string, at []int64) []bool {
-		return each(at, func(at int64) bool {
+	compare(t, "hierarchical Lua script", attack(func(category string, at []int64) []int64 {
+		return passing(at, func(at int64) bool {
 			reply, err := script.Run(t.Context(), client, []string{"all" + category, category}, 100, 20, 60, start+at/second, at%second).Int()
 			return granted(t, reply, err)
 		})
 	}))
 }
 
-func each(at []int64, allow func(at int64) bool) (allowed []bool) {
+// passing returns the instants at which an attempt passes.
+func passing(at []int64, allow func(at int64) bool) (passed []int64) {
 	for _, at := range at {
-		allowed = append(allowed, allow(at))
+		if allow(at) {
+			passed = append(passed, at)
+		}
 	}
-	return allowed
+	return passed
 }
 
 func granted(t *testing.T, reply int, err error) bool {
