@@ -140,11 +140,7 @@ func TestBodiesAreBounded(t *testing.T) {
 // awaitBodies waits until n long bodies are being read.
 func awaitBodies(t *testing.T, s *Server, n int64) {
 	t.Helper()
-	for end := time.Now().Add(patience); s.api.Bodies.InFlight() != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d long bodies are being read, want %d", s.api.Bodies.InFlight(), n)
-		}
-	}
+	eventually(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight() == n })
 }
 
 // TestLongBodiesInFlightAreBounded: few long bodies are read at a time, so that they take

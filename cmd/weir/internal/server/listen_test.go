@@ -62,14 +62,20 @@ func checkOver(s *Server, body string) (*http.Response, string, error) {
 	return r, string(b), err
 }
 
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("it never happened: %s", what)
+		}
+	}
+}
+
 // untilDraining waits until the server drains.
 func untilDraining(t *testing.T, s *Server) {
 	t.Helper()
-	for end := time.Now().Add(patience); !s.api.Draining.Load(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the server does not drain")
-		}
-	}
+	eventually(t, "the server drains", s.api.Draining.Load)
 }
 
 const searchBody = `{"policy":"search","key":{"ip":"1"}}`

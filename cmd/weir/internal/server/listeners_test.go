@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
@@ -156,14 +155,13 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 	<-e.arrived
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, err := net.Dial("tcp", s.Addr()); err != nil {
-			break
+	eventually(t, "the main listener takes no requests", func() bool {
+		c, err := net.Dial("tcp", s.Addr())
+		if err == nil {
+			c.Close()
 		}
-		if time.Now().After(end) {
-			t.Fatal("the main listener still takes requests")
-		}
-	}
+		return err != nil
+	})
 	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 503} {
 		if got, _ := status(t, nil, "http://"+s.admin.addr()+path); got != want {
 			t.Errorf("%s while draining: status %d, want %d", path, got, want)

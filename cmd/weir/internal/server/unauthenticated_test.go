@@ -160,13 +160,11 @@ func TestFullListenerAnswersProbes(t *testing.T) {
 			}
 		}
 		first.Close()
-		for end := time.Now().Add(patience); token == nil; {
-			if _, got := call("/v1/policies"); got == 200 {
-				break
-			}
-			if time.Now().After(end) {
-				t.Fatal("no caller is served after one has left")
-			}
+		if token == nil {
+			eventually(t, "another caller is served", func() bool {
+				_, got := call("/v1/policies")
+				return got == 200
+			})
 		}
 	}
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.Conns = 1 })
@@ -196,18 +194,15 @@ func TestConnectionsWithoutCredentialsAreClosed(t *testing.T) {
 			return tls.Dial("tcp", to, &tls.Config{RootCAs: ours.Pool(), NextProtos: []string{"h2", "http/1.1"}[1:]})
 		}
 		// inTime connects until the token arrives in time, also on a busy machine.
-		inTime := func(to string, admitted func(c talk) bool) talk {
-			for end := time.Now().Add(patience); ; {
+		inTime := func(to string, admitted func(c talk) bool) (one talk) {
+			eventually(t, over+": a connection to "+to+" is admitted", func() bool {
 				c, err := dial(to)
 				if err == nil {
-					if one := talkTo(t, c, nil); admitted(one) {
-						return one
-					}
+					one = talkTo(t, c, nil)
 				}
-				if time.Now().After(end) {
-					t.Fatalf("%s: no connection to %s is admitted: %v", over, to, err)
-				}
-			}
+				return err == nil && admitted(one)
+			})
+			return one
 		}
 		shown := "Authorization: Bearer " + tokenWord + "\r\n"
 		caller := inTime(s.Addr(), func(c talk) bool { return c.get("/v1/policies", shown) == 200 })
@@ -337,9 +332,7 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 				}
 			}()
 		}
-		for end := time.Now().Add(patience); s.main.socket.Conns()+int(closed.Load()) != clients && time.Now().Before(end); {
-			time.Sleep(time.Millisecond)
-		}
+		eventually(t, "all are held or closed", func() bool { return s.main.socket.Conns()+int(closed.Load()) == clients })
 		if held := s.main.socket.Conns(); held != c.want || closed.Load() != int64(clients-c.want) {
 			t.Errorf("--max-connections-per-address %d, token %t: one address holds %d connections and %d are closed, want %d of %d", c.set, c.guards.Token != nil, held, closed.Load(), c.want, clients)
 		}
