@@ -93,7 +93,7 @@ type joins struct {
 
 // maxJoins bounds the joined rules that are kept. Calls with ever new numbers of units have
 // ever new rules; at the bound all are dropped.
-const maxJoins = 256
+const maxJoins = 32
 
 // join returns the rules that decide calls together, and their key.
 func join(calls []Call) (*joined, Key, error) {

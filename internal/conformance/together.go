@@ -115,9 +115,6 @@ func (m *togetherModel) change(r *rand.Rand) {
 	policy.Limits = slices.Clone(policy.Limits)
 	for j := range policy.Limits {
 		limit := &policy.Limits[j]
-		if limit.Kind == weir.Bucket { // a denial converts it to its new rate (R12), and the model peeks
-			continue
-		}
 		if limit.Max = max(1, limit.Max+r.Int64N(5)-2); limit.Kind == weir.Rolling {
 			limit.Window /= time.Duration(1 + r.IntN(2))
 		}
@@ -161,10 +158,11 @@ func (m *togetherModel) oneKey(calls []weir.Call) bool {
 
 // outcome is the model's decision.
 type outcome struct {
-	allowed bool
-	at      int64
-	charged []*charge
-	of      [][]*charge // by call and limit
+	allowed  bool
+	attempts bool // the calls have units
+	at       int64
+	charged  []*charge
+	of       [][]*charge // by call and limit
 }
 
 // charge is the units of all calls for one history.
@@ -181,6 +179,7 @@ func (m *togetherModel) charges(calls []weir.Call) *outcome {
 	known := map[string]*charge{}
 	for i := range calls {
 		c := &calls[i]
+		o.attempts = o.attempts || c.Request.N > 0
 		var of []*charge
 		for j, limit := range c.Limiter.Compiled().Limits {
 			single := m.single[slices.Index(m.tested[:], c.Limiter)][j]
@@ -217,11 +216,15 @@ func (o *outcome) decide(at int64) {
 	}
 }
 
-// commit takes the units if the decision is a grant.
+// commit takes the units if the decision is a grant. A bucket that they do not charge gets its new
+// rate all the same (R12), as an attempt of more units than ever fit gives it.
 func (o *outcome) commit() {
 	for _, ch := range o.charged {
-		if o.allowed {
+		if o.allowed && ch.units > 0 {
 			ch.do(weir.OpAttempt, o.at)
+		} else if denied := *ch; o.attempts && ch.limiter.Compiled().Limits[0].Kind == weir.Bucket {
+			denied.units = weir.MaxUnits
+			denied.do(weir.OpAttempt, o.at)
 		}
 	}
 }
