@@ -161,7 +161,7 @@ func TestR13AtTheCap(t *testing.T) {
 					t.Errorf("%d rejections at the cap allocate %v times", len(others), got)
 				}
 				time.Sleep(time.Minute)
-				for i := range held / 2 { // bytes are taken in pages, which these keys may fill less well
+				for i := range held / 3 { // bytes are taken in blocks, which these keys may fill less well
 					if d, err := l.Allow(ctx, K(fmt.Sprint("later", i))); err != nil || !d.Allowed {
 						t.Fatalf("key %d a window later: %v %v, want it allowed: all others are idle", i, d, err)
 					}

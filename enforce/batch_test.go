@@ -73,7 +73,7 @@ policies:
 		if err != nil {
 			t.Fatal(err)
 		}
-		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}})
+		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}})
 	}
 	DecideAll(context.Background(), items)
 	for i, allowed := range []bool{true, false, false, true} {
@@ -89,7 +89,7 @@ policies:
 func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	rules := batchRules(t, fallback.New(store, fallback.Deny))
-	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}}}
+	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}}}
 	store.Break(weirtest.Down())
 	DecideAll(context.Background(), items)
 	if it := &items[0]; it.Err != nil || it.Outcome.Err == nil || !it.Outcome.Decision.Degraded {
@@ -118,7 +118,7 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 		for i := range items {
 			which[i] = r.IntN(len(batched))
 			values := []string{string(rune('a' + r.IntN(2)))}
-			request := Request{Target: Target{Key: weir.K(values...), Plan: None}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
+			request := Request{Target: Target{Key: weir.K(values...)}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
 			if batched[which[i]].PlanBy != "" && r.IntN(2) == 0 {
 				request.Plan = 0
 			}
@@ -164,8 +164,8 @@ func TestBatchesOfShadowsPassWithoutTheStore(t *testing.T) {
 	rules := batchRules(t, down{weir.NewMemory()})
 	before := errors.New("before")
 	items := []Item{
-		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1}},
-		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1}},
+		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a")}, N: 1}},
+		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a")}, N: 1}},
 		{Err: before},
 	}
 	DecideAll(context.Background(), items)
@@ -179,7 +179,7 @@ func TestBatchesReplayIDs(t *testing.T) {
 	rules := batchRules(t, weir.NewMemory())
 	var items []Item
 	for range 2 {
-		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Plan: None}, N: 1, ID: "x"}})
+		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a")}, N: 1, ID: "x"}})
 	}
 	DecideAll(context.Background(), items)
 	if first, second := items[0].Outcome.Decision, items[1].Outcome.Decision; first.Replayed || !second.Replayed || second.Remaining != first.Remaining || items[1].Err != nil {

@@ -363,7 +363,7 @@ func TestRepeatedGrantOfABucket(t *testing.T) {
 func TestBlockOnTheEnginesClock(t *testing.T) {
 	onEach(t, func(t *testing.T, e engine.Engine) {
 		r := blockingRule(t, "guard", e)
-		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1}
+		ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1}
 		var last Outcome
 		for i, want := range []bool{true, true, false, false} {
 			o, err := r.Decide(context.Background(), &ask)
@@ -398,7 +398,7 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 		r := blockingRule(t, "guard", slow{weir.NewMemory()})
 		decide := func(n int64) Outcome {
 			t.Helper()
-			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n})
+			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -429,7 +429,7 @@ func TestConcurrentDenialsShareOneBlock(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1})
+					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1})
 					if err != nil {
 						t.Error(err)
 						return
@@ -457,18 +457,18 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	f := fallback.New(down{}, fallback.Deny, fallback.Instances(3))
 	for name, want := range map[string]int64{"share": 0, "open": 1} {
 		r := blockingRule(t, name, f)
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")})
 		if err != nil || o.Decision.Granted != want || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%s: %+v, %v; want %d granted and no block", name, o, err, want)
 		}
 	}
 	share := fallback.New(down{}, fallback.Share, fallback.Instances(2))
 	r := blockingRule(t, "share", share)
-	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
+	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
 	}
 	r = blockingRule(t, "guard", f)
-	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
+	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
 		t.Errorf("deny: %+v, %v", o, err)
 	}
 }
@@ -478,7 +478,7 @@ func TestShareDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := blockingRule(t, "share", f)
-	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
+	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 		t.Errorf("2 of a share of 1, while the store decides only blocks: %+v, %v", o, err)
@@ -496,7 +496,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := blockingRule(t, "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	attempt := func(id string, n int64) Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, ID: id})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n, ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -535,9 +535,9 @@ func (e limits) Do(ctx context.Context, calls []engine.Call) {
 func TestBadInputNamesThePolicy(t *testing.T) {
 	r := blockingRule(t, "both", weir.NewMemory())
 	for _, a := range []Request{
-		{Target: Target{weir.K("t"), None}, N: 1},
-		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1},
-		{Target: Target{weir.K("t", "u"), None}, N: -1},
+		{Target: Target{weir.K("t"), 0}, N: 1},
+		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), 0}, N: 1},
+		{Target: Target{weir.K("t", "u"), 0}, N: -1},
 	} {
 		if o, err := r.Decide(context.Background(), &a); err == nil || strings.Contains(err.Error(), ".block") {
 			t.Errorf("%+v: %+v, %v", a, o, err)

@@ -58,7 +58,7 @@ func twoProcesses(t *testing.T, policy string) (here, other *Rule, e *caching, a
 	e = &caching{Engine: store, denied: map[string]engine.Result{}}
 	attempt = func(r *Rule, n int64) Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestShadowOfACachedDenial(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, cached := range []bool{false, false, true} {
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K(), None), N: 1})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K(), 0), N: 1})
 		if err != nil || !o.Decision.Allowed || o.Decision.Cached || o.Applied.Would.Cached != cached {
 			t.Errorf("attempt %d: %+v, %v; want a grant, and a decision that is not enforced, cached: %v", i, o, err, cached)
 		}

@@ -13,7 +13,7 @@ import (
 // Target is the key that a request counts for, and the plan that its values select.
 type Target struct {
 	Key  weir.Key
-	Plan int // from Rule.PlanOf
+	Plan int // from Rule.PlanOf; 0 for none
 }
 
 // Lookup is a key by the names of its dimensions, each of them once, with the value of
@@ -76,7 +76,7 @@ func (r *Rule) Target(values Lookup) (Target, error) {
 		}
 		ordered = append(ordered, v)
 	}
-	t, expected := Target{Plan: None}, len(r.dimensions)
+	t, expected := Target{}, len(r.dimensions)
 	if r.PlanBy != "" {
 		if v, ok := values.Value(r.PlanBy); ok {
 			if len(v) > weir.MaxValueBytes {
@@ -109,7 +109,7 @@ func (r *Rule) keyError(values map[string]string) error {
 }
 
 // TargetOfKey returns the target of a key with its values in the order of the dimensions.
-// plan is a result of [Rule.PlanOf], or None. It is ignored if a dimension selects the plan.
+// plan is a result of [Rule.PlanOf], or 0. It is ignored if a dimension selects the plan.
 func (r *Rule) TargetOfKey(key weir.Key, plan int) Target {
 	if r.PlanBy != "" && r.planAt >= 0 && r.planAt < key.Len() {
 		plan = r.PlanOf(key.Value(r.planAt))
@@ -193,16 +193,16 @@ func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 }
 
 // choose returns the variation of a key at an instant; the zero time is now. plan is a result
-// of PlanOf, or None.
+// of PlanOf.
 func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
-	if plan == None && len(r.overrides) == 0 {
+	if plan == 0 && len(r.overrides) == 0 {
 		return r.base
 	}
 	override := r.overrideOf(key, at)
-	if override != None && r.Definition.Overrides[override].Plan != "" {
-		plan = r.plans[r.Definition.Overrides[override].Plan]
+	if override != 0 && r.Definition.Overrides[override-1].Plan != "" {
+		plan = r.plans[r.Definition.Overrides[override-1].Plan]
 	}
-	if plan == None && override == None {
+	if plan == 0 && override == 0 {
 		return r.base
 	}
 	return r.variationOf(plan, override)

@@ -48,7 +48,7 @@ func rule(t testing.TB, name string, e engine.Engine) *Rule {
 
 // reset deletes the histories of a key.
 func reset(r *Rule, key weir.Key) error {
-	_, err := r.Decide(context.Background(), &Request{Target: Target{key, None}, Op: engine.Reset})
+	_, err := r.Decide(context.Background(), &Request{Target: Target{key, 0}, Op: engine.Reset})
 	return err
 }
 
@@ -125,7 +125,7 @@ func TestPlanOfDimension(t *testing.T) {
 	if err != nil || r.choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
-	if s := r.TargetOfKey(weir.K("pro"), None); s.Plan != whose.Plan {
+	if s := r.TargetOfKey(weir.K("pro"), 0); s.Plan != whose.Plan {
 		t.Errorf("of a key: plan %d, want %d", s.Plan, whose.Plan)
 	}
 }
@@ -187,7 +187,7 @@ func (down) Do(_ context.Context, calls []engine.Call) {
 // stops no caller, and bad input is an error.
 func TestShadow(t *testing.T) {
 	r := rule(t, "shadow", nil)
-	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}
+	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}
 	for i, would := range []bool{true, false, false} {
 		o, err := r.Decide(context.Background(), &ask)
 		if d := o.Decision; err != nil || !d.Allowed || d.Granted != 1 || d.RetryAfter != 0 || d.Limit != "" ||
@@ -212,7 +212,7 @@ func TestShadow(t *testing.T) {
 // TestReported: attempts are peeks, records are charged.
 func TestReported(t *testing.T) {
 	r := rule(t, "login", nil)
-	whose := r.TargetOfKey(weir.K("u"), None)
+	whose := r.TargetOfKey(weir.K("u"), 0)
 	decide := func(op weir.Op) weir.Decision {
 		t.Helper()
 		o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: 1, At: at("2026-01-01")})
@@ -263,7 +263,7 @@ func TestConcurrently(t *testing.T) {
 // TestAllocations: choosing a variation allocates nothing.
 func TestAllocations(t *testing.T) {
 	r := rule(t, "api", nil)
-	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), None), N: 0, At: at("2026-07-01")}
+	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), 0), N: 0, At: at("2026-07-01")}
 	r.Decide(ctx, &ask)
 	if n := testing.AllocsPerRun(100, func() { r.Decide(ctx, &ask) }); n != 0 {
 		t.Errorf("%v allocations by an override, want 0", n)

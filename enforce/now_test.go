@@ -35,15 +35,15 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 			return s.Decide(ctx, rule.Name, Values{"user": user}, r)
 		},
 		"Rule.Decide": func(rule *Rule, user string) (Outcome, error) {
-			return rule.Decide(ctx, &Request{Target: rule.TargetOfKey(weir.K(user), None), N: 1})
+			return rule.Decide(ctx, &Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1})
 		},
 		"DecideAll": func(rule *Rule, user string) (Outcome, error) {
-			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), None), N: 1}}}
+			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
 			DecideAll(ctx, items)
 			return items[0].Outcome, items[0].Err
 		},
 		"DecideTogether": func(rule *Rule, user string) (Outcome, error) {
-			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), None), N: 1}}}
+			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
 			err := DecideTogether(ctx, items)
 			return items[0].Outcome, err
 		},

@@ -47,18 +47,18 @@ func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
 }
 
 // overrideOf returns the first override in the order of the file that matches the key
-// and has not expired, or None.
+// and has not expired, counted from 1; 0 for none.
 func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
-	first := None
+	first := 0
 	var space [128]byte
 	for i := range r.overrides {
 		x := &r.overrides[i]
 		for _, o := range x.byValues[string(x.append(space[:0], key))] {
-			if first != None && o > first {
+			if first != 0 && o >= first {
 				break
 			}
 			if end := r.Definition.Overrides[o].Until; end.IsZero() || instant(at).Before(end) {
-				first = o
+				first = o + 1
 				break
 			}
 		}

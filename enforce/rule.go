@@ -21,12 +21,12 @@ type Rule struct {
 	engine     engine.Engine
 	dimensions []string
 	planAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
-	plans      map[string]int // from the name of a plan to its index
+	plans      map[string]int // from the name of a plan to its number, from 1
 	overrides  []overrideIndex
 	blocks     *blocks // nil if no limit blocks
 
 	base       *variation
-	variations []planVariations // by override + 1
+	variations []planVariations // by override, 0 for none
 }
 
 // variation is a policy with the numbers of a plan and an override.
@@ -39,14 +39,11 @@ type variation struct {
 	replay *weir.Limiter // from newReplay, of a policy with blocks
 }
 
-// planVariations are the variations of one override, by plan + 1. Each is nil until its
+// planVariations are the variations of one override, by plan, 0 for none. Each is nil until its
 // first use.
 type planVariations struct {
 	atomic.Pointer[[]atomic.Pointer[variation]]
 }
-
-// None stands for no plan, and for no override.
-const None = -1
 
 // NewRule compiles a policy for decisions on e. A fallback.Engine takes the mode that the
 // policy names for outages. The error is a *weir.PolicyError.
@@ -54,20 +51,20 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans))}
 	r.variations = make([]planVariations, len(p.Overrides)+1)
 	var err error
-	if r.base, err = r.compile(None, None); err != nil {
+	if r.base, err = r.compile(0, 0); err != nil {
 		return nil, err
 	}
 	r.Compiled = r.base.Limiter.Compiled()
 	r.dimensions = r.Compiled.Dimensions
 	r.planAt = slices.Index(r.dimensions, p.PlanBy)
 	for i, plan := range p.Plans {
-		r.plans[plan.Name] = i
-		if _, err := r.compile(i, None); err != nil {
+		r.plans[plan.Name] = i + 1
+		if _, err := r.compile(i+1, 0); err != nil {
 			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
 		}
 	}
 	for i := range p.Overrides {
-		if _, err := r.compile(None, i); err != nil {
+		if _, err := r.compile(0, i+1); err != nil {
 			return nil, fmt.Errorf("override %d: %w", i+1, err)
 		}
 	}
@@ -79,16 +76,16 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 // Dimensions returns the names of the values of a key, in order.
 func (r *Rule) Dimensions() []string { return r.dimensions }
 
-// compile returns the variation of a plan and an override, each of which may be None.
+// compile returns the variation of a plan and an override, both counted from 1; 0 is none.
 func (r *Rule) compile(plan, override int) (*variation, error) {
 	v := &variation{}
 	var changes [][]policy.Change
-	if plan != None {
-		v.Plan = r.Definition.Plans[plan].Name
-		changes = append(changes, r.Definition.Plans[plan].Changes)
+	if plan != 0 {
+		v.Plan = r.Definition.Plans[plan-1].Name
+		changes = append(changes, r.Definition.Plans[plan-1].Changes)
 	}
-	if override != None {
-		v.Override = &r.Definition.Overrides[override]
+	if override != 0 {
+		v.Override = &r.Definition.Overrides[override-1]
 		changes = append(changes, v.Override.Changes)
 	}
 	v.Definition = r.With(changes...)
@@ -101,7 +98,7 @@ func (r *Rule) compile(plan, override int) (*variation, error) {
 
 // variationOf returns the variation of a plan and an override, compiled at its first use.
 func (r *Rule) variationOf(plan, override int) *variation {
-	at := r.variations[override+1].slot(plan, len(r.Definition.Plans))
+	at := r.variations[override].slot(plan, len(r.Definition.Plans))
 	if v := at.Load(); v != nil {
 		return v
 	}
@@ -124,16 +121,12 @@ func (b *planVariations) slot(plan, n int) *atomic.Pointer[variation] {
 			all = b.Load()
 		}
 	}
-	return &(*all)[plan+1]
+	return &(*all)[plan]
 }
 
-// PlanOf returns the index of the plan that a value of plan-by selects, or None.
-func (r *Rule) PlanOf(value string) int {
-	if i, ok := r.plans[value]; ok {
-		return i
-	}
-	return None
-}
+// PlanOf returns the number of the plan that a value of plan-by selects, counted from 1; 0 if it
+// selects none.
+func (r *Rule) PlanOf(value string) int { return r.plans[value] }
 
 // instant returns the instant of a request, in whole microseconds (R1). Without one it reads
 // this process's clock.

@@ -18,7 +18,7 @@ import (
 // item returns an attempt of the rule of that name.
 func itemOf(rules []*Rule, name, user string, n int64) Item {
 	i := slices.IndexFunc(rules, func(r *Rule) bool { return r.Name == name })
-	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user), Plan: None}, N: n}}
+	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user)}, N: n}}
 }
 
 // TestTogether: items are charged all or none. A shadow denies nothing, and is charged only
@@ -27,7 +27,7 @@ func TestTogether(t *testing.T) {
 	ctx := context.Background()
 	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.Deny))
 	gold := itemOf(rules, "plans", "a", 3)
-	gold.Plan = 0
+	gold.Plan = 1
 	items := []Item{itemOf(rules, "shadow", "a", 3), itemOf(rules, "plain", "a", 2), gold, itemOf(rules, "warns", "a", 2), itemOf(rules, "plans", "c", 1)}
 	if err := DecideTogether(ctx, items); err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ policies:
 		for _, s := range steps {
 			last = nil
 			for i, user := range s.users {
-				it := Item{Rule: rules[i%2], Request: Request{Target: Target{Key: weir.K(user), Plan: None}, N: s.units[i], At: s.at}}
+				it := Item{Rule: rules[i%2], Request: Request{Target: Target{Key: weir.K(user)}, N: s.units[i], At: s.at}}
 				if i%2 == 1 {
 					it.Key = weir.K(user, "t")
 				}

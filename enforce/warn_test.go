@@ -294,7 +294,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, name := range []string{"plain", "rolling"} {
 		b.Run(name, func(b *testing.B) {
 			r := warningRule(b, name, weir.NewMemory())
-			a := Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}
+			a := Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := r.Decide(context.Background(), &a); err != nil {

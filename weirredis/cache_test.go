@@ -32,8 +32,9 @@ type cannedConn struct {
 
 func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string) (string, error) {
 	c.calls++
+	lost := c.lost // as at the call: the next call may change it meanwhile
 	time.Sleep(c.took)
-	if c.lost {
+	if lost {
 		return "", io.ErrUnexpectedEOF
 	}
 	if s.Name == "reset" {

@@ -134,7 +134,7 @@ func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
 // Reset records a reset now.
 func (p *Policy) Reset(key weir.Key) {
 	if p.samples(&key) {
-		p.add(&enforce.Target{Key: key, Plan: enforce.None}, call{at: p.now(), n: 1, op: replay.Reset}, "")
+		p.add(&enforce.Target{Key: key}, call{at: p.now(), n: 1, op: replay.Reset}, "")
 	}
 }
 
@@ -150,8 +150,8 @@ func (p *Policy) add(t *enforce.Target, c call, id string) {
 		data = keyenc.Append(data, t.Key.Value(i))
 	}
 	c.of, c.key = p, len(data)
-	if p.planBy != "" && t.Plan != enforce.None {
-		c.plan = p.plans[t.Plan]
+	if p.planBy != "" && t.Plan > 0 {
+		c.plan = p.plans[t.Plan-1]
 	}
 	p.to.add(c, append(data, id...))
 }

@@ -100,7 +100,7 @@ func record(t testing.TB, c Config, policy string, calls func(p *Policy)) []stri
 }
 
 func attempt(n int64, values ...string) *enforce.Request {
-	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...), Plan: enforce.None}, N: n}
+	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...)}, N: n}
 }
 
 // TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of
@@ -147,7 +147,7 @@ func TestValuesAreHashed(t *testing.T) {
 	trace := func(secret string) []string {
 		return record(t, Config{Secret: secret}, "api", func(p *Policy) {
 			gold := *attempt(1, "acme", "ann")
-			gold.Plan = 0
+			gold.Plan = 1
 			p.Decided(&gold, 1, Granted)
 			p.Decided(attempt(1, "ann", "ann"), 2, Granted)
 			p.Decided(attempt(1, "ann", "bob"), 3, Granted)

@@ -133,7 +133,7 @@ func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 func TestMetricsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := policyOf(t, s, "search")
-	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1), Via: &calls.Via{}}
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: 0}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1), Via: &calls.Via{}}
 	ctx := t.Context()
 	for range 3 {
 		e.Decide(ctx, &a)

@@ -181,7 +181,7 @@ func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
 		t.Errorf("4 of 3 or nothing, in a shadow: %s; want nothing charged", brief(a))
 	}
 	login := all[2]
-	whose := login.TargetOfKey(weir.K("ann"), enforce.None)
+	whose := login.TargetOfKey(weir.K("ann"), 0)
 	if _, err := login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}); err != nil {
 		t.Fatal(err)
 	}

@@ -182,7 +182,7 @@ func (it *item) applyRule(c *call) {
 		it.kind = enforced
 	}
 	if it.kind != unlimited {
-		it.rule, it.target.Plan = it.limit.enforced, enforce.None
+		it.rule = it.limit.enforced
 		it.target.Key, it.ends = it.limit.key(c)
 	}
 	if len(r.MetricLevels) > 0 {

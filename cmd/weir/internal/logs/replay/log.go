@@ -225,7 +225,7 @@ func (r *LogRunner) planOf(p *logPolicy, e *accesslog.Entry) int {
 			return p.rule.PlanOf(string(b))
 		}
 	}
-	return enforce.None
+	return 0
 }
 
 // decideEntry decides a request by one policy. The error ends the replay.
