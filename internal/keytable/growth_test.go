@@ -15,11 +15,15 @@ import (
 // TestGrowthLeavesLittleGarbage: a growing table allocates hardly more than it holds: what a block leaves, another one takes. So a cap on bytes bounds the memory of the process.
 func TestGrowthLeavesLittleGarbage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would drop the blocks that wait
+	most := 1.25
+	if race.Enabled {
+		most = 2 // the race detector makes a sync.Pool drop some of them
+	}
 	table := newTable(0, 0, 1)
 	group, _ := table.Group("g", 1000)
 	before := allocated()
 	var key [8]byte
-	for i := range uint64(race.Fewer(3_000_000)) {
+	for i := range uint64(race.Fewer(2_000_000)) {
 		text := string(binary.LittleEndian.AppendUint64(key[:0], i))
 		before += uint64(len(text))
 		k := table.named(group, text)
@@ -29,7 +33,7 @@ func TestGrowthLeavesLittleGarbage(t *testing.T) {
 			s.Insert(k.Key, k.text).Unlock()
 		}
 		if n := i + 1; n >= 300_000 && n%100_000 == 0 {
-			if got, own := float64(allocated()-before), float64(table.Bytes()); got > 1.25*own {
+			if got, own := float64(allocated()-before), float64(table.Bytes()); got > most*own {
 				t.Errorf("%d keys: %.0f bytes were allocated, %.2f times the %.0f bytes of the table", n, got, got/own, own)
 			}
 		}
