@@ -114,7 +114,10 @@ func (o *queued) call(n int, users ...string) *slowCall {
 // answer ends the calls with those numbers, counted from 0.
 func (o *queued) answer(err error, calls ...int) {
 	for _, i := range calls {
-		o.conn.calls[i].answer <- err
+		o.conn.mu.Lock()
+		call := o.conn.calls[i]
+		o.conn.mu.Unlock()
+		call.answer <- err // which may begin another call
 	}
 	synctest.Wait()
 }

@@ -192,8 +192,8 @@ func limitByLimit(e *spec.Engine, c *engine.Call) {
 	c.Result.Allowed, c.Result.Granted, c.Result.Limit = last.Result.Allowed, last.Result.Granted, last.Result.Limit
 }
 
-// recallThenAct looks an id up, and then decides, with a step in between: right for one
-// caller, wrong for many with one id. The first caller of all waits in that step until
+// recallThenAct looks an id up, decides, and remembers the id in a later step: right for one
+// caller, wrong for many with one id. The first caller of all waits before that step until
 // another one has looked up the same id.
 func recallThenAct() func(*spec.Engine, *engine.Call) {
 	var mu sync.Mutex
@@ -215,11 +215,10 @@ func recallThenAct() func(*spec.Engine, *engine.Call) {
 			c.Result = r
 			return
 		}
-		if leads {
+		c.ID = ""
+		if decide(e, c); leads { // with room for it: later the others may have taken all
 			<-met
 		}
-		c.ID = ""
-		decide(e, c)
 		mu.Lock()
 		defer mu.Unlock()
 		if id != "" && c.Result.Granted > 0 {
