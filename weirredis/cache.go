@@ -211,7 +211,7 @@ func (c *denialCache) wrote(keys ...string) {
 // sent at that time, when its histories had that version. A denial by a limit of kind
 // Concurrency is not cached: a settlement by another process may end it at any time (R17).
 func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
-	denied := r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
+	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
 	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
 		return
 	}

@@ -47,7 +47,7 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		return r, "", badReply{0}
 	}
 	switch first := text[0]; {
-	case first <= replyReplayed && len(text) >= decidedBytes:
+	case (first == replyDecided || first == replyReplayed && req.operation != "") && len(text) >= decidedBytes:
 		r = reply{
 			bound:     int(text[1]),
 			granted:   int56At(text, 2),
@@ -66,14 +66,21 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		case req.states:
 			size = req.limits() * stateBytes
 		}
-		if len(rest) < head+size || r.replayed && head == 0 || !r.replayed && r.bound > req.limits() {
+		if len(rest) < head+size || r.replayed && head == 0 || !r.replayed && r.bound > req.limits() ||
+			!isSpan(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) {
 			return r, "", badReply{len(text)}
 		}
-		if body := rest[head : head+size]; r.replayed {
+		body := rest[head : head+size]
+		if r.replayed {
 			r.limit = body
-		} else {
-			r.states = body
+			return r, rest[head+size:], nil
 		}
+		for i := 0; i < size; i += 8 {
+			if i%stateBytes != 0 && !isSpan(int64At(body, i)) { // the first number of a state is units
+				return r, "", badReply{len(text)}
+			}
+		}
+		r.states = body
 		return r, rest[head+size:], nil
 	case first == replyOutside && len(text) >= outsideBytes:
 		return reply{outside: true, at: int56At(text, 1)}, text[outsideBytes:], nil
@@ -84,6 +91,9 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 	}
 	return r, "", badReply{len(text)}
 }
+
+// isSpan reports whether microseconds are those of a span, or -1 for never.
+func isSpan(micros int64) bool { return micros >= -1 && micros <= engine.MaxInstant }
 
 // badReply is the error of a reply that no script of this package gives.
 type badReply struct{ size int }

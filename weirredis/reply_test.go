@@ -72,12 +72,29 @@ func FuzzReplies(f *testing.F) {
 	})
 }
 
-// checkReply checks that an answer is an error alone, or a result that names a limit of the
-// rules or none.
+// checkReply checks that an answer is an error alone, or a result with waits that names a limit of
+// the rules or none. A replayed result may name a limit that the rules had at its time (R15).
 func checkReply(t *testing.T, c *engine.Call) {
 	t.Helper()
-	known := c.Result.Limit == "" || c.Rules.LimitNamed(c.Result.Limit) >= 0
-	if c.Err != nil && c.Result != (engine.Result{}) || !known {
+	known := c.Result.Limit == "" || c.Result.Replayed || c.Rules.LimitNamed(c.Result.Limit) >= 0
+	waits := (c.Result.RetryAfter >= 0 || c.Result.RetryAfter == engine.Never) && (c.Result.ResetAfter >= 0 || c.Result.ResetAfter == engine.Never)
+	if c.Err != nil && c.Result != (engine.Result{}) || !known || !waits {
 		t.Errorf("got %+v, %v", c.Result, c.Err)
+	}
+}
+
+// TestReplayedDenialOfAFormerLimit: a remembered denial may be of a limit that the policy has no
+// more, at a place that it does not have (R15).
+func TestReplayedDenialOfAFormerLimit(t *testing.T) {
+	denial := weirredis.Denial(nine, 1, 2, 1)
+	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x06former"}
+	e, err := weirredis.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := limiter(t, e, "p", weir.CountDenied, perUser(1, time.Minute))
+	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
+	if err != nil || d.Allowed || !d.Replayed || d.Limit != "former" {
+		t.Errorf("got %+v, %v; want the replayed denial of the former limit", d, err)
 	}
 }
