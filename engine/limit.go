@@ -47,7 +47,7 @@ type Limit struct {
 	// together do so by these values.
 	Shared []int
 
-	Call int // of joined rules: the index of the first call that the limit is of, for a CallError; otherwise 0
+	Call int // in joined rules, the index of the first call with the limit, for a CallError; otherwise 0
 }
 
 // complete sets the fields that follow from the others.

@@ -58,7 +58,7 @@ func (c Cut) String() string {
 	return text + "; those since the last sync were acknowledged"
 }
 
-// contents is what a directory holds.
+// contents is the files of a directory.
 type contents struct {
 	manifest manifest // without an identity: the directory is new
 	segments []*stored

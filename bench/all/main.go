@@ -196,7 +196,7 @@ func run(quick bool, some []section) (cells []cell, failed bool, err error) {
 	return cells, failed, nil
 }
 
-// generated lists the files whose changes leave the measured commit as it is.
+// generated lists the files that may change without another measured commit.
 var generated = []string{"bench/" + results, "bench/" + raw, "bench/" + picture}
 
 // run builds and runs the program, and returns the cells of its section.

@@ -33,7 +33,7 @@ var ErrEnded = errors.New("the hold has ended")
 
 // TTLs returns the least and the longest time to live of a reservation. After the longest
 // window nothing is left to settle. A reservation that ends before its hold would leave the
-// units held, and nobody could end the hold (S4).
+// units held, and no call could end the hold (S4).
 func TTLs(rules *engine.Compiled) (least, longest time.Duration) {
 	least, longest = time.Microsecond, rules.LongestWindow
 	if rules.Holds != nil {

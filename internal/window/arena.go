@@ -16,7 +16,7 @@ type Arena struct {
 	pages  atomic.Pointer[[][]uint32]
 	Budget Budget
 
-	_      [48]byte // readers of pages share no cache line with what changes
+	_      [48]byte // readers of pages share no cache line with fields that change
 	states []pageState
 	open   [pagedClasses][]uint32 // pages of a class with a free place, the next to be used last
 	gone   []uint32               // numbers of freed pages

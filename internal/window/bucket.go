@@ -144,7 +144,7 @@ func (h *History) SetBucket(rate uint32, full, part, front, last int64) {
 	*h.log() = log{full, front, part}
 }
 
-// Bucket returns what SetBucket sets of a bucket, but for Last.
+// Bucket returns the arguments of SetBucket, without rate and Last.
 func (h *History) Bucket() (full, part, front int64) {
 	l := h.log()
 	return l.end, l.total, l.front

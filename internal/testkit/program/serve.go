@@ -66,7 +66,7 @@ func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 	return s
 }
 
-// Output returns what the server has written to standard error.
+// Output returns the text on standard error so far.
 func (s *Server) Output() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
