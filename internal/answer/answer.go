@@ -43,7 +43,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
 	b = appendInt(b, `,"reset_after_ms":`, ceil(d.ResetAfter, time.Millisecond))
 	b = append(b, `,"at":"`...)
-	b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = AppendInstant(b, d.At)
 	b = append(b, `","limit":`...)
 	b = AppendString(b, d.Limit)
 	if d.Degraded {
@@ -179,7 +179,7 @@ func (by *Applied) Append(b []byte) []byte {
 		b = append(b, '}')
 	}
 	if !by.Blocked.IsZero() {
-		b = by.Blocked.UTC().AppendFormat(append(b, `,"blocked_until":"`...), "2006-01-02T15:04:05.000000Z")
+		b = AppendInstant(append(b, `,"blocked_until":"`...), by.Blocked)
 		b = append(b, '"')
 	}
 	if len(by.Warnings) > 0 {

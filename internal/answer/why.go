@@ -68,8 +68,8 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	d := &a.Decision
 	switch {
 	case d.Replayed:
-		return fmt.Appendf(b, "answered as at %s: this operation was made before, and is charged once",
-			d.At.UTC().Format("2006-01-02T15:04:05.000000Z"))
+		b = AppendInstant(append(b, "answered as at "...), d.At)
+		return append(b, ": this operation was made before, and is charged once"...)
 	case d.Degraded && d.Allowed:
 		return append(b, "allowed without counting: the store could not be asked"...)
 	case d.Degraded:
@@ -118,7 +118,7 @@ func (a *Answer) appendDenied(b []byte, i int) []byte {
 
 // appendUntil appends the blocking limit, the end of the block and the wait.
 func (a *Answer) appendUntil(b []byte) []byte {
-	b = fmt.Appendf(b, " by limit %q until %s", a.Decision.Limit, a.Blocked.UTC().Format("2006-01-02T15:04:05.000000Z"))
+	b = AppendInstant(fmt.Appendf(b, " by limit %q until ", a.Decision.Limit), a.Blocked)
 	if a.Decision.RetryAfter == weir.Never {
 		return append(b, "; the same never fits, ask for less"...)
 	}

@@ -300,7 +300,7 @@ func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool
 	if void {
 		s.claims.void(ctx, o.reservation, claimed, ended)
 	}
-	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + o.grant.HeldUntil().UTC().Format("2006-01-02T15:04:05.000000Z") +
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + string(answer.AppendInstant(nil, o.grant.HeldUntil())) +
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 

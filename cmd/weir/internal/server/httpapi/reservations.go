@@ -9,9 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// instants is the format of instants in answers.
-const instants = "2006-01-02T15:04:05.000000Z"
-
 // reserve answers as a check does and, after a grant, with the token of the reservation,
 // its expiry and, with a concurrency limit, the end of its hold.
 func (a *API) reserve(r *http.Request, s *scratch) error {
@@ -26,9 +23,9 @@ func (a *API) reserve(r *http.Request, s *scratch) error {
 	b := s.answer[:len(s.answer)-len("}\n")]
 	b = answer.AppendString(append(b, `,"reservation":`...), token)
 	b = append(b, `,"expires_at":"`...)
-	b = s.outcome.Decision.At.Add(s.life).UTC().AppendFormat(b, instants)
+	b = answer.AppendInstant(b, s.outcome.Decision.At.Add(s.life))
 	if t := s.outcome.Limiter.Compiled().HoldTime; t > 0 {
-		b = s.outcome.Decision.At.Add(t).UTC().AppendFormat(append(b, `","held_until":"`...), instants)
+		b = answer.AppendInstant(append(b, `","held_until":"`...), s.outcome.Decision.At.Add(t))
 	}
 	s.answer = append(b, "\"}\n"...)
 	return nil
@@ -62,6 +59,6 @@ type extension struct {
 // extend renews the hold of a reservation.
 func (a *API) extend(r *http.Request, s *scratch) error {
 	x, err := a.Reservations.Extend(background, observe.HTTP, s.token)
-	s.answer = marshal(extension{x.Policy, x.Token, x.Expires.UTC().Format(instants), x.HeldUntil.UTC().Format(instants)})
+	s.answer = marshal(extension{x.Policy, x.Token, string(answer.AppendInstant(nil, x.Expires)), string(answer.AppendInstant(nil, x.HeldUntil))})
 	return err
 }
