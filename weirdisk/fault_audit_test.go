@@ -9,20 +9,21 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// ledger adds up the journals of all lives of one directory, and collects contradictions.
+// ledger adds up what callers did in all lives of one directory, and collects contradictions.
+// Of a directory after a power failure, changes behind the last safe event may be lost.
 //
 // Shared keys get attempts of all callers. The acknowledged grants of no window exceed
-// Max, and after each start the units that count are at least those acknowledged, and at
-// most those and the ones in flight at a kill.
+// Max, and after each start the units that count are at least those acknowledged and safe, and
+// at most all that were acknowledged or are in flight.
 //
 // An own key gets operations of one caller, one after the other. Its count is known
-// exactly, except for the effect of the operation in flight at a kill.
+// exactly, except for the effect of operations without an answer, and of those that may be lost.
 type ledger struct {
 	grants   map[place][]grant // acknowledged, of shared keys
 	inFlight map[place]int64   // attempts without an answer, over all lives
 	own      map[place]*account
 	used     map[place]int64 // by the last state
-	newest   int64           // latest acknowledged instant
+	newest   int64           // latest safe instant
 	lives    int
 	acked    int
 	problems []string
@@ -34,11 +35,15 @@ type place struct {
 	key   uint32
 }
 
-type grant struct{ at, n int64 }
+type grant struct {
+	at, n int64
+	safe  bool
+}
 
 // account is the state of an own key.
 type account struct {
-	count   int64
+	counts  []int64         // those that are possible after the last operation
+	since   []int64         // and after the last safe one, or one behind it
 	pending *event          // called and not acknowledged
 	took    map[uint64]bool // idempotency keys that were in flight at a kill, with units that count
 	last    event           // the last operation with an idempotency key; without an instant if it was in flight
@@ -70,57 +75,46 @@ func (l *ledger) errorf(format string, args ...any) {
 	}
 }
 
-// add adds the journal of one life.
-func (l *ledger) add(events []event) {
-	l.lives++
-	newest := l.newest
-	for i := range events {
-		e := &events[i]
-		p := place{e.Table, e.Key}
-		switch {
-		case e.Kind == fault:
-			l.errorf("caller %d: the idempotency key %d was decided at %d and is not remembered so", e.Caller, e.ID, e.At)
-		case e.Kind == state:
-			if e.At < newest {
-				l.errorf("the clock runs back: now %d, the newest acknowledged instant is %d", e.At, newest)
-			}
-			if l.used[p] = e.Used; policies[e.Table].own {
-				l.compareOwn(p, e)
-				continue
-			}
-			l.compareShared(p, e)
-			if other := l.used[place{pairs, p.key}]; p.table == pairs+1 && e.Used != other {
-				l.errorf("pair %d: %d and %d units count, of calls decided together", p.key, other, e.Used)
-			}
-		case e.Kind == repeated:
-			a := l.account(p)
-			if replayed := e.Used == 1; replayed != a.took[e.ID] {
-				l.errorf("own key %d: the idempotency key %d was replayed: %v, and its units counted: %v", p.key, e.ID, replayed, a.took[e.ID])
-			} else if !replayed {
-				a.count += e.N
-			}
-			a.last, a.pending = *e, nil
-		case e.Kind == called:
-			if policies[e.Table].own {
-				l.account(p).pending = e
-			} else {
-				l.inFlight[p] += e.N
-			}
-		case e.Kind == acked:
-			l.acked++
+// add adds an event.
+func (l *ledger) add(e *event, safe bool) {
+	p := place{e.Table, e.Key}
+	a := l.account(p)
+	switch {
+	case e.Kind == fault:
+		l.errorf("caller %d: the idempotency key %d was decided at %d and is not remembered so", e.Caller, e.ID, e.At)
+	case e.Kind == state:
+		l.observe(p, e.At, e.Used)
+	case e.Kind == repeated:
+		if replayed := e.Used == 1; replayed != a.took[e.ID] {
+			l.errorf("own key %d: the idempotency key %d was replayed: %v, and its units counted: %v", p.key, e.ID, replayed, a.took[e.ID])
+		} else if !replayed {
+			a.acknowledge(e, safe)
+		}
+		a.last, a.pending = *e, nil
+	case e.Kind == called && policies[e.Table].own:
+		if a.pending != nil { // it has failed
+			a.counts = append(a.counts, possible(a.counts, a.pending)...)
+		}
+		a.pending = e
+		if !a.took[e.ID] {
+			a.since = append(append(a.since, a.counts...), possible(a.counts, e)...)
+		}
+	case e.Kind == called:
+		l.inFlight[p] += e.N
+	case e.Kind == acked:
+		l.acked++
+		if safe {
 			l.newest = max(l.newest, e.At)
-			if policies[e.Table].own {
-				a := l.account(p)
-				a.count, a.pending = applied(a.count, e), nil
-				if e.Op == once {
-					a.last = *e
-				}
-				continue
+		}
+		if policies[e.Table].own {
+			if a.acknowledge(e, safe); e.Op == once {
+				a.last = *e
 			}
-			l.inFlight[p] -= e.N
-			if e.Used > 0 { // granted
-				l.grants[p] = append(l.grants[p], grant{e.At, e.N})
-			}
+			return
+		}
+		l.inFlight[p] -= e.N
+		if e.Used > 0 { // granted
+			l.grants[p] = append(l.grants[p], grant{e.At, e.N, safe})
 		}
 	}
 }
@@ -129,9 +123,26 @@ func (l *ledger) account(p place) *account {
 	a := l.own[p]
 	if a == nil {
 		a = &account{took: map[uint64]bool{}}
+		a.count(0)
 		l.own[p] = a
 	}
 	return a
+}
+
+// count sets the count, which is known.
+func (a *account) count(n int64) { a.counts, a.since = []int64{n}, []int64{n} }
+
+// acknowledge adds an operation with an answer.
+func (a *account) acknowledge(e *event, safe bool) {
+	for i, n := range a.counts {
+		a.counts[i] = applied(n, e)
+	}
+	slices.Sort(a.counts)
+	a.counts = slices.Compact(a.counts)
+	if a.pending = nil; safe {
+		a.since = nil
+	}
+	a.since = append(a.since, a.counts...)
 }
 
 // applied returns the count after an operation.
@@ -145,44 +156,57 @@ func applied(count int64, e *event) int64 {
 	return count + e.N
 }
 
-// compareOwn compares the count of an own key with the operations on it.
-func (l *ledger) compareOwn(p place, e *event) {
-	a := l.account(p)
-	possible := []int64{a.count}
-	switch in := a.pending; {
-	case in == nil || a.took[in.ID]:
-	case in.Op == refund: // it takes from the oldest entry, at most so many units
-		for n := range in.N {
-			possible = append(possible, max(a.count-n-1, 0))
+// possible returns the counts after an operation without an answer.
+func possible(counts []int64, e *event) (all []int64) {
+	for _, n := range counts {
+		all = append(all, applied(n, e))
+		for took := int64(1); e.Op == refund && took < e.N; took++ { // from the oldest entry only
+			all = append(all, max(n-took, 0))
 		}
-	default:
-		possible = append(possible, applied(a.count, in))
 	}
-	if !slices.Contains(possible, e.Used) {
-		l.errorf("own key %d: %d units count, want one of %v (in flight: %+v)", p.key, e.Used, possible, a.pending)
-	}
-	if in := a.pending; in != nil {
-		if in.Op == once {
-			a.took[in.ID] = a.took[in.ID] || e.Used != a.count
-			a.last = *in
-			a.last.At = 0
-		}
-		a.pending = nil
-	}
-	a.count = e.Used
+	return all
 }
 
-// compareShared compares the units of a shared key with the acknowledged ones.
-func (l *ledger) compareShared(p place, e *event) {
-	sum := int64(0)
+// observe compares the units of a key that count at an instant after a start.
+func (l *ledger) observe(p place, at, used int64) {
+	if at < l.newest {
+		l.errorf("the clock runs back: now %d, the newest acknowledged instant is %d", at, l.newest)
+	}
+	l.used[p] = used
+	table := &policies[p.table]
+	if table.own {
+		l.observeOwn(p, used)
+		return
+	}
+	least, most := -table.slack, l.inFlight[p]
 	for _, g := range l.grants[p] {
-		if g.at > e.At-policies[e.Table].window.Microseconds() {
-			sum += g.n
+		if g.at > at-table.window.Microseconds() {
+			if most += g.n; g.safe {
+				least += g.n
+			}
 		}
 	}
-	if e.Used < sum-policies[e.Table].slack || e.Used > sum+l.inFlight[p] {
-		l.errorf("%v, key %d: %d units count, %d are acknowledged and %d were in flight", &policies[e.Table], p.key, e.Used, sum, l.inFlight[p])
+	if used < least || used > most {
+		l.errorf("%v, key %d: %d units count, want %d to %d", table, p.key, used, least, most)
 	}
+	if other := l.used[place{pairs, p.key}]; p.table == pairs+1 && used != other {
+		l.errorf("pair %d: %d and %d units count, of calls decided together", p.key, other, used)
+	}
+}
+
+// observeOwn compares the count of an own key with the operations on it.
+func (l *ledger) observeOwn(p place, used int64) {
+	a := l.account(p)
+	if !slices.Contains(a.since, used) {
+		l.errorf("own key %d: %d units count, want one of %v (in flight: %+v)", p.key, used, a.since, a.pending)
+	}
+	if in := a.pending; in != nil && in.Op == once {
+		a.took[in.ID] = a.took[in.ID] || used != a.counts[0]
+		a.last = *in
+		a.last.At = 0
+	}
+	a.pending = nil
+	a.count(used)
 }
 
 // audit compares every window of the acknowledged grants of all lives with Max.

@@ -84,112 +84,33 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 	}
 }
 
-// expected are the possible states of a directory after a crash.
-type expected struct {
-	own    map[place][]int64 // the counts of an own key after each of its operations that may be the last
-	least  map[place]int64   // units of a shared key that are acknowledged and durable
-	most   map[place]int64   // those, and all that may count
-	newest int64             // instant of the newest durable event
-}
-
-// expect returns the possible states after the events before the crash, of which those
-// before safe cannot be lost.
-func (t *tape) expect(crash, safe int) *expected {
-	x := &expected{map[place][]int64{}, map[place]int64{}, map[place]int64{}, 0}
-	counts, pending := map[place][]int64{}, map[place]*event{}
+// ledger adds up the events before the crash. Those before safe cannot be lost.
+func (t *tape) ledger(crash, safe int) *ledger {
+	l := newLedger()
 	for i := range crash {
-		e := t.steps[i].mark
-		if e == nil {
-			continue
-		}
-		if i < safe {
-			x.newest = max(x.newest, e.At)
-		}
-		p := place{e.Table, e.Key}
-		if !policies[e.Table].own {
-			switch {
-			case e.Kind == called:
-				x.most[p] += e.N
-			case e.Used == 0: // denied
-				x.most[p] -= e.N
-			case i < safe:
-				x.least[p] += e.N
-			}
-			continue
-		}
-		now := counts[p]
-		if now == nil {
-			now = []int64{0}
-		}
-		if e.Kind == called {
-			if failed := pending[p]; failed != nil {
-				now = append(now, possible(now, failed)...)
-			}
-			pending[p] = e
-			x.own[p] = append(append(x.own[p], now...), possible(now, e)...)
-		} else {
-			for i, n := range now {
-				now[i] = applied(n, e)
-			}
-			if pending[p] = nil; i < safe {
-				x.own[p] = nil
-			}
-			x.own[p] = append(x.own[p], now...)
-		}
-		slices.Sort(now)
-		counts[p] = slices.Compact(now)
-	}
-	return x
-}
-
-// possible returns the counts after an operation without an answer.
-func possible(counts []int64, e *event) (all []int64) {
-	for _, n := range counts {
-		all = append(all, applied(n, e))
-		for took := int64(1); e.Op == refund && took < e.N; took++ { // from the oldest entry only
-			all = append(all, max(n-took, 0))
+		if e := t.steps[i].mark; e != nil {
+			l.add(e, i < safe)
 		}
 	}
-	return all
+	return l
 }
 
 // compare opens an image and compares its state. A rejection is an error of open.
-func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, err error) {
+func (l *ledger) compare(t *testing.T, dir, mode string) (problems []string, err error) {
 	t.Helper()
 	e, err := openEngine(dir, mode, nil, light)
 	if err != nil {
 		return nil, err
 	}
 	defer e.Close()
-	errorf := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	limiters, err := limitersOn(e)
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[place]int64{}
-	err = limiters.used(func(p place, at, used int64) {
-		if at < x.newest {
-			errorf("the clock is at %d, and %d is recorded", at, x.newest)
-		}
-		possible, table := x.own[p], &policies[p.table]
-		if possible == nil {
-			possible = []int64{0}
-		}
-		longer := table.window > time.Minute // than the test
-		switch counts[p] = used; {
-		case table.own && !slices.Contains(possible, used):
-			errorf("own key %d: %d units count, want one of %v", p.key, used, possible)
-		case table.own:
-		case longer && used < x.least[p]-table.slack, used > x.most[p]:
-			errorf("%v, key %d: %d units count, want %d to %d", table, p.key, used, x.least[p], x.most[p])
-		case p.table == pairs+1 && used != counts[place{pairs, p.key}]:
-			errorf("pair %d: %d and %d units count, of calls decided together", p.key, counts[place{pairs, p.key}], used)
-		}
-	})
-	if err != nil {
+	if err := limiters.used(l.observe); err != nil {
 		t.Fatal(err)
 	}
-	return problems, nil
+	return l.problems, nil
 }
 
 // TestImages: a power failure at any instant loses unsynced writes, in any order and in
@@ -269,7 +190,7 @@ func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []str
 	if mode != "always" {
 		safe = t.guaranteed(crash, t.durable(crash))
 	}
-	problems, err := t.expect(crash, safe).compare(test, dir, mode)
+	problems, err := t.ledger(crash, safe).compare(test, dir, mode)
 	if err != nil {
 		problems = append(problems, err.Error())
 	}
@@ -309,7 +230,7 @@ func spoiledImages(t *testing.T, spoil func(x *tape, dir string, crash int, r *r
 				continue
 			}
 			done++
-			problems, err := x.expect(crash, safe).compare(t, dir, "always")
+			problems, err := x.ledger(crash, safe).compare(t, dir, "always")
 			switch {
 			case err == nil:
 				opened[kind]++

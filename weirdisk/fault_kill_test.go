@@ -59,7 +59,11 @@ func killed(t *testing.T, kills int, c childConfig) (l *ledger, seed uint64) {
 		}
 		// Every fourth life may end while it opens. The last one must not: it writes the state.
 		events, err := life(t, c, span, i%4 > 0 || last)
-		if l.add(events); err != nil {
+		l.lives++
+		for i := range events {
+			l.add(&events[i], true)
+		}
+		if err != nil {
 			l.errorf("%v", err)
 		}
 		if len(l.problems) > 0 || last {

@@ -108,31 +108,6 @@ func TestFailingDisk(t *testing.T) {
 	}
 }
 
-// TestFailingSnapshot: a disk that is full during a snapshot loses nothing, wherever the
-// snapshot ends.
-func TestFailingSnapshot(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		f, dir := newFaulty(), t.TempDir()
-		e := open(t, dir, SyncEvery(time.Hour), withFiles(f))
-		r := weak.New(weak.NewPCG(1, 1))
-		for range 300 {
-			if err := act(r, e); err != nil {
-				t.Fatal(err)
-			}
-		}
-		for _, fault := range []*atomic.Bool{&f.creates, &f.writes, &f.syncs} {
-			fault.Store(true)
-			e.keeper.now <- struct{}{}
-			time.Sleep(2 * keeperTick)
-			fault.Store(false)
-			eventually(t, "it is in service", func() bool { return e.Err() == nil && act(r, e) == nil })
-		}
-		want := contentOf(e.memory)
-		e.Close()
-		compare(t, "after the faults", content(t, dir), want)
-	})
-}
-
 // TestHangingDisk: a call ends with its context, and its outcome is unknown.
 func TestHangingDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -152,44 +127,6 @@ func TestHangingDisk(t *testing.T) {
 			t.Errorf("after it: got %v, %v, want 8 left", d, err)
 		}
 	})
-}
-
-// TestFullFileSystem uses a small file system of its own, which needs root.
-func TestFullFileSystem(t *testing.T) {
-	dir := needs.Tmpfs(t, "1m")
-	e := open(t, dir)
-	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
-	filler := filepath.Join(dir, "filler.d")
-	if err := os.Mkdir(filler, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	write(t, filepath.Join(filler, "filler"), make([]byte, 900<<10))
-	acknowledged := 0
-	var err error
-	for i := 0; err == nil && i < 100_000; i++ {
-		if _, err = l.Allow(ctx, weir.K(fmt.Sprint("user", i%500))); err == nil {
-			acknowledged++
-		}
-	}
-	if !errors.Is(err, syscall.ENOSPC) {
-		t.Fatalf("after %d grants: got %v, want no space left", acknowledged, err)
-	}
-	if err := os.Remove(filepath.Join(filler, "filler")); err != nil {
-		t.Fatal(err)
-	}
-	began := time.Now()
-	eventually(t, "it is in service", func() bool { return e.Err() == nil })
-	t.Logf("in service %v after space returned", time.Since(began))
-	e.Close()
-	units := 0
-	if err := Dump(dir, func(i *Item) error {
-		for _, entry := range i.Entries {
-			units += int(entry.Units)
-		}
-		return nil
-	}); err != nil || units < acknowledged || units > acknowledged+1 {
-		t.Errorf("after a restart: got %d units, %v, want %d or one more", units, err, acknowledged)
-	}
 }
 
 // leave writes the directory of a process that was killed: a segment, of which the manifest
@@ -550,28 +487,6 @@ func TestGoroutinesEnd(t *testing.T) {
 		e.Close()
 	}
 	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
-}
-
-// TestClockDoesNotRunBack (D3): after a restart the clock begins at the newest recorded instant,
-// although the machine's clock was set back. An instant of a caller does not move it.
-func TestClockDoesNotRunBack(t *testing.T) {
-	dir := t.TempDir()
-	e := open(t, dir)
-	l := newLimiter(t, e, daily)
-	ahead := time.Now().Add(time.Hour)
-	e.memory.NotBefore(ahead.UnixMicro()) // as if the machine's clock was an hour ahead then
-	d, err := l.Allow(ctx, weir.K("ann"))
-	if err != nil || d.At.Before(ahead) {
-		t.Fatalf("got %v at %v, %v, want an instant behind %v", d, d.At, err, ahead)
-	}
-	if _, err := l.At(ahead.Add(1000*time.Hour)).Allow(ctx, weir.K("bob")); err != nil {
-		t.Fatal(err)
-	}
-	e.Close()
-	again, err := newLimiter(t, open(t, dir), daily).Allow(ctx, weir.K("ann"))
-	if err != nil || again.At.Before(d.At) || again.At.After(d.At.Add(time.Minute)) || again.Remaining != 8 {
-		t.Errorf("after a restart: got %v at %v, %v, want 8 left soon behind %v", again, again.At, err, d.At)
-	}
 }
 
 // TestGroupCommit: callers that wait share batches and syncs.

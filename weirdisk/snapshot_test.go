@@ -2,9 +2,7 @@ package weirdisk
 
 import (
 	"fmt"
-	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -49,48 +47,6 @@ func TestSnapshotOfAChangingHistory(t *testing.T) {
 		t.Fatal(err)
 	}
 	compare(t, "after a restart", content(t, dir), want)
-}
-
-// BenchmarkSnapshotOfOneHistory reports the longest peek, which waits for locks only, during a
-// snapshot of one history with 1,000,000 entries: the median over the snapshots. Beside it is
-// that of the memory engine, for a time of the same length.
-func BenchmarkSnapshotOfOneHistory(b *testing.B) {
-	e := open(b, b.TempDir(), SyncEvery(time.Hour))
-	l := newLimiter(b, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
-	at, key := time.Now(), weir.K("ann")
-	for i := range 1_000_000 {
-		if _, err := l.At(at.Add(time.Duration(i)*time.Microsecond)).Allow(ctx, key); err != nil {
-			b.Fatal(err)
-		}
-	}
-	after := l.At(at.Add(time.Minute))
-	longestPeek := func(during func()) time.Duration {
-		var done atomic.Bool
-		go func() {
-			during()
-			done.Store(true)
-		}()
-		most := time.Duration(0)
-		for !done.Load() {
-			began := time.Now()
-			if _, err := after.Peek(ctx, key, 1); err != nil {
-				b.Fatal(err)
-			}
-			most = max(most, time.Since(began))
-		}
-		return most
-	}
-	var with, without []time.Duration
-	for b.Loop() {
-		began := time.Now()
-		with = append(with, longestPeek(func() { snapshotNow(b, e) }))
-		took := time.Since(began)
-		without = append(without, longestPeek(func() { time.Sleep(took) }))
-	}
-	slices.Sort(with)
-	slices.Sort(without)
-	b.ReportMetric(with[len(with)/2].Seconds()*1000, "ms-longest")
-	b.ReportMetric(without[len(without)/2].Seconds()*1000, "ms-longest-without")
 }
 
 // TestStartShortensALongLog (D6): a start whose log has grown enough writes a snapshot before it

@@ -72,45 +72,6 @@ func TestLimitSurvivesRestart(t *testing.T) {
 	}
 }
 
-// TestKindsSurviveRestart (R12, D2): a limit whose kind changes starts empty and finds its
-// history if it changes back, and a reset forgets the histories of all kinds, also if the
-// program restarts in between.
-func TestKindsSurviveRestart(t *testing.T) {
-	dir := t.TempDir()
-	held := func(k weir.Kind, key string, do func(*weir.Limiter) error) {
-		t.Helper()
-		e := open(t, dir)
-		defer e.Close()
-		l := daily
-		l.Kind = k
-		if err := do(newLimiter(t, e, l)); err != nil {
-			t.Fatalf("%v, %s: %v", k, key, err)
-		}
-	}
-	take := func(k weir.Kind, key string, n, remaining int64) {
-		t.Helper()
-		held(k, key, func(l *weir.Limiter) error {
-			d, err := l.AllowN(ctx, weir.K(key), n)
-			if d.Remaining != remaining {
-				t.Errorf("%v, %s, %d units: got %v, %v; want %d left", k, key, n, d, err, remaining)
-			}
-			return err
-		})
-	}
-	for _, key := range []string{"ann", "bob"} {
-		take(weir.Rolling, key, 4, 6)
-		take(weir.Bucket, key, 3, 7)
-		take(weir.FixedFromFirst, key, 2, 8)
-	}
-	take(weir.Rolling, "ann", 1, 5)
-	held(weir.FixedFromFirst, "ann", func(l *weir.Limiter) error { return l.Reset(ctx, weir.K("ann")) })
-	for _, kind := range []weir.Kind{weir.Rolling, weir.Bucket, weir.FixedFromFirst} {
-		take(kind, "ann", 1, 9)
-	}
-	take(weir.FixedFromFirst, "bob", 1, 7)
-	take(weir.Rolling, "bob", 1, 5)
-}
-
 // modes are the two ways to sync.
 var modes = map[string]Option{"always": SyncAlways(), "every": SyncEvery(5 * time.Millisecond)}
 
