@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"fmt"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -28,17 +29,21 @@ import (
 //
 // Memory and directories are opened at once, without a goroutine.
 func OpenInBackground(name string, o Options, onChange func(err error, warnings []string)) (*Store, error) {
-	if s, err := openHere(name, o); s != nil || err != nil {
-		return s, err
+	l, err := parse(name)
+	if err != nil {
+		return nil, err
 	}
-	t, client, err := prepare(name)
+	t, remote := l.(*target)
+	if !remote {
+		return l.open(o)
+	}
+	client, err := t.options(os.Getenv)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	b := &background{target: t, options: client, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
-	pending := t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")
-	b.lastErr.Store(&pending)
+	b.last.Store(&attempt{err: t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")})
 	go b.run(ctx)
 	return &Store{Engine: b, prefix: t.prefix, Conn: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
 }
@@ -62,10 +67,10 @@ func (s *Store) Err() error {
 	if s.Disk != nil {
 		return s.Disk.Err()
 	}
-	if s.background == nil || s.background.connected.Load() != nil {
+	if s.background == nil {
 		return nil
 	}
-	return *s.background.lastErr.Load()
+	return s.background.last.Load().err
 }
 
 // background is the engine of a store that may not be connected yet.
@@ -74,11 +79,15 @@ type background struct {
 	options  rueidis.ClientOption
 	onChange func(error, []string)
 
-	connected atomic.Pointer[Store] // nil until then
-	lastErr   atomic.Pointer[error] // of connecting
-	tried     chan struct{}         // closed after the first attempt
-	once      sync.Once             // closes tried
-	ended     chan struct{}         // closed when the goroutine has ended
+	last  atomic.Pointer[attempt]
+	tried chan struct{} // closed after the first attempt
+	ended chan struct{} // closed when the goroutine has ended
+}
+
+// attempt is the result of an attempt to connect.
+type attempt struct {
+	store *Store // nil after an error
+	err   error
 }
 
 // The pause between two attempts doubles from retryMin up to retryMax.
@@ -91,11 +100,19 @@ const (
 // finished first.
 func (b *background) run(ctx context.Context) {
 	defer close(b.ended)
+	tried := sync.OnceFunc(func() { close(b.tried) })
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
-		if s := b.connect(); s != nil {
+		s, err := b.target.connect(b.options)
+		before := b.last.Swap(&attempt{s, err})
+		tried()
+		if err == nil {
+			b.onChange(nil, s.Warnings)
 			<-ctx.Done()
 			s.close()
 			return
+		}
+		if before.err.Error() != err.Error() {
+			b.onChange(err, nil)
 		}
 		select {
 		case <-time.After(pause):
@@ -105,59 +122,32 @@ func (b *background) run(ctx context.Context) {
 	}
 }
 
-// connect makes one attempt. It returns nil if that fails.
-func (b *background) connect() *Store {
-	s, err := b.target.open(b.options)
-	if err != nil {
-		before := b.lastErr.Swap(&err)
-		b.once.Do(func() { close(b.tried) })
-		if (*before).Error() != err.Error() {
-			b.onChange(err, nil)
-		}
-		return nil
+// Eval runs a script on the store, or reports that it was not sent.
+func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	last := b.last.Load()
+	if last.err != nil {
+		return "", weirredis.UnsentError{Err: last.err}
 	}
-	b.connected.Store(s)
-	b.once.Do(func() { close(b.tried) })
-	b.onChange(nil, s.Warnings)
-	return s
+	return last.store.Conn.Eval(ctx, s, keys, args)
 }
 
-// engine returns the engine of the store, or the last error. It waits for the first
-// attempt.
-func (b *background) engine(ctx context.Context) (engine.Engine, error) {
-	s := b.connected.Load()
-	if s == nil {
+// Do decides calls on the store, or sets their errors. It waits for the first attempt.
+func (b *background) Do(ctx context.Context, calls []engine.Call) {
+	last := b.last.Load()
+	if last.err != nil {
 		select {
 		case <-b.tried:
 		case <-ctx.Done():
 		}
-		s = b.connected.Load()
+		last = b.last.Load()
 	}
-	if s == nil {
-		return nil, fmt.Errorf("%w: %w", engine.ErrUnavailable, *b.lastErr.Load())
-	}
-	return s.Engine, nil
-}
-
-// Eval runs a script on the store, or reports that it was not sent.
-func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
-	connected := b.connected.Load()
-	if connected == nil {
-		return "", weirredis.UnsentError{Err: *b.lastErr.Load()}
-	}
-	return connected.Conn.Eval(ctx, s, keys, args)
-}
-
-// Do decides calls on the store, or sets their errors.
-func (b *background) Do(ctx context.Context, calls []engine.Call) {
-	e, err := b.engine(ctx)
-	if err == nil {
-		e.Do(ctx, calls)
+	if last.err == nil {
+		last.store.Engine.Do(ctx, calls)
 		return
 	}
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
-			c.Fail(err)
+			c.Fail(fmt.Errorf("%w: %w", engine.ErrUnavailable, last.err))
 		}
 	}
 }

@@ -75,8 +75,7 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 	case contains("no such master"):
 		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
 	case contains("unknown command") && contains("sentinel"):
-		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379",
-			strings.TrimSuffix(t.scheme, "+sentinel"))
+		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379", t.plainScheme())
 	case contains("unknown command"):
 		return t.errorf(ErrRefused, "it cannot run scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", t.plainScheme())
 	}

@@ -1,9 +1,7 @@
 package store
 
 import (
-	"bufio"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -23,7 +21,6 @@ func TestOpenErrors(t *testing.T) {
 	memcached := listen(t, repeat("ERROR\r\n"))
 	web := listen(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
 	closing := listen(t, func(net.Conn) {})
-	old := listen(t, asRedis2)
 	for name, want := range map[string]struct {
 		err   error
 		words []string
@@ -38,8 +35,7 @@ func TestOpenErrors(t *testing.T) {
 		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
 		"redis+sentinel://" + watched.Addr + "/other":       {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
 		"redis+sentinel://" + plain.Addr + "/other":         {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
-		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://"}},
-		"redis://" + old:                                    {ErrRefused, []string{old, "too old", "6.2"}},
+		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
 		"redis://" + memcached:                              {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
 		"redis://" + web:                                    {ErrRefused, []string{web, "Redis's protocol", "port"}},
 		"rediss://" + web:                                   {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
@@ -118,36 +114,6 @@ func repeat(answer string) func(net.Conn) {
 				return
 			}
 			io.WriteString(c, answer)
-		}
-	}
-}
-
-// asRedis2 answers as a Redis without scripts.
-func asRedis2(c net.Conn) {
-	in := bufio.NewReader(c)
-	for {
-		var words int
-		if _, err := fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
-			return
-		}
-		var first string
-		for i := range words {
-			var size int
-			if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
-				return
-			}
-			word := make([]byte, size+2)
-			if _, err := io.ReadFull(in, word); err != nil {
-				return
-			}
-			if i == 0 {
-				first = strings.ToUpper(string(word[:size]))
-			}
-		}
-		if first == "PING" {
-			io.WriteString(c, "+PONG\r\n")
-		} else {
-			io.WriteString(c, "-ERR unknown command '"+first+"'\r\n")
 		}
 	}
 }

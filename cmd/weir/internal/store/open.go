@@ -25,7 +25,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -94,61 +93,34 @@ const dialTimeout = 3 * time.Second
 //     cannot be used;
 //   - weirredis.ErrServer if the server is not fit for limits.
 func Open(name string, o Options) (*Store, error) {
-	if s, err := openHere(name, o); s != nil || err != nil {
-		return s, err
-	}
-	t, client, err := prepare(name)
+	l, err := parse(name)
 	if err != nil {
 		return nil, err
 	}
-	return t.open(client)
+	return l.open(o)
 }
 
 // Describe returns the Name of the store that Open opens, without opening it. The error wraps
 // ErrURL.
 func Describe(name string) (string, error) {
-	if name == "memory" {
-		return name, nil
-	}
-	if text, ok := strings.CutPrefix(name, fileScheme); ok {
-		d, err := parseFile(text)
-		return d.String(), err
-	}
-	t, err := parse(name)
+	l, err := parse(name)
 	if err != nil {
 		return "", err
 	}
-	return t.String(), nil
+	return l.String(), nil
 }
 
-// openHere opens a store of this machine. It returns nil for a URL.
-func openHere(name string, o Options) (*Store, error) {
-	if name == "memory" {
-		m := weir.NewMemory(weir.MaxBytes(o.MaxBytes))
-		return &Store{Engine: m, Memory: m, Name: name}, nil
-	}
-	if text, ok := strings.CutPrefix(name, fileScheme); ok {
-		d, err := parseFile(text)
-		if err != nil {
-			return nil, err
-		}
-		return d.open(o)
-	}
-	return nil, nil
-}
-
-// prepare reads a URL and the file and variables that it refers to.
-func prepare(name string) (*target, rueidis.ClientOption, error) {
-	t, err := parse(name)
-	if err != nil {
-		return nil, rueidis.ClientOption{}, err
-	}
+// open connects to a server.
+func (t *target) open(Options) (*Store, error) {
 	o, err := t.options(os.Getenv)
-	return t, o, err
+	if err != nil {
+		return nil, err
+	}
+	return t.connect(o)
 }
 
-// open connects and checks that the server is fit for limits.
-func (t *target) open(o rueidis.ClientOption) (*Store, error) {
+// connect connects and checks that the server is fit for limits.
+func (t *target) connect(o rueidis.ClientOption) (*Store, error) {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
 		return nil, t.explain(err)
@@ -157,24 +129,18 @@ func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
 	}
-	e, report, err := fitEngine(conn, t.prefix)
+	e, err := weirredis.New(conn, weirredis.KeyPrefix(t.prefix))
+	var report weirredis.Report
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+		defer cancel()
+		report, err = e.Check(ctx)
+	}
 	if err != nil {
 		conn.Close()
 		return nil, t.explain(err)
 	}
 	return &Store{Engine: e, prefix: t.prefix, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
-}
-
-// fitEngine returns an engine on a server that is fit for limits.
-func fitEngine(conn weirredis.Conn, prefix string) (*weirredis.Engine, weirredis.Report, error) {
-	e, err := weirredis.New(conn, weirredis.KeyPrefix(prefix))
-	if err != nil {
-		return nil, weirredis.Report{}, err
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-	defer cancel()
-	report, err := e.Check(ctx)
-	return e, report, err
 }
 
 // options returns the client's options for the target.

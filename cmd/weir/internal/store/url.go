@@ -10,42 +10,196 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/redact"
+	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/weirdisk"
 )
 
 // ErrURL: the store's name or URL is not in a form that Open reads.
 var ErrURL = errors.New("store: bad name")
 
-// kind is a way to reach Redis.
-type kind uint8
-
-const (
-	single kind = iota
-	sentinel
-	cluster
-)
-
-// schemes holds the kinds of stores besides memory.
-var schemes = map[string]struct {
-	kind kind
-	tls  bool
-}{
-	"redis":           {single, false},
-	"rediss":          {single, true},
-	"redis+sentinel":  {sentinel, false},
-	"rediss+sentinel": {sentinel, true},
-	"redis+cluster":   {cluster, false},
-	"rediss+cluster":  {cluster, true},
+// location is a parsed name.
+type location interface {
+	String() string // the name, without a password
+	open(o Options) (*Store, error)
 }
 
+// parse reads a name. Errors repeat no part that may hold a password, not even of a URL
+// without a host or with unescaped characters.
+func parse(name string) (l location, err error) {
+	if name == "memory" {
+		return memory{}, nil
+	}
+	if text, ok := strings.CutPrefix(name, fileScheme); ok {
+		l, err = parseFile(text)
+	} else {
+		l, err = parseURL(name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
+	}
+	return l, nil
+}
+
+// memory is the memory of the process.
+type memory struct{}
+
+func (memory) String() string { return "memory" }
+
+func (memory) open(o Options) (*Store, error) {
+	m := weir.NewMemory(weir.MaxBytes(o.MaxBytes))
+	return &Store{Engine: m, Memory: m, Name: "memory"}, nil
+}
+
+// parameters reads the text after a question mark.
+func parameters(text string) (map[string]string, error) {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return nil, errors.New("the text after the ? is not name=value&…")
+	}
+	once := map[string]string{}
+	for name, all := range values {
+		if len(all) > 1 {
+			return nil, errors.New("a parameter is given twice; give each once")
+		}
+		once[name] = all[0]
+	}
+	return once, nil
+}
+
+// fileScheme begins the name of a directory.
+const fileScheme = "file:"
+
+// directory is a parsed name of the form file:DIR[?sync=MODE&access=any].
+type directory struct {
+	path      string
+	mode      string // of syncing, as it is written
+	sync      weirdisk.Option
+	anyAccess bool
+}
+
+// The largest interval of syncing that a name accepts. A power failure may lose as much.
+const maxSync = time.Minute
+
+// parseFile parses the part of a name after file:.
+func parseFile(text string) (*directory, error) {
+	path, query, _ := strings.Cut(text, "?")
+	if rest, slashes := strings.CutPrefix(path, "//"); slashes {
+		if !strings.HasPrefix(rest, "/") {
+			return nil, fmt.Errorf("file://%s names another machine; write file:/%s for a directory of this one", rest, rest)
+		}
+		path = rest
+	}
+	path, err := url.PathUnescape(path)
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("file:%s holds a %% that is not followed by two hex digits; write %%25 for a %%", text)
+	case path == "":
+		return nil, errors.New("file: needs a directory; write file:/var/lib/weir")
+	case strings.HasPrefix(path, "~/") || path == "~":
+		return nil, fmt.Errorf("file:%s: a shell does not replace ~ here; write file:$HOME%s", path, path[1:])
+	}
+	d := &directory{path: filepath.Clean(path), mode: "100ms", sync: weirdisk.SyncEvery(100 * time.Millisecond)}
+	if err := d.query(query); err != nil {
+		return nil, fmt.Errorf("file:%s: %w", d.path, err)
+	}
+	return d, nil
+}
+
+// query reads the parameters after a question mark.
+func (d *directory) query(text string) error {
+	values, err := parameters(text)
+	if err != nil {
+		return err
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		switch value := values[name]; {
+		case name == "sync":
+			err = d.setSync(value)
+		case name != "access":
+			err = fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones", name, didYouMean(name, "sync", "access"))
+		case value != "any":
+			err = fmt.Errorf("access=%s is not access=any, which accepts a directory that others can change", value)
+		default:
+			d.anyAccess = true
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// setSync reads the mode of syncing.
+func (d *directory) setSync(word string) error {
+	interval, err := time.ParseDuration(word)
+	switch d.mode = word; {
+	case word == "always":
+		d.sync = weirdisk.SyncAlways()
+	case err != nil:
+		return fmt.Errorf("sync=%s is not a mode%s; write sync=always, or a time such as sync=100ms", word, didYouMean(word, "always"))
+	case interval < time.Millisecond || interval > maxSync:
+		return fmt.Errorf("sync=%s is not within 1ms and %v; write sync=always, or a time such as sync=100ms", word, maxSync)
+	default:
+		d.sync = weirdisk.SyncEvery(interval)
+	}
+	return nil
+}
+
+// didYouMean returns a question for the nearest of some words, or "".
+func didYouMean(word string, words ...string) string {
+	if near := nearest.Name(word, words); near != "" {
+		return "; did you mean " + near + "?"
+	}
+	return ""
+}
+
+// String returns the name with the mode.
+func (d *directory) String() string {
+	name := fileScheme + d.path + "?sync=" + d.mode
+	if d.anyAccess {
+		name += "&access=any"
+	}
+	return name
+}
+
+// open opens the engine.
+func (d *directory) open(o Options) (*Store, error) {
+	options := []weirdisk.Option{d.sync, weirdisk.MaxBytes(o.MaxBytes), weirdisk.Progress(o.Progress)}
+	if d.anyAccess {
+		options = append(options, weirdisk.AnyAccess())
+	}
+	engine, err := weirdisk.Open(d.path, options...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %s", ErrRefused, d, strings.TrimPrefix(err.Error(), "weirdisk: "))
+	}
+	s := &Store{Engine: engine, Disk: engine, Name: d.String(), close: engine.Close}
+	if cut := engine.Recovery(); cut.Bytes > 0 {
+		s.Warnings = []string{cut.String()}
+	}
+	return s, nil
+}
+
+// schemes are those of the URLs.
+var schemes = []string{"redis+cluster", "redis+sentinel", "redis", "rediss+cluster", "rediss+sentinel", "rediss"}
+
 // schemeList is the schemes in errors.
-const schemeList = "file:/DIR, redis+cluster://…, redis+sentinel://…, redis://…, rediss+cluster://…, rediss+sentinel://…, rediss://…"
+var schemeList = "file:/DIR, " + strings.Join(schemes, "://…, ") + "://…"
+
+// The ways to reach Redis, behind the plus of a scheme.
+const (
+	single   = ""
+	sentinel = "sentinel"
+	cluster  = "cluster"
+)
 
 // target is a parsed URL.
 type target struct {
 	scheme             string
-	kind               kind
+	kind               string
 	tls                bool
 	addresses          []string // host:port
 	username, password string
@@ -55,46 +209,38 @@ type target struct {
 	prefix             string // of all keys
 }
 
-// parse parses a URL. Errors repeat no part that may hold a password, not even of a URL
-// without a host or with unescaped characters.
-func parse(text string) (*target, error) {
-	t := new(target)
-	if err := t.read(text); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrURL, err)
-	}
-	return t, nil
-}
-
-func (t *target) read(text string) error {
+// parseURL parses the URL of a server.
+func parseURL(text string) (*target, error) {
 	scheme, rest, isURL := strings.Cut(text, "://")
-	s, known := schemes[scheme]
 	switch {
 	case !isURL && filepath.IsAbs(text):
-		return fmt.Errorf("%q is a path; write file:%s to keep histories in that directory", text, text)
+		return nil, fmt.Errorf("%q is a path; write file:%s to keep histories in that directory", text, text)
 	case !isURL:
-		return fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s", redact.URL(text), schemeList)
-	case !known:
-		return fmt.Errorf("there is no store of the kind %q; write memory, or one of %s", redact.URL(scheme)+"://", schemeList)
+		return nil, fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s", redact.URL(text), schemeList)
+	case !slices.Contains(schemes, scheme):
+		return nil, fmt.Errorf("there is no store of the kind %q; write memory, or one of %s", redact.URL(scheme)+"://", schemeList)
 	}
-	t.scheme, t.kind, t.tls = scheme, s.kind, s.tls
+	t := &target{scheme: scheme}
+	plain, kind, _ := strings.Cut(scheme, "+")
+	t.kind, t.tls = kind, plain == "rediss"
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") { // the text before it may be half of a password
-		return errors.New("an @ follows a ?; in user and password write %3F for a ?, in a parameter %40 for an @")
+		return nil, errors.New("an @ follows a ?; in user and password write %3F for a ?, in a parameter %40 for an @")
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		if err := t.credentials(rest[:i]); err != nil {
-			return err
+			return nil, err
 		}
 		rest = rest[i+1:]
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if err := t.hosts(hosts); err != nil {
-		return err
+		return nil, err
 	}
 	if err := t.path(path); err != nil {
-		return err
+		return nil, err
 	}
-	return t.query(query)
+	return t, t.query(query)
 }
 
 // credentials reads user[:password], both percent-encoded.
@@ -173,25 +319,22 @@ func (t *target) database(text string) error {
 
 // query reads the parameters after a question mark.
 func (t *target) query(text string) error {
-	values, err := url.ParseQuery(text)
+	values, err := parameters(text)
 	if err != nil {
-		return errors.New("the text after the ? is not name=value&…")
+		return err
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		all := values[name]
-		switch {
-		case len(all) > 1:
-			return errors.New("a parameter is given twice; give each once")
+		switch value := values[name]; {
 		case name == "ca" && t.tls:
-			t.ca = all[0]
+			t.ca = value
+		case name == "ca":
+			return fmt.Errorf("ca= is for TLS; write %s", t.otherScheme())
 		case name == "prefix":
-			if t.prefix = all[0]; strings.ContainsAny(t.prefix, "{}") || len(t.prefix) > 64 {
+			if t.prefix = value; strings.ContainsAny(value, "{}") || len(value) > 64 {
 				return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
 			}
-		case name == "ca":
-			return fmt.Errorf("ca= is for TLS; write %s", strings.Replace(t.scheme, "redis", "rediss", 1))
 		case name == "db" && t.kind == sentinel:
-			if err := t.database(all[0]); err != nil {
+			if err := t.database(value); err != nil {
 				return err
 			}
 		default:

@@ -24,7 +24,7 @@ func TestParse(t *testing.T) {
 		"redis+cluster://a:7000,b:7001,c":     {kind: cluster, addresses: []string{"a:7000", "b:7001", "c:6379"}},
 		"rediss+cluster://u:p@a?ca=ca%20.pem": {kind: cluster, tls: true, addresses: []string{"a:6379"}, username: "u", password: "p", ca: "ca .pem"},
 	} {
-		got, err := parse(text)
+		got, err := parseURL(text)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 			continue
@@ -38,6 +38,22 @@ func TestParse(t *testing.T) {
 		}
 		if want.password != "" && strings.Contains(got.String(), want.password) {
 			t.Errorf("%s: the name %s holds the password", text, got)
+		}
+	}
+}
+
+func TestParseFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"/var/lib/weir":                "file:/var/lib/weir?sync=100ms",
+		"///var/lib/weir":              "file:/var/lib/weir?sync=100ms",
+		"data/":                        "file:data?sync=100ms",
+		"./data?sync=always":           "file:data?sync=always",
+		"/var/lib/weir?access=any":     "file:/var/lib/weir?sync=100ms&access=any",
+		"/var/lib/weir?sync=1s":        "file:/var/lib/weir?sync=1s",
+		"/var/lib/we%3Fir%25?sync=1ms": "file:/var/lib/we?ir%?sync=1ms",
+	} {
+		if d, err := parseFile(text); err != nil || d.String() != want || d.sync == nil {
+			t.Errorf("file:%s: %v, %v; want %s", text, d, err, want)
 		}
 	}
 }
@@ -123,7 +139,7 @@ func FuzzParse(f *testing.F) {
 	f.Add("rediss+sentinel://:topsecret@a,b/m?db=1&ca=x")
 	f.Add("redis+cluster://topsecret@[::1]:1,b")
 	f.Fuzz(func(t *testing.T, text string) {
-		parsed, err := parse(text)
+		parsed, err := parseURL(text)
 		if err != nil {
 			return
 		}
