@@ -2,12 +2,19 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/internal/shorten"
+	"github.com/weirlimit/weir/internal/yamlnode"
+	"github.com/weirlimit/weir/policy"
 )
 
 func configCommand() *cobra.Command {
@@ -41,17 +48,14 @@ type validConfig struct {
 func checkConfig(path string) (validResult, error) {
 	var o serveOptions
 	table := o.table()
-	values, err := loadSettings(path)
+	n, err := table.load(path)
 	if err != nil {
 		return nil, err
-	}
-	for _, v := range values {
-		v.apply(table.setting(v.name))
 	}
 	if err := o.check(table); err != nil {
 		return nil, err
 	}
-	return &validConfig{path, true, len(values)}, nil
+	return &validConfig{path, true, n}, nil
 }
 
 // text returns the result for people.
@@ -60,27 +64,16 @@ func (v *validConfig) text() string {
 }
 
 func configPrintCommand() *cobra.Command {
-	var o serveOptions
-	var flags settingFlags
 	var asJSON bool
-	table := o.table()
-	cmd := &cobra.Command{
-		Use:   "print",
-		Short: "Print the settings of weir serve with the source of each",
-		Args:  wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.run(cmd, table, func() error {
-				o.envoy.readEnvironment(table, io.Discard)
-				out := printable{cmd.OutOrStdout()}
-				if asJSON {
-					return printJSON(out, table.printed())
-				}
-				return table.print(out)
-			})
-		},
-	}
+	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, o *serveOptions, table settings) error {
+		o.readEnvoyEnvironment(table, io.Discard)
+		out := printable{cmd.OutOrStdout()}
+		if asJSON {
+			return printJSON(out, table.printed())
+		}
+		return table.print(out)
+	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with an object for each setting")
-	flags.add(cmd, table)
 	return cmd
 }
 
@@ -123,4 +116,160 @@ func (t settings) print(out io.Writer) error {
 		rows = append(rows, []string{indent + line, "# " + p.Source})
 	}
 	return writeTable(out, "ll", rows)
+}
+
+// A fileSetting is a setting in a configuration file, with a valid value.
+type fileSetting struct {
+	name  string
+	texts []string      // several for a list of names
+	place *policy.Error // of the value, without a problem
+}
+
+// apply sets s to the value.
+func (v *fileSetting) apply(s *setting) {
+	for _, text := range v.texts {
+		s.value.Set(text) // succeeds, as in settingsFile.values
+	}
+	s.source, s.place = fmt.Sprintf("%s:%d", v.place.File, v.place.Line), v.place
+}
+
+// load sets the values of a configuration file, except those of settings with another source.
+// It returns the number of settings in the file. The error has all errors of the file.
+func (t settings) load(path string) (int, error) {
+	src, err := policy.ReadFile(path)
+	if err != nil {
+		return 0, err
+	}
+	values, errs := parseSettings(path, src)
+	if len(errs) > 0 {
+		return 0, errs
+	}
+	for _, v := range values {
+		if s := t.setting(v.name); s.source == "" {
+			v.apply(s)
+		}
+	}
+	return len(values), nil
+}
+
+// parseSettings reads a configuration file. name is for messages only.
+func parseSettings(name string, src []byte) ([]fileSetting, policy.Errors) {
+	if len(src) > policy.MaxBytes {
+		return nil, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
+	}
+	document, err := yamlnode.Read(src)
+	f := settingsFile{name: name, document: document, table: new(serveOptions).table()}
+	if err != nil {
+		f.fail(err.Offset, err.Next, "%s", err.Problem)
+	} else {
+		f.root(&document.Root)
+	}
+	return f.found, f.errors
+}
+
+// settingsFile is a configuration file while it is read.
+type settingsFile struct {
+	name     string
+	document *yamlnode.Document
+	table    settings // gets each value, which checks it
+	found    []fileSetting
+	errors   policy.Errors
+}
+
+// at returns the place of an offset. Of a line with a URL or an @, which may hold a password, it
+// keeps only the key.
+func (f *settingsFile) at(offset int) *policy.Error {
+	line, column, source := f.document.Position(offset)
+	if key, _, found := strings.Cut(source, ":"); found && (strings.Contains(source, "://") || strings.Contains(source, "@")) {
+		source = key + ": …"
+	}
+	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
+}
+
+// maxErrors is the largest number of errors that are reported for one file.
+const maxErrors = 50
+
+func (f *settingsFile) fail(offset int, next, problem string, args ...any) {
+	if len(f.errors) < maxErrors {
+		e := f.at(offset)
+		e.Problem, e.Next = fmt.Sprintf(problem, args...), next
+		f.errors = append(f.errors, e)
+	}
+}
+
+// root reads the whole file. Empty sections and an empty file set nothing.
+func (f *settingsFile) root(n *yamlnode.Node) {
+	if n.Kind != yamlnode.Map && !n.Null() {
+		f.fail(n.Offset, "write a section such as listeners: with its settings below", "the file is a %s, not a map of sections", n.Type())
+	}
+	for key, value := range n.Pairs() {
+		settings := f.table.in(key.Text)
+		switch {
+		case len(settings) == 0:
+			f.setting(section{}, key, value)
+		case value.Kind != yamlnode.Map && !value.Null():
+			f.fail(value.Offset, "write its settings below it, one a line, indented", "%s is a section, not a %s", key.Text, value.Type())
+		default:
+			for key, value := range value.Pairs() {
+				f.setting(settings[0].section, key, value)
+			}
+		}
+	}
+}
+
+// setting reads a setting of a section.
+func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
+	s := f.table.setting(key.Text)
+	if s == nil || s.section.name != in.name {
+		f.unknown(in, s, key)
+		return
+	}
+	found := fileSetting{name: s.name, place: f.at(value.Offset)}
+	if value.Kind != yamlnode.List || s.value.kind != "names" {
+		found.add(f, s, value)
+	}
+	for item := range value.Items() {
+		found.add(f, s, item)
+	}
+	f.found = append(f.found, found)
+}
+
+// add adds a text, after it has been set in the table of f.
+func (v *fileSetting) add(f *settingsFile, s *setting, n *yamlnode.Node) {
+	switch {
+	case n.Null():
+		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
+	case n.Kind != yamlnode.Scalar:
+		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
+	default:
+		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
+			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
+		}
+		v.texts = append(v.texts, n.Text)
+	}
+}
+
+// unknown reports a key that is not a setting of its section. elsewhere is the setting of that
+// name in another section, or nil.
+func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Node) {
+	if elsewhere != nil {
+		f.fail(key.Offset, fmt.Sprintf("move it to %v", elsewhere.section), "%s does not belong in %v", elsewhere.name, in)
+		return
+	}
+	var here, all []string
+	for _, s := range f.table {
+		all = append(all, s.name)
+		if s.section.name == in.name {
+			here = append(here, s.name)
+		} else if in.name == "" && !slices.Contains(here, s.section.name) {
+			here = append(here, s.section.name)
+		}
+	}
+	next := "it has " + strings.Join(here, ", ")
+	if near := nearest.Name(key.Text, here); near != "" {
+		next = "did you mean " + near + "?"
+	} else if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
+		next = fmt.Sprintf("did you mean %s, in %v?", near.name, near.section)
+	}
+	f.fail(key.Offset, next, "%v has no %s", in, shorten.Quoted(key.Text))
 }

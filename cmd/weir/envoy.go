@@ -3,32 +3,20 @@ package main
 import (
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/cmd/weir/internal/server"
-	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/filewatch"
 )
 
-// envoyOptions are the settings of Envoy's rate limit service.
-type envoyOptions struct {
-	envoy.Options
-	config, windows, headers, storeDown string
-}
-
-// readEnvironment sets options from the variables of the reference service, unless
-// a flag sets them, so that deployments can move to weir unchanged. It writes a note
-// with the names of the variables.
-func (o *envoyOptions) readEnvironment(table settings, stderr io.Writer) {
-	if o.config == "" {
+// readEnvoyEnvironment sets settings of Envoy's rate limit service from the variables of the
+// reference service, unless a flag sets them, so that deployments can move to weir unchanged.
+// It writes a note with the names of the variables.
+func (o *serveOptions) readEnvoyEnvironment(table settings, stderr io.Writer) {
+	if o.envoyConfig == "" {
 		return
 	}
 	var used []string
@@ -58,33 +46,23 @@ func (o *envoyOptions) readEnvironment(table settings, stderr io.Writer) {
 	}
 }
 
-// configure sets the fields of c.
-func (o *envoyOptions) configure(c *server.Config) (err error) {
-	o.Windows, _ = envoy.ParseWindows(o.windows) // succeeds: it is one of the words of the setting
-	o.Outage = map[string]engine.Outage{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}[o.storeDown]
-	if o.headers == "response" || o.headers == "both" {
-		o.Response = headerNames("LIMIT_")
+// configureEnvoy sets the header fields and the rules of Envoy's rate limit service.
+func (o *serveOptions) configureEnvoy() (err error) {
+	c := &o.config
+	if o.envoyHeaders == "response" || o.envoyHeaders == "both" {
+		c.EnvoyOptions.Response = envoyHeaderNames("LIMIT_")
 	}
-	if o.headers == "request" || o.headers == "both" {
-		o.Request = headerNames("LIMIT_REQUEST_")
+	if o.envoyHeaders == "request" || o.envoyHeaders == "both" {
+		c.EnvoyOptions.Request = envoyHeaderNames("LIMIT_REQUEST_")
 	}
-	c.EnvoyOptions = o.Options
-	if o.config != "" {
-		c.Envoy, err = o.load()
+	if o.envoyConfig != "" {
+		c.Envoy, err = envoyconf.Load(o.envoyConfig)
 	}
 	return err
 }
 
-func (o *envoyOptions) load() (*envoyconf.Config, error) {
-	c, err := envoyconf.Load(o.config)
-	if err != nil {
-		return nil, &failure{code: exitUsage, err: err}
-	}
-	return c, nil
-}
-
-// headerNames returns the names of the reference service, or those of its variables.
-func headerNames(prefix string) *envoy.Headers {
+// envoyHeaderNames returns the names of the reference service, or those of its variables.
+func envoyHeaderNames(prefix string) *envoy.Headers {
 	h := envoy.DefaultHeaders
 	for name, to := range map[string]*string{"LIMIT_HEADER": &h.Limit, "REMAINING_HEADER": &h.Remaining, "RESET_HEADER": &h.Reset} {
 		if v := os.Getenv(prefix + name); v != "" {
@@ -92,22 +70,4 @@ func headerNames(prefix string) *envoy.Headers {
 		}
 	}
 	return &h
-}
-
-// newReloader returns the reloader of the configuration. seen is the fingerprint of the
-// one in force.
-func (o *envoyOptions) newReloader(s *server.Server, seen []byte, log *slog.Logger) *reloader {
-	r := &reloader{
-		watch: filewatch.Watcher{Path: o.config, Seen: seen, Warn: polled(log, "Envoy configuration"),
-			Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) }},
-		load: func([]byte) (func() error, error) {
-			config, err := o.load()
-			return func() error { return s.ReloadEnvoy(config) }, err
-		},
-		failed: s.ReloadEnvoyFailed,
-	}
-	if info, err := os.Stat(o.config); err == nil && info.IsDir() {
-		r.watch.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path
-	}
-	return r
 }

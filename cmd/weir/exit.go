@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -87,4 +89,53 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 		fmt.Fprintf(stderr, "  %s\n", f.next)
 	}
 	return f.code
+}
+
+// otherNames maps flags of other programs to those of weir.
+var otherNames = map[string]string{
+	"port": "listen", "p": "listen", "addr": "listen", "address": "listen", "bind": "listen",
+	"file": "policies", "redis": "store", "maxmemory": "max-memory", "count": "units",
+}
+
+// wrongFlag returns the failure for an error of pflag.
+func wrongFlag(cmd *cobra.Command, err error) error {
+	next := cmd.CommandPath() + " -h shows the flags"
+	var invalid *pflag.InvalidValueError
+	var unknown *pflag.NotExistError
+	switch {
+	case errors.As(err, &invalid):
+		return wrongValue(invalid)
+	case errors.As(err, &unknown):
+		if name := didYouMeanFlag(cmd, unknown.GetSpecifiedName()); name != "" {
+			next = "did you mean --" + name + "?"
+		}
+	}
+	return usage(next, "%w", err)
+}
+
+// didYouMeanFlag returns the flag of cmd that an unknown name probably means, or "".
+func didYouMeanFlag(cmd *cobra.Command, typed string) string {
+	if name := otherNames[typed]; cmd.Flags().Lookup(name) != nil {
+		return name
+	}
+	if len(typed) < 2 {
+		return ""
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	return nearest.Name(typed, names)
+}
+
+// wrongValue returns the failure for a value that is not of its flag's type.
+func wrongValue(e *pflag.InvalidValueError) error {
+	flag := e.GetFlag()
+	name := "--" + flag.Name
+	if flag.Shorthand != "" {
+		name = "-" + flag.Shorthand + ", " + name
+	}
+	wrong := new(valueError)
+	if errors.As(e, &wrong) || errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong) {
+		return usage(wrong.next, "%s %s", name, wrong.problem)
+	}
+	return usage("", "%s: %w", name, e.Unwrap())
 }

@@ -8,13 +8,17 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"io"
 	"os"
+	"runtime"
+	"runtime/debug"
 	"strings"
 	_ "time/tzdata" // time zones also where the system has no data of them
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 func main() {
@@ -114,4 +118,134 @@ func wantArgs(least, most int, name string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// helpWidth is the width of the lists of flags, in columns.
+const helpWidth = 100
+
+// helpTexts has the description and the examples of each verb in VERB.txt, and of the
+// program in weir.txt.
+//
+//go:embed help
+var helpTexts embed.FS
+
+// usageTemplate is the part of a verb's help below its description.
+//
+//go:embed help/usage.tmpl
+var usageTemplate string
+
+// setHelp sets the templates of root and its verbs.
+func setHelp(root *cobra.Command) {
+	cobra.AddTemplateFunc("flagGroups", flagGroups)
+	cobra.EnableCommandSorting = false // the order of addVerbs
+	root.SetUsageTemplate(usageTemplate)
+	explain(root)
+}
+
+// explain sets the description and the examples of cmd from its text, if it has one.
+func explain(cmd *cobra.Command) {
+	text, _ := helpTexts.ReadFile("help/" + cmd.Name() + ".txt")
+	cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n\nExamples:\n")
+}
+
+// addVerbs adds verbs under a heading of the help.
+func addVerbs(root *cobra.Command, heading string, verbs ...*cobra.Command) {
+	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
+	for _, verb := range verbs {
+		verb.GroupID = heading
+		explain(verb)
+	}
+	root.AddCommand(verbs...)
+}
+
+const groupAnnotation = "group"
+
+// group puts the flags that are in no group yet under a heading of the help.
+func group(cmd *cobra.Command, heading string) {
+	cmd.Flags().SortFlags = false
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[groupAnnotation] == nil {
+			cmd.Flags().SetAnnotation(f.Name, groupAnnotation, []string{heading})
+		}
+	})
+}
+
+// flagGroups returns the help of the flags of cmd, by group in the order of the first flags.
+// A verb with settings and without --all has only the common ones.
+func flagGroups(cmd *cobra.Command) string {
+	var headings []string
+	groups := map[string]*pflag.FlagSet{}
+	all := cmd.Flags().Lookup(allFlag)
+	rare := 0
+	cmd.LocalFlags().VisitAll(func(f *pflag.Flag) {
+		if f.Annotations[rareAnnotation] != nil && !all.Changed {
+			rare++
+			return
+		}
+		heading := "Flags:"
+		if given := f.Annotations[groupAnnotation]; given != nil {
+			heading = given[0]
+		}
+		if groups[heading] == nil {
+			groups[heading] = pflag.NewFlagSet("", pflag.ContinueOnError)
+			groups[heading].SortFlags = false
+			headings = append(headings, heading)
+		}
+		groups[heading].AddFlag(f)
+	})
+	var b strings.Builder
+	for _, heading := range headings {
+		b.WriteString("\n\n" + heading + "\n" + strings.TrimRight(groups[heading].FlagUsagesWrapped(helpWidth), "\n"))
+	}
+	if rare > 0 {
+		fmt.Fprintf(&b, "\n\n%s -h --all shows %d more flags.", cmd.CommandPath(), rare)
+	}
+	return strings.TrimLeft(b.String(), "\n")
+}
+
+func helpCommand(root *cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "help [VERB]",
+		Short: "Explain a verb",
+		Args:  wantArgs(0, 1, "VERB"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return root.Help()
+			}
+			verb, rest, err := root.Find(args)
+			if err != nil || verb == root || len(rest) > 0 {
+				return unknownVerb(root, args[0])
+			}
+			verb.InitDefaultHelpFlag()
+			return verb.Help()
+		},
+	}
+	root.SetHelpCommand(cmd)
+	return cmd
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  wantArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s\n", versionLine())
+			return err
+		},
+	}
+}
+
+// version returns the version that the go command wrote into the binary, such as
+// v1.2.3 or (devel).
+func version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
+
+// versionLine returns the version, the platform and the version of Go.
+func versionLine() string {
+	return fmt.Sprintf("%s %s/%s %s", version(), runtime.GOOS, runtime.GOARCH, runtime.Version())
 }

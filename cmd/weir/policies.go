@@ -1,11 +1,22 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"runtime/debug"
 	"strings"
+	"sync"
+	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -37,11 +48,11 @@ func loadPolicies(path string, stderr io.Writer) (policySource, error) {
 	}
 	text, err := policy.ReadFile(path)
 	if err != nil {
-		return policySource{}, &failure{code: exitUsage, err: err}
+		return policySource{}, err
 	}
 	file, err := policy.Parse(path, text)
 	if err != nil {
-		return policySource{}, &failure{code: exitUsage, err: err}
+		return policySource{}, err
 	}
 	return policySource{file, path, text}, nil
 }
@@ -64,4 +75,92 @@ func names(file *policy.File) []string {
 		all = append(all, p.Name)
 	}
 	return all
+}
+
+// reloader reloads a configuration of a server when its content changes, and at each
+// SIGHUP. An invalid configuration changes nothing.
+type reloader struct {
+	watch filewatch.Watcher
+	apply func(text []byte, err error) error // gives it to the server, which logs the result
+	mu    sync.Mutex                         // held from reading to applying, so that the newest content stays
+}
+
+// newReloader returns a reloader that parses a configuration and gives it to the server, or
+// reports why it is invalid.
+func newReloader[T any](watch filewatch.Watcher, parse func(text []byte) (T, error), reload func(T) error, failed func(error)) *reloader {
+	return &reloader{watch: watch, apply: func(text []byte, err error) error {
+		defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
+		var parsed T
+		if err == nil {
+			parsed, err = parse(text)
+		}
+		if err != nil {
+			failed(err)
+			return err
+		}
+		return reload(parsed)
+	}}
+}
+
+// run reloads after changes until ctx is done.
+func (r *reloader) run(ctx context.Context) {
+	r.watch.Run(ctx, func(c filewatch.Content) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.apply(c.Bytes, c.Err)
+	})
+}
+
+// again reads and reloads the configuration. The error is the reason why the one in
+// force stays.
+func (r *reloader) again() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.apply(r.watch.Read())
+}
+
+// policyReloader returns the reloader of a policy file. text is the content in force.
+func policyReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
+	return newReloader(
+		filewatch.Watcher{Path: path, Seen: text, Warn: polled(log, "policy file"),
+			Read: func() ([]byte, error) { return policy.ReadFile(path) }},
+		func(text []byte) (*policy.File, error) { return policy.Parse(path, text) },
+		s.Reload, s.ReloadFailed)
+}
+
+// envoyReloader returns the reloader of a configuration of Envoy's rate limit service, a file
+// or a directory. seen is the fingerprint of the one in force.
+func envoyReloader(path string, seen []byte, s *server.Server, log *slog.Logger) *reloader {
+	watched := path
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		watched = filepath.Join(path, "any") // a Watcher watches the directory of its path
+	}
+	return newReloader(
+		filewatch.Watcher{Path: watched, Seen: seen, Warn: polled(log, "Envoy configuration"),
+			Read: func() ([]byte, error) { return envoyconf.Fingerprint(path) }},
+		func([]byte) (*envoyconf.Config, error) { return envoyconf.Load(path) },
+		s.ReloadEnvoy, s.ReloadEnvoyFailed)
+}
+
+// polled returns a function that logs why changes are only found by polling.
+func polled(log *slog.Logger, file string) func(error) {
+	return func(err error) { log.Warn("the "+file+" is polled for changes every few seconds", "why", err) }
+}
+
+// onHangup calls reload at each SIGHUP until stop is called.
+func onHangup(reload func()) (stop func()) {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for range hup {
+			reload()
+		}
+	}()
+	return func() {
+		signal.Stop(hup)
+		close(hup)
+		<-done
+	}
 }

@@ -4,59 +4,60 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/server"
 )
 
-// secrets are the files with which callers authenticate.
-type secrets struct {
-	files  []interface{ Reload() error }
-	failed func(error) // called for a change that is invalid
-}
+// secretFiles are the settings with the paths of secrets.
+type secretFiles struct{ token, admin, gate, reservations string }
 
-// read reads the files of the settings into c.
-func (s *secrets) read(o *listenerOptions, table settings, c *server.Config) (err error) {
+// authenticate reads the secrets and certificates of the listeners into the configuration.
+// reload reads them again; an invalid one changes nothing.
+func (o *serveOptions) authenticate(table settings, log *slog.Logger) (reload func(), err error) {
+	failed := func(err error) {
+		if loose := new(listen.WorldReadableError); errors.As(err, &loose) {
+			log.Warn("a secret is not protected", "why", err)
+			return
+		}
+		log.Error("a changed secret or certificate is invalid; the previous one stays", "error", err)
+	}
+	c := &o.config
+	var files []interface{ Reload() error }
 	for _, f := range []struct {
 		name string
 		to   **listen.Secret
 	}{{"token-file", &c.Auth.Token}, {"admin-token-file", &c.Auth.Admin}, {"gate-secret-file", &c.Auth.Gate}} {
 		setting := table.setting(f.name)
+		if setting.source == "" {
+			continue
+		}
 		path, text, err := setting.secret()
 		switch {
-		case err != nil || setting.source == "":
+		case err != nil:
 		case path != "":
-			*f.to, err = listen.SecretFile(path, s.failed)
+			*f.to, err = listen.SecretFile(path, failed)
 		default:
 			*f.to, err = listen.SecretText(text)
 		}
 		if err != nil {
-			return usage("", "%s: %w", setting.label(), err)
+			return nil, usage("", "%s: %w", setting.label(), err)
 		}
-		if *f.to != nil {
-			s.files = append(s.files, *f.to)
+		files = append(files, *f.to)
+	}
+	if o.tls != (listen.TLSFiles{}) {
+		if c.TLS, err = listen.LoadTLS(o.tls, failed); err != nil {
+			return nil, usage("--tls-cert and --tls-key belong together; --tls-client-ca needs both", "TLS: %w", err)
 		}
+		files = append(files, c.TLS)
 	}
-	if o.tls == (listen.TLSFiles{}) {
-		return nil
-	}
-	if c.TLS, err = listen.LoadTLS(o.tls, s.failed); err != nil {
-		return usage("--tls-cert and --tls-key belong together; --tls-client-ca needs both", "TLS: %w", err)
-	}
-	s.files = append(s.files, c.TLS)
-	return nil
-}
-
-// reload reads the files again.
-func (s *secrets) reload() {
-	for _, f := range s.files {
-		if err := f.Reload(); err != nil {
-			s.failed(err)
+	return func() {
+		for _, f := range files {
+			if err := f.Reload(); err != nil {
+				failed(err)
+			}
 		}
-	}
+	}, nil
 }
 
 // secret returns the path of a file with a secret, or the secret from the environment.
@@ -83,22 +84,4 @@ func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
 		return "", usage("", "%s: %w", s.label(), err)
 	}
 	return text, nil
-}
-
-// onHangup calls reload at each SIGHUP until stop is called.
-func onHangup(reload func()) (stop func()) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range hup {
-			reload()
-		}
-	}()
-	return func() {
-		signal.Stop(hup)
-		close(hup)
-		<-done
-	}
 }

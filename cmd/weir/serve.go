@@ -12,45 +12,45 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
-	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
 )
 
 // serveOptions are the settings of weir serve.
 type serveOptions struct {
-	config              server.Config // partly set by settings
+	config              server.Config // many settings are its fields
 	policies, storeName string
-	store               storeOptions
-	reservations        string // file
-	listeners           listenerOptions
-	observe             observeOptions
-	record              recordOptions
-	envoy               envoyOptions
+
+	instances    int
+	storeTimeout time.Duration
+	maxMemory    size
+
+	hosts   hostNames
+	secrets secretFiles
+	tls     listen.TLSFiles
+
+	logFormat    string
+	logLevel     slog.Level
+	otlpEndpoint string
+	otlpRatio    float64
+	record       recordOptions
+
+	envoyConfig, envoyHeaders string
 }
 
 func serveCommand() *cobra.Command {
-	var o serveOptions
-	var flags settingFlags
-	table := o.table()
-	cmd := &cobra.Command{
-		Use:   "serve",
-		Short: "Serve decisions over HTTP",
-		Args:  wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			return flags.run(cmd, table, func() error { return serve(cmd, &o, table) })
-		},
-	}
-	flags.add(cmd, table)
-	return cmd
+	return settingsCommand("serve", "Serve decisions over HTTP", serve)
 }
 
 // check rejects settings that do not fit together.
 func (o *serveOptions) check(table settings) error {
-	return cmp.Or(o.store.check(o.storeName, table), o.record.check(table))
+	return cmp.Or(o.checkStore(table), o.record.check(table))
 }
 
 // serve checks the settings, begins to connect to the store, and runs a server until a
@@ -59,26 +59,26 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	if err := o.check(table); err != nil {
 		return err
 	}
-	log, stderr := o.observe.openLog(cmd.ErrOrStderr())
+	log, stderr := o.openLog(cmd.ErrOrStderr())
 	source, err := o.loadPolicies(stderr)
 	if err != nil {
 		return err
 	}
 	config := &o.config
 	config.Policies, config.Log, config.Version = source.file, log, version()
-	stopTraces, err := o.observe.startTraces(config, log)
+	stopTraces, err := o.startTraces(log)
 	if err != nil {
 		return err
 	}
 	defer stopTraces()
-	o.envoy.readEnvironment(table, stderr)
-	envoySeen, _ := envoyconf.Fingerprint(o.envoy.config)
-	reloadSecrets, err := o.configure(config, table, log)
+	o.readEnvoyEnvironment(table, stderr)
+	envoySeen, _ := envoyconf.Fingerprint(o.envoyConfig)
+	reloadSecrets, err := o.configure(table, log)
 	if err != nil {
 		return err
 	}
 	defer onHangup(reloadSecrets)()
-	store, err := o.connectStore(config, log)
+	store, err := o.connectStore(log)
 	if err != nil {
 		return err
 	}
@@ -105,11 +105,11 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	}
 	var reloaders []*reloader
 	if o.policies != "" {
-		policies = newReloader(o.policies, source.text, s, log)
+		policies = policyReloader(o.policies, source.text, s, log)
 		reloaders = append(reloaders, policies)
 	}
-	if o.envoy.config != "" {
-		reloaders = append(reloaders, o.envoy.newReloader(s, envoySeen, log))
+	if o.envoyConfig != "" {
+		reloaders = append(reloaders, envoyReloader(o.envoyConfig, envoySeen, s, log))
 	}
 	o.record.greet(stderr)
 	warnings := append(s.Warnings(), store.Warnings...)
@@ -119,8 +119,7 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	greet := func() { o.observe.greet(s, o.curl(s.Addr(), config), stderr, log) }
-	if err := runServer(s, store, reloaders, greet); err != nil {
+	if err := runServer(s, store, reloaders, func() { o.greet(s, stderr) }); err != nil {
 		return err
 	}
 	stopTraces() // before the last message
@@ -140,9 +139,6 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
-	if err := store.checkAtStart(); err != nil {
-		return err
-	}
 	stopReloads := onHangup(func() {
 		for _, r := range reloaders {
 			r.again()
@@ -155,6 +151,10 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ctx = store.watch(ctx)
+	unusable := new(failure)
+	if errors.As(context.Cause(ctx), &unusable) {
+		return unusable
+	}
 	greet()
 	close(store.serving)
 	var watching sync.WaitGroup
@@ -164,49 +164,83 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	err := s.Serve(ctx)
 	stop()
 	watching.Wait()
-	if unusable := new(failure); errors.As(context.Cause(ctx), &unusable) {
+	if errors.As(context.Cause(ctx), &unusable) {
 		return unusable
 	}
 	return err
 }
 
-// configure reads the files of the listeners, of Envoy and of reservations, and sets the
-// fields of c. reload reads the secrets again.
-func (o *serveOptions) configure(c *server.Config, table settings, log *slog.Logger) (reload func(), err error) {
-	c.TopKeys, _ = topkeys.ParseForm(o.observe.topKeys) // succeeds: it is one of the words of the setting
-	if reload, err = o.listeners.configure(c, table, log); err != nil {
+// configure reads the files of the listeners, of Envoy and of reservations. reload reads the
+// secrets again.
+func (o *serveOptions) configure(table settings, log *slog.Logger) (reload func(), err error) {
+	c := &o.config
+	if c.Hosts, err = listen.ParseNames(o.hosts...); err != nil {
+		return nil, usage("", "--host: %w", err)
+	}
+	if c.Limits.Linger == 0 {
+		c.Limits.Linger = -1
+	}
+	if reload, err = o.authenticate(table, log); err != nil {
 		return nil, err
 	}
-	if err = o.envoy.configure(c); err != nil {
+	if err = o.configureEnvoy(); err != nil {
 		return nil, err
 	}
 	c.ReservationSecret, err = table.setting("reservation-secret-file").sharedSecret(log)
 	return reload, err
 }
 
-// connectStore begins to connect to the store, and sets the fields of c for it.
-func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*servedStore, error) {
-	store, err := connectStore(o.storeName, o.store, log)
-	if err != nil {
-		return nil, err
+// loadPolicies reads the policies to serve. With an Envoy configuration and without
+// a file there are none.
+func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
+	if o.policies == "" && o.envoyConfig != "" {
+		return policySource{file: &policy.File{Name: "none"}, name: "none"}, nil
 	}
-	c.Engine, c.Memory, c.Disk, c.Fallback = store.engine, store.Memory, store.Disk, store.outage
-	c.StoreName, c.StoreDown = store.Name, store.Err
-	if store.Memory != nil {
-		c.StoreNote = "forgets every limit when it ends; --store file:/var/lib/weir keeps them on disk"
+	return loadPolicies(o.policies, stderr)
+}
+
+// openLog returns the log, and the writer of the messages at the start and the end:
+// stderr itself, or the log if its format is JSON.
+func (o *serveOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer) {
+	options := &slog.HandlerOptions{Level: o.logLevel}
+	if o.logFormat == "json" {
+		log = slog.New(slog.NewJSONHandler(stderr, options))
+		return log, logWriter{log}
+	}
+	return slog.New(slog.NewTextHandler(stderr, options)), stderr
+}
+
+// logWriter logs the messages that are written to it, one in each call of Write.
+type logWriter struct{ log *slog.Logger }
+
+// Write logs a message.
+func (w logWriter) Write(p []byte) (int, error) {
+	message := strings.TrimPrefix(strings.TrimSuffix(string(p), "\n"), "weir: ")
+	if warning, ok := strings.CutPrefix(message, "warning: "); ok {
+		w.log.Warn(warning)
 	} else {
-		c.StoreIdentity = func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.store.timeout)
-			defer cancel()
-			return store.Identity(ctx)
-		}
+		w.log.Info(strings.TrimPrefix(message, "note: "))
 	}
-	return store, nil
+	return len(p), nil
+}
+
+// greet prints the banner with the command of a first decision, or logs the facts of
+// the banner if the format of the log is JSON.
+func (o *serveOptions) greet(s *server.Server, messages io.Writer) {
+	if o.logFormat == "json" {
+		o.config.Log.Info("weir serves", s.Facts()...)
+		return
+	}
+	s.Banner(messages)
+	if command := o.curl(s.Addr()); command != "" {
+		fmt.Fprintf(messages, "  try\n    %s\n", command)
+	}
 }
 
 // curl returns a shell command that makes a decision of the first policy, or "" if
 // there is no policy or if only gates are open.
-func (o *serveOptions) curl(address string, c *server.Config) string {
+func (o *serveOptions) curl(address string) string {
+	c := &o.config
 	if len(c.Policies.Policies) == 0 || c.Auth.Gate != nil && c.Auth.Token == nil {
 		return ""
 	}
@@ -229,21 +263,35 @@ func (o *serveOptions) curl(address string, c *server.Config) string {
 		url = "https://" + address
 	}
 	switch {
-	case o.listeners.token != "":
-		args = append(args, fmt.Sprintf(`-H "Authorization: Bearer $(cat %s)"`, o.listeners.token))
+	case o.secrets.token != "":
+		args = append(args, fmt.Sprintf(`-H "Authorization: Bearer $(cat %s)"`, o.secrets.token))
 	case c.Auth.Token != nil:
 		args = append(args, `-H "Authorization: Bearer $WEIR_TOKEN"`)
-	case o.listeners.tls.ClientCA != "":
+	case o.tls.ClientCA != "":
 		args = append(args, "--cert CERTIFICATE --key KEY")
 	}
 	return strings.Join(append(args, "-d", "'"+string(body)+"'", url+"/v1/check"), " ")
 }
 
-// loadPolicies reads the policies to serve. With an Envoy configuration and without
-// a file there are none.
-func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
-	if o.policies == "" && o.envoy.config != "" {
-		return policySource{file: &policy.File{Name: "none"}, name: "none"}, nil
+// flushTimeout bounds the time to send the last spans.
+const flushTimeout = 2 * time.Second
+
+// startTraces sets the tracer if the flag or the environment names a collector. stop sends
+// the last spans.
+func (o *serveOptions) startTraces(log *slog.Logger) (stop func(), err error) {
+	if o.otlpEndpoint == "" && !otlp.HasEndpoint() {
+		return func() {}, nil
 	}
-	return loadPolicies(o.policies, stderr)
+	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: o.otlpRatio, Log: log})
+	if err != nil {
+		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "%w", err)
+	}
+	o.config.Tracer = t
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if err := t.Close(ctx); err != nil {
+			log.Warn("the last spans are lost", "error", err)
+		}
+	}, nil
 }

@@ -1,20 +1,25 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirdisk"
 )
 
 // storeFlag adds --store.
@@ -35,23 +40,15 @@ func closeStore(s *store.Store, result *error) {
 	}
 }
 
-// storeOptions are the settings of the memory store, and for outages of a shared one.
-type storeOptions struct {
-	instances int
-	timeout   time.Duration
-	memory    size
-}
-
-// check rejects settings that do not fit the store.
-func (o *storeOptions) check(name string, table settings) error {
-	directory := strings.HasPrefix(name, "file:")
+// storeFailure adds the exit code to an error of a store.
+func storeFailure(err error) error {
 	switch {
-	case o.instances > 1 && directory:
-		return table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances)
-	case o.memory > 0 && name != "memory" && !directory:
-		return table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store")
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrURL):
+		return usage("weir serve -h shows the values of --store", "%w", err)
 	}
-	return nil
+	return &failure{code: exitStore, err: err}
 }
 
 // startTimeout bounds the time that serve waits for the first answer of the store
@@ -61,58 +58,62 @@ const startTimeout = 500 * time.Millisecond
 // servedStore is the store of serve. It may be unreachable, at the start or later.
 type servedStore struct {
 	*store.Store
-	engine  engine.Engine
-	outage  *fallback.Engine // engine, unless the store is in memory
 	log     *slog.Logger
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	closed  chan struct{} // closed by Close
+	close   func() error  // once
 
 	outages observe.Log // at most one line in ten seconds
 	logged  bool        // the current outage has been logged
 }
 
-// connectStore begins to connect to the store, and does not wait for it.
-func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, error) {
+// connectStore begins to connect to the store, and does not wait for it. It sets the fields
+// of the configuration for it.
+func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
 		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
-	var err error
-	if s.Store, err = store.OpenInBackground(name, store.Options{MaxBytes: int64(o.memory), Progress: s.logProgress}, s.logAttempt); err != nil {
+	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: int64(o.maxMemory), Progress: s.logProgress}, s.logAttempt)
+	if err != nil {
 		return nil, storeFailure(err)
 	}
-	if s.engine = s.Engine; s.Memory == nil {
-		// A policy's when-store-is-down replaces the mode.
-		s.outage = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
-		s.engine = s.outage
+	s.Store = opened
+	s.close = sync.OnceValue(func() error {
+		close(s.closed)
+		return storeFailure(opened.Close())
+	})
+	c := &o.config
+	c.Engine, c.Memory, c.Disk, c.StoreName, c.StoreDown = s.Engine, s.Memory, s.Disk, s.Name, s.Err
+	if s.Memory != nil {
+		c.StoreNote = "forgets every limit when it ends; --store file:/var/lib/weir keeps them on disk"
+		return s, nil
+	}
+	// A policy's when-store-is-down replaces the mode.
+	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
+	c.Engine = c.Fallback
+	c.StoreIdentity = func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, o.storeTimeout)
+		defer cancel()
+		return s.Identity(ctx)
 	}
 	return s, nil
 }
 
-// checkAtStart returns an error if the store answers within startTimeout and cannot
-// be used. An unreachable store is no error: serve goes on connecting.
-func (s *servedStore) checkAtStart() error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	return s.unusable(ctx)
-}
-
-// unusable waits for the first attempt to connect, or for ctx, and returns the
-// reason why a reachable store cannot be used, or nil.
-func (s *servedStore) unusable(ctx context.Context) error {
-	if err := s.Ready(ctx); !errors.Is(err, store.ErrUnreachable) {
-		return storeFailure(err)
-	}
-	return nil
-}
-
-// watch returns a context that also ends if the first attempt, which may take longer
-// than startTimeout, finds an unusable store. The context's cause is the reason.
+// watch waits for the first attempt to connect, for startTimeout at most. It returns a context
+// that ends once that attempt finds a store that can be reached and not be used. The cause is
+// then a failure with the reason. An unreachable store is none: serve goes on connecting.
 func (s *servedStore) watch(ctx context.Context) context.Context {
 	ctx, cancel := context.WithCancelCause(ctx)
+	tried := make(chan struct{})
 	go func() {
-		if err := s.unusable(ctx); err != nil {
-			cancel(err)
+		defer close(tried)
+		if err := s.Ready(ctx); err != nil && !errors.Is(err, store.ErrUnreachable) {
+			cancel(storeFailure(err))
 		}
 	}()
+	select {
+	case <-tried:
+	case <-time.After(startTimeout):
+	}
 	return ctx
 }
 
@@ -153,26 +154,19 @@ func (s *servedStore) logState(cause error) {
 	s.logged = s.outages.Line(slog.LevelError, "the store is down; decisions follow when-store-is-down", "why", cause)
 }
 
-// Close stops connecting and closes the store. Further calls do nothing.
-func (s *servedStore) Close() error {
-	select {
-	case <-s.closed:
-		return nil
-	default:
-		close(s.closed)
-		return storeFailure(s.Store.Close())
-	}
-}
+// Close stops connecting and closes the store. Further calls return the same result.
+func (s *servedStore) Close() error { return s.close() }
 
-// storeFailure adds the exit code to an error of a store.
-func storeFailure(err error) error {
+// checkStore rejects settings that do not fit the store.
+func (o *serveOptions) checkStore(table settings) error {
+	directory := strings.HasPrefix(o.storeName, "file:")
 	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, store.ErrURL):
-		return usage("weir serve -h shows the values of --store", "%w", err)
+	case o.instances > 1 && directory:
+		return table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances)
+	case o.maxMemory > 0 && o.storeName != "memory" && !directory:
+		return table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store")
 	}
-	return &failure{code: exitStore, err: err}
+	return nil
 }
 
 // noteInstances writes a note if --instances is not set and policies divide their
@@ -189,3 +183,158 @@ func noteInstances(stderr io.Writer, file *policy.File) {
 			" with --instances N it grants Max/N\n", listed(shared))
 	}
 }
+
+func storeCommand() *cobra.Command {
+	var asJSON, hashKeys bool
+	check := &cobra.Command{
+		Use:   "check DIR",
+		Short: "Read every record and verify its checksum",
+		Args:  wantArgs(1, 1, "DIR"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return checkDirectory(cmd, args[0], asJSON) },
+	}
+	check.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	dump := &cobra.Command{
+		Use:   "dump DIR",
+		Short: "Print the histories and operations as JSON, one a line",
+		Args:  wantArgs(1, 1, "DIR"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) },
+	}
+	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print a hash of each value of a key, with a random secret, in place of the value")
+	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
+		"write weir store check DIR, or weir store dump DIR", check, dump)
+}
+
+// directoryPath accepts a path, also in the form of --store.
+func directoryPath(arg string) (string, error) {
+	path, _, _ := strings.Cut(strings.TrimPrefix(arg, "file:"), "?")
+	if path == "" {
+		return "", usage("write the DIR of --store file:DIR", "%q names no directory", arg)
+	}
+	return path, nil
+}
+
+// checkedDirectory is the output of weir store check --json.
+type checkedDirectory struct {
+	Directory  string `json:"directory"`
+	OK         bool   `json:"ok"`
+	Histories  int    `json:"histories"`
+	Operations int    `json:"operations"`
+	Files      int    `json:"files"`
+	Bytes      int64  `json:"bytes"`
+	Torn       string `json:"torn,omitempty"` // the end that the next start cuts
+}
+
+func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
+	dir, err := directoryPath(arg)
+	if err != nil {
+		return err
+	}
+	report, err := weirdisk.Check(dir)
+	if err != nil {
+		return &failure{code: exitStore, err: unprefixed{err}}
+	}
+	c := checkedDirectory{dir, true, report.Histories, report.Operations, report.Segments, report.Bytes, ""}
+	if cut := report.Cut; cut.Bytes > 0 {
+		c.Torn = cut.String()
+	}
+	out := printable{cmd.OutOrStdout()}
+	if asJSON {
+		return printJSON(out, c)
+	}
+	fmt.Fprintf(out, "%s: ok, %s and %s in %s of %s\n", dir, counted(int64(c.Histories), "history", "histories"),
+		counted(int64(c.Operations), "operation", "operations"), counted(int64(c.Files), "file", "files"), counted(c.Bytes, "byte", "bytes"))
+	if c.Torn != "" {
+		fmt.Fprintf(out, "  the next start cuts it: %s\n", c.Torn)
+	}
+	return nil
+}
+
+// dumpedLine is a line of weir store dump. Instants are microseconds since 1970.
+type dumpedLine struct {
+	Policy    string            `json:"policy"`
+	Limit     string            `json:"limit,omitempty"`
+	Kind      string            `json:"kind,omitempty"` // missing for an operation
+	Key       map[string]string `json:"key"`
+	Newest    int64             `json:"newest_us,omitempty"`
+	Entries   []dumpedEntry     `json:"entries,omitempty"`
+	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
+	Operation *dumpedOperation  `json:"operation,omitempty"`
+}
+
+type dumpedEntry struct {
+	At    int64 `json:"at_us"`
+	Units int64 `json:"units"`
+}
+
+type dumpedBucket struct {
+	Max    int64 `json:"max"` // per window
+	Window int64 `json:"window_us"`
+	Full   int64 `json:"full_us"`
+}
+
+type dumpedOperation struct {
+	ID      string `json:"id"`
+	Op      string `json:"op"`
+	Units   int64  `json:"units"`
+	At      int64  `json:"at_us"`
+	Until   int64  `json:"until_us"`
+	Granted int64  `json:"granted"`
+}
+
+func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
+	dir, err := directoryPath(arg)
+	if err != nil {
+		return err
+	}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	text := func(v string) string { return v }
+	if hashKeys {
+		text = topkeys.Hash
+	}
+	err = weirdisk.Dump(dir, func(item *weirdisk.Item) error {
+		line, err := dumped(item, text)
+		if err != nil {
+			return err
+		}
+		return printJSON(out, line)
+	})
+	if err != nil {
+		out.Flush()
+		return &failure{code: exitStore, err: unprefixed{err}}
+	}
+	return out.Flush()
+}
+
+// dumped returns the line of an item. text changes the values of keys.
+func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine, err error) {
+	var dimensions, values []string
+	var ok bool
+	if item.Operation == nil {
+		var kind weir.Kind
+		if line.Policy, line.Limit, kind, dimensions, values, ok = item.Split(); !ok {
+			return line, fmt.Errorf("the history of %q has a key that does not fit its name", item.Name)
+		}
+		line.Kind = answer.KindWords[kind]
+		line.Newest = item.At
+		for _, e := range item.Entries {
+			line.Entries = append(line.Entries, dumpedEntry{e.End, e.Units})
+		}
+		if item.Max > 0 {
+			line.Bucket = &dumpedBucket{item.Max, item.Window, item.Full}
+		}
+	} else {
+		o, id := item.Operation, ""
+		if line.Policy, dimensions, values, id, ok = o.Split(); !ok {
+			return line, fmt.Errorf("an operation has the name %q, which weir does not make", o.Name)
+		}
+		line.Operation = &dumpedOperation{text(id), operationWords[o.Op], o.Asked, o.Result.At.UnixMicro(), o.Until, o.Result.Granted}
+	}
+	line.Key = map[string]string{}
+	for i, d := range dimensions {
+		line.Key[d] = text(values[i])
+	}
+	return line, nil
+}
+
+// operationWords are the operations with an idempotency key.
+var operationWords = [...]string{weir.OpAttempt: "attempt", weir.OpRecord: "record", weir.OpRefund: "refund"}

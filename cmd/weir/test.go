@@ -39,7 +39,7 @@ type testResult struct {
 func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 	file, err := policy.Load(path)
 	if err != nil {
-		return &failure{code: exitUsage, err: err}
+		return err
 	}
 	results := testResults{File: path, Tests: []testResult{}}
 	for _, t := range file.Tests {

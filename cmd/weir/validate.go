@@ -61,10 +61,7 @@ func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path
 			bad = append(bad, invalid)
 		}
 	}
-	if len(bad) > 0 {
-		return &failure{code: exitUsage, err: errors.Join(bad...)}
-	}
-	return nil
+	return errors.Join(bad...)
 }
 
 // validResult is the result for a good file: an object for --json, or text.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"net"
 	"slices"
@@ -96,15 +97,21 @@ func storeValue(to *string) *value {
 	})
 }
 
-// wordValue is one of some words.
-func wordValue(to *string, standard, next string, words ...string) *value {
-	return newValue(to, standard, value{kind: "word", words: words, next: next}, func(text string) (string, error) {
-		if slices.Contains(words, text) {
-			return text, nil
+// wordValue is one of some values, which are written as words in lower case.
+func wordValue[T any](to *T, standard T, next string, all ...T) *value {
+	var words []string
+	for _, each := range all {
+		words = append(words, strings.ToLower(fmt.Sprint(each)))
+	}
+	v := newValue(to, standard, value{kind: "word", words: words, next: next}, func(text string) (T, error) {
+		if i := slices.Index(words, text); i >= 0 {
+			return all[i], nil
 		}
 		last := len(words) - 1
-		return "", wrongText("", "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
+		return standard, wrongText("", "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
 	})
+	v.get = func() string { return strings.ToLower(fmt.Sprint(*to)) }
+	return v
 }
 
 // intValue is a whole number from least to most.
@@ -198,20 +205,17 @@ func namesValue(to *hostNames) *value {
 	})
 }
 
-// mode is the permissions of a file, 1 to 0777.
-type mode uint32
-
-// String returns the mode as chmod reads it.
-func (m mode) String() string { return fmt.Sprintf("%#04o", uint32(m)) }
-
-func modeValue(to *mode, standard mode, next string) *value {
-	return newValue(to, standard, value{kind: "mode", next: next}, func(text string) (mode, error) {
+// modeValue is the permissions of a file, 1 to 0777, as chmod reads them.
+func modeValue(to *fs.FileMode, standard fs.FileMode, next string) *value {
+	v := newValue(to, standard, value{kind: "mode", next: next}, func(text string) (fs.FileMode, error) {
 		bits, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || bits == 0 || bits > 0o777 {
 			return 0, wrongText("", "must be an octal mode such as 0660, not %q", text)
 		}
-		return mode(bits), nil
+		return fs.FileMode(bits), nil
 	})
+	v.get = func() string { return fmt.Sprintf("%#04o", uint32(*to)) }
+	return v
 }
 
 // minSize is the least size: fewer bytes would reject nearly every key.

@@ -16,7 +16,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -53,16 +52,6 @@ const (
 
 // String returns the form's word.
 func (f Form) String() string { return [...]string{"shown", "hashed", "off"}[f] }
-
-// ParseForm returns the form of a word.
-func ParseForm(word string) (Form, error) {
-	for f := Shown; f <= Off; f++ {
-		if word == f.String() {
-			return f, nil
-		}
-	}
-	return 0, fmt.Errorf("there are shown, hashed and off, not %q", word)
-}
 
 // New returns a sketch of about slots counters, at least 8. It takes no memory before
 // the first denial.

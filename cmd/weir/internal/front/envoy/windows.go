@@ -1,8 +1,6 @@
 package envoy
 
 import (
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -25,19 +23,8 @@ const (
 	CalendarMonth
 )
 
-// windowWords are the words of the command line.
-var windowWords = []string{Rolling: "rolling", Fixed: "fixed", CalendarMonth: "calendar-month"}
-
-// ParseWindows returns the Windows of that name.
-func ParseWindows(word string) (Windows, error) {
-	if i := slices.Index(windowWords, word); i >= 0 {
-		return Windows(i), nil
-	}
-	return 0, fmt.Errorf("windows are rolling, fixed or calendar-month, not %q", word)
-}
-
 // String returns the word of the command line.
-func (w Windows) String() string { return windowWords[w] }
+func (w Windows) String() string { return [...]string{"rolling", "fixed", "calendar-month"}[w] }
 
 // span returns the window of the histories. A fixed window has a history of its own, with
 // its number in the key. This history lasts longer than the window, so that differences
