@@ -1,17 +1,12 @@
 package main
 
 import (
-	"context"
 	"io"
 	"net"
 	"net/http"
 	"os/exec"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -65,9 +60,6 @@ func TestTerminateBesideWaitingConnections(t *testing.T) {
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t), "--drain", "1h")
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {
-		if ask == "" {
-			f.holdGRPC(t, 9)
-		}
 		for i := range 30 {
 			c, err := net.DialTimeout("tcp", address, testTimeout)
 			if err != nil {
@@ -83,26 +75,6 @@ func TestTerminateBesideWaitingConnections(t *testing.T) {
 			}
 			if _, err := c.Read(make([]byte, 512)); err != nil {
 				t.Fatal(err)
-			}
-		}
-	}
-}
-
-// holdGRPC opens n connections without calls.
-func (f *fronts) holdGRPC(t *testing.T, n int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
-	defer cancel()
-	for range n {
-		conn, err := grpc.NewClient(f.rpc, grpc.WithTransportCredentials(insecure.NewCredentials()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		conn.Connect()
-		for s := conn.GetState(); s != connectivity.Ready; s = conn.GetState() {
-			if !conn.WaitForStateChange(ctx, s) {
-				t.Fatalf("no connection to gRPC: %v", s)
 			}
 		}
 	}

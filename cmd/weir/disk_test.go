@@ -78,7 +78,7 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	// that the first write to the full disk fails.
 	disk := needs.Tmpfs(t, "512k")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
-	f.await(t, "before", healthyAnswers, "1")
+	f.await(t, "before", healthyAnswers, 1)
 	filler, err := os.Create(filepath.Join(disk, "filler"))
 	if err != nil {
 		t.Fatal(err)
@@ -87,14 +87,14 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	for block := make([]byte, 4096); err == nil; {
 		_, err = filler.Write(block)
 	}
-	f.await(t, "full", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, "0")
+	f.await(t, "full", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
 	if err := os.Remove(filler.Name()); err != nil {
 		t.Fatal(err)
 	}
 	if err := filler.Truncate(0); err != nil {
 		t.Fatal(err)
 	}
-	f.await(t, "over", healthyAnswers, "1")
+	f.await(t, "over", healthyAnswers, 1)
 }
 
 // TestFullDiskAtTheEnd: weir serve exits with 3 and the reason if its store could not be closed.

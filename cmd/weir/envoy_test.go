@@ -13,7 +13,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
-	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 
@@ -86,9 +85,8 @@ func TestEnvoyEnvironment(t *testing.T) {
 				t.Setenv(name, value)
 			}
 			var o serveOptions
-			var flags settingFlags
 			cmd, table := new(cobra.Command), o.table()
-			flags.add(cmd, table)
+			table.addFlags(cmd)
 			err := cmd.ParseFlags(append([]string{"--envoy-config", "internal/front/envoyconf/testdata/manual"}, c.args...))
 			if err == nil {
 				err = table.resolve(cmd.Flags(), "")
@@ -97,13 +95,12 @@ func TestEnvoyEnvironment(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told bytes.Buffer
-			o.envoy.readEnvironment(table, &told)
-			var config server.Config
-			if err := o.envoy.configure(&config); err != nil {
+			o.readEnvoyEnvironment(table, &told)
+			if err := o.configureEnvoy(); err != nil {
 				t.Fatal(err)
 			}
-			if !c.check(&config.EnvoyOptions) || config.Envoy == nil {
-				t.Errorf("got %+v", config.EnvoyOptions)
+			if !c.check(&o.config.EnvoyOptions) || o.config.Envoy == nil {
+				t.Errorf("got %+v", o.config.EnvoyOptions)
 			}
 			if (c.told == "") != (told.Len() == 0) || !strings.Contains(told.String(), c.told) {
 				t.Errorf("told %q, want it to name %q", told.String(), c.told)

@@ -36,15 +36,3 @@ func TestReport(t *testing.T) {
 		}
 	}
 }
-
-func TestOpenStore(t *testing.T) {
-	s, err := openStore("memory")
-	if err != nil || s.Engine == nil || s.Close() != nil {
-		t.Errorf("memory: got %v, %v", s, err)
-	}
-	for _, store := range []string{"", "Memory", "memory://", "sql://host", "memory,memory"} {
-		if _, err := openStore(store); err == nil {
-			t.Errorf("%q: opened, want a refusal", store)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -158,30 +157,17 @@ func (f *fronts) command(line string) string {
 
 // health returns whether /livez, /readyz and the gRPC health service report a healthy
 // process, the reason in /readyz why the store is down, and the metric weir_store_up.
-func (f *fronts) health() (healthy bool, down, up string) {
-	read := func(path string) (int, string) {
-		r, err := f.http.Get("http://" + f.Admin + path)
-		if err != nil {
-			return 0, err.Error()
-		}
-		defer r.Body.Close()
-		said, _ := io.ReadAll(r.Body)
-		return r.StatusCode, string(said)
-	}
-	live, _ := read("/livez")
-	ready, said := read("/readyz")
+func (f *fronts) health(t *testing.T) (healthy bool, down string, up int64) {
+	t.Helper()
+	live, _ := getPage(t, f.Admin, "/livez")
+	ready, said := getPage(t, f.Admin, "/readyz")
 	var told struct {
 		Down string `json:"store_down"`
 	}
 	json.Unmarshal([]byte(said), &told)
-	_, metrics := read("/metrics")
-	for lines := bufio.NewScanner(strings.NewReader(metrics)); lines.Scan(); {
-		if value, ok := strings.CutPrefix(lines.Text(), "weir_store_up "); ok {
-			up = value
-		}
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	serves, err := grpc_health_v1.NewHealthClient(f.grpc).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
-	return live == 200 && ready == 200 && err == nil && serves.Status == grpc_health_v1.HealthCheckResponse_SERVING, told.Down, up
+	healthy = live == 200 && ready == 200 && err == nil && serves.Status == grpc_health_v1.HealthCheckResponse_SERVING
+	return healthy, told.Down, metric(t, f.Admin, "weir_store_up")
 }

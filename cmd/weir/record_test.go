@@ -5,6 +5,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -211,14 +213,22 @@ func TestRecordRotates(t *testing.T) {
 	dir := t.TempDir()
 	trace := filepath.Join(dir, "trace.jsonl")
 	p := startServe(t, "--record", trace, "--record-sample", "1", "--record-size", "1MiB", "--record-files", "2")
-	runClients(t, p.addr, 8, func(c *client) error {
-		for range 4000 {
-			if err := c.attempt(true); err != nil {
-				return err
+	callers := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
+	var all sync.WaitGroup
+	for id := range 8 {
+		all.Go(func() {
+			for range 4000 {
+				r, err := callers.Get(fmt.Sprintf("http://%s/gate/search?ip=%d", p.addr, id))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				io.Copy(io.Discard, r.Body)
+				r.Body.Close()
 			}
-		}
-		return nil
-	})
+		})
+	}
+	all.Wait()
 	p.terminate(t)
 	p.ended(t)
 	files, err := os.ReadDir(dir)

@@ -63,41 +63,41 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 	}
 }
 
-// On a terminal top redraws in place and restores the modes. Elsewhere it writes no
-// control characters.
+// On a terminal top redraws in place. Elsewhere it writes no control characters.
 func TestTopRedrawsOnTerminalOnly(t *testing.T) {
 	l := answerAt(t, time.Now(), "1", "1")
 	var b bytes.Buffer
-	s := &screen{out: &b, o: &topOptions{}, terminal: true, rows: func() int { return 0 }}
+	s := onTerminal(&b, 0, 0)
 	s.show(l, nil)
 	s.show(l, l)
-	s.restore()
-	s.restore()
 	text := b.String()
-	if strings.Count(text, noWrap) != 1 || strings.Count(text, wrap) != 1 || !strings.HasSuffix(text, wrap) ||
-		strings.Contains(text, "\x1b[2J") || strings.Contains(strings.ReplaceAll(text, "\x1b[K\n", ""), "\n") {
+	if strings.Count(text, home) != 2 || strings.Count(text, clearRest) != 2 || strings.Contains(strings.ReplaceAll(text, clearLine+"\n", ""), "\n") {
 		t.Errorf("on a terminal: %q", text)
 	}
 	b.Reset()
 	plain := newScreen(&b, &topOptions{})
 	plain.show(l, nil)
 	plain.show(l, l)
-	plain.restore()
 	if strings.Contains(b.String(), "\x1b") || strings.Count(b.String(), "POLICY  ALLOWED") != 2 {
 		t.Errorf("elsewhere: %q", b.String())
 	}
 }
 
-// A page that is longer than the terminal is cut, so that the headings stay visible.
+// onTerminal returns a screen on a terminal of that size.
+func onTerminal(b *bytes.Buffer, columns, rows int) *screen {
+	return &screen{out: b, o: &topOptions{interval: 2 * time.Second}, size: func() (int, int) { return columns, rows }}
+}
+
+// A page that is longer or wider than the terminal is cut, so that the headings stay visible.
 func TestTopCutsPageToTerminal(t *testing.T) {
 	l := answerAt(t, time.Now(), "1", "1")
 	all := strings.Count(l.page(nil), "\n")
 	for rows, want := range map[int]int{0: all, 1: 1, 2: 1, 4: 3, all: all - 1, all + 1: all, 100: all} {
 		var b bytes.Buffer
-		s := &screen{out: &b, o: &topOptions{}, terminal: true, rows: func() int { return rows }}
-		s.show(l, nil)
-		if got := strings.Count(b.String(), "\n"); got != want || !strings.HasPrefix(b.String(), noWrap+home+clearRest+home+"weir at ") {
-			t.Errorf("%d rows: %d lines, want %d: %q", rows, got, want, b.String())
+		onTerminal(&b, 20, rows).show(l, nil)
+		lines := strings.Split(strings.TrimSuffix(b.String(), clearLine+"\n"+clearRest), clearLine+"\n")
+		if len(lines) != want || !strings.HasPrefix(lines[0], home+"weir at ") || len(lines[0]) != len(home)+20 {
+			t.Errorf("%d rows of 20 columns: %d lines, want %d: %q", rows, len(lines), want, b.String())
 		}
 	}
 }
@@ -106,7 +106,7 @@ func TestTopCutsPageToTerminal(t *testing.T) {
 func TestTopWaitsForRestart(t *testing.T) {
 	l := answerAt(t, time.Now(), "1", "1")
 	var b bytes.Buffer
-	s := &screen{out: &b, o: &topOptions{interval: 2 * time.Second}, terminal: true, rows: func() int { return 0 }}
+	s := onTerminal(&b, 0, 0)
 	gone := &failure{code: exitStore, err: errors.New("connection refused")}
 	for _, c := range []struct {
 		on   *screen
@@ -117,14 +117,14 @@ func TestTopWaitsForRestart(t *testing.T) {
 		{s, l, gone, true},
 		{s, nil, gone, false}, // it has never answered
 		{s, l, usage("", "unauthorized"), false},
-		{&screen{out: &b, o: s.o}, l, gone, false}, // not a terminal
-		{&screen{out: &b, o: &topOptions{once: true}, terminal: true}, l, gone, false},
+		{newScreen(&b, s.o), l, gone, false}, // not a terminal
 	} {
 		if waits := c.on.waitsFor(c.last, c.err); waits != c.want {
 			t.Errorf("%+v after %v: waits %v", c.on, c.err, waits)
 		}
 	}
-	if text := b.String(); !strings.Contains(text, "weir at http://127.0.0.1:7070 has not answered since ") || !strings.Contains(text, "trying again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
+	text := strings.ReplaceAll(b.String(), clearLine, "")
+	if !strings.Contains(text, "weir at http://127.0.0.1:7070 has not answered since ") || !strings.Contains(text, "trying again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
 		t.Errorf("%q", text)
 	}
 }

@@ -293,21 +293,56 @@ func openAttacked(t *testing.T, token string, args ...string) *fronts {
 	return openFrontsWith(t, weir, args...)
 }
 
-// Strangers end no honest call. Their connections are closed, the oldest first, and each
-// end is counted and logged.
+// pieces sends messages byte by byte, and ends none.
+func pieces(t *testing.T, address string) func() {
+	return func() {
+		for range 5 {
+			r := dialRaw(t, address)
+			for range 200 {
+				if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
+					break
+				}
+				for range 100 {
+					r.frames.WriteData(r.stream, false, []byte{1})
+				}
+			}
+		}
+	}
+}
+
+// Strangers end no honest call and hold little memory. Their connections are closed, the oldest
+// first, and each end is counted and logged. Calls without a token are counted.
 func TestStrangersEndNoHonestCall(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", strangerToken} {
 		f := openAttacked(t, token)
-		f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
-		f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 1000, 60<<10), bombs(t, f.rpc))
-		if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
-			t.Errorf("token %q: %d closings are counted; want %d at least", token, n, maxStrangers)
+		t.Run("token "+token, func(t *testing.T) { // the strangers' connections end with it
+			f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
+			f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 10_000, 60<<10), bombs(t, f.rpc))
+			f.duringAttacks(t, watches(t, f.rpc, 1000), halves(t, f.rpc, 10_000, 0), pieces(t, f.rpc))
+			if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
+				t.Errorf("%d closings are counted; want %d at least", n, maxStrangers)
+			}
+			f.awaitOutput(t, "a newer connection needed the slot")
+			if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
+				t.Errorf("%d connections are open; want %d at most", n, maxStrangers+1)
+			}
+		})
+		if token == "" {
+			continue
 		}
-		f.awaitOutput(t, "a newer connection needed the slot")
-		if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
-			t.Errorf("token %q: %d connections are open; want %d at most", token, n, maxStrangers+1)
+		await(t, "the end of the attackers' connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 1 })
+		before := metric(t, f.Admin, "weir_unauthorized_requests_total")
+		if before < 100 {
+			t.Errorf("%d unauthorized requests counted; want those of the attack", before)
 		}
+		r := dialRaw(t, f.rpc)
+		for range 100 {
+			if err := r.call(limitMethod); err != nil {
+				t.Fatal(err)
+			}
+		}
+		await(t, "100 more unauthorized requests", func() bool { return metric(t, f.Admin, "weir_unauthorized_requests_total") == before+100 })
 	}
 }
 
@@ -340,47 +375,6 @@ func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 		}
 	}
 	await(t, "the answers", func() bool { return metric(t, f.Admin, "weir_envoy_unknown_domains_total") == clients*calls })
-}
-
-// Callers without a token neither fill the memory nor block other callers.
-func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
-	t.Parallel()
-	f := openAttacked(t, strangerToken)
-	t.Run("attacks", func(t *testing.T) { // whose connections end with it
-		f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
-	})
-	await(t, "the end of the attackers' connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 1 })
-
-	before := metric(t, f.Admin, "weir_unauthorized_requests_total")
-	if before < 100 {
-		t.Errorf("%d unauthorized requests counted; want those of the attack", before)
-	}
-	r := dialRaw(t, f.rpc)
-	for range 100 {
-		if err := r.call(limitMethod); err != nil {
-			t.Fatal(err)
-		}
-	}
-	await(t, "100 more unauthorized requests", func() bool { return metric(t, f.Admin, "weir_unauthorized_requests_total") == before+100 })
-}
-
-// Incomplete messages hold little memory: in large pieces, in small ones, and empty.
-func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
-	t.Parallel()
-	f := openAttacked(t, "")
-	f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
-		for range 5 {
-			r := dialRaw(t, f.rpc)
-			for range 200 {
-				if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
-					break
-				}
-				for range 100 {
-					r.frames.WriteData(r.stream, false, []byte{1})
-				}
-			}
-		}
-	})
 }
 
 // Open streams without complete calls do not delay the end of weir serve.

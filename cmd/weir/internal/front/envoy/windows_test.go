@@ -104,14 +104,3 @@ func TestMonthsOfBothKinds(t *testing.T) {
 		}
 	}
 }
-
-func TestParseWindows(t *testing.T) {
-	for _, word := range windowWords {
-		if w, err := ParseWindows(word); err != nil || w.String() != word {
-			t.Errorf("%s: %v, %v", word, w, err)
-		}
-	}
-	if _, err := ParseWindows("sliding"); err == nil {
-		t.Error("sliding is accepted")
-	}
-}
