@@ -10,36 +10,35 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
-func newSet(t *testing.T, src string, e engine.Engine) *Set {
+const source = `version: 1
+policies:
+  api:
+    limit: 1 per minute per tenant per user
+    plan-by: plan
+    plans: {pro: 10 per minute}
+  shadow: {limit: 1 per minute per user, shadow: true}
+`
+
+func newSet(t *testing.T, src string) *Set {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(src))
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(f, e)
+	s, err := New(f, weir.NewMemory())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// TestSetMethods: each method decides, charges, refunds or resets as its name states.
+// TestSetMethods: each method decides, charges, refunds or resets as its name states, by the
+// plan that the values name.
 func TestSetMethods(t *testing.T) {
-	s, ctx, ann := newSet(t, source, weir.NewMemory()), context.Background(), Values{"user": "ann", "tenant": "t"}
-	v := s.Version()
-	for i, want := range []string{"api", "plans", "shadow", "login", "part"} {
-		if v.Rules[i].Name != want {
-			t.Errorf("policy %d is %q, want %q", i, v.Rules[i].Name, want)
-		}
-	}
-	if v.Generation != 1 || v.Limits != 6 || v.File.Name != "weir.yaml" || v.Since.IsZero() {
-		t.Errorf("generation %d of %s with %d limits since %v", v.Generation, v.File.Name, v.Limits, v.Since)
-	}
+	s, ctx, ann := newSet(t, source), context.Background(), Values{"user": "ann", "tenant": "t"}
 	wants := func(o Outcome, err error, allowed bool, remaining int64) Outcome {
 		t.Helper()
 		if err != nil || o.Allowed != allowed || o.Remaining != remaining {
@@ -65,52 +64,14 @@ func TestSetMethods(t *testing.T) {
 		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"})
 		wants(o, err, true, 0)
 	}
-}
-
-// TestSetAppliesEveryFeature: plans, overrides, shadows, counts of reports and the mode
-// for outages come from the file.
-func TestSetAppliesEveryFeature(t *testing.T) {
-	ctx, s := context.Background(), newSet(t, source, weir.NewMemory())
-	check := func(name string, values Values) Outcome {
-		t.Helper()
-		o, err := s.Check(ctx, name, values, 1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	if o := check("api", Values{"user": "u", "tenant": "t", "plan": "pro"}); o.Remaining != 9 || o.Applied.Plan != "pro" || o.Plan != "pro" {
-		t.Errorf("plan: %+v", o)
-	}
-	if o := check("api", Values{"user": "root", "tenant": "t"}); o.Allowed || o.Applied.Override != "third" {
-		t.Errorf("override: %+v", o)
-	}
-	check("shadow", Values{"user": "u"})
-	if o := check("shadow", Values{"user": "u"}); !o.Allowed || !o.Applied.Shadow || o.Applied.Would.Allowed {
-		t.Errorf("shadow: %+v", o)
-	}
-	for range 3 {
-		if o := check("login", Values{"user": "u"}); !o.Allowed || o.Remaining != 2 {
-			t.Errorf("count: reported charged an attempt: %+v", o)
-		}
-	}
-	s = newSet(t, blocking, weir.NewMemory())
-	check("guard", Values{"user": "u"})
-	check("guard", Values{"user": "u"})
-	if o := check("guard", Values{"user": "u"}); o.Allowed || o.RetryAfter != 10*time.Minute || o.Applied.Blocked.IsZero() {
-		t.Errorf("block: %+v", o)
-	}
-	s = newSet(t, blocking, fallback.New(down{}, fallback.Deny))
-	if o := check("open", Values{"user": "u"}); !o.Allowed || !o.Degraded {
-		t.Errorf("when-store-is-down: allow: %+v", o)
-	}
-	if o, err := s.Check(ctx, "guard", Values{"user": "u"}, 1); err == nil {
-		t.Errorf("when-store-is-down: deny: %+v, want an error", o)
+	o, err = s.Check(ctx, "api", Values{"user": "ann", "tenant": "t", "plan": "pro"}, 1)
+	if wants(o, err, true, 8); o.Plan != "pro" || o.Applied.Plan != "pro" {
+		t.Errorf("plan %q, %+v", o.Plan, o.Applied)
 	}
 }
 
 func TestSetErrors(t *testing.T) {
-	s, ctx := newSet(t, source, weir.NewMemory()), context.Background()
+	s, ctx := newSet(t, source), context.Background()
 	for _, c := range []struct {
 		name   string
 		values Values
@@ -146,7 +107,7 @@ func TestSetErrors(t *testing.T) {
 // TestSetReload: a reload replaces all policies, and units already granted count on.
 func TestSetReload(t *testing.T) {
 	const one, two = "version: 1\npolicies: {a: {limit: 1 per hour}}", "version: 1\npolicies: {a: {limit: 3 per hour}, b: {limit: 1 per hour}}"
-	ctx, s := context.Background(), newSet(t, one, weir.NewMemory())
+	ctx, s := context.Background(), newSet(t, one)
 	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed {
 		t.Fatal(o, err)
 	}

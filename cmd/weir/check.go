@@ -7,14 +7,15 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // checkOptions are the flags of weir check.
@@ -112,18 +113,18 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 	for _, dimension := range rule.Dimensions() {
 		example += " " + dimension + "=VALUE"
 	}
-	values := map[string]string{}
+	var values []enforce.Pair
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
 			return target, usage(example, "%q is not key=value", pair)
 		}
-		if _, twice := values[name]; twice {
+		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == name }) {
 			return target, usage(example, "%q is given twice", name)
 		}
-		values[name] = value
+		values = append(values, enforce.Pair{Name: name, Value: value})
 	}
-	if target, err = rule.TargetOf(values); err != nil {
+	if target, err = rule.Target(values); err != nil {
 		return target, usage(example, "%w", err)
 	}
 	return target, nil

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -64,11 +64,7 @@ var ops = map[string]weir.Op{"check": weir.OpAttempt, "peek": weir.OpPeek, "reco
 
 // take makes a step once and returns the differences from its expectation, or "".
 func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, err error) {
-	values := make(map[string]string, len(s.Key))
-	for _, d := range s.Key {
-		values[d.Name] = d.Value
-	}
-	target, err := rule.TargetOf(values)
+	target, err := rule.Target(s.Key)
 	if err != nil {
 		return "", err
 	}

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/nearest"
 )
 

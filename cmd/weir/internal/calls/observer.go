@@ -2,7 +2,8 @@
 // traces them, and keeps the keys that are denied most. Fronts also share its bound of calls
 // in flight and its errors of bad input.
 //
-// An [Observer] of package enforce learns of every call, so no front can forget to count one.
+// The handle of a policy in package enforce is its [Rule], so no front can forget to count a
+// call.
 // The trade-off: the observer copies each outcome, some 300 bytes.
 package calls
 
@@ -17,8 +18,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -56,9 +57,9 @@ func Of(r *enforce.Rule) *Rule {
 	return of
 }
 
-// Rule returns the observer of a rule. It continues the counters of before, and its denied
-// keys if these have the same dimensions.
-func (o *Observer) Rule(r *enforce.Rule, before enforce.Handle) enforce.Handle {
+// Rule returns the observer of a rule. It continues the counters of old, which may be nil, and
+// its denied keys if these have the same dimensions.
+func (o *Observer) Rule(r *enforce.Rule, old *Rule) *Rule {
 	next := &Rule{rule: r, to: o, Field: []string{weirhttp.PolicyField(r.Compiled)}}
 	if o.Recorder != nil {
 		next.record = o.Recorder.Policy(r)
@@ -68,7 +69,6 @@ func (o *Observer) Rule(r *enforce.Rule, before enforce.Handle) enforce.Handle {
 	for i, l := range r.Compiled.Limits {
 		limits, warns = append(limits, l.Name), append(warns, r.WarnAt(i) > 0)
 	}
-	old, _ := before.(*Rule)
 	if old == nil {
 		old = &Rule{rule: r}
 	}

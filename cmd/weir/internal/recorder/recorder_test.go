@@ -15,8 +15,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 )

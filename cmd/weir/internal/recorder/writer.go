@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -106,10 +107,10 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 		if !c.of.public[i][text] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
 			text = w.hash(name, value)
 		}
-		w.line.Key = append(w.line.Key, replay.Dimension{Name: name, Value: text})
+		w.line.Key = append(w.line.Key, enforce.Pair{Name: name, Value: text})
 	}
 	if c.plan != "" {
-		w.line.Key = append(w.line.Key, replay.Dimension{Name: c.of.planBy, Value: c.plan})
+		w.line.Key = append(w.line.Key, enforce.Pair{Name: c.of.planBy, Value: c.plan})
 	}
 	if id := c.data[c.key:]; len(id) > 0 {
 		w.line.ID = w.hash("", id)

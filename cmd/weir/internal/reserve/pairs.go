@@ -4,15 +4,12 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// Pair is a dimension of a key with its value.
-type Pair struct{ Name, Value string }
-
 // Pairs is a key by names, each of them once.
-type Pairs []Pair
+type Pairs []enforce.Pair
 
 // Get returns the value of a dimension.
 func (p Pairs) Get(name string) (value string, ok bool) {
@@ -24,25 +21,13 @@ func (p Pairs) Get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Add appends a pair. It returns the reason if it cannot, or "".
-func (p *Pairs) Add(name, value string) (problem string) {
+// Add returns p with another pair, or the reason why it cannot be added.
+func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 	if _, twice := p.Get(name); twice {
-		return "the dimension " + answer.Shown(name) + " is given twice; give it once"
+		return p, "the dimension " + answer.Shown(name) + " is given twice; give it once"
 	}
-	if len(*p) == weir.MaxDimensions {
-		return "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
+	if len(p) == weir.MaxDimensions {
+		return p, "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
 	}
-	*p = append(*p, Pair{Name: name, Value: value})
-	return ""
-}
-
-// Lookup returns the pairs for the policy that orders them.
-func (p Pairs) Lookup() enforce.Lookup {
-	return enforce.Lookup{Count: len(p), Value: p.Get, Map: func() map[string]string {
-		m := map[string]string{}
-		for _, each := range p {
-			m[each.Name] = each.Value
-		}
-		return m
-	}}
+	return append(p, enforce.Pair{Name: name, Value: value}), ""
 }

@@ -21,9 +21,9 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/settle"
 )
 
@@ -309,7 +309,7 @@ func (s *Service) find(r *reservation) (p *enforce.Rule, target enforce.Target, 
 	if p, err = s.policies().Rule(r.policy); err != nil {
 		return nil, target, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
 	}
-	if target, err = p.Target(r.key.Lookup()); err != nil {
+	if target, err = p.Target(r.key); err != nil {
 		return nil, target, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -113,7 +114,7 @@ func (s *seal) open(token string) (*reservation, error) {
 	r.hold, r.ttl, r.span = r.at+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
 	r.mark, r.store, r.policy = u.text(), u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
-		r.key = append(r.key, Pair{u.text(), u.text()})
+		r.key = append(r.key, enforce.Pair{Name: u.text(), Value: u.text()})
 	}
 	if u.err != nil {
 		return nil, errNoReservation // sealed by another version

@@ -11,9 +11,9 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 

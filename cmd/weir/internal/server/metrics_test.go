@@ -15,8 +15,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirdisk"
 )

@@ -6,8 +6,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -29,7 +30,7 @@ func (s *Server) Reload(f *policy.File) error {
 	before := s.set().File
 	f, err := s.served(f)
 	if err == nil {
-		err = s.policies.Reload(f, func(next *enforce.Version) error { return s.envoy.Load(s.rules.Load(), next.Rules) })
+		err = s.policies.Reload(f, s.accept)
 	}
 	if err == nil {
 		s.warnExpired()
@@ -37,6 +38,19 @@ func (s *Server) Reload(f *policy.File) error {
 	}
 	s.noteReload(err)
 	return err
+}
+
+// accept gives each policy of next its observer, which continues the counters of the policy
+// of the same name, and passes the policies to Envoy's service.
+func (s *Server) accept(next, now *enforce.Version) error {
+	for _, r := range next.Rules {
+		var before *calls.Rule
+		if old, err := now.Rule(r.Name); err == nil {
+			before = calls.Of(old)
+		}
+		r.Handle = s.observer.Rule(r, before)
+	}
+	return s.envoy.Load(s.rules.Load(), next.Rules)
 }
 
 // ReloadFailed counts a reload without a readable file. The policies in force stay.

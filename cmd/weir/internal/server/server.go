@@ -29,9 +29,9 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -112,7 +112,7 @@ func (l Limits) withDefaults() Limits {
 type Server struct {
 	config   Config
 	log      *slog.Logger
-	policies *enforce.Set
+	policies enforce.Set
 	observer *calls.Observer
 	metrics  *metrics.Metrics
 	api      *httpapi.API
@@ -169,11 +169,9 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	if s.policies, err = enforce.New(first, c.Engine, enforce.WithObserver(s.observer)); err != nil {
-		return nil, err
-	}
 	s.newEnvoy()
-	if err := s.envoy.Load(c.Envoy, s.set().Rules); err != nil {
+	s.policies.Engine = c.Engine
+	if err := s.policies.Reload(first, s.accept); err != nil {
 		return nil, err
 	}
 	s.warnExpired()

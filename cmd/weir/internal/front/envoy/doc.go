@@ -4,7 +4,7 @@
 //
 // A request is all or nothing: a descriptor over its limit charges none of the others
 // (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
-// step at one instant by [enforce.DecideTogether], unless that rejects them: they have too many
+// step at one instant by enforce.DecideTogether, unless that rejects them: they have too many
 // limits, other numbers for one history, histories in different slots of a Redis Cluster, or a
 // policy whose denials or reports are counted.
 //

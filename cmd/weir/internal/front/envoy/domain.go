@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // domains are the domains in force, by name. The map never changes.

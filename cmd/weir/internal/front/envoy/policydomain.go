@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -10,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // policyDomain is a policy that requests name as a domain. The entries of a descriptor name
@@ -85,30 +84,19 @@ func (d *policyDomain) target(entries []envoyconf.Entry) (enforce.Target, error)
 	if len(d.Dimensions()) == 0 {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Key != d.PlanBy })
 	}
-	var twice error
-	t, err := d.Target(enforce.Lookup{
-		Count: len(entries),
-		Value: func(name string) (string, bool) {
-			i := slices.IndexFunc(entries, func(e envoyconf.Entry) bool { return e.Key == name })
-			if i < 0 {
-				return "", false
-			}
-			return entries[i].Value, true
-		},
-		Map: func() map[string]string {
-			named := make(map[string]string, len(entries))
-			for _, e := range entries {
-				if _, known := named[e.Key]; known {
-					twice = badInput("the key %q is given twice; give it once", e.Key)
-				}
-				named[e.Key] = e.Value
-			}
-			return named
-		}})
+	var few [8]enforce.Pair
+	values := few[:0]
+	for _, e := range entries {
+		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == e.Key }) {
+			return enforce.Target{}, fmt.Errorf("entries: %w", badInput("the key %q is given twice; give it once", e.Key))
+		}
+		values = append(values, enforce.Pair{Name: e.Key, Value: e.Value})
+	}
+	t, err := d.Target(values)
 	if err == nil {
 		err = d.Compiled.CheckKey(&t.Key)
 	}
-	if err = cmp.Or(twice, err); err != nil {
+	if err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}
 	return t, err

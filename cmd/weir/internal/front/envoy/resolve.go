@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // call is the state of one request. It is reused; answers do not reference it.

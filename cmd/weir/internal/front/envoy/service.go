@@ -11,7 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // Service answers requests by the configuration and the policies of the last Load.

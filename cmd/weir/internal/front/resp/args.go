@@ -1,7 +1,7 @@
 package resp
 
 import (
-	"cmp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // arguments are the parsed arguments of a command about a policy or a reservation. Unless
@@ -18,7 +18,7 @@ import (
 type arguments struct {
 	policy *enforce.Rule
 	target enforce.Target
-	pairs  pairs         // of the key
+	pairs  reserve.Pairs // the key of a reservation
 	n      int64         // units
 	needed int64         // the number that syntax.needs
 	id     string        // the idempotency key; "" = none
@@ -76,7 +76,6 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		return a, err
 	}
 	dims, numbers := cutNumbers(rest)
-	a.pairs = dims
 	if len(numbers) > syntax.numbers {
 		return a, noPair(numbers[0], a.policy)
 	}
@@ -95,13 +94,13 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 			return a, err
 		}
 	}
-	var wrong error // of the pairs themselves
-	a.target, err = a.policy.Target(enforce.Lookup{Count: len(a.pairs), Value: a.pairs.get, Map: func() map[string]string {
-		var named reserve.Pairs
-		named, wrong = a.pairs.named(a.policy)
-		return named.Lookup().Map()
-	}})
-	if err = cmp.Or(wrong, err); err == nil && syntax.options&optionTTL != 0 {
+	var few [4]enforce.Pair
+	pairs, err := appendPairs(few[:0], dims, a.policy)
+	if err == nil {
+		a.target, err = a.policy.Target(pairs)
+	}
+	if err == nil && syntax.options&optionTTL != 0 {
+		a.pairs = slices.Clone(pairs)
 		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
 	}
 	return a, err
@@ -171,28 +170,16 @@ func number(text, what, bounds string) (int64, error) {
 	return 0, calls.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
 }
 
-// pairs are the dimension=value arguments of a command, in any order.
-type pairs []string
-
-// get returns the value of a dimension.
-func (p pairs) get(name string) (string, bool) {
-	for _, pair := range p {
-		if len(pair) > len(name) && pair[len(name)] == '=' && pair[:len(name)] == name {
-			return pair[len(name)+1:], true
-		}
-	}
-	return "", false
-}
-
-// named returns the pairs by names, up to the first that is wrong for every policy.
-func (p pairs) named(of *enforce.Rule) (all reserve.Pairs, err error) {
-	for _, pair := range p {
+// appendPairs reads the dimension=value arguments of a command, in any order.
+func appendPairs(all reserve.Pairs, args []string, of *enforce.Rule) (reserve.Pairs, error) {
+	for _, pair := range args {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return all, noPair(pair, of)
+			return nil, noPair(pair, of)
 		}
-		if problem := all.Add(name, value); problem != "" {
-			return all, calls.BadInput(problem)
+		var problem string
+		if all, problem = all.Add(name, value); problem != "" {
+			return nil, calls.BadInput(problem)
 		}
 	}
 	return all, nil

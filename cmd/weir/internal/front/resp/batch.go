@@ -3,7 +3,7 @@ package resp
 import (
 	"slices"
 
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 const (

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // TestProtocolErrorsEndTheConnection: earlier commands are answered first.

@@ -16,8 +16,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -41,8 +41,8 @@ func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *enforc
 	}, more...) {
 		file.Policies = append(file.Policies, &policy.Definition{Name: p.Name, Limits: p.Limits})
 	}
-	set, err := enforce.New(&file, e)
-	if err != nil {
+	set := enforce.Set{Engine: e}
+	if err := set.Reload(&file, nil); err != nil {
 		t.Fatal(err)
 	}
 	return set.Version

@@ -3,7 +3,7 @@ package resp
 import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // answerReservation answers with a decision and two more elements: the id of the reservation,
@@ -13,10 +13,9 @@ import (
 func (s *Server) answerReservation(out []byte, a arguments, o enforce.Outcome) []byte {
 	d, token, expires, heldUntil, more := &o.Decision, "", int64(0), int64(0), 2
 	if d.Allowed {
-		key, _ := a.pairs.named(a.policy) // Target has accepted them
 		var err error
 		if token, err = s.config.Reservations.Issue(background,
-			reserve.Grant{Policy: a.policy, Pairs: key, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: a.lasts}); err != nil {
+			reserve.Grant{Policy: a.policy, Pairs: a.pairs, Key: a.target.Key, ID: a.id, Outcome: &o, TTL: a.lasts}); err != nil {
 			return s.fail(out, err)
 		}
 		expires = d.At.Add(a.lasts).UnixMicro()

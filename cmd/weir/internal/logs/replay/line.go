@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // MaxLineBytes is the largest size of one line, without its line ending.
@@ -50,11 +51,8 @@ func (o Op) String() string {
 	return "unknown"
 }
 
-// Dimension is one named value of a key.
-type Dimension struct{ Name, Value string }
-
 // Key is the values of a key. As JSON it is one object.
-type Key []Dimension
+type Key []enforce.Pair
 
 // MarshalJSON returns the object of the values by their names.
 func (k Key) MarshalJSON() ([]byte, error) {

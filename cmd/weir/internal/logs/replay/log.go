@@ -12,9 +12,9 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 

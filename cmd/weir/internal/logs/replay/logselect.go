@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -275,7 +276,7 @@ func values(key string, out []string) []string {
 // named returns the values of an encoded key with their names.
 func named(names []string, key string) (all Key) {
 	for i, v := range values(key, nil) {
-		all = append(all, Dimension{names[i], v})
+		all = append(all, enforce.Pair{Name: names[i], Value: v})
 	}
 	return all
 }

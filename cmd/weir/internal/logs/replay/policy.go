@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // tracePolicy is a policy with its summary.
@@ -46,28 +46,4 @@ func (t *tracePolicy) decideRequest(ctx context.Context, req *enforce.Request, r
 		res.d, res.applied = o.Decision, o.Applied
 	}
 	return err
-}
-
-// target returns the key of a line and its plan.
-func (t *tracePolicy) target(line *Line) (enforce.Target, error) {
-	return t.rule.Target(enforce.Lookup{Count: len(line.Key), Value: line.value, Map: line.named})
-}
-
-// value returns the value of a dimension.
-func (l *Line) value(name string) (string, bool) {
-	for i := range l.Key {
-		if l.Key[i].Name == name {
-			return l.Key[i].Value, true
-		}
-	}
-	return "", false
-}
-
-// named returns the key as a map.
-func (l *Line) named() map[string]string {
-	values := make(map[string]string, len(l.Key))
-	for _, given := range l.Key {
-		values[given.Name] = given.Value
-	}
-	return values
 }

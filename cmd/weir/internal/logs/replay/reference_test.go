@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
 
@@ -37,7 +38,7 @@ func reference(b []byte) (line Line, err error) {
 			line.Op = op
 		case "key":
 			for _, d := range jsontest.Members(m.Value) {
-				line.Key = append(line.Key, Dimension{d.Name, jsontest.Text(d.Value)})
+				line.Key = append(line.Key, enforce.Pair{Name: d.Name, Value: jsontest.Text(d.Value)})
 			}
 			jsontest.Require(len(line.Key) <= 16, "dimensions")
 		default:

@@ -10,9 +10,9 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/policy"
 )
@@ -126,7 +126,7 @@ func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result
 	if t = r.policies[line.Policy]; t == nil {
 		return res, nil, r.unknownPolicy(line.Policy)
 	}
-	target, err := t.target(line)
+	target, err := t.rule.Target(line.Key)
 	if err != nil {
 		return res, t, err
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // TestWrittenLinesAreReadAgain: a line that is written and parsed is the same, with any
@@ -24,7 +25,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 		}
 		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: Op(r.IntN(6))}
 		for i := range r.IntN(4) {
-			want.Key = append(want.Key, Dimension{text() + string(rune('a'+i)), text()})
+			want.Key = append(want.Key, enforce.Pair{Name: text() + string(rune('a'+i)), Value: text()})
 		}
 		switch want.Op {
 		case Count:

@@ -26,7 +26,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
-	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // Config holds the parts of the server that the handlers use.

@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // maxChecks is the largest number of checks in a batch: as many as one round trip to Redis
@@ -111,7 +111,7 @@ func itemOf(set *enforce.Version, c *call) enforce.Item {
 	if err != nil {
 		return enforce.Item{Err: err}
 	}
-	target, err := to.Target(c.key.Lookup())
+	target, err := to.Target(c.key)
 	if err != nil {
 		return enforce.Item{Err: err}
 	}

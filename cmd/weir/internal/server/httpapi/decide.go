@@ -8,9 +8,9 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // serveCall answers a call with a body: it parses the body, decides and writes.
@@ -141,7 +141,7 @@ func (a *API) reset(r *http.Request, name string) error {
 	if err := q.parse(r.URL.RawQuery, nil); err != nil {
 		return err
 	}
-	target, err := to.Target(q.key.Lookup())
+	target, err := to.Target(q.key)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -56,7 +56,7 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	if denial, err = from.deny(); err != nil {
 		return 0, err
 	}
-	if s.target, err = s.to.Target(s.key.Lookup()); err == nil && a.GateID != "" {
+	if s.target, err = s.to.Target(s.key); err == nil && a.GateID != "" {
 		s.id, _, err = idIn(r.Header, a.GateID)
 	}
 	return denial, err

@@ -16,8 +16,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // scratch is the reusable memory of one request: the parsed request, its decision and its
@@ -69,7 +69,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.to, err = find(a.Policies(), s.policy, weir.ErrInput); err != nil {
 		return err
 	}
-	if s.target, err = s.to.Target(s.key.Lookup()); err != nil {
+	if s.target, err = s.to.Target(s.key); err != nil {
 		return err
 	}
 	if takes&idMember != 0 && r.Header[idempotencyField] != nil {
@@ -312,7 +312,8 @@ func (r *callReader) dimension(name []byte) error {
 	if err != nil {
 		return err
 	}
-	if problem := r.into.key.Add(dimension, value); problem != "" {
+	var problem string
+	if r.into.key, problem = r.into.key.Add(dimension, value); problem != "" {
 		return r.Fault(problem)
 	}
 	return nil

@@ -44,7 +44,9 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
 			for _, d := range jsontest.Members(m.Value) {
-				jsontest.Require(c.key.Add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
+				var problem string
+				c.key, problem = c.key.Add(d.Name, jsontest.Text(d.Value))
+				jsontest.Require(problem == "", "dimensions")
 			}
 		case m.Name == "n" && takes&unitsMember != 0:
 			c.n = referenceUnits(m.Value)

@@ -5,8 +5,8 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )

@@ -71,7 +71,8 @@ func (q *query) part(part string, reserved []string) error {
 			return err
 		}
 	}
-	if problem := q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
+	var problem string
+	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
 		return calls.BadInput("query: " + problem)
 	}
 	return nil

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // Bounds of n of GET /v1/top.

@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 const source = `version: 1
@@ -27,23 +30,30 @@ policies:
   plans: {limit: 1 per minute per plan, plan-by: plan, plans: {pro: 3 per minute}}
   shadow: {limit: 1 per minute per user, shadow: true}
   login: {limit: 2 per minute per user, count: reported}
-  part: {limit: 3 per minute, batch: partial, shadow: true}
 `
 
-func rule(t testing.TB, name string, e engine.Engine) *Rule {
+// rulesOf returns the rules of a file on an engine.
+func rulesOf(t testing.TB, source string, e engine.Engine) []*Rule {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(source))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e == nil {
-		e = weir.NewMemory()
-	}
-	r, err := NewRule(f.Definition(name), e)
-	if err != nil {
+	s := Set{Engine: e}
+	if err := s.Reload(f, nil); err != nil {
 		t.Fatal(err)
 	}
-	return r
+	return s.Version().Rules
+}
+
+// named returns the rule of that name.
+func named(rules []*Rule, name string) *Rule {
+	return rules[slices.IndexFunc(rules, func(r *Rule) bool { return r.Name == name })]
+}
+
+func rule(t testing.TB, name string, e engine.Engine) *Rule {
+	t.Helper()
+	return named(rulesOf(t, source, e), name)
 }
 
 // reset deletes the histories of a key.
@@ -52,22 +62,15 @@ func reset(r *Rule, key weir.Key) error {
 	return err
 }
 
-// subject returns the target of name=value words, and compares both ways to make it.
+// subject returns the target of name=value words.
 func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	t.Helper()
-	values := map[string]string{}
+	var values []Pair
 	for _, w := range strings.Fields(words) {
 		name, value, _ := strings.Cut(w, "=")
-		values[name] = value
+		values = append(values, Pair{Name: name, Value: value})
 	}
-	slow, slowErr := r.TargetOf(values)
-	fast, err := r.Target(Lookup{Count: len(values),
-		Value: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
-		Map:   func() map[string]string { return values }})
-	if (err == nil) != (slowErr == nil) || err == nil && (fast.Plan != slow.Plan || fast.Key.Len() != slow.Key.Len()) {
-		t.Errorf("%s: %+v, %v at once and %+v, %v slowly", words, fast, err, slow, slowErr)
-	}
-	return fast, err
+	return r.Target(values)
 }
 
 func at(s string) time.Time {
@@ -78,9 +81,38 @@ func at(s string) time.Time {
 	return d
 }
 
+// TestVersion: a reload makes a new version, unless it is not accepted.
+func TestVersion(t *testing.T) {
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, refuse := Set{Engine: weir.NewMemory()}, errors.New("refused")
+	for i, accept := range []error{nil, nil, refuse} {
+		err := s.Reload(f, func(next, now *Version) error {
+			if now.Generation != int64(i) || next.Generation != int64(i)+1 {
+				t.Errorf("reload %d: generation %d after %d", i, next.Generation, now.Generation)
+			}
+			return accept
+		})
+		if err != accept {
+			t.Errorf("reload %d: %v, want %v", i, err, accept)
+		}
+	}
+	v := s.Version()
+	for i, want := range []string{"api", "plans", "shadow", "login"} {
+		if v.Rules[i].Name != want {
+			t.Errorf("policy %d is %q, want %q", i, v.Rules[i].Name, want)
+		}
+	}
+	if v.Generation != 2 || v.Limits != 5 || v.File != f || v.Since.IsZero() {
+		t.Errorf("generation %d of %s with %d limits since %v", v.Generation, v.File.Name, v.Limits, v.Since)
+	}
+}
+
 // TestChoose: the numbers that apply to a key at an instant.
 func TestChoose(t *testing.T) {
-	r := rule(t, "api", nil)
+	r := rule(t, "api", weir.NewMemory())
 	for _, c := range []struct {
 		whom, when       string
 		requests, tokens int64
@@ -120,7 +152,7 @@ func TestChoose(t *testing.T) {
 
 // TestPlanOfDimension: a plan may be named by a value that the policy counts by.
 func TestPlanOfDimension(t *testing.T) {
-	r := rule(t, "plans", nil)
+	r := rule(t, "plans", weir.NewMemory())
 	whose, err := subject(t, r, "plan=pro")
 	if err != nil || r.choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
@@ -131,7 +163,7 @@ func TestPlanOfDimension(t *testing.T) {
 }
 
 func TestBadSubjects(t *testing.T) {
-	r := rule(t, "api", nil)
+	r := rule(t, "api", weir.NewMemory())
 	for words, want := range map[string]string{
 		"tenant=a":                  `needs a value for "user"`,
 		"tenant=a plan=pro":         `needs a value for "user"`,
@@ -148,7 +180,7 @@ func TestBadSubjects(t *testing.T) {
 
 // TestHistoryStays: a key that changes its plan keeps its used units (R12).
 func TestHistoryStays(t *testing.T) {
-	r := rule(t, "api", nil)
+	r := rule(t, "api", weir.NewMemory())
 	decide := func(words string, n int64) weir.Decision {
 		t.Helper()
 		whose, err := subject(t, r, words)
@@ -186,7 +218,7 @@ func (down) Do(_ context.Context, calls []engine.Call) {
 // TestShadow: a shadow counts, allows everything and reports its decision. An outage
 // stops no caller, and bad input is an error.
 func TestShadow(t *testing.T) {
-	r := rule(t, "shadow", nil)
+	r := rule(t, "shadow", weir.NewMemory())
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}
 	for i, would := range []bool{true, false, false} {
 		o, err := r.Decide(context.Background(), &ask)
@@ -211,7 +243,7 @@ func TestShadow(t *testing.T) {
 
 // TestReported: attempts are peeks, records are charged.
 func TestReported(t *testing.T) {
-	r := rule(t, "login", nil)
+	r := rule(t, "login", weir.NewMemory())
 	whose := r.TargetOfKey(weir.K("u"), 0)
 	decide := func(op weir.Op) weir.Decision {
 		t.Helper()
@@ -235,7 +267,7 @@ func TestReported(t *testing.T) {
 
 // TestConcurrently: concurrent first uses of a variation share one history.
 func TestConcurrently(t *testing.T) {
-	r := rule(t, "api", nil)
+	r := rule(t, "api", weir.NewMemory())
 	var wg sync.WaitGroup
 	var granted [8]int64
 	for i := range granted {
@@ -262,10 +294,104 @@ func TestConcurrently(t *testing.T) {
 
 // TestAllocations: choosing a variation allocates nothing.
 func TestAllocations(t *testing.T) {
-	r := rule(t, "api", nil)
+	r := rule(t, "api", weir.NewMemory())
 	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), 0), N: 0, At: at("2026-07-01")}
 	r.Decide(ctx, &ask)
 	if n := testing.AllocsPerRun(100, func() { r.Decide(ctx, &ask) }); n != 0 {
 		t.Errorf("%v allocations by an override, want 0", n)
 	}
+}
+
+// nowSource has a policy for each way through this package.
+const nowSource = `version: 1
+policies:
+  plain: {limit: "1 per 100ms per user"}
+  shadow: {limit: "1 per 100ms per user", shadow: true}
+  reported: {limit: "1 per 100ms per user", count: reported}
+  blocks: {limit: "1 per 100ms per user, then block 1s"}
+  warns: {limit: "1 per 100ms per user", warn: 50%}
+  open: {limit: "1 per 100ms per user", when-store-is-down: allow}
+`
+
+// TestRequestsWithoutAnInstant: the zero At is now, in every form and policy, with the store
+// and without it.
+func TestRequestsWithoutAnInstant(t *testing.T) {
+	memory, ctx := weir.NewMemory(), context.Background()
+	store := weirtest.NewFaulty(memory)
+	rules := rulesOf(t, nowSource, fallback.New(store, fallback.Deny))
+	forms := map[string]func(rule *Rule, user string) (Outcome, error){
+		"Rule.Decide": func(rule *Rule, user string) (Outcome, error) {
+			return rule.Decide(ctx, &Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1})
+		},
+		"DecideAll": func(rule *Rule, user string) (Outcome, error) {
+			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
+			DecideAll(ctx, items)
+			return items[0].Outcome, items[0].Err
+		},
+		"DecideTogether": func(rule *Rule, user string) (Outcome, error) {
+			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
+			err := DecideTogether(ctx, items)
+			return items[0].Outcome, err
+		},
+	}
+	decides := func(form string, rule *Rule) {
+		t.Helper()
+		before := clockOf(memory)
+		o, err := forms[form](rule, form)
+		// The clock of an outage is the process's, which may differ from that of memory.
+		slack := time.Duration(0)
+		if o.Degraded {
+			slack = time.Minute
+		}
+		if d := time.UnixMicro(before).Sub(o.At); err != nil || !o.Allowed || d > slack || time.UnixMicro(clockOf(memory)).Before(o.At.Add(-slack)) {
+			t.Errorf("%s of %s: %v at %v, %v; want a grant at %v", form, rule.Name, o.Decision, o.At, err, time.UnixMicro(before))
+		}
+	}
+	for form := range forms {
+		for _, r := range rules {
+			if (r.Name == "blocks" || r.Name == "reported") && form == "DecideTogether" {
+				continue // rejected
+			}
+			decides(form, r)
+		}
+	}
+	store.Break(weirtest.Down())
+	for form := range forms {
+		decides(form, named(rules, "open"))
+	}
+	if _, err := named(rules, "shadow").Decide(ctx, &Request{Target: Target{Key: weir.K("u")}, N: 1, At: time.UnixMicro(-1)}); !errors.Is(err, weir.ErrInput) {
+		t.Errorf("a shadow, before 1970: %v, want bad input", err)
+	}
+}
+
+// TestGivenInstantIsWholeMicroseconds: without the store a shadow decides at the instant as
+// an engine returns it (R1), not at that of the caller with its nanoseconds and its zone.
+func TestGivenInstantIsWholeMicroseconds(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	shadow := named(rulesOf(t, nowSource, fallback.New(store, fallback.Deny)), "shadow")
+	given := time.Date(2026, 11, 20, 9, 0, 0, 1_999, time.FixedZone("east", 3600))
+	decide := func() weir.Decision {
+		t.Helper()
+		o, err := shadow.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, At: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Decision
+	}
+	want := decide()
+	store.Break(weirtest.Down())
+	if got := decide(); !got.Degraded || got.At != want.At {
+		t.Errorf("%v: without the store at %v, with it at %v", given, got.At, want.At)
+	}
+}
+
+// clockOf reads the clock of an engine, in microseconds since 1970.
+func clockOf(e engine.Engine) int64 {
+	rules, err := weir.Policy{Name: "clock", Limits: []weir.Limit{weir.PerSecond(1)}}.Compile()
+	if err != nil {
+		panic(err)
+	}
+	c := engine.Call{Rules: rules, Op: engine.Peek}
+	decideCall(e, &c)
+	return c.Result.At.UnixMicro()
 }

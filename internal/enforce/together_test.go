@@ -13,12 +13,12 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // item returns an attempt of the rule of that name.
 func itemOf(rules []*Rule, name, user string, n int64) Item {
-	i := slices.IndexFunc(rules, func(r *Rule) bool { return r.Name == name })
-	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user)}, N: n}}
+	return Item{Rule: named(rules, name), Request: Request{Target: Target{Key: weir.K(user)}, N: n}}
 }
 
 // TestTogether: items are charged all or none. A shadow denies nothing, and is charged only
@@ -148,7 +148,7 @@ func TestTogetherBlocks(t *testing.T) {
 	}
 	blocked := func(items []Item, wait time.Duration, until time.Time) {
 		t.Helper()
-		for i, want := range []Outcome{{}, {Decision: weir.Decision{Limit: "limit"}, Applied: Applied{Blocked: until}}} {
+		for i, want := range []Outcome{{}, {Decision: weir.Decision{Limit: "limit"}, Applied: answer.Applied{Blocked: until}}} {
 			o := &items[i].Outcome
 			if o.Allowed || o.Granted != 0 || o.RetryAfter != wait || o.Limit != want.Limit || !o.Applied.Blocked.Equal(want.Applied.Blocked) {
 				t.Errorf("item %d: %+v, %+v; want limit %q, a wait of %v and a block until %v", i, o.Decision, o.Applied, want.Limit, wait, want.Applied.Blocked)

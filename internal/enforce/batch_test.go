@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -37,43 +36,19 @@ func batchRules(t *testing.T, e engine.Engine) []*Rule {
 	return rulesOf(t, batchSource, e)
 }
 
-// rulesOf returns the rules of a file on an engine.
-func rulesOf(t *testing.T, source string, e engine.Engine) (all []*Rule) {
-	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range f.Policies {
-		r, err := NewRule(p, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, r)
-	}
-	return all
-}
-
 // TestBatchesDuringAnOutage: each item is decided by its own policy's mode for outages.
 func TestBatchesDuringAnOutage(t *testing.T) {
-	f, err := policy.Parse("weir.yaml", []byte(`version: 1
+	const source = `version: 1
 policies:
   open: {limit: "3 per minute per user", when-store-is-down: allow}
   closed: {limit: "3 per minute per user", when-store-is-down: deny}
-`))
-	if err != nil {
-		t.Fatal(err)
-	}
+`
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
-	e := fallback.New(store, fallback.Deny)
+	rules := rulesOf(t, source, fallback.New(store, fallback.Deny))
 	var items []Item
 	for _, i := range []int{0, 1, 1, 0} {
-		r, err := NewRule(f.Policies[i], e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}})
+		items = append(items, Item{Rule: rules[i], Request: Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}})
 	}
 	DecideAll(context.Background(), items)
 	for i, allowed := range []bool{true, false, false, true} {

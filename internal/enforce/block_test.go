@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,7 +13,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
-	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -51,15 +49,17 @@ policies:
 
 func blockingRule(t testing.TB, name string, e engine.Engine) *Rule {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(blocking))
+	return named(rulesOf(t, blocking, e), name)
+}
+
+// attempt attempts units for the key u now.
+func attempt(t testing.TB, r *Rule, n int64) Outcome {
+	t.Helper()
+	o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := NewRule(f.Definition(name), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return o
 }
 
 // onEach runs a test on memory and on Redis.
@@ -266,15 +266,7 @@ func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
 // ruleOf is a policy p of those limits.
 func ruleOf(t *testing.T, e engine.Engine, limits string) *Rule {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  p: {limits: "+limits+"}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewRule(f.Policies[0], e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return rulesOf(t, "version: 1\npolicies:\n  p: {limits: "+limits+"}\n", e)[0]
 }
 
 // TestPartialGrantBeginsNoBlock: a partial grant begins no block; a counted denial begins
@@ -359,28 +351,6 @@ func TestRepeatedGrantOfABucket(t *testing.T) {
 	})
 }
 
-// TestBlockOnTheEnginesClock: blocks work with the engine's own clock.
-func TestBlockOnTheEnginesClock(t *testing.T) {
-	onEach(t, func(t *testing.T, e engine.Engine) {
-		r := blockingRule(t, "guard", e)
-		ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1}
-		var last Outcome
-		for i, want := range []bool{true, true, false, false} {
-			o, err := r.Decide(context.Background(), &ask)
-			if err != nil || o.Decision.Allowed != want {
-				t.Fatalf("attempt %d: %+v, %v; want allowed %v", i, o, err, want)
-			}
-			if i == 2 && o.Decision.RetryAfter != 10*time.Minute {
-				t.Errorf("the denial that begins a block: after %v, want 10m", o.Decision.RetryAfter)
-			}
-			if i == 3 && (!o.Applied.Blocked.Equal(last.Applied.Blocked) || !o.Decision.At.Add(o.Decision.RetryAfter).Equal(last.Applied.Blocked)) {
-				t.Errorf("blocked until %v, after a denial until %v: %+v", o.Applied.Blocked, last.Applied.Blocked, o)
-			}
-			last = o
-		}
-	})
-}
-
 // slow is an engine that delays every decision except those of blocks.
 type slow struct{ engine.Engine }
 
@@ -396,14 +366,7 @@ func (s slow) Do(ctx context.Context, calls []engine.Call) {
 func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := blockingRule(t, "guard", slow{weir.NewMemory()})
-		decide := func(n int64) Outcome {
-			t.Helper()
-			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o
-		}
+		decide := func(n int64) Outcome { return attempt(t, r, n) }
 		decide(2)
 		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
 			t.Errorf("%+v, want a block", o)
@@ -414,39 +377,6 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 		}
 		if o := decide(1); !o.Decision.Allowed || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%+v, want it granted", o)
-		}
-	})
-}
-
-// TestConcurrentDenialsShareOneBlock: of many concurrent callers at most Max are granted,
-// and all denied ones see one block.
-func TestConcurrentDenialsShareOneBlock(t *testing.T) {
-	onEach(t, func(t *testing.T, e engine.Engine) {
-		r := blockingRule(t, "guard", e)
-		var wg sync.WaitGroup
-		var mu sync.Mutex // protects the following
-		granted, until := 0, map[time.Time]bool{}
-		for range 16 {
-			wg.Go(func() {
-				for range 20 {
-					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1})
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					mu.Lock()
-					if o.Decision.Allowed {
-						granted++
-					} else {
-						until[o.Applied.Blocked] = true
-					}
-					mu.Unlock()
-				}
-			})
-		}
-		wg.Wait()
-		if granted != 2 || len(until) != 1 {
-			t.Errorf("%d granted, blocked until %v; want 2, and one end", granted, until)
 		}
 	})
 }
@@ -494,26 +424,26 @@ func TestShareDenialBeginsNoBlock(t *testing.T) {
 func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	r := blockingRule(t, "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
-	attempt := func(id string, n int64) Outcome {
+	job := func() Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n, ID: id})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, ID: "job"})
 		if err != nil {
 			t.Fatal(err)
 		}
 		return o
 	}
 	store.Break(weirtest.Down())
-	if o := attempt("job", 1); !o.Decision.Allowed || !o.Decision.Degraded {
+	if o := job(); !o.Decision.Allowed || !o.Decision.Degraded {
 		t.Fatalf("by the share: %+v", o)
 	}
 	store.Restore()
 	for range 3 {
-		attempt("", 2)
+		attempt(t, r, 2)
 	}
-	if o := attempt("", 1); o.Applied.Blocked.IsZero() {
+	if o := attempt(t, r, 1); o.Applied.Blocked.IsZero() {
 		t.Fatalf("no block: %+v", o)
 	}
-	if o := attempt("job", 1); !o.Decision.Replayed || !o.Decision.Allowed {
+	if o := job(); !o.Decision.Replayed || !o.Decision.Allowed {
 		t.Errorf("the same operation again: %+v", o.Decision)
 	}
 }

@@ -44,15 +44,7 @@ policies:
 
 func warningRule(t testing.TB, name string, e engine.Engine) *Rule {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(warning))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewRule(f.Definition(name), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return named(rulesOf(t, warning, e), name)
 }
 
 // warns decides for the words of a subject at a time after the start, and compares the

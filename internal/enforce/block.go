@@ -157,8 +157,9 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 // decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
 // block, decides, and begins a block if a limit that blocks denies an attempt.
 func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
-	if !r.fits(&a.Key) {
-		return o.decideLimits(ctx, op, a) // returns the error of the key
+	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Request: a.as(op)}
+	if err := c.Check(); err != nil { // before the key is projected
+		return weir.Decision{}, err
 	}
 	found, err := r.blocks.find(ctx, a)
 	if err != nil {
@@ -273,17 +274,4 @@ func shiftTo(at time.Time, d *weir.Decision, states []weir.LimitState) {
 		s := &states[i]
 		shorten(&s.RetryAfter, &s.NextAfter, &s.MinIntervalAfter, &s.ResetAfter)
 	}
-}
-
-// fits reports whether a key has the values that the policy counts by (R14).
-func (r *Rule) fits(k *weir.Key) bool {
-	if k.Len() != len(r.dimensions) {
-		return false
-	}
-	for i := range k.Len() {
-		if len(k.Value(i)) > weir.MaxValueBytes {
-			return false
-		}
-	}
-	return true
 }

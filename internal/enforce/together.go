@@ -12,6 +12,70 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
+// Item is one request of several, with its outcome.
+type Item struct {
+	Rule *Rule
+	Request
+	Outcome Outcome
+	Err     error // as Rule.Decide returns it; an item that has one before is left alone
+}
+
+// call begins the outcome of an item and returns the call that decides it.
+func (it *Item) call() weir.Call {
+	it.Outcome = Outcome{}
+	op := it.Rule.begin(&it.Outcome, &it.Request)
+	a := it.Rule.withStates(op, &it.Request)
+	return weir.Call{Limiter: it.Outcome.Limiter, Key: a.Key, Request: a.as(op)}
+}
+
+// observeAll passes the calls of a batch to their handles. all is the error of all items, if
+// there is one.
+func observeAll(items []Item, all error, began time.Time) {
+	took, index := time.Since(began), 0
+	for i := range items {
+		it := &items[i]
+		if it.Rule == nil || it.Rule.Handle == nil {
+			continue
+		}
+		c := Call{Request: it.Request, Outcome: it.Outcome, Err: it.Err, Began: began, Took: took, Index: index}
+		if all != nil {
+			c.Err = all
+		}
+		it.Rule.Handle.Observe(c)
+		index++
+	}
+}
+
+// DecideAll decides items in their order, each as [Rule.Decide] does: on memory with one
+// reading of the clock, on Redis in one round trip. Policies with blocks take further steps,
+// so their items are decided one by one. Policies share no histories, so those items may be
+// decided before others.
+func DecideAll(ctx context.Context, items []Item) {
+	began := time.Now()
+	var calls []weir.Call
+	var of []*Item // the item of each call
+	for i := range items {
+		it := &items[i]
+		if it.Err != nil {
+			continue
+		}
+		if it.Rule.blocks != nil {
+			it.Outcome, it.Err = it.Rule.decide(ctx, &it.Request)
+			continue
+		}
+		calls, of = append(calls, it.call()), append(of, it)
+	}
+	weir.DecideAll(ctx, calls)
+	for i, it := range of {
+		c := &calls[i]
+		if it.Outcome.Decision = c.Decision; c.Err == nil {
+			it.Rule.warn(&it.Outcome, c.Request.Op, c.Request.N, c.Request.States, it.Outcome.granted)
+		}
+		it.Err = it.Rule.finish(&it.Outcome, &it.Request, c.Err)
+	}
+	observeAll(items, nil, began)
+}
+
 // DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted
 // and charged, or none. All policies need the same engine; of their modes for outages the
 // strictest applies. An item of 0 units is a peek. An attempt under count: reported is rejected,
@@ -80,14 +144,10 @@ func (t *together) prepare() error {
 	t.calls, t.at = make([]weir.Call, 0, len(t.items)), make([]int, 0, len(t.items))
 	for i := range t.items {
 		it := &t.items[i]
-		it.Outcome = Outcome{}
 		if it.Err != nil {
 			return &weir.CallError{Call: i, Err: it.Err}
 		}
-		r := it.Rule
-		op := r.begin(&it.Outcome, &it.Request)
-		a := r.withStates(op, &it.Request)
-		c := weir.Call{Limiter: it.Outcome.Limiter, Key: a.Key, Request: weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}}
+		r, c := it.Rule, it.call()
 		if err := c.Check(); err != nil {
 			return &weir.CallError{Call: i, Err: err}
 		}
@@ -99,9 +159,9 @@ func (t *together) prepare() error {
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
 		if b := r.blocks; b != nil {
-			t.calls[len(t.calls)-1].Request.States = statesFor(a.States, it.Outcome.Limiter)
-			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined, Key: project(&a.Key, b.combinedKey),
-				Request: weir.Request{Op: weir.OpPeek, At: a.At, States: statesFor(nil, b.combined)}}), append(t.at, i)
+			t.calls[len(t.calls)-1].Request.States = statesFor(c.Request.States, c.Limiter)
+			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined, Key: project(&c.Key, b.combinedKey),
+				Request: weir.Request{Op: weir.OpPeek, At: it.At, States: statesFor(nil, b.combined)}}), append(t.at, i)
 		}
 	}
 	return nil

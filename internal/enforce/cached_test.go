@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/policy"
 )
 
 // caching is one process on a shared store. It repeats the denial of an attempt for ever,
@@ -52,33 +51,25 @@ func decideCall(e engine.Engine, c *engine.Call) {
 }
 
 // twoProcesses returns a policy of two processes on one store, the first of which caches
-// denials, and a function that decides in either.
-func twoProcesses(t *testing.T, policy string) (here, other *Rule, e *caching, attempt func(r *Rule, n int64) Outcome) {
+// denials.
+func twoProcesses(t *testing.T) (here, other *Rule, e *caching) {
 	store := weir.NewMemory()
 	e = &caching{Engine: store, denied: map[string]engine.Result{}}
-	attempt = func(r *Rule, n int64) Outcome {
-		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
-	}
-	return blockingRule(t, policy, e), blockingRule(t, policy, store), e, attempt
+	return blockingRule(t, "guard", e), blockingRule(t, "guard", store), e
 }
 
 // TestCachedDenialBeginsNoBlock: a cached denial may be one of a key that another process
 // has reset meanwhile. A block that it began would outlast it by far.
 func TestCachedDenialBeginsNoBlock(t *testing.T) {
-	here, other, _, attempt := twoProcesses(t, "guard")
-	attempt(here, 2)
-	if o := attempt(here, 1); o.Decision.Cached || o.Applied.Blocked.IsZero() {
+	here, other, _ := twoProcesses(t)
+	attempt(t, here, 2)
+	if o := attempt(t, here, 1); o.Decision.Cached || o.Applied.Blocked.IsZero() {
 		t.Fatalf("denied by the store: %+v, want a block", o)
 	}
 	if err := reset(other, weir.K("u")); err != nil {
 		t.Fatal(err)
 	}
-	if o := attempt(here, 1); !o.Decision.Allowed {
+	if o := attempt(t, here, 1); !o.Decision.Allowed {
 		t.Errorf("after a reset by another process: %+v, want the decision of the store", o)
 	}
 }
@@ -86,21 +77,21 @@ func TestCachedDenialBeginsNoBlock(t *testing.T) {
 // TestBlockBeginsInTheStore: the attempt that begins a block is not answered by a cached
 // denial, which may be of a block that another process has ended.
 func TestBlockBeginsInTheStore(t *testing.T) {
-	here, other, e, attempt := twoProcesses(t, "guard")
-	attempt(here, 2)
-	e.before = func(*engine.Call) { attempt(other, 1) } // begins the block while this process decides
-	if o := attempt(here, 1); o.Applied.Blocked.IsZero() {
+	here, other, e := twoProcesses(t)
+	attempt(t, here, 2)
+	e.before = func(*engine.Call) { attempt(t, other, 1) } // begins the block while this process decides
+	if o := attempt(t, here, 1); o.Applied.Blocked.IsZero() {
 		t.Fatalf("%+v, want the block of the other process", o)
 	}
 	e.before = nil
 	if err := reset(other, weir.K("u")); err != nil {
 		t.Fatal(err)
 	}
-	attempt(other, 1)
-	if o := attempt(here, 2); o.Decision.Cached || o.Applied.Blocked.IsZero() {
+	attempt(t, other, 1)
+	if o := attempt(t, here, 2); o.Decision.Cached || o.Applied.Blocked.IsZero() {
 		t.Fatalf("denied by the store: %+v, want a block", o)
 	}
-	if o := attempt(other, 1); o.Applied.Blocked.IsZero() {
+	if o := attempt(t, other, 1); o.Applied.Blocked.IsZero() {
 		t.Errorf("the other process: %+v, want the block of this one", o)
 	}
 }
@@ -108,14 +99,7 @@ func TestBlockBeginsInTheStore(t *testing.T) {
 // TestShadowOfACachedDenial: the mark belongs to the decision that is not enforced. A cached
 // decision never allows.
 func TestShadowOfACachedDenial(t *testing.T) {
-	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  shadow: {limit: 1 per hour, shadow: true}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewRule(f.Definition("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]engine.Result{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := rulesOf(t, "version: 1\npolicies:\n  shadow: {limit: 1 per hour, shadow: true}\n", &caching{Engine: weir.NewMemory(), denied: map[string]engine.Result{}})[0]
 	for i, cached := range []bool{false, false, true} {
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K(), 0), N: 1})
 		if err != nil || !o.Decision.Allowed || o.Decision.Cached || o.Applied.Would.Cached != cached {

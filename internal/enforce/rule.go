@@ -1,0 +1,218 @@
+package enforce
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/policy"
+)
+
+// Rule is one policy of a file on an engine. It is not changed by reloads, and safe for
+// concurrent use.
+type Rule struct {
+	*policy.Definition
+	Compiled *engine.Compiled // of the policy's own numbers
+	Handle   Handle           // receives the calls; nil = none. Set it before the first call
+
+	engine    engine.Engine
+	planAt    int            // the index of plan-by among the dimensions; -1 if it is none of them
+	plans     map[string]int // from the name of a plan to its number, from 1
+	overrides []overrideIndex
+	blocks    *blocks // nil if no limit blocks
+
+	byPlan     []*variation // 0 = the policy's own numbers
+	byOverride []*variation // each with the plan that it names, if any
+
+	mu    sync.RWMutex // protects the following
+	pairs map[planAndOverride]*variation
+}
+
+// variation is a policy with the numbers of a plan and an override.
+type variation struct {
+	*policy.Definition // with the numbers that apply
+	Limiter            *weir.Limiter
+	Plan               string           // the name of the plan; "" for the policy's own numbers
+	Override           *policy.Override // nil if none applies
+
+	replay *weir.Limiter // from newReplay, of a policy with blocks
+}
+
+// planAndOverride names a plan and an override of the file, by their indexes.
+type planAndOverride struct{ plan, override int }
+
+// NewRule compiles a policy for decisions on e. A fallback.Engine takes the mode that the
+// policy names for outages. The error is a *weir.PolicyError.
+func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
+	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans)), pairs: map[planAndOverride]*variation{}}
+	base, err := r.compile(nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	r.Compiled = base.Limiter.Compiled()
+	r.planAt = slices.Index(r.Compiled.Dimensions, p.PlanBy)
+	r.byPlan = append(r.byPlan, base)
+	for i := range p.Plans {
+		v, err := r.compile(&p.Plans[i], nil)
+		if err != nil {
+			return nil, fmt.Errorf("plan %s: %w", p.Plans[i].Name, err)
+		}
+		r.byPlan, r.plans[v.Plan] = append(r.byPlan, v), i+1
+	}
+	for i := range p.Overrides {
+		o := &p.Overrides[i]
+		v, err := r.compile(r.plan(r.plans[o.Plan]), o)
+		if err != nil {
+			return nil, fmt.Errorf("override %d: %w", i+1, err)
+		}
+		r.byOverride = append(r.byOverride, v)
+	}
+	r.overrides = indexOverrides(p.Overrides, r.Compiled.Dimensions)
+	r.blocks, err = newBlocks(p, r.Compiled, e)
+	return r, err
+}
+
+// Dimensions returns the names of the values of a key, in order.
+func (r *Rule) Dimensions() []string { return r.Compiled.Dimensions }
+
+// PlanOf returns the number of the plan that a value of plan-by selects, counted from 1; 0 if it
+// selects none.
+func (r *Rule) PlanOf(value string) int { return r.plans[value] }
+
+// plan returns the plan of a number; nil for 0.
+func (r *Rule) plan(n int) *policy.Plan {
+	if n == 0 {
+		return nil
+	}
+	return &r.Definition.Plans[n-1]
+}
+
+// compile returns the variation of a plan and an override; nil is none.
+func (r *Rule) compile(plan *policy.Plan, override *policy.Override) (*variation, error) {
+	v := &variation{Override: override}
+	var changes [][]policy.Change
+	if plan != nil {
+		v.Plan = plan.Name
+		changes = append(changes, plan.Changes)
+	}
+	if override != nil {
+		changes = append(changes, override.Changes)
+	}
+	v.Definition = r.With(changes...)
+	var err error
+	if v.Limiter, err = weir.New(weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits}, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown)); err == nil && r.Blocks != nil {
+		v.replay, err = newReplay(v.Definition, r.engine)
+	}
+	return v, err
+}
+
+// choose returns the variation of a key at an instant; the zero time is now. plan is a result
+// of PlanOf.
+func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
+	override := r.overrideOf(key, at)
+	switch {
+	case override < 0:
+		return r.byPlan[plan]
+	case plan == 0 || r.Definition.Overrides[override].Plan != "":
+		return r.byOverride[override]
+	}
+	return r.pair(planAndOverride{plan, override})
+}
+
+// pair returns the variation of the plan of a request and an override that names none. It is
+// compiled at its first use.
+func (r *Rule) pair(of planAndOverride) *variation {
+	r.mu.RLock()
+	v := r.pairs[of]
+	r.mu.RUnlock()
+	if v != nil {
+		return v
+	}
+	v, err := r.compile(r.plan(of.plan), &r.Definition.Overrides[of.override])
+	if err != nil {
+		panic(err) // NewRule has compiled every number; this pair only combines them
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if first := r.pairs[of]; first != nil {
+		return first
+	}
+	r.pairs[of] = v
+	return v
+}
+
+// Limiter returns the limiter with the numbers of a target at an instant, for refunds and
+// counts. The zero time is now.
+func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
+	return r.choose(&t.Key, t.Plan, at).Limiter
+}
+
+// overrideIndex finds overrides that name the same dimensions.
+type overrideIndex struct {
+	dimensions []int            // indexes of the key's values, ascending
+	byValues   map[string][]int // from the values, each after its length, to overrides in the order of the file
+}
+
+// indexOverrides returns an index for each set of dimensions that overrides name.
+func indexOverrides(overrides []policy.Override, dimensions []string) []overrideIndex {
+	var all []overrideIndex
+	for i, o := range overrides {
+		values := make([]string, len(dimensions))
+		var at []int
+		for _, d := range o.For {
+			j := slices.Index(dimensions, d.Name)
+			at, values[j] = append(at, j), d.Value
+		}
+		slices.Sort(at)
+		k := slices.IndexFunc(all, func(x overrideIndex) bool { return slices.Equal(x.dimensions, at) })
+		if k < 0 {
+			k = len(all)
+			all = append(all, overrideIndex{at, map[string][]int{}})
+		}
+		key := weir.K(values...)
+		name := string(all[k].append(nil, &key))
+		all[k].byValues[name] = append(all[k].byValues[name], i)
+	}
+	return all
+}
+
+// append appends the key's values of the index's dimensions.
+func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
+	for _, i := range x.dimensions {
+		b = keyenc.Append(b, key.Value(i))
+	}
+	return b
+}
+
+// overrideOf returns the index of the first override in the order of the file that matches
+// the key and has not expired; -1 for none.
+func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
+	first := -1
+	var space [128]byte
+	for i := range r.overrides {
+		x := &r.overrides[i]
+		for _, o := range x.byValues[string(x.append(space[:0], key))] {
+			if first >= 0 && o >= first {
+				break
+			}
+			if end := r.Definition.Overrides[o].Until; end.IsZero() || instant(at).Before(end) {
+				first = o
+				break
+			}
+		}
+	}
+	return first
+}
+
+// instant returns the instant of a request, in whole microseconds (R1). Without one it reads
+// this process's clock.
+func instant(at time.Time) time.Time {
+	if at.IsZero() {
+		at = time.Now()
+	}
+	return time.UnixMicro(at.UnixMicro())
+}
