@@ -18,16 +18,17 @@ import (
 // processors do not contend.
 type breaker struct {
 	threshold int               // consecutive failures that open it; 0 = it never opens
-	clock     func() int64      // nanoseconds, monotonic
 	onChange  func(cause error) // nil: it is closed again
 
-	open      atomic.Bool
-	failures  atomic.Int64 // consecutive
-	probeAt   atomic.Int64 // while open: no probe before this instant
-	inProbe   atomic.Bool
-	rejection atomic.Pointer[rejection]
+	open    atomic.Bool
+	failing atomic.Bool // failures > 0
 
-	mu       sync.Mutex // protects changes of open and failures, and the following
+	mu       sync.Mutex // protects changes of open and failing, and the following
+	failures int        // consecutive
+	cause    error      // of the last failure
+	rejected error      // the answer to calls that are not sent
+	probing  bool       // a probe is in flight
+	probeAt  time.Time  // no probe before this instant
 	since    time.Time  // last change of open
 	queued   []func()   // changes that onChange has not seen
 	notifies bool       // a caller is running onChange
@@ -41,87 +42,98 @@ const (
 	probeMax = 500 * time.Millisecond
 )
 
-// rejection is the answer to calls that are not sent. err does not wrap the cause: the
-// outcome of an earlier call says nothing about this one.
-type rejection struct{ err, cause error }
-
-// admit decides whether a call may be sent now. A probe is a call that is sent while the
-// breaker is open; release must follow it.
-func (b *breaker) admit() (sent, probe bool) {
+// admit returns nil if a call may be sent now, and otherwise its answer. A probe is a call
+// that is sent while the breaker is open; release must follow it.
+func (b *breaker) admit() (probe bool, rejected error) {
 	if !b.open.Load() {
-		return true, false
+		return false, nil
 	}
-	now := b.clock()
-	if now < b.probeAt.Load() || !b.inProbe.CompareAndSwap(false, true) {
-		return false, false
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !b.open.Load():
+		return false, nil
+	case b.probing || now.Before(b.probeAt):
+		return false, b.rejected
 	}
-	// Another probe may have ended between the two loads.
-	if open := b.open.Load(); !open || now < b.probeAt.Load() {
-		b.release()
-		return !open, false
-	}
-	b.scheduleProbe(now)
-	return true, true
+	b.probing = true
+	b.scheduleProbeLocked(now)
+	return true, nil
 }
 
-// scheduleProbe sets the time of the next probe.
-func (b *breaker) scheduleProbe(now int64) {
-	b.probeAt.Store(now + int64(probeMin+rand.N(probeMax-probeMin)))
+// scheduleProbeLocked sets the time of the next probe.
+func (b *breaker) scheduleProbeLocked(now time.Time) {
+	b.probeAt = now.Add(probeMin + rand.N(probeMax-probeMin))
 }
 
 // probeSoon permits the next call to probe, after a probe without a result.
-func (b *breaker) probeSoon() { b.probeAt.Store(b.clock()) }
+func (b *breaker) probeSoon() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probeAt = time.Time{}
+}
 
 // release ends a probe.
-func (b *breaker) release() { b.inProbe.Store(false) }
+func (b *breaker) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.probing = false
+}
 
 // succeeded counts an answer of the store. While the breaker is open only a probe's
 // answer counts, because other calls were sent before it opened.
 func (b *breaker) succeeded(probe bool) {
-	if !probe && b.failures.Load() == 0 {
+	if !probe && !b.failing.Load() {
 		return
 	}
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if probe || !b.open.Load() {
-		b.failures.Store(0)
-		if b.open.Load() {
-			b.setOpenLocked(false, nil)
-		}
+		b.failures = 0
+		b.failing.Store(false)
+		b.setOpenLocked(false)
 	}
-	b.mu.Unlock()
-	b.notify()
+	b.notifyLocked()
 }
 
 // failed counts a call that the store did not decide.
 func (b *breaker) failed(cause error) {
 	b.mu.Lock()
-	failures := b.failures.Add(1)
-	if b.open.Load() || b.threshold > 0 && failures >= int64(b.threshold) {
-		err := fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, failures, cause)
-		b.rejection.Store(&rejection{err, cause})
-		if !b.open.Load() {
-			b.scheduleProbe(b.clock())
-			b.setOpenLocked(true, cause)
-		}
+	defer b.mu.Unlock()
+	b.failures++
+	b.failing.Store(true)
+	if b.open.Load() || b.threshold > 0 && b.failures >= b.threshold {
+		// rejected does not wrap the cause: the outcome of an earlier call says nothing about
+		// a later one.
+		b.cause = cause
+		b.rejected = fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, b.failures, cause)
+		b.setOpenLocked(true)
 	}
-	b.mu.Unlock()
-	b.notify()
+	b.notifyLocked()
 }
 
-func (b *breaker) setOpenLocked(open bool, cause error) {
+// setOpenLocked opens or closes the breaker, if it is not open or closed already.
+func (b *breaker) setOpenLocked(open bool) {
+	if b.open.Load() == open {
+		return
+	}
 	b.open.Store(open)
 	b.since = time.Now()
-	if b.onChange != nil {
+	if open {
+		b.scheduleProbeLocked(b.since)
+	} else {
+		b.cause = nil
+	}
+	if cause := b.cause; b.onChange != nil {
 		b.queued = append(b.queued, func() { b.onChange(cause) })
 	}
 }
 
-// notify reports all queued changes to onChange, in order and one at a time. It does
+// notifyLocked reports all queued changes to onChange, in order and one at a time. It does
 // not hold the lock meanwhile: onChange may call the engine, and changes made by that
 // call are reported after it has returned.
-func (b *breaker) notify() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+func (b *breaker) notifyLocked() {
 	if b.notifies {
 		return
 	}
@@ -145,8 +157,5 @@ func (b *breaker) unlocked(f func()) {
 func (b *breaker) status() (since time.Time, cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.open.Load() {
-		cause = b.rejection.Load().cause
-	}
-	return b.since, cause
+	return b.since, b.cause
 }

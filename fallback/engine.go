@@ -68,9 +68,10 @@ type Engine struct {
 	engine  engine.Engine
 	mode    engine.Outage
 	timeout time.Duration // 0 = none
-	start   time.Time
 	breaker breaker
-	share   func() *localShare // the engine of mode Share, made at its first use
+
+	instances int64
+	share     func() *localShare // the engine of mode Share, made at its first use
 
 	failures, timeouts, degraded atomic.Int64
 }
@@ -86,21 +87,17 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
 		panic("fallback: New needs an engine, not nil")
 	}
-	o := options{timeout: 50 * time.Millisecond, failures: 5, instances: 1}
+	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, instances: 1}
+	f.breaker.threshold, f.breaker.since = 5, time.Now()
 	for _, set := range opts {
-		set(&o)
+		set(f)
 	}
-	f := &Engine{engine: e, mode: mode, timeout: o.timeout, start: time.Now()}
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
 	}
-	f.share = sync.OnceValue(func() *localShare { return newShare(o.instances) })
-	f.breaker = breaker{threshold: o.failures, clock: f.now, onChange: o.onState, since: f.start}
+	f.share = sync.OnceValue(func() *localShare { return newShare(f.instances) })
 	return f
 }
-
-// now returns the time since the engine was made, in nanoseconds of the monotonic clock.
-func (f *Engine) now() int64 { return int64(time.Since(f.start)) }
 
 // modeOf returns the mode of a call.
 func (f *Engine) modeOf(c *engine.Call) engine.Outage {
@@ -159,9 +156,9 @@ func (f *Engine) decidedByShare(c *engine.Call) bool {
 // decideCalls sends calls to the store if the breaker permits it, and decides the open ones that
 // have no answer then.
 func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*engine.Call) {
-	sent, probe := f.breaker.admit()
-	if !sent {
-		ended, rejected := callerError(ctx), f.breaker.rejection.Load().err
+	probe, rejected := f.breaker.admit()
+	if rejected != nil {
+		ended := callerError(ctx)
 		for _, c := range open {
 			if ended != nil { // a grant is of no use to the caller
 				c.Fail(ended)
@@ -250,4 +247,43 @@ func (f *Engine) Status() Status {
 	s := Status{Failures: f.failures.Load(), Timeouts: f.timeouts.Load(), Degraded: f.degraded.Load()}
 	s.Since, s.Cause = f.breaker.status()
 	return s
+}
+
+// Option configures an [Engine].
+type Option func(*Engine)
+
+// Timeout bounds each call of the store; the default is 50ms. After it, the mode
+// decides. Choose it below the deadlines of callers: if the caller's own context ends
+// first, the call returns its error and is no failure of the store. 0 or less sets no
+// timeout; then a hanging store holds its callers until their contexts end.
+//
+// The timeout costs a timer per call. A memory engine never waits and is not timed.
+func Timeout(d time.Duration) Option {
+	return func(f *Engine) { f.timeout = max(d, 0) }
+}
+
+// FailureThreshold sets the number of consecutive failures after which the store is
+// taken to be down; the default is 5. With 0 or less the breaker never opens, and every
+// call tries the store.
+func FailureThreshold(n int) Option {
+	return func(f *Engine) { f.breaker.threshold = max(n, 0) }
+}
+
+// OnStoreState calls changed when the store goes down, with the error of the last call, and
+// when it is up again, with nil. Calls of it come one at a time and in order. They run on
+// the goroutine of a caller, which waits for it. A nil function changes nothing.
+func OnStoreState(changed func(cause error)) Option {
+	return func(f *Engine) {
+		if changed != nil {
+			f.breaker.onChange = changed
+		}
+	}
+}
+
+// Instances sets the largest number of processes that use the store at any time; the
+// default is 1. In mode Share each process grants a share of Max/n of every limit,
+// rounded down. More processes than n exceed the bounds of Share in proportion. n below
+// 1 is taken as 1. The other modes ignore it.
+func Instances(n int) Option {
+	return func(f *Engine) { f.instances = int64(max(n, 1)) }
 }

@@ -1,11 +1,15 @@
 package fallback
 
 import (
+	"cmp"
+	"math/bits"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // localShare decides by this process's share of every limit while the store is out.
@@ -100,4 +104,80 @@ func unscale(s *engine.State, l *engine.Limit, n int64) {
 	if s.RetryAfter == engine.Never && n <= l.Capacity {
 		s.RetryAfter = untilBack
 	}
+}
+
+// divide returns the rules with a share of 1/n of every Max, rounded down, on histories of
+// the same names. The Burst of a bucket is shared alike. A bucket without a whole unit denies
+// everything.
+func divide(c *engine.Compiled, n int64) *engine.Compiled {
+	limits := slices.Clone(c.Limits)
+	for i := range limits {
+		divideLimit(&limits[i], n)
+	}
+	s := engine.Compile(c.Name, c.Mode, c.Dimensions, limits)
+	if s.Joined = c.Joined; s.Joined { // the limits may be of several policies
+		for i := range s.Limits {
+			s.Limits[i].Policy, s.Limits[i].Shared = c.Limits[i].Policy, c.Limits[i].Shared
+		}
+	}
+	return s
+}
+
+// divideLimit divides the limit by n. Only a bucket has a Refill with a denominator.
+func divideLimit(l *engine.Limit, n int64) {
+	share := l.Max / n
+	if l.Refill.Per == 0 {
+		l.Max = share
+		return
+	}
+	hi, lo := bits.Mul64(uint64(l.Capacity), uint64(share))
+	burst, _ := bits.Div64(hi, lo, uint64(l.Max))
+	l.Max = share
+	if burst == 0 { // a window of no units denies everything
+		*l = engine.Limit{Name: l.Name, Window: l.Window, MinInterval: l.MinInterval, Cost: l.Cost, By: l.By, Policy: l.Policy, Call: l.Call}
+		return
+	}
+	refill := window.NewRefill(l.Max, l.Window)
+	l.Capacity = min(int64(burst), refill.MaxBurst())
+}
+
+// openDecision returns the decision of an empty store. Unknown values stay zero:
+// Remaining, ResetAfter and the states.
+func openDecision(c *engine.Call) engine.Result {
+	r := engine.Result{Allowed: true, Granted: c.N, At: instantOf(c), Degraded: true}
+	if c.Op == engine.Record {
+		return r
+	}
+	binding := firstBelow(c)
+	if binding == nil {
+		return r
+	}
+	r.Granted, r.RetryAfter = 0, engine.Never
+	if c.Rules.Mode == engine.Partial {
+		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
+		r.Granted, _ = window.Grant(window.Partial, c.N, least.Capacity, true)
+		binding = &least
+	}
+	r.Allowed = r.Granted > 0
+	r.Limit = binding.Name
+	return r
+}
+
+// firstBelow returns the first limit that the attempt never fits, or nil.
+func firstBelow(c *engine.Call) *engine.Limit {
+	for i := range c.Rules.Limits {
+		if l := &c.Rules.Limits[i]; l.Units(c.N) > l.Capacity {
+			return l
+		}
+	}
+	return nil
+}
+
+// instantOf returns the instant of the call, in whole microseconds. Without one it reads this
+// process's clock.
+func instantOf(c *engine.Call) time.Time {
+	if c.Given {
+		return time.UnixMicro(c.At)
+	}
+	return time.UnixMicro(time.Now().UnixMicro())
 }

@@ -3,7 +3,6 @@ package fallback_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,18 +114,6 @@ func TestShareReset(t *testing.T) {
 	}
 }
 
-// TestShareRecord: a record goes to the share and counts there.
-func TestShareRecord(t *testing.T) {
-	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
-	s.Break(weirtest.Down())
-	if d, err := s.Record(ctx, weir.K(), 2); err != nil || !d.Allowed || !d.Degraded || d.Remaining != 1 {
-		t.Errorf("record: %+v, %v; want it taken, 1 remaining", d, err)
-	}
-	if got := granted(t, s.Limiter, 20); got != 1 {
-		t.Errorf("granted %d beside 2 recorded of a share of 3, want 1", got)
-	}
-}
-
 // TestShareReload: shares keep their histories, however often policies are compiled.
 func TestShareReload(t *testing.T) {
 	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
@@ -166,23 +153,6 @@ func TestShareWait(t *testing.T) {
 			t.Errorf("9 of 9, 4 of them used: %v, want ErrDeadline", err)
 		}
 	})
-}
-
-// TestShareConcurrent: shares hold among concurrent goroutines too.
-func TestShareConcurrent(t *testing.T) {
-	s := newStore(t, of(300), fallback.Share, fallback.Instances(3))
-	s.Break(weirtest.Down())
-	sum := make(chan int)
-	for range 16 {
-		go func() { sum <- granted(t, s.Limiter, 300) }()
-	}
-	total := 0
-	for range 16 {
-		total += <-sum
-	}
-	if total != 100 {
-		t.Error(fmt.Sprint("granted ", total, " in all, want the share of 100"))
-	}
 }
 
 // TestShareOfAPart: the share of a part of the rules counts for the keys of the whole.

@@ -11,7 +11,7 @@ import (
 func TestNumbersOnPages(t *testing.T) {
 	for _, n := range []struct{ page, text, file, code string }{
 		{"docs/outages.md", "within the timeout, 50 ms by default", "fallback/engine.go", "timeout: 50 * time.Millisecond"},
-		{"docs/outages.md", "After 5 consecutive failures", "fallback/engine.go", "failures: 5"},
+		{"docs/outages.md", "After 5 consecutive failures", "fallback/engine.go", "threshold, f.breaker.since = 5"},
 		{"docs/outages.md", "Every\n100 to 500 ms, at random", "fallback/breaker.go", "probeMin = 100 * time.Millisecond\n\tprobeMax = 500 * time.Millisecond"},
 		{"docs/outages.md", "The default is 1: every process", "fallback/engine.go", "instances: 1"},
 		{"docs/redis.md", "when the cached denial expires: 100 ms", "weirredis/cache.go", "defaultCacheTTL = 100 * time.Millisecond"},
