@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
@@ -221,129 +219,6 @@ func (c *checker) setPolicies(f *fileBuilder, key, value *yamlnode.Node) bool {
 		f.Policies = append(f.Policies, p)
 	}
 	return c.checkDerivedNames(f.File, value)
-}
-
-// policyBuilder is a policy while the checker reads it.
-type policyBuilder struct {
-	policy      *Definition
-	limits      []*limitBuilder
-	limitWord   *yamlnode.Node // limit or limits, the first of them
-	rejected    bool           // a limit has a fault
-	cells, warn int            // warn: percent of the limits without a share of their own; 0 = none
-	planBy      *yamlnode.Node // the word
-	planNames   map[string]bool
-
-	countsDenied, partial               bool // denied: counted, batch: partial
-	deniedAt, batchAt, countAt, cellsAt int  // the offsets of values
-	plans, overrides, costs             pair // read after the limits
-}
-
-// policy reads a policy. It goes on after a fault as long as later faults are not
-// consequences of it.
-func (c *checker) policy(name, words *yamlnode.Node) (*Definition, bool) {
-	if !weir.ValidName(name.Text) {
-		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
-	}
-	if words.Kind != yamlnode.Map {
-		next := "write limit: 10 per minute on the line below, indented"
-		if words.Kind == yamlnode.List {
-			next = "write the words of the policy without dashes, such as limit: 10 per minute"
-		} else if strings.Contains(words.Text, ":") {
-			next = "put a space after the colon"
-		}
-		if words.Null() {
-			return nil, c.fail(words.Offset, next, "policy %s is empty", clip(name.Text))
-		}
-		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
-	}
-	d := policyBuilder{policy: &Definition{Name: name.Text, Line: name.Line, WhenStoreIsDown: engine.OutageDeny, file: c.file}}
-	ok := apply(c, policyWords, aPolicy, words, &d)
-	if d.limitWord == nil {
-		return nil, ok && c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
-	}
-	if d.rejected {
-		return nil, false
-	}
-	return d.policy, c.complete(&d, name) && ok
-}
-
-// complete checks the words of a policy together, and reads those that need its limits.
-func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
-	ok := c.setMode(d)
-	p := d.policy
-	p.Limits = make([]weir.Limit, len(d.limits))
-	p.Units = make([]string, len(d.limits))
-	for i, l := range d.limits {
-		if l.limit.Kind == weir.Rolling {
-			l.limit.Cells = d.cells
-		}
-		p.Limits[i], p.Units[i] = l.limit, l.unit
-	}
-	if d.cells > 0 && !slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Kind == weir.Rolling }) {
-		ok = c.fail(d.cellsAt, "remove cells: "+withoutCells(p.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(p.Name))
-	}
-	ok = c.completeBlocks(d, name) && ok
-	p.WarnPercents = eachOf(d.limits, func(l *limitBuilder) int { return cmp.Or(l.warn, d.warn) })
-	ok = c.readCosts(d) && ok
-	compiled, err := p.Compile()
-	if err != nil {
-		return c.accept(d.faultOf(err, name.Offset))
-	}
-	ok = c.checkCountDenied(d) && ok
-	ok = c.checkReported(d) && ok
-	read := c.readPlans(d)
-	read = c.readOverrides(d, compiled.Dimensions) && read
-	if !read {
-		return false
-	}
-	return c.checkPlansUsed(d) && ok
-}
-
-// withoutCells returns the reason why limits of a kind have no cells.
-func withoutCells(k weir.Kind) string {
-	switch k {
-	case weir.Bucket:
-		return "a bucket is stored as one number anyway"
-	case weir.Concurrency:
-		return "holds end one by one"
-	}
-	return "a fixed window is stored as one number anyway"
-}
-
-// checkCountDenied rejects plans and overrides under denied: counted. Such a history keeps
-// only as many entries as the smallest of its numbers needs (R6), so it would grant too
-// much under a larger one.
-func (c *checker) checkCountDenied(d *policyBuilder) bool {
-	if d.policy.Mode != weir.CountDenied || d.plans.key == nil && d.overrides.key == nil {
-		return true
-	}
-	return c.fail(d.deniedAt, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
-}
-
-// checkReported rejects concurrency limits under count: reported. An attempt would hold nothing,
-// and a report has no reservation that returns its units.
-func (c *checker) checkReported(d *policyBuilder) bool {
-	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency })
-	if !d.policy.Reported || atOnce < 0 {
-		return true
-	}
-	return c.fail(d.countAt, "write count: attempts, or move the concurrency limit to a policy of its own",
-		"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[atOnce].Name)
-}
-
-// setMode derives the weir.Mode from denied and batch.
-func (c *checker) setMode(d *policyBuilder) bool {
-	switch {
-	case d.countsDenied && d.policy.Reported:
-		return c.fail(max(d.deniedAt, d.countAt), "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
-	case d.countsDenied && d.partial:
-		return c.fail(max(d.deniedAt, d.batchAt), "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
-	case d.countsDenied:
-		d.policy.Mode = weir.CountDenied
-	case d.partial:
-		d.policy.Mode = weir.Partial
-	}
-	return true
 }
 
 // nextName suggests the nearest of the first 100 names, and lists some after theyAre.

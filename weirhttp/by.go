@@ -2,12 +2,16 @@ package weirhttp
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
+	"net/netip"
 	"strings"
+	"sync"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
@@ -67,4 +71,99 @@ func Host(r *http.Request) (string, error) {
 		return "", &KeyError{Problem: "the request has no host that it goes to"}
 	}
 	return strings.ToLower(r.URL.Host), nil
+}
+
+// IPOption adjusts ClientIP.
+type IPOption func(*clientIP)
+
+// clientIP finds the address of the client that sent a request.
+type clientIP struct {
+	trusted clientaddr.Proxies
+	bits    int // prefix length to which IPv6 addresses are cut
+	log     *slog.Logger
+	warned  sync.Once
+}
+
+// ClientIP takes the client's address from a request, in one canonical form without zone
+// and port:
+//   - IPv4 as 192.0.2.1, also if it is mapped into IPv6;
+//   - IPv6 as its /64, such as 2001:db8:1:2::/64, because a client has all addresses of
+//     its /64;
+//   - a client behind NAT64 by the IPv4 address that 64:ff9b::/96 embeds, and within
+//     64:ff9b:1::/48 by the whole address.
+//
+// The address is that of the peer, unless the peer is one of TrustedProxies. In that
+// case X-Forwarded-For is read from its right end, where the nearest proxy wrote. The
+// first address that is not a trusted proxy is the client's. The text left of it may be
+// forged by the client and is not parsed. If every address is a trusted proxy, the
+// leftmost one counts; if a trusted proxy sent no header, its own address counts. The
+// header Forwarded (RFC 7239) is not read.
+//
+// An element that a trusted proxy wrote must be an address. "unknown", an obfuscated
+// name or an empty element is a *KeyError, because all such clients would share a
+// history.
+func ClientIP(opts ...IPOption) ValueFunc {
+	c := &clientIP{bits: clientaddr.Bits}
+	for _, o := range opts {
+		o(c)
+	}
+	return func(r *http.Request) (string, error) {
+		a, err := c.find(r)
+		if err != nil {
+			return "", err
+		}
+		return clientaddr.Key(a, c.bits), nil
+	}
+}
+
+// TrustedProxies sets the addresses of the proxies in front of this server. List your
+// proxies and nothing wider: each address of the ranges can name any client. Several
+// TrustedProxies add up. Default: none.
+func TrustedProxies(ranges ...netip.Prefix) IPOption {
+	return func(c *clientIP) {
+		for _, p := range ranges {
+			c.trusted = c.trusted.With(p)
+		}
+	}
+}
+
+// IPv6Prefix sets the number of bits by which IPv6 clients are counted, 32 … 128.
+// Default: 64. It panics out of range.
+func IPv6Prefix(bits int) IPOption {
+	if bits < 32 || bits > 128 {
+		panic("weirhttp: IPv6Prefix takes 32 to 128 bits")
+	}
+	return func(c *clientIP) { c.bits = bits }
+}
+
+// Logger sets the logger for one warning: X-Forwarded-For or Forwarded arrived, but no
+// proxy is trusted. Either a client forges the header, or TrustedProxies was forgotten
+// and all clients behind the proxy share one history. Default, also for nil: no warning.
+func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
+
+// find returns the client's address.
+func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
+	peer, ok := clientaddr.ParseNode(r.RemoteAddr)
+	if !ok {
+		return peer, &KeyError{Problem: "the connection has no IP address to count it by"}
+	}
+	if len(c.trusted) == 0 {
+		c.warnOnce(r)
+	}
+	lines := r.Header["X-Forwarded-For"]
+	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
+	if !ok {
+		return a, &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
+	}
+	return a, nil
+}
+
+func (c *clientIP) warnOnce(r *http.Request) {
+	if c.log == nil || r.Header["X-Forwarded-For"] == nil && r.Header["Forwarded"] == nil {
+		return
+	}
+	c.warned.Do(func() {
+		c.log.Warn("a forwarding header arrived, but no proxy is trusted, so it is ignored; " +
+			"if this server is behind a proxy, name it with weirhttp.TrustedProxies, else all its clients share one history")
+	})
 }

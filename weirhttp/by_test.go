@@ -96,16 +96,16 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 
 // TestMistakesOfTheProgramPanic when the middleware is built, not with a request.
 func TestMistakesOfTheProgramPanic(t *testing.T) {
-	l, all := newLimiter(t, search), newLimiter(t, limits(1))
+	l, all := newLimiter(t, search), outbound(t, nil, plenty)
 	ip := By{"ip": ClientIP()}
 	for want, f := range map[string]func(){
-		"weirhttp: Middleware needs a limiter made with weir.New":                                                   func() { Middleware(nil, ip) },
-		"weirhttp: Transport needs a limiter made with weir.New":                                                    func() { Transport(new(weir.Limiter), ip) },
-		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                         func() { Middleware(l, nil) },
-		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                         func() { Middleware(l, By{"ip": ClientIP(), "key": Host}) },
-		`weirhttp: Transport: policy "p" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Transport(all, ip) },
-		`weirhttp: Transport: the function for "ip" is nil`:                                                         func() { Transport(l, By{"ip": nil}) },
-		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                 func() { ClientIP(IPv6Prefix(16)) },
+		"weirhttp: Middleware needs a limiter made with weir.New":                                                          func() { Middleware(nil, ip) },
+		"weirhttp: Transport needs a limiter made with weir.New":                                                           func() { Transport(new(weir.Limiter), ip) },
+		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                                func() { Middleware(l, nil) },
+		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                                func() { Middleware(l, By{"ip": ClientIP(), "key": Host}) },
+		`weirhttp: Transport: policy "outbound" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Transport(all, ip) },
+		`weirhttp: Transport: the function for "ip" is nil`:                                                                func() { Transport(l, By{"ip": nil}) },
+		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                        func() { ClientIP(IPv6Prefix(16)) },
 	} {
 		func() {
 			defer func() {

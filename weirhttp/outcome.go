@@ -121,3 +121,140 @@ func writeProblem(w http.ResponseWriter, status int, body []byte) {
 	w.WriteHeader(status)
 	w.Write(body)
 }
+
+// intervalSuffix ends the name under which a limit's MinInterval is published. A
+// MinInterval of 3s appears as a rolling limit of 1 in 3s.
+const intervalSuffix = ".interval"
+
+// maxInteger is the largest Integer of a structured field: 15 digits (RFC 9651, 3.3.1).
+const maxInteger = 999_999_999_999_999
+
+// WriteHeaders writes Retry-After, for a denial that waiting can help, and RateLimit and
+// RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10. Lines of these two that an
+// outer Middleware wrote stay. A denial replaces the lines of RateLimit by the limits that
+// denied it, so that no t exceeds Retry-After.
+func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, PolicyField(o.Compiled)) }
+
+// writeHeaders is WriteHeaders with the value of PolicyField.
+func (o *Outcome) writeHeaders(h http.Header, field string) {
+	if seconds, ok := o.RetryAfter(); ok {
+		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
+	}
+	h.Add("RateLimit-Policy", field)
+	if !o.Decision.Allowed {
+		h.Del("RateLimit")
+	}
+	if v := o.RateLimit(); v != "" {
+		h.Add("RateLimit", v)
+	}
+}
+
+// PolicyField returns the value of the RateLimit-Policy field, which is the same for
+// every decision. Each limit of the policy is "name";q=max;w=seconds, and its MinInterval
+// is "name.interval";q=1;w=seconds. Windows are rounded up to seconds; below one second w
+// is left out. The name is "policy.limit", or only "policy" if the limit is called
+// "limit".
+//
+//   - Of a Bucket q is the Burst, and w the time in which so many units flow in. So q/w is
+//     its rate.
+//   - Of Concurrency q has the quota unit qu="concurrent-requests", and there is no w.
+//   - Of a Period w is its length without changes of the clock. A Month has no w, because
+//     months differ.
+func PolicyField(p *engine.Compiled) string {
+	var b []byte
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		b = appendName(b, fieldName(p, i))
+		b = appendParameter(b, ";q=", l.Capacity)
+		window, unit := answer.Quota(l)
+		if unit != "" {
+			b = append(append(append(b, `;qu="`...), unit...), '"')
+		}
+		b = appendWindow(b, window)
+		if l.MinInterval > 0 {
+			b = appendName(b, fieldName(p, i)+intervalSuffix)
+			b = appendWindow(appendParameter(b, ";q=", 1), l.MinInterval)
+		}
+	}
+	return string(b)
+}
+
+// appendWindow appends w, in seconds; nothing for less than one. window is in microseconds.
+func appendWindow(b []byte, window int64) []byte {
+	if window < 1e6 {
+		return b
+	}
+	return appendParameter(b, ";w=", (window+1e6-1)/1e6)
+}
+
+// RateLimit returns the value of the RateLimit field, "name";r=remaining;t=seconds for
+// each limit. A denial lists only the limits that denied it. t is the time until there is
+// more room, rounded up; it is left out while nothing is used. Of a Bucket it is the time
+// until the next unit flows in. Of Concurrency only a denial has it, the latest end of the
+// next hold: after a grant room comes with the end of responses, and clients that wait for
+// t would wait for nothing. The value is "" if no state is known.
+func (o *Outcome) RateLimit() string {
+	b := make([]byte, 0, 64)
+	for i, s := range o.known() {
+		if o.Decision.Allowed || o.lacksRoom(i, s) {
+			next := nextRoom(s)
+			if o.Decision.Allowed && s.MaxHold > 0 {
+				next = 0
+			}
+			b = appendState(b, fieldName(o.Compiled, i), s.Remaining, next)
+		}
+		if s.MinInterval > 0 && (o.Decision.Allowed || s.MinIntervalAfter > 0) {
+			open := int64(1)
+			if s.MinIntervalAfter > 0 {
+				open = 0
+			}
+			b = appendState(b, fieldName(o.Compiled, i)+intervalSuffix, open, s.MinIntervalAfter)
+		}
+	}
+	return string(b)
+}
+
+func appendState(b []byte, name string, remaining int64, next time.Duration) []byte {
+	b = appendName(b, name)
+	b = appendParameter(b, ";r=", remaining)
+	if next > 0 {
+		b = appendParameter(b, ";t=", answer.Seconds(next))
+	}
+	return b
+}
+
+// nextRoom returns the time until the limit has more room than now. Above its Max that
+// is a later instant, because a unit that expires makes no room yet.
+func nextRoom(s *weir.LimitState) time.Duration {
+	switch {
+	case s.Remaining >= 0:
+		return s.NextAfter
+	case s.RetryAfter > 0:
+		return s.RetryAfter
+	}
+	return s.ResetAfter
+}
+
+// fieldName returns the name under which limit i is published. It needs no escaping in a
+// structured field.
+func fieldName(p *engine.Compiled, i int) string {
+	limit := p.Limits[i].Name
+	if limit == "limit" {
+		return p.Name
+	}
+	return p.Name + "." + limit
+}
+
+func appendName(b []byte, name string) []byte {
+	if len(b) > 0 {
+		b = append(b, ", "...)
+	}
+	b = append(b, '"')
+	b = append(b, name...)
+	return append(b, '"')
+}
+
+// appendParameter appends n, limited to 0 … maxInteger.
+func appendParameter(b []byte, name string, n int64) []byte {
+	return strconv.AppendInt(append(b, name...), min(max(n, 0), maxInteger), 10)
+}

@@ -1,54 +1,133 @@
 package envoyconf
 
 import (
+	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/yamlnode"
+	"github.com/weirlimit/weir/policy"
 )
 
-// place is the position of a descriptor in the tree, with the words of each level.
+// file is the state of reading one file into the Config.
+type file struct {
+	*Config
+	name     string
+	document *yamlnode.Document
+	domain   *Domain
+}
+
+// add reads a file into the Config. After an error the Config is unusable.
+func (c *Config) add(name string, src []byte) (err error) {
+	f := &file{Config: c, name: name}
+	defer func() {
+		switch e := recover().(type) {
+		case nil:
+		case *policy.Error: // of fail, which ends the file at its first error
+			err = e
+		default:
+			panic(e)
+		}
+	}()
+	root := f.read(src)
+	c.Files++
+	m := f.words(root, "the file", rootWords)
+	f.open(root, m)
+	f.descriptors(&f.domain.root, m, &place{path: f.domain.Name})
+	return nil
+}
+
+// Words of each mapping. A word of another mapping has no effect and causes a warning.
+var (
+	rootWords       = []string{"domain", "descriptors"}
+	descriptorWords = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
+		"detailed_metric", "value_to_metric", "share_threshold", "metadata"}
+	limitWords   = []string{"unit", "requests_per_unit", "unit_multiplier", "unlimited", "name", "replaces"}
+	replaceWords = []string{"name"}
+)
+
+// open sets the domain of the file, which no earlier file has.
+func (f *file) open(at *yamlnode.Node, m members) {
+	if n := m["domain"]; n != nil {
+		at = n
+	}
+	name := f.text(m, "domain")
+	if name == "" {
+		f.fail(at, "write domain: NAME", "config file cannot have empty domain")
+	}
+	if f.byName[name] != nil {
+		f.fail(at, "write it into one file", "duplicate domain '%s' in config file", name)
+	}
+	f.domain = &Domain{Name: name, Policy: PolicyName(name)}
+	f.byName[name] = f.domain
+	f.Domains = append(f.Domains, f.domain)
+}
+
+// members are the values of a mapping by their keys.
+type members map[string]*yamlnode.Node
+
+// words returns the members of a mapping that have one of the given keys. Words of other
+// mappings are a warning, since the reference ignores them. All other keys are an error.
+func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
+	known := members{}
+	for _, m := range f.mapping(n, mapping) {
+		switch {
+		case slices.Contains(words, m.key.Text):
+			known[m.key.Text] = m.value
+		case slices.Contains(rootWords, m.key.Text), slices.Contains(descriptorWords, m.key.Text), slices.Contains(limitWords, m.key.Text):
+			f.warn(m.key, "%s has no effect here, in %s; it takes %s", m.key.Text, mapping, strings.Join(words, ", "))
+		default:
+			f.fail(m.key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", m.key.Text, mapping)
+		}
+	}
+	return known
+}
+
+// maxWarnings bounds the warnings of a configuration.
+const maxWarnings = 100
+
+func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
+	switch {
+	case len(f.Warnings) < maxWarnings:
+		line, column, _ := f.document.Position(n.Offset)
+		f.Warnings = append(f.Warnings, fmt.Sprintf("%s:%d:%d: ", f.name, line, column)+fmt.Sprintf(format, args...))
+	case len(f.Warnings) == maxWarnings:
+		f.Warnings = append(f.Warnings, "further warnings are left out")
+	}
+}
+
+// place is the position of a descriptor in the tree, with the levels of its path.
 type place struct {
-	path    string   // its name in metrics
-	keys    []string // of each level
-	names   []string // of each level, in metrics
-	shared  []string // by level: the pattern if its values share histories, otherwise ""
-	metrics []int    // indices of the levels with a metric for each value
+	path   string // its name in metrics
+	levels []level
+}
+
+// level is one descriptor of a path.
+type level struct {
+	key    string
+	name   string // in metrics
+	shared string // the pattern if its values share histories, otherwise ""
+	metric bool   // there is a metric for each value
 }
 
 // below returns the place of a descriptor under p.
 func (p *place) below(d *descriptor) *place {
-	name := d.key
+	l := level{key: d.key, name: d.key}
 	if d.value != "" {
-		name += "_" + d.value
+		l.name += "_" + d.value
 	}
-	c := &place{path: p.path + "." + name,
-		keys:    append(p.keys[:len(p.keys):len(p.keys)], d.key),
-		names:   append(p.names[:len(p.names):len(p.names)], name),
-		shared:  append(p.shared[:len(p.shared):len(p.shared)], ""),
-		metrics: p.metrics[:len(p.metrics):len(p.metrics)]}
 	if d.shared {
-		c.shared[len(c.shared)-1] = name // never empty, unlike the name of a level that is not shared
+		l.shared = l.name // never empty, unlike the name of a level that is not shared
 	}
-	if d.valueMetric && !d.shared && (d.value == "" || strings.Contains(d.value, "*")) {
-		c.metrics = append(c.metrics, len(c.keys)-1)
-	}
-	return c
+	l.metric = d.valueMetric && !d.shared && (d.value == "" || strings.Contains(d.value, "*"))
+	return &place{path: p.path + "." + l.name, levels: append(p.levels[:len(p.levels):len(p.levels)], l)}
 }
 
 // cost returns the memory of the descriptor's place below p, in bytes.
 func (d *descriptor) cost(p *place) int {
-	const level, part = 64, 16 // bytes of a level above, and of a piece between two *
-	return len(p.path) + 2*len(d.key+d.value) + level*(len(p.keys)+1) + part*strings.Count(d.key+d.value, "*")
-}
-
-// varying returns the indices of the levels with a history for each value.
-func (p *place) varying() (v []int) {
-	for i, pattern := range p.shared {
-		if pattern == "" {
-			v = append(v, i)
-		}
-	}
-	return v
+	const perLevel, part = 64, 16 // bytes of a level above, and of a piece between two *
+	return len(p.path) + 2*len(d.key+d.value) + perLevel*(len(p.levels)+1) + part*strings.Count(d.key+d.value, "*")
 }
 
 // descriptor holds the words of one descriptor, without its limit.
@@ -108,4 +187,78 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 			"share_threshold can only be used with wildcard values (containing '*'), and the value of %s is %q", d.key, d.value)
 	}
 	return d
+}
+
+// limit reads the rate_limit of a descriptor at a place; nil if it has none.
+func (f *file) limit(m members, d *descriptor, p *place) *Rule {
+	n := m["rate_limit"]
+	if n == nil || n.Null() {
+		return nil
+	}
+	words := f.words(n, "rate_limit", limitWords)
+	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota}
+	var shared []string
+	for i, l := range p.levels {
+		r.Keys, r.Levels, shared = append(r.Keys, l.key), append(r.Levels, l.name), append(shared, l.shared)
+		if l.shared == "" {
+			r.Varying = append(r.Varying, i)
+		}
+		if l.metric {
+			r.MetricLevels = append(r.MetricLevels, i)
+		}
+	}
+	if d.detailed {
+		r.MetricLevels = r.Varying
+	}
+	r.History = HistoryName("rule", r.Keys, shared)
+	r.Unlimited = f.flag(words, "unlimited")
+	f.period(r, n, words)
+	r.Name = f.text(words, "name")
+	r.Replaces = f.replaces(words, r.Name)
+	return r
+}
+
+// period reads the number of requests and the period.
+func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
+	word := f.text(words, "unit")
+	if n := words["unit"]; n != nil {
+		at = n
+	}
+	r.Unit = parseUnit(word)
+	switch {
+	case r.Unlimited && word != "":
+		f.fail(at, "leave unit out", "should not specify rate limit unit when unlimited")
+	case r.Unlimited:
+		return
+	case r.Unit == 0:
+		f.fail(at, "use "+unitWords, "invalid rate limit unit '%s'", word)
+	case words["requests_per_unit"] == nil:
+		f.fail(at, "write 0 to deny everything", "requests_per_unit is missing")
+	}
+	r.Requests = f.number(words, "requests_per_unit")
+	multiplier := uint32(1)
+	if n := words["unit_multiplier"]; n != nil {
+		r.Multiplier = f.number(words, "unit_multiplier")
+		multiplier, at = r.Multiplier, n
+	}
+	var problem string
+	if r.Window, problem = Period(r.Unit, multiplier); problem != "" {
+		problem, next, _ := strings.Cut(problem, "; ")
+		f.fail(at, cmp.Or(next, "use a smaller one"), "unit_multiplier: %s", problem)
+	}
+}
+
+// replaces reads a list of names of other rules.
+func (f *file) replaces(words members, own string) (names []string) {
+	for each := range f.sequence(words, "replaces").Items() {
+		name := f.text(f.words(each, "replaces", replaceWords), "name")
+		switch name {
+		case "":
+			f.fail(each, "write the name of another descriptor", "should not have an empty replaces entry")
+		case own:
+			f.fail(each, "remove it", "replaces should not contain name of same descriptor")
+		}
+		names = append(names, name)
+	}
+	return names
 }

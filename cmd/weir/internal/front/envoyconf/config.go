@@ -1,0 +1,186 @@
+// Package envoyconf reads the configuration of Envoy's reference rate limit service,
+// github.com/envoyproxy/ratelimit, unchanged: YAML files with a domain and a tree of
+// descriptors each. It finds the rule for a request's descriptor with the reference's
+// precedence. Package cmd/weir/internal/front/envoy decides by the rule.
+//
+// A Config never changes, so a reload can replace it while requests are in flight. One
+// bad file rejects the whole new Config.
+//
+// Trade-off: anchors, merge keys, yes and no are read as in the reference, within bounds of
+// size. Policy files have none of them, but files of the reference do. Files that the
+// reference rejects are rejected with file, line and column; words that it silently ignores
+// are a warning.
+package envoyconf
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+// Rule is one descriptor of the configuration with a rate_limit.
+type Rule struct {
+	Path  string // its name in the reference's metrics: domain.key_value.key
+	Index int    // in Domain.Rules
+
+	Requests   uint32        // per period; 0 denies everything
+	Unit       Unit          // 0 with Unlimited
+	Multiplier uint32        // units in the period; 0 = not given, which is 1
+	Window     time.Duration // the period; 0 with Unlimited
+
+	Unlimited bool     // always granted, not counted
+	Shadow    bool     // decided, but always granted
+	Quota     bool     // denies a request only when all rules with Quota do
+	Name      string   // its name in answers and in Replaces
+	Replaces  []string // names of rules that this rule disables for a request
+
+	// History is the limit name of the rule's histories within its domain. Rules for the
+	// same keys share it, so a new rule for one value continues its count.
+	History string
+	// Varying are the indices of the entries that have a history for each value: all
+	// except those that match a wildcard with share_threshold.
+	Varying []int
+
+	// Levels are the names of the descriptors on its path in metrics: key, or key_value.
+	Levels []string
+	// MetricLevels are the indices of the levels with a metric for each value: Varying
+	// with detailed_metric, otherwise those with value_to_metric.
+	MetricLevels []int
+
+	Keys []string // of the descriptors on its path
+}
+
+// Domain holds the rules of one domain.
+type Domain struct {
+	Name   string
+	Policy string  // the policy name of its histories; no policy file can have it
+	Rules  []*Rule // in the order of the file
+	root   node
+}
+
+// Config holds the rules of all domains. It never changes.
+type Config struct {
+	Source   string    // its path, for messages
+	Files    int       // number of files read
+	Domains  []*Domain // sorted by the names of the files
+	Warnings []string  // words in the files without effect
+
+	byName map[string]*Domain
+	bytes  int // of all files so far, with aliases followed
+}
+
+// Domain returns the domain of that name, or nil. A nil Config has none.
+func (c *Config) Domain(name string) *Domain {
+	if c == nil {
+		return nil
+	}
+	return c.byName[name]
+}
+
+// Rules returns the number of rules in all domains.
+func (c *Config) Rules() int {
+	n := 0
+	if c == nil {
+		return n
+	}
+	for _, d := range c.Domains {
+		n += len(d.Rules)
+	}
+	return n
+}
+
+// MaxFiles is the largest number of files in a directory.
+const MaxFiles = 10_000
+
+// Load reads the configuration at path: a file, or a directory with all *.yaml and *.yml
+// files in it and in its subdirectories. Names that begin with a dot are skipped, so a
+// ConfigMap that Kubernetes mounts is read once. The error is a *policy.Error, and the
+// Config is then nil.
+func Load(path string) (*Config, error) {
+	c := &Config{Source: path, byName: map[string]*Domain{}}
+	if err := eachFile(path, c.add); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// Fingerprint returns a hash of all that Load would read.
+func Fingerprint(path string) ([]byte, error) {
+	sum := sha256.New()
+	err := eachFile(path, func(name string, src []byte) error {
+		fmt.Fprintf(sum, "%d:%s%d:", len(name), name, len(src))
+		sum.Write(src)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return sum.Sum(nil), nil
+}
+
+// Parse reads one file. The name is for messages.
+func Parse(name string, src []byte) (*Config, error) {
+	c := &Config{Source: name, byName: map[string]*Domain{}}
+	if err := c.add(name, src); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// eachFile calls add with the name and content of each file at path, until an error.
+func eachFile(path string, add func(name string, src []byte) error) error {
+	names, err := list(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		src, err := policy.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := add(name, src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// list returns the files at path, sorted by name.
+func list(path string) (names []string, err error) {
+	info, err := os.Stat(path)
+	if err != nil || !info.IsDir() {
+		return []string{path}, nil // reading it reports the error
+	}
+	// The separator makes WalkDir follow a link at path. Links below it are not followed:
+	// they may form a cycle.
+	root := path + string(filepath.Separator)
+	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		switch ext := filepath.Ext(name); {
+		case err != nil:
+			return &policy.Error{File: filepath.Clean(name), Problem: fmt.Sprintf("the directory cannot be read: %v", err), Next: "check the permissions"}
+		case name != root && strings.HasPrefix(e.Name(), "."):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+		case !e.IsDir() && (ext == ".yaml" || ext == ".yml"):
+			names = append(names, name)
+			if len(names) > MaxFiles {
+				return &policy.Error{File: filepath.Dir(name), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
+			}
+		}
+		return nil
+	})
+	if err == nil && len(names) == 0 {
+		err = &policy.Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
+			Next: "name the directory that holds the domains, or one file"}
+	}
+	slices.Sort(names)
+	return names, err
+}

@@ -1,0 +1,275 @@
+// Package weirgrpc applies the limits of a weir.Limiter to gRPC servers and clients.
+//
+//	by := weirgrpc.By{"tenant": weirgrpc.Metadata("tenant")}
+//	server := grpc.NewServer(
+//		grpc.ChainUnaryInterceptor(weirgrpc.Unary(limiter, by)),
+//		grpc.ChainStreamInterceptor(weirgrpc.Stream(limiter, by)))
+//
+// A call over the limit ends with RESOURCE_EXHAUSTED, a sentence with the next step, and
+// the standard details: RetryInfo with the exact wait, and QuotaFailure with every limit
+// that denied the call. The trailer grpc-retry-pushback-ms makes clients with a retry
+// policy retry at the right time, or not at all if waiting does not help.
+//
+// # Trade-off
+//
+// The caller provides the key of each call by functions; nothing is guessed. A call
+// without a key ends with INVALID_ARGUMENT and is never counted together with others. If no
+// decision can be made, it ends with UNAVAILABLE, unless [AllowWhenDown] is set. A stream is
+// counted when it begins, not for its messages.
+package weirgrpc
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyby"
+)
+
+// pushbackTrailer is the wait for clients with a retry policy.
+const pushbackTrailer = "grpc-retry-pushback-ms"
+
+// Unary returns an interceptor that passes a call on when l grants it. by names the
+// function for each dimension of l's policy. Unary panics if l is not made with weir.New,
+// or if the names in by are not the dimensions of its policy: both are mistakes in the
+// program.
+//
+// A limit of kind weir.Concurrency counts a call until its handler returns or panics. If the
+// handler runs for longer than the limit's MaxHold, the hold has ended by time; that is one
+// line in ErrorLog, and the MaxHold should be longer.
+func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
+	limit := newLimit("Unary", l, by, opts)
+	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
+		trailer := func(md metadata.MD) { grpc.SetTrailer(ctx, md) }
+		err = limit.serve(ctx, &Call{Method: info.FullMethod, Request: req}, trailer, func(ctx context.Context) (err error) {
+			reply, err = handler(ctx, req)
+			return err
+		})
+		return reply, err
+	}
+}
+
+// Stream is Unary for streams, which are counted when they begin.
+func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
+	limit := newLimit("Stream", l, by, opts)
+	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
+		return limit.serve(stream.Context(), &Call{Method: info.FullMethod}, stream.SetTrailer, func(ctx context.Context) error {
+			return handler(srv, &limitedStream{stream, ctx})
+		})
+	}
+}
+
+// serve decides a call, and passes it to its handler with the outcome in the context. trailer
+// sends that of a denial.
+func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), handle func(context.Context) error) error {
+	o, held, err := l.decideCall(ctx, c)
+	if err != nil {
+		if o != nil {
+			trailer(metadata.Pairs(pushbackTrailer, o.pushback()))
+		}
+		return err
+	}
+	if o != nil {
+		ctx = context.WithValue(ctx, contextKey{}, o)
+	}
+	if held != nil {
+		defer l.end(ctx, held)
+	}
+	return handle(ctx)
+}
+
+// limitedStream is a stream with the outcome in its context.
+type limitedStream struct {
+	grpc.ServerStream
+	ctx context.Context
+}
+
+// Context returns the context of the stream, with the outcome.
+func (s *limitedStream) Context() context.Context { return s.ctx }
+
+// UnaryClient returns an interceptor that limits a client's calls before they are sent.
+// A call over the limit waits or, with FailFast, ends with RESOURCE_EXHAUSTED as on a
+// server. A call also ends at once if its wait is longer than its context allows.
+// UnaryClient panics as [Unary] does. Units of a limit of kind weir.Concurrency are held for
+// its whole MaxHold, because clients make no reservations (R17).
+func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
+	held := newLimit("UnaryClient", l, by, opts)
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
+		if err := held.wait(ctx, &Call{Method: method, Request: req, client: true}); err != nil {
+			return err
+		}
+		return invoke(ctx, method, req, reply, cc, calls...)
+	}
+}
+
+// StreamClient is UnaryClient for streams, which are counted when they begin.
+func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInterceptor {
+	held := newLimit("StreamClient", l, by, opts)
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, calls ...grpc.CallOption) (grpc.ClientStream, error) {
+		if err := held.wait(ctx, &Call{Method: method, client: true}); err != nil {
+			return nil, err
+		}
+		return open(ctx, desc, cc, method, calls...)
+	}
+}
+
+// wait returns nil when the call may be sent.
+func (l *limit) wait(ctx context.Context, c *Call) error {
+	if l.skip != nil && l.skip(ctx, c) {
+		return nil
+	}
+	o, err := l.outcome(ctx, c)
+	if err == nil && l.failFast {
+		err = l.attemptAll(ctx, o)
+	} else if err == nil {
+		o.Decision, err = l.limiter.WaitN(ctx, o.Key, o.N)
+	}
+	var given *weir.WaitError
+	switch {
+	case err == nil && o.Decision.Allowed:
+		return nil
+	case err == nil:
+		return l.onDenied(ctx, o)
+	case errors.As(err, &given) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		o.Decision = given.Decision
+		return l.onDenied(ctx, o)
+	}
+	return l.failed(ctx, err)
+}
+
+// attemptAll attempts the call, all or nothing: a partial grant is refunded. A call that
+// is cancelled before it is sent is not charged.
+func (l *limit) attemptAll(ctx context.Context, o *Outcome) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if err := l.attempt(ctx, o); err != nil {
+		return err
+	}
+	d := &o.Decision
+	if part := d.Granted; d.Allowed && part < o.N {
+		d.Allowed, d.Granted, d.Remaining = false, 0, d.Remaining+part
+		o.States = nil // they are from before the refund
+		if !d.Degraded {
+			l.limiter.Refund(context.WithoutCancel(ctx), o.Key, d.At, part)
+		}
+	}
+	return nil
+}
+
+// limit is the common part of the interceptors.
+type limit struct {
+	limiter *weir.Limiter
+	values  []ValueFunc // in the order of the policy's dimensions
+	config
+}
+
+// newLimit panics as keyby.Functions does.
+func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
+	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
+}
+
+// outcome returns the outcome of a call before its decision, with its key and units.
+func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
+	key, err := readKey(ctx, c, l.limiter.Compiled(), l.values)
+	if err != nil {
+		return nil, err
+	}
+	o := &Outcome{Compiled: l.limiter.Compiled(), Key: key, N: 1}
+	if l.cost != nil {
+		o.N = l.cost(ctx, c)
+	}
+	return o, nil
+}
+
+// decideCall attempts a call. It charges even after the client has hung up: a call that is
+// cancelled at once must not be free. o is nil for a call that passes uncounted; err is
+// the final error of a call that does not pass. held is nil unless a hold must be ended.
+func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
+	if l.skip != nil && l.skip(ctx, c) {
+		return nil, nil, nil
+	}
+	if o, err = l.outcome(ctx, c); err == nil {
+		held, err = l.reserve(context.WithoutCancel(ctx), o)
+	}
+	switch {
+	case err != nil:
+		return nil, nil, l.failed(ctx, err)
+	case !o.Decision.Allowed:
+		return o, nil, l.onDenied(ctx, o)
+	}
+	return o, held, nil
+}
+
+// reserve is attempt, with a reservation if the policy has a limit of kind Concurrency.
+func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
+	if o.Compiled.Holds == nil {
+		return nil, l.attempt(ctx, o)
+	}
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
+	held, o.Decision, err = l.limiter.Reserve(ctx, o.Key, weir.Request{N: o.N, States: o.States})
+	return held, err
+}
+
+// end ends a hold.
+func (l *limit) end(ctx context.Context, held *weir.Reservation) {
+	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
+		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Compiled().Name, "error", err)
+	}
+}
+
+// attempt decides an outcome.
+func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
+	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
+	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
+	return err
+}
+
+// failed returns the final error of a call without a decision; nil if the call passes.
+func (l *limit) failed(ctx context.Context, err error) error {
+	if l.allowWhenDown && ctx.Err() == nil {
+		switch toStatus(err).Code() {
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // of the store
+			return nil
+		}
+	}
+	return l.onError(ctx, err)
+}
+
+// errorCodes are the codes of errors, by the first that an error wraps. Bad input (R14) and
+// ends of a context keep the error's own text. That of another error is not sent: it may hold
+// secrets.
+var errorCodes = []answer.ForError[codes.Code]{
+	answer.For(ErrValue, codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause"),
+	answer.For(weir.ErrInput, codes.InvalidArgument, ""),
+	answer.For(weir.ErrOverflow, codes.InvalidArgument, ""),
+	answer.For(context.DeadlineExceeded, codes.DeadlineExceeded, ""),
+	answer.For(context.Canceled, codes.Canceled, ""),
+	answer.For(weir.ErrOutcomeUnknown, codes.Unavailable, "the store did not answer, so the call was denied; it may have been counted; try again later"),
+	answer.For(nil, codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later"), // of the store
+}
+
+// toStatus returns the status of an error.
+func toStatus(err error) *status.Status {
+	var k *KeyError
+	if errors.As(err, &k) {
+		return status.New(codes.InvalidArgument, k.Problem)
+	}
+	return status.New(answer.ToError(err, errorCodes))
+}
+
+// statusOf is the default of OnError.
+func statusOf(err error, log *slog.Logger) *status.Status {
+	s := toStatus(err)
+	if s.Code() == codes.Internal {
+		log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+	}
+	return s
+}
