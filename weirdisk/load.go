@@ -24,11 +24,8 @@ type FormatError struct {
 
 // Error names the file and the offset, and gives the next step.
 func (e *FormatError) Error() string {
-	next := nextStep(e.Problem)
-	if next == "" {
-		next = "restore the directory from a backup, or move it away to begin without histories"
-	}
-	return fmt.Sprintf("weirdisk: %s, offset %d: %v; %s", e.File, e.Offset, e.Problem, next)
+	return fmt.Sprintf("weirdisk: %s, offset %d: %v%s", e.File, e.Offset, e.Problem,
+		nextStep(e.Problem, "; restore the directory from a backup, or move it away to begin without histories"))
 }
 
 // Unwrap returns the problem.

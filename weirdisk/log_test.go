@@ -57,34 +57,6 @@ func (f *syncs) sync() error {
 
 func (f *syncs) Close() error { return nil }
 
-// TestFrameOfAnotherPlace: a frame is none at another offset, in another segment or in another
-// directory.
-func TestFrameOfAnotherPlace(t *testing.T) {
-	h := header{number: 1, base: 1, identity: strings.Repeat("A", idSize)}
-	b := append(make([]byte, frameSize), "entries"...)
-	seal(b, h.sum(), headerSize, headerSize)
-	frameIn := func(h header, offset int64) bool {
-		s := stored{sum: h.sum(), data: append(make([]byte, offset), b...)}
-		_, ok := s.frameAt(offset)
-		return ok
-	}
-	if !frameIn(h, headerSize) {
-		t.Error("it is no frame at its place")
-	}
-	for name, other := range map[string]header{
-		"number":   {number: 2, base: 1, identity: h.identity},
-		"identity": {number: 1, base: 1, identity: strings.Repeat("B", idSize)},
-		"base":     {number: 1, base: 2, identity: h.identity},
-	} {
-		if frameIn(other, headerSize) {
-			t.Errorf("another %s: it is a frame", name)
-		}
-	}
-	if frameIn(h, headerSize+1) {
-		t.Error("another offset: it is a frame")
-	}
-}
-
 // TestLagOfManyBytes: a frame behind more unsynced bytes than its lag can state does not
 // state that some of them are synced. A torn end would be taken for damage.
 func TestLagOfManyBytes(t *testing.T) {

@@ -181,23 +181,20 @@ func claim(dir string, create, anyAccess bool) (lock *os.File, err error) {
 
 // openError adds the directory and the next step to an error of the operating system.
 func openError(dir string, err error) error {
-	switch step := nextStep(err); {
-	case errors.As(err, new(*FormatError)) || errors.Is(err, ErrInUse):
+	if errors.As(err, new(*FormatError)) || errors.Is(err, ErrInUse) {
 		return err
-	case step != "":
-		return fmt.Errorf("weirdisk: %s: %w; %s", dir, err, step)
 	}
-	return fmt.Errorf("weirdisk: %s: %w", dir, err)
+	return fmt.Errorf("weirdisk: %s: %w%s", dir, err, nextStep(err, ""))
 }
 
-// nextStep returns the next step after an error, "" if there is no particular one.
-func nextStep(err error) string {
+// nextStep returns the next step after an error, behind a semicolon, or otherwise.
+func nextStep(err error, otherwise string) string {
 	for _, known := range nextSteps {
 		if errors.Is(err, known.cause) {
-			return known.step
+			return "; " + known.step
 		}
 	}
-	return ""
+	return otherwise
 }
 
 var nextSteps = []struct {
