@@ -28,12 +28,8 @@ type checkOptions struct {
 
 func checkCommand() *cobra.Command {
 	var o checkOptions
-	cmd := &cobra.Command{
-		Use:   "check POLICY [key=value ...]",
-		Short: "Make one decision",
-		Args:  wantArgs(1, math.MaxInt, "POLICY"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) },
-	}
+	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"),
+		func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) })
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to take")

@@ -24,14 +24,8 @@ func configCommand() *cobra.Command {
 
 func configCheckCommand() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "check FILE...",
-		Short: "Check configuration files of weir serve",
-		Args:  wantArgs(1, math.MaxInt, "FILE"),
-		RunE: func(cmd *cobra.Command, paths []string) error {
-			return checkFiles(cmd, paths, asJSON, checkConfig)
-		},
-	}
+	cmd := newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
+		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, asJSON, checkConfig) })
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object for each file")
 	return cmd
 }

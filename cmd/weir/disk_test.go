@@ -1,10 +1,8 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,61 +13,6 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
-
-// TestReservationsSurviveAKill: weir serve on a directory is killed. The next one settles its
-// reservations once, and the limit has all grants.
-func TestReservationsSurviveAKill(t *testing.T) {
-	needs.Time(t)
-	secret := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(secret, []byte("a secret that outlives the process"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	args := []string{"--policies", writePolicies(t, "version: 1\npolicies: {jobs: {limit: 10 per day per user}}\n"),
-		"--store", "file:" + filepath.Join(t.TempDir(), "store"), "--reservation-secret-file", secret}
-	post := func(p *process, path string, body any, into any) (status int) {
-		t.Helper()
-		text, err := json.Marshal(body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := http.Post("http://"+p.addr+path, "application/json", strings.NewReader(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		answer, err := io.ReadAll(r.Body)
-		if err != nil || json.Unmarshal(answer, into) != nil {
-			t.Fatalf("%s: %v, %s", path, err, answer)
-		}
-		return r.StatusCode
-	}
-	key := map[string]any{"policy": "jobs", "key": map[string]string{"user": "ann"}, "n": 8}
-	var reserved struct{ Reservation string }
-	p := startServe(t, args...)
-	if status := post(p, "/v1/reserve", key, &reserved); status != 200 || reserved.Reservation == "" {
-		t.Fatalf("reserve: %d, %+v", status, reserved)
-	}
-	p.kill()
-
-	p = startServe(t, args...)
-	var state struct{ Remaining int64 }
-	if post(p, "/v1/peek", key, &state); state.Remaining != 2 {
-		t.Errorf("after the kill: %d remain, want 2", state.Remaining)
-	}
-	var settled struct{ Refunded int64 }
-	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 3}, &settled); status != 200 || settled.Refunded != 5 {
-		t.Errorf("settle: %d, %+v, want 5 refunded", status, settled)
-	}
-	p.kill()
-
-	p = startServe(t, args...)
-	if post(p, "/v1/peek", key, &state); state.Remaining != 7 {
-		t.Errorf("after the settlement and another kill: %d remain, want 7", state.Remaining)
-	}
-	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 1}, &settled); status != 409 {
-		t.Errorf("settled again: status %d, want 409", status)
-	}
-}
 
 // TestFullDiskFollowsThePolicy: while the disk of --store file: is full every front answers
 // by the policy's mode, and probes report it. Afterwards weir recovers by itself.

@@ -84,19 +84,19 @@ func verbs(root *cobra.Command) (names []string) {
 	return names
 }
 
+// newCommand returns the command of a verb.
+func newCommand(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
+}
+
 // withVerbs returns the command of a verb that has verbs itself.
 func withVerbs(use, short, next string, verbs ...*cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  cobra.ArbitraryArgs,
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return cmd.Help()
-			}
-			return usage(next, "%s has no verb %q", cmd.CommandPath(), args[0])
-		},
-	}
+	cmd := newCommand(use, short, cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return cmd.Help()
+		}
+		return usage(next, "%s has no verb %q", cmd.CommandPath(), args[0])
+	})
 	cmd.AddCommand(verbs...)
 	return cmd
 }
@@ -204,36 +204,26 @@ func flagGroups(cmd *cobra.Command) string {
 }
 
 func helpCommand(root *cobra.Command) *cobra.Command {
-	cmd := &cobra.Command{
-		Use:   "help [VERB]",
-		Short: "Explain a verb",
-		Args:  wantArgs(0, 1, "VERB"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return root.Help()
-			}
-			verb, rest, err := root.Find(args)
-			if err != nil || verb == root || len(rest) > 0 {
-				return unknownVerb(root, args[0])
-			}
-			verb.InitDefaultHelpFlag()
-			return verb.Help()
-		},
-	}
+	cmd := newCommand("help [VERB]", "Explain a verb", wantArgs(0, 1, "VERB"), func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return root.Help()
+		}
+		verb, rest, err := root.Find(args)
+		if err != nil || verb == root || len(rest) > 0 {
+			return unknownVerb(root, args[0])
+		}
+		verb.InitDefaultHelpFlag()
+		return verb.Help()
+	})
 	root.SetHelpCommand(cmd)
 	return cmd
 }
 
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
-		Use:   "version",
-		Short: "Print the version",
-		Args:  wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s\n", versionLine())
-			return err
-		},
-	}
+	return newCommand("version", "Print the version", wantArgs(0, 0, ""), func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "weir %s\n", versionLine())
+		return err
+	})
 }
 
 // version returns the version that the go command wrote into the binary, such as

@@ -23,12 +23,8 @@ type readyOptions struct {
 
 func readyCommand() *cobra.Command {
 	var o readyOptions
-	cmd := &cobra.Command{
-		Use:   "ready",
-		Short: "Report whether a running weir is ready",
-		Args:  wantArgs(0, 0, ""),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return ready(cmd, &o) },
-	}
+	cmd := newCommand("ready", "Report whether a running weir is ready", wantArgs(0, 0, ""),
+		func(cmd *cobra.Command, _ []string) error { return ready(cmd, &o) })
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of any of weir's HTTP listeners, or unix:/path")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "timeout of the request, 1ms to 1m")

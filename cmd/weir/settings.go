@@ -213,20 +213,15 @@ func settingsCommand(use, short string, run func(cmd *cobra.Command, o *serveOpt
 	var file string
 	var all bool
 	table := o.table()
-	cmd := &cobra.Command{
-		Use:   use,
-		Short: short,
-		Args:  wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if all {
-				return cmd.Help()
-			}
-			if err := table.resolve(cmd.Flags(), file); err != nil {
-				return err
-			}
-			return run(cmd, &o, table)
-		},
-	}
+	cmd := newCommand(use, short, wantArgs(0, 0, ""), func(cmd *cobra.Command, _ []string) error {
+		if all {
+			return cmd.Help()
+		}
+		if err := table.resolve(cmd.Flags(), file); err != nil {
+			return err
+		}
+		return run(cmd, &o, table)
+	})
 	f := cmd.Flags()
 	f.StringVarP(&file, "config", "c", "", "the configuration `FILE`, such as weir-serve.yaml, in which each setting is a key; flags and the environment override it")
 	f.BoolVar(&all, allFlag, false, "show all flags, also the rarer ones")

@@ -22,13 +22,9 @@ type snippetOptions struct {
 func snippetCommand() *cobra.Command {
 	var o snippetOptions
 	names := strings.Join(integrations.Names(), "|")
-	cmd := &cobra.Command{
-		Use:       "snippet " + names,
-		Short:     "Print the configuration of a proxy that calls weir",
-		Args:      wantArgs(1, 1, names),
-		ValidArgs: integrations.Names(),
-		RunE:      func(cmd *cobra.Command, args []string) error { return snippet(cmd, &o, args[0]) },
-	}
+	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir", wantArgs(1, 1, names),
+		func(cmd *cobra.Command, args []string) error { return snippet(cmd, &o, args[0]) })
+	cmd.ValidArgs = integrations.Names()
 	f := cmd.Flags()
 	policiesFlag(cmd, &o.policies)
 	f.StringVar(&o.Policy, "policy", "search", "the `POLICY` that limits the requests; for envoy its domain")

@@ -186,19 +186,11 @@ func noteInstances(stderr io.Writer, file *policy.File) {
 
 func storeCommand() *cobra.Command {
 	var asJSON, hashKeys bool
-	check := &cobra.Command{
-		Use:   "check DIR",
-		Short: "Read every record and verify its checksum",
-		Args:  wantArgs(1, 1, "DIR"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return checkDirectory(cmd, args[0], asJSON) },
-	}
+	check := newCommand("check DIR", "Read every record and verify its checksum", wantArgs(1, 1, "DIR"),
+		func(cmd *cobra.Command, args []string) error { return checkDirectory(cmd, args[0], asJSON) })
 	check.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	dump := &cobra.Command{
-		Use:   "dump DIR",
-		Short: "Print the histories and operations as JSON, one a line",
-		Args:  wantArgs(1, 1, "DIR"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) },
-	}
+	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line", wantArgs(1, 1, "DIR"),
+		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
 	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print a hash of each value of a key, with a random secret, in place of the value")
 	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
 		"write weir store check DIR, or weir store dump DIR", check, dump)

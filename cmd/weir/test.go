@@ -10,12 +10,8 @@ import (
 
 func testCommand() *cobra.Command {
 	var asJSON bool
-	cmd := &cobra.Command{
-		Use:   "test FILE",
-		Short: "Run the tests of a policy file",
-		Args:  wantArgs(1, 1, "FILE"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) },
-	}
+	cmd := newCommand("test FILE", "Run the tests of a policy file", wantArgs(1, 1, "FILE"),
+		func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) })
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as one JSON object")
 	return cmd
 }

@@ -35,12 +35,8 @@ type topOptions struct {
 
 func topCommand() *cobra.Command {
 	var o topOptions
-	cmd := &cobra.Command{
-		Use:   "top",
-		Short: "List the keys that are denied most",
-		Args:  wantArgs(0, 0, ""),
-		RunE:  func(cmd *cobra.Command, _ []string) error { return top(cmd, &o) },
-	}
+	cmd := newCommand("top", "List the keys that are denied most", wantArgs(0, 0, ""),
+		func(cmd *cobra.Command, _ []string) error { return top(cmd, &o) })
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")

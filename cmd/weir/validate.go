@@ -23,14 +23,9 @@ type validateOptions struct {
 
 func validateCommand() *cobra.Command {
 	var o validateOptions
-	cmd := &cobra.Command{
-		Use:   "validate FILE...",
-		Short: "Check policy files",
-		Args:  wantArgs(1, math.MaxInt, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return checkFiles(cmd, args, o.asJSON, func(path string) (validResult, error) { return validateFile(path, &o) })
-		},
-	}
+	cmd := newCommand("validate FILE...", "Check policy files", wantArgs(1, math.MaxInt, "FILE"), func(cmd *cobra.Command, args []string) error {
+		return checkFiles(cmd, args, o.asJSON, func(path string) (validResult, error) { return validateFile(path, &o) })
+	})
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
 	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")

@@ -42,7 +42,8 @@ type value struct {
 	get func() string
 }
 
-// newValue sets to to the default and returns its value, with the fields of is.
+// newValue sets to to the default and returns its value, with the fields of is. An error of
+// parse that is no *valueError is that of the kind.
 func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error)) *value {
 	*to = standard
 	is.get = func() string { return fmt.Sprint(*to) }
@@ -50,6 +51,8 @@ func newValue[T any](to *T, standard T, is value, parse func(text string) (T, er
 		parsed, err := parse(text)
 		if err == nil {
 			*to = parsed
+		} else if !errors.As(err, new(*valueError)) {
+			err = misread(is.kind, text)
 		}
 		return err
 	}
@@ -121,13 +124,12 @@ func intValue(to *int, standard, least, most int, next string) *value {
 		n := int(number)
 		switch {
 		case err != nil:
-			return 0, misread("int", text)
 		case n < least && most == math.MaxInt:
-			return 0, wrongText("", "must be %d or more, not %d", least, n)
+			err = wrongText("", "must be %d or more, not %d", least, n)
 		case n < least || n > most:
-			return 0, wrongText("", "must be %d to %d, not %d", least, most, n)
+			err = wrongText("", "must be %d to %d, not %d", least, most, n)
 		}
-		return n, nil
+		return n, err
 	})
 }
 
@@ -135,24 +137,15 @@ func intValue(to *int, standard, least, most int, next string) *value {
 func ratioValue(to *float64, standard float64) *value {
 	return newValue(to, standard, value{kind: "float64", next: "0.01 is one of a hundred"}, func(text string) (float64, error) {
 		n, err := strconv.ParseFloat(text, 64)
-		if err != nil {
-			return 0, misread("float64", text)
+		if err == nil && !(n >= 0 && n <= 1) {
+			err = wrongText("", "must be 0 to 1, not %v", n)
 		}
-		if !(n >= 0 && n <= 1) {
-			return 0, wrongText("", "must be 0 to 1, not %v", n)
-		}
-		return n, nil
+		return n, err
 	})
 }
 
 func boolValue(to *bool) *value {
-	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, func(text string) (bool, error) {
-		b, err := strconv.ParseBool(text)
-		if err != nil {
-			return false, misread("bool", text)
-		}
-		return b, nil
-	})
+	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, strconv.ParseBool)
 }
 
 // durationValue is a duration of 0 or more, or above 0 unless orZero is set.
@@ -161,13 +154,12 @@ func durationValue(to *time.Duration, standard time.Duration, orZero bool, next 
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
-			return 0, misread("duration", text)
 		case d < 0 && orZero:
-			return 0, wrongText("", "must be 0 or more, not %v", d)
+			err = wrongText("", "must be 0 or more, not %v", d)
 		case d <= 0 && !orZero:
-			return 0, wrongText("", "must be above 0, not %v", d)
+			err = wrongText("", "must be above 0, not %v", d)
 		}
-		return d, nil
+		return d, err
 	})
 }
 
