@@ -85,34 +85,6 @@ func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
 	}
 }
 
-// appendLimit appends state i.
-func (a *Answer) appendLimit(b []byte, i int) []byte {
-	s := &a.States[i]
-	b = append(b, `{"name":`...)
-	b = AppendString(b, s.Name)
-	b = append(b, `,"key":{`...)
-	for j, dim := range a.Compiled.Limits[i].By {
-		if j > 0 {
-			b = append(b, ',')
-		}
-		b = AppendString(b, a.Compiled.Dimensions[dim])
-		b = append(b, ':')
-		b = AppendString(b, a.Key.Value(dim))
-	}
-	b = appendInt(b, `},"max":`, s.Max)
-	b = appendInt(b, `,"used":`, s.Used)
-	b = appendInt(b, `,"remaining":`, s.Remaining)
-	b = appendInt(b, `,"window_ms":`, ceil(s.Window+s.MaxHold, time.Millisecond))
-	if s.MinInterval > 0 {
-		b = appendInt(b, `,"min_interval_ms":`, ceil(s.MinInterval, time.Millisecond))
-	}
-	b = a.appendKind(b, i)
-	b = appendInt(b, `,"retry_after_ms":`, ceil(s.RetryAfter, time.Millisecond))
-	b = appendInt(b, `,"next_ms":`, ceil(s.NextAfter, time.Millisecond))
-	b = appendInt(b, `,"reset_after_ms":`, ceil(s.ResetAfter, time.Millisecond))
-	return append(b, '}')
-}
-
 func appendInt(b []byte, member string, n int64) []byte {
 	return strconv.AppendInt(append(b, member...), n, 10)
 }

@@ -15,10 +15,27 @@ import (
 // KindWords are the words of JSON and of policy files for kinds, by value.
 var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
 
-// appendKind appends the kind, and the members of a bucket, of a period and of a concurrency
-// limit.
-func (a *Answer) appendKind(b []byte, i int) []byte {
+// appendLimit appends state i.
+func (a *Answer) appendLimit(b []byte, i int) []byte {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
+	b = append(b, `{"name":`...)
+	b = AppendString(b, s.Name)
+	b = append(b, `,"key":{`...)
+	for j, dim := range l.By {
+		if j > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, a.Compiled.Dimensions[dim])
+		b = append(b, ':')
+		b = AppendString(b, a.Key.Value(dim))
+	}
+	b = appendInt(b, `},"max":`, s.Max)
+	b = appendInt(b, `,"used":`, s.Used)
+	b = appendInt(b, `,"remaining":`, s.Remaining)
+	b = appendInt(b, `,"window_ms":`, ceil(s.Window+s.MaxHold, time.Millisecond))
+	if s.MinInterval > 0 {
+		b = appendInt(b, `,"min_interval_ms":`, ceil(s.MinInterval, time.Millisecond))
+	}
 	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
 	switch {
 	case l.Kind == weir.Bucket:
@@ -32,7 +49,10 @@ func (a *Answer) appendKind(b []byte, i int) []byte {
 			b = appendInt(b, `,"anchor":`, int64(anchor))
 		}
 	}
-	return b
+	b = appendInt(b, `,"retry_after_ms":`, ceil(s.RetryAfter, time.Millisecond))
+	b = appendInt(b, `,"next_ms":`, ceil(s.NextAfter, time.Millisecond))
+	b = appendInt(b, `,"reset_after_ms":`, ceil(s.ResetAfter, time.Millisecond))
+	return append(b, '}')
 }
 
 // periodWords are the words of sentences for the present window of a period, for its
@@ -79,12 +99,12 @@ func (a *Answer) appendFill(b []byte, i int) []byte {
 		size += " " + word
 	}
 	if s.Remaining > 0 {
-		return a.appendKeyOr(fmt.Appendf(b, "%d of %s left in the bucket", s.Remaining, size), i, shared)
+		return a.appendKey(fmt.Appendf(b, "%d of %s left in the bucket", s.Remaining, size), i, shared)
 	}
 	if s.Remaining < 0 {
 		b = append(strconv.AppendInt(b, -s.Remaining, 10), " below "...)
 	}
-	b = a.appendKeyOr(append(b, "empty"...), i, shared)
+	b = a.appendKey(append(b, "empty"...), i, shared)
 	return append(append(append(b, ": "...), Refill(&a.Compiled.Limits[i])...), ", capacity "+size...)
 }
 
@@ -136,7 +156,7 @@ func Bound(l *engine.Limit, s *weir.LimitState) string {
 func (a *Answer) appendNever(b []byte, i int) []byte {
 	s := &a.States[i]
 	if s.Max == 0 {
-		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i)
+		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i, byAll)
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
@@ -175,7 +195,7 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 	default:
 		b = append(append(b, " used in the last "...), Span(s.Window)...)
 	}
-	return a.appendKey(b, i)
+	return a.appendKey(b, i, byAll)
 }
 
 // Quota returns the time in which the limit grants its Capacity, in microseconds, and the

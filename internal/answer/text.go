@@ -80,10 +80,15 @@ const maxShown = 64
 // Shown formats a caller's value for a sentence, a log or a terminal: plain words as they
 // are, other values quoted and escaped, long ones shortened.
 func Shown(v string) string {
-	if cut := shorten.Cut(v, maxShown); len(cut) < len(v) {
-		return strconv.Quote(cut) + "…"
+	if len(v) > maxShown {
+		return strconv.Quote(shorten.Cut(v, maxShown)) + "…"
 	}
-	if v == "" || strings.ContainsFunc(v, isOdd) {
+	odd := v == ""
+	for _, c := range v {
+		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+		odd = odd || !alnum && !strings.ContainsRune("-_.:@+/", c)
+	}
+	if odd {
 		return strconv.Quote(v)
 	}
 	return v
@@ -95,12 +100,6 @@ func Quoted(v string) string {
 		return shown
 	}
 	return strconv.Quote(v)
-}
-
-// isOdd reports whether a value with the character is quoted.
-func isOdd(c rune) bool {
-	alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-	return !alnum && !strings.ContainsRune("-_.:@+/", c)
 }
 
 const hex = "0123456789abcdef"

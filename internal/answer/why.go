@@ -22,7 +22,7 @@ func (a *Answer) Why() string {
 		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
 		b = a.appendAllowed(append(b, ": "...), i)
 	case !a.Decision.Allowed && !a.Blocked.IsZero():
-		b = a.appendUntil(a.appendKey(append(b, "blocked"...), i))
+		b = a.appendUntil(a.appendKey(append(b, "blocked"...), i, byAll))
 	case !a.Decision.Allowed:
 		b = a.appendDenied(b, i)
 	case a.Decision.Granted < a.N:
@@ -132,11 +132,11 @@ func (a *Answer) taken(i int) int64 { return a.Compiled.Limits[i].Units(a.N) }
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	if a.Compiled.Mode == weir.CountDenied {
-		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i)
+		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i, byAll)
 		b = append(b, ", and a denied one counts too"...)
 	} else {
 		b = a.appendKey(fmt.Appendf(b, "the last grant was %s ago and grants must be %s apart",
-			Ago(s.MinInterval-s.MinIntervalAfter), Exactly(s.MinInterval)), i)
+			Ago(s.MinInterval-s.MinIntervalAfter), Exactly(s.MinInterval)), i, byAll)
 	}
 	return a.appendWhen(b, i, "open again in ")
 }
@@ -197,14 +197,12 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	return a.appendWait(fmt.Appendf(b, "; all %d never fit at once, some may in ", a.N), i, max(s.MinIntervalAfter, wait))
 }
 
-// appendKey appends the key of the history: " for teacher=42", or " by all callers
-// together" if other limits of the policy have dimensions.
-func (a *Answer) appendKey(b []byte, i int) []byte {
-	return a.appendKeyOr(b, i, " by all callers together")
-}
+// byAll are the words for a history that all callers share.
+const byAll = " by all callers together"
 
-// appendKeyOr is appendKey with other words for a shared history.
-func (a *Answer) appendKeyOr(b []byte, i int, shared string) []byte {
+// appendKey appends the key of the history: " for teacher=42", or the words shared for a history
+// of all callers if other limits of the policy have dimensions.
+func (a *Answer) appendKey(b []byte, i int, shared string) []byte {
 	by := a.Compiled.Limits[i].By
 	if len(by) == 0 && len(a.Compiled.Dimensions) > 0 {
 		return append(b, shared...)

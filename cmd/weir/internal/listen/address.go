@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -65,4 +67,75 @@ type ExposedError struct {
 func (e *ExposedError) Error() string {
 	return fmt.Sprintf("%s %s can be reached from other machines without authentication; set %s, or listen on 127.0.0.1 or unix:/path",
 		e.Flag, e.Address, e.Next)
+}
+
+// Names are the host names that a listener without authentication accepts in Host fields.
+// localhost, addresses, and names that no public site can have, such as weir or
+// weir.internal, are always accepted. The zero value adds none.
+//
+// They prevent DNS rebinding: a web page is loaded from its own site, and the site's name
+// is then resolved to 127.0.0.1. The browser on this machine lets the page read the
+// answers of the listener. Only the Host field reveals the page's site.
+type Names struct{ all []string }
+
+// ParseNames reads names such as weir.example.com, without ports.
+func ParseNames(all ...string) (n Names, err error) {
+	for _, name := range all {
+		if !isName(name) {
+			return n, fmt.Errorf("%q is not a host name; write the name alone, such as weir.example.com, without a port or a scheme", name)
+		}
+		n.all = append(n.all, canonical(name))
+	}
+	return n, nil
+}
+
+// With returns these names and the host name of an address, if it has one.
+func (n Names) With(a Address) Names {
+	if !isName(a.host) {
+		return n
+	}
+	return Names{append(slices.Clone(n.all), canonical(a.host))}
+}
+
+// Has reports whether a Host field, with or without a port, is accepted. A request
+// without the field is accepted: browsers always send it.
+func (n Names) Has(host string) bool {
+	if host == "" {
+		return true
+	}
+	name := host
+	colon := strings.LastIndexByte(host, ':')
+	if colon >= 0 && (strings.IndexByte(host, ':') == colon || host[colon-1] == ']') {
+		name = host[:colon] // otherwise it has no port, or is an IPv6 address without brackets
+	}
+	if bare, ok := strings.CutPrefix(name, "["); ok {
+		name = strings.TrimSuffix(bare, "]")
+	}
+	if _, err := netip.ParseAddr(name); err == nil {
+		return true
+	}
+	return isLocal(canonical(name)) || slices.Contains(n.all, canonical(name))
+}
+
+// Empty reports whether only the names that are always accepted are.
+func (n Names) Empty() bool { return len(n.all) == 0 }
+
+// canonical returns the form in which names are compared: lower case, without a final
+// dot.
+func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// isLocal reports whether no public site can have the name. It has one label, as
+// containers of a composition and services of a cluster have, or is below localhost
+// (RFC 6761) or internal, which ICANN reserves: host.docker.internal is one.
+func isLocal(name string) bool {
+	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal"))
+}
+
+// isName reports whether name is a host name of letters, digits, dashes, underscores and
+// dots.
+func isName(name string) bool {
+	return canonical(name) != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(c rune) bool {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		return !letter && c != '-' && c != '.' && c != '_'
+	})
 }

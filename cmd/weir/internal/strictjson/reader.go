@@ -40,40 +40,35 @@ func (r *Reader) Reset(b []byte) {
 
 // Object reads an object. It calls member for each member, which reads the value.
 func (r *Reader) Object(want string, member func(name []byte) error) error {
-	if err := r.open('{', want); err != nil {
-		return err
+	err := r.expect('{', want)
+	if err == nil {
+		err = r.token()
 	}
-	for r.dec.PeekKind() != '}' {
-		name, err := r.readString()
-		if err == nil {
+	for err == nil && r.dec.PeekKind() != '}' {
+		var name []byte
+		if name, err = r.readString(); err == nil {
 			err = member(name)
 		}
-		if err != nil {
-			return err
-		}
 	}
-	return r.token()
+	if err == nil {
+		err = r.token()
+	}
+	return err
 }
 
 // Array reads an array. It calls element before each element, which reads it.
 func (r *Reader) Array(want string, element func() error) error {
-	if err := r.open('[', want); err != nil {
-		return err
+	err := r.expect('[', want)
+	if err == nil {
+		err = r.token()
 	}
-	for r.dec.PeekKind() != ']' {
-		if err := element(); err != nil {
-			return err
-		}
+	for err == nil && r.dec.PeekKind() != ']' {
+		err = element()
 	}
-	return r.token()
-}
-
-// open reads the beginning of an object or an array.
-func (r *Reader) open(kind jsontext.Kind, want string) error {
-	if err := r.expect(kind, want); err != nil {
-		return err
+	if err == nil {
+		err = r.token()
 	}
-	return r.token()
+	return err
 }
 
 // token reads one token.
@@ -86,10 +81,11 @@ func (r *Reader) token() error {
 
 // End returns an *Error with the problem unless the text ends here.
 func (r *Reader) End(problem string) error {
-	r.last = r.place()
+	read := r.dec.InputOffset()
 	if _, err := r.dec.ReadToken(); err == io.EOF {
 		return nil
 	}
+	r.last = r.placeBehind(read)
 	return r.Fault(problem)
 }
 
@@ -180,7 +176,7 @@ func (r *Reader) expect(kind jsontext.Kind, want string) error {
 	if found == kind {
 		return nil
 	}
-	r.last = r.place()
+	r.last = r.placeBehind(r.dec.InputOffset())
 	if name, ok := kinds[found]; ok {
 		return r.Fault(want + ", not " + name)
 	}
@@ -188,9 +184,9 @@ func (r *Reader) expect(kind jsontext.Kind, want string) error {
 	return r.Fault(want + ": " + r.located(err).Problem)
 }
 
-// place returns the place of the next token, behind the delimiter before it.
-func (r *Reader) place() int {
-	rest := r.b[r.dec.InputOffset():]
+// placeBehind returns the place of the token that follows the text that was read, and a delimiter.
+func (r *Reader) placeBehind(read int64) int {
+	rest := r.b[read:]
 	return len(r.b) - len(bytes.TrimLeft(rest, " \t\r\n,:")) + 1
 }
 
