@@ -1,62 +1,15 @@
 package calls
 
 import (
-	"strings"
+	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
 )
-
-// TestCountedLimit: a count needs a rolling limit, and the error names one (R11). The
-// wording of each front is tested in cmd/weir/internal/server.
-func TestCountedLimit(t *testing.T) {
-	minute := weir.Limit{Name: "minute", Max: 10, Window: time.Minute}
-	hour := weir.Limit{Name: "hour", Max: 100, Window: time.Hour}
-	bucket := weir.Limit{Name: "pace", Kind: weir.Bucket, Max: 10, Window: time.Minute}
-	day := weir.Limit{Name: "day", Kind: weir.FixedFromFirst, Max: 10, Window: 24 * time.Hour}
-	held := weir.Limit{Name: "held", Kind: weir.Concurrency, Max: 10, MaxHold: time.Minute}
-	for _, c := range []struct {
-		name, want string // the counted limit, or a part of the error
-		limits     []weir.Limit
-	}{
-		{"", "minute", []weir.Limit{minute}},
-		{"hour", "hour", []weir.Limit{minute, hour}},
-		{"", `"limit" is missing: policy "p" has several limits; name one of "minute", "hour"`, []weir.Limit{minute, hour}},
-		{"minutes", `no limit "minutes" in policy "p"; did you mean "minute"?`, []weir.Limit{minute, hour}},
-		{"xyz", `its only limit is "minute"`, []weir.Limit{minute}},
-		{"xyz", `its limits are "minute", "hour"`, []weir.Limit{minute, hour}},
-		{"pace", `"pace" of policy "p" is a bucket, which stores no instants to count; a peek returns its room; rolling limits of this policy: "minute"`, []weir.Limit{minute, bucket}},
-		{"day", `has fixed windows, which store no instants to count; a peek returns its room`, []weir.Limit{day}},
-		{"held", `counts units in use at once`, []weir.Limit{held}},
-	} {
-		limiter, err := weir.New(weir.Policy{Name: "p", Limits: c.limits})
-		if err != nil {
-			t.Fatal(err)
-		}
-		limit, err := countedLimit(limiter.Compiled(), observe.HTTP, c.name)
-		if err == nil && limit.Name != c.want || err != nil && !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v, %v; want %s", c.name, limit, err, c.want)
-		}
-	}
-}
-
-// TestSpanOf: a span is 1 ms to the whole window, also where that is no whole number of
-// milliseconds.
-func TestSpanOf(t *testing.T) {
-	limit := &engine.Limit{Name: "l", Window: 1500}
-	for _, c := range []struct {
-		ms   int64
-		want time.Duration // 0: bad input
-	}{{0, 0}, {-1, 0}, {1, time.Millisecond}, {2, 1500 * time.Microsecond}, {3, 0}, {1<<63 - 1, 0}} {
-		got, err := spanOf(limit, observe.HTTP, c.ms)
-		if got != c.want || (err != nil) != (c.want == 0) {
-			t.Errorf("%d ms: %v, %v; want %v", c.ms, got, err, c.want)
-		}
-	}
-}
 
 // TestOutcomeOf: the outcome of a call follows from its operation, units and decision.
 func TestOutcomeOf(t *testing.T) {
@@ -78,6 +31,43 @@ func TestOutcomeOf(t *testing.T) {
 	} {
 		if got := outcomeOf(c.op, c.n, &c.d); got != c.want {
 			t.Errorf("op %d of %d units, %+v: %v, want %v", c.op, c.n, c.d, got, c.want)
+		}
+	}
+}
+
+// TestEachErrorHasItsAnswer: each error of the core and of package reserve has a status and a
+// code. Only errors of the request send their own text, and only they count as bad input.
+func TestEachErrorHasItsAnswer(t *testing.T) {
+	const down = "no decision: the store is unavailable; try again later, or read the log of weir"
+	wrong := &weir.PolicyError{Policy: "p", Field: "Max", Problem: "it is wrong"}
+	for _, c := range []struct {
+		err    error
+		status int
+		code   string
+		text   string
+	}{
+		{BadInput("it is wrong"), 400, "ERR", "it is wrong"},
+		{&Problem{Err: ErrMissing, Detail: "no such thing"}, 404, "ERR", "no such thing"},
+		{&Problem{Err: weir.ErrSettled, Detail: "settled"}, 409, "SETTLED", "settled"},
+		{&Problem{Err: weir.ErrExpired, Detail: "expired"}, 410, "EXPIRED", "expired"},
+		{engine.Input("key", "it is wrong"), 400, "ERR", "weir: bad key: it is wrong"},
+		{wrong, 400, "ERR", wrong.Error()},
+		{weir.ErrOverflow, 400, "ERR", "weir: too many units in one history"},
+		{ErrBusy, 503, "UNAVAILABLE", "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
+		{weir.ErrFull, 503, "UNAVAILABLE", "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
+		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrUnavailable), 503, "UNAVAILABLE", down},
+		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrOutcomeUnknown), 503, "UNAVAILABLE", down},
+		{fmt.Errorf("under a.person: %w: %w", weir.ErrUnreadable, weir.ErrUnavailable), 503, "UNAVAILABLE", down},
+		{errors.New("another error"), 503, "UNAVAILABLE", down},
+	} {
+		var bad atomic.Int64
+		want := int64(1)
+		if c.status == 503 {
+			want = 0
+		}
+		f := Fail(c.err, &bad, &observe.Log{})
+		if f.Status != c.status || f.Code != c.code || f.Text != c.text || bad.Load() != want {
+			t.Errorf("%v: got %+v and %d bad inputs, want %d %s %q and %d", c.err, f, bad.Load(), c.status, c.code, c.text, want)
 		}
 	}
 }

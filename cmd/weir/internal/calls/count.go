@@ -3,6 +3,7 @@ package calls
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -19,91 +20,64 @@ import (
 //
 // Other kinds are bad input: they store no instants, so the units of a span are unknown.
 func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, name string, ms int64) (n int64, limit *engine.Limit, err error) {
-	if limit, err = countedLimit(r.Limiter(&t, time.Time{}).Compiled(), via.Protocol, name); err != nil {
-		return 0, nil, err
+	field := func(name string) string { // as callers of a protocol write it
+		if via.Protocol == observe.HTTP {
+			return strconv.Quote(name)
+		}
+		return name
 	}
-	last, err := spanOf(limit, via.Protocol, ms)
-	if err != nil {
-		return 0, nil, err
-	}
-	o, err := r.Decide(ctx, &enforce.Request{Target: t, Op: engine.Count, Limit: limit.Name, Last: last, Via: via})
-	return o.Granted, limit, err
-}
-
-// countedLimit returns the limit of a count, or the reason why there is none.
-func countedLimit(compiled *engine.Compiled, from observe.Protocol, name string) (*engine.Limit, error) {
+	compiled := r.Limiter(&t, time.Time{}).Compiled()
 	all := compiled.Limits
 	if name == "" {
 		if len(all) > 1 {
-			return nil, BadInput(fmt.Sprintf("%s is missing: policy %q has several limits; name one of %s", field(from, "limit"), compiled.Name, names(all)))
+			return 0, nil, badInput("%s is missing: policy %q has several limits; name one of %s", field("limit"), compiled.Name, quoted(namesOf(all)))
 		}
 		name = all[0].Name
 	}
 	i := compiled.LimitNamed(name)
 	if i < 0 {
-		return nil, BadInput(fmt.Sprintf("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, all)))
+		return 0, nil, badInput("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, namesOf(all)))
 	}
-	limit := &all[i]
-	fault := answer.Uncounted(limit)
-	if fault == "" {
-		return limit, nil
+	limit = &all[i]
+	if fault := answer.Uncounted(limit); fault != "" {
+		rolling := slices.DeleteFunc(slices.Clone(all), func(l engine.Limit) bool { return answer.Uncounted(&l) != "" })
+		next := "a peek returns its room"
+		if len(rolling) > 0 {
+			next += "; rolling limits of this policy: " + quoted(namesOf(rolling))
+		}
+		return 0, nil, badInput("limit %q of policy %q %s; %s", limit.Name, compiled.Name, fault, next)
 	}
-	next := "a peek returns its room"
-	if rolling := rollingOf(all); len(rolling) > 0 {
-		next += "; rolling limits of this policy: " + names(rolling)
+	// A window that is no whole number of milliseconds is rounded up, as window_ms is, so the
+	// whole window can be counted.
+	window := time.Duration(limit.Window) * time.Microsecond
+	if most := answer.Millis(window); ms < 1 || ms > most {
+		return 0, nil, badInput("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
+			field("last_ms"), most, limit.Name)
 	}
-	return nil, BadInput(fmt.Sprintf("limit %q of policy %q %s; %s", limit.Name, compiled.Name, fault, next))
+	last := min(time.Duration(ms)*time.Millisecond, window)
+	o, err := r.Decide(ctx, &enforce.Request{Target: t, Op: engine.Count, Limit: limit.Name, Last: last, Via: via})
+	return o.Granted, limit, err
 }
 
+func badInput(format string, args ...any) error { return BadInput(fmt.Sprintf(format, args...)) }
+
 // suggestion returns the next step after an unknown limit.
-func suggestion(name string, all []engine.Limit) string {
-	var known []string
-	for i := range all {
-		known = append(known, all[i].Name)
-	}
+func suggestion(name string, known []string) string {
 	switch near := nearest.Name(name, known); {
 	case near != "":
 		return "did you mean " + strconv.Quote(near) + "?"
-	case len(all) == 1:
-		return "its only limit is " + strconv.Quote(all[0].Name)
+	case len(known) == 1:
+		return "its only limit is " + strconv.Quote(known[0])
 	}
-	return "its limits are " + names(all)
+	return "its limits are " + quoted(known)
 }
 
-// spanOf returns the span of ms milliseconds. A window that is no whole number of them is
-// rounded up, as window_ms is, so the whole window can be counted.
-func spanOf(l *engine.Limit, from observe.Protocol, ms int64) (time.Duration, error) {
-	window := time.Duration(l.Window) * time.Microsecond
-	if most := answer.Millis(window); ms < 1 || ms > most {
-		return 0, BadInput(fmt.Sprintf("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
-			field(from, "last_ms"), most, l.Name))
-	}
-	return min(time.Duration(ms)*time.Millisecond, window), nil
-}
-
-// field returns the name of an argument as callers of a protocol write it.
-func field(from observe.Protocol, name string) string {
-	if from == observe.HTTP {
-		return strconv.Quote(name)
-	}
-	return name
-}
-
-// rollingOf returns the limits that can be counted.
-func rollingOf(all []engine.Limit) (rolling []engine.Limit) {
-	for i := range all {
-		if answer.Uncounted(&all[i]) == "" {
-			rolling = append(rolling, all[i])
-		}
-	}
-	return rolling
-}
-
-// names lists limits for error messages.
-func names(limits []engine.Limit) string {
-	var all []string
+func namesOf(limits []engine.Limit) (names []string) {
 	for i := range limits {
-		all = append(all, strconv.Quote(limits[i].Name))
+		names = append(names, limits[i].Name)
 	}
-	return strings.Join(all, ", ")
+	return names
 }
+
+// quoted lists names for error messages.
+func quoted(names []string) string { return `"` + strings.Join(names, `", "`) + `"` }

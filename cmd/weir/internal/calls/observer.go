@@ -107,7 +107,15 @@ func (p *Rule) Observe(c enforce.Call) {
 	case c.Err != nil && IsBadInput(c.Err):
 		return
 	case c.Err == nil && c.Outcome.Err == nil: // a shadow that could not decide lets pass, and counts as an error
-		note = noteOf(via.Protocol, &c.Request, &c.Outcome)
+		r, d := &c.Request, &c.Outcome.Decision
+		note.Outcome, note.Degraded = outcomeOf(r.Op, r.N, d), d.Degraded && decided
+		if applied := &c.Outcome.Applied; note.Outcome <= observe.Partial && applied.Shadow && !applied.Would.Allowed {
+			note.Outcome, d = observe.WouldDeny, &applied.Would
+		}
+		if note.IsDenial() {
+			// By the clock of this process; the store may have another.
+			note.Limit, note.Key, note.At = d.Limit, r.Key, time.Now().UnixMicro()
+		}
 		if p.record != nil {
 			p.recordCall(&c.Request, &c.Outcome)
 		}
@@ -116,35 +124,17 @@ func (p *Rule) Observe(c enforce.Call) {
 		p.noteWarnings(c.Outcome.Applied.Warnings)
 	}
 	if via.Step {
-		p.noteStep(&c, note)
+		// Counts a step under a shadow policy, because the front only sees that the request passes. A
+		// peek before a charge is no call, and the front notes an error.
+		if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == weir.OpAttempt) {
+			p.Note(note)
+		}
 		return
 	}
 	p.Note(note)
 	if decided && p.to.Tracer != nil {
 		p.to.Tracer.Span(via.Trace, observe.Span{Protocol: via.Protocol, Policy: p.rule.Name, Outcome: note.Outcome, Limit: note.Limit, Degraded: note.Degraded, Began: c.Began, Took: c.Took})
 	}
-}
-
-// noteStep counts a step under a shadow policy, because the front only sees that the request
-// passes. A peek before a charge is no call, and the front notes an error.
-func (p *Rule) noteStep(c *enforce.Call, note observe.Call) {
-	if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == weir.OpAttempt) {
-		p.Note(note)
-	}
-}
-
-// noteOf returns a call with its outcome.
-func noteOf(from observe.Protocol, r *enforce.Request, o *enforce.Outcome) observe.Call {
-	d := &o.Decision
-	c := observe.Call{Protocol: from, Outcome: outcomeOf(r.Op, r.N, d), Degraded: d.Degraded && r.Op <= weir.OpRecord}
-	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
-		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
-	}
-	if c.IsDenial() {
-		// By the clock of this process; the store may have another.
-		c.Limit, c.Key, c.At = d.Limit, r.Key, time.Now().UnixMicro()
-	}
-	return c
 }
 
 // outcomeOf returns the outcome of a call of n units with a decision.

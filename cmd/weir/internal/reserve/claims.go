@@ -2,13 +2,18 @@ package reserve
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"math/bits"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -16,7 +21,7 @@ import (
 // units, so that one of all servers and retries settles. A claim is an operation with an
 // idempotency key, in a history of the reservation's mark. Its window is that of the
 // reservation rounded up to a power of two, so that the store drops it soon after it
-// matters.
+// matters. Without its store it makes none.
 type claims struct {
 	engine engine.Engine
 
@@ -28,11 +33,6 @@ type claims struct {
 type ledger struct {
 	write *weir.Limiter
 	read  *weir.Limiter // of the same histories with Max 0: replays an operation, or denies
-}
-
-// newClaims returns the claims of reservations on e. Without its store it makes none.
-func newClaims(e engine.Engine) *claims {
-	return &claims{engine: e, ledger: map[int]*ledger{}}
 }
 
 // of returns the ledger with a window of at least ttl.
@@ -60,23 +60,25 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 	return &l, nil
 }
 
-// claim is the result of an attempt to claim a reservation.
+// claim is a claim of a reservation: the first, or a retry with the same units.
 type claim struct {
-	verdict verdict
-	number  int       // among the claims of the reservation, from 0
-	first   bool      // made by this call
-	now     time.Time // by the clock of the store
+	number int       // among the claims of the reservation, from 0
+	first  bool      // made by this call
+	now    time.Time // by the clock of the store
 }
 
-type verdict uint8
+// Errors of reservations that cannot be claimed.
+var (
+	errSettled  error = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation is settled already; nothing was changed"} // with other units, or too long ago for a retry
+	errExtended error = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
 
-const (
-	mayCorrect     verdict = iota // the first claim, or a retry with the same actual
-	tooLate                       // expired
-	settledBefore                 // with another actual, or too long ago for a retry
-	extendedBefore                // another reservation holds the units now
-	holdEnded                     // the claim needs the hold, which ended before
+	errHoldEnded = errors.New("the claim needs the hold, which ended before")
 )
+
+// errExpired returns the error of a reservation that has expired.
+func errExpired(r *reservation) error {
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(r.units, 10) + " units stay as they were granted"}
+}
 
 // A claim is an attempt of the units that were used and one more, because an attempt of 0
 // would be a peek. MaxUnits stands for an extension.
@@ -123,16 +125,13 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 			ledger, late, made.number = l.write, false, -1
 			continue
 		case err == nil && !d.Replayed && late:
-			made.verdict = tooLate
-			return made, nil
+			return made, errExpired(r)
 		case err == nil && !d.Replayed && ledger == l.read: // a denial
-			made.verdict = holdEnded
-			return made, nil
+			return made, errHoldEnded
+		case err == nil && !d.Replayed && r.expired(d.At):
+			return made, errExpired(r)
 		case err == nil && !d.Replayed:
 			made.first, made.now = true, d.At
-			if r.expired(d.At) {
-				made.verdict = tooLate
-			}
 			return made, nil
 		}
 		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
@@ -151,17 +150,16 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 		made.now = void.At
 		switch { // a denial has the instant of now
 		case !other && r.expired(d.At):
-			made.verdict = tooLate
+			return made, errExpired(r)
 		case other || r.expired(void.At) && void.At.Sub(d.At) >= minRetry:
-			made.verdict = settledBefore
 			if _, err := l.read.AllowOnce(ctx, r.claimKey(), extends, made.id("settled")); other && err == nil {
-				made.verdict = extendedBefore
+				return made, errExtended
 			}
+			return made, errSettled
 		}
 		return made, nil
 	}
-	made.verdict = settledBefore
-	return made, nil
+	return made, errSettled
 }
 
 // void cancels a claim for a reason. If it fails, the claim stays and the reservation keeps
@@ -174,3 +172,67 @@ func (c *claims) void(ctx context.Context, r *reservation, made claim, reason in
 
 // id returns the idempotency key of a step of the claim.
 func (c claim) id(step string) string { return step + " " + strconv.Itoa(c.number) }
+
+// identity is the identity of the store, to which reservations are bound. It is fetched
+// again after identityTTL, since the store may have lost its data.
+type identity struct {
+	fetch    func(context.Context) (string, error)
+	cached   atomic.Pointer[fetched]
+	renewing atomic.Bool
+}
+
+type fetched struct {
+	id string
+	at time.Time
+}
+
+// identityTTL is how long an identity is used without another fetch.
+const identityTTL = 10 * time.Second
+
+// identityBytes is the length of an identity in a reservation: of its digest.
+const identityBytes = 8
+
+// get returns the digest of the identity; while the store does not answer, the last one.
+func (i *identity) get(ctx context.Context) (string, error) {
+	f := i.cached.Load()
+	if f == nil {
+		return i.renew(ctx)
+	}
+	if time.Since(f.at) >= identityTTL && i.renewing.CompareAndSwap(false, true) {
+		defer i.renewing.Store(false)
+		if id, err := i.renew(ctx); err == nil {
+			return id, nil
+		}
+	}
+	return f.id, nil
+}
+
+// renew fetches the identity.
+func (i *identity) renew(ctx context.Context) (string, error) {
+	id, err := i.fetch(ctx)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(id))
+	f := &fetched{string(sum[:identityBytes]), time.Now()}
+	i.cached.Store(f)
+	return f.id, nil
+}
+
+// is reports whether id is the current identity of the store.
+func (i *identity) is(ctx context.Context, id string) (bool, error) {
+	now, err := i.get(ctx)
+	if err == nil && now != id {
+		now, err = i.renew(ctx)
+	}
+	return now == id, err
+}
+
+// process names this process.
+var process = rand.Text()
+
+// identityOf returns the identity of an engine that no other process shares.
+func identityOf(e engine.Engine) func(context.Context) (string, error) {
+	id := fmt.Sprintf("%s %p", process, e)
+	return func(context.Context) (string, error) { return id, nil }
+}

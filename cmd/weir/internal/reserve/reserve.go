@@ -46,7 +46,7 @@ func New(policies func() *enforce.Version, e engine.Engine, secret string, store
 	if storeIdentity == nil {
 		storeIdentity = identityOf(e)
 	}
-	return &Service{policies, seal, newClaims(e), identity{fetch: storeIdentity}}, nil
+	return &Service{policies, seal, &claims{engine: e, ledger: map[int]*ledger{}}, identity{fetch: storeIdentity}}, nil
 }
 
 // TTL converts the time to live of a request, in milliseconds; 0 stands for the longest
@@ -78,31 +78,37 @@ type Grant struct {
 	TTL     time.Duration
 }
 
-// Issue returns the token of a grant. It is bound to the store, which may be
+// Reservation is an open reservation, as its holder sees it.
+type Reservation struct {
+	Policy    string
+	Token     string // settles and extends it; after an extension in place of the token before
+	Expires   time.Time
+	HeldUntil time.Time // zero without a concurrency limit
+}
+
+// Issue returns the reservation of a grant. It is bound to the store, which may be
 // unreachable for a degraded grant: that one is in no store.
-func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) {
+func (s *Service) Issue(ctx context.Context, g Grant) (x Reservation, err error) {
 	d := &g.Outcome.Decision
-	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: charged(g.Policy, g.Outcome), at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
+	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: d.Granted, at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
+	switch { // the units that the attempt has recorded
+	case g.Policy.Reported: // only reports are charged
+		r.units = 0
+	case g.Outcome.Applied.Shadow:
+		r.units = g.Outcome.Applied.Would.Granted
+	}
 	if g.ID != "" {
 		r.span = g.Policy.Compiled.LongestWindow
 	}
 	r.mark = markOf(g.Policy.Name, &g.Key, cmp.Or(g.ID, rand.Text()), r.at)
 	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
-		return "", err
+		return x, err
 	}
-	return s.seal.token(r), nil
-}
-
-// charged returns the units that an attempt has recorded: those that a shadow would have
-// granted, and none where only reports are charged.
-func charged(p *enforce.Rule, o *enforce.Outcome) int64 {
-	switch {
-	case p.Reported:
-		return 0
-	case o.Applied.Shadow:
-		return o.Applied.Would.Granted
+	x = Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: d.At.Add(r.ttl)}
+	if hold := g.Outcome.Limiter.Compiled().HoldTime; hold > 0 {
+		x.HeldUntil = d.At.Add(hold)
 	}
-	return o.Decision.Granted
+	return x, nil
 }
 
 // Settlement is a settled reservation.
@@ -122,12 +128,16 @@ func (s *Service) open(token string) (o opened, err error) {
 	if o.reservation, err = s.seal.open(token); err != nil {
 		return o, err
 	}
-	p, target, err := s.find(o.reservation)
+	p, err := s.policies().Rule(o.policy)
 	if err != nil {
-		return o, err
+		return o, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
 	}
-	o.rule, o.target, o.calls = p, target, calls.Of(p)
-	o.grant = settle.Grant{Rules: p.Limiter(&target, time.Time{}).Compiled(), Key: target.Key, Units: o.units, At: o.at, Hold: o.hold,
+	if o.target, err = p.Target(o.key); err != nil {
+		return o, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + o.policy +
+			" counts by other dimensions since the reservation was made; its units leave in their time"}
+	}
+	o.calls = calls.Of(p)
+	o.grant = settle.Grant{Rules: p.Limiter(&o.target, time.Time{}).Compiled(), Key: o.target.Key, Units: o.units, At: o.at, Hold: o.hold,
 		Degraded: o.degraded, Name: "weir.reservations:" + o.mark, Do: s.do}
 	return o, nil
 }
@@ -144,7 +154,6 @@ func (s *Service) do(ctx context.Context, c *engine.Call) {
 // opened is a reservation under the policy of its key.
 type opened struct {
 	*reservation
-	rule   *enforce.Rule
 	target enforce.Target
 	calls  *calls.Rule
 	grant  settle.Grant
@@ -238,14 +247,6 @@ func (s *Service) checkRoom(ctx context.Context, o *opened, n int64) error {
 	return nil
 }
 
-// Extension is a reservation with a renewed hold.
-type Extension struct {
-	Policy    string
-	Token     string // settles and extends it from now on, in place of the token before
-	Expires   time.Time
-	HeldUntil time.Time
-}
-
 // Extend renews the hold of limits of kind Concurrency: for another MaxHold from now. The
 // claim comes first, so of an extension and a settlement one is made. The units are
 // recorded now and taken back at the old instant, under idempotency keys: a retry extends
@@ -254,7 +255,7 @@ type Extension struct {
 // The instant of the hold is part of the token, so every extension returns another one. The
 // old token is claimed: it settles nothing, because its hold is gone. A server-side table
 // in place of new tokens would take memory in the store for every reservation.
-func (s *Service) Extend(ctx context.Context, from observe.Protocol, token string) (x Extension, err error) {
+func (s *Service) Extend(ctx context.Context, from observe.Protocol, token string) (x Reservation, err error) {
 	o, err := s.open(token)
 	if err != nil {
 		return x, err
@@ -268,7 +269,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 	}
 	o.calls.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
 	r := o.reservation.extended(o.grant.Hold)
-	return Extension{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: o.grant.HeldUntil()}, nil
+	return Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: o.grant.HeldUntil()}, nil
 }
 
 // extend claims an opened reservation and renews its hold. A fallback's grant is in no store:
@@ -304,18 +305,6 @@ func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool
 		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
-// find returns the policy of a reservation and its target, by the policies in force.
-func (s *Service) find(r *reservation) (p *enforce.Rule, target enforce.Target, err error) {
-	if p, err = s.policies().Rule(r.policy); err != nil {
-		return nil, target, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
-	}
-	if target, err = p.Target(r.key); err != nil {
-		return nil, target, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + r.policy +
-			" counts by other dimensions since the reservation was made; its units leave in their time"}
-	}
-	return p, target, nil
-}
-
 // errOtherStore rejects a reservation of another store.
 var errOtherStore error = &calls.Problem{Err: calls.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
@@ -330,17 +319,8 @@ func (s *Service) claim(ctx context.Context, o *opened, units int64, needsHold b
 			return c, errOtherStore
 		}
 	}
-	if c, err = s.claims.take(ctx, o.reservation, units, needsHold); err != nil {
-		return c, err
-	}
-	switch c.verdict {
-	case tooLate:
-		err = &calls.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(o.units, 10) + " units stay as they were granted"}
-	case settledBefore:
-		err = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation is settled already; nothing was changed"}
-	case extendedBefore:
-		err = &calls.Problem{Err: weir.ErrSettled, Detail: "the reservation was extended, which returned another one; nothing was changed. Settle that one; if its answer was lost, extend this one again"}
-	case holdEnded:
+	c, err = s.claims.take(ctx, o.reservation, units, needsHold)
+	if errors.Is(err, errHoldEnded) {
 		err = s.ended(ctx, o, c, false)
 	}
 	return c, err

@@ -35,10 +35,10 @@ func (s *Server) Banner(w io.Writer) error {
 		fmt.Fprintf(t, "  operators\t%s\n", s.admin.url())
 	}
 	if s.resp != nil {
-		fmt.Fprintf(t, "  Redis clients\t%s\n", s.resp.addr())
+		fmt.Fprintf(t, "  Redis clients\t%s\n", s.RESPAddr())
 	}
 	if s.rpc != nil {
-		fmt.Fprintf(t, "  grpc\t%s (Envoy's rate limit service)\n", s.rpc.addr())
+		fmt.Fprintf(t, "  grpc\t%s (Envoy's rate limit service)\n", s.GRPCAddr())
 	}
 	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
 	if s.config.StoreNote != "" {

@@ -10,16 +10,10 @@ import (
 	"github.com/weirlimit/weir/fallback"
 )
 
-// countPolicies have every part of a policy file that could change a count.
+// countPolicies have the parts of a policy file that choose numbers, or what is charged.
 const countPolicies = `  two:      {limits: {user: 9 per minute per user, all: 40 per 10m}}
-  part:     {limit: 7 per 90s per user, batch: partial}
   denied:   {limit: 5 per minute per user, denied: counted}
-  shadow:   {limit: 4 per minute per user, shadow: true}
-  blocks:   {limit: "4 per minute per user, then block 5m"}
-  warns:    {limit: 8 per minute per user, warn: 50%}
   reported: {limit: 4 per minute per user, count: reported}
-  costs:    {limits: {calls: 9 per minute per user, tokens: 30 per 5m per user}, costs: {calls: 2, tokens: n}}
-  cells:    {limit: 30 per 10m per user, cells: 7}
   plans:
     limit: 5 per minute per user
     plan-by: plan
@@ -28,7 +22,7 @@ const countPolicies = `  two:      {limits: {user: 9 per minute per user, all: 4
 `
 
 // TestCountsOfEachPolicy: counts over HTTP and by Redis clients are the units that count under
-// each kind of policy. A count stores nothing.
+// the policy, its plan and its override. A count stores nothing.
 func TestCountsOfEachPolicy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := weir.NewMemory()
@@ -36,55 +30,36 @@ func TestCountsOfEachPolicy(t *testing.T) {
 		play(t, s, `
 			let a "key":{"user":"a"}
 			let b "key":{"user":"b"}
-			POST /v1/check {"policy":"two",$a,"n":3} => 200 {"allowed":true,…
+			POST /v1/check {"policy":"two",$a,"n":3} => 200 {"allowed":true,…"at":"$at",…
 			sleep 10s
 			POST /v1/check {"policy":"two",$b,"n":4} => 200 {"allowed":true,…
-			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":60000} => 200 {"count":3,"last_ms":60000,"policy":"two","limit":"user","key":{"user":"a"}}
-			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10001} => 200 {"count":3,…
+			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10001} => 200 {"count":3,"last_ms":10001,"policy":"two","limit":"user","key":{"user":"a"}}
 			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10000} => 200 {"count":0,…
-			POST /v1/count {"policy":"two",$a,"limit":"all","last_ms":600000} => 200 {"count":7,"last_ms":600000,"policy":"two","limit":"all","key":{}}
+			POST /v1/count {"policy":"two",$a,"limit":"all","last_ms":600000} => 200 {"count":7,…"limit":"all","key":{}}
 			WEIR.COUNT two user=a 10000 LIMIT all => :4
-
-			# a part is what was granted; denied attempts count where the policy says so
-			POST /v1/check {"policy":"part",$a,"n":9} => 200 …"granted":7,…
-			POST /v1/count {"policy":"part",$a,"last_ms":1000} => 200 {"count":7,"last_ms":1000,"policy":"part","limit":"limit","key":{"user":"a"}}
+			POST /v1/refund {"policy":"two",$a,"n":2,"at":"$at"} => 200 …"refunded":2}
+			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":60000} => 200 {"count":1,…
 			POST /v1/check {"policy":"denied",$a,"n":4} => 200 {"allowed":true,…
 			sleep 1us
 			POST /v1/check {"policy":"denied",$a,"n":3} => 200 {"allowed":false,…
-			POST /v1/count {"policy":"denied",$a,"last_ms":1000} => 200 {"count":7,…
 			WEIR.COUNT denied user=a 1000 => :7
-			# a shadow counts what it would have granted
-			POST /v1/check {"policy":"shadow",$a,"n":3} => 200 …
-			POST /v1/check {"policy":"shadow",$a,"n":3} => 200 …
-			POST /v1/count {"policy":"shadow",$a,"last_ms":1000} => 200 {"count":3,…
-			# a block denies, and what was granted still counts
-			POST /v1/check {"policy":"blocks",$a,"n":4} => 200 {"allowed":true,…
-			POST /v1/check {"policy":"blocks",$a} => 200 …"blocked_until":…
-			POST /v1/count {"policy":"blocks",$a,"last_ms":1000} => 200 {"count":4,…
-			POST /v1/check {"policy":"warns",$a,"n":5} => 200 …"warning":true,…
-			WEIR.COUNT warns user=a 1000 => :5
 			POST /v1/check {"policy":"reported",$a,"n":2} => 200 {"allowed":true,…
 			POST /v1/record {"policy":"reported",$a,"n":3} => 200 …
 			POST /v1/count {"policy":"reported",$a,"last_ms":1000} => 200 {"count":3,…
-			POST /v1/check {"policy":"costs",$a,"n":3} => 200 …
-			POST /v1/count {"policy":"costs",$a,"limit":"calls","last_ms":1000} => 200 {"count":2,…
-			POST /v1/count {"policy":"costs",$a,"limit":"tokens","last_ms":1000} => 200 {"count":3,…
-			# units of a refund do not count
-			POST /v1/check {"policy":"cells",$a,"n":6} => 200 …"at":"$at",…
-			POST /v1/refund {"policy":"cells",$a,"n":2,"at":"$at"} => 200 …"refunded":2}
-			POST /v1/count {"policy":"cells",$a,"last_ms":1000} => 200 {"count":4,…
-			# by plan and by override
 			let gold "policy":"plans","key":{"user":"a","plan":"gold"}
 			POST /v1/check {$gold,"n":40} => 200 {"allowed":true,…
 			POST /v1/count {$gold,"last_ms":1000} => 200 {"count":40,…
 			WEIR.COUNT plans user=a plan=gold 1000 => :40
 			POST /v1/check {"policy":"plans",$b,"n":7} => 200 {"allowed":true,…
 			POST /v1/count {"policy":"plans",$b,"last_ms":1000} => 200 {"count":7,…
+			# it is counted like a peek
+			metric weir_decisions_total{outcome="peeked",policy="plans",protocol="http"} 2
+			metric weir_decisions_total{outcome="peeked",policy="plans",protocol="resp"} 1
 		`)
 		before := memory.Len()
 		play(t, s, `
 			POST /v1/count {"policy":"two","key":{"user":"nobody"},"limit":"user","last_ms":1000} => 200 {"count":0,…
-			WEIR.COUNT part user=nobody 1000 => :0
+			WEIR.COUNT denied user=nobody 1000 => :0
 		`)
 		if after := memory.Len(); after != before {
 			t.Errorf("counts of an unknown key: %d keys, then %d", before, after)
@@ -225,8 +200,8 @@ func TestCountsNeedTheStore(t *testing.T) {
 		play(t, s, strings.ReplaceAll(`
 			POST /v1/count {"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":1000} => DOWN
 			POST /v1/count {"policy":"shadow","key":{"ip":"192.0.2.1"},"last_ms":1000} => DOWN
-			WEIR.COUNT search ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store did not answer…
-			WEIR.COUNT shadow ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store did not answer…
+			WEIR.COUNT search ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store is unavailable…
+			WEIR.COUNT shadow ip=192.0.2.1 1000 => -UNAVAILABLE no decision: the store is unavailable…
 			metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 1
 			metric weir_decisions_total{outcome="error",policy="search",protocol="resp"} 1
 		`, "DOWN", "503 …the store is unavailable…try again later…"))
@@ -234,36 +209,4 @@ func TestCountsNeedTheStore(t *testing.T) {
 			t.Errorf("%s: log %s; want the cause, and no key", mode, text)
 		}
 	}
-}
-
-// TestCountsHaveTheRoleOfPeeks: a count needs the credential of a peek, is counted like one,
-// and takes a place in the capacity.
-func TestCountsHaveTheRoleOfPeeks(t *testing.T) {
-	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token, c.Auth.Gate = secret(t, tokenWord), secret(t, gateWord) })
-	start(t, s)
-	if got := sendTo(t, plainly(s), "WEIR.COUNT search ip=1 1000", "AUTH "+tokenWord, "WEIR.COUNT search ip=1 1000"); !strings.HasPrefix(got, "-NOAUTH ") || !strings.HasSuffix(got, "+OK :0 ") {
-		t.Errorf("RESP: %q", got)
-	}
-	play(t, s, `
-		let body {"policy":"search","key":{"ip":"1"},"last_ms":1000}
-		POST /v1/count $body => 401 …
-		POST /v1/count $body
-		  Weir-Gate-Secret: `+gateWord+`
-		=> 401 …
-		POST /v1/count $body
-		  Authorization: Bearer `+tokenWord+`
-		=> 200 …
-		GET /v1/count
-		  Authorization: Bearer `+tokenWord+`
-		=> 405 …takes POST…
-		GET /metrics
-		  Authorization: Bearer `+tokenWord+`
-		=> 200 …{outcome="peeked",policy="search",protocol="http"} 1…
-		…{outcome="peeked",policy="search",protocol="resp"} 1…
-	`)
-	full, _ := newServer(t, nil, func(c *Config) { c.Limits.InFlight = -1 })
-	play(t, full, `
-		POST /v1/count {"policy":"search","key":{"ip":"1"},"last_ms":1000} => 503 …too many requests in flight…
-		WEIR.COUNT search ip=1 1000 => -UNAVAILABLE no decision: too many requests…
-	`)
 }

@@ -2,15 +2,20 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
 
 func TestCheckReturnsTheDecision(t *testing.T) {
@@ -146,5 +151,241 @@ func TestCancelledRequestIsCharged(t *testing.T) {
 	r := ask(s, "GET", "/gate/search?ip=1", "", func(r *http.Request) { *r = *r.WithContext(gone) })
 	if r.status != 204 || e.err != nil {
 		t.Errorf("status %d, the engine's context has the error %v; want 204 and a live context", r.status, e.err)
+	}
+}
+
+// counting counts the calls that reach an engine.
+type counting struct {
+	engine.Engine
+	calls int
+}
+
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.calls += len(calls)
+	c.Engine.Do(ctx, calls)
+}
+
+// Bad input gets 400 with the fault and its place, and reaches no engine (R14).
+func TestBadBodiesAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, logged := newServer(t, e)
+	for _, c := range httpapitest.Bodies {
+		for _, path := range []string{"/v1/check", "/v1/peek", "/v1/record"} {
+			r := ask(s, "POST", path, c.Body)
+			if p := wantProblem(t, path+" "+c.Name, r, 400, c.Words...); len(p.Detail) > 400 {
+				t.Errorf("%s: a detail of %d bytes", c.Name, len(p.Detail))
+			}
+		}
+	}
+	if e.calls != 0 || logged.Len() != 0 {
+		t.Errorf("bad input reached the engine %d times and the log: %s", e.calls, logged)
+	}
+}
+
+func TestBadRefundsAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"1"}
+		POST /v1/refund {$one} => 400 …"granted_at_us" is missing…
+		POST /v1/refund {$one,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"} => 400 …give one of them…
+		POST /v1/refund {$one,"granted_at_us":-5} => 400 …"granted_at_us" must be a whole number…
+		POST /v1/refund {$one,"granted_at_us":"5"} => 400 …"granted_at_us" must be a whole number…
+		POST /v1/refund {$one,"at":"yesterday"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"2026-11-20T13:07:31.000000001Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"1969-12-31T23:59:59Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":"2256-01-01T00:00:00Z"} => 400 …"at" must be the instant…
+		POST /v1/refund {$one,"at":5} => 400 …"at" must be a string…
+		POST /v1/refund {$one,"granted_at":5} => 400 …granted_at_us or at…
+	`)
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+func TestBadQueriesAreRejected(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	for _, c := range httpapitest.Queries {
+		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
+		wantProblem(t, "reset: "+c.Name, ask(s, "DELETE", "/v1/keys/search?"+c.Query, ""), 400, c.Words...)
+	}
+	for _, c := range httpapitest.Gates {
+		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+func TestUnknownPathsAndMethodsGet404And405(t *testing.T) {
+	s, _ := newServer(t, nil)
+	play(t, s, `
+		GET / => 404 …POST /v1/check…
+		  Allow:
+		POST /v1/check/ => 404 …there is no /v1/check/…
+		GET /gate => 404 …ANY /gate/{policy}…
+		GET /%1b%5b2J => 404 …"/\x1b[2J"…
+		GET /gate/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
+		GET /gate/ => 404 …no policy ""…
+		GET /gate/search/x?ip=1 => 404 …no policy "search/x"; did you mean "search"?…
+		DELETE /v1/keys/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
+		  Allow:
+		GET /v1/check => 405 …takes POST, not GET…
+		  Allow: POST
+		PUT /v1/refund => 405 …takes POST, not PUT…
+		  Allow: POST
+		POST /v1/keys/search?ip=1 => 405 …takes DELETE, not POST…
+		  Allow: DELETE
+		POST /readyz => 405 …takes GET, HEAD…
+		  Allow: GET, HEAD
+		DELETE /v1/policies => 405 …takes GET, HEAD…
+		  Allow: GET, HEAD
+	`)
+}
+
+// When all places for decisions are taken, the next request of any kind gets 503 at once.
+// When a place is free again, requests are served.
+func TestRequestsAboveTheBoundGet503(t *testing.T) {
+	const n = 3
+	e := newHeld()
+	s, _ := newServer(t, e, func(c *Config) { c.Limits.InFlight = n })
+	done := make(chan reply, n)
+	for range n {
+		go func() { done <- ask(s, "POST", "/v1/check", searchBody) }()
+	}
+	for range n {
+		<-e.arrived
+	}
+	for what, r := range map[string]reply{
+		"check":  ask(s, "POST", "/v1/check", searchBody),
+		"refund": ask(s, "POST", "/v1/refund", `{"policy":"search","key":{"ip":"1"},"granted_at_us":1}`),
+		"gate":   ask(s, "GET", "/gate/search?ip=1", ""),
+		"forget": ask(s, "DELETE", "/v1/keys/search?ip=1", ""),
+	} {
+		wantProblem(t, what, r, 503, "nothing was charged, try again in a second")
+		if got := r.header.Get("Retry-After"); got != "1" {
+			t.Errorf("%s: Retry-After %q, want 1", what, got)
+		}
+	}
+	play(t, s, `
+		WEIR.CHECK search ip=1 => -UNAVAILABLE no decision: too many requests…
+		GET /livez => 200 …
+		metric weir_shed_requests_total 5
+	`)
+	close(e.release)
+	for range n {
+		if r := <-done; r.status != 200 {
+			t.Errorf("a request that had room: status %d, %s", r.status, r.body)
+		}
+	}
+	if r := ask(s, "GET", "/gate/search?ip=2", ""); r.status != 204 {
+		t.Errorf("with room again: status %d, %s", r.status, r.body)
+	}
+	if got := s.capacity.InFlight(); got != 0 {
+		t.Errorf("%d places are taken without a request", got)
+	}
+}
+
+// down is an engine that fails every call because its store is gone.
+type down struct{}
+
+var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
+
+func (down) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Fail(errDown)
+	}
+}
+
+func TestErrorsOfTheStoreGet503(t *testing.T) {
+	s, logged := newServer(t, down{})
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"192.0.2.1"}
+		POST /v1/check {$one} => 503 …the store is unavailable…try again later…
+		! 10.0.0.9
+		POST /v1/peek {$one} => 503 …the store is unavailable…try again later…
+		POST /v1/record {$one} => 503 …the store is unavailable…try again later…
+		POST /v1/refund {$one,"granted_at_us":5} => 503 …the store is unavailable…try again later…
+		DELETE /v1/keys/search?ip=192.0.2.1 => 503 …the store is unavailable…try again later…
+		GET /gate/search?ip=192.0.2.1 => 503 …the store is unavailable…try again later…
+		! 10.0.0.9
+		WEIR.CHECK search ip=192.0.2.1 => -UNAVAILABLE no decision: the store is unavailable…
+		GET /livez => 200 …
+		GET /readyz => 200 …
+		GET /v1/policies => 200 …
+		metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 5
+	`)
+	if text := logged.String(); strings.Count(text, "\n") < 1 || strings.Count(text, "\n") > 5 || !strings.Contains(text, errDown.Error()) || strings.Contains(text, "192.0.2.1") {
+		t.Errorf("7 errors: want few lines of log with the cause, and no key in them:\n%s", text)
+	}
+}
+
+// TestStoreDownIsReported: the server stays ready. /readyz reports the store's error and
+// its start while decisions use the outage mode.
+func TestStoreDownIsReported(t *testing.T) {
+	var missing error
+	s, _ := newServer(t, fallback.New(down{}, fallback.Deny, fallback.FailureThreshold(2)),
+		func(c *Config) { c.StoreDown = func() error { return missing } })
+	check := func(when, why, up string) {
+		t.Helper()
+		r := ask(s, "GET", "/readyz", "")
+		if told := strings.Contains(r.body, "store_down"); r.status != 200 || told != (why != "") || !strings.Contains(r.body, why) {
+			t.Errorf("%s: /readyz: status %d, %s want 200 and store_down %q", when, r.status, r.body, why)
+		}
+		if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_up "+up+"\n") {
+			t.Errorf("%s: want weir_store_up %s in\n%s", when, up, r.body)
+		}
+	}
+	check("before any call", "", "1")
+	missing = errors.New("it has not answered yet")
+	check("not found yet", "it has not answered yet", "0")
+	missing = nil
+	for range 2 {
+		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"192.0.2.1"}}`)
+	}
+	check("after two failures", "connection refused", "0")
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_failures_total 2\n") {
+		t.Errorf("want two failures in\n%s", r.body)
+	}
+}
+
+// A body that breaks off, or comes byte by byte, is no reason for surprises.
+func TestBodiesInPieces(t *testing.T) {
+	s, _ := newServer(t, nil)
+	body := `{"policy":"search","key":{"ip":"1"}}`
+	slow := func(r *http.Request) { r.Body = io.NopCloser(iotest.OneByteReader(strings.NewReader(body))) }
+	if r := ask(s, "POST", "/v1/check", body, slow); r.status != 200 {
+		t.Errorf("byte by byte: status %d, %s", r.status, r.body)
+	}
+	cut := func(r *http.Request) {
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	}
+	wantProblem(t, "cut off", ask(s, "POST", "/v1/check", body, cut), 400, "could not be read to its end")
+	play(t, s, `POST /v1/peek `+body+` => 200 …"remaining":1,…`)
+}
+
+// unreadable is an engine with foreign data under every key. Its errors name the key, as
+// those of Redis do.
+type unreadable struct{}
+
+func (unreadable) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		c := &calls[i]
+		c.Fail(fmt.Errorf("under weir1:%s: %w: %w", c.Key.Value(0), weir.ErrUnreadable, weir.ErrUnavailable))
+	}
+}
+
+// TestUnreadableKeysAreNotLogged: an error with a key is returned to its caller only; the
+// log has no key.
+func TestUnreadableKeysAreNotLogged(t *testing.T) {
+	for _, call := range []string{
+		`POST /v1/check {"policy":"search","key":{"ip":"secret.person"}} => 503 …`, "ENVOY search ip=secret.person => …",
+	} {
+		s, logged := newServer(t, unreadable{})
+		play(t, s, call)
+		if text := logged.String(); !strings.Contains(text, "holds unreadable data") || strings.Contains(text, "secret.person") {
+			t.Errorf("log: %s; want the fault, and no key", text)
+		}
 	}
 }

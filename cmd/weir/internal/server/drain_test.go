@@ -10,9 +10,14 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc/test/bufconn"
+
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/engine"
 )
 
@@ -157,4 +162,158 @@ func TestDrainCutsOffHangingRequests(t *testing.T) {
 		t.Errorf("a request that was cut off: %v, want the end of its connection", err)
 	}
 	close(e.release)
+}
+
+// serveInMemory serves over a listener in memory until the end of a bubble of synctest.
+func serveInMemory(t *testing.T, s *Server) *bufconn.Listener {
+	t.Helper()
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	s.main.socket.Listener.Close()
+	on := bufconn.Listen(1 << 20)
+	s.main.socket.Listener = on
+	start(t, s)
+	return on
+}
+
+// Clients that never finish their requests lose their connections. Other clients are
+// served meanwhile.
+func TestUnfinishedRequestsAreCutOff(t *testing.T) {
+	const short, long = time.Second, 2 * patience
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		half   string
+		answer string
+	}{
+		{"half a header", Limits{ReadHeader: short, Read: long, Idle: long}, "POST /v1/check HTTP/1.1\r\nHost: x\r\n", ""},
+		{"half a body", Limits{ReadHeader: long, Read: short, Idle: long}, "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: 40\r\n\r\n{", "HTTP/1.1 400 "},
+		{"nothing more", Limits{ReadHeader: long, Read: long, Idle: short}, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := newServer(t, nil, func(config *Config) {
+					config.Limits = c.limits
+					config.Limits.Linger = -1
+				})
+				on := serveInMemory(t, s)
+				var slow []net.Conn
+				for range 20 {
+					conn, err := on.Dial()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					conn.SetDeadline(time.Now().Add(patience))
+					fmt.Fprint(conn, c.half)
+					slow = append(slow, conn)
+				}
+				good := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return on.DialContext(ctx) }}}
+				if r, err := good.Post("http://127.0.0.1/v1/check", "application/json", strings.NewReader(searchBody)); err != nil || r.StatusCode != 200 {
+					t.Errorf("a good client among slow ones: %v, %v", r, err)
+				} else {
+					r.Body.Close()
+				}
+				begun := time.Now()
+				for i, conn := range slow {
+					b, err := io.ReadAll(conn)
+					if took := time.Since(begun); err != nil || !strings.HasPrefix(string(b), c.answer) || took != short {
+						t.Fatalf("slow client %d: got %q, %v after %v; want %q and the end of the connection after %v", i+1, b, err, took, c.answer, short)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestHugeHeaderIsRejected: a header of 64 KiB gets 431.
+func TestHugeHeaderIsRejected(t *testing.T) {
+	t.Parallel() // net/http waits half a second before it closes
+	s, _ := newServer(t, nil)
+	start(t, s)
+	c := dial(t, s)
+	go fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 64<<10))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || r.StatusCode != 431 {
+		t.Errorf("a header of 64 KiB: %v, %v; want 431", r, err)
+	}
+}
+
+// halfSent sends the header of a request to path that announces length bytes, and sent
+// of them.
+func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {
+	t.Helper()
+	c := dial(t, s)
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, length, strings.Repeat(" ", sent))
+	return c
+}
+
+// statusOf reads an answer and returns its status.
+func statusOf(t *testing.T, c net.Conn) int {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode
+}
+
+// bodied are the paths that read a body.
+var bodied = []string{"/v1/check", "/v1/checks", "/v1/peek", "/v1/count", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release"}
+
+// TestBodiesAreBounded: a body that is too long by its Content-Length is rejected before
+// a byte of it arrives, and so is one of a caller without the token.
+func TestBodiesAreBounded(t *testing.T) {
+	never := func(c *Config) { c.Limits.Read = 10 * patience } // no answer may wait for the body
+	open, _ := newServer(t, nil, never)
+	start(t, open)
+	closed, _ := newServer(t, nil, never, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
+	start(t, closed)
+	for _, path := range bodied {
+		if got := statusOf(t, halfSent(t, open, path, httpapi.MaxBody+1, 0)); got != 400 {
+			t.Errorf("%s, 64 KiB and a byte: status %d, want 400", path, got)
+		}
+		if got := statusOf(t, halfSent(t, closed, path, httpapi.MaxBody, 0)); got != 401 {
+			t.Errorf("%s, no token: status %d, want 401", path, got)
+		}
+		if got := statusOf(t, halfSent(t, open, path+"-", httpapi.MaxBody, 0)); got != 404 {
+			t.Errorf("%s-: status %d, want 404", path, got)
+		}
+	}
+}
+
+// awaitBodies waits until n long bodies are being read.
+func awaitBodies(t *testing.T, s *Server, n int64) {
+	t.Helper()
+	eventually(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight() == n })
+}
+
+// TestLongBodiesInFlightAreBounded: few long bodies are read at a time, so that they take
+// little memory together. Short bodies are not bounded.
+func TestLongBodiesInFlightAreBounded(t *testing.T) {
+	const places = 3
+	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Read = 10 * patience })
+	s.api.Bodies = calls.NewCapacity(places)
+	start(t, s)
+	var slow []net.Conn
+	for i := range places {
+		slow = append(slow, halfSent(t, s, bodied[i*3%len(bodied)], httpapi.MaxBody, httpapi.MaxBody-1))
+	}
+	awaitBodies(t, s, places)
+	for _, path := range bodied {
+		if got := statusOf(t, halfSent(t, s, path, httpapi.MaxBody, httpapi.MaxBody-1)); got != 503 {
+			t.Errorf("%s, one long body too many: status %d, want 503", path, got)
+		}
+	}
+	if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
+		t.Errorf("a short body: %v, %s", err, body)
+	}
+	for _, c := range slow {
+		c.Close()
+	}
+	awaitBodies(t, s, 0)
+	if r, body, err := checkOver(s, searchBody+strings.Repeat(" ", httpapi.MaxBody-len(searchBody))); err != nil || r.StatusCode != 200 {
+		t.Errorf("a long body when there is a place again: %v, %s", err, body)
+	}
 }

@@ -26,10 +26,10 @@ func (s *Server) exposed() error {
 // checkGatesOnly returns an error for a listener on which no call could be authorised:
 // one without gates, where the gate secret is the only secret.
 func (s *Server) checkGatesOnly() error {
-	if !s.api.GatesOnly() || s.config.TLS != nil && s.config.TLS.AcceptsClientCerts() {
+	if !s.api.GatesOnly || s.config.TLS != nil && s.config.TLS.AcceptsClientCerts() {
 		return nil
 	}
-	for _, flag := range []struct{ name, value string }{{"--resp-listen", s.config.RESPListen}, {"--grpc-listen", s.config.GRPCListen}} {
+	for _, flag := range []struct{ name, value string }{{respFlag, s.config.RESPListen}, {grpcFlag, s.config.GRPCListen}} {
 		if flag.value != "" {
 			return fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
 				flag.name, flag.value)
@@ -58,4 +58,62 @@ func (s *Server) Warnings() (all []string) {
 		}
 	}
 	return all
+}
+
+// connections are the slots of each kind of listener. Together they leave enough file
+// descriptors for the store and for files. At the limit of descriptors the system accepts
+// no connection on any listener, so a flood on one would silence /livez on another.
+type connections struct {
+	each  int // of a listener for programs and proxies
+	admin int
+	spare int // further ones of every listener, for probes and for the answer 503
+
+	descriptors int // the limit of the process, if it reduces each; otherwise 0
+}
+
+// splitConnections splits the file descriptors, 0 for no known limit, among the listeners,
+// each with most slots if possible. admin is whether operators have one more listener.
+func splitConnections(descriptors, listeners, most int, admin bool) connections {
+	p := connections{each: most, spare: spareConns}
+	all := listeners
+	if admin {
+		p.admin = adminConns
+		all++
+	}
+	if descriptors == 0 {
+		return p
+	}
+	p.admin = min(p.admin, max(descriptors/8, 1))
+	own := min(3*descriptors/8, 64)
+	left := descriptors - p.admin - own
+	p.spare = min(p.spare, max(left/(10*all), 1))
+	if each := max((left-all*p.spare)/listeners, 1); each < p.each {
+		p.each, p.descriptors = each, descriptors
+	}
+	return p
+}
+
+// adminConns is the number of slots of the admin listener, spareConns that of spare slots.
+const (
+	adminConns = 100
+	spareConns = 16
+)
+
+// splitDescriptors splits the descriptors of the process.
+func (s *Server) splitDescriptors() {
+	listeners := 1
+	for _, address := range []string{s.config.GRPCListen, s.config.RESPListen} {
+		if address != "" {
+			listeners++
+		}
+	}
+	s.connections = splitConnections(listen.Descriptors(), listeners, s.config.Limits.Conns, s.config.AdminListen != "")
+}
+
+// warning returns a sentence about missing descriptors, or "".
+func (p *connections) warning() string {
+	if p.descriptors == 0 || p.each >= 1000 {
+		return ""
+	}
+	return fmt.Sprintf("%d file descriptors allow %d connections to each listener, further ones are refused; raise ulimit -n, or LimitNOFILE= of systemd", p.descriptors, p.each)
 }

@@ -244,3 +244,28 @@ func TestForeignHolds(t *testing.T) {
 	wantProblem(t, "no token", ask(s, "POST", "/v1/extend", `{}`), 400, `"reservation" is missing`)
 	wantCounted(t, s, 1, 1)
 }
+
+// TestRedisClientsExtendHolds: a reservation of a Redis client has the end of its hold as the
+// last element, and another id after an extension. Expired ones have an error of their own.
+func TestRedisClientsExtendHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := holdServer(t, nil)
+		micros := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMicro()) }
+		play(t, s, `
+			WEIR.RESERVE held 2 => *12 :1 :2 :0 … $… $first :`+micros(30*time.Second)+` :`+micros(30*time.Second)+`
+			WEIR.RESERVE held => *11 :0 :0 :0 … $0  :0
+			sleep 20s
+			WEIR.EXTEND $first => *3 $… $second :`+micros(50*time.Second)+` :`+micros(50*time.Second)+`
+			WEIR.SETTLE $first => -SETTLED …was extended…
+			sleep 20s
+			WEIR.SETTLE $second => *4 :2 :2 :0 :0
+			WEIR.RESERVE held => *12 :1 :1 :1 …
+			WEIR.RESERVE rates 6 TTL 500 => *11 :1 :6 :4 … $… $late :`+micros(40*time.Second+500*time.Millisecond)+`
+			WEIR.EXTEND $late => -ERR …no concurrency limit…
+			WEIR.SETTLE $late 2 => *4 :6 :2 :4 :0
+			WEIR.RESERVE rates TTL 500 => *11 :1 :1 :7 … :0 :0 $… $last :…
+			sleep 500ms
+			WEIR.RELEASE $last => -EXPIRED …stay as they were granted…
+		`)
+	})
+}

@@ -1,25 +1,49 @@
 package server
 
 import (
+	"cmp"
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log"
+	"log/slog"
+	"net"
 	"net/http"
+	"time"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 )
 
-// listener is a listener for HTTP. The main one serves everything but the calls of
-// operators; those belong to the admin listener if there is one, otherwise also to main.
+// listener is one listener of the server, of any protocol. The main one serves everything over
+// HTTP but the calls of operators; those belong to the admin listener if there is one,
+// otherwise also to main.
 type listener struct {
-	httpapi.Endpoint
-	port
-	http *http.Server
+	httpapi.Endpoint // of HTTP; other protocols use Local, Clients and Private
+
+	flag    string // that configures it, for messages
+	address listen.Address
+	tls     *tls.Config // nil without TLS
+	conns   int         // slots; 0 = as many as each listener has
+	grpc    bool        // gRPC speaks TLS itself, since the state of TLS authenticates the caller
+
+	serve func(net.Listener) error    // answers until the socket ends
+	drain func(context.Context) error // ends serve, after the requests in flight
+
+	socket *listen.Listener // nil until open
 }
 
-// adminFlag configures the listener for operators.
-const adminFlag = "--admin-listen"
+// The flags that configure listeners.
+const (
+	mainFlag  = "--listen"
+	adminFlag = "--admin-listen"
+	grpcFlag  = "--grpc-listen"
+	respFlag  = "--resp-listen"
+)
 
 // adminDefault is the address for operators if other machines can reach the main
 // listener and no other address is configured.
@@ -27,39 +51,64 @@ const adminDefault = "127.0.0.1:7072"
 
 // newListeners makes the listeners of the configuration, not open yet.
 func (s *Server) newListeners() error {
+	c := &s.config
 	var err error
-	if s.main, err = s.newListener("--listen", s.config.Listen); err != nil {
+	if s.main, err = s.newListener(mainFlag, c.Listen, "h2", "http/1.1"); err != nil {
 		return err
 	}
-	admin := s.config.AdminListen
-	if admin == "" && !s.main.Local {
-		admin = adminDefault
+	if c.AdminListen == "" && !s.main.Local {
+		c.AdminListen = adminDefault
 	}
-	s.splitDescriptors(admin != "")
-	s.main.conns = s.connections.each
-	if s.main.Shared = admin == ""; s.main.Shared {
-		return nil
+	s.splitDescriptors()
+	s.main.Shared = c.AdminListen == ""
+	s.serveHTTP(s.main)
+	if !s.main.Shared {
+		if s.admin, err = s.newListener(adminFlag, c.AdminListen, "h2", "http/1.1"); err != nil {
+			return err
+		}
+		s.admin.Admin, s.admin.conns = true, s.connections.admin
+		s.serveHTTP(s.admin)
 	}
-	if s.admin, err = s.newListener(adminFlag, admin); err != nil {
-		return err
+	if c.GRPCListen != "" {
+		l, err := s.newListener(grpcFlag, c.GRPCListen, "h2")
+		if err != nil {
+			return err
+		}
+		s.serveGRPC(l)
 	}
-	s.admin.conns = s.connections.admin
+	if c.RESPListen != "" {
+		l, err := s.newListener(respFlag, c.RESPListen)
+		if err != nil {
+			return err
+		}
+		s.serveRESP(l)
+	}
 	return nil
 }
 
-func (s *Server) newListener(flag, address string) (*listener, error) {
-	p, err := newPort(flag, address)
+// newListener returns the listener of a flag, for protocols of TLS. It has the TLS of the
+// server, except on unix sockets and as an admin listener that only this machine reaches.
+func (s *Server) newListener(flag, address string, protocols ...string) (*listener, error) {
+	a, err := listen.Parse(address)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("weir: cannot listen: %s: %w", flag, err)
 	}
-	l := &listener{port: p}
-	l.Admin, l.Local = flag == adminFlag, p.address.Local()
-	l.tls = s.tlsOf(l)
-	l.Clients = l.tls != nil && s.config.TLS.AcceptsClientCerts()
+	l := &listener{flag: flag, address: a}
+	l.API, l.Local = s.api, a.Local()
+	if t := s.config.TLS; t != nil && !a.IsUnix() && (flag != adminFlag || !l.Local) {
+		l.tls, l.Clients = t.Config(protocols...), t.AcceptsClientCerts()
+	}
+	s.ports = append(s.ports, l)
+	return l, nil
+}
+
+// serveHTTP makes l a listener for HTTP.
+func (s *Server) serveHTTP(l *listener) {
 	l.Names = s.namesOf(l)
+	l.Private = s.api.IsPrivate(&l.Endpoint)
 	c := s.config.Limits
-	l.http = &http.Server{
-		Handler:           s.api.Handler(&l.Endpoint),
+	h := &http.Server{
+		Handler:           &l.Endpoint,
 		ReadHeaderTimeout: c.ReadHeader,
 		ReadTimeout:       c.Read,
 		WriteTimeout:      c.Write,
@@ -71,19 +120,14 @@ func (s *Server) newListener(flag, address string) (*listener, error) {
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like an unknown path
 	}
-	l.Private = s.api.IsPrivate(&l.Endpoint)
-	l.private, l.serve, l.drain = l.Private, l.http.Serve, l.end
-	s.ports = append(s.ports, &l.port)
-	return l, nil
-}
-
-// tlsOf returns the TLS configuration of a listener: that of the server, except on unix
-// sockets and on an admin listener that only this machine reaches.
-func (s *Server) tlsOf(l *listener) *tls.Config {
-	if s.config.TLS == nil || l.address.IsUnix() || l.Admin && l.Local {
-		return nil
+	l.serve = h.Serve
+	l.drain = func(ctx context.Context) error {
+		err := h.Shutdown(ctx)
+		if errors.Is(err, context.DeadlineExceeded) {
+			h.Close()
+		}
+		return err
 	}
-	return s.config.TLS.Config("h2", "http/1.1")
 }
 
 // namesOf returns the names that Host may hold on a listener; nil = any. Browsers reach no
@@ -97,7 +141,82 @@ func (s *Server) namesOf(l *listener) *listen.Names {
 	return &names
 }
 
-// url returns the URL for clients.
+// firstCallTime is how long a gRPC connection without a complete call has at the end: gRPC would
+// wait for its handshake and message.
+const firstCallTime = time.Second
+
+// serveGRPC makes l the listener for Envoy's rate limit service.
+func (s *Server) serveGRPC(l *listener) {
+	access := &envoy.Access{Token: s.config.Auth.Token, Capacity: s.capacity, Unauthorized: &s.api.Unauthorized}
+	if l.Clients {
+		access.TLS = s.config.TLS
+	}
+	s.rpc = envoy.NewListener(s.envoy, l.tls, access)
+	l.grpc, l.Private, l.serve = true, access.Private(), s.rpc.Serve
+	l.drain = func(ctx context.Context) error {
+		strangers := time.AfterFunc(firstCallTime, func() { l.socket.CloseStrangers() })
+		defer strangers.Stop()
+		return s.rpc.Drain(ctx)
+	}
+}
+
+// serveRESP makes l the listener for Redis clients.
+func (s *Server) serveRESP(l *listener) {
+	c := &s.config
+	config := resp.Config{
+		Policies: s.policies.Version, Reservations: s.reservations, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
+		Token: c.Auth.Token, Admin: c.Auth.Admin, NoReset: s.admin != nil, Version: c.Version, Log: s.log,
+	}
+	if c.TLS != nil && c.TLS.AcceptsClientCerts() {
+		config.TLS = c.TLS
+	}
+	s.resp = resp.New(config)
+	l.Private, l.serve, l.drain = s.resp.Private(), s.resp.Serve, s.resp.Shutdown
+}
+
+// maxStrangers is the number of gRPC connections without a complete authorized call.
+// docs/service.md has the memory that they take.
+const maxStrangers = 256
+
+// open opens the socket with the bounds of its connections.
+//
+// Where callers need not authenticate, all connections of an address count. On loopback
+// these would be the connections of one proxy, so there is no bound unless
+// Limits.PerAddress is set.
+func (l *listener) open(s *Server) (err error) {
+	c := listen.Config{Address: l.address, Mode: s.config.SocketMode, Conns: cmp.Or(l.conns, s.connections.each), Spare: s.connections.spare, PerAddress: s.config.Limits.PerAddress}
+	if c.PerAddress == 0 && (l.Private || !l.Local) {
+		c.PerAddress = max(c.Conns/4, spareConns)
+	}
+	if l.Private {
+		c.AdmitWithin = s.config.Limits.Prove
+	}
+	if l.grpc {
+		// Health checks may come every ten seconds over one connection. Its end must not
+		// meet one of them.
+		c.AdmitWithin += c.AdmitWithin / 20
+		c.Strangers, c.Allowance = maxStrangers, envoy.Allowance
+	} else {
+		c.TLS = l.tls
+	}
+	c.Closed = func(client net.Addr, reason string) {
+		s.closings.Line(slog.LevelWarn, "connection closed", "listener", l.flag, "client", client.String(), "reason", reason)
+	}
+	if l.socket, err = listen.Open(c); err != nil {
+		return fmt.Errorf("weir: cannot listen: %w", err)
+	}
+	return nil
+}
+
+// addr returns the address of an open socket, otherwise the configured one.
+func (l *listener) addr() string {
+	if l.socket == nil || l.address.IsUnix() {
+		return l.address.String()
+	}
+	return l.socket.Addr().String()
+}
+
+// url returns the URL for clients of HTTP.
 func (l *listener) url() string {
 	switch {
 	case l.address.IsUnix():
@@ -108,6 +227,22 @@ func (l *listener) url() string {
 	return "http://" + l.addr()
 }
 
+// addrOf returns the address of the listener of a flag, "" if there is none.
+func (s *Server) addrOf(flag string) string {
+	for _, l := range s.ports {
+		if l.flag == flag {
+			return l.addr()
+		}
+	}
+	return ""
+}
+
 // Addr returns the address of the main listener, such as 127.0.0.1:7070; before Listen,
 // the configured one.
 func (s *Server) Addr() string { return s.main.addr() }
+
+// GRPCAddr returns the address of the gRPC listener, "" if there is none.
+func (s *Server) GRPCAddr() string { return s.addrOf(grpcFlag) }
+
+// RESPAddr returns the address for Redis clients, "" if there is none.
+func (s *Server) RESPAddr() string { return s.addrOf(respFlag) }

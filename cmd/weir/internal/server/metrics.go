@@ -30,7 +30,7 @@ func (s *Server) counters() []*metrics.Counters {
 // last: parts that are not configured have no series.
 func (s *Server) addMetrics() {
 	s.addRequestMetrics()
-	s.addReloadMetrics()
+	s.addPolicyMetrics()
 	s.addStoreMetrics()
 	s.addListenerMetrics()
 	if s.rpc != nil || s.config.Envoy != nil {
@@ -44,12 +44,12 @@ func (s *Server) addRequestMetrics() {
 	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests.Load)
 	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, s.envoy.Counts.BadInputs.Load)
 	if s.resp != nil {
-		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.server.Counts.Rejected.Load)
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.Counts.Rejected.Load)
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
 		n := s.api.Unauthorized.Load()
 		if s.resp != nil {
-			n += s.resp.server.Counts.Unauthorized.Load()
+			n += s.resp.Counts.Unauthorized.Load()
 		}
 		return n
 	})
@@ -70,16 +70,19 @@ func (s *Server) addRequestMetrics() {
 	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.api.Draining.Load()) })
 }
 
-// addReloadMetrics adds the generation of the policies and the result of the last reload,
-// for alerts.
-func (s *Server) addReloadMetrics() {
+// addReloadMetrics adds the reloads of a file and the result of the last one, for alerts.
+func (s *Server) addReloadMetrics(prefix, help, helpLast string, of *atomic.Pointer[reloads]) {
 	m := s.metrics
-	const reloads, help = "weir_reloads_total", "Reloads of the policies; after an error the older ones stay."
+	m.Counter(prefix+"reloads_total", help, metrics.Labels{"outcome": "ok"}, func() int64 { return of.Load().done })
+	m.Counter(prefix+"reloads_total", help, metrics.Labels{"outcome": "error"}, func() int64 { return of.Load().failed })
+	m.Gauge(prefix+"config_last_reload_successful", helpLast, nil, func() float64 { return gauge(of.Load().err == nil) })
+}
+
+func (s *Server) addPolicyMetrics() {
+	m := s.metrics
+	s.addReloadMetrics("weir_", "Reloads of the policies; after an error the older ones stay.",
+		"1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", &s.reloads)
 	m.Gauge("weir_policies_generation", "Number of the policies in force: 1 at the start, one more with each reload.", nil, func() float64 { return float64(s.Generation()) })
-	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
-	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
-	m.Gauge("weir_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", nil,
-		func() float64 { return gauge(s.reloads.Load().err == nil) })
 	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "Instant of the last successful reload, or of the start, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
 }
@@ -112,10 +115,18 @@ type histories interface {
 	Rejected() int64
 }
 
+// addMemoryMetrics adds the memory in use and its bound, if there is one, with its rejections.
 func (s *Server) addMemoryMetrics(e histories) {
-	s.metrics.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
-	s.metrics.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
-	s.addCapMetrics(e)
+	m := s.metrics
+	m.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
+	m.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
+	keys, bytes := e.Caps()
+	if bytes > 0 {
+		m.Gauge("weir_store_max_bytes", "The bound of the bytes of histories in memory, by --max-memory.", nil, func() float64 { return float64(bytes) })
+	}
+	if keys > 0 || bytes > 0 {
+		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Rejected)
+	}
 }
 
 func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
@@ -127,21 +138,9 @@ func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
 	m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
 }
 
-// addCapMetrics adds the bound of memory, if there is one, and its rejections.
-func (s *Server) addCapMetrics(e histories) {
-	m := s.metrics
-	keys, bytes := e.Caps()
-	if bytes > 0 {
-		m.Gauge("weir_store_max_bytes", "The bound of the bytes of histories in memory, by --max-memory.", nil, func() float64 { return float64(bytes) })
-	}
-	if keys > 0 || bytes > 0 {
-		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Rejected)
-	}
-}
-
 func (s *Server) addListenerMetrics() {
 	m := s.metrics
-	names := map[string]string{"--listen": "main", adminFlag: "admin", "--grpc-listen": "grpc", "--resp-listen": "resp"}
+	names := map[string]string{mainFlag: "main", adminFlag: "admin", grpcFlag: "grpc", respFlag: "resp"}
 	for _, p := range s.ports {
 		of := func(value func(*listen.Listener) int64) int64 {
 			if p.socket == nil {
@@ -160,11 +159,8 @@ func (s *Server) addListenerMetrics() {
 
 func (s *Server) addEnvoyMetrics() {
 	m := s.metrics
-	const reloads, help = "weir_envoy_reloads_total", "Reloads of the Envoy configuration; after an error the older one stays."
-	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
-	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
-	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
-		func() float64 { return gauge(!s.envoyFailed.Load()) })
+	s.addReloadMetrics("weir_envoy_", "Reloads of the Envoy configuration; after an error the older one stays.",
+		"1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", &s.envoyReloads)
 	n := &s.envoy.Counts
 	for outcome, n := range map[string]*atomic.Int64{"ok": &n.OK, "denied": &n.Over, "error": &n.Failed, "bad_input": &n.BadInputs} {
 		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by outcome; error means that no decision was possible.",

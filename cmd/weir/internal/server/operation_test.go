@@ -1,9 +1,15 @@
 package server
 
 import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -90,24 +96,6 @@ func TestGateIgnoresClientIDs(t *testing.T) {
 	}
 }
 
-// TestRepeatedReservationIsChargedOnce: a client that lost the answer to /v1/reserve can
-// repeat the call. It gets an id of the same reservation, and any of its ids settles it
-// once.
-func TestRepeatedReservationIsChargedOnce(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		let six "policy":"sms","key":{"phone":"+1"},"n":6
-		POST /v1/reserve {$six,"id":"job-1"} => 200 {"allowed":true,…"reservation":"$first"…
-		POST /v1/reserve {$six,"id":"job-1","ttl_ms":5000} => 200 …"granted":6,…"replayed":true,…"reservation":"$again"…
-		POST /v1/settle {"reservation":"$again","actual":2} => 200 …
-		POST /v1/settle {"reservation":"$first","actual":2} => 200 …"refunded":4…
-		POST /v1/settle {"reservation":"$first","actual":3} => 409 …settled already…
-		POST /v1/peek {$six} => 200 …"remaining":8,…
-		POST /v1/reserve {$six,"id":"job-2"} => 200 {"allowed":true,…"reservation":"$other"…
-		POST /v1/release {"reservation":"$other"} => 200 …
-	`)
-}
-
 // TestRepeatedRefundIsMadeOnce: a refund with an id, in the body or as a header field, is
 // made once.
 func TestRepeatedRefundIsMadeOnce(t *testing.T) {
@@ -144,4 +132,168 @@ func TestRepeatedIDsAreChargedOnce(t *testing.T) {
 		metric weir_decisions_total{outcome="allowed",policy="sms",protocol="http"} 1
 		POST /v1/check {"policy":"sms","key":{"phone":"+1"},"n":3,"id":"order-7"} => 400 …bad operation id…an id of its own…
 	`)
+}
+
+// checksOf returns the answers of a batch.
+func checksOf(t *testing.T, r reply) (all []json.RawMessage) {
+	t.Helper()
+	var answer struct{ Checks []json.RawMessage }
+	if err := json.Unmarshal([]byte(r.body), &answer); err != nil || r.status != 200 {
+		t.Fatalf("status %d, %v: %s", r.status, err, r.body)
+	}
+	return answer.Checks
+}
+
+const batchPolicies = `version: 1
+policies:
+  plain: {limit: "3 per minute per k"}
+  two: {limits: {k: 3 per minute per k, all: 9 per hour}, batch: partial}
+  shadow: {limit: "2 per minute per k", shadow: true}
+  blocks: {limit: "2 per minute per k, then block 5m"}
+  warns: {limit: "4 per minute per k", warn: 50%}
+  reported: {limit: "2 per minute per k", count: reported}
+  held: {limit: "2 at once per k, for at most 1m"}
+  plans:
+    limit: 1 per minute per k
+    plan-by: plan
+    plans: {gold: 3 per minute}
+    overrides:
+      - {for: {k: b}, limit: 2 per minute, until: forever, why: a customer}
+`
+
+// TestChecksAgreeWithSingleChecks: the answers to a batch are those to its checks one after
+// the other, byte for byte, for every kind of policy, with ids and with bad input.
+func TestChecksAgreeWithSingleChecks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		batched, single := pageServer(t, batchPolicies), pageServer(t, batchPolicies)
+		r := rand.New(rand.NewPCG(1, 2))
+		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "plans", "none", ""}
+		problems, denied, repeated := 0, 0, 0
+		for range 200 {
+			time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
+			var checks []string
+			for range 1 + r.IntN(6) {
+				name, key := names[r.IntN(len(names))], fmt.Sprintf(`"k":"%c"`, 'a'+r.IntN(2))
+				if name == "plans" && r.IntN(2) == 0 {
+					key += `,"plan":"gold"`
+				}
+				if r.IntN(12) == 0 {
+					key = `"other":"x"`
+				}
+				id := ""
+				if r.IntN(3) == 0 {
+					id = fmt.Sprintf(`,"id":"op-%d"`, r.IntN(3))
+				}
+				check := fmt.Sprintf(`{"policy":%q,"key":{%s},"n":%d%s}`, name, key, r.IntN(4), id)
+				if name == "" && r.IntN(2) == 0 {
+					check = strings.Replace(check, `"policy":"",`, "", 1)
+				}
+				checks = append(checks, check)
+			}
+			got := checksOf(t, ask(batched, "POST", "/v1/checks", `{"checks":[`+strings.Join(checks, ",")+`]}`))
+			if len(got) != len(checks) {
+				t.Fatalf("%d answers to %d checks", len(got), len(checks))
+			}
+			for i, check := range checks {
+				one := ask(single, "POST", "/v1/check", check)
+				want := strings.TrimSuffix(one.body, "\n")
+				if one.status != 200 {
+					problems++
+					want = fmt.Sprintf(`{"index":%d,%s`, i, want[1:])
+				} else if strings.HasPrefix(want, `{"allowed":false`) {
+					denied++
+				}
+				if strings.Contains(want, `"replayed":true`) {
+					repeated++
+				}
+				if string(got[i]) != want {
+					t.Fatalf("check %d, %s, of %s\n got %s\nwant %s", i, check, checks, got[i], want)
+				}
+			}
+		}
+		if problems == 0 || denied == 0 || repeated == 0 {
+			t.Errorf("%d problems, %d denied, %d repeated: want some of each", problems, denied, repeated)
+		}
+		counts := regexp.MustCompile(`(?m)^weir_(decisions_total|denials_total|warnings_total|bad_requests_total\{protocol="http"\}).*\n`)
+		count := func(s *Server) string {
+			return strings.Join(counts.FindAllString(ask(s, "GET", "/metrics", "").body, -1), "")
+		}
+		if a, b := count(batched), count(single); a != b {
+			t.Errorf("metrics of batches\n%s\nof single checks\n%s", a, b)
+		}
+	})
+}
+
+// TestBadBatchesChargeNothing: a body that is no batch is rejected as a whole, with the index
+// of the check that is wrong.
+func TestBadBatchesChargeNothing(t *testing.T) {
+	s := pageServer(t, batchPolicies)
+	good := `{"policy":"plain","key":{"k":"a"}}`
+	many := strings.Repeat(good+",", 128)
+	bad := map[string]string{
+		``:                            `the body is empty; send {"checks":[{"policy":"…","key":{…},"n":1}]}`,
+		`{}`:                          `"checks" is missing or empty`,
+		`{"checks":[]}`:               `"checks" is missing or empty`,
+		`{"checks":` + good + `}`:     `"checks" must be an array, […], not an object`,
+		`{"checks":[` + good + `,3]}`: `checks[1]: byte 47: a check must be an object, {…}, not a number`,
+		`{"checks":[` + good + `,]}`:  `checks[1]: byte 46: a check must be an object, {…}: invalid character ','`,
+		`{"checks":[` + good + `}`:    `byte 46: a check must be an object, {…}: invalid character '}' after array element (expecting ',' or ']')`,
+		`{"checks":[` + good + `]`:    `the text ends here`,
+		`{"checks":[` + good + `,{"policy":"plain","ttl_ms":3}]}`:                                                `checks[1]: byte 65: unknown member ttl_ms; this call takes policy, key, n, id`,
+		`{"checks":[` + good + `,{"checks":[]}]}`:                                                                `checks[1]: byte 48: unknown member checks`,
+		`{"checks":[` + good + `],"checks":[` + good + `]}`:                                                      `"checks" is given twice`,
+		`{"checks":[` + good + `],"together":1}`:                                                                 `"together" must be true or false, not a number`,
+		`{"together":true,"checks":[` + good + `,{"policy":"plan","key":{"k":"a"}}]}`:                            `checks[1]: no policy "plan"`,
+		`{"together":true,"checks":[` + good + `,{"policy":"held","key":{"k":"a"}}]}`:                            `checks[1]: weir: bad request: policy "held" has limit "limit" of kind Concurrency`,
+		`{"together":true,"checks":[` + good + `,{"policy":"plain","key":{"k":"b"},"id":"x"}]}`:                  `checks[1]: weir: bad request: calls that are decided together have no idempotency key`,
+		`{"together":true,"checks":[{"policy":"shadow","key":{"k":"a"}},{"policy":"reported","key":{"k":"b"}}]}`: `checks[1]: weir: bad request: policy "reported" counts reported units`,
+		`{"checks":[` + good + `],"policy":"plain"}`:                                                             `unknown member policy; this call takes checks and together`,
+		`{"checks":[` + many + good + `]}`:                                                                       `more than 128 checks; send them in several batches`,
+		`{"checks":[` + good + strings.Repeat(" ", 64<<10) + `]}`:                                                `the body is longer than 64 KiB`,
+		`{"checks":[` + good + `,{"key":{"k":"a"},"n":-1}]}`:                                                     `checks[1]: byte 68: "n" must be a whole number`,
+		`{"checks":[` + good + `,{"granted_at_us":1}]}`:                                                          `checks[1]: byte 48: unknown member granted_at_us; this call takes policy, key, n, id`,
+	}
+	for body, want := range bad {
+		wantProblem(t, body[:min(len(body), 80)], ask(s, "POST", "/v1/checks", body), 400, want)
+	}
+	play(t, s, `
+		POST /v1/checks {"checks":[`+good+`]}
+		  Idempotency-Key: x
+		=> 400 …cannot name several operations…
+		metric weir_bad_requests_total{protocol="http"} `+fmt.Sprint(len(bad)+1))
+	full := checksOf(t, ask(s, "POST", "/v1/checks", `{"checks":[`+strings.TrimSuffix(many, ",")+`]}`))
+	allowed := 0
+	for _, c := range full {
+		if strings.HasPrefix(string(c), `{"allowed":true`) {
+			allowed++
+		}
+	}
+	if len(full) != 128 || allowed != 3 {
+		t.Errorf("%d of %d checks allowed by 3 per minute; bad bodies must not charge", allowed, len(full))
+	}
+}
+
+// TestChecksTogether: checks are charged all or none. One that only others denied says so,
+// and counts as a peek of its policy.
+func TestChecksTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := pageServer(t, batchPolicies)
+		play(t, s, `
+			let b "key":{"k":"b"}
+			let a "key":{"k":"a"}
+			let c "key":{"k":"c"}
+			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$a,"n":3},{"policy":"shadow",$a,"n":3},{"policy":"two",$b,"n":3}]}
+			=> 200 {"checks":[{"allowed":true,"policy":"plain",…"remaining":0,…{"allowed":true,"policy":"shadow",…{"allowed":true,"policy":"two",…"remaining":0,…
+			…shadow, not enforced: would be denied…
+			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$c},{"policy":"shadow",$c},{"policy":"two",$b}]}
+			=> 200 {"checks":[{"allowed":false,"policy":"plain",…"remaining":3,…"limit":"",…{"allowed":false,"policy":"shadow",…
+			…"why":"denied because of the checks decided together with it; all of them fit in 1m"…
+			…{"allowed":false,"policy":"two",…"limit":"k",…
+			metric weir_decisions_total{outcome="peeked",policy="plain",protocol="http"} 1
+			metric weir_decisions_total{outcome="denied",policy="two",protocol="http"} 1
+			metric weir_decisions_total{outcome="peeked",policy="shadow",protocol="http"} 1
+			# a batch is timed once
+			metric weir_decision_duration_seconds_count{protocol="http"} 2
+		`)
+	})
 }

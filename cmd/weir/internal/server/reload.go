@@ -7,17 +7,32 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
-// reloads counts reloads.
+// reloads counts the reloads of a file. A value never changes.
 type reloads struct {
 	done, failed int64
 	last         time.Time // zero before the first reload
 	succeeded    time.Time // the last success, which may be the start
 	err          error     // of the last reload, nil if it succeeded
+}
+
+// after returns the count after a reload that failed with err, or succeeded.
+func (r reloads) after(err error) *reloads {
+	r.last, r.err = time.Now(), err
+	if err != nil {
+		r.failed++
+	} else {
+		r.done, r.succeeded = r.done+1, r.last
+	}
+	return &r
 }
 
 // Reload puts all policies of f in force. After an error the older ones stay, and /readyz
@@ -62,16 +77,10 @@ func (s *Server) ReloadFailed(err error) {
 
 // noteReload counts a reload; s.reloading is held.
 func (s *Server) noteReload(err error) {
-	r := *s.reloads.Load()
-	r.last, r.err = time.Now(), err
-	if err == nil {
-		r.done++
-		r.succeeded = r.last
-	} else {
-		r.failed++
+	s.reloads.Store(s.reloads.Load().after(err))
+	if err != nil {
 		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
 	}
-	s.reloads.Store(&r)
 }
 
 // firstLine returns the place and the fault of an error, without the line of the file:
@@ -119,5 +128,52 @@ func (s *Server) warnExpired() {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
 		}
+	}
+}
+
+// newEnvoy makes Envoy's rate limit service of the configuration.
+func (s *Server) newEnvoy() {
+	o := s.config.EnvoyOptions
+	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
+	o.ObserveDuration = func(d time.Duration) { s.metrics.ObserveDuration(observe.GRPC, d) }
+	if s.config.TopKeys != topkeys.Off {
+		o.Top = func() *topkeys.Sketch { return s.observer.NewSketch(s.rules.Load().Rules()) }
+	}
+	s.envoy = envoy.New(o)
+	s.rules.Store(s.config.Envoy)
+}
+
+// ReloadEnvoy puts a configuration of the rate limit service in force. After an error the
+// older one stays.
+func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	err := s.envoy.Load(c, s.set().Rules)
+	if err == nil {
+		s.rules.Store(c)
+	}
+	s.noteEnvoy(err)
+	return err
+}
+
+// ReloadEnvoyFailed counts a reload without a readable configuration. The one in
+// force stays.
+func (s *Server) ReloadEnvoyFailed(err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	s.noteEnvoy(err)
+}
+
+// noteEnvoy counts a reload of the Envoy configuration; s.reloading is held.
+func (s *Server) noteEnvoy(err error) {
+	s.envoyReloads.Store(s.envoyReloads.Load().after(err))
+	if err != nil {
+		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", err)
+		return
+	}
+	c := s.rules.Load()
+	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules())
+	for _, warning := range c.Warnings {
+		s.log.Warn("envoy configuration", "warning", warning)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -187,4 +188,148 @@ func TestReloadCallAppliesTheFile(t *testing.T) {
 		GET /nothing => 404 …/v1/reload…
 		metric weir_policies_generation 2
 	`)
+}
+
+func TestNewRejectsBadConfigurations(t *testing.T) {
+	bad := file(t)
+	bad.Policies[0].Limits[0].Max = -1
+	twice := file(t)
+	twice.Policies = append(twice.Policies, twice.Policies[0])
+	for name, c := range map[string]struct {
+		f    *policy.File
+		word string
+	}{
+		"no file":        {nil, "no policy to serve"},
+		"an empty file":  {&policy.File{}, "no policy to serve"},
+		"a bad policy":   {bad, `policy "push", limit "limit": Max`},
+		"a policy twice": {twice, `"push" is there twice`},
+	} {
+		if _, err := New(Config{Policies: c.f}); err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: %v, want an error that holds %q", name, err, c.word)
+		}
+	}
+	s, err := New(Config{Policies: file(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Addr() != "127.0.0.1:7070" || s.config.Limits.Conns != 10_000 {
+		t.Errorf("defaults: %s, %+v", s.Addr(), s.config.Limits)
+	}
+	play(t, s, "POST /v1/check "+searchBody+` => 200 {"allowed":true,…`)
+}
+
+func TestReadyzAndLivezWithADeadStore(t *testing.T) {
+	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
+	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,"since":"` +
+		httpapi.Stamp(s.set().Since) + "\"}\n"
+	if r := ask(s, "GET", "/readyz", ""); r.status != 200 || r.body != want {
+		t.Errorf("/readyz: status %d, %swant 200, %s", r.status, r.body, want)
+	}
+	if r := ask(s, "GET", "/livez", ""); r.status != 200 || r.body != "{\"live\":true}\n" {
+		t.Errorf("/livez: status %d, %s", r.status, r.body)
+	}
+}
+
+func TestPoliciesAreListed(t *testing.T) {
+	s, _ := newServer(t, nil)
+	play(t, s, `
+		GET /v1/policies => 200 {"policies":[{"name":"push","mode":"AllOrNothing","dimensions":["teacher"],"limits":[{"name":"limit",…
+		…"sentence":"10 per minute per teacher, 3s apart","max":10,"window_ms":60000,"min_interval_ms":3000,"by":["teacher"],…
+		…{"name":"sms","about":"Ten messages a day to one phone.",…"units":"messages",…
+		…{"name":"batch","mode":"Partial","dimensions":[],"limits":[{…"by":[],…
+	`)
+}
+
+func TestMetricsCountDecisions(t *testing.T) {
+	s, _ := newServer(t, nil)
+	play(t, s, `
+		let one "policy":"search","key":{"ip":"1"}
+		`+strings.Repeat("POST /v1/check {$one} => 200 …\n", 3)+`
+		GET /gate/search?ip=1 => 429 …
+		POST /v1/peek {$one} => 200 …
+		POST /v1/check {$one,"n":0} => 200 …
+		POST /v1/record {$one} => 200 …
+		POST /v1/check { => 400 …
+		metric weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 2
+		metric weir_decisions_total{outcome="denied",policy="search",protocol="http"} 1
+		metric weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 1
+		metric weir_decisions_total{outcome="peeked",policy="search",protocol="http"} 2
+		metric weir_decisions_total{outcome="recorded",policy="search",protocol="http"} 1
+		metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 0
+		metric weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0
+		metric weir_denials_total{limit="limit",policy="search"} 2
+		metric weir_decision_duration_seconds_count{protocol="http"} 6
+		metric weir_bad_requests_total{protocol="http"} 1
+		metric # TYPE weir_decisions_total counter
+		metric weir_store_keys 1
+		GET /metrics => 200 …weir_build_info{goversion="go1.…
+		  Content-Type: text/plain; version=0.0.4…
+	`)
+}
+
+func TestBannerNamesListenersAndCalls(t *testing.T) {
+	s, _ := newServer(t, weir.NewMemory())
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.main.socket.Close()
+	var b strings.Builder
+	if err := s.Banner(&b); err != nil {
+		t.Fatal(err)
+	}
+	want := `weir listens on http://` + s.Addr() + `
+  store     memory
+  policies  weir.yaml
+    push    10 per minute per teacher, 3s apart
+    slack   channel: 100 per 30m
+            category: 2 per 30m per category
+    search  2 per minute per ip
+    sms     10 messages per day per phone
+    batch   4 per minute
+    odd     2 per minute per n per deny per key.x
+    wide    2 per minute per a per b per c per d per e per f
+  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/count, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend; DELETE /v1/keys/{policy}
+  proxies   ANY /gate/{policy}?dimension=value
+  look      GET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json
+`
+	if b.String() != want {
+		t.Errorf("got\n%swant\n%s", b.String(), want)
+	}
+}
+
+// With any number of descriptors the connections of all listeners together leave some for
+// the store and for files, and every listener gets at least one.
+func TestEveryListenerGetsDescriptors(t *testing.T) {
+	for _, c := range []struct {
+		descriptors, listeners, most int
+		admin                        bool
+		want                         connections
+	}{
+		{0, 3, 10_000, true, connections{10_000, 100, 16, 0}},
+		{0, 1, 10_000, false, connections{10_000, 0, 16, 0}},
+		{1 << 20, 3, 10_000, true, connections{10_000, 100, 16, 0}},
+		{20_000, 1, 10_000, true, connections{10_000, 100, 16, 0}},
+		{20_000, 3, 10_000, true, connections{6590, 100, 16, 20_000}},
+		{1024, 3, 10_000, true, connections{265, 100, 16, 1024}},
+		{1024, 1, 50, true, connections{50, 100, 16, 0}},
+		{1024, 1, 10_000, false, connections{944, 0, 16, 1024}}, // nothing is kept for absent listeners
+		{256, 2, 10_000, false, connections{87, 0, 9, 256}},
+		{64, 3, 10_000, true, connections{9, 8, 1, 64}},
+		{64, 1, 10_000, true, connections{30, 8, 1, 64}},
+	} {
+		got := splitConnections(c.descriptors, c.listeners, c.most, c.admin)
+		if got != c.want {
+			t.Errorf("%d descriptors for %d listeners of %d, of operators %t: %+v, want %+v", c.descriptors, c.listeners, c.most, c.admin, got, c.want)
+		}
+	}
+	for d := 16; d < 30_000; d++ {
+		p := splitConnections(d, 3, 10_000, true)
+		if left := d - 3*p.each - p.admin - 4*p.spare; p.each < 1 || p.admin < 1 || d >= 64 && left < 24 {
+			t.Fatalf("%d descriptors: %+v leaves %d", d, p, left)
+		}
+	}
+	few, many := splitConnections(64, 1, 10_000, true), splitConnections(20_000, 3, 10_000, true)
+	if w := few.warning(); !strings.Contains(w, "64 file descriptors allow 30 connections") || many.warning() != "" {
+		t.Errorf("64: %q; 20,000: %q, want a warning for the first alone", w, many.warning())
+	}
 }

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,6 +21,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
@@ -119,18 +119,16 @@ type Server struct {
 
 	reservations *reserve.Service
 
-	reloading sync.Mutex              // held while policies and reloads are replaced
-	reloads   atomic.Pointer[reloads] // never nil
+	reloading             sync.Mutex              // held while policies, rules and reloads are replaced
+	reloads, envoyReloads atomic.Pointer[reloads] // of policies and of rules; never nil
 
-	envoy                     *envoy.Service
-	rules                     atomic.Pointer[envoyconf.Config] // of envoy besides the policies; nil = none
-	envoyReloads, envoyErrors atomic.Int64
-	envoyFailed               atomic.Bool // the last reload of the rules failed
+	envoy *envoy.Service
+	rules atomic.Pointer[envoyconf.Config] // of envoy besides the policies; nil = none
 
-	ports       []*port       // all that follow, the main one first
-	rpc         *rpc          // nil without Config.GRPCListen
-	resp        *respListener // nil without Config.RESPListen
-	main, admin *listener     // admin is nil if main also serves operators
+	ports       []*listener     // all of them, the main one first
+	main, admin *listener       // admin is nil if main also serves operators
+	rpc         *envoy.Listener // nil without Config.GRPCListen
+	resp        *resp.Server    // nil without Config.RESPListen
 	connections connections
 	capacity    *calls.Capacity
 	errors      *observe.Log // of the store
@@ -176,12 +174,13 @@ func New(c Config) (*Server, error) {
 	}
 	s.warnExpired()
 	s.reloads.Store(&reloads{succeeded: s.set().Since})
-	s.reservations, err = reserve.New(s.set, c.Engine, c.ReservationSecret, c.StoreIdentity)
+	s.envoyReloads.Store(new(reloads))
+	s.reservations, err = reserve.New(s.policies.Version, c.Engine, c.ReservationSecret, c.StoreIdentity)
 	if err != nil {
 		return nil, err
 	}
 	s.api = httpapi.New(httpapi.Config{
-		Policies: s.set, Status: s.status, Capacity: s.capacity, Reservations: s.reservations,
+		Policies: s.policies.Version, Status: s.status, Capacity: s.capacity, Reservations: s.reservations,
 		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
 		Metrics: s.metrics.Handler(), Reread: c.Reread,
 		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
@@ -190,21 +189,12 @@ func New(c Config) (*Server, error) {
 	if err := s.newListeners(); err != nil {
 		return nil, err
 	}
-	if s.rpc, err = s.newRPC(); err != nil {
-		return nil, err
-	}
-	if s.resp, err = s.newRESP(); err != nil {
-		return nil, err
-	}
 	s.addMetrics()
 	return s, errors.Join(s.exposed(), s.checkGatesOnly())
 }
 
 // set returns the policies in force.
 func (s *Server) set() *enforce.Version { return s.policies.Version() }
-
-// Handler returns the handler of the main listener. It works without Listen.
-func (s *Server) Handler() http.Handler { return s.main.http.Handler }
 
 // status returns the state of the server for /readyz.
 func (s *Server) status() httpapi.Readiness {
@@ -224,7 +214,7 @@ func (s *Server) status() httpapi.Readiness {
 		}
 	}
 	if c := s.rules.Load(); c != nil {
-		now.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyFailed.Load()}
+		now.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyReloads.Load().err != nil}
 	}
 	return now
 }
@@ -241,4 +231,84 @@ func (s *Server) storeDown() error {
 		return f.Status().Cause
 	}
 	return nil
+}
+
+// Listen opens the addresses. From then on connections wait for Serve.
+func (s *Server) Listen() error {
+	for _, p := range s.ports {
+		if err := p.open(s); err != nil {
+			s.close()
+			return err
+		}
+	}
+	return nil
+}
+
+// close closes the listeners that Listen has opened.
+func (s *Server) close() {
+	for _, p := range s.ports {
+		if p.socket != nil {
+			p.socket.Close()
+		}
+	}
+}
+
+// Serve answers requests until ctx is done. It calls Listen first if needed. After ctx,
+// /readyz answers 503, requests are still accepted for Limits.Linger, and those in
+// flight are answered; operators and probes are served last. An error means that a
+// listener failed, or that requests took longer than Limits.Drain and were cut off. A
+// Server serves once.
+func (s *Server) Serve(ctx context.Context) error {
+	if s.main.socket == nil {
+		if err := s.Listen(); err != nil {
+			return err
+		}
+	}
+	failed := make(chan error, len(s.ports))
+	for _, p := range s.ports {
+		go func() { failed <- p.serve(p.socket) }()
+	}
+	select {
+	case err := <-failed:
+		s.close()
+		return fmt.Errorf("weir: cannot accept connections: %w", err)
+	case <-ctx.Done():
+	}
+	s.api.Draining.Store(true)
+	s.log.Info("draining", "linger", s.config.Limits.Linger.String(), "drain", s.config.Limits.Drain.String())
+	if s.rpc != nil {
+		s.rpc.NotServing()
+	}
+	// Load balancers need time to see that the server is not ready. Every answer over HTTP
+	// ends its connection meanwhile, so that no client is about to send a request on an old
+	// one when the address closes.
+	select {
+	case <-time.After(s.config.Limits.Linger):
+	case <-failed:
+	}
+	return s.drain()
+}
+
+// drain waits for the requests in flight, up to Limits.Drain: on all listeners at once,
+// since each may have slow requests, and on that of operators last.
+func (s *Server) drain() error {
+	bound := s.config.Limits.Drain
+	ctx, cancel := context.WithTimeout(context.Background(), bound)
+	defer cancel()
+	errs := make([]error, len(s.ports)+1)
+	var others sync.WaitGroup
+	for i, p := range s.ports {
+		if s.admin == nil || p != s.admin {
+			others.Go(func() { errs[i] = p.drain(ctx) })
+		}
+	}
+	others.Wait()
+	if s.admin != nil {
+		errs[len(s.ports)] = s.admin.drain(ctx)
+	}
+	err := cmp.Or(errs...)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("weir: some requests were not answered within %v and were cut off", bound)
+	}
+	return err
 }

@@ -1,9 +1,16 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/policy"
 )
@@ -100,4 +107,140 @@ func TestReportedPoliciesChargeRecords(t *testing.T) {
 		POST /v1/record {$u} => 200 …
 		POST /v1/check {$u} => 200 {"allowed":false,…
 	`)
+}
+
+const blockingPolicies = `  guard: {limit: "2 per minute per user, then block 10m"}
+  other: {limit: 5 per minute per ip}
+`
+
+// blockingServer returns a server that has denied the user u and blocks it for ten
+// minutes.
+func blockingServer(t *testing.T, change ...func(*Config)) *Server {
+	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = parsed(t, blockingPolicies) })...)
+	play(t, s, `
+		let u "policy":"guard","key":{"user":"u"}
+		POST /v1/check {$u} => 200 {"allowed":true,…
+		POST /v1/check {$u} => 200 {"allowed":true,…
+		POST /v1/check {$u} => 200 {"allowed":false,…
+	`)
+	return s
+}
+
+// TestBlocksAreShown: decisions, gates, Redis clients and the list of policies show a block
+// until it ends. A reset ends it.
+func TestBlocksAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := blockingServer(t)
+		play(t, s, `
+			let u "policy":"guard","key":{"user":"u"}
+			let end `+in(10*time.Minute)+`
+			sleep 2m
+			POST /v1/check {$u}
+			=> 200 {"allowed":false,…"remaining":0,"retry_after_ms":480000,…"reset_after_ms":480000,…"limit":"limit",…"blocked_until":"$end",…
+			…"why":"blocked for user=u by limit \"limit\" until $end; the same fits in 8m"…
+			…"limits":[{…"used":0,"remaining":0,…"retry_after_ms":480000,…
+			GET /gate/guard?user=u => 429 blocked for user=u…
+			  Retry-After: 480
+			  RateLimit: "guard";r=0;t=480
+			GET /v1/policies => 200 …"sentence":"2 per minute per user, then block 10m"…"block_ms":600000…
+			WEIR.CHECK guard user=u => *9 :0 :0 :0 :480000 …
+			DELETE /v1/keys/guard?user=u => 204
+			POST /v1/check {$u} => 200 {"allowed":true,…"remaining":1,…
+			! blocked_until
+		`)
+		s = blockingServer(t)
+		play(t, s, `
+			WEIR.RESET guard user=u => +OK
+			WEIR.CHECK guard user=u => *9 :1 …
+		`)
+	})
+}
+
+// TestBlocksAreShownToProxies: Envoy's rate limit service applies the block. A request
+// with one full descriptor charges no other descriptor.
+func TestBlocksAreShownToProxies(t *testing.T) {
+	s := blockingServer(t, withGRPC(t))
+	a, err := askEnvoy(t, s, t.Context(), "guard", "user=u")
+	if err != nil || a.OverallCode != pb.RateLimitResponse_OVER_LIMIT || a.Statuses[0].DurationUntilReset.AsDuration() < 590*time.Second {
+		t.Errorf("while blocked: %v, %v", a, err)
+	}
+	play(t, s, `
+		let v "policy":"guard","key":{"user":"v"}
+		POST /v1/check {$v} => 200 {"allowed":true,…
+		POST /v1/check {$v} => 200 {"allowed":true,…
+		POST /v1/peek {$v} => 200 …
+		! blocked_until
+		ENVOY guard user=v user=w => OVER_LIMIT …
+		POST /v1/peek {$v} => 200 {"allowed":false,…"blocked_until":…
+		# the other one is untouched
+		POST /v1/peek {"policy":"guard","key":{"user":"w"}} => 200 …"remaining":2,…
+		! blocked_until
+	`)
+}
+
+const warningPolicies = `  search: {limit: 5 per minute per ip, warn: 80%}
+  both:
+    limits: {user: 4 per minute per user, tenant: {max: 8, window: hour, per: tenant, warn: 50%}}
+    warn: 100%
+  dark: {limit: 5 per minute per ip, warn: 80%, shadow: true}
+`
+
+// TestWarningsAreShown: the first grant at the share carries the warning over HTTP and at
+// a gate. Each warning is counted and logged once, without the key.
+func TestWarningsAreShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, logged := newServer(t, nil, func(c *Config) { c.Policies = parsed(t, warningPolicies) })
+		three := strings.Repeat("POST /v1/check {$seven} => 200 {…\n! warning\n", 3)
+		play(t, s, `
+			let seven "policy":"search","key":{"ip":"192.0.2.7"}
+			`+three+`
+			POST /v1/check {$seven} => 200 …"warning":true,"warning_limits":["limit"],…
+			POST /v1/check {$seven} => 200 {"allowed":true…
+			! warning
+			POST /v1/check {$seven} => 200 {"allowed":false…
+			! warning
+			sleep 1m
+			POST /v1/reserve {$seven,"n":4} => 200 …"warning":true,"warning_limits":["limit"]…
+			POST /v1/check {"policy":"both","key":{"user":"ann","tenant":"acme"},"n":4} => 200 …"warning_limits":["user","tenant"]…
+			POST /v1/check {"policy":"dark","key":{"ip":"192.0.2.7"},"n":5}
+			=> 200 …"warning":true,"warning_limits":["limit"],"shadow":true…
+			GET /gate/search?ip=192.0.2.8&n=3 => 204
+			  Weir-Warning:
+			GET /gate/search?ip=192.0.2.8 => 204
+			  Weir-Warning: limit
+			GET /gate/search?ip=192.0.2.8 => 204
+			  Weir-Warning:
+			metric weir_warnings_total{limit="limit",policy="search"} 3
+			metric weir_warnings_total{limit="user",policy="both"} 1
+			metric weir_warnings_total{limit="tenant",policy="both"} 1
+			metric weir_warnings_total{limit="limit",policy="dark"} 1
+			GET /v1/policies => 200 …"warn_percent":100…
+			…"warn_percent":50…
+		`)
+		if n := strings.Count(logged.String(), `msg="a key reached the share of its limit"`); n != 6 ||
+			!strings.Contains(logged.String(), "policy=both limit=tenant share=50%") || strings.Contains(logged.String(), "192.0.2") || strings.Contains(logged.String(), "acme") {
+			t.Errorf("%d lines, want 6 without keys:\n%s", n, logged)
+		}
+		play(t, s, `
+			DELETE /v1/keys/search?ip=192.0.2.7 => 204
+			POST /v1/check {"policy":"search","key":{"ip":"192.0.2.7"},"n":4} => 200 …"warning":true…
+		`)
+	})
+}
+
+// TestWarningsOfOtherProtocols: warnings of Redis clients and of Envoy's rate limit
+// service are counted. Envoy's answer has the header field.
+func TestWarningsOfOtherProtocols(t *testing.T) {
+	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
+		c.Policies, c.EnvoyOptions.Response = parsed(t, warningPolicies), &envoy.DefaultHeaders
+	})
+	play(t, s, "WEIR.CHECK search ip=192.0.2.7 4 => *9 :1 …")
+	for i := range 5 {
+		warned := i == 3
+		a, err := askEnvoy(t, s, t.Context(), "search", "ip=192.0.2.8")
+		if err != nil || warned != slices.ContainsFunc(a.ResponseHeadersToAdd, func(h *core.HeaderValue) bool { return h.Key == "Weir-Warning" && h.Value == "limit" }) {
+			t.Errorf("request %d: %v, %v, want warning %v", i, a, err, warned)
+		}
+	}
+	wantMetrics(t, s, `weir_warnings_total{limit="limit",policy="search"} 2`)
 }

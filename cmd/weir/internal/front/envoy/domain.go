@@ -3,9 +3,14 @@ package envoy
 import (
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 )
@@ -87,4 +92,93 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	d, err := newPolicyDomain(p, e)
 	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: d}
 	return err
+}
+
+// policyDomain is a policy that requests name as a domain. The entries of a descriptor name
+// its dimensions.
+type policyDomain struct {
+	*enforce.Rule               // in a mode without partial grants
+	shown         []*shownLimit // of each limit
+}
+
+// newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
+// protocol has no partial grants.
+func newPolicyDomain(r *enforce.Rule, e engine.Engine) (*policyDomain, error) {
+	d := &policyDomain{Rule: r}
+	if d.Mode == weir.Partial {
+		whole := *d.Definition
+		whole.Mode = weir.AllOrNothing
+		var err error
+		if d.Rule, err = enforce.NewRule(&whole, e); err != nil {
+			return nil, err
+		}
+		d.Handle = r.Handle
+	}
+	for i := range d.Compiled.Limits {
+		d.shown = append(d.shown, toShownLimit(&d.Compiled.Limits[i]))
+	}
+	return d, nil
+}
+
+// step is how the decisions of a request come in, which may take several.
+var step = &calls.Via{Protocol: observe.GRPC, Step: true}
+
+// note counts the outcome of an item, unless the policy is a shadow: its steps are counted.
+func (d *policyDomain) note(c observe.Call) {
+	if !d.Shadow {
+		calls.Of(d.Rule).Note(c)
+	}
+}
+
+// shownLimit returns limit i of a variation of the policy as answers show it.
+func (d *policyDomain) shownLimit(variation *engine.Compiled, i int) *shownLimit {
+	if variation == d.Compiled {
+		return d.shown[i]
+	}
+	return toShownLimit(&variation.Limits[i])
+}
+
+// toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
+// held for the longest time of a concurrency limit, because the protocol has no settlement, so
+// such a limit is one per window.
+func toShownLimit(limit *engine.Limit) *shownLimit {
+	l := limit.Describe()
+	if p := limit.Period; p != nil && p.Period == weir.Month {
+		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
+	}
+	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
+	if l.Burst > l.Max {
+		// The same rate, for as many hits as can remain.
+		bucket := weir.Limit{Kind: l.Kind, Max: l.Max, Window: l.Window, Burst: l.Burst}
+		hits, window = l.Burst, bucket.FillTime()
+	}
+	unit, n := envoyconf.Express(window)
+	if n == 1 {
+		n = 0
+	}
+	return newShownLimit(l.Name, uint32(min(hits, math.MaxUint32)), unit, n)
+}
+
+// target returns the target of entries: the dimensions of the policy, and plan-by. A policy
+// without dimensions accepts any entries, since a descriptor must have one.
+func (d *policyDomain) target(entries []envoyconf.Entry) (enforce.Target, error) {
+	if len(d.Dimensions()) == 0 {
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Key != d.PlanBy })
+	}
+	var few [8]enforce.Pair
+	values := few[:0]
+	for _, e := range entries {
+		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == e.Key }) {
+			return enforce.Target{}, fmt.Errorf("entries: %w", badInput("the key %q is given twice; give it once", e.Key))
+		}
+		values = append(values, enforce.Pair{Name: e.Key, Value: e.Value})
+	}
+	t, err := d.Target(values)
+	if err == nil {
+		err = d.Compiled.CheckKey(&t.Key)
+	}
+	if err != nil {
+		err = fmt.Errorf("entries: %w", err)
+	}
+	return t, err
 }

@@ -3,16 +3,29 @@ package envoy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
 	"time"
 
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 )
 
 // Bounds of the memory and time that gRPC spends on one client. A connection that is not
@@ -41,13 +54,13 @@ type Listener struct {
 	service *Service
 	server  *grpc.Server
 	health  *healthService
-	gate    Gate // nil = every call is authorized
+	access  *Access // nil = every call is authorized
 }
 
 // NewListener returns a listener that does not serve yet. config enables TLS; nil is
-// plain text. gate may be nil.
-func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
-	l := &Listener{service: s, health: newHealthService(), gate: gate}
+// plain text. access may be nil.
+func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
+	l := &Listener{service: s, health: newHealthService(), access: access}
 	secure := insecure.NewCredentials()
 	if config != nil {
 		secure = credentials.NewTLS(config)
@@ -80,7 +93,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 // Serve answers requests until on is closed or Drain is called; then it returns nil. It
 // is called once, and before Drain.
 func (l *Listener) Serve(on net.Listener) error {
-	if err := l.server.Serve(on); err != nil {
+	if err := l.server.Serve(on); err != nil && !errors.Is(err, net.ErrClosed) {
 		return fmt.Errorf("envoy: cannot accept connections: %w", err)
 	}
 	return nil
@@ -109,3 +122,193 @@ func (l *Listener) Drain(ctx context.Context) error {
 		return ctx.Err()
 	}
 }
+
+// Access authorizes calls and bounds requests in flight. Health requests need neither.
+type Access struct {
+	Token        *listen.Secret  // authorizes calls; nil = no token does
+	TLS          *listen.TLS     // its client certificates do, too; nil = none does
+	Capacity     *calls.Capacity // of requests in flight
+	Unauthorized *atomic.Int64   // counts rejected calls
+}
+
+// Private reports whether callers must authenticate.
+func (a *Access) Private() bool { return a.Token != nil || a.TLS != nil }
+
+// authorized reports whether a call shows the token or a certificate, where one of them is
+// required. Its message has not been read.
+func (a *Access) authorized(p *peer.Peer, authorization []string) bool {
+	if !a.Private() {
+		return true
+	}
+	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && a.TLS != nil && a.TLS.Verified(listen.ConnFrom(p.Addr), &info.State) {
+		return true
+	}
+	return slices.ContainsFunc(authorization, func(field string) bool { return a.Token.Matches(listen.Bearer(field)) })
+}
+
+var (
+	errUnauthenticated = status.Error(codes.Unauthenticated,
+		"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
+	errNoSlot = status.Error(codes.ResourceExhausted, "too many open connections; try again in a second")
+	errBusy   = status.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
+)
+
+// enter admits the connection of an authorized call, and takes a place in the capacity, which
+// the call leaves at its end.
+func (a *Access) enter(from net.Addr) error {
+	if !listen.ConnFrom(from).Admit() {
+		a.Capacity.Reject()
+		return errNoSlot
+	}
+	if a.Capacity.Enter() != nil {
+		return errBusy
+	}
+	return nil
+}
+
+// healthPrefix begins the methods that need no authorization.
+var healthPrefix = "/" + grpc_health_v1.Health_ServiceDesc.ServiceName + "/"
+
+// callCost is the memory for a call without its message: a stack, a stream.
+const callCost = 8 << 10
+
+// admit rejects calls by their headers, before gRPC buffers anything of them. A health
+// call that is not authorized takes from the allowance of its connection until it is
+// answered.
+func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if len(call.Header) > maxFields {
+		return reject(ctx, status.Errorf(codes.ResourceExhausted, "the call has %d header fields of different names; send at most %d", len(call.Header), maxFields))
+	}
+	p, _ := peer.FromContext(ctx) // gRPC sets it
+	if l.access == nil || l.access.authorized(p, call.Header["authorization"]) {
+		return ctx, nil
+	}
+	if strings.HasPrefix(call.FullMethodName, healthPrefix) {
+		if !listen.ConnFrom(p.Addr).Spend(callCost) {
+			return reject(ctx, status.Error(codes.ResourceExhausted, "too many calls without a token or certificate on this connection"))
+		}
+		return context.WithValue(ctx, stranger{}, p.Addr), nil
+	}
+	// The connection is closed unless a call that shows the token or a certificate follows in time.
+	l.access.Unauthorized.Add(1)
+	listen.ConnFrom(p.Addr).Demote()
+	return reject(ctx, errUnauthenticated)
+}
+
+// stranger is the context key of the address of a health call that is not authorized.
+type stranger struct{}
+
+// begin admits the connection of an authorized health call. Its message has been read.
+// end follows when the call ends; it gives back what the call of a stranger took from the
+// allowance of its connection.
+func begin(ctx context.Context) (end func()) {
+	if from, ok := ctx.Value(stranger{}).(net.Addr); ok {
+		return func() { listen.ConnFrom(from).Spend(-callCost) }
+	}
+	if p, ok := peer.FromContext(ctx); ok {
+		listen.ConnFrom(p.Addr).Admit()
+	}
+	return func() {}
+}
+
+// reject returns err. A call with a deadline is rejected later, by its handler and
+// before its message is read: gRPC keeps the timer of a call that is rejected here.
+func reject(ctx context.Context, err error) (context.Context, error) {
+	if _, timed := ctx.Deadline(); timed {
+		return context.WithValue(ctx, rejection{}, err), nil
+	}
+	return ctx, err
+}
+
+// rejection is the context key of the error of a rejected call with a deadline.
+type rejection struct{}
+
+// rejectionOf returns the error of a rejected call, or nil.
+func rejectionOf(ctx context.Context) error {
+	if _, timed := ctx.Deadline(); !timed {
+		return nil
+	}
+	err, _ := ctx.Value(rejection{}).(error)
+	return err
+}
+
+// serviceDesc is the protocol's service with a handler that rejects calls before it decodes
+// their messages.
+var serviceDesc = grpc.ServiceDesc{
+	ServiceName: pb.RateLimitService_ServiceDesc.ServiceName,
+	HandlerType: (*any)(nil),
+	Methods:     []grpc.MethodDesc{{MethodName: "ShouldRateLimit", Handler: handle}},
+	Metadata:    pb.RateLimitService_ServiceDesc.Metadata,
+}
+
+// handle reads a request and returns its answer, if the gate of the listener lets it in.
+// There are no interceptors.
+func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	if err := rejectionOf(ctx); err != nil {
+		return nil, err
+	}
+	r := new(pb.RateLimitRequest)
+	if err := decode(r); err != nil {
+		return nil, err
+	}
+	l := srv.(*Listener)
+	if l.access != nil {
+		p, _ := peer.FromContext(ctx) // gRPC sets it
+		if err := l.access.enter(p.Addr); err != nil {
+			return nil, err
+		}
+		defer l.access.Capacity.Leave()
+	}
+	return l.service.answer(ctx, r)
+}
+
+// Names with a health status: the server, the protocol's service, the reference's name.
+var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
+
+// healthService is gRPC's health service. It requires no token, so it stores nothing
+// about unknown names, and it ends all watches when the server drains.
+type healthService struct {
+	*health.Server
+	draining context.Context
+	end      context.CancelFunc
+}
+
+func newHealthService() *healthService {
+	h := &healthService{Server: health.NewServer()}
+	h.draining, h.end = context.WithCancel(context.Background())
+	for _, name := range healthNames {
+		h.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	return h
+}
+
+// Check reports the health of a known service.
+func (h *healthService) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	defer begin(ctx)()
+	return h.Server.Check(ctx, r)
+}
+
+// Watch reports the health of a known service until the server drains.
+func (h *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, to grpc_health_v1.Health_WatchServer) error {
+	defer begin(to.Context())()
+	if _, err := h.Server.Check(to.Context(), r); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(to.Context())
+	defer cancel()
+	defer context.AfterFunc(h.draining, cancel)()
+	err := h.Server.Watch(r, watcher{to, ctx})
+	if h.draining.Err() != nil {
+		return status.Error(codes.Unavailable, "the server drains; watch another one")
+	}
+	return err
+}
+
+// watcher is a watch with a context of its own.
+type watcher struct {
+	grpc_health_v1.Health_WatchServer
+	ctx context.Context
+}
+
+// Context returns the context of the watch.
+func (w watcher) Context() context.Context { return w.ctx }

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 )
 
 // TestExamplesOfTheManual decides by the examples of the reference's manual. Package envoyconf
@@ -117,4 +119,99 @@ descriptors:
 			t.Errorf("%d hits counted as shadowed, want 1", got)
 		}
 	})
+}
+
+const windowsConfig = `
+domain: windows
+descriptors:
+  - {key: second, rate_limit: {unit: second, requests_per_unit: 20}}
+  - {key: minute, rate_limit: {unit: minute, requests_per_unit: 3}}
+  - {key: month, rate_limit: {unit: month, requests_per_unit: 3}}
+  - {key: quarter, rate_limit: {unit: month, requests_per_unit: 3, unit_multiplier: 3}}
+`
+
+// A client that waits for the time of its denial is granted, and not a microsecond before: no
+// rolling second holds more than the limit, also across the edge of a calendar second.
+func TestWaitsOfRollingWindowsAreExact(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, windowsConfig))
+		for _, pass := range []time.Duration{700 * time.Millisecond, 299_999 * time.Microsecond, 1, 300 * time.Millisecond} {
+			p.ask("second=x hits:5")
+			c.pass(pass)
+		}
+		for range 8 {
+			a := p.ask("second=x hits:5")
+			if a.OverallCode == pb.RateLimitResponse_OK {
+				continue
+			}
+			wait := a.Statuses[0].DurationUntilReset.AsDuration()
+			c.pass(wait - time.Microsecond)
+			if a := p.ask("second=x hits:5"); a.OverallCode == pb.RateLimitResponse_OK {
+				t.Fatalf("granted a microsecond before the wait of %v was over", wait)
+			}
+			c.pass(time.Microsecond)
+			if a := p.ask("second=x hits:5"); a.OverallCode != pb.RateLimitResponse_OK {
+				t.Fatalf("denied after the wait of %v: %s", wait, brief(a))
+			}
+		}
+	})
+}
+
+// fixed sets the reference's windows, on the clock of the test.
+func fixed(c *clocked, w Windows) func(*Options) {
+	return func(o *Options) { o.Windows, o.Now = w, c.at }
+}
+
+// With --envoy-windows fixed, windows follow the calendar: twice the limit passes across
+// an edge, and the count is reset there.
+func TestFixedWindowsFollowTheCalendar(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, windowsConfig), fixed(c, Fixed))
+		c.now = time.Date(2026, 11, 20, 13, 7, 58, 0, time.UTC).UnixMicro()
+		for i := range 3 {
+			p.wants(fmt.Sprintf("OK | OK %d/3 2s", 2-i), "minute=x")
+		}
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 2s", "minute=x")
+		c.pass(2*time.Second - time.Microsecond)
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1µs", "minute=x")
+		c.pass(time.Microsecond)
+		for i := range 3 {
+			p.wants(fmt.Sprintf("OK | OK %d/3 1m0s", 2-i), "minute=x")
+		}
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1m0s", "minute=x")
+		// Hits at the beginning of a window count until its end.
+		c.pass(time.Minute - time.Microsecond)
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1µs", "minute=x")
+		p.wants("OVER_LIMIT | OVER_LIMIT 3/3 1µs", "minute=y hits:4")
+		p.wants("OK | OK 1/2 1µs", "minute=x limit:2/MINUTE")
+		p.wants("OK | OK 0/3 1µs", "minute=z hits:3")
+		p.wants("OK | OK 2/3 1µs", "minute=z refund hits:2")
+	})
+}
+
+// A month is 30 days since 1970, as in the reference, or a calendar month.
+func TestMonthsOfBothKinds(t *testing.T) {
+	at := time.Date(2026, 2, 10, 0, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		windows Windows
+		months  uint32
+		ends    time.Time
+	}{
+		{CalendarMonth, 1, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+		{CalendarMonth, 3, time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)},
+		{CalendarMonth, 12, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)},
+		{Fixed, 1, time.Unix(0, 0).Add(684 * 30 * 24 * time.Hour).UTC()},
+	} {
+		period, _ := envoyconf.Period(envoyconf.Month, c.months)
+		number, ends := c.windows.at(at, envoyconf.Month, period)
+		if !ends.Equal(c.ends) {
+			t.Errorf("%v, %d months: the window of %v ends %v, want %v", c.windows, c.months, at, ends.UTC(), c.ends)
+		}
+		if next, _ := c.windows.at(ends, envoyconf.Month, period); next != number+1 {
+			t.Errorf("%v, %d months: window %d is followed by %d", c.windows, c.months, number, next)
+		}
+		if last, _ := c.windows.at(ends.Add(-1), envoyconf.Month, period); last != number {
+			t.Errorf("%v, %d months: window %d ends in %d", c.windows, c.months, number, last)
+		}
+	}
 }

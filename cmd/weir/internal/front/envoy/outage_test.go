@@ -166,11 +166,11 @@ func TestErrorsHaveACode(t *testing.T) {
 		{engine.Input("id", "trouble"), codes.InvalidArgument, "weir: bad operation id: trouble"},
 		{&weir.PolicyError{Problem: "trouble"}, codes.InvalidArgument, "trouble"},
 		{weir.ErrOverflow, codes.InvalidArgument, weir.ErrOverflow.Error()},
-		{weir.ErrFull, codes.Unavailable, "no decision: the store is full"},
-		{weir.ErrUnavailable, codes.Unavailable, "no decision: the store did not answer"},
-		{weir.ErrOutcomeUnknown, codes.Unavailable, "no decision: the store did not answer"},
-		{fmt.Errorf("%w: %w", weir.ErrUnreadable, weir.ErrUnavailable), codes.Unavailable, "no decision: the store did not answer"},
-		{errLost, codes.Unavailable, "no decision: the store did not answer"},
+		{weir.ErrFull, codes.Unavailable, "no decision: the store holds as many keys"},
+		{weir.ErrUnavailable, codes.Unavailable, "no decision: the store is unavailable"},
+		{weir.ErrOutcomeUnknown, codes.Unavailable, "no decision: the store is unavailable"},
+		{fmt.Errorf("%w: %w", weir.ErrUnreadable, weir.ErrUnavailable), codes.Unavailable, "no decision: the store is unavailable"},
+		{errLost, codes.Unavailable, "no decision: the store is unavailable"},
 	} {
 		faulty := weirtest.NewFaulty(weir.NewMemory())
 		faulty.Break(func(context.Context, func()) error { return c.err })

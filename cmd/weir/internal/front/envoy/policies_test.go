@@ -1,13 +1,17 @@
 package envoy
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
@@ -320,4 +324,124 @@ func TestPolicyItemsAreDecidedInOneStep(t *testing.T) {
 			}
 		}
 	})
+}
+
+// opening is an engine. A peek at the key "late" of the policy guard finds no room, and the
+// attempt after it finds room.
+type opening struct {
+	engine.Engine
+	attempts, refunds int
+}
+
+func (o *opening) Do(ctx context.Context, calls []engine.Call) {
+	o.Engine.Do(ctx, calls)
+	for i := range calls {
+		c := &calls[i]
+		late := c.Rules.Name == "guard" && c.Key.Value(0) == "late"
+		switch {
+		case c.Op == engine.Refund:
+			o.refunds++
+		case late && c.Op == engine.Attempt:
+			o.attempts++
+		case late && c.Op == engine.Peek:
+			c.Result = engine.Result{At: c.Result.At, Limit: "limit", RetryAfter: time.Microsecond}
+		}
+	}
+}
+
+// TestGrantedBlockAttemptIsRefunded: the attempt that should begin a block may be
+// granted. The request was denied, so the grant is refunded.
+func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
+	e := &opening{Engine: weir.NewMemory()}
+	rule, err := enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, apart{e})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := connect(t, apart{e}, nil)
+	if err := p.service.Load(nil, []*enforce.Rule{rule}); err != nil {
+		t.Fatal(err)
+	}
+	guard := p.in("guard")
+	guard.wants("OVER_LIMIT | OVER_LIMIT 0/2 1µs | OK 2/2 0s", "user=late", "user=other")
+	if e.attempts != 1 || e.refunds != 1 {
+		t.Errorf("%d attempts, %d refunds; want one of each", e.attempts, e.refunds)
+	}
+	count := []engine.Call{{Rules: rule.Compiled, Key: weir.K("late"), Op: engine.Count, From: 60_000_000}}
+	if e.Do(t.Context(), count); count[0].Result.Granted != 0 || count[0].Err != nil {
+		t.Errorf("%d charged, %v", count[0].Result.Granted, count[0].Err)
+	}
+}
+
+// override reads "10/MINUTE" or "10/MINUTE*5".
+func override(t testing.TB, text string) *common.RateLimitDescriptor_RateLimitOverride {
+	t.Helper()
+	count, unit, _ := strings.Cut(text, "/")
+	unit, times, many := strings.Cut(unit, "*")
+	o := &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(numeral(t, count)),
+		Unit: typev3.RateLimitUnit(typev3.RateLimitUnit_value[unit])}
+	if many {
+		o.UnitMultiplier = wrapperspb.UInt32(uint32(numeral(t, times)))
+	}
+	return o
+}
+
+// A request's own limit replaces that of the rule.
+func TestOverrideReplacesTheRule(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, examples(t)).in("edge_proxy_per_ip")
+		p.wants("OK | OK 1/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
+		p.wants("OK | OK 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
+		// A higher override keeps the counted hits. Another value has another history.
+		p.wants("OK | OK 0/3 1m0s", "remote_address=1.1.1.1 limit:3/MINUTE")
+		p.wants("OK | OK 1/2 1m0s", "remote_address=2.2.2.2 limit:2/MINUTE")
+		// The rule and other periods have histories of their own.
+		p.wants("OK | OK 9/10 1s", "remote_address=1.1.1.1")
+		p.wants("OK | OK 1/2 1s", "remote_address=1.1.1.1 limit:2/SECOND")
+		// Several units; a minute of sixty seconds is a minute.
+		p.wants("OK | OK 1/2 30s", "remote_address=1.1.1.1 limit:2/SECOND*30")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1m0s", "remote_address=1.1.1.1 limit:3/SECOND*60")
+		a := p.ask("remote_address=1.1.1.1 limit:2/SECOND*30")
+		if l := a.Statuses[0].CurrentLimit; l.UnitMultiplier.GetValue() != 30 || l.Unit.String() != "SECOND" {
+			t.Errorf("current_limit %v, want unit_multiplier 30", l)
+		}
+		// A value without a rule, a blocked one, a depth without a rule.
+		p.wants("OK | OK 0/1 1h0m0s", "other=x limit:1/HOUR")
+		p.wants("OK | OK 0/1 24h0m0s", "remote_address=50.0.0.5 limit:1/DAY")
+		p.wants("OK | OK 0/1 720h0m0s", "a=1,b=2,c=3 limit:1/MONTH")
+		p.wants("OK | OK 0/1 8760h0m0s", "a=1,b=2,c=3 limit:1/YEAR")
+		// Two overrides with different periods in one request: both apply.
+		p.wants("OK | OK 0/1 1s | OK 9/10 1m0s", "k=v limit:1/SECOND", "k=v limit:10/MINUTE")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/1 1s | OK 9/10 1m0s", "k=v limit:1/SECOND", "k=v limit:10/MINUTE")
+		p.wants("OK | OK", "k=v")
+		p.in("nobody").wants("OK | OK", "k=v limit:0/SECOND")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/0 1s", "k=v limit:0/SECOND")
+	})
+}
+
+// Engines store the names of limits for ever, so the keys and periods that requests
+// choose add few names, and caches hold no long keys.
+func TestOverridesAddFewNames(t *testing.T) {
+	const most = 26 * overrideNames // there are 26 lengths of periods, in bits
+	for _, w := range []Windows{Rolling, Fixed} {
+		s := New(Options{Windows: w})
+		d := &domain{name: "d", histories: "envoy.d", overridden: new(Hits)}
+		names := map[string]bool{}
+		for i := range 10_000 {
+			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
+			l, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}}}, o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[l.enforced.Limits[0].Name] = true
+		}
+		if len(names) > most {
+			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
+		}
+		d.overrides.all = nil
+		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.all) > 0 {
+			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.all))
+		}
+	}
 }

@@ -160,7 +160,7 @@ func (s *Service) rollBack(c *call) {
 	defer cancel()
 	if kept, err := s.refund(ctx, c, charged); err != nil {
 		s.Counts.Kept.Add(kept)
-		s.logOutage(err)
+		s.outages.NoDecision(err)
 	}
 }
 

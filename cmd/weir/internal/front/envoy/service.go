@@ -1,7 +1,28 @@
+// Package envoy is version 3 of Envoy's rate limit service on a Weir engine, over gRPC
+// and, as in the reference implementation, as JSON over HTTP. A request names a domain
+// and descriptors. The answer has a status for each descriptor, in their order.
+//
+// A request is all or nothing: a descriptor over its limit charges none of the others
+// (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
+// step at one instant by enforce.DecideTogether, unless that rejects them: they have too many
+// limits, other numbers for one history, histories in different slots of a Redis Cluster, or a
+// policy whose denials or reports are counted.
+//
+// Those requests take several steps: a peek at every descriptor, then a charge for each
+// if all peeks fit. If a concurrent request takes the room in between, the charges made
+// so far are refunded. So a window never exceeds its limit; the cost is that such a
+// request may briefly deny another one.
+//
+// Trade-off: the service trusts its clients, which are proxies. Every client of the
+// listener can charge every key.
+//
+// A request passes these files in order: listener.go, service.go, resolve.go, decide.go,
+// query.go, write.go.
 package envoy
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -9,8 +30,12 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/metadata"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
@@ -58,16 +83,8 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 	defer s.pool.Put(c)
 	defer c.reset()
 	c.request = r
-	if err := s.run(ctx, c); err != nil {
-		return nil, err
-	}
-	return s.write(c), nil
-}
-
-// run resolves and decides a call.
-func (s *Service) run(ctx context.Context, c *call) error {
 	if err := s.resolve(c); err != nil {
-		return s.toStatus(err)
+		return nil, s.toStatus(err)
 	}
 	began := time.Now()
 	err := s.decideCall(c) // not with ctx; see background
@@ -77,10 +94,12 @@ func (s *Service) run(ctx context.Context, c *call) error {
 		s.trace(ctx, c, began, took, err)
 	}
 	if err != nil {
-		err = s.toStatus(err)
-		c.noteError(err)
+		if d := c.domain; d != nil && d.policy != nil && !calls.IsBadInput(err) {
+			d.policy.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+		}
+		return nil, s.toStatus(err)
 	}
-	return err
+	return s.write(c), nil
 }
 
 // trace reports a decided call as one span.
@@ -100,4 +119,46 @@ func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time
 		parent = sent[0]
 	}
 	s.options.Tracer.Span(parent, span)
+}
+
+// Options configure a Service. The zero value has rolling windows and no header
+// fields.
+type Options struct {
+	Engine engine.Engine // decides; default: a new memory engine
+	Outage engine.Outage // answer of rules during an outage; default: that of Engine
+
+	Windows  Windows
+	Response *Headers // fields that the proxy adds to the client's response; nil = none
+	Request  *Headers // fields that the proxy adds to the forwarded request; nil = none
+
+	// MaxConnectionAge is the age, within a tenth, at which a connection gets a GOAWAY, so
+	// that its client connects again; 0 = no bound. Calls in flight are still answered.
+	MaxConnectionAge time.Duration
+
+	Now func() time.Time // selects fixed windows; default: time.Now
+	Log *slog.Logger     // default: no log
+
+	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
+	// Top returns a new sketch for the keys that a rule denies, at its first denial; nil =
+	// no sketches.
+	Top func() *topkeys.Sketch
+
+	ObserveDuration func(time.Duration) // receives the duration of each decision; default: none
+}
+
+// withDefaults returns o with the defaults of zero fields.
+func (o Options) withDefaults() Options {
+	if o.Engine == nil {
+		o.Engine = weir.NewMemory()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.ObserveDuration == nil {
+		o.ObserveDuration = func(time.Duration) {}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
 }

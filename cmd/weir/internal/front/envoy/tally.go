@@ -1,15 +1,18 @@
 package envoy
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Hits counts the hits of a rule since the rule came into force.
@@ -128,12 +131,102 @@ func (c *call) notePolicy(it *item) {
 	c.domain.policy.note(o)
 }
 
-// noteError counts a call without a decision for its policy, except for
-// bad input.
-func (c *call) noteError(err error) {
-	d := c.domain
-	if d == nil || d.policy == nil || status.Code(err) == codes.InvalidArgument {
+// denials are the keys that a rule denies most. The sketch is made at the first denial.
+type denials struct {
+	names  []string // of the values of a key
+	sketch atomic.Pointer[topkeys.Sketch]
+}
+
+// newDenials returns the denials of a rule: those of before, which may be nil, if the
+// names are the same.
+func newDenials(r *envoyconf.Rule, before *denials) *denials {
+	d := &denials{}
+	for _, i := range r.Varying {
+		name := r.Keys[i]
+		if slices.Contains(d.names, name) {
+			name = fmt.Sprintf("%s#%d", name, i+1)
+		}
+		d.names = append(d.names, name)
+	}
+	if before != nil && slices.Equal(before.names, d.names) {
+		return before
+	}
+	return d
+}
+
+// noteDenial counts a denial of item i by its rule, also in shadow_mode.
+func (s *Service) noteDenial(c *call, i int) {
+	it := &c.items[i]
+	d := it.limit.denials
+	if s.options.Top == nil || it.n == 0 || d == nil {
 		return
 	}
-	d.policy.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+	sketch := d.sketch.Load()
+	if sketch == nil {
+		d.sketch.CompareAndSwap(nil, s.options.Top())
+		sketch = d.sketch.Load()
+	}
+	var few [4]string
+	values := few[:0]
+	for _, at := range it.limit.rule.Varying {
+		values = append(values, c.request.Descriptors[i].Entries[at].GetValue())
+	}
+	// By the clock of this process: the clock of the store may differ.
+	sketch.Add(weir.K(values...), time.Now().UnixMicro())
 }
+
+// RuleDenials are the keys that a rule denies most.
+type RuleDenials struct {
+	Domain, Rule string
+	Names        []string        // of the values of a key
+	Sketch       *topkeys.Sketch // of such keys
+}
+
+// EachRuleDenials calls yield with every rule in force that has denied something.
+func (s *Service) EachRuleDenials(yield func(RuleDenials)) {
+	for name, d := range *s.domains.Load() {
+		for _, l := range d.limits {
+			if sketch := l.denials.sketch.Load(); sketch != nil {
+				yield(RuleDenials{name, ruleIn(name, l.rule.Path), l.denials.names, sketch})
+			}
+		}
+	}
+}
+
+// Counts are the numbers of requests since the start.
+type Counts struct {
+	OK, Over       atomic.Int64
+	Failed         atomic.Int64 // no decision could be made
+	BadInputs      atomic.Int64
+	UnknownDomains atomic.Int64 // for a domain that is neither configured nor a policy; they are answered OK
+	Kept           atomic.Int64 // hits of denied requests that stay charged, since the store did not answer the refund
+}
+
+// Overridden stands for the rule of requests with limits of their own. No rule has that
+// name.
+const Overridden = "(override)"
+
+// EachRule calls yield with the hits of every rule in force, and with those of all
+// overrides of a domain as one rule. Names come from the configuration. Values of
+// requests appear in them only for detailed_metric and value_to_metric, in a bounded
+// number.
+func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
+	// Names are any text, and terminals act on control characters.
+	printable := func(name string) string { return string(answer.Printable([]byte(name))) }
+	each := func(domain, path string, h *Hits) { yield(printable(domain), printable(ruleIn(domain, path)), h) }
+	for name, d := range *s.domains.Load() {
+		if d.overridden != nil {
+			each(name, Overridden, d.overridden)
+		}
+		for _, l := range d.limits {
+			each(name, l.rule.Path, l.tally)
+			l.tally.details.Range(func(path, t any) bool {
+				each(name, path.(string), t.(*Hits))
+				return true
+			})
+		}
+	}
+}
+
+// ruleIn returns a rule's path without the domain that it begins with.
+func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain+".") }

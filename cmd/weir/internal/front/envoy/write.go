@@ -1,12 +1,25 @@
 package envoy
 
 import (
+	"fmt"
+	"math"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // shownLimit is a limit as answers show it. Answers share it, so it is not changed.
@@ -22,12 +35,26 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 	return l
 }
 
-// write returns the answer to a decided call: the code, the statuses, the header fields,
-// and in the metadata whether a fallback decided.
+// write counts a decided call and returns its answer: the code, the statuses, the header
+// fields, and in the metadata whether a fallback decided.
 func (s *Service) write(c *call) *pb.RateLimitResponse {
-	a := &pb.RateLimitResponse{OverallCode: s.conclude(c), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
+	s.count(c)
+	a := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
+	counter := &s.Counts.OK
+	if c.over {
+		a.OverallCode, counter = pb.RateLimitResponse_OVER_LIMIT, &s.Counts.Over
+	}
+	counter.Add(1)
 	for i := range c.items {
-		a.Statuses[i] = c.items[i].status(c)
+		it := &c.items[i]
+		st := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK, LimitRemaining: it.limitRemaining()}
+		if it.over && it.kind != shadowed {
+			st.Code = pb.RateLimitResponse_OVER_LIMIT
+		}
+		if it.limited() {
+			st.CurrentLimit, st.DurationUntilReset = it.shown, durationpb.New(it.untilReset(c))
+		}
+		a.Statuses[i] = st
 	}
 	o := &s.options
 	a.ResponseHeadersToAdd, a.RequestHeadersToAdd = c.fields(o.Response), c.fields(o.Request)
@@ -37,11 +64,92 @@ func (s *Service) write(c *call) *pb.RateLimitResponse {
 	return a
 }
 
-// status returns the status of one descriptor.
-func (it *item) status(c *call) *pb.RateLimitResponse_DescriptorStatus {
-	st := &pb.RateLimitResponse_DescriptorStatus{Code: it.code(), LimitRemaining: it.limitRemaining()}
-	if it.limited() {
-		st.CurrentLimit, st.DurationUntilReset = it.shown, durationpb.New(it.untilReset(c))
+// limited reports whether a limit applies to the item.
+func (it *item) limited() bool { return it.kind != free && it.kind != unlimited }
+
+// limitRemaining returns the remaining hits in the protocol's range.
+func (it *item) limitRemaining() uint32 {
+	switch it.kind {
+	case free:
+		return 0
+	case unlimited:
+		return math.MaxUint32
 	}
-	return st
+	return uint32(min(max(it.remaining, 0), math.MaxUint32))
+}
+
+// untilReset returns, for an item that is over, the exact wait until the same hits would
+// be granted; for other items, the time until no hit counts any more. If the hits can
+// never be granted, it is a whole period: by then the limit may have changed.
+func (it *item) untilReset(c *call) time.Duration {
+	switch {
+	case !it.ends.IsZero():
+		return max(it.ends.Sub(c.now), 0)
+	case !it.over:
+		return it.reset
+	case it.wait != weir.Never:
+		return it.wait
+	}
+	unit := envoyconf.Unit(it.shown.GetUnit())
+	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
+}
+
+// Headers are the names of header fields.
+type Headers struct{ Limit, Remaining, Reset string }
+
+// DefaultHeaders are the names in the reference.
+var DefaultHeaders = Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+
+// warningHeader names the limits with a warning on this request.
+const warningHeader = "Weir-Warning"
+
+// fields returns the header fields with the names of h for the item nearest to its limit.
+// It returns none if h is nil or no item has a limit. Seconds are rounded up, so that a
+// client that waits is not too early.
+func (c *call) fields(h *Headers) []*core.HeaderValue {
+	it := c.nearest()
+	if h == nil || it == nil {
+		return nil
+	}
+	all := []*core.HeaderValue{
+		{Key: h.Limit, Value: strconv.FormatUint(uint64(it.shown.RequestsPerUnit), 10)},
+		{Key: h.Remaining, Value: strconv.FormatUint(uint64(it.limitRemaining()), 10)},
+		{Key: h.Reset, Value: strconv.FormatInt(answer.Seconds(it.untilReset(c)), 10)},
+	}
+	if c.warnings != nil {
+		all = append(all, &core.HeaderValue{Key: warningHeader, Value: strings.Join(c.warnings, ", ")})
+	}
+	return all
+}
+
+// nearest returns the item for the header fields: the last one that denies the request,
+// otherwise the first one with the least remaining hits. It is nil if no item has a limit.
+func (c *call) nearest() (nearest *item) {
+	denied := false
+	for i := range c.items {
+		it := &c.items[i]
+		switch {
+		case it.kind == enforced && it.over:
+			nearest, denied = it, true
+		case denied || !it.limited():
+		case nearest == nil || it.limitRemaining() < nearest.limitRemaining():
+			nearest = it
+		}
+	}
+	return nearest
+}
+
+// badInput returns the error of a malformed request (R14). It names the field.
+func badInput(format string, args ...any) error { return calls.BadInput(fmt.Sprintf(format, args...)) }
+
+// toStatus converts an error to a gRPC status and counts it. Proxies treat every status
+// as a failure of the service and pass or deny the request by their own configuration;
+// they always pass an answer with the code UNKNOWN.
+func (s *Service) toStatus(err error) error {
+	f, code := calls.Fail(err, &s.Counts.BadInputs, &s.outages), codes.InvalidArgument
+	if f.Status == http.StatusServiceUnavailable {
+		s.Counts.Failed.Add(1)
+		code = codes.Unavailable
+	}
+	return status.Error(code, f.Text)
 }

@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 type arguments struct {
 	policy *enforce.Rule
 	target enforce.Target
-	pairs  reserve.Pairs // the key of a reservation
+	pairs  reserve.Pairs // of the key
 	n      int64         // units
 	needed int64         // the number that syntax.needs
 	id     string        // the idempotency key; "" = none
@@ -59,8 +58,9 @@ const (
 )
 
 // readArguments parses the arguments: a policy, its dimensions, the numbers of the syntax,
-// and options.
-func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err error) {
+// and options. The dimensions take the memory of pairs.
+func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs) (a arguments, err error) {
+	a.n, a.pairs = 1, pairs
 	if syntax.token {
 		a.token, a.needed = args[0], reserve.All
 		if len(args) == 2 {
@@ -75,7 +75,11 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 	if err != nil {
 		return a, err
 	}
-	dims, numbers := cutNumbers(rest)
+	dims := len(rest) // before the numbers, which have no =
+	for dims > 0 && strings.IndexByte(rest[dims-1], '=') < 0 {
+		dims--
+	}
+	numbers := rest[dims:]
 	if len(numbers) > syntax.numbers {
 		return a, noPair(numbers[0], a.policy)
 	}
@@ -88,44 +92,43 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		}
 		numbers = numbers[1:]
 	}
-	a.n = 1
 	if len(numbers) == 1 {
 		if a.n, err = number(numbers[0], "n", anyUnits); err != nil {
 			return a, err
 		}
 	}
-	var few [4]enforce.Pair
-	pairs, err := appendPairs(few[:0], dims, a.policy)
-	if err == nil {
-		a.target, err = a.policy.Target(pairs)
+	for _, pair := range rest[:dims] {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return a, noPair(pair, a.policy)
+		}
+		var problem string
+		if a.pairs, problem = a.pairs.Add(name, value); problem != "" {
+			return a, calls.BadInput(problem)
+		}
 	}
+	a.target, err = a.policy.Target(a.pairs)
 	if err == nil && syntax.options&optionTTL != 0 {
-		a.pairs = slices.Clone(pairs)
 		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
 	}
 	return a, err
 }
 
-// optionNamed returns the option of that name, in any case, or 0.
-func optionNamed(word string) options {
-	switch {
-	case strings.EqualFold(word, "ID"):
-		return optionID
-	case strings.EqualFold(word, "TTL"):
-		return optionTTL
-	case strings.EqualFold(word, "LIMIT"):
-		return optionLimit
-	}
-	return 0
-}
+// optionNames are the names of options, in the order of their bits.
+var optionNames = []string{"ID", "TTL", "LIMIT"}
 
 // cutOptions parses the options and returns the arguments before them. Each option appears
 // at most once. It has no =, so a dimension is never mistaken for one.
 func (a *arguments) cutOptions(args []string, allowed options) ([]string, error) {
 	for len(args) >= 2 {
 		n := len(args) - 2
-		name, value := optionNamed(args[n])&allowed, args[n+1]
-		switch name {
+		value, option := args[n+1], options(0)
+		for i, name := range optionNames {
+			if strings.EqualFold(name, args[n]) {
+				option = allowed & (1 << i)
+			}
+		}
+		switch option {
 		case optionID:
 			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
 				return nil, calls.BadInput("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
@@ -145,18 +148,9 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 		default:
 			return args, nil
 		}
-		args, allowed = args[:n], allowed&^name
+		args, allowed = args[:n], allowed&^option
 	}
 	return args, nil
-}
-
-// cutNumbers splits the dimensions from the numbers after them, which have no =.
-func cutNumbers(args []string) (pairs, numbers []string) {
-	n := len(args)
-	for n > 0 && strings.IndexByte(args[n-1], '=') < 0 {
-		n--
-	}
-	return args[:n], args[n:]
 }
 
 // anyUnits is the range of units and instants, for errors.
@@ -168,21 +162,6 @@ func number(text, what, bounds string) (int64, error) {
 		return int64(n), nil
 	}
 	return 0, calls.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
-}
-
-// appendPairs reads the dimension=value arguments of a command, in any order.
-func appendPairs(all reserve.Pairs, args []string, of *enforce.Rule) (reserve.Pairs, error) {
-	for _, pair := range args {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return nil, noPair(pair, of)
-		}
-		var problem string
-		if all, problem = all.Add(name, value); problem != "" {
-			return nil, calls.BadInput(problem)
-		}
-	}
-	return all, nil
 }
 
 // noPair returns the error of an argument in the place of a dimension of a policy.

@@ -27,25 +27,30 @@ type command struct {
 func (c *command) decides() bool { return c.change == nil && c.reply == nil }
 
 // run answers a command without reply.
-func (c *command) run(s *Server, out []byte, args []string) []byte {
-	a, err := s.readArguments(args, c.syntax)
+func (c *session) run(cmd *command, args []string) {
+	s := c.server
+	a, err := s.readArguments(args, cmd.syntax, c.pairs[:0])
+	defer clear(a.pairs) // its strings point into the text of the session
+	c.pairs = a.pairs
 	if err == nil {
 		err = s.config.Capacity.Enter()
 	}
 	if err != nil {
-		return s.fail(out, err)
+		c.out = s.fail(c.out, err)
+		return
 	}
 	defer s.config.Capacity.Leave()
-	if c.decides() {
-		r := a.request(c.op)
+	if cmd.decides() {
+		r := a.request(cmd.op)
 		o, err := a.policy.Decide(background, &r)
-		return s.conclude(out, &a, &o, err)
+		c.out = s.conclude(c.out, &a, &o, err)
+		return
 	}
-	answered, err := c.change(s, out, a)
+	answered, err := cmd.change(s, c.out, a)
 	if err != nil {
-		return s.fail(out, err)
+		answered = s.fail(c.out, err)
 	}
-	return answered
+	c.out = answered
 }
 
 var (
@@ -95,16 +100,12 @@ func commandNamed(name string) *command {
 	}
 	var upper [longestName]byte
 	for i := range len(name) {
-		upper[i] = capital(name[i])
+		upper[i] = name[i]
+		if 'a' <= name[i] && name[i] <= 'z' {
+			upper[i] -= 'a' - 'A'
+		}
 	}
 	return byName[string(upper[:len(name)])]
-}
-
-func capital(c byte) byte {
-	if 'a' <= c && c <= 'z' {
-		c -= 'a' - 'A'
-	}
-	return c
 }
 
 // unknownCommand returns the error for an unknown command. Clients match its first two

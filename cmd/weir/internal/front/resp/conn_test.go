@@ -1,18 +1,19 @@
 package resp
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"net"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
@@ -45,46 +46,6 @@ func TestLongestCommandIsAnswered(t *testing.T) {
 	for range 3 {
 		send(t, c, ask+"PING\r\n")
 		wantAnswer(t, c, fmt.Sprintf("$%d\r\n%s\r\n+PONG\r\n", len(text), text))
-	}
-}
-
-// TestConnectionsAboveTheBoundGetAnError: a connection above the bound gets an error; a
-// closed connection frees its slot.
-func TestConnectionsAboveTheBoundGetAnError(t *testing.T) {
-	s := newTestServer(t)
-	local, err := listen.Parse("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := listen.Open(listen.Config{Address: local, Conns: 2, Spare: 2})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended, address := serveOn(t, s, l), l.Addr().String()
-	t.Cleanup(func() {
-		stop(t, s)
-		ended.Wait()
-	})
-	first, second := dial(t, address), dial(t, address)
-	for _, c := range []net.Conn{first, second} {
-		send(t, c, "PING\r\n")
-		wantAnswer(t, c, "+PONG\r\n")
-	}
-	third := dial(t, address)
-	send(t, third, "PING\r\n")
-	if got, _ := io.ReadAll(third); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
-		t.Errorf("the third gets %q", got)
-	}
-	first.Close()
-	for deadline := time.Now().Add(patience); ; {
-		c := dial(t, address)
-		send(t, c, "PING\r\n")
-		if line, _ := bufio.NewReader(c).ReadString('\n'); line == "+PONG\r\n" {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("no room after one has gone")
-		}
 	}
 }
 
@@ -232,3 +193,56 @@ func (l *single) Accept() (net.Conn, error) {
 }
 func (l *single) Close() error   { l.close(); return nil }
 func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
+
+// counting counts the calls of an engine.
+type counting struct {
+	engine.Engine
+	steps int
+}
+
+func (c *counting) Do(ctx context.Context, calls []engine.Call) {
+	c.steps++
+	c.Engine.Do(ctx, calls)
+}
+
+// TestPipelineIsDecidedInOneStep: with a remote store, decisions that follow each other are
+// made in one call. Errors of some change nothing for the others.
+func TestPipelineIsDecidedInOneStep(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s := newTestServerOn(t, e, nil, func(c *Config) { c.Waits = true })
+	got := say(t, s, words("WEIR.CHECK big k=1")+words("WEIR.CHECK none k=1")+words("WEIR.RESERVE push teacher=1 3")+
+		words("WEIR.PEEK push teacher=1")+words("WEIR.CHECK push teacher=1 9223372036854775807")+words("WEIR.RECORD push teacher=1 2 ID a"))
+	want := `^\*9\r\n:1\r\n(?s:.*)-ERR no policy.*\r\n\*11\r\n:1\r\n:3\r\n:7\r\n(?s:.*)\*9\r\n:1\r\n:1\r\n:7\r\n(?s:.*)-ERR n must be.*\r\n\*10\r\n:1\r\n:2\r\n:5\r\n`
+	if !regexp.MustCompile(want).MatchString(got) || e.steps != 1 {
+		t.Errorf("%d steps, %q; want 1 step, %s", e.steps, got, want)
+	}
+}
+
+// TestOneKeyKeepsItsOrder: commands on one key run one after the other, and all answers
+// have the order of the commands, also around a reset.
+func TestOneKeyKeepsItsOrder(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		s := newTestServer(t, func(c *Config) { c.Waits = waits })
+		var ask, want strings.Builder
+		for i := range 700 { // more than one batch
+			if i%70 == 69 {
+				ask.WriteString("PING\r\n")
+				want.WriteString("+PONG\r\n")
+			}
+			key, n := fmt.Sprint("k=", i%7), 1+i/7
+			ask.WriteString(array("WEIR.RECORD", "big", key, fmt.Sprint(n)))
+			fmt.Fprintf(&want, "%d ", int64(1<<40)-int64(n*(n+1)/2))
+		}
+		got := say(t, s, ask.String())
+		var remaining strings.Builder
+		for _, reply := range strings.SplitAfter(got, "*9\r\n")[1:] {
+			remaining.WriteString(strings.Split(reply, "\r\n")[2][1:] + " ")
+			if strings.Contains(reply, "+PONG\r\n") {
+				remaining.WriteString("+PONG\r\n")
+			}
+		}
+		if remaining.String() != want.String() {
+			t.Errorf("waits %v: remaining units:\n%.400s\nwant\n%.400s", waits, remaining.String(), want.String())
+		}
+	}
+}

@@ -2,11 +2,13 @@ package resp
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -32,7 +34,7 @@ func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err erro
 	case err != nil:
 		return s.fail(out, err)
 	case a.lasts > 0:
-		return s.answerReservation(out, *a, *o)
+		return s.answerReservation(out, a, o)
 	case a.id != "":
 		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed)
 	}
@@ -74,4 +76,110 @@ func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
 	r := a.request(engine.Reset)
 	_, err := a.policy.Decide(background, &r)
 	return appendOK(out), err
+}
+
+const (
+	maxBatch  = 256 // commands in a batch
+	keptBatch = 16  // commands for which a connection keeps memory
+)
+
+// waiting is a decision of a batch, with its arguments or their error.
+type waiting struct {
+	cmd  *command
+	args arguments
+	err  error
+}
+
+// enqueue adds a decision to the batch. The decisions of a batch are of one pipeline, and are
+// made in one call of the store.
+func (c *session) enqueue(cmd *command, args []string) {
+	w := waiting{cmd: cmd}
+	w.args, w.err = c.server.readArguments(slices.Clone(args), cmd.syntax, nil)
+	c.batch = append(c.batch, w)
+	if len(c.batch) == maxBatch {
+		c.flush()
+	}
+}
+
+// flush makes the decisions of the batch, and appends their answers in order.
+func (c *session) flush() {
+	batch, s := c.batch, c.server
+	if len(batch) == 0 {
+		return
+	}
+	busy := s.config.Capacity.Enter()
+	if busy == nil {
+		defer s.config.Capacity.Leave()
+	}
+	items := make([]enforce.Item, len(batch))
+	for i := range batch {
+		w := &batch[i]
+		if w.err == nil {
+			w.err = busy
+		}
+		if items[i].Err = w.err; w.err == nil {
+			items[i].Rule, items[i].Request = w.args.policy, w.args.request(w.cmd.op)
+		}
+	}
+	enforce.DecideAll(background, items)
+	for i := range batch {
+		c.out = s.conclude(c.out, &batch[i].args, &items[i].Outcome, items[i].Err)
+	}
+	clear(batch)
+	if c.batch = batch[:0]; cap(batch) > keptBatch {
+		c.batch = nil
+	}
+}
+
+// answerReservation answers with a decision and two more elements: the id of the reservation,
+// "" if nothing was granted, and the instant when it expires, or 0. With an idempotency key,
+// one more element is whether the answer is a replay. After a grant with a hold, the last
+// element is its end.
+func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
+	d, expires, more := &o.Decision, int64(0), 2
+	var x reserve.Reservation
+	if d.Allowed {
+		var err error
+		if x, err = s.config.Reservations.Issue(background,
+			reserve.Grant{Policy: a.policy, Pairs: a.pairs, Key: a.target.Key, ID: a.id, Outcome: o, TTL: a.lasts}); err != nil {
+			return s.fail(out, err)
+		}
+		expires = x.Expires.UnixMicro()
+	}
+	if !x.HeldUntil.IsZero() {
+		more++
+	}
+	if a.id != "" {
+		more++
+	}
+	out = appendInt(appendBulk(appendDecision(out, d, more), x.Token), expires)
+	if a.id != "" {
+		out = appendBool(out, d.Replayed)
+	}
+	if !x.HeldUntil.IsZero() {
+		out = appendInt(out, x.HeldUntil.UnixMicro())
+	}
+	return out
+}
+
+// settle answers WEIR.SETTLE with four elements: the units that were reserved, used,
+// refunded and recorded. Without a number all units were used.
+func settle(s *Server, out []byte, a arguments) ([]byte, error) {
+	done, err := s.config.Reservations.Settle(background, observe.RESP, a.token, a.needed)
+	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
+	return appendInt(appendInt(out, done.Refunded), done.Recorded), err
+}
+
+// release answers WEIR.RELEASE as a settlement of 0 units.
+func release(s *Server, out []byte, a arguments) ([]byte, error) {
+	a.needed = 0
+	return settle(s, out, a)
+}
+
+// extend answers WEIR.EXTEND with three elements: the id that the reservation has from now
+// on, the instant when it expires, and the end of its hold.
+func extend(s *Server, out []byte, a arguments) ([]byte, error) {
+	x, err := s.config.Reservations.Extend(background, observe.RESP, a.token)
+	out = appendBulk(appendArray(out, 3), x.Token)
+	return appendInt(appendInt(out, x.Expires.UnixMicro()), x.HeldUntil.UnixMicro()), err
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"sync"
 	"testing"
 	"time"
@@ -18,11 +17,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
 )
-
-func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
 // patience bounds every wait of a test; each should take far less.
 const patience = 30 * time.Second

@@ -3,6 +3,8 @@ package resp
 import (
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 )
 
 // appendHeader appends a number behind the letter of its type.
@@ -51,4 +53,13 @@ func appendError(b []byte, code, text string) []byte {
 	b = append(append(append(b, '-'), code...), ' ')
 	b = append(b, oneLine.Replace(text)...)
 	return append(b, "\r\n"...)
+}
+
+// codeInput is the code of a wrong command; nothing was charged (R14).
+const codeInput = "ERR"
+
+// fail appends the reply for an error. It counts bad input and logs errors of the store.
+func (s *Server) fail(out []byte, err error) []byte {
+	f := calls.Fail(err, &s.Counts.Rejected, s.config.Errors)
+	return appendError(out, f.Code, f.Text)
 }

@@ -1,10 +1,41 @@
+// Package resp serves decisions in the protocol of Redis, so that any Redis client is a
+// client of Weir: RESP2, and RESP3 after HELLO 3.
+//
+//	WEIR.POLICIES                                       lists the policies
+//	WEIR.CHECK   policy dimension=value … [n] [ID id]   attempts n units
+//	WEIR.PEEK    policy dimension=value … [n]           the same, without a change
+//	WEIR.COUNT   policy dimension=value … last_ms [LIMIT name]  counts the units of a span
+//	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without a decision
+//	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]     refunds units of a grant
+//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate
+//	WEIR.SETTLE  reservation [actual]                   settles it with the real units, or all
+//	WEIR.RELEASE reservation                            settles it with 0
+//	WEIR.EXTEND  reservation                            renews its hold
+//	WEIR.RESET   policy dimension=value …               deletes a key's histories
+//
+// The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,
+// INFO and so on. docs/resp.md is the manual.
+//
+// A denial is an answer, an error is a RESP error (R15): "ERR …" for bad input, of which
+// nothing was charged (R14), "UNAVAILABLE …" if no decision could be made.
+//
+// All commands in the read buffer are answered in one write, in their order. If
+// decisions wait for a store, those that follow each other are made in one call.
+//
+// Trade-off: every connection has bounds of size, arguments and time, and one password,
+// but there are no users.
 package resp
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
@@ -102,4 +133,62 @@ func New(c Config) *Server {
 	s.draining, s.drain = context.WithCancel(background)
 	s.late, s.cutOff = context.WithCancel(background)
 	return s
+}
+
+// Serve accepts connections from l until l is closed or Shutdown is called; then it
+// returns nil. It returns an error if l fails. l is closed. A Server serves once.
+func (s *Server) Serve(l net.Listener) error {
+	s.serving.Add(1)
+	defer s.serving.Done()
+	defer l.Close()
+	defer context.AfterFunc(s.draining, func() { l.Close() })()
+	for pause := time.Duration(0); ; {
+		nc, err := l.Accept()
+		switch {
+		case err == nil:
+			pause = 0
+			s.serving.Go(newConn(s, nc).serve)
+		case s.isDraining() || errors.Is(err, net.ErrClosed):
+			return nil
+		case isTemporary(err): // open connections go on
+			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
+			s.config.Log.Warn("cannot accept a connection; trying again", "error", err, "in", pause)
+			time.Sleep(pause)
+		default:
+			return fmt.Errorf("resp: cannot accept connections: %w", err)
+		}
+	}
+}
+
+// isTemporary reports errors of a single connection, and a temporary lack of file
+// descriptors or memory.
+func isTemporary(err error) bool {
+	temporary := []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}
+	return slices.ContainsFunc(temporary, func(t error) bool { return errors.Is(err, t) })
+}
+
+func (s *Server) isDraining() bool { return s.draining.Err() != nil }
+
+// Shutdown accepts no more connections and reads no more commands. Commands that were read
+// are answered, then their connections are closed. When ctx ends first, the remaining
+// connections are cut off, and the error reports their number.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.drain()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	left := s.clients.Load()
+	s.cutOff()
+	<-done
+	if left == 0 {
+		return nil
+	}
+	return fmt.Errorf("resp: %d clients did not read their answers in time and were cut off", left)
 }

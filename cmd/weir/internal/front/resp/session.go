@@ -2,9 +2,14 @@ package resp
 
 import (
 	"crypto/tls"
+	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // session is the state of one client, with the answers that wait to be sent.
@@ -19,6 +24,7 @@ type session struct {
 	rights      rights               // by certificate and passwords, at the last recheck
 	ended       bool                 // no further command is answered
 	args        []string
+	pairs       reserve.Pairs // of the last command
 	batch       []waiting
 	out         []byte // answers
 }
@@ -64,7 +70,7 @@ func (c *session) command(args []string) {
 		c.enqueue(cmd, args[1:])
 	default:
 		c.flush()
-		c.out = cmd.run(c.server, c.out, args[1:])
+		c.run(cmd, args[1:])
 	}
 }
 
@@ -121,4 +127,202 @@ func (c *session) reject(problem string) {
 	c.flush()
 	c.server.Counts.Rejected.Add(1)
 	c.out = appendError(c.out, codeInput, problem)
+}
+
+// redisVersion is the Redis version of this protocol: clients choose commands by it.
+const redisVersion = "7.4.0"
+
+// ping answers PONG, or its argument.
+func ping(c *session, args []string) {
+	if len(args) == 0 {
+		c.out = append(c.out, "+PONG\r\n"...)
+		return
+	}
+	c.out = appendBulk(c.out, args[0])
+}
+
+// auth checks a password.
+func auth(c *session, args []string) {
+	if !c.server.hasPasswords() {
+		c.reject("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
+		return
+	}
+	user := defaultUser
+	if len(args) == 2 {
+		user = args[0]
+	}
+	if c.logIn(user, args[len(args)-1]) && c.takeSlot() {
+		c.out = appendOK(c.out)
+	}
+}
+
+// defaultUser is the only user.
+const defaultUser = "default"
+
+// logIn adds the rights of a password; if it is wrong, it answers so and reports false.
+// Earlier rights stay, as in Redis.
+func (c *session) logIn(user, text string) bool {
+	s := c.server
+	sent := password{s.config.Token.Credential(text), s.config.Admin.Credential(text)}
+	rights := s.rightsOf(sent)
+	if rights == 0 || user != defaultUser {
+		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
+		return false
+	}
+	kept := []password{sent}
+	for _, p := range c.passwords {
+		if may := s.rightsOf(p); may&^rights != 0 {
+			kept, rights = append(kept, p), rights|may
+		}
+	}
+	c.passwords = kept
+	c.recheck()
+	return true
+}
+
+// hello selects the protocol, checks the password and describes the server.
+func hello(c *session, args []string) {
+	protocol := c.protocol
+	if len(args) > 0 {
+		switch args[0] {
+		case "2", "3":
+			protocol = int(args[0][0] - '0')
+		default:
+			c.out = appendError(c.out, "NOPROTO", "unsupported protocol version; use 2 or 3")
+			return
+		}
+		if !c.helloOptions(args[1:]) {
+			return
+		}
+	}
+	if c.locked() {
+		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
+		return
+	}
+	if !c.takeSlot() {
+		return
+	}
+	c.protocol = protocol
+	c.out = appendMap(c.out, protocol, 7)
+	c.out = appendBulk(appendBulk(c.out, "server"), "weir")
+	c.out = appendBulk(appendBulk(c.out, "version"), redisVersion)
+	c.out = appendInt(appendBulk(c.out, "proto"), int64(protocol))
+	c.out = appendInt(appendBulk(c.out, "id"), c.id)
+	c.out = appendBulk(appendBulk(c.out, "mode"), "standalone")
+	c.out = appendBulk(appendBulk(c.out, "role"), "master")
+	c.out = appendArray(appendBulk(c.out, "modules"), 0)
+}
+
+// helloOptions applies AUTH and SETNAME, and reports whether HELLO may go on.
+func (c *session) helloOptions(args []string) bool {
+	for len(args) > 0 {
+		switch option := strings.ToUpper(args[0]); {
+		case option == "AUTH" && len(args) >= 3:
+			if c.server.hasPasswords() && !c.logIn(args[1], args[2]) {
+				return false
+			}
+			args = args[3:]
+		case option == "SETNAME" && len(args) >= 2:
+			if !c.rename(args[1]) {
+				return false
+			}
+			args = args[2:]
+		default:
+			c.reject("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
+			return false
+		}
+	}
+	return true
+}
+
+// client answers the subcommands of CLIENT.
+func client(c *session, args []string) {
+	sub := strings.ToUpper(args[0])
+	switch {
+	case sub == "SETNAME" && len(args) == 2:
+		if c.rename(args[1]) {
+			c.out = appendOK(c.out)
+		}
+	case sub == "GETNAME" && len(args) == 1:
+		c.out = appendBulk(c.out, c.name)
+	case sub == "ID" && len(args) == 1:
+		c.out = appendInt(c.out, c.id)
+	case sub == "SETINFO" && len(args) == 3, sub == "NO-EVICT" && len(args) == 2, sub == "NO-TOUCH" && len(args) == 2:
+		c.out = appendOK(c.out) // they have no effect here
+	case sub == "TRACKING" && len(args) >= 2 && (strings.EqualFold(args[1], "ON") || strings.EqualFold(args[1], "OFF")):
+		c.out = appendOK(c.out) // nothing is cached: there are no values to read
+	case sub == "INFO" && len(args) == 1:
+		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
+	default:
+		c.reject("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
+			"; it has SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
+	}
+}
+
+// rename sets the client's name. As in Redis, a name must be printable.
+func (c *session) rename(name string) bool {
+	const longest = 256
+	for i := range len(name) {
+		if name[i] < '!' || name[i] > '~' {
+			c.reject("Client names cannot contain spaces, newlines or special characters.")
+			return false
+		}
+	}
+	if len(name) > longest {
+		c.reject(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))
+		return false
+	}
+	c.name = strings.Clone(name)
+	return true
+}
+
+// selectDatabase accepts database 0.
+func selectDatabase(c *session, args []string) {
+	if args[0] != "0" {
+		c.reject("DB index is out of range; Weir has no databases, only 0")
+		return
+	}
+	c.out = appendOK(c.out)
+}
+
+// info answers INFO: the server is ready.
+func info(c *session, _ []string) {
+	s := c.server
+	c.out = appendBulk(c.out, fmt.Sprintf("# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n"+
+		"# Clients\r\nconnected_clients:%d\r\n# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n",
+		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second), s.clients.Load()))
+}
+
+// configCommand answers the CONFIG GET of redis-benchmark.
+func configCommand(c *session, args []string) {
+	if !strings.EqualFold(args[0], "GET") || len(args) < 2 {
+		c.reject("CONFIG has GET name; weir serve -h lists the settings")
+		return
+	}
+	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(idleTime / time.Second))}
+	var pairs []string
+	for _, name := range args[1:] {
+		name = strings.ToLower(name)
+		if value, ok := known[name]; ok {
+			pairs = append(pairs, name, value)
+			delete(known, name)
+		}
+	}
+	c.out = appendMap(c.out, c.protocol, len(pairs)/2)
+	for _, each := range pairs {
+		c.out = appendBulk(c.out, each)
+	}
+}
+
+// resetSession restores the initial state of the session.
+func resetSession(c *session, _ []string) {
+	c.name, c.protocol, c.passwords = "", 2, nil
+	c.recheck()
+	c.out = append(c.out, "+RESET\r\n"...)
+}
+
+// quit ends the connection after the answers.
+func quit(c *session, _ []string) {
+	c.ended = true
+	c.out = appendOK(c.out)
 }

@@ -56,6 +56,10 @@ type API struct {
 	Bodies  *calls.Capacity // of bodies longer than shortBody that are being received
 	origins *http.CrossOriginProtection
 
+	// GatesOnly is whether the gate secret is set and no token: then every other call is closed,
+	// unless Insecure opens it.
+	GatesOnly bool
+
 	Draining     atomic.Bool  // the server is not ready, and every answer closes its connection
 	BadRequests  atomic.Int64 // requests that were rejected as bad input
 	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
@@ -63,7 +67,8 @@ type API struct {
 
 // New returns the handlers of a configuration.
 func New(c Config) *API {
-	return &API{Config: c, Bodies: calls.NewCapacity(longBodies), origins: http.NewCrossOriginProtection()}
+	return &API{Config: c, Bodies: calls.NewCapacity(longBodies), origins: http.NewCrossOriginProtection(),
+		GatesOnly: c.Auth.Gate != nil && c.Auth.Token == nil && !c.Insecure}
 }
 
 //go:embed openapi.json
@@ -72,15 +77,6 @@ var openAPI []byte
 // serveOpenAPI answers with the OpenAPI document.
 func (a *API) serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, openAPI)
-}
-
-// find returns the policy of that name. The error of an unknown one wraps kind.
-func find(in *enforce.Version, name string, kind error) (*enforce.Rule, error) {
-	r, err := in.Rule(name)
-	if err != nil {
-		err = calls.NoPolicy(err, kind, "GET /v1/policies lists the policies")
-	}
-	return r, err
 }
 
 // Stamp formats an instant: RFC 3339, UTC, whole seconds.

@@ -6,7 +6,6 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -61,13 +60,7 @@ func (a *API) mayCall(r *http.Request, as role, on *Endpoint) bool {
 	case a.Auth.Token != nil:
 		return bearer(a.Auth.Token)
 	}
-	return !on.Clients && !a.GatesOnly()
-}
-
-// GatesOnly reports whether the gate secret is set and no token: then every other call is
-// closed, unless Insecure opens it.
-func (a *API) GatesOnly() bool {
-	return a.Auth.Gate != nil && a.Auth.Token == nil && !a.Insecure
+	return !on.Clients && !a.GatesOnly
 }
 
 // authenticated reports whether the request may make the main calls of its listener.
@@ -87,7 +80,6 @@ func (a *API) IsPrivate(on *Endpoint) bool { return !a.authenticated(anonymous, 
 // unauthorized rejects a request and closes its connection. Proxies treat 401 as a
 // failure or pass it on, but never as a denial.
 func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, as role) {
-	stopReading(w, r)
 	a.Unauthorized.Add(1)
 	w.Header()["Connection"] = closes
 	w.Header()["Www-Authenticate"] = challenge
@@ -96,11 +88,11 @@ func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, as role) {
 	case as == gates:
 		reason = "the gate secret is missing or wrong; send " + GateHeader + ", with the secret of --gate-secret-file"
 		a.logGate("authentication required: the header field " + GateHeader + " is missing or wrong")
-	case a.GatesOnly() && (as != operators || a.Auth.Admin == nil):
+	case a.GatesOnly && (as != operators || a.Auth.Admin == nil):
 		reason = "weir serve has a --gate-secret-file and no token, so only gates are open; " +
 			"a --token-file, and for operators an --admin-token-file or --admin-listen, opens other calls with a token, --insecure-listen without"
 	}
-	weirhttp.WriteError(w, http.StatusUnauthorized, "authentication required: "+reason)
+	refuse(w, r, http.StatusUnauthorized, "authentication required: "+reason)
 }
 
 var (
@@ -117,13 +109,6 @@ var (
 // only charge keys there, as it can with a plain link; the gate secret prevents that.
 func (a *API) isDNSRebinding(r *http.Request, as role, on *Endpoint) bool {
 	return on.Names != nil && !on.Names.Has(r.Host) && as != gates && a.mayCall(anonymous, as, on)
-}
-
-// rejectName rejects a request with the name of another site in Host.
-func (a *API) rejectName(w http.ResponseWriter, r *http.Request) {
-	stopReading(w, r)
-	weirhttp.WriteError(w, http.StatusForbidden, "the Host field names "+answer.Shown(r.Host)+
-		", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or require a token by --token-file FILE")
 }
 
 // connKey is the key of a request's connection in its context.
@@ -149,12 +134,4 @@ func (a *API) refuseConnection(w http.ResponseWriter) {
 	w.Header()["Retry-After"] = oneSecond
 	weirhttp.WriteError(w, http.StatusServiceUnavailable,
 		"no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections")
-}
-
-// closeAfterProbe closes the connection of a probe after its answer, if the caller has
-// not authenticated where callers must. It would occupy a slot.
-func (a *API) closeAfterProbe(w http.ResponseWriter, r *http.Request, on *Endpoint) {
-	if on.Private && !connOf(r).Admitted() && !a.authenticated(r, on) {
-		w.Header()["Connection"] = closes
-	}
 }

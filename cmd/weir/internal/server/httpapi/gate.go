@@ -1,17 +1,17 @@
 package httpapi
 
 import (
+	"cmp"
 	"errors"
 	"log/slog"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -25,7 +25,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	defer s.release()
 	denial, err := a.parseGate(r, s)
 	if err == nil {
-		err = a.within(r, s, (*API).pass)
+		err = a.within(s, (*API).charge)
 	}
 	if err != nil {
 		if calls.IsBadInput(err) {
@@ -40,31 +40,21 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // parseGate reads the path, the query and the header of a gate call. It returns the status
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
-	s.policy = nameIn(r.URL.Path, "/gate/{policy}")
-	if s.to, err = find(a.Policies(), s.policy, calls.ErrMissing); err != nil {
+	q := query{header: r.Header, reserved: gateSettings}
+	if err = a.parseURL(r, s, gatePath, &q); err != nil {
 		return 0, err
 	}
-	from := query{header: r.Header, key: s.key}
-	err = from.parse(r.URL.RawQuery, gateSettings)
-	s.key = from.key
-	if err != nil {
+	s.op, s.via = weir.OpAttempt, viaGate
+	if a.Tracing {
+		s.via = traced(r, observe.Gate)
+	}
+	if s.n, err = q.units(); err != nil {
 		return 0, err
 	}
-	if s.n, err = from.units(); err != nil {
-		return 0, err
-	}
-	if denial, err = from.deny(); err != nil {
-		return 0, err
-	}
-	if s.target, err = s.to.Target(s.key); err == nil && a.GateID != "" {
+	if denial, err = q.deny(); err == nil && a.GateID != "" {
 		s.id, _, err = idIn(r.Header, a.GateID)
 	}
 	return denial, err
-}
-
-// pass decides a gate call.
-func (a *API) pass(r *http.Request, s *scratch) error {
-	return a.charge(r, observe.Gate, weir.OpAttempt, s)
 }
 
 // writeGate writes the decision of a gate call.
@@ -119,26 +109,16 @@ func (s *scratch) reasonFor(err error) string {
 	if s.to == nil {
 		return err.Error()
 	}
-	prefix := "policy " + strconv.Quote(s.policy)
+	prefix, reason := "policy "+strconv.Quote(s.policy), "the request is not valid"
 	var p *calls.Problem
-	if errors.As(err, &p) {
-		if p.Log != "" {
-			return prefix + ": " + p.Log
-		}
-		return prefix + ": " + p.Detail
-	}
-	for _, name := range s.to.Dimensions() {
-		if _, ok := s.key.Get(name); !ok {
-			return prefix + " needs a value for " + strconv.Quote(name)
+	var bad *engine.InputError
+	switch {
+	case errors.As(err, &p):
+		reason = cmp.Or(p.Log, p.Detail)
+	case errors.As(err, &bad) && bad.Field == "key": // it names dimensions and no value
+		if reason = bad.Problem; strings.HasPrefix(reason, prefix) {
+			return reason
 		}
 	}
-	for _, pair := range s.key {
-		switch {
-		case len(pair.Value) > weir.MaxValueBytes:
-			return prefix + ": the value of " + answer.Shown(pair.Name) + " is longer than " + strconv.Itoa(weir.MaxValueBytes) + " bytes"
-		case pair.Name != s.to.PlanBy && !slices.Contains(s.to.Dimensions(), pair.Name):
-			return prefix + " has no dimension " + answer.Shown(pair.Name)
-		}
-	}
-	return prefix + ": the key is not valid"
+	return prefix + ": " + reason
 }

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -24,6 +26,8 @@ import (
 // answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
 	call
+	op     weir.Op
+	via    *calls.Via
 	to     *enforce.Rule  // that the call names; nil for a settlement and a batch
 	target enforce.Target // its key
 	life   time.Duration  // of a reservation
@@ -31,7 +35,10 @@ type scratch struct {
 
 	together bool // the batch is charged all or none
 
-	reader  callReader
+	json        strictjson.Reader
+	into        *call // that is read
+	takes, seen member
+
 	request enforce.Request // of a decision
 	outcome enforce.Outcome
 	states  [weir.MaxLimits]weir.LimitState
@@ -46,13 +53,16 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (s *scratch) release() {
 	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
 		s.body, s.answer = nil, nil
-		s.reader.Reset(nil)
+		s.json.Reset(nil)
 	}
 	clear(s.key)
-	s.call, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, enforce.Target{}, enforce.Outcome{}, nil, false
+	s.call, s.into, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, nil, enforce.Target{}, enforce.Outcome{}, nil, false
 	s.request = enforce.Request{}
 	scratches.Put(s)
 }
+
+// listPolicies is the next step after an unknown policy.
+const listPolicies = "GET /v1/policies lists the policies"
 
 // parse reads the body of r, which may hold the members takes, into s and finds its
 // policy and target.
@@ -60,14 +70,14 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.body, err = a.readBody(w, r, s.body); err != nil {
 		return err
 	}
-	if takes == batchMembers {
-		return s.parseBatch(r)
+	if takes == batchMembers && r.Header[idempotencyField] != nil {
+		return calls.BadInput("the header field " + idempotencyField + ` cannot name several operations; give each check an "id"`)
 	}
-	if err = s.reader.call(s.body, takes, &s.call); err != nil || takes&policyMember == 0 {
+	if err = s.read(takes); err != nil || takes&policyMember == 0 {
 		return err
 	}
-	if s.to, err = find(a.Policies(), s.policy, weir.ErrInput); err != nil {
-		return err
+	if s.to, err = a.Policies().Rule(s.policy); err != nil {
+		return calls.NoPolicy(err, weir.ErrInput, listPolicies)
 	}
 	if s.target, err = s.to.Target(s.key); err != nil {
 		return err
@@ -205,137 +215,134 @@ var bodies = map[member]struct{ members, example string }{
 	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
-// callReader reads a call, or a batch of calls. All errors but those of complete come from
-// the reader.
-type callReader struct {
-	strictjson.Reader
-	into        *call
-	takes, seen member
-	batch       []call
-	together    bool
-}
-
-// call reads {"policy":"…","key":{…},"n":1} into c. Members may come in any order; unknown
-// members, repeated members and text behind the object are errors. It reuses the memory
-// of the key.
-func (r *callReader) call(b []byte, takes member, c *call) error {
-	*c = call{n: 1, granted: -1, key: c.key[:0]}
+// read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch.
+// Members may come in any order; unknown members, repeated members and text behind the object
+// are errors. It reuses the memory of the key.
+func (s *scratch) read(takes member) error {
+	s.call = call{n: 1, granted: -1, key: s.key[:0]}
 	if takes&actualMember != 0 {
-		c.actual = reserve.All
+		s.actual = reserve.All
 	}
-	r.into, r.takes, r.seen = c, takes, 0
-	if err := r.body(b); err != nil {
-		return err
+	s.into, s.takes, s.seen = &s.call, takes, 0
+	if len(bytes.TrimLeft(s.body, " \t\r\n")) == 0 {
+		return calls.BadInput("the body is empty; send " + bodies[takes].example)
 	}
-	return r.complete()
-}
-
-// body reads the object that a body is.
-func (r *callReader) body(b []byte) error {
-	if len(bytes.TrimLeft(b, " \t\r\n")) == 0 {
-		return calls.BadInput("the body is empty; send " + bodies[r.takes].example)
-	}
-	r.Reset(b)
-	err := r.Object("the body must be an object, {…}", r.member)
+	s.json.Reset(s.body)
+	err := s.json.Object("the body must be an object, {…}", s.member)
 	if err == nil {
-		err = r.End("more text behind the object; send one object")
+		err = s.json.End("more text behind the object; send one object")
 	}
 	if err != nil {
 		return calls.BadInput("body, " + err.Error())
+	}
+	const instant = grantedMember | atMember
+	switch missing := takes &^ s.seen; {
+	case takes&checksMember != 0 && len(s.batch) == 0:
+		return calls.BadInput(`"checks" is missing or empty; send ` + bodies[batchMembers].example)
+	case missing&tokenMember != 0:
+		return calls.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
+	case missing&policyMember != 0:
+		return errNoPolicy
+	case missing&lastMember != 0:
+		return calls.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
+	case s.seen&instant == instant:
+		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
+	case missing&instant == instant:
+		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
 }
 
 // member reads a member.
-func (r *callReader) member(name []byte) (err error) {
+func (s *scratch) member(name []byte) (err error) {
 	var m member
 	for i, known := range memberNames {
 		if string(name) == known {
-			m = r.takes & (1 << i)
+			m = s.takes & (1 << i)
 		}
 	}
 	if m == 0 {
-		return r.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[r.takes].members)
+		return s.json.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[s.takes].members)
 	}
-	r.seen |= m
-	switch c := r.into; m {
+	s.seen |= m
+	switch c := s.into; m {
 	case policyMember:
-		c.policy, err = r.text(`"policy" must be a string, in "…"`)
+		c.policy, err = s.text(`"policy" must be a string, in "…"`)
 	case keyMember:
-		err = r.Object(`"key" must be an object, {…}`, r.dimension)
+		err = s.json.Object(`"key" must be an object, {…}`, s.dimension)
 	case unitsMember:
-		c.n, err = r.units(`"n"`)
+		c.n, err = s.units(`"n"`)
 	case grantedMember:
-		c.granted, err = r.whole(`"granted_at_us"`, "", weir.MaxInstant)
+		c.granted, err = s.whole(`"granted_at_us"`, "", weir.MaxInstant)
 	case atMember:
-		c.granted, err = r.instant()
+		c.granted, err = s.instant()
 	case idMember:
-		if c.id, err = r.text(`"id" must be a string, in "…"`); err == nil && (c.id == "" || len(c.id) > weir.MaxIDBytes) {
-			err = r.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave it away for an operation without one")
+		if c.id, err = s.text(`"id" must be a string, in "…"`); err == nil && (c.id == "" || len(c.id) > weir.MaxIDBytes) {
+			err = s.json.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave it away for an operation without one")
 		}
 	case ttlMember:
-		if c.ttl, err = r.units(`"ttl_ms"`); err == nil && c.ttl == 0 {
-			err = r.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
+		if c.ttl, err = s.units(`"ttl_ms"`); err == nil && c.ttl == 0 {
+			err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
 	case tokenMember:
-		c.token, err = r.text(`"reservation" must be a string, in "…"`)
+		c.token, err = s.text(`"reservation" must be a string, in "…"`)
 	case actualMember:
-		c.actual, err = r.units(`"actual"`)
+		c.actual, err = s.units(`"actual"`)
 	case checksMember:
-		err = r.checks()
+		err = s.readChecks()
 	case limitMember:
-		if c.limit, err = r.text(`"limit" must be a string, in "…"`); err == nil && c.limit == "" {
-			err = r.Fault(`"limit" must be the name of a limit; leave it away for the only limit of a policy`)
+		if c.limit, err = s.text(`"limit" must be a string, in "…"`); err == nil && c.limit == "" {
+			err = s.json.Fault(`"limit" must be the name of a limit; leave it away for the only limit of a policy`)
 		}
 	case lastMember:
-		c.last, err = r.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
+		c.last, err = s.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
 	case togetherMember:
-		r.together, err = r.Bool(`"together" must be true or false`)
+		s.together, err = s.json.Bool(`"together" must be true or false`)
 	}
 	return err
 }
 
 // text reads a string.
-func (r *callReader) text(want string) (string, error) {
-	b, err := r.Text(want)
+func (s *scratch) text(want string) (string, error) {
+	b, err := s.json.Text(want)
 	return string(b), err
 }
 
 // dimension reads a dimension of the key.
-func (r *callReader) dimension(name []byte) error {
+func (s *scratch) dimension(name []byte) error {
 	dimension := string(name)
-	if !r.IsText() {
-		_, err := r.Text("the value of " + answer.Shown(dimension) + ` must be a string, in "…"`)
+	if !s.json.IsText() {
+		_, err := s.json.Text("the value of " + answer.Shown(dimension) + ` must be a string, in "…"`)
 		return err
 	}
-	value, err := r.text("")
+	value, err := s.text("")
 	if err != nil {
 		return err
 	}
 	var problem string
-	if r.into.key, problem = r.into.key.Add(dimension, value); problem != "" {
-		return r.Fault(problem)
+	if s.into.key, problem = s.into.key.Add(dimension, value); problem != "" {
+		return s.json.Fault(problem)
 	}
 	return nil
 }
 
 // units reads a whole number of 0 … weir.MaxUnits.
-func (r *callReader) units(name string) (int64, error) {
-	return r.whole(name, "", weir.MaxUnits)
+func (s *scratch) units(name string) (int64, error) {
+	return s.whole(name, "", weir.MaxUnits)
 }
 
 // whole reads a whole number of 0 … most. bounds is the range in the error; "" = 0 to most.
-func (r *callReader) whole(name, bounds string, most int64) (int64, error) {
-	n, err := r.Number("")
+func (s *scratch) whole(name, bounds string, most int64) (int64, error) {
+	n, err := s.json.Number("")
 	if err != nil || n < 0 || n > most {
-		return 0, r.Fault(name + " must be a whole number, " + cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10)) + ", in digits alone: no quotes, sign, fraction or exponent")
+		return 0, s.json.Fault(name + " must be a whole number, " + cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10)) + ", in digits alone: no quotes, sign, fraction or exponent")
 	}
 	return n, nil
 }
 
 // instant reads an instant as the member "at" of an answer holds it.
-func (r *callReader) instant() (int64, error) {
-	v, err := r.text(`"at" must be a string, in "…"`)
+func (s *scratch) instant() (int64, error) {
+	v, err := s.text(`"at" must be a string, in "…"`)
 	if err != nil {
 		return 0, err
 	}
@@ -343,25 +350,102 @@ func (r *callReader) instant() (int64, error) {
 	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxInstant {
 		return us, nil
 	}
-	return 0, r.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
+	return 0, s.json.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
 }
 
 var errNoPolicy = calls.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
 
-// complete reports a missing member, or a contradiction.
-func (r *callReader) complete() error {
-	const instant = grantedMember | atMember
+// maxChecks is the largest number of checks in a batch: as many as one round trip to Redis
+// takes.
+const maxChecks = 128
+
+// readChecks reads the array of checks. An error of one check, such as an unknown policy, is
+// left to its answer; text that is no batch is an error of the whole body.
+func (s *scratch) readChecks() error {
+	return s.json.Array(`"checks" must be an array, […]`, func() error {
+		index := len(s.batch)
+		if index == maxChecks {
+			return s.json.Fault("more than " + strconv.Itoa(maxChecks) + " checks; send them in several batches")
+		}
+		s.batch = append(s.batch, call{n: 1, granted: -1})
+		s.into, s.takes, s.seen = &s.batch[index], decisionMembers, 0
+		err := s.json.Object("a check must be an object, {…}", s.member)
+		s.into.unnamed = s.seen&policyMember == 0
+		s.into, s.takes, s.seen = &s.call, batchMembers, checksMember
+		if err != nil {
+			return fmt.Errorf("checks[%d]: %w", index, err)
+		}
+		return nil
+	})
+}
+
+// idempotencyField is the header field that names an operation, as the member "id" does
+// (draft-ietf-httpapi-idempotency-key-header).
+const idempotencyField = "Idempotency-Key"
+
+// idempotencyKey returns the idempotency key of the header, or else of the body; "" for
+// none. Two different keys are an error.
+func idempotencyKey(h http.Header, body string) (string, error) {
+	id, given, err := idIn(h, idempotencyField)
 	switch {
-	case r.takes&^r.seen&tokenMember != 0:
-		return calls.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
-	case r.takes&^r.seen&policyMember != 0:
-		return errNoPolicy
-	case r.takes&^r.seen&lastMember != 0:
-		return calls.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
-	case r.seen&instant == instant:
-		return calls.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
-	case r.takes&instant != 0 && r.seen&instant == 0:
-		return calls.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
+	case err != nil:
+		return "", err
+	case !given:
+		return body, nil
+	case body != "" && body != id:
+		return "", calls.BadInput(idempotencyField + ` and "id" name two operations; give one of them`)
+	}
+	return id, nil
+}
+
+// idIn reads an idempotency key from a header field: a string in quotes, as the draft
+// requires, or the bare text that most clients send.
+func idIn(h http.Header, field string) (id string, given bool, err error) {
+	lines := h.Values(field)
+	switch len(lines) {
+	case 0:
+		return "", false, nil
+	case 1:
+	default:
+		return "", true, calls.BadInput("the header field " + field + " is there more than once; an operation has one id")
+	}
+	id, ok := lines[0], true
+	if strings.HasPrefix(id, `"`) {
+		id, ok = unquoted(id)
+	}
+	for i := range len(id) {
+		ok = ok && ' ' <= id[i] && id[i] <= '~'
+	}
+	if !ok || id == "" || len(id) > weir.MaxIDBytes {
+		return "", true, calls.BadInput("the header field " + field + " must hold 1 to " + strconv.Itoa(weir.MaxIDBytes) +
+			` characters of ASCII, bare or in "…"; leave it away for an operation without an id`)
+	}
+	return id, true, nil
+}
+
+// unquoted reads a string of RFC 9651: in quotes, with \" and \\ as escapes.
+func unquoted(s string) (text string, ok bool) {
+	var b strings.Builder
+	for i := 1; i < len(s); i++ {
+		switch s[i] {
+		case '"':
+			return b.String(), i == len(s)-1
+		case '\\':
+			if i++; i == len(s) || s[i] != '"' && s[i] != '\\' {
+				return "", false
+			}
+		}
+		b.WriteByte(s[i])
+	}
+	return "", false
+}
+
+// CheckGateID returns an error for a name that is no header field.
+func CheckGateID(field string) error {
+	for i := range len(field) {
+		if c := field[i] | 0x20; !('a' <= c && c <= 'z' || '0' <= field[i] && field[i] <= '9' || field[i] == '-') {
+			return calls.BadInput(answer.Shown(field) + " is no name of a header field: letters, digits and dashes")
+		}
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 
 	"github.com/weirlimit/weir"
@@ -88,17 +89,10 @@ func showLimit(p *policy.Definition, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
 		WindowMS: answer.Millis(l.Window + l.MaxHold), MinInterval: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)), Warn: p.WarnAt(i),
-		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost}
-	showKind(&shown, l)
+		By: append([]string{}, l.By...), Kind: answer.KindWords[l.Kind], Cells: l.Cells, Cost: l.Cost, MaxHold: answer.Millis(l.MaxHold)}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
 	}
-	return shown
-}
-
-// showKind sets the members that only some kinds have.
-func showKind(shown *limitShown, l *weir.Limit) {
-	shown.MaxHold = answer.Millis(l.MaxHold)
 	if l.FillTime() > 0 { // a bucket
 		shown.Burst = l.Capacity()
 	}
@@ -109,6 +103,7 @@ func showKind(shown *limitShown, l *weir.Limit) {
 			shown.Anchor = l.Anchor
 		}
 	}
+	return shown
 }
 
 // reloaded is the answer to POST /v1/reload.
@@ -132,3 +127,70 @@ func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 	set := a.Policies()
 	writeJSON(w, http.StatusOK, marshal(reloaded{set.Generation, len(set.Rules), set.Limits}))
 }
+
+// EnvoyStatus is the Envoy configuration in force; nil if there is none.
+type EnvoyStatus struct {
+	Source  string `json:"source"`
+	Domains int    `json:"domains"`
+	Rules   int    `json:"rules"`
+	Failed  bool   `json:"last_reload_failed,omitempty"`
+}
+
+// liveness is the answer to GET /livez.
+type liveness struct {
+	Live bool `json:"live"`
+}
+
+// serveLive reports that the process answers. It does not touch the store: an outage
+// must not restart every weir.
+func (a *API) serveLive(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, marshal(liveness{true}))
+}
+
+// Readiness is the answer to GET /readyz. A caller without credentials gets Ready only.
+type Readiness struct {
+	Ready      bool         `json:"ready"`
+	Why        string       `json:"why,omitempty" jsonschema:"the reason if ready is false"`
+	Policies   int          `json:"policies" jsonschema:"number of policies"`
+	Limits     int          `json:"limits" jsonschema:"number of limits of all policies"`
+	Store      string       `json:"store"`
+	StoreDown  string       `json:"store_down,omitempty" jsonschema:"the reason why the store is unavailable"`
+	Source     string       `json:"source" jsonschema:"the policy file"`
+	Generation int64        `json:"generation" jsonschema:"of the policies: 1 at the start, one more with every reload"`
+	Since      string       `json:"since" jsonschema:"the instant at which these policies came into force, RFC 3339"`
+	Reload     *Reload      `json:"last_reload,omitempty"`
+	Envoy      *EnvoyStatus `json:"envoy,omitempty" jsonschema:"the configuration of Envoy's rate limit service"`
+}
+
+// Reload is the last reload.
+type Reload struct {
+	OK    bool   `json:"ok"`
+	At    string `json:"at" jsonschema:"RFC 3339"`
+	Error string `json:"error,omitempty"`
+}
+
+// serveReady reports the policies in force: 200, or 503 while the server drains. A
+// failed reload does not make it 503: the older policies are in force, and taking every
+// server away would be worse. Neither does an outage of the store: when-store-is-down
+// decides then.
+func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
+	now := a.Status()
+	writeReady(w, now.Ready, marshal(now))
+}
+
+// serveReadyBriefly reports only whether the server is ready: probes of a platform have
+// no token.
+func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
+	ready := a.Status().Ready
+	writeReady(w, ready, fmt.Appendf(nil, "{\"ready\":%t}\n", ready))
+}
+
+func writeReady(w http.ResponseWriter, ready bool, body []byte) {
+	status := http.StatusOK
+	if !ready {
+		status = http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, body)
+}
+
+func (a *API) serveMetrics(w http.ResponseWriter, r *http.Request) { a.Metrics.ServeHTTP(w, r) }

@@ -24,9 +24,24 @@ const (
 	addressPrefix = "address." // the value is the address in the field, the last one of a list
 )
 
+// parseURL finds the policy that a path names behind a prefix, and reads the key from the query.
+func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (err error) {
+	s.policy = strings.TrimPrefix(r.URL.Path, prefix)
+	if s.to, err = a.Policies().Rule(s.policy); err != nil {
+		return calls.NoPolicy(err, calls.ErrMissing, listPolicies)
+	}
+	q.key = s.key
+	err = q.parse(r.URL.RawQuery)
+	if s.key = q.key; err == nil {
+		s.target, err = s.to.Target(s.key)
+	}
+	return err
+}
+
 // query is the parsed query of a URL.
 type query struct {
 	header   http.Header // of a gate call, for the two prefixes; nil elsewhere
+	reserved []string    // the names of settings
 	key      reserve.Pairs
 	settings map[string]string // the reserved names that were given
 }
@@ -35,21 +50,21 @@ type query struct {
 // Names and values are form-encoded: %XX, and + for a space. A part without =, a bad
 // escape and a repeated name are errors. So a client that can append to a proxy's query
 // can make a call fail, but cannot choose another key.
-func (q *query) parse(raw string, reserved []string) error {
+func (q *query) parse(raw string) error {
 	for raw != "" {
 		var part string
 		part, raw, _ = strings.Cut(raw, "&")
 		if part == "" {
 			continue
 		}
-		if err := q.part(part, reserved); err != nil {
+		if err := q.part(part); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (q *query) part(part string, reserved []string) error {
+func (q *query) part(part string) error {
 	name, value, ok := strings.Cut(part, "=")
 	if !ok {
 		return &calls.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
@@ -63,8 +78,15 @@ func (q *query) part(part string, reserved []string) error {
 		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
 			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
 	}
-	if slices.Contains(reserved, name) {
-		return q.setting(name, value)
+	if slices.Contains(q.reserved, name) {
+		if _, twice := q.settings[name]; twice {
+			return calls.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
+		}
+		if q.settings == nil {
+			q.settings = map[string]string{}
+		}
+		q.settings[name] = value
+		return nil
 	}
 	if q.header != nil {
 		if name, value, err = fromHeader(q.header, name, value); err != nil {
@@ -75,17 +97,6 @@ func (q *query) part(part string, reserved []string) error {
 	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
 		return calls.BadInput("query: " + problem)
 	}
-	return nil
-}
-
-func (q *query) setting(name, value string) error {
-	if _, twice := q.settings[name]; twice {
-		return calls.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
-	}
-	if q.settings == nil {
-		q.settings = map[string]string{}
-	}
-	q.settings[name] = value
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
@@ -17,9 +18,10 @@ type route struct {
 	methods []string // nil = any
 	role    role
 	serve   func(*API, http.ResponseWriter, *http.Request)
-	decide  func(*API, *http.Request, *scratch) error // instead of serve, for a parsed body
-	summary string                                    // for openapi.json
-	takes   member                                    // members of the body
+	decide  func(*API, *scratch) error // instead of serve, for a parsed body
+	summary string                     // for openapi.json
+	takes   member                     // members of the body
+	op      weir.Op                    // of (*API).answer
 }
 
 var (
@@ -28,31 +30,36 @@ var (
 	remove = []string{http.MethodDelete}
 )
 
+// Paths with the name of a policy at their end.
+const (
+	resetPath  = "/v1/keys/"
+	gatePath   = "/gate/"
+	policyName = "{policy}"
+)
+
 // routes lists the paths. The role selects the callers; the 404 text, the 405 text and
 // openapi.json follow from the table.
 var routes = []route{
-	{"/v1/check", post, decisions, nil, (*API).check, "decides an attempt and charges it", decisionMembers},
-	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers},
-	{"/v1/peek", post, decisions, nil, (*API).peek, "decides an attempt and changes nothing", peekMembers},
-	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers},
-	{"/v1/record", post, decisions, nil, (*API).record, "adds units without a decision", decisionMembers},
-	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers},
-	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers},
-	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers},
-	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers},
-	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers},
-	{"/v1/keys/{policy}", remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0},
-	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0},
-	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0},
-	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0},
-	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0},
-	{"/openapi.json", get, decisions, (*API).serveOpenAPI, nil, "returns this document", 0},
-	{"/livez", get, probes, (*API).serveLive, nil, "reports that the process answers", 0},
-	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0},
-	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0},
+	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, weir.OpAttempt},
+	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, 0},
+	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, weir.OpPeek},
+	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, 0},
+	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, weir.OpRecord},
+	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, 0},
+	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, weir.OpAttempt},
+	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
+	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
+	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers, 0},
+	{resetPath + policyName, remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0, 0},
+	{gatePath + policyName, nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
+	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0, 0},
+	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0, 0},
+	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0, 0},
+	{"/openapi.json", get, decisions, (*API).serveOpenAPI, nil, "returns this document", 0, 0},
+	{"/livez", get, probes, (*API).serveLive, nil, "reports that the process answers", 0, 0},
+	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0, 0},
+	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0, 0},
 }
-
-const policyName = "{policy}"
 
 var (
 	byPath  = map[string]*route{}
@@ -89,12 +96,9 @@ func init() {
 	listed = b.String()
 }
 
-// routeOf returns the route of a path. An unknown path has no handler, and the role of
-// operators: so a caller without rights does not learn which paths exist.
-func routeOf(path string) *route {
-	if to := byPath[path]; to != nil {
-		return to
-	}
+// namedRoute returns the route of a path with a name at its end. An unknown path has no handler,
+// and the role of operators: so a caller without rights does not learn which paths exist.
+func namedRoute(path string) *route {
 	for _, to := range byStart {
 		if strings.HasPrefix(path, strings.TrimSuffix(to.path, policyName)) {
 			return to
@@ -103,13 +107,9 @@ func routeOf(path string) *route {
 	return unknown
 }
 
-// nameIn returns the policy's name at the end of a path.
-func nameIn(path, pattern string) string {
-	return strings.TrimPrefix(path, strings.TrimSuffix(pattern, policyName))
-}
-
 // Endpoint is one listener, as far as the handlers need it.
 type Endpoint struct {
+	API     *API
 	Admin   bool          // the listener for operators
 	Shared  bool          // the main listener, which also serves operators
 	Local   bool          // only this machine can connect
@@ -118,28 +118,19 @@ type Endpoint struct {
 	Names   *listen.Names // that Host may hold in requests without authentication; nil = any
 }
 
-// serves reports whether calls of a role belong to this listener.
-func (on *Endpoint) serves(as role) bool {
-	if as == operators {
-		return on.Admin || on.Shared
-	}
-	return as == probes || !on.Admin
-}
-
-// Handler returns the handler of a listener.
-func (a *API) Handler(on *Endpoint) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { a.serve(w, r, on) })
-}
-
-// serve authenticates a request, admits its connection and calls the handler of its
+// ServeHTTP authenticates a request, admits its connection and calls the handler of its
 // path. http.ServeMux is no alternative: it answers unknown paths with plain text, and
 // redirects.
-func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
+func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a := on.API
 	if a.Draining.Load() {
 		w.Header()["Connection"] = closes
 	}
-	to := routeOf(r.URL.Path)
-	if to.role == gates && on.serves(gates) && a.mayCall(r, gates, on) {
+	to := byPath[r.URL.Path]
+	if to == nil {
+		to = namedRoute(r.URL.Path)
+	}
+	if to.role == gates && !on.Admin && a.mayCall(r, gates, on) {
 		if !connOf(r).Admit() {
 			a.refuseConnection(w)
 			return
@@ -153,9 +144,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 		a.unauthorized(w, r, to.role)
 		return
 	case to.role == probes:
-		a.closeAfterProbe(w, r, on)
+		// The connection of a stranger would occupy a slot.
+		if on.Private && !connOf(r).Admitted() && !a.authenticated(r, on) {
+			w.Header()["Connection"] = closes
+		}
 	case a.isDNSRebinding(r, to.role, on):
-		a.rejectName(w, r)
+		refuse(w, r, http.StatusForbidden, "the Host field names "+answer.Shown(r.Host)+
+			", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or require a token by --token-file FILE")
 		return
 	case !connOf(r).Admit():
 		a.refuseConnection(w)
@@ -166,7 +161,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	case to == unknown:
 		a.notFound(w, r)
 		return
-	case !on.serves(to.role):
+	case to.role == operators && !on.Admin && !on.Shared, to.role != operators && to.role != probes && on.Admin:
 		a.notHere(w, r, on)
 		return
 	case to.path == "/readyz" && (!a.authenticated(r, on) || a.isDNSRebinding(r, operators, on)):
@@ -177,8 +172,7 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 		return
 	}
 	if err := a.origins.Check(r); err != nil {
-		stopReading(w, r)
-		weirhttp.WriteError(w, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
+		refuse(w, r, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
 		return
 	}
 	if to.decide != nil {
@@ -194,30 +188,33 @@ func strict(h http.Header) {
 	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
 }
 
+// refuse answers a request whose body no handler reads.
+func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
+	stopReading(w, r)
+	weirhttp.WriteError(w, status, detail)
+}
+
 // notFound answers a request for an unknown path.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
-	stopReading(w, r)
-	detail := "there is no " + answer.Shown(r.URL.Path) + "; there are " + listed
+	next := "; there are "
 	if near := nearest.Name(r.URL.Path, paths); near != "" {
-		detail = "there is no " + answer.Shown(r.URL.Path) + "; did you mean " + near + "? There are " + listed
+		next = "; did you mean " + near + "? There are "
 	}
-	weirhttp.WriteError(w, http.StatusNotFound, detail)
+	refuse(w, r, http.StatusNotFound, "there is no "+answer.Shown(r.URL.Path)+next+listed)
 }
 
 // notHere answers a request for a path of another listener.
 func (a *API) notHere(w http.ResponseWriter, r *http.Request, on *Endpoint) {
-	stopReading(w, r)
 	elsewhere := "what is for operators is answered by the listener of --admin-listen"
 	if on.Admin {
 		elsewhere = "decisions and gates are answered by the listener of --listen"
 	}
-	weirhttp.WriteError(w, http.StatusNotFound, answer.Shown(r.URL.Path)+" is not answered here; "+elsewhere)
+	refuse(w, r, http.StatusNotFound, answer.Shown(r.URL.Path)+" is not answered here; "+elsewhere)
 }
 
 // wrongMethod answers a request by a method that the path does not take.
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
-	stopReading(w, r)
 	allow := strings.Join(to.methods, ", ")
 	w.Header()["Allow"] = []string{allow}
-	weirhttp.WriteError(w, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allow+", not "+answer.Shown(r.Method))
+	refuse(w, r, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allow+", not "+answer.Shown(r.Method))
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
-	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/answer"
@@ -55,86 +54,67 @@ type policyCalls struct {
 	Errors    int64  `json:"errors"`
 }
 
-// serveTop answers with the keys that are denied most. They are personal data, so the
-// call is for operators.
+// serveTop answers with the keys that are denied most, by ?policy=…&n=…. They are personal
+// data, so the call is for operators.
 func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
-	of, err := a.parseTop(r.URL.RawQuery)
+	q := query{reserved: []string{"policy", "n"}}
+	err := q.parse(r.URL.RawQuery)
+	if err == nil && len(q.key) > 0 {
+		err = calls.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
+	}
+	n := defaultTop
+	if text, ok := q.settings["n"]; ok && err == nil {
+		if n, err = strconv.Atoi(text); err != nil || n < 0 || n > maxTop {
+			err = calls.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
+		}
+	}
+	rules := a.Policies().Rules
+	name, one := q.settings["policy"]
+	if one && err == nil {
+		rules = nil
+		if !a.HasDomain(name) { // of an Envoy configuration
+			var p *enforce.Rule
+			p, err = a.Policies().Rule(name)
+			if rules = []*enforce.Rule{p}; err != nil {
+				err = calls.NoPolicy(err, calls.ErrMissing, listPolicies)
+			}
+		}
+	}
 	if err != nil {
 		a.reject(w, err)
 		return
 	}
 	now := time.Now()
-	list := TopList{At: Stamp(now), Keys: a.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}, n: of.n, now: now}
-	for _, p := range of.policies {
+	list := TopList{At: Stamp(now), Keys: a.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}, n: n, now: now}
+	for _, p := range rules {
 		seen := calls.Of(p)
-		list.addCalls(p.Name, seen.Counts)
+		c := policyCalls{
+			Policy:    p.Name,
+			Allowed:   seen.Counts.Calls(observe.Allowed) + seen.Counts.Calls(observe.Partial),
+			Denied:    seen.Counts.Calls(observe.Denied),
+			WouldDeny: seen.Counts.Calls(observe.WouldDeny),
+			Errors:    seen.Counts.Calls(observe.Error),
+		}
+		if c != (policyCalls{Policy: p.Name}) {
+			list.Policies = append(list.Policies, c)
+		}
 		if seen.Top != nil {
 			list.addKeys(seen.Top, keyShown{Policy: p.Name}, p.Dimensions())
 		}
 	}
 	a.Envoy.EachRuleDenials(func(d envoy.RuleDenials) {
-		if of.all || of.domain == d.Domain {
+		if !one || name == d.Domain {
 			list.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
 		}
 	})
 	slices.SortStableFunc(list.Top, func(x, y keyShown) int {
 		return cmp.Or(cmp.Compare(y.Denials-y.Error, x.Denials-x.Error), cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
 	})
-	list.Top = list.Top[:min(of.n, len(list.Top))]
+	list.Top = list.Top[:min(n, len(list.Top))]
 	if !list.since.IsZero() {
 		list.Since = Stamp(list.since)
 	}
 	writeJSON(w, http.StatusOK, marshal(list))
-}
-
-// topQuery is the query of GET /v1/top.
-type topQuery struct {
-	n        int
-	all      bool // no policy is named
-	policies []*enforce.Rule
-	domain   string // of an Envoy configuration; "" = none
-}
-
-// parseTop reads ?policy=…&n=….
-func (a *API) parseTop(raw string) (of topQuery, err error) {
-	var q query
-	if err := q.parse(raw, []string{"policy", "n"}); err != nil {
-		return of, err
-	}
-	if len(q.key) > 0 {
-		return of, calls.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
-	}
-	of.n = defaultTop
-	if text, ok := q.settings["n"]; ok {
-		if of.n, err = strconv.Atoi(text); err != nil || of.n < 0 || of.n > maxTop {
-			return of, calls.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
-		}
-	}
-	name, ok := q.settings["policy"]
-	switch {
-	case !ok:
-		of.all, of.policies = true, a.Policies().Rules
-		return of, nil
-	case a.HasDomain(name):
-		of.domain = name
-		return of, nil
-	}
-	p, err := find(a.Policies(), name, calls.ErrMissing)
-	of.policies = []*enforce.Rule{p}
-	return of, err
-}
-
-func (list *TopList) addCalls(policy string, n *metrics.Counters) {
-	c := policyCalls{
-		Policy:    policy,
-		Allowed:   n.Calls(observe.Allowed) + n.Calls(observe.Partial),
-		Denied:    n.Calls(observe.Denied),
-		WouldDeny: n.Calls(observe.WouldDeny),
-		Errors:    n.Calls(observe.Error),
-	}
-	if c != (policyCalls{Policy: policy}) {
-		list.Policies = append(list.Policies, c)
-	}
 }
 
 // addKeys adds the keys of a sketch, with the names of their values. like holds the

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"strconv"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
@@ -18,34 +17,8 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 	if errors.Is(err, calls.ErrBusy) {
 		w.Header()["Retry-After"] = oneSecond
 	}
-	status, detail := a.problemOf(err)
-	weirhttp.WriteError(w, status, detail)
-}
-
-// errorAnswers are the answers to errors, by the first that an error wraps. Bad input has the
-// error's own text for a detail. That of the store is not sent: it may hold secrets.
-var errorAnswers = []answer.ForError[int]{
-	answer.For(calls.ErrMissing, http.StatusNotFound, ""),
-	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
-	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
-	answer.For(weir.ErrSettled, http.StatusConflict, ""),
-	answer.For(weir.ErrExpired, http.StatusGone, ""),
-	answer.For(calls.ErrBusy, http.StatusServiceUnavailable, "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"),
-	answer.For(weir.ErrFull, http.StatusServiceUnavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"),
-	answer.For(nil, http.StatusServiceUnavailable, "no decision: the store is unavailable; try again later, or read the log of weir"),
-}
-
-// problemOf returns the status and the detail of a request without a decision. It counts bad
-// requests and logs errors of the store.
-func (a *API) problemOf(err error) (status int, detail string) {
-	status, detail = answer.ToError(err, errorAnswers)
-	switch {
-	case status != http.StatusServiceUnavailable:
-		a.BadRequests.Add(1)
-	case !errors.Is(err, calls.ErrBusy):
-		a.Errors.NoDecision(err)
-	}
-	return status, detail
+	f := calls.Fail(err, &a.BadRequests, a.Errors)
+	weirhttp.WriteError(w, f.Status, f.Text)
 }
 
 // Values of header fields, shared by all answers.
