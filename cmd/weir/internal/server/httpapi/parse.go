@@ -371,7 +371,7 @@ func (s *scratch) readChecks() error {
 		s.into, s.takes, s.seen = &s.batch[index], decisionMembers, 0
 		err := s.json.Object("a check must be an object, {…}", s.member)
 		s.into.unnamed = s.seen&policyMember == 0
-		s.into, s.takes, s.seen = &s.call, batchMembers, checksMember
+		s.takes = batchMembers
 		if err != nil {
 			return fmt.Errorf("checks[%d]: %w", index, err)
 		}

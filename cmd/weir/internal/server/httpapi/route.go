@@ -30,13 +30,6 @@ var (
 	remove = []string{http.MethodDelete}
 )
 
-// Paths with the name of a policy at their end.
-const (
-	resetPath  = "/v1/keys/"
-	gatePath   = "/gate/"
-	policyName = "{policy}"
-)
-
 // routes lists the paths. The role selects the callers; the 404 text, the 405 text and
 // openapi.json follow from the table.
 var routes = []route{
@@ -50,8 +43,8 @@ var routes = []route{
 	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
 	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
 	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers, 0},
-	{resetPath + policyName, remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0, 0},
-	{gatePath + policyName, nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
+	{"/v1/keys/{policy}", remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0, 0},
+	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
 	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0, 0},
 	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0, 0},
 	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0, 0},
@@ -60,6 +53,13 @@ var routes = []route{
 	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0, 0},
 	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0, 0},
 }
+
+// Paths with the name of a policy at their end.
+const (
+	resetPath  = "/v1/keys/"
+	gatePath   = "/gate/"
+	policyName = "{policy}"
+)
 
 var (
 	byPath  = map[string]*route{}
