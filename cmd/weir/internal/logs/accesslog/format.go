@@ -13,7 +13,7 @@ import (
 type Format string
 
 // The formats. Auto is detected from the first lines of each file. JSONL is a trace of
-// package replay: [Detect] recognises it, and [Open] rejects it without Options.Traces.
+// package replay: it is detected too, and [Open] rejects it without Options.Traces.
 const (
 	Auto       Format = "auto"
 	JSONL      Format = "jsonl"

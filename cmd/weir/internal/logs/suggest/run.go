@@ -1,7 +1,9 @@
 // Package suggest chooses limits from access logs. It computes the effect of limits of
 // several windows on recorded requests exactly, and proposes one for each window.
 //
-//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: keys, Units: replay.LogUnits{N: 1}},
+//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
+//	keys, err := replay.ParseLogKey("ip=remote_addr")
+//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
 //		Windows: []time.Duration{time.Minute}, Spare: 0.999, Zone: time.UTC, Memory: 512 << 20})
 //
 // # Peaks
