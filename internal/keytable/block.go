@@ -289,20 +289,14 @@ func (t *Table) freeBlock(b block) {
 }
 
 // rebuild replaces the block of a hash by one or two of that depth, with room for n more keys
-// each: the slots of a block are spread over two, or those of two halves are joined, or they
-// get a block of another size.
+// each: its slots are spread over two, or they get a block of another size.
 func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
-	// The bits of a hash that the slots, or the new blocks, have in common.
-	common := depth
-	if from := d.block(low); from.groups > 0 {
-		common = min(depth, from.state().depth)
-	}
-	sources := distinct(d.places(low, common))
-	used, upper := 0, 0 // slots with a key, and how many the second new block gets
-	for b := range sources {
-		used += int(b.state().used)
+	from, common := d.block(low), depth // the bits of a hash that the slots have in common
+	used, upper := 0, 0                 // slots with a key, and how many the second new block gets
+	if from.groups > 0 {
+		common, used = from.state().depth, int(from.state().used)
 		if depth > common {
-			for slot := range b.live {
+			for slot := range from.live {
 				upper += int(slot.low() >> (32 - depth) & 1)
 			}
 		}
@@ -336,14 +330,13 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 			places[i] = second
 		}
 	}
-	for b := range sources {
-		to.take(b)
-		t.freeBlock(b)
+	if from.groups > 0 {
+		to.take(from)
+		t.freeBlock(from)
 	}
 	if to.block(s.hand) == first || to.block(s.hand) == second {
 		s.handGroup = 0 // the slots that the sweep has not seen may be anywhere in the new block
 	}
-	to.shrink()
 	s.directory.Store(to)
 	return true
 }
@@ -363,22 +356,6 @@ func distinct(places []block) iter.Seq[block] {
 				return
 			}
 		}
-	}
-}
-
-// shrink halves the number of places as long as every block stands at two of them.
-func (d *directory) shrink() {
-	for d.bits() > 0 {
-		for _, b := range d.blocks {
-			if b.state().depth == d.bits() {
-				return
-			}
-		}
-		d.shift++
-		for i := range 1 << d.bits() {
-			d.blocks[i] = d.blocks[2*i]
-		}
-		d.blocks = slices.Clone(d.blocks[:1<<d.bits()])
 	}
 }
 

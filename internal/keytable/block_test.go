@@ -22,17 +22,11 @@ func add(s *Shard, slot *Slot, at int64) {
 }
 
 // blocks returns the blocks of a shard, each once.
-func (s *Shard) blocks() (all []block) {
-	d := s.directory.Load()
-	if d == nil {
-		return nil
+func (s *Shard) blocks() []block {
+	if d := s.directory.Load(); d != nil {
+		return slices.Collect(distinct(d.blocks))
 	}
-	for _, b := range d.blocks {
-		if n := len(all); n == 0 || all[n-1] != b {
-			all = append(all, b)
-		}
-	}
-	return all
+	return nil
 }
 
 // check checks the blocks of a shard against each other, and returns their bytes.
@@ -280,11 +274,7 @@ func (m *model) look(name string) {
 func (m *model) sweep(now int64, n int) {
 	m.t.Helper()
 	m.s.Lock()
-	before := m.s.blocks()
 	removed := m.s.sweep(m.table, now, false, n)
-	if after := m.s.blocks(); len(after) < len(before) {
-		m.seen["blocks are joined"]++
-	}
 	m.s.Unlock()
 	for i := 0; i < len(m.names); i++ {
 		name := m.names[i]
@@ -369,7 +359,7 @@ func TestShardIsAMap(t *testing.T) {
 			t.Fatalf("seed %d: %d bytes are left of no key", seed, m.table.Bytes())
 		}
 	}
-	for _, want := range []string{"0 replaced by 0", "0 replaced by 1", "1 replaced by 1", "1 replaced by 2", "blocks are joined", "no room for a block"} {
+	for _, want := range []string{"0 replaced by 0", "0 replaced by 1", "1 replaced by 1", "1 replaced by 2", "no room for a block"} {
 		if t.Logf("%7d %s", seen[want], want); seen[want] == 0 && !race.Enabled {
 			t.Errorf("not seen: %s", want)
 		}
@@ -404,14 +394,6 @@ func (f *filled) insert(now int64) {
 	f.insertAs(k, now)
 }
 
-// insertLow adds the next key as if it had a hash, with an entry at an instant.
-func (f *filled) insertLow(hash uint32, now int64) {
-	f.Helper()
-	k := f.table.first(f.group, numbered(len(f.keys)))
-	k.setHash(uint64(len(f.keys)&0x7f)<<32 | uint64(hash))
-	f.insertAs(k, now)
-}
-
 func (f *filled) insertAs(k named, now int64) {
 	f.Helper()
 	slot := f.Shard.insert(f, f.table, &k)
@@ -423,75 +405,6 @@ func (f *filled) insertAs(k named, now int64) {
 func (f *filled) has(i int) bool {
 	slot := f.Lookup(f.keys[i].Key, f.keys[i].text)
 	return slot != nil && f.confirmed(f.keys[i].Key) != nil
-}
-
-// steps is the number of sweeps of one group that pass the shard once, or a little more.
-func (f *filled) steps() int { return f.slots() / groupSlots }
-
-// TestGrowthMovesOneBlock: an insertion moves the slots of one block. All keys are found
-// afterwards, and take little more than their slots.
-func TestGrowthMovesOneBlock(t *testing.T) {
-	f := newFilled(t, 1)
-	for i := range 12_000 {
-		before := map[*Slot]bool{}
-		for _, b := range f.blocks() {
-			before[b.slots] = true
-		}
-		f.insert(0)
-		fresh := 0
-		for _, b := range f.blocks() {
-			if !before[b.slots] {
-				fresh++
-			}
-		}
-		if fresh > 2 {
-			t.Fatalf("with %d keys an insertion makes %d blocks, want at most 2", i, fresh)
-		}
-		if i%500 == 0 {
-			f.check(t)
-		}
-		if perKey := f.table.Bytes() / int64(i+1); i > 10 && perKey > 64*8/7*2+20 {
-			t.Fatalf("%d keys take %d bytes each", i+1, perKey)
-		}
-	}
-	for i := range f.keys {
-		if !f.has(i) {
-			t.Fatalf("key %d of %d is not found", i, len(f.keys))
-		}
-	}
-	if got, want := f.table.Bytes(), int64(f.check(t)); got != want {
-		t.Errorf("%d bytes are counted, want %d", got, want)
-	}
-}
-
-// TestBlocksShrink: the slots of removed keys are given back, and all of them with the last.
-func TestBlocksShrink(t *testing.T) {
-	f := newFilled(t, 3)
-	const keys = 6000
-	for i := range keys {
-		f.insert(int64(i%16/15) * 5000)
-	}
-	full := f.table.Bytes()
-	for range 2 * f.steps() {
-		f.sweep(f.table, 1000, false, 1)
-	}
-	for i := range f.keys {
-		if f.has(i) != (i%16 == 15) {
-			t.Fatalf("key %d is found: %t", i, f.has(i))
-		}
-	}
-	for range 5 { // each joins halves of blocks once
-		for range f.steps() + 1 {
-			f.sweep(f.table, 0, false, 1)
-		}
-	}
-	f.check(t)
-	if got := f.table.Bytes(); 4*got > full {
-		t.Errorf("%d bytes for %d keys, %d before", got, f.Len(), full)
-	}
-	if n := f.table.Sweep(6000); n != keys/16 || f.table.Bytes() != 0 {
-		t.Errorf("%d removed, %d bytes left; want %d and 0", n, f.table.Bytes(), keys/16)
-	}
 }
 
 // TestSoleBlockShrinks: the only block of a shard is as large as its keys need.
@@ -513,118 +426,30 @@ func TestSoleBlockShrinks(t *testing.T) {
 	}
 }
 
-// TestHalvesOfOneDepthAreJoined: a half with few keys waits until the other half, which was
-// split further, is one block again.
-func TestHalvesOfOneDepthAreJoined(t *testing.T) {
-	f := newFilled(t, 13)
-	r := rand.New(rand.NewPCG(13, 14))
-	const keys, every = 10_000, 50
-	for i := range keys {
-		low := r.Uint32() >> 1 // the first half
-		if i%every == 0 {
-			low |= uint32(i/every%2) << 31
-		}
-		f.insertLow(low, int64(i%every/(every-1)+(every-i%every)/every)*5000)
-	}
-	f.check(t)
-	blocks := len(f.blocks())
-	for range 6 * f.steps() {
-		f.sweep(f.table, 1000, false, 1)
-	}
-	f.check(t)
-	for i := range keys {
-		if stays := i%every == 0 || i%every == every-1; f.has(i) != stays {
-			t.Fatalf("key %d of %d is found: %t", i, keys, f.has(i))
-		}
-	}
-	if got := len(f.blocks()); got >= blocks/4 {
-		t.Errorf("%d blocks before, %d after; want fewer", blocks, got)
-	}
-}
-
-// TestHalfOfAnotherDepthIsNotJoined: a half with few keys stays alone beside one that is split
-// further, although the first part of that has few keys as well: the other part is full.
-func TestHalfOfAnotherDepthIsNotJoined(t *testing.T) {
-	f := newFilled(t, 17)
-	r := rand.New(rand.NewPCG(17, 18))
-	for i := range 60 { // of which ten stay
-		f.insertLow(r.Uint32()>>2, int64(i/50)*5000)
-		f.insertLow(r.Uint32()|1<<31, int64(i/50)*5000)
-	}
-	for range mostOf(fullGroups) - 10 {
-		f.insertLow(r.Uint32()>>2|1<<30, 5000)
-	}
-	for range 3 * f.steps() {
-		f.sweep(f.table, 1000, false, 1)
-	}
-	f.check(t)
-	if n := len(f.blocks()); n != 3 || f.Len() != mostOf(fullGroups)+10 {
-		t.Errorf("%d keys in %d blocks, want %d in 3", f.Len(), n, mostOf(fullGroups)+10)
-	}
-}
-
-// TestPassGoesOnWhileBlocksSplit: a growing block does not make the pass begin anew.
-func TestPassGoesOnWhileBlocksSplit(t *testing.T) {
-	f := newFilled(t, 5)
-	const keys, every = 4000, 8
-	for i := range keys {
-		f.insert(int64(min(i%every, 1)) * 10_000)
-	}
-	const more = keys * 2 / 3
-	for range more {
-		f.insert(10_000)
-		f.SweepStep(f.table, 1000+sweepLate, false)
-	}
-	if left := f.Len() - more - keys/every*(every-1); left > 0 {
-		t.Errorf("%d of %d old keys are left", left, keys/every)
-	}
-}
-
-// TestPassSeesWhatASplitMoves: a split in the middle of a pass hides no slot from it.
-func TestPassSeesWhatASplitMoves(t *testing.T) {
-	for seed := range uint64(20) {
-		f := newFilled(t, seed)
-		f.insert(0)
-		for len(f.blocks()) == 1 {
-			f.insert(0)
-			for b := f.blocks()[0]; len(f.blocks()) == 1 && f.handGroup < b.groups/2; {
+// TestPassSeesWhatMoves: a block that is split or replaced in the middle of a pass hides no slot
+// from it.
+func TestPassSeesWhatMoves(t *testing.T) {
+	for _, keys := range []int{5, 20, 60, 120, mostOf(fullGroups)} {
+		for seed := range uint64(4) {
+			f := newFilled(t, seed)
+			for range keys {
+				f.insert(0)
+			}
+			first := f.blocks()[0]
+			for f.handGroup < first.groups/2 {
 				f.sweep(f.table, 0, false, 1)
 			}
-		}
-		for f.hand == 0 && f.Len() > 0 { // the first half
+			for f.blocks()[0] == first {
+				f.insert(5000)
+			}
 			f.sweep(f.table, 1000, false, 1)
-		}
-		for f.hand > 0 { // the second
-			f.sweep(f.table, 1000, false, 1)
-		}
-		if f.Len() != 0 {
-			t.Errorf("seed %d: the pass has missed %d of %d keys", seed, f.Len(), len(f.keys))
-		}
-	}
-}
-
-// TestPassSeesWhatIsReplaced: a block that is replaced in the middle of a pass, because many of
-// its slots were removed, or because it is the only one and grows, hides no slot from it.
-func TestPassSeesWhatIsReplaced(t *testing.T) {
-	for _, keys := range []int{5, 20, 60, 120} {
-		f := newFilled(t, uint64(keys))
-		for range keys {
-			f.insert(0)
-		}
-		groups := f.blocks()[0].groups
-		for f.handGroup < groups/2 {
-			f.sweep(f.table, 0, false, 1)
-		}
-		for f.blocks()[0].groups == groups {
-			f.insert(5000)
-		}
-		f.sweep(f.table, 1000, false, 1)
-		for f.handGroup > 0 {
-			f.sweep(f.table, 1000, false, 1)
-		}
-		for i := range keys {
-			if f.has(i) {
-				t.Errorf("the pass has missed key %d of %d", i, keys)
+			for f.hand > 0 || f.handGroup > 0 {
+				f.sweep(f.table, 1000, false, 1)
+			}
+			for i := range keys {
+				if f.has(i) {
+					t.Errorf("seed %d: the pass has missed key %d of %d", seed, i, keys)
+				}
 			}
 		}
 	}
@@ -639,7 +464,9 @@ func TestRemovedTagsAreUsedUp(t *testing.T) {
 		f.insert(0)
 	}
 	for i := range 8 * groupSlots { // some groups that are full
-		f.insertLow(uint32(0x8000+i*128), 0)
+		k := f.table.first(f.group, numbered(len(f.keys)))
+		k.setHash(uint64(len(f.keys)&0x7f)<<32 | uint64(0x8000+i*128))
+		f.insertAs(k, 0)
 	}
 	for f.blocks()[0].groups < fullGroups { // the largest block
 		f.insert(0)
@@ -717,41 +544,6 @@ func TestAlikeHashes(t *testing.T) {
 				t.Errorf("%d keys in %d bytes are left", f.table.Len(), f.table.Bytes())
 			}
 		})
-	}
-}
-
-// TestNoRoomChangesNothing: at a cap on bytes a reservation fails, and all keys stay. After keys
-// were removed there is room.
-func TestNoRoomChangesNothing(t *testing.T) {
-	for _, maxBytes := range []int64{500, 5000, 20_000, 50_000, 100_000} {
-		table := newTable(0, maxBytes, 1)
-		group, _ := table.Group("g", 1000)
-		s := table.At(0)
-		var keys []named
-		for {
-			k := table.first(group, numbered(len(keys)))
-			if !s.Reserve(table, k.Key, 1) {
-				break
-			}
-			s.Insert(k.Key, k.text).Unlock()
-			keys = append(keys, k)
-			if table.Bytes() > maxBytes {
-				t.Fatalf("%d bytes are taken of %d", table.Bytes(), maxBytes)
-			}
-		}
-		s.check(t)
-		for i := range keys {
-			if s.Lookup(keys[i].Key, keys[i].text) == nil {
-				t.Fatalf("key %d of %d is lost at a cap of %d", i, len(keys), maxBytes)
-			}
-		}
-		if table.Sweep(0); table.Len() != 0 || table.Bytes() != 0 {
-			t.Fatalf("%d keys in %d bytes are left", table.Len(), table.Bytes())
-		}
-		k := table.first(group, numbered(0))
-		if len(keys) > 0 && !s.Reserve(table, k.Key, 1) {
-			t.Error("no room after all keys were removed")
-		}
 	}
 }
 

@@ -21,62 +21,46 @@ func (k *named) equal(other *named) bool {
 func TestKeysComeBack(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	table := newTable(0, 0, 1)
-	var groups []uint32
 	for i := range 3 {
-		group, _ := table.Group(fmt.Sprint(i), 1000)
-		groups = append(groups, group)
+		table.Group(fmt.Sprint(i), 1000)
 	}
-	type held struct {
-		key   named
-		text  string
-		group uint32
-	}
-	var all []held
+	var held []named
 	for size := range 1101 {
-		for i, fill := range []func(int) byte{
-			func(int) byte { return byte(r.Uint32()) },
-			func(i int) byte { return byte(i + 1) },
-			func(int) byte { return 0 },
-			func(int) byte { return 0xff },
-		} {
-			b := make([]byte, size)
-			for j := range b {
-				b[j] = fill(j)
-			}
-			group := groups[(size+i)%len(groups)]
-			k := table.named(group, string(b))
+		random := make([]byte, size)
+		for i := range random {
+			random[i] = byte(r.Uint32())
+		}
+		for i, text := range []string{string(random), strings.Repeat("\x01\x02\x03", size)[:size], strings.Repeat("\x00", size), strings.Repeat("\xff", size)} {
+			group := uint32(size+i) % 3
+			k := table.named(group, text)
 			s := table.Shard(k.Key)
 			if s != table.At(int(k.hash>>58)) || k.Bit() != 1<<(k.hash>>58) {
 				t.Fatalf("a key with hash %x is in another shard", k.hash)
 			}
-			if slot := s.Lookup(k.Key, k.text); slot != nil { // of the same bytes
+			if s.Lookup(k.Key, text) != nil { // of the same bytes
 				continue
 			}
-			if !s.Reserve(table, k.Key, 1) {
-				t.Fatal("no room")
-			}
-			slot := s.Insert(k.Key, k.text)
+			slot := s.insert(t, table, &k)
 			if slot.Group() != group || slot.Virtual() || slot.low() != uint32(k.hash) {
 				t.Fatalf("a slot of group %d, with hash %x; want %d and %x", slot.Group(), slot.low(), group, uint32(k.hash))
 			}
 			slot.Unlock()
-			all = append(all, held{k, string(b), group})
+			held = append(held, k)
 		}
 	}
-	for i := range all {
-		h := &all[i]
-		s := table.Shard(h.key.Key)
-		slot := s.confirmed(h.key.Key)
-		if slot == nil || slot != s.Lookup(h.key.Key, h.key.text) || !slot.TryLock(h.key.Key) {
-			t.Fatalf("a key of %d bytes is not found", len(h.text))
+	for _, k := range held {
+		s := table.Shard(k.Key)
+		slot := s.confirmed(k.Key)
+		if slot == nil || slot != s.Lookup(k.Key, k.text) || !slot.TryLock(k.Key) {
+			t.Fatalf("a key of %d bytes is not found", len(k.text))
 		}
-		if got := string(s.AppendKey([]byte("before"), slot)); !s.Has(slot, h.key.Key, h.key.text) || got != "before"+h.text {
-			t.Fatalf("a key of %d bytes is read as %q, want %q", len(h.text), got[len("before"):], h.text)
+		if got := string(s.AppendKey([]byte("before"), slot)); !s.Has(slot, k.Key, k.text) || got != "before"+k.text {
+			t.Fatalf("a key of %d bytes is read as %q, want %q", len(k.text), got[len("before"):], k.text)
 		}
 		slot.Unlock()
 	}
-	if table.Len() != len(all) {
-		t.Errorf("%d keys are held, want %d", table.Len(), len(all))
+	if table.Len() != len(held) {
+		t.Errorf("%d keys are held, want %d", table.Len(), len(held))
 	}
 }
 

@@ -69,7 +69,9 @@ func (s *Shard) sweep(t *Table, now int64, isVirtual bool, n int) (removed int) 
 	return removed
 }
 
-// endBlock shrinks a block that was swept, and goes on with the next one.
+// endBlock shrinks a block that was swept, and goes on with the next one. Blocks that were split
+// are not joined: of a table that has shrunk, about a hundredth of its largest size stays until
+// a shard is empty.
 func (s *Shard) endBlock(t *Table, d *directory, b block) {
 	state := b.state()
 	low, depth, used := s.hand, state.depth, int(state.used)
@@ -78,13 +80,6 @@ func (s *Shard) endBlock(t *Table, d *directory, b block) {
 	if s.used == 0 {
 		s.release(t)
 		return
-	}
-	if depth > 0 && low>>(32-depth)&1 == 1 { // both halves were swept
-		other := d.block(low &^ (1 << (32 - depth))).state()
-		if all := used + int(other.used); other.depth == depth && 2*all < mostOf(sizes[len(sizes)-1]) {
-			s.rebuild(t, d, low, depth-1, all/4)
-			return
-		}
 	}
 	if b.groups > 1 && 3*used < b.limit() {
 		s.rebuild(t, d, low, depth, used/4)

@@ -4,7 +4,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -78,6 +77,11 @@ func TestSizes(t *testing.T) {
 	}
 	if got := unsafe.Sizeof(Shard{}); got%64 != 0 && unsafe.Sizeof(got) == 8 {
 		t.Errorf("a shard has %d bytes, want whole cache lines", got)
+	}
+	for _, groups := range sizes {
+		if most := mostOf(groups); most >= int(groups)*groupSlots {
+			t.Errorf("a block of %d groups is full with %d slots: a search of it would not end", groups, most)
+		}
 	}
 	for _, groups := range sizes[6:] { // of these the memory fills size classes, or pages
 		if got := int(groups) * groupSlots * slotBytes; !slices.Contains([]int{6144, 9728, 14336, 20480, 28672}, got) && got%8192 != 0 {
@@ -195,36 +199,6 @@ func TestSweepKeepsTwoTimesApart(t *testing.T) {
 	}
 }
 
-// TestSweepEndsAtAnySize: Sweep passes each shard once, however many slots there are, and keeps
-// what counts.
-func TestSweepEndsAtAnySize(t *testing.T) {
-	for _, keys := range []int{1, 7, 8, 150, 189, 190, 300, 400, 600, 1200, 5000} {
-		for _, every := range []int{1, 3, keys + 1} { // one in so many is over
-			table := newTable(0, 0, uint64(keys))
-			s := table.At(0)
-			group, _ := table.Group("g", 1000)
-			over := 0
-			for i := range keys {
-				k := table.first(group, numbered(i))
-				slot := s.insert(t, table, &k)
-				at := int64(5000)
-				if i%every == 0 {
-					over++
-					at = 0
-				}
-				add(s, slot, at)
-				slot.Unlock()
-			}
-			if n := table.Sweep(1000); n != over || table.Len() != keys-over {
-				t.Errorf("%d of %d keys are removed, want %d", n, keys, over)
-			}
-			if table.Sweep(6000); table.Len() != 0 || table.Bytes() != 0 {
-				t.Errorf("%d keys and %d bytes are left of %d keys", table.Len(), table.Bytes(), keys)
-			}
-		}
-	}
-}
-
 // TestReclaim: a caller at a cap removes what is over in its shards first, and then in the
 // others by turns. After one that found nothing, a second at the same instant looks at a
 // group of slots: a flood of new keys costs little.
@@ -266,27 +240,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestCapsBoundKeysAndBytes: the caps hold, and returned room can be taken again.
-func TestCapsBoundKeysAndBytes(t *testing.T) {
-	table := newTable(2, 100, 1)
-	if !table.TakeKeys(2) || table.TakeKeys(1) {
-		t.Error("a cap of 2 keys does not hold 2")
-	}
-	table.GiveKeys(1)
-	if !table.TakeKeys(1) {
-		t.Error("a returned key cannot be taken again")
-	}
-	if !table.Take(100) || table.Take(1) {
-		t.Error("a cap of 100 bytes does not hold 100")
-	}
-	table.Give(1)
-	if !table.Take(1) || table.Bytes() != 100 {
-		t.Errorf("a returned byte cannot be taken again: %d taken", table.Bytes())
-	}
-}
-
 // TestVisitSeesWhatStays: a visit in many steps sees each slot that stays, once and with its
-// whole key, while others come and go, blocks are split and joined.
+// whole key, while others come and go, blocks are split and shrink.
 func TestVisitSeesWhatStays(t *testing.T) {
 	for _, growing := range []bool{true, false} {
 		table := newTable(0, 0, 4)
@@ -311,8 +266,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		}
 		seen := map[string]int{}
 		steps, visited, gone, came := 0, 0, 0, 0
-		blocks := len(s.blocks())
-		most := 0
+		slots, most := s.slots(), 0
 		for place := uint64(0); place < Hashes; steps++ {
 			at := visited
 			place = s.Visit(place, 10, func(slot *Slot) {
@@ -335,7 +289,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 					came++
 				}
 			}
-			if !growing { // joins blocks; nothing has expired
+			if !growing { // blocks shrink; nothing has expired
 				s.sweep(table, -1<<61, false, 200)
 			}
 		}
@@ -347,8 +301,8 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		if most > 60 || steps < 100 {
 			t.Errorf("%d steps, in one of which %d slots were visited, want about 10", steps, most)
 		}
-		if now := len(s.blocks()); growing == (now <= blocks) {
-			t.Errorf("%d blocks before, %d after", blocks, now)
+		if now := s.slots(); growing != (now > slots) {
+			t.Errorf("%d slots before, %d after", slots, now)
 		}
 	}
 	table := newTable(0, 0, 5)
@@ -357,36 +311,8 @@ func TestVisitSeesWhatStays(t *testing.T) {
 	}
 }
 
-// TestVisitWaitsForTheHolder: a visit sees no slot while a caller holds it.
-func TestVisitWaitsForTheHolder(t *testing.T) {
-	table := newTable(0, 0, 1)
-	table.Group("g", 1000)
-	s, k := table.At(0), table.first(0, "key")
-	slot := s.insert(t, table, &k)
-	var held atomic.Bool
-	held.Store(true)
-	visited := make(chan struct{})
-	s.Lock()
-	go func() {
-		defer s.Unlock()
-		s.Visit(uint64(slot.low()), 1, func(slot *Slot) {
-			if held.Load() || slot.Last != 5 {
-				t.Error("a slot is visited while a caller holds it")
-			}
-			close(visited)
-		})
-	}()
-	for range race.Fewer(100) {
-		runtime.Gosched()
-	}
-	slot.Last = 5
-	held.Store(false)
-	slot.Unlock()
-	<-visited
-}
-
 // TestCallersFindWhatMoves: callers find and lock slots without the lock of the shard, while
-// others come and go, blocks are split, joined and replaced. No slot is locked for another key,
+// others come and go, blocks are split and replaced. No slot is locked for another key,
 // and no write to a history is lost.
 func TestCallersFindWhatMoves(t *testing.T) {
 	const stay, callers = 150, 3
@@ -441,7 +367,7 @@ func TestCallersFindWhatMoves(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(size), 8))
 		var others []int
 		next := stay
-		splits, joins, blocks := 0, 0, 1
+		grown, shrunk, slots := 0, 0, s.slots()
 		for round := range race.Fewer(40) {
 			for range 1500 {
 				s.Lock()
@@ -462,10 +388,10 @@ func TestCallersFindWhatMoves(t *testing.T) {
 					others = others[:len(others)-1]
 					s.sweep(table, -1<<61, false, 8)
 				}
-				now := len(s.blocks())
-				splits += max(now-blocks, 0)
-				joins += max(blocks-now, 0)
-				blocks = now
+				now := s.slots()
+				grown += max(now-slots, 0)
+				shrunk += max(slots-now, 0)
+				slots = now
 				s.Unlock()
 			}
 		}
@@ -477,66 +403,10 @@ func TestCallersFindWhatMoves(t *testing.T) {
 				t.Fatalf("key %d has %d writes, want %d", i, got, want)
 			}
 		}
-		t.Logf("keys of %d bytes: %d found, %d missed, %d splits, %d joins", size, found.Load(), missed.Load(), splits, joins)
-		if splits == 0 || joins == 0 || found.Load() == 0 {
+		t.Logf("keys of %d bytes: %d found, %d missed, %d slots more and %d fewer", size, found.Load(), missed.Load(), grown, shrunk)
+		if grown == 0 || shrunk == 0 || found.Load() == 0 {
 			t.Error("nothing moved, or nothing was found")
 		}
-	}
-}
-
-// TestFindComparesKeysUnderTheLock: while keys are removed, and their slots are used for keys
-// with the same hash, a caller that found a slot gets only its own key.
-func TestFindComparesKeysUnderTheLock(t *testing.T) {
-	for _, size := range []int{1, inlineKey, 100} {
-		table := newTable(0, 0, 1)
-		table.Group("g", 1000)
-		s := table.At(0)
-		texts := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
-		keys := make([]named, len(texts))
-		for i, text := range texts {
-			keys[i] = table.first(0, text)
-			keys[i].setHash(77)
-		}
-		s.insert(t, table, &keys[0]).Unlock()
-		var callers sync.WaitGroup
-		var done atomic.Bool
-		found := make([]int, len(keys))
-		others := 0
-		for i := range keys {
-			callers.Go(func() {
-				k := keys[i]
-				for !done.Load() {
-					slot := s.confirmed(k.Key)
-					if slot == nil || !slot.TryLock(k.Key) {
-						continue
-					}
-					got := string(s.AppendKey(nil, slot))
-					has := s.Has(slot, k.Key, k.text)
-					slot.Unlock()
-					if has != (got == texts[i]) {
-						t.Errorf("the slot of %q has %q: %t", got, texts[i], has)
-						return // thousands of errors would take minutes
-					}
-					if has {
-						found[i]++
-					} else if i == 0 {
-						others++
-					}
-				}
-			})
-		}
-		for step := range race.Fewer(20_000) {
-			s.Lock()
-			k, other := &keys[step%2], &keys[1-step%2]
-			slot := s.Lookup(k.Key, k.text)
-			slot.Lock()
-			s.Remove(table, k.Key, slot)
-			s.insert(t, table, other).Unlock()
-			s.Unlock()
-		}
-		done.Store(true)
-		callers.Wait()
-		t.Logf("keys of %d bytes are found %d times, and %d times the other", size, found, others)
 	}
 }
 

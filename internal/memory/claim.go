@@ -36,9 +36,8 @@ type record struct {
 	isNew bool       // the key was inserted
 
 	// corrected reports that h is a copy on which the clock's correction was made (R2), or
-	// the change of a bucket's rate (R12). stored is the same in the arena of the shard.
+	// the change of a bucket's rate (R12).
 	corrected bool
-	stored    window.History
 
 	// Of a refund: the units that it took, the end of their entry, and the cutoff.
 	took, refunded, cutoff int64

@@ -42,12 +42,6 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 		if err := m.storeCopies(c); err != nil {
 			return err
 		}
-		for i := range c.records {
-			if r := &c.records[i]; r.corrected {
-				r.correct()
-				r.slot.SetVirtual(at.virtual())
-			}
-		}
 	}
 	call.Result.Granted = took
 	if m.journal != nil {

@@ -40,13 +40,10 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 	}
 	for i := range c.records {
 		r := &c.records[i]
-		if r.corrected {
-			r.correct()
+		if r.limit.cost < 0 {
+			continue
 		}
-		if r.limit.cost >= 0 {
-			r.add(b.mode, denied)
-		}
-		if c.locks != 0 && r.slot != nil && (r.limit.cost >= 0 || r.corrected) {
+		if r.add(b.mode, denied); c.locks != 0 {
 			r.slot.SetVirtual(c.at.virtual())
 		}
 	}
@@ -133,40 +130,37 @@ func (m *Memory) storeCorrections(c *claim) {
 	stored := m.storeCopies(c) == nil
 	for i := range c.records {
 		r := &c.records[i]
-		if r.corrected && stored {
-			r.correct()
-			r.slot.SetVirtual(c.at.virtual())
-		}
 		r.corrected = r.corrected && stored
 	}
 }
 
-// storeCopies stores the corrected copies in the arenas of their shards, or none.
+// storeCopies puts the corrected copies in the places of their histories, or none if there is no
+// room for all.
 func (m *Memory) storeCopies(c *claim) error {
+	var copies [engine.MaxLimits]window.History // in the arenas of their shards
 	for i := range c.records {
 		r := &c.records[i]
 		if !r.corrected {
 			continue
 		}
 		var ok bool
-		if r.stored, ok = r.h.Copy(r.arena, &r.shard.Arena); ok {
+		if copies[i], ok = r.h.Copy(r.arena, &r.shard.Arena); ok {
 			continue
 		}
 		for j := range c.records[:i] {
-			if other := &c.records[j]; other.corrected {
-				other.stored.Free(&other.shard.Arena)
-			}
+			copies[j].Free(&c.records[j].shard.Arena)
 		}
 		return m.fullOfBytes
 	}
+	for i := range c.records {
+		if r := &c.records[i]; r.corrected {
+			r.slot.Free(&r.shard.Arena)
+			r.slot.History = copies[i]
+			r.h, r.arena = &r.slot.History, &r.shard.Arena
+			r.slot.SetVirtual(c.at.virtual())
+		}
+	}
 	return nil
-}
-
-// correct puts a corrected copy in the place of the history.
-func (r *record) correct() {
-	r.slot.Free(&r.shard.Arena)
-	r.slot.History = r.stored
-	r.h, r.arena = &r.slot.History, &r.shard.Arena
 }
 
 // add adds the entry to the history.
