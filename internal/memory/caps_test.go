@@ -3,35 +3,14 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"github.com/weirlimit/weir/engine"
 	"runtime"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
-)
 
-// TestFullNamesItsCap: the error at a cap names the one that was met.
-func TestFullNamesItsCap(t *testing.T) {
-	for _, test := range []struct {
-		memory *Memory
-		want   string
-	}{
-		{New(Options{MaxKeys: 3}), "MaxKeys, 3"}, // two limits: room for one key and a half
-		{New(Options{MaxBytes: 2048}), "MaxBytes, 2048"},
-		{New(Options{MaxKeys: 1_000_000, MaxBytes: 2048}), "MaxBytes, 2048"},
-	} {
-		l := test.memory.on(limits(2))
-		err := error(nil)
-		for i := 0; err == nil && i < 1000; i++ {
-			_, err = l.Allow(K(fmt.Sprint(i)))
-		}
-		if !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("got %v, want engine.ErrFull that names %s", err, test.want)
-		}
-	}
-}
+	"github.com/weirlimit/weir/engine"
+)
 
 // TestRejectedIsCounted: Rejected counts each attempt or record that meets a cap once, with
 // and without an id, and no other call.
@@ -179,20 +158,25 @@ func TestDenialIsAnsweredAtTheCap(t *testing.T) {
 	for i := range 5 {
 		l.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
 	}
-	for i, failed := 0, 0; failed < 500; i++ {
-		for j := range 10 {
-			if _, err := l.At(t0.Add(time.Hour + time.Duration(j)*time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
-				failed++
-				break
-			}
-		}
-	}
+	fill(l, t0.Add(time.Hour), 10)
 	want, err := l.At(t0.Add(time.Minute)).Peek(K("k"), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if d, err := l.At(t0.Add(time.Minute)).Allow(K("k")); err != nil || d.Allowed || d.RetryAfter != want.RetryAfter {
 		t.Errorf("a denial of a known key: %+v, %v; want that of a peek, %+v", d, err, want)
+	}
+}
+
+// fill grants so many units to new keys, from an instant on, until 500 have met a cap.
+func fill(l *limiter, at time.Time, units int) {
+	for i, failed := 0, 0; failed < 500; i++ {
+		for j := range units {
+			if _, err := l.At(at.Add(time.Duration(j) * time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
+				failed++
+				break
+			}
+		}
 	}
 }
 
@@ -213,14 +197,7 @@ func TestRefundWithoutRoomTakesNothing(t *testing.T) {
 	for i := range 10 {
 		second.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
 	}
-	for i, failed := 0, 0; failed < 500; i++ {
-		for j := range 30 {
-			if _, err := l.At(t0.Add(time.Hour + time.Duration(j)*time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
-				failed++
-				break
-			}
-		}
-	}
+	fill(l, t0.Add(time.Hour), 30)
 	before := content(m)
 	if n, err := l.At(t0.Add(time.Minute)).Refund(K("k"), t0, 1); n != 0 || !errors.Is(err, engine.ErrFull) {
 		t.Errorf("a refund without room for a correction: %d units, %v; want engine.ErrFull", n, err)

@@ -2,11 +2,11 @@ package memory
 
 import (
 	"fmt"
-	"github.com/weirlimit/weir/engine"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
 )
 
@@ -21,69 +21,45 @@ func shardOf(m *Memory, l *limiter, k engine.Key) *keytable.Shard {
 	return c.records[0].shard
 }
 
-func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
+func TestR1NoDecisionFromBeforeAnother(t *testing.T) {
 	const w = 100 * time.Millisecond
 	for _, by := range [][]string{nil, {"user"}} {
-		m := New(Options{})
-		l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 1, Window: w, By: by}}})
-		key := K([]string{"42"}[:len(by)]...)
-		s := shardOf(m, l, key)
-		first, err := l.Allow(key)
-		if err != nil || !first.Allowed {
-			t.Fatal(first, err)
-		}
-		time.Sleep(w / 2)
-		s.Lock()
-		started, got := make(chan struct{}), make(chan engine.Result)
-		go func() {
-			close(started)
-			d, err := l.Allow(key)
-			if err != nil {
-				t.Error(err)
+		for name, most := range map[string]int64{"sweep": 1, "refund": 2} {
+			m := New(Options{})
+			l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: most, Window: w, By: by}}})
+			key := K([]string{"42"}[:len(by)]...)
+			s := shardOf(m, l, key)
+			first, _ := l.Allow(key)
+			time.Sleep(w / 4)
+			second, _ := l.Allow(key) // denied before the sweep
+			time.Sleep(w / 4)
+			s.Lock()
+			started, got := make(chan struct{}), make(chan engine.Result)
+			go func() {
+				close(started)
+				d, err := l.AllowN(key, most)
+				if err != nil {
+					t.Error(err)
+				}
+				got <- d
+			}()
+			<-started
+			if name == "sweep" {
+				time.Sleep(w)
+				for i := range int64(10 * keytable.SweepEvery) {
+					s.SweepStep(&m.table, m.now()+i, false) // as decisions on other keys do
+				}
+				s.Unlock()
+			} else {
+				time.Sleep(w * 3 / 5) // the first unit leaves
+				s.Unlock()
+				if _, err := l.Refund(key, second.At, 1); err != nil {
+					t.Fatal(err)
+				}
 			}
-			got <- d
-		}()
-		<-started
-		time.Sleep(w)
-		for i := range int64(10 * keytable.SweepEvery) {
-			s.SweepStep(&m.table, m.now()+i, false) // as decisions on other keys do
-		}
-		s.Unlock()
-		if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
-			t.Errorf("by %q: granted at %d and again %v later, within the window of %v", by, first.At.UnixMicro(), d.At.Sub(first.At), w)
-		}
-	}
-}
-
-func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
-	const w = 100 * time.Millisecond
-	for _, by := range [][]string{nil, {"user"}} {
-		m := New(Options{})
-		l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 2, Window: w, By: by}}})
-		key := K([]string{"42"}[:len(by)]...)
-		s := shardOf(m, l, key)
-		first, _ := l.Allow(key)
-		time.Sleep(w / 4)
-		second, _ := l.Allow(key)
-		time.Sleep(w / 4)
-		s.Lock()
-		started, got := make(chan struct{}), make(chan engine.Result)
-		go func() {
-			close(started)
-			d, err := l.AllowN(key, 2)
-			if err != nil {
-				t.Error(err)
+			if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
+				t.Errorf("%s, by %q: granted at %d, and all %v later, within the window of %v", name, by, first.At.UnixMicro(), d.At.Sub(first.At), w)
 			}
-			got <- d
-		}()
-		<-started
-		time.Sleep(w * 3 / 5) // the first unit leaves
-		s.Unlock()
-		if _, err := l.Refund(key, second.At, 1); err != nil {
-			t.Fatal(err)
-		}
-		if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
-			t.Errorf("by %q: 1 unit at %d and 2 units %v later, at most 2 within %v", by, first.At.UnixMicro(), d.At.Sub(first.At), w)
 		}
 	}
 }
@@ -115,94 +91,46 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 	})
 }
 
-// TestPeeksAndDenialsRemoveNothing: calls that record nothing may be at any instant of
-// the caller. An attempt at an earlier one still finds all that counts (R4, R13).
+// TestPeeksAndDenialsRemoveNothing: calls that record nothing may be at any instant of the caller,
+// and remove no history, whichever way decides them (R4, R13).
 func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
-	start := time.UnixMicro(1_000_000_000_000_000)
-	key := K("42")
-	for name, look := range map[string]func(*limiter) error{
-		"peek":   func(at *limiter) error { _, err := at.Peek(key, 1); return err },
-		"denial": func(at *limiter) error { _, err := at.AllowN(key, 2); return err },
-		"id":     func(at *limiter) error { _, err := at.do(key, engine.Call{N: 2, ID: "id"}); return err },
-		"record": func(at *limiter) error { _, err := at.Record(key, 0); return err },
-		"count":  func(at *limiter) error { _, err := at.Count(key, 0, time.Minute); return err },
-		"refund": func(at *limiter) error { _, err := at.Refund(key, start, 1); return err },
-	} {
-		l := New(Options{}).on(perUser(1, time.Minute))
-		if d, err := l.At(start).Allow(key); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
-		for i := range 4 * keytable.SweepEvery {
-			if err := look(l.At(start.Add(62*time.Minute + time.Duration(i)*time.Microsecond))); err != nil {
-				t.Fatal(name, err)
-			}
-		}
-		if d, err := l.At(start.Add(time.Second)).Allow(key); err != nil || d.Allowed {
-			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a denial", name, d, err)
-		}
-	}
-}
-
-// TestNoDenialSweeps: denials of one unit, which the fast paths decide, remove no other
-// history (R4, R13).
-func TestNoDenialSweeps(t *testing.T) {
-	start := time.UnixMicro(1_000_000_000_000_000)
-	for _, c := range []struct {
-		name           string
-		kinds          []engine.Kind
-		max            int64
-		granted, asked time.Duration // the others may be removed between
-	}{
-		{"window", []engine.Kind{engine.Rolling}, 2, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
-		{"two windows", []engine.Kind{engine.Rolling, engine.Rolling}, 2, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
-		{"bucket", []engine.Kind{engine.Bucket}, 1, 61*time.Minute + 50*time.Second, 62*time.Minute + 10*time.Second},
-	} {
-		p := policy{Name: "p"}
-		for i, kind := range c.kinds {
-			limit := limit{Name: fmt.Sprint("l", i), Max: c.max, Window: time.Minute, By: []string{"user"}, Kind: kind}
-			if kind == engine.Bucket {
-				limit.Burst = 2
-			}
-			p.Limits = append(p.Limits, limit)
-		}
-		l := newLimiter(p)
-		ask := func(key string, after time.Duration) bool {
-			d, err := l.At(start.Add(after)).Allow(K(key))
-			if err != nil {
-				t.Fatal(err)
-			}
-			return d.Allowed
-		}
-		const others = 1000 // several in each shard
-		for i := range others {
-			ask(fmt.Sprint(i), 0)
-			ask(fmt.Sprint(i), time.Microsecond)
-		}
-		ask("busy", c.granted)
-		ask("busy", c.granted+time.Microsecond)
-		held := l.memory.Len()
-		for i := range 4 * keytable.SweepEvery {
-			if ask("busy", c.asked+time.Duration(i)*time.Microsecond) {
-				t.Fatalf("%s: a third unit was granted", c.name)
-			}
-		}
-		if got := l.memory.Len(); got != held {
-			t.Errorf("%s: denials removed %d of %d histories", c.name, held-got, held)
-		}
-	}
-}
-
-// TestNoDenialNamesTheLastOfEqualWaits: the first limit wins a tie in one pass too (R8).
-func TestNoDenialNamesTheLastOfEqualWaits(t *testing.T) {
-	p := perUser(2, time.Minute)
-	second := p.Limits[0]
+	start, busy := time.UnixMicro(1_000_000_000_000_000), K("busy")
+	window := limit{Name: "l", Max: 2, Window: time.Minute, By: []string{"user"}}
+	second, bucket := window, window
 	second.Name = "second"
-	p.Limits = append(p.Limits, second)
-	l, at := newLimiter(p), time.UnixMicro(1_000_000_000_000_000)
-	for i := range 3 {
-		d, err := l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K("a"))
-		if want := []string{"", "", p.Limits[0].Name}[i]; err != nil || d.Limit != want {
-			t.Errorf("attempt %d: denied by %q, %v; want %q", i+1, d.Limit, err, want)
+	bucket.Kind, bucket.Max, bucket.Burst = engine.Bucket, 1, 2
+	for name, look := range map[string]func(*limiter) (engine.Result, error){
+		"peek":   func(at *limiter) (engine.Result, error) { return at.Peek(busy, 1) },
+		"denial": func(at *limiter) (engine.Result, error) { return at.AllowN(busy, 2) },
+		"one":    func(at *limiter) (engine.Result, error) { return at.Allow(busy) },
+		"id":     func(at *limiter) (engine.Result, error) { return at.AllowOnce(busy, 1, "id") },
+		"record": func(at *limiter) (engine.Result, error) { return at.Record(busy, 0) },
+		"refund": func(at *limiter) (d engine.Result, err error) { _, err = at.Refund(busy, start, 1); return d, err },
+		"count":  func(at *limiter) (d engine.Result, err error) { _, err = at.Count(busy, 0, time.Minute); return d, err },
+	} {
+		for _, c := range []struct {
+			limits         []limit
+			granted, asked time.Duration // the other histories may be removed between
+		}{
+			{[]limit{window}, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
+			{[]limit{window, second}, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
+			{[]limit{bucket}, 61*time.Minute + 50*time.Second, 62*time.Minute + 10*time.Second},
+		} {
+			l := newLimiter(policy{Name: "p", Limits: c.limits})
+			for i := range 1000 { // several in each shard
+				l.At(start).AllowN(K(fmt.Sprint(i)), 2)
+			}
+			l.At(start.Add(c.granted)).AllowN(busy, 2)
+			held := l.memory.Len()
+			for i := range 4 * keytable.SweepEvery {
+				d, err := look(l.At(start.Add(c.asked + time.Duration(i)*time.Microsecond)))
+				if err != nil || name != "record" && d.Allowed {
+					t.Fatalf("%s of %+v: %+v, %v", name, c.limits, d, err)
+				}
+			}
+			if got := l.memory.Len(); got != held {
+				t.Errorf("%s of %+v removed %d of %d histories", name, c.limits, held-got, held)
+			}
 		}
 	}
 }
@@ -291,38 +219,28 @@ func (p *pause) Append([]Change) {
 }
 
 // TestR2LongBatch: the reading of the clock of a batch that lasts for seconds does not make a
-// later grant one of the future, which would be corrected into the past.
+// later grant, of the batch or of another caller meanwhile, one of the future, which would be
+// corrected into the past.
 func TestR2LongBatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := New(Options{Journal: &pause{d: 2 * time.Second}})
-		l := m.on(perUser(1, 10*time.Second))
-		calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
-		start := time.Now()
-		m.Do(ctx, calls)
-		first := calls[1].Result.At
-		time.Sleep(time.Until(start.Add(10 * time.Second)))
-		d, _ := l.Allow(K("b"))
-		if d.Allowed && d.At.Sub(first) < 10*time.Second {
-			t.Errorf("b: 1 unit per 10 s, granted twice within %v", d.At.Sub(first))
-		}
-	})
-}
-
-// TestR2LongBatchBesideAnotherCaller: nor the grant of another caller meanwhile.
-func TestR2LongBatchBesideAnotherCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := &pause{d: 2 * time.Second}
-		m := New(Options{Journal: p})
-		l := m.on(perUser(1, 10*time.Second))
-		start := time.Now()
-		var other engine.Result
-		p.do = func() { other, _ = l.Allow(K("b")) } // another key; stands for another goroutine
-		calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
-		m.Do(ctx, calls)
-		time.Sleep(time.Until(start.Add(10 * time.Second)))
-		d, _ := l.Allow(K("b"))
-		if d.Allowed && d.At.Sub(other.At) < 10*time.Second {
-			t.Errorf("b: 1 unit per 10 s, granted twice within %v", d.At.Sub(other.At))
-		}
-	})
+	for _, beside := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &pause{d: 2 * time.Second}
+			m := New(Options{Journal: p})
+			l := m.on(perUser(1, 10*time.Second))
+			start := time.Now()
+			var first engine.Result
+			calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
+			if beside {
+				p.do = func() { first, _ = l.Allow(K("b")) } // another key; stands for another goroutine
+			}
+			if m.Do(ctx, calls); !beside {
+				first = calls[1].Result
+			}
+			time.Sleep(time.Until(start.Add(10 * time.Second)))
+			d, _ := l.Allow(K("b"))
+			if d.Allowed && d.At.Sub(first.At) < 10*time.Second {
+				t.Errorf("b, beside another caller %t: 1 unit per 10 s, granted twice within %v", beside, d.At.Sub(first.At))
+			}
+		})
+	}
 }

@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestCallersDoNotBlockEachOther: many callers decide over several limits, which they have in
-// different orders, while keys come and go, blocks are split and joined, sweeps, dumps and resets
+// different orders, while keys come and go, blocks are split and shrink, sweeps, dumps and resets
 // pass, and bytes run out. All of them end, and every history is whole afterwards.
 func TestCallersDoNotBlockEachOther(t *testing.T) {
 	for _, o := range []Options{{}, {MaxBytes: 1 << 20}, {MaxKeys: 3000}, {Journal: &counter{}}} {
@@ -87,9 +86,7 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 			break
 		}
 		checkWhole(t, m)
-		if m.Sweep(); o.MaxBytes > 0 && m.Bytes() > o.MaxBytes {
-			t.Errorf("%d bytes of %d", m.Bytes(), o.MaxBytes)
-		}
+		checkEmptied(t, m)
 	}
 }
 
@@ -97,33 +94,3 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 type counter struct{ changes atomic.Int64 }
 
 func (c *counter) Append(changes []Change) { c.changes.Add(int64(len(changes))) }
-
-// checkWhole checks all histories and the bytes of m.
-func checkWhole(t *testing.T, m *Memory) {
-	t.Helper()
-	bytes, keys := 0, 0
-	for i := range keytable.Shards {
-		s := m.table.At(i)
-		s.Lock()
-		for place := uint64(0); place < keytable.Hashes; {
-			place = s.Visit(place, 64, func(slot *keytable.Slot) {
-				keys++
-				checkHistory(t, &slot.History, &s.Arena)
-			})
-		}
-		bytes += checkBlocks(t, s) + arenaBytes(&s.Arena)
-		s.Unlock()
-	}
-	for i := range m.operations.shards {
-		for name := range m.operations.shards[i].byName {
-			bytes += operationBytes + len(name)
-			keys++
-		}
-	}
-	if got := int(m.Bytes()); got != bytes {
-		t.Errorf("%d bytes are counted, %d are held", got, bytes)
-	}
-	if got := m.Len(); got != keys {
-		t.Errorf("%d keys are counted, %d are visited", got, keys)
-	}
-}

@@ -143,13 +143,14 @@ func actTogether(r *rand.Rand, l *limiter) {
 
 // TestJournalMakesAnEqualMemory: changes that are made again in the order of the journal
 // lead to the same histories and operations. So do those from the beginning of a dump on,
-// with the dump between them, while other callers go on.
+// with the dump between them, while other callers go on. All histories are whole, with caps and
+// without, and all memory is given back.
 func TestJournalMakesAnEqualMemory(t *testing.T) {
 	for seed := uint64(0); seed < uint64(race.Fewer(40)) && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 1))
 			var journal recorder
-			m := newKept(Options{Journal: &journal})
+			m := newKept(Options{Journal: &journal, MaxKeys: int64(seed%3) * 700, MaxBytes: int64(seed%2) << 19})
 			var began int
 			for round := range 4 {
 				var callers sync.WaitGroup
@@ -173,6 +174,7 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 					dump(m, 1+r.IntN(20), func() { time.Sleep(time.Microsecond) }, func(c *Change) { journal.Append([]Change{*c}) })
 				}
 				callers.Wait()
+				checkWhole(t, m)
 			}
 			if len(journal.steps) < 500 || began == 0 {
 				t.Fatalf("seed %d: %d changes, the dump began at %d", seed, len(journal.steps), began)
@@ -180,6 +182,7 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 			want := content(m)
 			compareContent(t, fmt.Sprint("seed ", seed, ", from the beginning"), content(redone(t, journal.steps)), want)
 			compareContent(t, fmt.Sprint("seed ", seed, ", from the dump"), content(redone(t, journal.steps[began:])), want)
+			checkEmptied(t, m)
 		})
 	}
 }
@@ -326,19 +329,20 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	}
 }
 
-// TestJournalDumpLocksOneHistory: callers of known histories go on in a shard while Dump visits
-// another history there, and while it waits for the caller of one.
+// TestJournalDumpLocksOneHistory: callers of a known history go on while Dump waits in its shard for
+// the caller of another one.
 func TestJournalDumpLocksOneHistory(t *testing.T) {
 	m := New(Options{})
-	l := m.on(policy{Name: "p", Limits: []limit{{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}}}})
-	two := make(map[*keytable.Shard][]engine.Key)
-	var keys []engine.Key // two of one shard
-	for i := 0; keys == nil; i++ {
-		k := K(fmt.Sprint(i))
-		s := shardOf(m, l, k)
-		if two[s] = append(two[s], k); len(two[s]) == 2 {
-			keys = two[s]
+	l := m.on(perUser(1<<40, time.Hour))
+	shards, keys := map[*keytable.Shard]engine.Key{}, [2]engine.Key{} // two keys of one shard
+	for i := 0; ; i++ {
+		keys[0] = K(fmt.Sprint(i))
+		s := shardOf(m, l, keys[0])
+		if other, ok := shards[s]; ok {
+			keys[1] = other
+			break
 		}
+		shards[s] = keys[0]
 	}
 	for range 2 { // the second attempt needs no room
 		for _, k := range keys {
@@ -347,58 +351,34 @@ func TestJournalDumpLocksOneHistory(t *testing.T) {
 			}
 		}
 	}
-	allow := func(k engine.Key) {
-		done := make(chan error)
-		go func() {
-			_, err := l.Allow(k)
-			done <- err
-		}()
-		select {
-		case err := <-done:
-			if err != nil {
-				t.Error(err)
-			}
-		case <-time.After(time.Minute):
-			t.Fatal("a caller of another history waits")
-		}
-	}
-	visited := 0
-	for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(c *Change) {
-		visited++
-		for _, k := range keys {
-			if k.Value(0) != string(c.Key) {
-				allow(k)
-			}
-		}
-	}); {
-	}
-	if visited != 2 {
-		t.Errorf("%d histories, want 2", visited)
-	}
-
 	var records [1]record
 	c := claim{records: records[:]}
 	defer putBuffer(m.name(&c, m.Rules(l.rules).limits, &keys[0]))
 	if !m.tryHold(&c) {
 		t.Fatal("the history is not found")
 	}
-	began, done := make(chan struct{}), make(chan struct{})
+	began, done := make(chan struct{}), make(chan int)
 	go func() {
 		close(began)
-		for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(*Change) {}); {
+		visited := 0
+		for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(*Change) { visited++ }); {
 		}
-		close(done)
+		done <- visited
 	}()
 	<-began
 	time.Sleep(20 * time.Millisecond)
-	allow(keys[1])
+	if _, err := l.Allow(keys[1]); err != nil { // or it never returns
+		t.Error(err)
+	}
 	select {
 	case <-done:
-		t.Error("Dump does not wait for a caller of a history")
+		t.Fatal("Dump does not wait for a caller of a history")
 	default:
 	}
 	m.release(&c)
-	<-done
+	if visited := <-done; visited != 2 {
+		t.Errorf("%d histories, want 2", visited)
+	}
 }
 
 // TestDumpBesideALongerWindow: a window that becomes longer during a dump hides no history that

@@ -130,11 +130,7 @@ func (l *limiter) Record(k engine.Key, n int64) (engine.Result, error) {
 }
 
 func (l *limiter) Refund(k engine.Key, from time.Time, n int64) (int64, error) {
-	return l.RefundOnce(k, from, n, "")
-}
-
-func (l *limiter) RefundOnce(k engine.Key, from time.Time, n int64, id string) (int64, error) {
-	r, err := l.do(k, engine.Call{Op: engine.Refund, N: n, From: from.UnixMicro(), ID: id})
+	r, err := l.do(k, engine.Call{Op: engine.Refund, N: n, From: from.UnixMicro()})
 	return r.Granted, err
 }
 

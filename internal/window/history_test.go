@@ -321,8 +321,7 @@ func (x *player) replaceBy(c *History, own *Arena) {
 // replace reads all entries and writes them again, as a snapshot does.
 func (x *player) replace() {
 	x.t.Helper()
-	var all []Entry
-	x.h.Each(x.arena, func(end, units int64) { all = append(all, Entry{end, units}) })
+	all := x.h.all(x.arena)
 	x.budget.full = x.r.IntN(4) == 0
 	ok := x.h.Replace(x.arena, all, x.p.last)
 	refused := x.budget.full
@@ -384,9 +383,7 @@ func (x *player) step() {
 // compareEntries compares all entries, and the numbers of the history with them.
 func (x *player) compareEntries() {
 	x.t.Helper()
-	var all []Entry
-	x.h.Each(x.arena, func(end, units int64) { all = append(all, Entry{end, units}) })
-	if !slices.Equal(all, x.p.entries) {
+	if all := x.h.all(x.arena); !slices.Equal(all, x.p.entries) {
 		x.t.Fatalf("%s: got %v, want %v", x.where, all, x.p.entries)
 	}
 	if err := x.h.whole(x.arena); err != "" {
@@ -564,256 +561,20 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// recordAt records units at an instant as an engine does, and returns the units that count.
-func (h *History) recordAt(t *testing.T, a *Arena, r *Rule, now, n int64) int64 {
-	t.Helper()
-	_, drop := h.Used(a, r.Cutoff(now))
-	e := Add{End: h.EndOf(r, now), Now: now, Units: n, Drop: drop, Narrow: r.Narrow}
-	if !h.Ready(a, &e) && !h.Grow(a, &e) {
-		t.Fatal("no room")
-	}
-	h.Record(a, &e)
-	return h.Total()
-}
-
 // all returns the entries.
 func (h *History) all(a *Arena) (all []Entry) {
 	h.Each(a, func(end, units int64) { all = append(all, Entry{end, units}) })
 	return all
 }
 
-// TestEntriesSurvive: units and times at the edges of each form are read as they were written,
-// at each place of a ring: recorded, grown by merging, shrunk by a refund.
-func TestEntriesSurvive(t *testing.T) {
-	units := []int64{1, 2, 3, packedUnits - 1, packedUnits, packedUnits + 1, 1<<31 - 1, 1 << 31, 1<<32 + 1, 1<<50 + 1}
-	times := []int64{1, 2, NarrowSpan/8 - 1, NarrowSpan / 8, longestWindow / 8}
-	for _, window := range []int64{NarrowSpan - 1, NarrowSpan, longestWindow} {
-		for lead := range 12 {
-			for i, n := range units {
-				for j, time := range times {
-					if time > window/8 {
-						continue
-					}
-					r := Rule{Window: window, Narrow: window < NarrowSpan}
-					a := &Arena{Budget: unlimited{}}
-					h, now := Empty, int64(1_700_000_000_000_000)
-					for k := range lead + 3 { // the ring begins at another place
-						now += 1
-						if k == 2 {
-							now += window - 2
-						}
-						h.recordAt(t, a, &r, now, 1)
-					}
-					now += time
-					h.recordAt(t, a, &r, now, n)
-					if i < len(units)-1 {
-						h.recordAt(t, a, &r, now, units[i+1]-n) // grows to the next
-						n = units[i+1]
-					}
-					end := now
-					now += min(times[len(times)-1-j], window/8)
-					h.recordAt(t, a, &r, now, 3)
-					copied, own := h.Clone(a)
-					kept := h.Total() - n - 3
-					where := fmt.Sprintf("%d behind %d entries, %d later, window %d", n, lead, time, window)
-					for _, x := range []struct {
-						h *History
-						a *Arena
-					}{{&h, a}, {copied, own}} {
-						all := x.h.all(x.a)
-						if got := all[len(all)-2]; got != (Entry{end, n}) || all[len(all)-1] != (Entry{now, 3}) || h.whole(a) != "" {
-							t.Fatalf("%s: got %v", where, all)
-						}
-						if got := x.h.Refund(x.a, end, end-1, n/2); got != n/2 {
-							t.Fatalf("%s: half of it is %d, want %d", where, got, n/2)
-						}
-						if got := x.h.Refund(x.a, end, end-1, 1<<60); got != n-n/2 {
-							t.Fatalf("%s: %d units came back, want %d", where, got, n-n/2)
-						}
-						if x.h.Total() != kept+3 || x.h.End() != now || x.h.whole(x.a) != "" {
-							t.Fatalf("%s: then %d units until %d, want %d until %d; %s", where, x.h.Total(), x.h.End(), kept+3, now, x.h.whole(x.a))
-						}
-					}
-				}
-			}
-		}
-	}
-}
-
-// TestNarrowWindowToTheMicrosecond: entries of a window of just below 2^32 µs count until its
-// last microsecond, inline and in a ring, and no stamp is read as one of the next round.
-func TestNarrowWindowToTheMicrosecond(t *testing.T) {
-	for _, window := range []int64{NarrowSpan - 1, NarrowSpan - 2, NarrowSpan / 2, NarrowSpan/2 + 1} {
-		for entries := range int64(20) {
-			for _, start := range []int64{1 << 32, 1<<32 - 3, 1_700_000_000_000_000} {
-				r := Rule{Window: window, Narrow: true}
-				a, h := &Arena{Budget: unlimited{}}, Empty
-				for i := range entries + 1 {
-					h.recordAt(t, a, &r, start+i, 1)
-				}
-				if h.form() != narrow {
-					t.Fatalf("the history is %v", h.form())
-				}
-				for i := range entries + 1 { // each leaves after its last microsecond
-					leaves := start + i + window
-					before, _ := h.Used(a, r.Cutoff(leaves-1))
-					after, drop := h.Used(a, r.Cutoff(leaves))
-					if before != entries+1-i || after != entries-i || int64(drop) != i+1 {
-						t.Fatalf("window %d: %d units count before entry %d leaves, and %d then, %d entries left", window, before, i, after, drop)
-					}
-				}
-				// Recorded in the last microsecond of the first entry, and one later.
-				last := start + window - 1
-				if got := h.recordAt(t, a, &r, last, 1); got != entries+2 {
-					t.Fatalf("window %d: %d units, want %d", window, got, entries+2)
-				}
-				if got := h.recordAt(t, a, &r, last+1, 1); got != entries+2 {
-					t.Fatalf("window %d: %d units after the first has left, want %d", window, got, entries+2)
-				}
-				if all := h.all(a); all[len(all)-2] != (Entry{last, 1}) || all[len(all)-1] != (Entry{last + 1, 1}) || len(all) != int(entries)+2 {
-					t.Fatalf("window %d: got %v", window, all)
-				}
-				if used, _ := h.Used(a, r.Cutoff(last+10*window)); used != 0 {
-					t.Fatalf("%d units count ten windows later", used)
-				}
-			}
-		}
-	}
-}
-
-// TestEndsFarApart: with the longest window and cells as wide, ends are up to 800 days apart.
+// TestEndsFarApart: a history holds ends as far apart as the longest window and cells as wide make
+// them, and farther.
 func TestEndsFarApart(t *testing.T) {
-	for _, units := range []int64{1, packedUnits, packedUnits + 1} {
-		r := Rule{Window: longestWindow, Cell: longestWindow, Ahead: longestWindow}
-		a, h := &Arena{Budget: unlimited{}}, Empty
-		first := 40 * r.Cell
-		var want []Entry
-		for _, at := range []int64{first, first + r.Cell, first + 2*r.Cell - 1, first + 2*r.Cell} {
-			h.recordAt(t, a, &r, at, units)
-			end := r.End(at)
-			if n := len(want); n > 0 && want[n-1].End == end {
-				want[n-1].Units += units
-				continue
-			}
-			want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(at) }), Entry{end, units})
-		}
-		if got := h.all(a); !slices.Equal(got, want) {
-			t.Errorf("got %v, want %v", got, want)
-		}
-		for _, c := range []struct{ at, want int64 }{
-			{first + 2*r.Cell, 3 * units}, {first + 3*r.Cell - 1, 3 * units}, {first + 3*r.Cell, units}, {first + 4*r.Cell, 0},
-		} {
-			if used, _ := h.Used(a, r.Cutoff(c.at)); used != c.want {
-				t.Errorf("%d units count after %d days, want %d", used, (c.at-first)/86_400_000_000, c.want)
-			}
-		}
-	}
-	// The farthest ends that a history may hold.
 	for _, apart := range []int64{814 * 86_400_000_000, endMask} {
 		a, h := &Arena{Budget: unlimited{}}, Empty
 		all := []Entry{{1_000_000, 1}, {2_000_000, 2}, {1_000_000 + apart, 3}}
 		if !h.Replace(a, all, 5) || h.form() != packed || !slices.Equal(h.all(a), all) {
 			t.Errorf("%d µs apart: got %v", apart, h.all(a))
-		}
-	}
-}
-
-// TestUnitsOfOneInstant: units that are recorded one by one at an instant are one entry, also
-// where it no longer fits the form.
-func TestUnitsOfOneInstant(t *testing.T) {
-	r := Rule{Window: 1000, Narrow: true}
-	for _, before := range []int64{0, 1, 6} {
-		for _, n := range []int64{1, 4, 5, 6, 7, 100} {
-			a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(10_000)
-			for range before {
-				now++
-				h.recordAt(t, a, &r, now, 1)
-			}
-			now++
-			for range n {
-				h.recordAt(t, a, &r, now, 1)
-			}
-			if all := h.all(a); all[len(all)-1] != (Entry{now, n}) || len(all) != int(before)+1 {
-				t.Fatalf("%d units behind %d: got %v", n, before, all)
-			}
-			narrowed, own := h.Clone(a)
-			h.recordAt(t, a, &r, now, packedUnits-n) // one entry of 18 bits
-			h.recordAt(t, a, &r, now, 1)
-			for i, x := range []struct {
-				h    *History
-				a    *Arena
-				want int64
-			}{{narrowed, own, n}, {&h, a, packedUnits + 1}} {
-				if got := x.h.Refund(x.a, now, 0, 1<<40); got != x.want || x.h.Total() != before || x.h.whole(x.a) != "" {
-					t.Errorf("%d units behind %d, history %d: %d units came back, want %d; %d are left; %s", n, before, i, got, x.want, x.h.Total(), x.h.whole(x.a))
-				}
-			}
-		}
-	}
-}
-
-// TestDropAfterConversion: narrow entries of one instant become one, so the entries to be
-// dropped are fewer after Grow.
-func TestDropAfterConversion(t *testing.T) {
-	r := Rule{Window: 1000, Narrow: true}
-	for _, same := range []int64{1, 2, 3, 10} {
-		for _, old := range []int64{1, 2, 3} {
-			for _, units := range []int64{2, packedUnits + 1} {
-				a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(10_000)
-				for range old {
-					now++
-					for range same {
-						h.recordAt(t, a, &r, now, 1)
-					}
-				}
-				kept := now + 500
-				h.recordAt(t, a, &r, kept, 1)
-				at := now + 1000
-				used, drop := h.Used(a, r.Cutoff(at))
-				e := Add{End: at, Now: at, Units: units, Drop: drop, Narrow: true}
-				if used != 1 || int64(drop) != old*same || h.Ready(a, &e) || !h.Grow(a, &e) || int64(e.Drop) != old {
-					t.Fatalf("%d units count, %d narrow entries have left, %d after Grow; want 1, %d and %d", used, drop, e.Drop, old*same, old)
-				}
-				h.Record(a, &e)
-				if got, want := h.all(a), []Entry{{kept, 1}, {at, units}}; !slices.Equal(got, want) || h.whole(a) != "" {
-					t.Fatalf("got %v, want %v; %s", got, want, h.whole(a))
-				}
-			}
-		}
-	}
-}
-
-// TestRefundsOfWholeEntries: an entry that is refunded is gone wherever it is: it is neither
-// counted nor the oldest or newest one.
-func TestRefundsOfWholeEntries(t *testing.T) {
-	for _, r := range []Rule{{Window: 1000, Narrow: true}, {Window: 1000}} {
-		for _, units := range []int64{1, packedUnits + 1} {
-			for n := range int64(12) {
-				for gone := range n {
-					for shift := range int64(3) {
-						a, h := &Arena{Budget: unlimited{}}, Empty
-						var want []Entry
-						for i := range n + shift { // the first ones leave
-							at := 10_000 + i*(1000/n)
-							h.recordAt(t, a, &r, at, units)
-							want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(at) }), Entry{at, units})
-						}
-						i := min(int(gone), len(want)-1)
-						if got := h.Refund(a, want[i].End, 0, units); got != units {
-							t.Fatalf("%d units came back, want %d", got, units)
-						}
-						if want = slices.Delete(want, i, i+1); !slices.Equal(h.all(a), want) || h.whole(a) != "" {
-							t.Fatalf("entry %d of %d refunded: got %v, want %v; %s", i, n, h.all(a), want, h.whole(a))
-						}
-						next := h.Last + 1
-						h.recordAt(t, a, &r, next, units)
-						want = append(slices.DeleteFunc(want, func(e Entry) bool { return e.End <= r.Cutoff(next) }), Entry{next, units})
-						if !slices.Equal(h.all(a), want) || h.whole(a) != "" {
-							t.Fatalf("entry %d of %d refunded, and one recorded: got %v, want %v; %s", i, n, h.all(a), want, h.whole(a))
-						}
-					}
-				}
-			}
 		}
 	}
 }
@@ -842,7 +603,7 @@ func TestFixedFromFirst(t *testing.T) {
 			t.Errorf("without an entry, at %d: %d and %d, want %d", at, end, holder, at)
 		}
 	}
-	h.recordAt(t, &a, &r, 100, 1)
+	h.Replace(&a, []Entry{{100, 1}}, 100)
 	for _, c := range []struct{ at, end, holder int64 }{{100, 100, 100}, {109, 100, 100}, {110, 110, 110}, {99, 100, 99}} {
 		if end, holder := h.EndOf(&r, c.at), h.Holder(&r, c.at); end != c.end || holder != c.holder {
 			t.Errorf("at %d: into %d, held by %d, want %d and %d", c.at, end, holder, c.end, c.holder)
