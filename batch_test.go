@@ -3,7 +3,6 @@ package weir
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -83,24 +82,5 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	calls := []Call{{Limiter: blind, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}}}
 	if DecideAll(ctx, calls); calls[0].Err != ErrFull || calls[0].Request.States[0] != (LimitState{}) {
 		t.Errorf("got %+v, want only ErrFull", calls[0])
-	}
-}
-
-// TestBatchKeepsTheOrderOfInstants: after a call that read the clock itself, no call for the
-// same key is decided earlier (R1).
-func TestBatchKeepsTheOrderOfInstants(t *testing.T) {
-	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range 2000 {
-		calls := []Call{
-			{Limiter: l, Key: K("u"), Request: Request{N: 1, ID: fmt.Sprint(i)}},
-			{Limiter: l, Key: K("u"), Request: Request{N: 1}},
-		}
-		DecideAll(context.Background(), calls)
-		if first, second := calls[0].Decision.At, calls[1].Decision.At; second.Before(first) {
-			t.Fatalf("batch %d: the second call is decided %v before the first", i, first.Sub(second))
-		}
 	}
 }

@@ -224,58 +224,6 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestSweepForgetsNothingThatCounts: short windows that expire among long ones leave the
-// histories of the long ones.
-func TestSweepForgetsNothingThatCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		m := NewMemory()
-		short := mustNew(t, Policy{Name: "short", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"k"}}}}, WithEngine(m))
-		long := mustNew(t, Policy{Name: "long", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}}}, WithEngine(m))
-		for i := range 5000 {
-			k := K(strings.Repeat("x", i%40) + fmt.Sprint(i))
-			for _, l := range []*Limiter{short, long} {
-				if d, err := l.Allow(ctx, k); err != nil || !d.Allowed {
-					t.Fatal(i, d, err)
-				}
-			}
-			if i%100 == 0 {
-				time.Sleep(300 * time.Millisecond)
-			}
-		}
-		time.Sleep(time.Minute)
-		if got := m.Sweep() + m.Len(); got < 5000 || m.Len() != 5000 {
-			t.Errorf("%d histories held, want the 5,000 of the long window", m.Len())
-		}
-		for i := range 5000 {
-			if d, _ := long.Allow(ctx, K(strings.Repeat("x", i%40)+fmt.Sprint(i))); d.Allowed {
-				t.Fatalf("key %d was forgotten", i)
-			}
-		}
-	})
-}
-
-// TestVirtualTimeIsItsOwn: a history at an instant of the caller outlives its window by an hour
-// of that time, however much is swept meanwhile by either clock (R13).
-func TestVirtualTimeIsItsOwn(t *testing.T) {
-	m := NewMemory()
-	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
-	past := time.UnixMicro(1_000_000_000_000_000)
-	const keys = 1000
-	for i := range keys {
-		l.At(past).Allow(ctx, K(fmt.Sprint("old", i)))
-		l.Allow(ctx, K(fmt.Sprint("now", i)))
-	}
-	m.Sweep()
-	for i := range 20 * keys { // several passes over the index
-		l.At(past.Add(time.Duration(i)*100*time.Millisecond)).Allow(ctx, K(fmt.Sprint("new", i%keys)))
-	}
-	for i := range keys {
-		if d, _ := l.At(past.Add(time.Second-time.Microsecond)).Allow(ctx, K(fmt.Sprint("old", i))); d.Allowed {
-			t.Fatalf("key old%d was forgotten", i)
-		}
-	}
-}
-
 // TestSharedKeyInABubble: in a bubble the clock stands still while a goroutine waits for a mutex, so no caller
 // may sleep with a lock.
 func TestSharedKeyInABubble(t *testing.T) {

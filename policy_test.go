@@ -2,7 +2,6 @@ package weir
 
 import (
 	"errors"
-	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -182,20 +181,6 @@ func TestDimensions(t *testing.T) {
 	}
 }
 
-// TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number of cells
-// (R9).
-func TestCellIsRoundedUp(t *testing.T) {
-	for cells, want := range map[int]int64{1: 1000, 3: 334, 999: 2, 1000: 1, 1001: 1, math.MaxInt: 1} {
-		rules, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := rules.Limits[0].Cell; got != want {
-			t.Errorf("%d cells of 1ms: %d µs wide, want %d", cells, got, want)
-		}
-	}
-}
-
 // TestRulesAreACopy: a later change of the policy does not change the rules.
 func TestRulesAreACopy(t *testing.T) {
 	p := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"user"}}}}
@@ -203,5 +188,23 @@ func TestRulesAreACopy(t *testing.T) {
 	p.Limits[0].Max, p.Limits[0].By[0] = 100, "other"
 	if got := l.Compiled(); got.Limits[0].Max != 1 || got.Dimensions[0] != "user" {
 		t.Errorf("the rules became %+v", got)
+	}
+}
+
+// TestMaxBurstFillsWithin400Days: the largest burst fills in at most 400 days, and one more
+// unit does not.
+func TestMaxBurstFillsWithin400Days(t *testing.T) {
+	for _, c := range []struct {
+		most   int64
+		window time.Duration
+		want   int64
+	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
+		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: Bucket, Burst: c.want}
+		if got := l.MaxBurst(); got != c.want {
+			t.Errorf("%d per %v: got a largest burst of %d, want %d", c.most, c.window, got, c.want)
+		}
+		if _, err := (Policy{Name: "p", Limits: []Limit{l}}).Compile(); err != nil {
+			t.Errorf("%d per %v, burst %d: %v", c.most, c.window, c.want, err)
+		}
 	}
 }

@@ -95,12 +95,15 @@ func TestHoldEndsByTime(t *testing.T) {
 	})
 }
 
-// TestExtendRenewsAHold: an extension holds for another Window, and leaves the rates as
-// they are.
+// TestExtendRenewsAHold: an extension holds for another Window, renews the time to live, and leaves
+// the rates as they are.
 func TestExtendRenewsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm(t)
-		r := reserve(t, l, 2)
+		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 2, TTL: time.Minute})
+		if err != nil {
+			t.Fatal(err)
+		}
 		for range 3 {
 			time.Sleep(29 * time.Second)
 			if err := r.Extend(ctx); err != nil {
@@ -120,28 +123,6 @@ func TestExtendRenewsAHold(t *testing.T) {
 			t.Error(err)
 		}
 		wantUsed(t, l, 0, 0, 0)
-	})
-}
-
-// TestExtendOutlivesTheReservation: the time to live begins anew with an extension.
-func TestExtendOutlivesTheReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := farm(t)
-		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
-		for range 4 {
-			time.Sleep(29 * time.Second)
-			if err := r.Extend(ctx); err != nil {
-				t.Fatal(err)
-			}
-		}
-		time.Sleep(29 * time.Second)
-		if err := r.Done(ctx); err != nil {
-			t.Error(err)
-		}
-		wantUsed(t, l, 1, 0, 0)
 	})
 }
 
@@ -176,14 +157,15 @@ func TestExtendOfNoHold(t *testing.T) {
 	wantUsed(t, l, 0, 0, 0)
 }
 
-// slow is an engine whose records take a time.
+// slow is an engine of which some calls take a time, there and back.
 type slow struct {
 	engine.Engine
+	op            engine.Op
 	before, after time.Duration
 }
 
 func (s *slow) Do(ctx context.Context, calls []engine.Call) {
-	if calls[0].Op == engine.Record {
+	if calls[0].Op == s.op {
 		time.Sleep(s.before)
 		defer time.Sleep(s.after)
 	}
@@ -198,7 +180,7 @@ func TestExtendThatComesTooLate(t *testing.T) {
 			l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
-			}}, weir.WithEngine(&slow{weir.NewMemory(), c.before, c.after}))
+			}}, weir.WithEngine(&slow{weir.NewMemory(), engine.Record, c.before, c.after}))
 			if err != nil {
 				t.Fatal(err)
 			}

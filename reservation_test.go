@@ -141,20 +141,11 @@ func TestReservationExpires(t *testing.T) {
 	})
 }
 
-// delayed is an engine behind a network: a call takes a second there and a second back.
-type delayed struct{ engine.Engine }
-
-func (d delayed) Do(ctx context.Context, calls []engine.Call) {
-	time.Sleep(time.Second)
-	d.Engine.Do(ctx, calls)
-	time.Sleep(time.Second)
-}
-
 // TestReservationLastsFromItsDecision: the time to live begins with the decision of the store,
 // not with the request or the answer, and with the first decision for a repeated ID.
 func TestReservationLastsFromItsDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := model(t, weir.AllOrNothing, weir.WithEngine(delayed{weir.NewMemory()}))
+		l := model(t, weir.AllOrNothing, weir.WithEngine(&slow{weir.NewMemory(), engine.Attempt, time.Second, time.Second}))
 		reserve := func(id string) *weir.Reservation {
 			r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second, ID: id})
 			if err != nil {
@@ -168,10 +159,11 @@ func TestReservationLastsFromItsDecision(t *testing.T) {
 		if err := in.Cancel(ctx); err != nil {
 			t.Errorf("before its time is over: %v", err)
 		}
+		time.Sleep(time.Nanosecond)
 		if err := again.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
 			t.Errorf("10s after the first decision for its ID: %v, want ErrExpired", err)
 		}
-		time.Sleep(time.Nanosecond)
+		time.Sleep(2 * time.Second)
 		if err := late.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
 			t.Errorf("10s after its decision: %v, want ErrExpired", err)
 		}

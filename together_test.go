@@ -20,54 +20,6 @@ func attempt(l *Limiter, k Key, n int64) Call {
 	return Call{Limiter: l, Key: k, Request: Request{N: n, States: make([]LimitState, len(l.rules.Limits))}}
 }
 
-// TestR7Together: calls of several policies, keys and modes are granted or denied as one.
-// Each has the room of its own limits, and the wait of all.
-func TestR7Together(t *testing.T) {
-	m := NewMemory()
-	sent := mustNew(t, capped("sent", 10), WithEngine(m))
-	received := mustNew(t, Policy{Name: "received", Mode: Partial, Limits: []Limit{
-		{Name: "day", Max: 5, Window: 24 * time.Hour, By: []string{"account"}},
-		{Name: "hour", Max: 100, Window: time.Hour, By: []string{"account", "bank"}},
-		{Name: "all", Max: 1000, Window: time.Hour},
-	}}, WithEngine(m))
-	transfer := func(n int64) []Call {
-		return []Call{attempt(sent, K("a"), n), attempt(received, K("b", "x"), n)}
-	}
-	calls := transfer(4)
-	if err := DecideTogether(ctx, calls); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []int64{6, 1} {
-		if d := calls[i].Decision; !d.Allowed || d.Granted != 4 || d.Remaining != want || d.RetryAfter == 0 || d.Limit != "" || calls[i].Err != nil || d.At != calls[0].Decision.At {
-			t.Errorf("granted: call %d has %+v, want %d left", i, d, want)
-		}
-	}
-	if a, b := calls[0].Request.States, calls[1].Request.States; a[0].Used != 4 || b[0].Used != 4 || b[0].Max != 5 || b[1].Used != 4 || b[1].Window != time.Hour || b[2].Remaining != 996 {
-		t.Errorf("states %+v, %+v", a, b)
-	}
-	denied := transfer(4)
-	if err := DecideTogether(ctx, denied); err != nil {
-		t.Fatal(err)
-	}
-	a, b := denied[0].Decision, denied[1].Decision
-	if a.Allowed || a.Granted != 0 || a.Limit != "" || a.Remaining != 6 || a.RetryAfter != b.RetryAfter || a.At != b.At {
-		t.Errorf("the call with room: %+v", a)
-	}
-	if b.Allowed || b.Granted != 0 || b.Limit != "day" || b.Remaining != 1 || b.RetryAfter <= 23*time.Hour || b.ResetAfter != b.RetryAfter {
-		t.Errorf("the call without room: %+v", b)
-	}
-	if n, err := sent.Count(ctx, K("a"), "day", time.Hour); n != 4 || err != nil {
-		t.Errorf("the sender is charged %d, %v; want 4", n, err)
-	}
-	if err := DecideTogether(ctx, transfer(6)[:0]); err != nil {
-		t.Error(err)
-	}
-	never := transfer(6)
-	if err := DecideTogether(ctx, never); err != nil || never[0].Decision.RetryAfter != Never || never[1].Decision.Limit != "day" || never[0].Decision.Limit != "" {
-		t.Errorf("%+v, %v; want never", never, err)
-	}
-}
-
 // TestTogetherRejects: bad input of one call is an error that names it, and changes nothing.
 // Package engine has a test of calls that cannot be decided with others.
 func TestTogetherRejects(t *testing.T) {

@@ -1,12 +1,10 @@
 package engine
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 )
 
 // attempt returns a call of n units for a key.
@@ -48,67 +46,6 @@ func TestTogetherDecidesOneCall(t *testing.T) {
 	}
 	if s := calls[2].States[0]; s.Name != "all" || s.Max != 5 {
 		t.Errorf("the state of call 2 is %+v, want that of 5 per hour", s)
-	}
-}
-
-// TestCostsTogether: a limit is charged the costs of all calls. A limit of peeks alone is read
-// and not charged, and all peeks are a peek.
-func TestCostsTogether(t *testing.T) {
-	a, b := byUser("a", 5), byUser("b", 5)
-	dear := rolling("dear", 9, 0)
-	dear.Cost = 3
-	c := Compile("c", AllOrNothing, []string{"user"}, []Limit{dear})
-	for want, calls := range map[string][]Call{
-		"1 [6 1]":   {attempt(c, 2, "ann"), attempt(a, 1, "ann"), attempt(c, 7, "ann")},
-		"1 [2 -1]":  {attempt(a, 2, "ann"), attempt(b, 0, "ann")},
-		"1 [2]":     {attempt(a, 0, "ann"), attempt(a, 2, "ann")},
-		"0 [-1 -1]": {attempt(a, 0, "ann"), {Rules: b, Key: K("ann"), Op: Peek}},
-	} {
-		e := &recorder{}
-		if err := Together(t.Context(), e, calls); err != nil {
-			t.Fatal(err)
-		}
-		var costs []int64
-		for _, l := range e.calls[0].Rules.Limits {
-			costs = append(costs, l.Cost)
-		}
-		if got := fmt.Sprint(e.calls[0].N, " ", costs); got != want {
-			t.Errorf("the engine got units and costs %s, want %s", got, want)
-		}
-	}
-}
-
-// TestDeniedTogether: each call names its own limit with the longest wait, or none.
-func TestDeniedTogether(t *testing.T) {
-	a := Compile("a", AllOrNothing, nil, []Limit{rolling("short", 5), rolling("long", 5), rolling("free", 5)})
-	b := byUser("b", 5)
-	calls := []Call{attempt(a, 1), attempt(b, 1, "ann"), attempt(b, 6, "bob")}
-	waits := map[string][]time.Duration{"a": {time.Second, time.Minute, 0}, "b": {0, Never}}
-	e := engineFunc(func(c *Call) {
-		c.Result.RetryAfter = Never
-		for i := range c.Rules.Limits {
-			l := &c.Rules.Limits[i]
-			c.States[i] = State{Name: l.Name, RetryAfter: waits[l.Policy][0], Remaining: int64(i), ResetAfter: time.Duration(i)}
-			waits[l.Policy] = waits[l.Policy][1:]
-		}
-	})
-	if err := Together(t.Context(), e, calls); err != nil {
-		t.Fatal(err)
-	}
-	for i, want := range []string{"long 0 2ns", " 3 3ns", "all 4 4ns"} {
-		r := calls[i].Result
-		if got := fmt.Sprint(r.Limit, " ", r.Remaining, " ", r.ResetAfter); r.Allowed || r.Granted != 0 || r.RetryAfter != Never || got != want {
-			t.Errorf("call %d: %+v, want denied by %s", i, r, want)
-		}
-	}
-}
-
-// engineFunc is an engine that answers each call.
-type engineFunc func(c *Call)
-
-func (f engineFunc) Do(_ context.Context, calls []Call) {
-	for i := range calls {
-		f(&calls[i])
 	}
 }
 

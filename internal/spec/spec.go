@@ -21,41 +21,22 @@ import (
 
 // Engine is an engine.Engine that follows the rules literally and slowly.
 type Engine struct {
-	clock func() int64
-
 	mu        sync.Mutex // held for the whole of every call (R7)
 	histories map[string]history
 	done      map[string]operation
 }
 
-// Option adjusts an Engine.
-type Option func(*Engine)
-
-// WithClock sets the engine's clock, in microseconds since 1970. The default is time.Now.
-// Instants passed by callers win (R1).
-func WithClock(now func() int64) Option {
-	return func(e *Engine) { e.clock = now }
-}
-
 // New returns an engine without histories.
-func New(opts ...Option) *Engine {
-	e := &Engine{
-		clock:     func() int64 { return time.Now().UnixMicro() },
-		histories: map[string]history{},
-		done:      map[string]operation{},
-	}
-	for _, o := range opts {
-		o(e)
-	}
-	return e
+func New() *Engine {
+	return &Engine{histories: map[string]history{}, done: map[string]operation{}}
 }
 
 // Do decides calls in their order. Those without an instant are decided at one reading of
-// the clock (R1).
+// the clock, in microseconds since 1970 (R1).
 func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	now := e.clock()
+	now := time.Now().UnixMicro()
 	for i := range calls {
 		c := &calls[i]
 		if c.Err != nil {
