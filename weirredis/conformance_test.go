@@ -31,7 +31,7 @@ func TestConformanceOfLongHistories(t *testing.T) {
 		t.Run(fmt.Sprint(bytes), func(t *testing.T) {
 			chunks := weirredis.WithChunks(bytes)
 			weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t, conn, chunks) },
-				weirtest.Attempts(5_000), weirtest.Hammers(1), cachesDenials)
+				weirtest.Attempts(10_000), weirtest.Hammers(1), cachesDenials)
 		})
 	}
 }

@@ -58,9 +58,13 @@ func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want stri
 		"attempt": func() error { _, err := now.Allow(ctx, k); return err },
 		"batch": func() error {
 			call := weir.Call{Limiter: l, Key: k, Request: weir.Request{N: 1, At: at}}
-			calls := []weir.Call{call, call}
-			weir.DecideAll(ctx, calls)
-			return calls[1].Err
+			other := call
+			other.Key = weir.K("another " + user)
+			calls := []weir.Call{call, other, call}
+			if weir.DecideAll(ctx, calls); calls[1].Err != nil {
+				t.Errorf("%s: another key of the batch: %v", about, calls[1].Err)
+			}
+			return calls[2].Err
 		},
 		"record": func() error { _, err := now.Record(ctx, k, 1); return err },
 		"peek":   func() error { _, err := now.Peek(ctx, k, 1); return err },

@@ -1,13 +1,9 @@
 package goredisconn_test
 
 import (
-	"context"
 	"errors"
-	"io"
-	"net"
 	"os"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,86 +51,27 @@ func TestClusterClientIsACluster(t *testing.T) {
 	}
 }
 
-// deafServer accepts connections, reads a command that runs a script, and closes the
-// connection without a reply, like a server that dies after its decision.
-func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	scripts = new(atomic.Int64)
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				b := make([]byte, 64<<10)
-				for {
-					n, err := c.Read(b)
-					if err != nil {
-						return
-					}
-					if strings.Contains(strings.ToLower(string(b[:n])), "evalsha") {
-						scripts.Add(1)
-						return
-					}
-					for range strings.Count(string(b[:n]), "*") { // the client's first commands
-						io.WriteString(c, "-ERR unknown command\r\n")
-					}
-				}
-			}()
-		}
-	}()
-	return l.Addr().String(), scripts
-}
-
 // TestLostDecisionsAreNotRetried: a decision without its reply is not sent again, for any
 // MaxRetries of the client.
 func TestLostDecisionsAreNotRetried(t *testing.T) {
-	addr, scripts := deafServer(t)
-	engine, err := weirredis.New(conn(t, &redis.Options{Addr: addr, MaxRetries: 5, Protocol: 2, DisableIdentity: true}))
+	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr)
+	engine, err := weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}, weir.WithEngine(engine))
+	l, err := weir.New(weir.Policy{Name: "lost", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}, weir.WithEngine(engine))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = l.Allow(context.Background(), weir.K())
-	if !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("got %v, want ErrOutcomeUnknown that names %s", err, addr)
+	if d, err := l.Allow(t.Context(), weir.K()); err != nil || !d.Allowed {
+		t.Fatal(d, err)
 	}
-	if n := scripts.Load(); n != 1 {
-		t.Errorf("the script was sent %d times, want once", n)
+	proxy.CutAfter(redistest.Replies, 0)
+	if _, err = l.Allow(t.Context(), weir.K()); !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), proxy.Addr) {
+		t.Errorf("got %v, want ErrOutcomeUnknown that names %s", err, proxy.Addr)
 	}
-}
-
-// TestReturnsWithItsContext: go-redis waits until its ReadTimeout; callers return at their
-// deadlines.
-func TestReturnsWithItsContext(t *testing.T) {
-	server := redistest.Start(t)
-	c := conn(t, &redis.Options{Addr: server.Addr, ReadTimeout: time.Hour})
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
-	defer cancel()
-	server.Freeze(t)
-	defer server.Thaw(t)
-	_, err := c.Eval(ctx, &weirredis.Script{Text: "return ''", SHA1: "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}, nil, nil)
-	if !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("got %v, want DeadlineExceeded", err)
-	}
-}
-
-// TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
-func TestMissingScriptIsSentAgain(t *testing.T) {
-	c := conn(t, &redis.Options{Addr: redistest.Shared(t).Addr})
-	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // no script on the server has it
-	text, err := c.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
-	if text != "x\x00" || err != nil {
-		t.Errorf("got %q, %v, want the script's reply", text, err)
+	proxy.Heal()
+	if n, err := l.Count(t.Context(), weir.K(), "l", time.Minute); n != 2 || err != nil {
+		t.Errorf("%d units count, %v, want 2", n, err)
 	}
 }

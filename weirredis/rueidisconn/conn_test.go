@@ -41,28 +41,14 @@ func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 	}
 }
 
-// TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
-func TestMissingScriptIsSentAgain(t *testing.T) {
-	s := redistest.Start(t)
-	c := conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}})
-	script := &weirredis.Script{Text: "return 'x' .. ARGV[1]"}
-	for range 3 {
-		text, err := c.Eval(context.Background(), script, []string{"k"}, []string{"\x00"})
-		if text != "x\x00" || err != nil {
-			t.Errorf("got %q, %v, want the script's reply", text, err)
-		}
-		s.Must(t, "SCRIPT", "FLUSH")
-	}
-	if c.Clustered() || c.String() != s.Addr {
-		t.Errorf("got clustered=%v at %s, want a single server at %s", c.Clustered(), c, s.Addr)
-	}
-}
-
 // TestReturnsWithItsContext freezes the server: callers return at their deadlines, and at
 // once when they are cancelled.
 func TestReturnsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
 	c := conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}, ConnWriteTimeout: time.Hour})
+	if c.Clustered() || c.String() != s.Addr {
+		t.Errorf("got clustered=%v at %s, want a single server at %s", c.Clustered(), c, s.Addr)
+	}
 	s.Freeze(t)
 	defer s.Thaw(t)
 	hour, cancel := context.WithTimeout(context.Background(), time.Hour)

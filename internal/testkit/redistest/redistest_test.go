@@ -2,12 +2,10 @@ package redistest
 
 import (
 	"errors"
-	"net"
 	"os"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -28,28 +26,6 @@ func TestUnknownConfigurationIsShown(t *testing.T) {
 	}
 }
 
-func TestKilledServerComesBackEmpty(t *testing.T) {
-	s := Start(t)
-	s.Must(t, "SET", "a", "1")
-	s.Kill()
-	if reply, err := s.Do("PING"); err == nil {
-		t.Fatalf("a killed server answers %q", reply)
-	}
-	s.Restart(t)
-	if got := s.Must(t, "DBSIZE"); got != "0" {
-		t.Errorf("after the restart: %s keys, want 0", got)
-	}
-}
-
-func TestAOFSurvivesAKill(t *testing.T) {
-	s := Start(t, AOF...)
-	s.Must(t, "SET", "a", "1")
-	s.Restart(t)
-	if got := s.Must(t, "GET", "a"); got != "1" {
-		t.Errorf("after the restart: got %q, want 1", got)
-	}
-}
-
 func TestPassword(t *testing.T) {
 	s := Start(t, "--requirepass", "secret")
 	s.Must(t, "SET", "a", "1")
@@ -59,33 +35,6 @@ func TestPassword(t *testing.T) {
 	var rejected ReplyError
 	if !errors.As(err, &rejected) || !strings.HasPrefix(err.Error(), "NOAUTH") {
 		t.Errorf("without the password: got %v, want NOAUTH", err)
-	}
-}
-
-func TestFrozenServerAnswersWhenThawed(t *testing.T) {
-	s := Start(t)
-	s.Freeze(t)
-	c, err := net.Dial("tcp", s.Addr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := c.Write([]byte("PING\r\n"))
-		if err == nil {
-			_, err = c.Read(make([]byte, 100))
-		}
-		answered <- err
-	}()
-	select {
-	case err := <-answered:
-		t.Errorf("a frozen server answered (%v)", err)
-	case <-time.After(100 * time.Millisecond):
-	}
-	s.Thaw(t)
-	if err := <-answered; err != nil {
-		t.Errorf("thawed: %v", err)
 	}
 }
 
@@ -116,31 +65,6 @@ func TestReplies(t *testing.T) {
 	if got := s.Info(t, "role"); got != "master" {
 		t.Errorf("INFO role: got %q", got)
 	}
-}
-
-func TestReplicaAndPromotion(t *testing.T) {
-	primary, replica := Start(t, "--requirepass", "p"), Start(t, "--requirepass", "q")
-	primary.Must(t, "SET", "a", "1")
-	replica.Follow(t, primary)
-	if got := replica.Must(t, "GET", "a"); got != "1" {
-		t.Errorf("on the replica: got %q, want 1", got)
-	}
-	if _, err := replica.Do("SET", "a", "2"); err == nil || !strings.HasPrefix(err.Error(), "READONLY") {
-		t.Errorf("a write to the replica: got %v, want READONLY", err)
-	}
-	replica.Promote(t)
-	replica.Must(t, "SET", "a", "2")
-}
-
-func TestSentinelPromotesTheReplica(t *testing.T) {
-	t.Parallel()
-	primary, replica := Start(t), Start(t)
-	replica.Follow(t, primary)
-	s := StartSentinel(t, primary, 1)
-	s.AwaitPrimary(t, primary)
-	primary.Kill()
-	s.AwaitPrimary(t, replica)
-	replica.Must(t, "SET", "a", "1")
 }
 
 // TestNoServerOutlivesItsTest looks for the process of a test that is over.

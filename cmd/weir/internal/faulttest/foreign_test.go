@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
-	"github.com/weirlimit/weir/weirredis"
 )
 
 // snapshot returns the value and the expiry of every key on the server.
@@ -60,38 +59,6 @@ func sameSnapshot(t testing.TB, s *redistest.Server, before map[string]string, w
 	if len(after) != len(before) {
 		t.Errorf("%s: the server holds %d keys, before %d", what, len(after), len(before))
 	}
-}
-
-// Foreign data under the key of one user fail only that user's calls, not the other calls
-// of the batch.
-func TestForeignDataDoNotFailTheirBatch(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), perUser)
-		if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
-			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
-		}
-		key := keysOf(t, server)[0]
-		server.Must(t, "DEL", key)
-		server.Must(t, "RPUSH", key, "theirs")
-		before := contents(t, server, key)
-		f := g.traffic(16, patience, r)
-		f.flows(t)
-		var others []call
-		for _, c := range f.end(t) {
-			if c.user != "b" {
-				others = append(others, c)
-			} else if !errors.Is(c.err, weirredis.ErrState) {
-				t.Errorf("call of user b: got %d granted and %v, want ErrState", c.granted, c.err)
-			}
-		}
-		noErrors(t, others)
-		g.users = []string{"a", "c"}
-		g.settle(t, others, nothingLost)
-		if got := contents(t, server, key); got != before {
-			t.Errorf("%q holds %q, before it was %q", key, got, before)
-		}
-	})
 }
 
 // operations returns the operations that read all limits.
