@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
-	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -15,16 +14,6 @@ import (
 
 // attemptsPerBatch is the number of attempts of the differential for each batch.
 const attemptsPerBatch = 20
-
-// runBatches compares batches with the sequence of their requests.
-func runBatches(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
-	e := newEngine(t)
-	for _, report := range []string{batches(e, c), liveBatches(e, c)} {
-		if report != "" {
-			t.Fatal(report)
-		}
-	}
-}
 
 // batches applies random histories with batches of requests at one instant. The
 // specification gets the same requests one after the other. batches returns a report of the
@@ -100,21 +89,10 @@ func (s *session) doAll(batch []step) []answer {
 	}
 	weir.DecideAll(context.Background(), calls)
 	for i := range calls {
-		c, a := &calls[i], &answers[i]
-		a.decision = c.Decision
-		switch {
-		case c.Err != nil:
-			*a = answer{err: errorWord(c.Err)}
-		case !batch[i].states:
-		case c.Decision.Replayed:
-			if err := checkNoStates(c.Request.States); err != nil {
-				*a = answer{err: errorWord(err)}
-			}
-		default:
-			states, err := s.stripPolicy(c.Request.States)
-			if a.states = states; err != nil {
-				*a = answer{err: errorWord(err)}
-			}
+		c := &calls[i]
+		var err error
+		if answers[i], err = s.decided(c.Decision, c.Request.States, c.Err); err != nil {
+			answers[i] = answer{err: errorWord(err)}
 		}
 	}
 	return answers

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
 )
@@ -18,15 +17,9 @@ type batching struct {
 
 func (b batching) Do(ctx context.Context, calls []engine.Call) { b.fault(b.Engine, ctx, calls) }
 
-// TestWrongBatches: the layer finds each fault of batches, and none in the specification and
-// in the memory engine.
+// TestWrongBatches: the layer finds each fault of batches.
 func TestWrongBatches(t *testing.T) {
 	c := DefaultConfig(nil)
-	for _, e := range []engine.Engine{spec.New(), weir.NewMemory()} {
-		if report := batches(e, c) + liveBatches(e, c); report != "" {
-			t.Errorf("%T: %s", e, report)
-		}
-	}
 	for name, fault := range map[string]func(e *spec.Engine, ctx context.Context, calls []engine.Call){
 		"the other way round": func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
 			slices.Reverse(calls)

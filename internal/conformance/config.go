@@ -40,28 +40,29 @@ func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
 	newEngine = c.claiming(newEngine)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
-	t.Run("instants", func(t *testing.T) {
-		e := newEngine(t)
-		if report := instants(e) + refundInstants(e, c); report != "" {
-			t.Fatal(report)
-		}
-	})
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
-	if !c.Separate {
-		t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
+	for _, layer := range layers {
+		if c.Separate && layer.name == "live" {
+			continue
+		}
+		t.Run(layer.name, func(t *testing.T) {
+			if report := layer.report(newEngine(t), c); report != "" {
+				t.Fatal(report)
+			}
+		})
 	}
-	t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
-	t.Run("together", func(t *testing.T) {
-		e := newEngine(t)
-		if report := together(e, c) + transfers(e, c); report != "" {
-			t.Fatal(report)
-		}
-	})
-	t.Run("once", func(t *testing.T) {
-		if report := once(newEngine(t), c); report != "" {
-			t.Fatal(report)
-		}
-	})
+}
+
+// layers are those that use one engine and report its first wrong answer.
+var layers = []struct {
+	name   string
+	report func(e engine.Engine, c Config) string
+}{
+	{"instants", instants},
+	{"live", live},
+	{"batches", func(e engine.Engine, c Config) string { return cmp.Or(batches(e, c), liveBatches(e, c)) }},
+	{"together", func(e engine.Engine, c Config) string { return cmp.Or(together(e, c), transfers(e, c)) }},
+	{"once", once},
 }
 
 // flagValues are the flags for long runs; 0 = not given.

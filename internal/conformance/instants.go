@@ -33,8 +33,8 @@ var instantForms = []instantForm{
 }
 
 // instants decides requests without an instant, and at the first and the last one that a
-// caller may give, in every form. It returns a report of the first wrong answer, or "".
-func instants(e engine.Engine) string {
+// caller may give, in every form, and refunds. It returns a report of the first wrong answer, or "".
+func instants(e engine.Engine, c Config) string {
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "instants", Limits: []weir.Limit{
 		{Name: "tenth", Max: 1, Window: tenth, By: []string{"k"}},
 	}}, weir.WithEngine(e))
@@ -47,7 +47,7 @@ func instants(e engine.Engine) string {
 			return fmt.Sprintf("%s: %v\n  %s", form.name, err, quoteRule(14))
 		}
 	}
-	return ""
+	return refundInstants(e, c)
 }
 
 // tenth is the window of the policy.

@@ -3,7 +3,6 @@ package conformance
 import (
 	"fmt"
 	"math/rand/v2"
-	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -12,13 +11,6 @@ import (
 
 // livePerHammer is the number of live histories per concurrent history.
 const livePerHammer = 4
-
-// runLive applies random histories by the engine's own clock and compares every answer.
-func runLive(t *testing.T, newEngine func(t *testing.T) engine.Engine, c Config) {
-	if report := live(newEngine(t), c); report != "" {
-		t.Fatal(report)
-	}
-}
 
 // live applies the histories. It returns a report of the first difference, or "".
 func live(e engine.Engine, c Config) string {

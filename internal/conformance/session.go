@@ -99,14 +99,21 @@ func (s *session) call(st step) (a answer, err error) {
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}
-		a.decision, err = at.Decide(ctx, key, ask)
-		switch {
-		case err != nil || !st.states:
-		case a.decision.Replayed:
-			err = checkNoStates(ask.States)
-		default:
-			a.states, err = s.stripPolicy(ask.States)
-		}
+		d, err := at.Decide(ctx, key, ask)
+		return s.decided(d, ask.States, err)
+	}
+	return a, err
+}
+
+// decided returns the answer with a decision, and with its states if they were requested.
+func (s *session) decided(d weir.Decision, states []weir.LimitState, err error) (answer, error) {
+	a := answer{decision: d}
+	switch {
+	case err != nil || states == nil:
+	case d.Replayed:
+		err = checkNoStates(states)
+	default:
+		a.states, err = s.stripPolicy(states)
 	}
 	return a, err
 }

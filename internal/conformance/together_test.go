@@ -49,15 +49,9 @@ func withLimits(c *engine.Compiled, change func(limits []engine.Limit)) *engine.
 	return &engine.Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: limits}
 }
 
-// TestWrongTogether: the layer finds each fault of calls together, and none in the
-// specification and in the memory engine.
+// TestWrongTogether: the layer finds each fault of calls together.
 func TestWrongTogether(t *testing.T) {
 	c := DefaultConfig(nil)
-	for _, e := range []engine.Engine{spec.New(), weir.NewMemory()} {
-		if report := together(e, c) + transfers(e, c); report != "" {
-			t.Errorf("%T: %s", e, report)
-		}
-	}
 	for name, fault := range map[string]func(e engine.Engine, c *engine.Call){
 		"one by one": oneByOne,
 		"without the last limit": func(e engine.Engine, c *engine.Call) {

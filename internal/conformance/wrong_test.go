@@ -45,10 +45,8 @@ func layerReport(t *testing.T, layer string, newEngine func() engine.Engine) (re
 		return vectorReport(t, newEngine)
 	case "d":
 		return (&differential{c: DefaultConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
-	}
-	switch layer {
 	case "i":
-		return instants(newEngine()) + refundInstants(newEngine(), Config{})
+		return instants(newEngine(), Config{})
 	case "o":
 		return once(newEngine(), Config{Goroutines: 8, Seed: 1})
 	case "l":

@@ -16,6 +16,7 @@ func TestListsAreComplete(t *testing.T) {
 		page, form string // form has NAME in place of a name
 		names      []string
 	}{
+		{"docs/architecture.md", "NAME", []string{"weir.Memory", "weirdisk.Engine", "weirredis.Engine", "fallback.Engine", "weir.Limiter"}},
 		{"docs/README.md", "](NAME)", baseNames(glob(t, "docs/*.md"), "README.md")},
 		{"examples/README.md", "](NAME", directories(t, "examples")},
 		{"bench/README.md", "`NAME`", directories(t, "bench", "internal")},
@@ -26,7 +27,7 @@ func TestListsAreComplete(t *testing.T) {
 		{"docs/http-api.md", "NAME", named(t, "cmd/weir/internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},
 		{"docs/policies.md", "NAME", policyWords(t)},
 		{"CONTRIBUTING.md", "NAME", tools(t)},
-		{"weirtest/weirtest.go", "//   - NAME: ", named(t, "internal/conformance/config.go", `t\.Run\("([a-z]+)"`)},
+		{"weirtest/weirtest.go", "//   - NAME: ", named(t, "internal/conformance/config.go", `(?m)^\t(?:t\.Run\(|\{)"([a-z]+)"`)},
 		{"docs/service.md", "| NAME |", []string{"nginx", "HAProxy", "Caddy", "Traefik", "Envoy"}},
 		{"docs/service.md", "`NAME`", named(t, "cmd/weir/settings.go", `(?m)^\t\t&setting\{name: "([a-z-]+)"`)},
 		{"docs/service.md", "NAME`", named(t, "cmd/weir/internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},

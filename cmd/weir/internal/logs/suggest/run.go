@@ -3,8 +3,7 @@
 //
 //	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
 //	keys, err := replay.ParseLogKey("ip=remote_addr")
-//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
-//		Windows: []time.Duration{time.Minute}, Spare: 0.999, Zone: time.UTC, Memory: 512 << 20})
+//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}}})
 //
 // # Peaks
 //
@@ -42,8 +41,7 @@ import (
 // that of ctx, of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
 func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
-	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
-	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
+	o.setDefaults()
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
@@ -63,6 +61,18 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 	}
 	r.fill(result, &o, source)
 	return result, nil
+}
+
+// setDefaults sets the defaults of zero options, and sorts the windows and the limits.
+func (o *Options) setDefaults() {
+	if len(o.Windows) == 0 {
+		o.Windows = DefaultWindows()
+	}
+	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
+	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
+	o.Spare = cmp.Or(o.Spare, DefaultSpare)
+	o.Memory = cmp.Or(o.Memory, DefaultMemory)
+	o.Zone = cmp.Or(o.Zone, time.UTC)
 }
 
 // fill computes the result.
@@ -85,12 +95,14 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 		limits[i] = m.limits(o)
 	}
 	effects := r.decideAll(all, limits, scripts)
-	choices := make([]choice, len(all))
+	choices, details := make([]choice, len(all)), make([]*detail, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
+		details[i] = newDetail(windows[i], choices[i].limit, r)
 	}
+	r.describe(details)
 	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
-	for i, d := range r.describe(windows, choices) {
+	for i, d := range details {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
 		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
@@ -129,13 +141,23 @@ const (
 	MaxDays    = 62  // in Result.Days; the newest if the log is longer
 )
 
-// Options select the requests, their keys, and the limits to try. All fields but Limits are
-// required.
+// DefaultMemory is the memory of Options.Memory that is 0: 512 MiB.
+const DefaultMemory = 512 << 20
+
+// DefaultSpare is the share of Options.Spare that is 0.
+const DefaultSpare = 0.999
+
+// Options select the requests, their keys, and the limits to try.
 type Options struct {
 	replay.LogOptions                 // with at least one key and more than 0 units; its Policy and Top have no meaning
-	Windows           []time.Duration // whole microseconds up to 400 days
+	Windows           []time.Duration // whole microseconds up to 400 days; nil = DefaultWindows
 	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
-	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares
-	Zone              *time.Location  // for hours and days
-	Memory            int64           // bytes for keys and requests
+	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
+	Zone              *time.Location  // for hours and days; nil = UTC
+	Memory            int64           // bytes for keys and requests; 0 = DefaultMemory
+}
+
+// DefaultWindows are the windows of Options without any: 1 s, 1 min and 1 h.
+func DefaultWindows() []time.Duration {
+	return []time.Duration{time.Second, time.Minute, time.Hour}
 }

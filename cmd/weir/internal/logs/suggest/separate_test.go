@@ -29,7 +29,7 @@ func TestSuggestionsSeparateScripts(t *testing.T) {
 			windows++
 			if problem := p.check(&w); problem != "" {
 				missed++
-				t.Logf("seed %d, %v: %s (%s)", seed, w.Window, problem, w.Suggested.Why)
+				t.Logf("seed %d, %v: %s (%s)\n%s", seed, w.Window, problem, w.Suggested.Why, p.shape)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestScriptsNextToPeopleStandApart(t *testing.T) {
 		p := plantClose(seed)
 		for _, w := range p.suggest(t, Options{Windows: []time.Duration{time.Second, 10 * time.Second, time.Minute}}) {
 			if problem := p.check(&w); problem != "" {
-				t.Errorf("seed %d, %v: %s (%s)", seed, w.Window, problem, w.Suggested.Why)
+				t.Errorf("seed %d, %v: %s (%s)\n%s", seed, w.Window, problem, w.Suggested.Why, p.shape)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (p *planted) suggest(t *testing.T, o Options) []Window {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o = withDefaults(o)
+	o.setDefaults()
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
 		if err := all.add(keyenc.Append(nil, r.key), r.at, 1); err != nil {
@@ -97,12 +97,12 @@ func (p *planted) check(w *Window) string {
 		slots.Add(e.at, false)
 	}
 	var h history
-	window, peak := w.Window.Microseconds(), int64(0)
+	series := newSeries(&slots) // of no interest here
 	denied := func(limit int64, all []request) int64 {
-		e := newEffect(window, limit, &slots)
-		n, _ := e.add(&h, all)
+		n, _ := h.denied(w.Window.Microseconds(), limit, all, series)
 		return n
 	}
+	window, peak := w.Window.Microseconds(), int64(0)
 	for key, all := range byKey {
 		if !p.script[key] {
 			peak = max(peak, h.peak(window, all))
