@@ -21,7 +21,7 @@ func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File
 		fmt.Fprintf(out, ", %d left out by --where or a prefix", s.Filtered)
 	}
 	if s.Requests > 0 {
-		fmt.Fprintf(out, "\nfrom %s to %s", localText(s.From), localText(s.To))
+		fmt.Fprintf(out, "\nfrom %s to %s", instantText(s.From, time.Local), instantText(s.To, time.Local))
 	}
 	fmt.Fprintln(out)
 	for _, p := range s.Policies {
@@ -52,7 +52,7 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 	if p.Denied == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "first denied at %s\n", localText(p.FirstDenied))
+	fmt.Fprintf(out, "first denied at %s\n", instantText(p.FirstDenied, time.Local))
 	line, width := sparkline(p.Timeline.Denied, p.Timeline.Width)
 	fmt.Fprintf(out, "denied over time, %s a column: %s\n\n", answer.Exactly(width), line)
 	rows := [][]string{{"LIMIT", "DENIED", "SHARE"}}
@@ -65,7 +65,7 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 	fmt.Fprintln(out)
 	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED"}}
 	for _, k := range p.Top {
-		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), localText(k.FirstDenied)})
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), instantText(k.FirstDenied, time.Local)})
 	}
 	if n := p.KeysDenied - int64(len(p.Top)); n > 0 {
 		rows = append(rows, []string{"and " + counted(n, "more", "more"), "", "", ""})
@@ -73,8 +73,10 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 	return writeTable(printable{out}, "lrrl", rows)
 }
 
-// localText returns an instant in the local zone, which is named.
-func localText(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
+// instantText returns an instant in a zone, which is named.
+func instantText(t time.Time, zone *time.Location) string {
+	return t.In(zone).Format("2006-01-02 15:04:05 MST")
+}
 
 // sparkColumns is the largest number of columns of a sparkline.
 const sparkColumns = 32
@@ -122,4 +124,57 @@ func percent(part, whole int64) string {
 		return "0 %"
 	}
 	return fmt.Sprintf("%.2f %%", float64(part)*100/float64(whole))
+}
+
+// printChanges writes the comparison for people.
+func printChanges(out io.Writer, changes *replay.LogChanges) error {
+	file := answer.Shown(changes.File)
+	fmt.Fprintf(out, "\nagainst %s:\n\n", file)
+	rows := [][]string{{"POLICY", "REQUESTS DENIED", "KEYS DENIED", "NEWLY DENIED", "NO LONGER DENIED"}}
+	for _, c := range changes.Policies {
+		row := []string{c.Policy, "", "", "-", "-"}
+		switch {
+		case c.Old == nil:
+			row[1], row[2] = fmt.Sprintf("new: %d", c.New.Denied), fmt.Sprintf("new: %d", c.New.KeysDenied)
+		case c.New == nil:
+			row[1], row[2] = fmt.Sprintf("%d, removed", c.Old.Denied), fmt.Sprintf("%d, removed", c.Old.KeysDenied)
+		default:
+			row[1] = fmt.Sprintf("%d → %d (%+d)", c.Old.Denied, c.New.Denied, c.New.Denied-c.Old.Denied)
+			row[2] = fmt.Sprintf("%d → %d", c.Old.KeysDenied, c.New.KeysDenied)
+		}
+		if c.KeysNewlyDenied != nil {
+			row[3], row[4] = counted(*c.KeysNewlyDenied, "key", "keys"), counted(*c.KeysNoLongerDenied, "key", "keys")
+		}
+		rows = append(rows, row)
+	}
+	if err := writeTable(out, "lllll", rows); err != nil {
+		return err
+	}
+	for _, c := range changes.Policies {
+		if c.Old != nil && c.New != nil && c.KeysNewlyDenied == nil {
+			fmt.Fprintf(out, "\n%s counts by other keys in %s, so keys cannot be compared\n", c.Policy, file)
+		}
+		if err := printChangedKeys(out, c.Policy+" newly denies", c.KeysNewlyDenied, c.NewlyDenied); err != nil {
+			return err
+		}
+		if err := printChangedKeys(out, c.Policy+" no longer denies", c.KeysNoLongerDenied, c.NoLongerDenied); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printChangedKeys(out io.Writer, title string, all *int64, top []replay.LogKeyChange) error {
+	if len(top) == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "\n%s:\n", title)
+	rows := [][]string{{"KEY", "REQUESTS DENIED"}}
+	for _, k := range top {
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied)})
+	}
+	if n := *all - int64(len(top)); n > 0 {
+		rows = append(rows, []string{"and " + counted(n, "more", "more"), ""})
+	}
+	return writeTable(printable{out}, "lr", rows)
 }

@@ -5,8 +5,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -204,41 +202,6 @@ func TestRecordSurvivesKills(t *testing.T) {
 	startServe(t, args...)
 	if kept, err := os.ReadFile(trace + ".1"); err != nil || !bytes.Equal(kept, text) {
 		t.Errorf("the trace of the run before has changed: %v", err)
-	}
-}
-
-// TestRecordRotates: the files of a trace together stay within their bound under load, and
-// replay reads them in the order of their calls.
-func TestRecordRotates(t *testing.T) {
-	dir := t.TempDir()
-	trace := filepath.Join(dir, "trace.jsonl")
-	p := startServe(t, "--record", trace, "--record-sample", "1", "--record-size", "1MiB", "--record-files", "2")
-	callers := http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 8}}
-	var all sync.WaitGroup
-	for id := range 8 {
-		all.Go(func() {
-			for range 4000 {
-				r, err := callers.Get(fmt.Sprintf("http://%s/gate/search?ip=%d", p.addr, id))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				io.Copy(io.Discard, r.Body)
-				r.Body.Close()
-			}
-		})
-	}
-	all.Wait()
-	p.terminate(t)
-	p.ended(t)
-	files, err := os.ReadDir(dir)
-	if err != nil || len(files) != 2 {
-		t.Fatalf("%d files, %v; want 2", len(files), err)
-	}
-	for _, f := range files {
-		if info, err := f.Info(); err != nil || info.Size() > 1<<20 || info.Mode() != 0o600 {
-			t.Errorf("%s: %v, %v", f.Name(), info, err)
-		}
 	}
 }
 

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -45,31 +47,35 @@ func replayCommand() *cobra.Command {
 }
 
 // replayFiles replays a trace or access logs.
-func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
+func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) (err error) {
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
-	if len(files) == 1 && files[0] != "-" && isPipe(files[0]) { // it is opened once
-		in, err := openFile(cmd, files[0])
-		if err != nil {
-			return err
-		}
-		defer in.Close()
-		cmd.SetIn(in)
-		files = []string{"-"}
-	}
-	in, err := o.openTrace(cmd, files)
-	switch {
-	case err != nil:
+	options, reading, err := o.log.parse(cmd)
+	if err != nil {
 		return err
-	case in == nil:
-		return replayLogs(cmd, o, files)
 	}
-	defer in.Close()
-	return replayTrace(cmd, o, files, in)
-}
-
-func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, in io.ReadCloser) (err error) {
+	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
+	whole := flag < 0 && (reading.Format == accesslog.Auto || reading.Format == accesslog.JSONL)
+	if reading.Traces = accesslog.AsLogs; whole {
+		reading.Traces = accesslog.WholeTraces
+	}
+	log, err := openLogs(files, reading)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	isTrace := slices.ContainsFunc(log.Files(), func(f accesslog.File) bool {
+		return f.Format == accesslog.JSONL || f.Format == "" && whole && len(files) == 1
+	})
+	switch {
+	case isTrace && flag >= 0:
+		return usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", logFlags[flag])
+	case !isTrace && o.decisions != "":
+		return usage("the summary of access logs goes to stdout", "--decisions is for traces, not for access logs")
+	case o.log.against != "" && o.store != "memory":
+		return usage("leave out --store", "--against needs the memory store, because both files would share the histories of another")
+	}
 	store, err := openStore(o.store)
 	if err != nil {
 		return err
@@ -79,7 +85,14 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, in io.Rea
 	if err != nil {
 		return err
 	}
-	runner, err := replay.New(source.file, store.Engine)
+	if isTrace {
+		return replayTrace(cmd, o, files, log.Trace(), source, store)
+	}
+	return replayLogs(cmd, o, files, log, options, source, store)
+}
+
+func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.Reader, source policySource, on *store.Store) (err error) {
+	runner, err := replay.New(source.file, on.Engine)
 	if err != nil {
 		return usage("", "%s: %w", source.name, err)
 	}
@@ -96,43 +109,18 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, in io.Rea
 		}()
 		answers, summary = out, cmd.OutOrStdout()
 	}
-	s, err := runner.Run(context.Background(), in, answers)
+	s, err := runner.Run(context.Background(), trace, answers)
 	if err != nil {
 		var file *os.PathError
 		if errors.As(err, &file) {
 			return usage("the answers are incomplete", "%w", err)
 		}
-		return unreachable(store.Name, err)
+		return unreachable(on.Name, err)
 	}
 	if o.json {
 		return printJSON(summary, &s)
 	}
 	return printSummary(summary, &s)
-}
-
-// openFile opens a file that may be a trace; - is stdin.
-func openFile(cmd *cobra.Command, path string) (io.ReadCloser, error) {
-	if path == "-" {
-		return io.NopCloser(cmd.InOrStdin()), nil
-	}
-	in, err := os.Open(path)
-	if err != nil {
-		return nil, usage("TRACE.jsonl is a file of JSON lines, or - for stdin", "%w", err)
-	}
-	if info, err := in.Stat(); err == nil && info.IsDir() {
-		in.Close()
-		return nil, usage("TRACE.jsonl is a file of JSON lines, or - for stdin", "%s is a directory", path)
-	}
-	return in, nil
-}
-
-// isPipe reports whether a file cannot be opened again, as those of <(command) in a shell.
-func isPipe(path string) bool {
-	if path == "-" {
-		return true
-	}
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir() && !info.Mode().IsRegular()
 }
 
 // createDecisions creates the file of answers. It does not overwrite the trace.

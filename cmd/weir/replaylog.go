@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
+	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/nearest"
 )
 
@@ -33,7 +34,7 @@ var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	flags := cmd.Flags()
-	flags.StringVar(&o.format, "format", "auto", "`FORMAT` of the files: auto, jsonl, "+strings.Join(formatNames(), ", "))
+	flags.StringVar(&o.format, "format", "auto", "`FORMAT` of the files: auto, jsonl, "+strings.Join(accesslog.FormatNames(), ", "))
 	flags.StringArrayVarP(&o.keys, "key", "k", nil, "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/")
 	flags.StringVarP(&o.units, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response")
 	flags.StringArrayVar(&o.where, "where", nil, "only requests with `FIELD=GLOB`, such as path=/search*")
@@ -41,14 +42,7 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	flags.DurationVar(&o.reorder, "reorder", accesslog.DefaultReorder, "sort lines within this `SPAN`; 0 keeps their order")
 	flags.StringArrayVar(&o.proxies, "trusted-proxies", nil, "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them")
 	group(cmd, "Access logs:")
-	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append([]string{"auto", "jsonl"}, formatNames()...), cobra.ShellCompDirectiveNoFileComp))
-}
-
-func formatNames() (names []string) {
-	for _, f := range accesslog.Formats() {
-		names = append(names, string(f))
-	}
-	return names
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append([]string{"auto", "jsonl"}, accesslog.FormatNames()...), cobra.ShellCompDirectiveNoFileComp))
 }
 
 // checkNames returns the error of an unknown format or field, with the nearest name.
@@ -69,89 +63,31 @@ func (o *logOptions) checkNames() error {
 			return err
 		}
 	}
-	return check("format", "format", o.format, append(formatNames(), "auto", "jsonl"))
+	return check("format", "format", o.format, append(accesslog.FormatNames(), "auto", "jsonl"))
 }
 
-// openTrace returns the opened trace, or nil if the files are access logs.
-func (o *replayOptions) openTrace(cmd *cobra.Command, files []string) (io.ReadCloser, error) {
-	if err := o.log.checkNames(); err != nil {
-		return nil, err
+// openLogs opens access logs and traces.
+func openLogs(files []string, o accesslog.Options) (*accesslog.Reader, error) {
+	log, err := accesslog.Open(files, o)
+	if err == nil {
+		return log, nil
 	}
-	isTrace := o.log.format == string(accesslog.JSONL)
-	if !isTrace && o.log.format != string(accesslog.Auto) {
-		return nil, nil
-	}
-	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
-	if !isTrace && (flag >= 0 || len(files) > 1) && !startsLikeTrace(cmd, files[0]) {
-		return nil, nil
-	}
-	if flag >= 0 {
-		return nil, usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", logFlags[flag])
-	}
-	if len(files) > 1 {
-		return openTraces(cmd, files)
-	}
-	name := files[0]
-	in, err := openFile(cmd, name)
-	if err != nil {
-		return nil, err
-	}
-	format, text, err := accesslog.Sniff(in)
-	switch {
-	case text == nil:
-	case isTrace || format == accesslog.JSONL || errors.Is(err, accesslog.ErrEmpty) || err != nil && accesslog.LooksLikeJSON(text):
-		return &traceFile{text, in, name}, nil
-	case err == nil && name == "-":
-		cmd.SetIn(text)
-		return nil, nil
-	}
-	in.Close()
-	if err != nil {
-		return nil, usage("", "%s: %w", name, err)
-	}
-	return nil, nil
-}
-
-// traceFile is an opened trace behind a buffer and a decompressor.
-type traceFile struct {
-	text io.Reader
-	in   io.ReadCloser
-	name string
-}
-
-// Read reads the text. Errors of the decompressor name the file, as those of the system do.
-func (f *traceFile) Read(b []byte) (int, error) {
-	n, err := f.text.Read(b)
+	next := ""
 	var file *os.PathError
-	if err != nil && err != io.EOF && !errors.As(err, &file) {
-		err = &os.PathError{Op: "read", Path: f.name, Err: err}
+	switch {
+	case errors.Is(err, accesslog.ErrMixed):
+		next = "replay traces and access logs apart"
+	case errors.Is(err, accesslog.ErrDirectory):
+		next = "name the files in it"
+	case o.Traces == accesslog.WholeTraces && errors.As(err, &file):
+		next = "TRACE.jsonl is a file of JSON lines, or - for stdin"
 	}
-	return n, err
+	return nil, usage(next, "%w", err)
 }
-
-func (f *traceFile) Close() error { return f.in.Close() }
 
 // replayLogs decides the requests of access logs and prints the summary.
-func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error) {
-	if o.decisions != "" {
-		return usage("the summary of access logs goes to stdout", "--decisions is for traces, not for access logs")
-	}
-	if o.log.against != "" && o.store != "memory" {
-		return usage("leave out --store", "--against needs the memory store, because both files would share the histories of another")
-	}
-	options, reading, err := o.log.parse()
-	if err != nil {
-		return err
-	}
-	store, err := openStore(o.store)
-	if err != nil {
-		return err
-	}
-	defer closeStore(store, &err)
-	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
+func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *accesslog.Reader, options replay.LogOptions,
+	source policySource, on *store.Store) error {
 	if o.log.policy != "" {
 		if _, err := source.policy(o.log.policy); err != nil {
 			return err
@@ -160,24 +96,16 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	if o.report.path != "" {
 		options.Top = report.MaxRows
 	}
-	runner, err := replay.NewLogRunner(source.file, store.Engine, options)
+	runner, err := replay.NewLogRunner(source.file, on.Engine, options)
 	if err != nil {
 		return usage("", "%s: %w", source.name, err)
 	}
 	if err := o.log.addOld(cmd, runner); err != nil {
 		return err
 	}
-	reading.Stdin = cmd.InOrStdin()
-	log, err := accesslog.Open(files, reading)
-	if err != nil {
-		return usage("", "%w", err)
-	}
-	defer log.Close()
-	page, err := o.report.open(append(files, o.policies)...)
-	if err != nil {
+	if err := o.report.check(append(files, o.policies)...); err != nil {
 		return err
 	}
-	defer page.close()
 	s, err := runner.Run(context.Background(), log)
 	warnBadLines(cmd, &s.LogCounts)
 	if err != nil {
@@ -186,16 +114,14 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 		if errors.As(err, &wrong) || errors.As(err, &file) {
 			return usage("", "%w", err)
 		}
-		return unreachable(store.Name, err)
+		return unreachable(on.Name, err)
 	}
 	warnLog(cmd, &s.LogCounts)
-	if page != nil {
-		if err := page.write(replayPage(&o.report, &s, log.Files(), source.file)); err != nil {
-			return err
-		}
-		for _, p := range s.Policies {
-			p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
-		}
+	if err := o.report.write(func() *report.Page { return replayPage(&o.report, &s, log.Files(), source.file) }); err != nil {
+		return err
+	}
+	for _, p := range s.Policies {
+		p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
 	}
 	return printReplay(cmd.OutOrStdout(), o, &s, log.Files())
 }
@@ -227,9 +153,12 @@ func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error 
 }
 
 // parse returns the options of the runner and of the reader.
-func (o *logOptions) parse() (run replay.LogOptions, read accesslog.Options, err error) {
+func (o *logOptions) parse(cmd *cobra.Command) (run replay.LogOptions, read accesslog.Options, err error) {
 	run.Policy = o.policy
-	read.Format, read.Reorder, read.Fields = accesslog.Format(o.format), o.reorder, map[string]string{}
+	read = accesslog.Options{Format: accesslog.Format(o.format), Reorder: o.reorder, Fields: map[string]string{}, Stdin: cmd.InOrStdin()}
+	if err := o.checkNames(); err != nil {
+		return run, read, err
+	}
 	switch {
 	case o.reorder < 0:
 		return run, read, usage("use 0 to keep the order of the lines", "--reorder takes 0 or more, not %v", o.reorder)

@@ -150,17 +150,3 @@ func TestReplayOfAPipe(t *testing.T) {
 		}
 	}
 }
-
-func TestUnknownNamesOfLogs(t *testing.T) {
-	for _, c := range []struct{ flag, value, want string }{
-		{"--format", "ngnix-json", "weir suggest: --format: unknown format \"ngnix-json\"\n  did you mean nginx-json?\n"},
-		{"--format", "squid", "weir suggest: --format: unknown format \"squid\"\n  use combined, common, "},
-		{"--field", "remote_adr=x", "weir suggest: --field: unknown field \"remote_adr\"\n  did you mean remote_addr?\n"},
-	} {
-		var stdout, stderr bytes.Buffer
-		code := run([]string{"suggest", "--key", "ip=remote_addr", c.flag, c.value, "-"}, strings.NewReader(""), &stdout, &stderr)
-		if code != exitUsage || !strings.HasPrefix(stderr.String(), c.want) {
-			t.Errorf("%s %s: got exit code %d and %q, want %q", c.flag, c.value, code, stderr.String(), c.want)
-		}
-	}
-}

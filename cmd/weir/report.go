@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -28,62 +27,42 @@ func addReportFlags(cmd *cobra.Command, o *reportOptions) {
 	cmd.MarkFlagFilename("report", "html")
 }
 
-// reportFile is the opened file of a report. Opening it first reports a wrong path before
-// the logs are read.
-type reportFile struct {
-	file *os.File
-	keep bool // the file existed, or the report is in it
-}
-
-// open opens the file of --report. It is nil without the flag. inputs are the files that
-// must not be overwritten.
-func (o *reportOptions) open(inputs ...string) (*reportFile, error) {
-	if o.path == "" {
-		if o.maskKeys {
-			return nil, usage("add --report FILE.html", "--mask-keys is for a report, and there is no --report")
-		}
-		return nil, nil
+// check reports a wrong path before the logs are read. inputs are the files that must not be
+// overwritten.
+func (o *reportOptions) check(inputs ...string) error {
+	info, statErr := os.Stat(o.path)
+	switch {
+	case o.path == "" && o.maskKeys:
+		return usage("add --report FILE.html", "--mask-keys is for a report, and there is no --report")
+	case o.path == "", statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe is opened once
+		return nil
+	case isOneOf(o.path, inputs):
+		return usage("choose another file for --report", "%s is a file to read", o.path)
 	}
-	if isOneOf(o.path, inputs) {
-		return nil, usage("choose another file for --report", "%s is a file to read", o.path)
-	}
-	_, err := os.Stat(o.path)
-	file, openErr := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
-	if openErr != nil {
-		return nil, usage("choose another file for --report", "%w", openErr)
-	}
-	return &reportFile{file, err == nil}, nil
-}
-
-// write replaces the content of the file by a page.
-func (f *reportFile) write(p *report.Page) error {
-	var b bytes.Buffer
-	if err := report.Write(&b, p); err != nil {
-		return err
-	}
-	err := f.file.Truncate(0)
-	if errors.Is(err, os.ErrInvalid) {
-		err = nil // a pipe or a device
-	}
-	if err == nil {
-		f.keep = true
-		_, err = f.file.Write(b.Bytes())
-	}
+	f, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {
-		return usage("the report is incomplete", "%w", err)
+		return usage("choose another file for --report", "%w", err)
+	}
+	f.Close()
+	if statErr != nil {
+		os.Remove(o.path)
 	}
 	return nil
 }
 
-// close closes the file, and removes a new one without a report. f may be nil.
-func (f *reportFile) close() {
-	if f == nil {
-		return
+// write writes a page to the file of --report, if there is one.
+func (o *reportOptions) write(page func() *report.Page) error {
+	if o.path == "" {
+		return nil
 	}
-	f.file.Close()
-	if !f.keep {
-		os.Remove(f.file.Name())
+	var b bytes.Buffer
+	if err := report.Write(&b, page()); err != nil {
+		return err
 	}
+	if err := os.WriteFile(o.path, b.Bytes(), 0o666); err != nil {
+		return usage("the report is incomplete", "%w", err)
+	}
+	return nil
 }
 
 // newPage returns a page with the part that both verbs have.

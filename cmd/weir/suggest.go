@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
+	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -41,7 +42,7 @@ func suggestCommand() *cobra.Command {
 	flags.StringSliceVar(&o.limits, "limit", nil, "`LIMITS` to try in each window, such as 5,10,20; about 30 by default")
 	flags.StringVar(&o.spare, "spare", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart")
 	flags.StringVar(&o.zone, "zone", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin")
-	flags.Var(sizeValue(&o.memory, suggest.DefaultMemory), "max-memory", "`SIZE` of the memory for keys and requests")
+	flags.Var(sizeValue(&o.memory, 512<<20), "max-memory", "`SIZE` of the memory for keys and requests")
 	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
@@ -55,27 +56,22 @@ func suggestCommand() *cobra.Command {
 
 // suggestLimits prints the effect of limits on the requests of logs.
 func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error {
-	options, reading, err := o.parse()
+	options, reading, err := o.parse(cmd)
 	if err != nil {
 		return err
 	}
-	var draft *policyDraft
-	if o.write != "" {
-		if draft, err = newPolicyDraft(o.write, o.name); err != nil {
-			return err
-		}
+	if err := o.checkDraft(); err != nil {
+		return err
 	}
-	reading.Stdin, reading.Traces = cmd.InOrStdin(), true
-	log, err := accesslog.Open(files, reading)
+	reading.Traces = accesslog.AsLogs
+	log, err := openLogs(files, reading)
 	if err != nil {
-		return usage("", "%w", err)
+		return err
 	}
 	defer log.Close()
-	page, err := o.report.open(append(files, o.write)...)
-	if err != nil {
+	if err := o.report.check(append(files, o.write)...); err != nil {
 		return err
 	}
-	defer page.close()
 	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
 	r, err := suggest.Run(context.Background(), log, options)
 	warnBadLines(cmd, &r.LogCounts)
@@ -83,10 +79,8 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 		return usage("", "%w", err)
 	}
 	warnLog(cmd, &r.LogCounts)
-	if page != nil {
-		if err := page.write(suggestPage(&o.report, r, log.Files())); err != nil {
-			return err
-		}
+	if err := o.report.write(func() *report.Page { return suggestPage(&o.report, r, log.Files()) }); err != nil {
+		return err
 	}
 	for i := range r.Windows {
 		w := &r.Windows[i]
@@ -97,18 +91,15 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	} else {
 		err = printSuggestion(cmd.OutOrStdout(), o, r, log.Files(), files)
 	}
-	if err == nil && draft != nil {
-		err = draft.write(cmd.ErrOrStderr(), r, files)
+	if err != nil {
+		return err
 	}
-	return err
+	return o.writeDraft(cmd.ErrOrStderr(), r, files)
 }
 
 // parse returns the options of package suggest and of the reader.
-func (o *suggestOptions) parse() (out suggest.Options, read accesslog.Options, err error) {
-	if err := o.log.checkNames(); err != nil {
-		return out, read, err
-	}
-	run, read, err := o.log.parse()
+func (o *suggestOptions) parse(cmd *cobra.Command) (out suggest.Options, read accesslog.Options, err error) {
+	run, read, err := o.log.parse(cmd)
 	if err != nil {
 		return out, read, err
 	}

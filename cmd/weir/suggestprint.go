@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
 )
 
 // printSuggestion writes a result for people.
@@ -24,7 +27,7 @@ func printSuggestion(out io.Writer, o *suggestOptions, r *suggest.Result, format
 	if r.Filtered > 0 {
 		fmt.Fprintf(out, ", %d left out by --where or a prefix", r.Filtered)
 	}
-	fmt.Fprintf(out, "\nfrom %s to %s\n", zoneText(r.From, r.Zone), zoneText(r.To, r.Zone))
+	fmt.Fprintf(out, "\nfrom %s to %s\n", instantText(r.From, r.Zone), instantText(r.To, r.Zone))
 	for _, note := range sampleNotes(r) {
 		fmt.Fprintln(out, note)
 	}
@@ -52,11 +55,6 @@ func sampleNotes(r *suggest.Result) (notes []string) {
 		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up; peaks may be higher")
 	}
 	return notes
-}
-
-// zoneText returns an instant in a zone, which is named.
-func zoneText(t time.Time, zone *time.Location) string {
-	return t.In(zone).Format("2006-01-02 15:04:05 MST")
 }
 
 // unitOf returns the counted thing in the plural.
@@ -122,7 +120,7 @@ func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 	fmt.Fprintf(out, "\nAt %s these are denied:\n\n", s.Line)
 	rows := [][]string{{"KEY", "DENIED", strings.ToUpper("of requests"), "PEAK", "FIRST DENIED"}}
 	for _, k := range w.Top {
-		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), zoneText(k.FirstDenied, r.Zone)})
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone)})
 	}
 	if n := s.KeysDenied - int64(len(w.Top)); n > 0 {
 		rows = append(rows, []string{fmt.Sprintf("and %d more", n), "", "", "", ""})
@@ -212,4 +210,75 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 		page.Views = append(page.Views, v)
 	}
 	return page
+}
+
+// checkDraft returns the error of a wrong file or name of --write, before the logs are read.
+func (o *suggestOptions) checkDraft() error {
+	if o.write == "" {
+		return nil
+	}
+	if _, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name)); err != nil {
+		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+	}
+	if _, err := os.Lstat(o.write); err == nil {
+		return usage("choose a new file, and copy the policy and its test from there", "--write: %s exists", o.write)
+	}
+	if dir, err := os.Stat(filepath.Dir(o.write)); err != nil || !dir.IsDir() {
+		return usage("choose another file for --write", "%s: the folder does not exist", o.write)
+	}
+	return nil
+}
+
+// draft is the policy file of --write: its values are the name of the policy, the reason, the
+// line, the limit, the key of the test, the window, and the limit less 1.
+const draft = `version: 1
+policies:
+  %[1]s:
+    about: %[2]q
+    limit: %[3]s
+    shadow: true
+tests:
+  %[1]s allows %[4]d and denies one more:
+    policy: %[1]s
+    key: {%[5]s}
+    steps:
+      - {n: %[4]d, expect: allowed, remaining: 0}
+      - {expect: denied, retry: %[6]s}
+      - {at: %[6]s, expect: allowed, remaining: %[7]d}
+`
+
+// writeDraft writes the best suggestion to the file of --write.
+func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs []string) error {
+	if o.write == "" {
+		return nil
+	}
+	w := &r.Windows[r.Best]
+	s := &w.Suggested
+	var names, key []string
+	for _, name := range logs {
+		names = append(names, filepath.Base(name))
+	}
+	for _, d := range r.Dimensions {
+		value := "example"
+		if d == "ip" {
+			value = "192.0.2.1"
+		}
+		key = append(key, d+": "+value)
+	}
+	sample := ""
+	if r.Log.Sample > 1 {
+		sample = fmt.Sprintf(", a sample of 1/%d of keys", r.Log.Sample)
+	}
+	about := fmt.Sprintf("Suggested from %s of %s, %s to %s%s: %s.", counted(r.Requests, "request", "requests"), listed(names),
+		r.From.In(r.Zone).Format(time.DateOnly), r.To.In(r.Zone).Format(time.DateOnly), sample, s.Why)
+	f, err := os.OpenFile(o.write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1)
+		err = cmp.Or(err, f.Close())
+	}
+	if err != nil {
+		return usage("choose another file for --write", "--write: %w", err)
+	}
+	_, err = fmt.Fprintf(messages, "weir suggest: wrote the policy %s to %s as a shadow, which counts and denies nothing\n", o.name, o.write)
+	return err
 }

@@ -14,26 +14,10 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-const batchSource = `version: 1
-policies:
-  plain: {limit: "3 per minute per user"}
-  shadow: {limit: "2 per minute per user", shadow: true}
-  part: {limit: "5 per minute per user", batch: partial, when-store-is-down: deny}
-  blocks: {limit: "2 per minute per user, then block 5m"}
-  warns: {limit: "4 per minute per user", warn: 50%}
-  reported: {limit: "2 per minute per user", count: reported}
-  plans:
-    limit: 1 per minute per user
-    plan-by: plan
-    plans: {gold: 3 per minute}
-    overrides:
-      - {for: {user: b}, limit: 2 per minute, until: forever, why: a customer}
-`
-
-// batchRules returns the rules of batchSource on an engine.
+// batchRules returns the rules of batches.yaml on an engine.
 func batchRules(t *testing.T, e engine.Engine) []*Rule {
 	t.Helper()
-	return rulesOf(t, batchSource, e)
+	return rulesOf(t, traceFile(t, "batches.yaml"), e)
 }
 
 // TestBatchesDuringAnOutage: each item is decided by its own policy's mode for outages.

@@ -59,7 +59,7 @@ var batches = suite{
 	layers: []layer{
 		{"unit", ".", []string{"-test.run=^TestBatch"}},
 		{"batches", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{"enforce", "internal/enforce", []string{"-test.run=Batches|Crosses|Together|Warn"}},
+		{"enforce", "internal/enforce", []string{"-test.run=Batches|Crosses|Together|Traces|Warn"}},
 		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
 }

@@ -48,7 +48,7 @@ type File struct{ Name, Text string }
 // snippet lists the files of one proxy.
 type snippet struct {
 	name  string
-	files []string // below the proxy's directory: templates, and files that are copied
+	files []string // below the proxy's directory: templates with the names of their files, and files that are copied
 	weir  string   // default of Options.Weir
 	dir   string   // default of Options.Dir
 
@@ -62,13 +62,13 @@ const (
 )
 
 var snippets = []snippet{
-	{name: "nginx", files: []string{"nginx.tmpl"}, weir: overHTTP, dir: "/etc/nginx"},
-	{name: "haproxy", files: []string{"haproxy.tmpl", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
-	{name: "caddy", files: []string{"Caddyfile.tmpl"}, weir: overHTTP, dir: "/etc/caddy"},
-	{name: "traefik", files: []string{"traefik.tmpl"}, weir: overHTTP, dir: "/etc/traefik",
+	{name: "nginx", files: []string{"nginx.tmpl > weir.conf"}, weir: overHTTP, dir: "/etc/nginx"},
+	{name: "haproxy", files: []string{"haproxy.tmpl > haproxy.cfg", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
+	{name: "caddy", files: []string{"Caddyfile.tmpl > Caddyfile"}, weir: overHTTP, dir: "/etc/caddy"},
+	{name: "traefik", files: []string{"traefik.tmpl > weir.yaml"}, weir: overHTTP, dir: "/etc/traefik",
 		noAllow:  "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; leave --when-down at deny, or choose another proxy",
 		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port"},
-	{name: "envoy", files: []string{"envoy.tmpl", "ratelimit.tmpl"}, weir: overGRPC, dir: "/etc/envoy",
+	{name: "envoy", files: []string{"envoy.tmpl > envoy.yaml", "ratelimit.tmpl > ratelimit.yaml"}, weir: overGRPC, dir: "/etc/envoy",
 		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
 }
 
@@ -78,12 +78,6 @@ func Names() (names []string) {
 		names = append(names, r.name)
 	}
 	return names
-}
-
-// outputs maps templates to the names of their files.
-var outputs = map[string]string{
-	"nginx.tmpl": "weir.conf", "haproxy.tmpl": "haproxy.cfg", "Caddyfile.tmpl": "Caddyfile",
-	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml", "ratelimit.tmpl": "ratelimit.yaml",
 }
 
 // Render returns the files of the snippet for a proxy, the main file first.
@@ -110,13 +104,10 @@ func Render(name string, o Options) ([]File, error) {
 
 // render executes a template, or copies another file.
 func render(dir, file string, o Options) (File, error) {
+	file, made, isTemplate := strings.Cut(file, " > ")
 	text, err := files.ReadFile(dir + "/" + file)
-	if err != nil {
-		return File{}, err
-	}
-	made, isTemplate := outputs[file]
-	if !isTemplate {
-		return File{file, string(text)}, nil
+	if err != nil || !isTemplate {
+		return File{file, string(text)}, err
 	}
 	t, err := template.New(file).Delims("[[", "]]").Funcs(template.FuncMap{"host": host, "port": port, "join": path.Join}).Parse(string(text))
 	if err != nil {

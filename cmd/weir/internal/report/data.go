@@ -3,51 +3,27 @@ package report
 import (
 	"strconv"
 	"strings"
+	"time"
 )
 
-// viewData is the data of one view for the script. It has no keys and no names from logs,
-// except the policy lines of the candidates.
-type viewData struct {
-	Per        string       `json:"per"`
-	Limit      int64        `json:"limit"`
-	Word       string       `json:"word"`
-	Requests   int64        `json:"requests"`
-	Keys       int64        `json:"keys"`
-	Rest       string       `json:"rest"` // the policy line without its limit
-	Low        int64        `json:"low"`  // the greatest peak within the limit; 0 = unknown
-	High       int64        `json:"high"` // the least peak above it; 0 = unknown
-	Apart      bool         `json:"apart"`
-	Bins       []Bin        `json:"bins"`
-	Candidates []Candidate  `json:"candidates"`
-	Timeline   timelineData `json:"timeline"`
-}
-
-type timelineData struct {
-	From    int64   `json:"from"` // milliseconds since 1970
-	Step    int64   `json:"step"` // milliseconds
-	Allowed []int64 `json:"allowed"`
-	Denied  []int64 `json:"denied"`
-}
-
-// newViewData returns the data of a view, with timelines of at most steps steps.
-func newViewData(v *View, steps int) viewData {
-	d := viewData{
-		Per: shown(v.Per), Limit: v.Limit, Word: shown(v.LimitWord), Requests: v.Requests, Keys: v.Keys,
-		Low: v.Low, High: v.High, Apart: v.Apart, Bins: bars(v.Peaks), Candidates: []Candidate{},
-		Timeline: newTimelineData(&v.Timeline, steps),
-	}
-	all := v.Candidates
-	if len(all) == 0 && v.Limit > 0 {
-		all = []Candidate{{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}}
-	}
-	for _, c := range all {
-		c.Series = merge(c.Series, steps)
-		d.Candidates = append(d.Candidates, c)
-	}
+// forScript returns a view as the script reads it, with timelines of at most steps steps.
+func (v View) forScript(steps int) View {
+	v.Per, v.LimitWord, v.Peaks = shown(v.Per), shown(v.LimitWord), bars(v.Peaks)
 	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
-		d.Rest = sentence(rest)
+		v.Rest = sentence(rest)
 	}
-	return d
+	if len(v.Candidates) == 0 && v.Limit > 0 {
+		v.Candidates = []Candidate{{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}}
+	}
+	v.Candidates = append([]Candidate{}, v.Candidates...)
+	for i := range v.Candidates {
+		c := &v.Candidates[i]
+		c.Series = merge(c.Series, steps)
+	}
+	t := &v.Timeline
+	t.Step *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
+	t.Allowed, t.Denied = merge(t.Allowed, steps), merge(t.Denied, steps)
+	return v
 }
 
 // stepsOf returns the most steps of each timeline, so that those of all candidates have at
@@ -58,12 +34,6 @@ func stepsOf(views []View) int {
 		candidates += len(views[i].Candidates)
 	}
 	return max(1, min(maxSteps, maxNumbers/max(1, candidates)))
-}
-
-// newTimelineData returns a timeline of at most most steps.
-func newTimelineData(t *Timeline, most int) timelineData {
-	per := max(1, (len(t.Allowed)+most-1)/most)
-	return timelineData{t.From.UnixMilli(), t.Step.Milliseconds() * int64(per), merge(t.Allowed, most), merge(t.Denied, most)}
 }
 
 // edges are where bars begin in a decade, at about equal distances on a logarithmic scale.

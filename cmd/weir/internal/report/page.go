@@ -9,7 +9,12 @@
 // a library of which no part is used would still be in every file.
 package report
 
-import "time"
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+)
 
 // Page is the content of a report.
 type Page struct {
@@ -32,26 +37,53 @@ type Page struct {
 type Source struct{ Name, Format string }
 
 // View is the effect of limits on all keys: of a window for weir suggest, of a policy for
-// weir replay.
+// weir replay. The script reads the fields with a name in JSON; they have no keys and no
+// names from logs, except the policy line.
 type View struct {
-	Name       string      // on its tab, such as "1 minute"
-	Reason     string      // the sentence that stands first
-	Also       string      // a second sentence; "" = none
-	Line       string      // the policy line to copy, which begins with Limit; "" = none
-	Per        string      // the unit of the horizontal axis, such as "requests per minute"
-	Limit      int64       // the marked limit; 0 = none
-	LimitWord  string      // beside the mark, such as "suggested"; "" = "limit"
-	Requests   int64       // requests with a decision
-	Denied     int64       // requests, at the marked limit
-	Keys       int64       // all keys
-	KeysDenied int64       // keys with at least one denial at the marked limit
-	Low, High  int64       // the greatest peak within the marked limit, and the least above it; 0 = none or unknown
-	Apart      bool        // the keys above the marked limit are heavy and stand apart from ordinary ones
-	Peaks      []Bin       // distribution of the peaks, ascending; empty = no chart
-	Candidates []Candidate // ascending; fewer than two = no slider
-	Timeline   Timeline    // at the marked limit; those of the other candidates are their Series
-	Limits     []Limit     // denials by limit; empty = no table
-	Rows       []Row       // the keys of the table in its first order; at most MaxRows are shown
+	Name       string      `json:"-"`          // on its tab, such as "1 minute"
+	Reason     string      `json:"-"`          // the sentence that stands first
+	Also       string      `json:"-"`          // a second sentence; "" = none
+	Line       string      `json:"-"`          // the policy line to copy, which begins with Limit; "" = none
+	Rest       string      `json:"rest"`       // Line without its limit; set by Write
+	Per        string      `json:"per"`        // the unit of the horizontal axis, such as "requests per minute"
+	Limit      int64       `json:"limit"`      // the marked limit; 0 = none
+	LimitWord  string      `json:"word"`       // beside the mark, such as "suggested"; "" = "limit"
+	Requests   int64       `json:"requests"`   // requests with a decision
+	Denied     int64       `json:"-"`          // requests, at the marked limit
+	Keys       int64       `json:"keys"`       // all keys
+	KeysDenied int64       `json:"-"`          // keys with at least one denial at the marked limit
+	Low        int64       `json:"low"`        // the greatest peak within the marked limit; 0 = none or unknown
+	High       int64       `json:"high"`       // the least peak above it; 0 = none or unknown
+	Apart      bool        `json:"apart"`      // the keys above the marked limit are heavy and stand apart from ordinary ones
+	Peaks      []Bin       `json:"bins"`       // distribution of the peaks, ascending; empty = no chart
+	Candidates []Candidate `json:"candidates"` // ascending; fewer than two = no slider
+	Timeline   Timeline    `json:"timeline"`   // at the marked limit; those of the other candidates are their Series
+	Limits     []Limit     `json:"-"`          // denials by limit; empty = no table
+	Rows       []Row       `json:"-"`          // the keys of the table in its first order; at most MaxRows are shown
+}
+
+// HasPeaks reports whether there is a chart of the peaks.
+func (v *View) HasPeaks() bool { return len(v.Peaks) > 0 && v.Limit > 0 }
+
+// HasPeak reports whether some row has a peak.
+func (v *View) HasPeak() bool {
+	return slices.ContainsFunc(v.Rows, func(r Row) bool { return r.Peak > 0 })
+}
+
+// Allowed returns the number of allowed requests.
+func (v *View) Allowed() int64 { return v.Requests - v.Denied }
+
+// RowsText describes the rows.
+func (v *View) RowsText() string {
+	n := int64(len(v.Rows))
+	text := fmt.Sprintf("All %s.", grouped(n))
+	if n < v.Keys {
+		text = fmt.Sprintf("The first %s of %s keys.", grouped(n), grouped(v.Keys))
+	}
+	if v.HasPeak() {
+		text += " The peak is the most " + shown(v.Per) + ", before any denial."
+	}
+	return text
 }
 
 // Bin counts the keys with a peak of From to To: the most units within any window.
@@ -75,6 +107,11 @@ type Timeline struct {
 	Step    time.Duration
 	Allowed []int64
 	Denied  []int64 // as many as Allowed
+}
+
+// MarshalJSON returns an object with times in milliseconds.
+func (t Timeline) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]any{"from": t.From.UnixMilli(), "step": t.Step.Milliseconds(), "allowed": t.Allowed, "denied": t.Denied})
 }
 
 // Limit counts the denials of one limit of a policy.

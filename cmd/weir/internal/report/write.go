@@ -11,7 +11,11 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 var (
@@ -61,7 +65,7 @@ type document struct {
 	Script, Data          template.JS
 	StyleHash, ScriptHash string
 	Tabs                  []tab
-	Sections              []*section
+	Sections              []*View
 	ViewsLeft             int64 // views that are not shown
 	SourcesLeft           int
 	InHours               int64 // the sum of Hours
@@ -71,16 +75,6 @@ type document struct {
 type tab struct {
 	Name string
 	View int
-}
-
-// section is a View as the template prints it: with the marked limit among the candidates,
-// and with the rows that fit.
-type section struct {
-	View
-	HasPeaks bool // there is a chart of the peaks
-	HasPeak  bool // some row has a peak
-	Allowed  int64
-	RowsText string
 }
 
 func newDocument(p *Page, rows int) (*document, error) {
@@ -111,15 +105,15 @@ func newDocument(p *Page, rows int) (*document, error) {
 		views[0] = first
 	}
 	steps := stepsOf(views)
-	var data []viewData
+	var data []View
 	mask := masks{}
 	if p.MaskKeys {
 		mask = masks{names: map[string]string{}}
 	}
 	for i := range views {
-		s := newSection(&views[i], rows, mask)
-		d.Sections = append(d.Sections, s)
-		data = append(data, newViewData(&s.View, steps))
+		v := views[i].shown(rows, mask)
+		d.Sections = append(d.Sections, v)
+		data = append(data, v.forScript(steps))
 	}
 	b, err := json.Marshal(data) // escapes < > & U+2028 U+2029
 	if err != nil {
@@ -129,25 +123,16 @@ func newDocument(p *Page, rows int) (*document, error) {
 	return d, nil
 }
 
-func newSection(v *View, most int, mask masks) *section {
-	s := &section{View: *v, HasPeaks: len(v.Peaks) > 0 && v.Limit > 0, Allowed: v.Requests - v.Denied}
-	s.LimitWord, s.Candidates = cmp.Or(v.LimitWord, "limit"), candidates(v)
-	s.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
-	s.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
-	for i := range s.Rows {
-		r := &s.Rows[i]
-		r.Key = mask.name(r.Key)
-		s.HasPeak = s.HasPeak || r.Peak > 0
+// shown returns a view as the template prints it: with the marked limit among the candidates,
+// and with at most so many rows.
+func (v View) shown(most int, mask masks) *View {
+	v.LimitWord, v.Candidates = cmp.Or(v.LimitWord, "limit"), candidates(&v)
+	v.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
+	v.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
+	for i := range v.Rows {
+		v.Rows[i].Key = mask.name(v.Rows[i].Key)
 	}
-	n := int64(len(s.Rows))
-	s.RowsText = fmt.Sprintf("All %s.", grouped(n))
-	if n < v.Keys {
-		s.RowsText = fmt.Sprintf("The first %s of %s keys.", grouped(n), grouped(v.Keys))
-	}
-	if s.HasPeak {
-		s.RowsText += " The peak is the most " + shown(s.Per) + ", before any denial."
-	}
-	return s
+	return &v
 }
 
 // candidates returns the candidates of v with the marked limit among them.
@@ -183,4 +168,68 @@ func span(from, to time.Time) string {
 		return day + " to " + to.Format("15:04 UTC")
 	}
 	return day + " to " + to.Format("2 January 2006 15:04 UTC")
+}
+
+// shown returns a name from a log or a file as text of at most maxText characters.
+func shown(s string) string { return clip(s, maxText) }
+
+// sentence returns a sentence or a policy line.
+func sentence(s string) string { return clip(s, maxSentence) }
+
+// clip escapes the characters of s that are invisible or change the direction of writing,
+// and shortens it to most characters.
+func clip(s string, most int) string {
+	head := first(s, most)
+	out := string(answer.Printable([]byte(head)))
+	if cut := first(out, most); len(head) < len(s) || len(cut) < len(out) {
+		return cut + "…"
+	}
+	return out
+}
+
+// first returns the first n characters of s.
+func first(s string, n int) string {
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i]
+		}
+	}
+	return s
+}
+
+// grouped returns a number such as 1,234,567.
+func grouped(n int64) string {
+	digits := strconv.FormatInt(n, 10)
+	var b strings.Builder
+	for i, c := range digits {
+		if i > 0 && digits[i-1] != '-' && (len(digits)-i)%3 == 0 {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}
+
+// share returns a share such as 4.2 %. A share below 0.01 % that is not zero is shown as
+// such.
+func share(part, whole int64) string {
+	switch p := float64(part) * 100 / float64(max(whole, 1)); {
+	case part == 0:
+		return "0 %"
+	case p < 0.01:
+		return "< 0.01 %"
+	case p < 1:
+		return fmt.Sprintf("%.2f %%", p)
+	case p < 99.95 || part == whole:
+		return strings.Replace(fmt.Sprintf("%.1f %%", p), ".0 %", " %", 1)
+	default:
+		return "> 99.9 %"
+	}
+}
+
+func counted(n int64, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return grouped(n) + " " + many
 }

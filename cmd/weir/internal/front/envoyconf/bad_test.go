@@ -2,89 +2,48 @@ package envoyconf
 
 import (
 	"errors"
+	"flag"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/policy"
 )
 
-const good = "{unit: minute, requests_per_unit: 1}"
+var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
 
-var badFiles = []struct {
-	name, src string
-	words     []string // that the message holds
-}{
-	{"empty", "", []string{"the file is empty", "domain: NAME"}},
-	{"comment", "# nothing\n", []string{"empty"}},
-	{"null", "---\n", []string{"the file is empty"}},
-	{"text", "domain", []string{"must be a mapping", `"domain"`}},
-	{"a list", "- domain: d", []string{"must be a mapping", "a list"}},
-	{"no YAML", "domain: d\n  descriptors: [", []string{"limits.yaml:2:3", "looks like a key"}},
-	{"a tab", "domain: d\ndescriptors:\n\t- key: k", []string{"limits.yaml:3:1", "a tab cannot indent"}},
-	{"two documents", "domain: d\n---\ndomain: e", []string{"limits.yaml:2", "a second document"}},
-	{"no domain", "descriptors: []", []string{"empty domain"}},
-	{"empty domain", `domain: ""`, []string{"empty domain"}},
-	{"null domain", "domain:", []string{"empty domain"}},
-	{"domain a list", "domain: [d]", []string{"domain must be text"}},
-	{"misspelt", "domain: d\nddescriptors: []", []string{"2:1", "unknown key 'ddescriptors'", "domain, descriptors"}},
-	{"misspelt below", "domain: d\ndescriptors: [{key: k, ratelimit: " + good + "}]", []string{"unknown key 'ratelimit'"}},
-	{"misspelt limit", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requestsperunit: 1}}]", []string{"unknown key 'requestsperunit'"}},
-	{"key no text", "domain: d\n0: x", []string{"key is not of type string", `"0"`}},
-	{"key a list", "domain: d\n[a]: x", []string{"limits.yaml:2:1", "a list cannot be a key"}},
-	{"twice", "domain: d\ndomain: e", []string{"limits.yaml:2:1", "is there already, on line 1"}},
-	{"descriptors a map", "domain: d\ndescriptors: {key: k}", []string{"descriptors must be a list"}},
-	{"list of text", "domain: d\ndescriptors: [k]", []string{"a descriptor must be a mapping", `"k"`}},
-	{"no key", "domain: d\ndescriptors: [{value: v}]", []string{"descriptor has empty key"}},
-	{"empty key", "domain: d\ndescriptors: [{key: ''}]", []string{"descriptor has empty key"}},
-	{"key a map", "domain: d\ndescriptors: [{key: {}}]", []string{"key must be text"}},
-	{"value a number with a point", "domain: d\ndescriptors: [{key: k, value: 1.50}]", []string{"value is the number 1.50", "quotes"}},
-	{"duplicate", "domain: d\ndescriptors: [{key: k, value: v}, {key: k, value: v}]", []string{"duplicate descriptor composite key 'd.k_v'"}},
-	{"duplicate key", "domain: d\ndescriptors: [{key: k}, {key: k}]", []string{"duplicate descriptor composite key 'd.k'"}},
-	{"duplicate below", "domain: d\ndescriptors: [{key: a, descriptors: [{key: k}, {key: k}]}]", []string{"'d.a.k'"}},
-	{"unknown unit", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: fortnight, requests_per_unit: 1}}]", []string{"invalid rate limit unit 'fortnight'", "second, minute"}},
-	{"unit UNKNOWN", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: UNKNOWN, requests_per_unit: 1}}]", []string{"invalid rate limit unit 'UNKNOWN'"}},
-	{"no unit", "domain: d\ndescriptors: [{key: k, rate_limit: {requests_per_unit: 1}}]", []string{"invalid rate limit unit ''"}},
-	{"empty limit", "domain: d\ndescriptors: [{key: k, rate_limit: {}}]", []string{"invalid rate limit unit"}},
-	{"unit of unlimited", "domain: d\ndescriptors: [{key: k, rate_limit: {unlimited: true, unit: day}}]", []string{"should not specify rate limit unit when unlimited"}},
-	{"no count", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day}}]", []string{"requests_per_unit is missing"}},
-	{"negative", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: -1}}]", []string{"requests_per_unit must be a whole number", `"-1"`}},
-	{"overflow", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 4294967296}}]", []string{"0 to 4294967295"}},
-	{"huge", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 99999999999999999999}}]", []string{"0 to 4294967295"}},
-	{"a fraction", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1.5}}]", []string{"whole number"}},
-	{"count in quotes", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: '1'}}]", []string{"whole number"}},
-	{"multiplier 0", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, unit_multiplier: 0}}]", []string{"unit_multiplier", "0 units"}},
-	{"multiplier too long", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 1, unit_multiplier: 2}}]", []string{"unit_multiplier", "400 days"}},
-	{"multiplier overflow", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: year, requests_per_unit: 1, unit_multiplier: 4294967295}}]", []string{"400 days"}},
-	{"replaces itself", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, name: n, replaces: [{name: n}]}}]", []string{"name of same descriptor"}},
-	{"replaces nothing", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: ''}]}}]", []string{"empty replaces entry"}},
-	{"replaces text", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 1, replaces: [n]}}]", []string{"replaces must be a mapping"}},
-	{"shared without a *", "domain: d\ndescriptors: [{key: k, value: v, share_threshold: true}]", []string{"share_threshold", "'*'"}},
-	{"shared without a value", "domain: d\ndescriptors: [{key: k, share_threshold: true}]", []string{"share_threshold"}},
-	{"flag", "domain: d\ndescriptors: [{key: k, shadow_mode: maybe}]", []string{"shadow_mode must be true or false"}},
-	{"merge of text", "domain: d\n<<: x", []string{"must be a mapping"}},
-	{"unknown alias", "domain: *d", []string{"limits.yaml:1:9", "no anchor"}},
-	{"endless alias", "domain: d\ndescriptors: &a\n  - {key: k, descriptors: *a}", []string{"limits.yaml:3:27", "within the value that it stands for"}},
-	{"endless merge", "domain: d\ndescriptors:\n  - &a {key: k, <<: [*a, *a]}", []string{"within the value that it stands for"}},
+// badFiles returns the archive of bad files: NAME.yaml, each with its error as NAME.golden.
+func badFiles(t testing.TB) *txtar.Archive {
+	t.Helper()
+	text, err := os.ReadFile("testdata/bad.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return txtar.Parse(text)
 }
 
-// A bad file is rejected with its place and its fault.
+// A bad file is rejected with its place, its fault and the next step.
 func TestBadFilesNameThePlace(t *testing.T) {
-	for _, c := range badFiles {
-		config, err := Parse("limits.yaml", []byte(c.src))
-		if err == nil || config != nil {
-			t.Errorf("%s: got %+v, %v; want an error", c.name, config, err)
+	archive := badFiles(t)
+	for i := 0; i < len(archive.Files); i += 2 {
+		src, golden := archive.Files[i], &archive.Files[i+1]
+		config, err := Parse("limits.yaml", src.Data)
+		var e *policy.Error
+		if !errors.As(err, &e) || config != nil || e.Next == "" || len(err.Error()) > 500 {
+			t.Errorf("%s: got %+v, %v; want a *policy.Error with the next step", src.Name, config, err)
 			continue
 		}
-		var e *policy.Error
-		if !errors.As(err, &e) || e.Next == "" || !strings.HasPrefix(err.Error(), "limits.yaml:") || len(err.Error()) > 500 {
-			t.Errorf("%s: %v; want a *policy.Error that names the file and the next step", c.name, err)
+		if *rewrite {
+			golden.Data = []byte(err.Error() + "\n")
+		} else if got := err.Error() + "\n"; got != string(golden.Data) {
+			t.Errorf("%s: after reading the difference, run with -rewrite\ngot:\n%s\nwant:\n%s", src.Name, got, golden.Data)
 		}
-		for _, word := range c.words {
-			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s: %v; want it to contain %q", c.name, err, word)
-			}
+	}
+	if *rewrite {
+		if err := os.WriteFile("testdata/bad.txtar", txtar.Format(archive), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
@@ -153,10 +112,10 @@ func TestLargeFilesAreRejected(t *testing.T) {
 
 // FuzzParse: no text makes the parser or the matcher panic.
 func FuzzParse(f *testing.F) {
-	for _, c := range badFiles {
-		f.Add(c.src)
+	for _, file := range badFiles(f).Files {
+		f.Add(string(file.Data))
 	}
-	f.Add("domain: d\ndescriptors: [{key: k, value: 'a*', rate_limit: " + good + "}]")
+	f.Add("domain: d\ndescriptors: [{key: k, value: 'a*', rate_limit: {unit: minute, requests_per_unit: 1}}]")
 	f.Fuzz(func(t *testing.T, src string) {
 		c, err := Parse("x.yaml", []byte(src))
 		if (c == nil) == (err == nil) {

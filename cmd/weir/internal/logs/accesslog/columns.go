@@ -17,57 +17,77 @@ const (
 	errW3C     = problem("the number of columns differs from that of the #Fields line")
 )
 
-// words splits the rest of a line, from the byte at i, into columns with one space between
-// them. A column may be quoted.
-func (r *row) words(i int) error {
-	b := r.line
-	for i < len(b) {
-		if b[i] == '"' {
-			end, k := quoteEnd(b, i+1)
-			if end < 0 {
-				return errQuote
-			}
-			r.columns = append(r.columns, span{uint32(i + 1), uint32(end), k})
-			if i = end + 1; i < len(b) && b[i] != ' ' {
-				return errSpace
-			}
-			i++
+// add adds columns.
+func (r *row) add(columns ...[]byte) {
+	for _, text := range columns {
+		r.values = append(r.values, value{text: text})
+	}
+}
+
+// words splits the rest of a line into columns with one space between them. A column may be
+// quoted.
+func (r *row) words(b []byte) error {
+	for len(b) > 0 {
+		if b[0] != '"' {
+			word, rest, _ := bytes.Cut(b, []byte(" "))
+			r.add(word)
+			b = rest
 			continue
 		}
-		end := bytes.IndexByte(b[i:], ' ')
+		end, isEscaped := quoteEnd(b)
 		if end < 0 {
-			end = len(b) - i
+			return errQuote
 		}
-		r.columns = append(r.columns, span{uint32(i), uint32(i + end), kindWord})
-		i += end + 1
+		text := b[1:end]
+		if isEscaped {
+			text = r.unescaped(text)
+		}
+		r.values = append(r.values, value{text: text, isQuoted: true})
+		if b = b[end+1:]; len(b) > 0 {
+			if b[0] != ' ' {
+				return errSpace
+			}
+			b = b[1:]
+		}
 	}
 	return nil
 }
 
-// quoteEnd returns the place of the quote that ends a string, or -1. The string begins at
-// i, behind its first quote.
-func quoteEnd(b []byte, i int) (end int, k kind) {
-	k = kindQuoted
-	for ; i < len(b); i++ {
+// quoteEnd returns the place of the quote that ends a string, or -1, and whether the string
+// has a backslash. Its first byte is a quote.
+func quoteEnd(b []byte) (end int, isEscaped bool) {
+	for i := 1; i < len(b); i++ {
 		switch b[i] {
 		case '\\':
-			k = kindEscaped
+			isEscaped = true
 			i++
 		case '"':
-			return i, k
+			return i, isEscaped
 		}
 	}
-	return -1, k
+	return -1, isEscaped
 }
 
-// status reports whether a column is a status: three digits, or - of a request without
+// isStatus reports whether a column is a status: three digits, or - of a request without
 // an answer.
-func (r *row) isStatus(column int) bool {
-	b := r.line[r.columns[column].from:r.columns[column].to]
+func isStatus(b []byte) bool {
 	if len(b) == 1 && (b[0] == '-' || b[0] == '0') {
 		return true
 	}
 	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
+}
+
+// check returns an error for a line with fewer columns, without quotes around some of them,
+// or without a status.
+func (r *row) check(least, status int, quoted ...int) error {
+	isWord := func(column int) bool { return !r.values[column].isQuoted }
+	switch {
+	case len(r.values) < least || slices.ContainsFunc(quoted, isWord):
+		return errColumns
+	case !isStatus(r.values[status].text):
+		return errStatus
+	}
+	return nil
 }
 
 // Columns of the common log format and its relatives.
@@ -80,24 +100,10 @@ const (
 	clfNext
 )
 
-// check returns an error for a line with fewer columns, without quotes around some of them,
-// or without a status.
-func (r *row) check(least, status int, quoted ...int) error {
-	isWord := func(column int) bool { return r.columns[column].kind == kindWord }
-	switch {
-	case len(r.columns) < least || slices.ContainsFunc(quoted, isWord):
-		return errColumns
-	case !r.isStatus(status):
-		return errStatus
-	}
-	return nil
-}
-
 // clf reads the columns of the common log format and those behind them. A user name may
 // have spaces.
 func (r *row) clf() error {
-	r.line = r.line[clfStart(r.line):]
-	b := r.line
+	b := r.line[clfStart(r.line):]
 	remote := bytes.IndexByte(b, ' ')
 	for remote > 0 && b[remote-1] == ',' { // a list of addresses, as Traefik and proxies log it
 		end := bytes.IndexByte(b[remote+1:], ' ')
@@ -119,9 +125,8 @@ func (r *row) clf() error {
 	if open <= ident || end <= open {
 		return errBracket
 	}
-	r.columns = append(r.columns, span{0, uint32(remote), 0}, span{uint32(remote + 1), uint32(ident), 0},
-		span{uint32(ident + 1), uint32(open), 0}, span{uint32(open + 2), uint32(end), 0})
-	return r.words(end + 2)
+	r.add(b[:remote], b[remote+1:ident], b[ident+1:open], b[open+2:end])
+	return r.words(b[min(end+2, len(b)):])
 }
 
 // clfStart returns the place of the client address in a line that begins with other words: a
@@ -162,7 +167,7 @@ func hasPort(b []byte) bool {
 
 func (r *row) common() error {
 	err := cmp.Or(r.clf(), r.check(clfReferer, clfStatus, clfRequest))
-	if err == nil && len(r.columns) > clfReferer {
+	if err == nil && len(r.values) > clfReferer {
 		return errExtra
 	}
 	return err
@@ -170,15 +175,15 @@ func (r *row) common() error {
 
 func (r *row) combined() error {
 	err := cmp.Or(r.clf(), r.check(clfNext, clfStatus, clfRequest, clfReferer, clfAgent))
-	if err == nil && len(r.columns) > clfNext && r.columns[clfNext].kind == kindWord {
-		r.columns = r.columns[:clfNext] // a number, not x_forwarded_for
+	if err == nil && len(r.values) > clfNext && !r.values[clfNext].isQuoted {
+		r.values = r.values[:clfNext] // a number, not x_forwarded_for
 	}
 	return err
 }
 
 func (r *row) traefik() error {
 	err := cmp.Or(r.clf(), r.check(clfNext+4, clfStatus, clfRequest))
-	if err == nil && (len(r.columns) != clfNext+4 || r.columns[clfNext].kind != kindWord || !bytes.HasSuffix(r.line, []byte("ms"))) {
+	if err == nil && (len(r.values) != clfNext+4 || r.values[clfNext].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
 		return errColumns
 	}
 	return err
@@ -191,9 +196,9 @@ func (r *row) envoy() error {
 	if r.line[0] != '[' || end < 0 {
 		return errBracket
 	}
-	r.columns = append(r.columns, span{1, uint32(end), kindWord})
-	err := cmp.Or(r.words(end+2), r.check(all, status, request, forwarded))
-	if err == nil && len(r.columns) > all {
+	r.add(r.line[1:end])
+	err := cmp.Or(r.words(r.line[min(end+2, len(r.line)):]), r.check(all, status, request, forwarded))
+	if err == nil && len(r.values) > all {
 		return errColumns
 	}
 	return err
@@ -202,22 +207,22 @@ func (r *row) envoy() error {
 // alb reads the log of an Application Load Balancer.
 func (r *row) alb() error {
 	const status, request, agent, least = 8, 12, 13, 17 // least is that of the first version
-	return cmp.Or(r.words(0), r.check(least, status, request, agent))
+	return cmp.Or(r.words(r.line), r.check(least, status, request, agent))
 }
 
-// tabs splits a line of a W3C log into columns with one tab between them, or spaces.
-func (r *row) tabs() {
-	b, separator := r.line, byte('\t')
-	if bytes.IndexByte(b, separator) < 0 {
-		separator = ' '
-	}
-	for i := 0; i <= len(b); {
-		end := bytes.IndexByte(b[i:], separator)
-		if end < 0 {
-			end = len(b) - i
+// w3c reads a line of a W3C log: columns with one tab between them, or spaces.
+func (r *row) w3c() error {
+	if bytes.IndexByte(r.line, '\t') < 0 {
+		for text := range bytes.FieldsSeq(r.line) {
+			r.add(text)
 		}
-		r.columns = append(r.columns, span{uint32(i), uint32(i + end), kindWord})
-		for i += end + 1; separator == ' ' && i < len(b) && b[i] == ' '; i++ {
+	} else {
+		for text := range bytes.SplitSeq(r.line, []byte("\t")) {
+			r.add(text)
 		}
 	}
+	if n := len(r.values); r.schema.isExact && n != len(r.schema.columns) || !r.schema.isExact && n < 12 {
+		return errW3C
+	}
+	return nil
 }

@@ -2,8 +2,60 @@ package accesslog
 
 import (
 	"cmp"
+	"errors"
+	"fmt"
 	"slices"
+	"strings"
 )
+
+// Field names a fact about a request: one of the constants, header:NAME in lower case, or the
+// log's own name of a column or member. "" is no field.
+type Field string
+
+// The fields that every format has, as far as the log has them.
+const (
+	RemoteAddr Field = "remote_addr" // the client address without port
+	Method     Field = "method"
+	Path       Field = "path"  // without the query
+	Query      Field = "query" // without ?
+	Host       Field = "host"
+	Status     Field = "status"
+	Bytes      Field = "bytes" // size of the response
+	User       Field = "user"
+	UserAgent  Field = "user_agent"
+	Referer    Field = "referer"
+
+	// Forwarded has the addresses from the client to the proxies, with commas between them:
+	// X-Forwarded-For, or a list in place of the client address.
+	Forwarded Field = "forwarded:"
+)
+
+// facts are the fields of every format, except Forwarded.
+var facts = []Field{RemoteAddr, Method, Path, Query, Host, Status, Bytes, User, UserAgent, Referer}
+
+const headerPrefix = "header:"
+
+// ParseField returns the field with a name: one of FieldNames, header:NAME, or the log's
+// own name of a column or member. The error is that of an empty name.
+func ParseField(name string) (Field, error) {
+	switch {
+	case name == "":
+		return "", fmt.Errorf("the name of a field is empty; use %s, header:NAME or the log's own name", strings.Join(FieldNames(), ", "))
+	case name == headerPrefix:
+		return "", errors.New("header: needs the name of a header field, such as header:X-User")
+	case strings.HasPrefix(name, headerPrefix):
+		name = strings.ToLower(name)
+	}
+	return Field(name), nil
+}
+
+// FieldNames returns the names of the fields that do not depend on a format.
+func FieldNames() (names []string) {
+	for _, f := range facts {
+		names = append(names, string(f))
+	}
+	return names
+}
 
 // Entry is one request of a log, with the values of the fields that the caller of
 // [Reader.Entries] reads. A line that waits to be sorted holds no other part of its text.

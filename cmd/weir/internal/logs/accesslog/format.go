@@ -1,10 +1,8 @@
 package accesslog
 
 import (
-	"bufio"
 	"bytes"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -15,7 +13,7 @@ import (
 type Format string
 
 // The formats. Auto is detected from the first lines of each file. JSONL is a trace of
-// package replay: [Detect] recognises it, and [Open] rejects it without Options.Traces.
+// package replay: it is detected too, and [Open] rejects it without Options.Traces.
 const (
 	Auto       Format = "auto"
 	JSONL      Format = "jsonl"
@@ -29,58 +27,50 @@ const (
 	CloudFront Format = "cloudfront"
 )
 
-// Formats returns the formats that Open reads, without Auto.
-func Formats() []Format {
-	return []Format{Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, CloudFront}
+// formats are those of access logs.
+var formats = []Format{Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, CloudFront}
+
+// FormatNames returns the names of the formats of access logs, without Auto.
+func FormatNames() (names []string) {
+	for _, f := range formats {
+		names = append(names, string(f))
+	}
+	return names
 }
 
 // sampleLines is the number of lines from which a format is detected.
 const sampleLines = 20
 
-// Detect returns the format of a text from its first 20 lines that are not blank: the one
+// detect returns the format of a text from its first 20 lines that are not blank: the one
 // that most of them have. The last line may be cut off. The error names the first line if
-// no format fits; it is [ErrEmpty] if there are no lines.
-func Detect(sample []byte) (Format, error) {
-	return detect(sample, Options{})
-}
-
+// no format fits; it is errEmpty if there are no lines.
 func detect(sample []byte, o Options) (Format, error) {
 	lines := firstLines(sample)
 	if len(lines) == 0 {
-		return "", ErrEmpty
+		return "", errEmpty
 	}
-	if isW3C(lines) {
+	if slices.ContainsFunc(lines, func(line []byte) bool { return bytes.HasPrefix(line, []byte(fieldsHeader)) }) {
 		return CloudFront, nil
 	}
-	best, most := Format(""), 0
+	best, most, noZone := Format(""), 0, 0
 	for _, f := range []Format{JSONL, ALB, Envoy, Traefik, Combined, Common, Caddy, CloudFront, NginxJSON} {
-		if n := readable(f, lines, o); n > most {
+		n, withoutZone := readable(f, lines, o)
+		if n > most {
 			best, most = f, n
 		}
+		noZone = max(noZone, withoutZone)
 	}
-	switch n := withoutZone(lines, o); {
+	switch {
 	case most > 0:
+		return best, nil
 	case bytes.IndexByte(sample, 0) >= 0:
 		return "", problem("the file is binary: it has zero bytes; give the log itself, or the log compressed by gzip or zstd")
-	case n > 0:
+	case noZone > 0:
 		return "", problem(fmt.Sprintf("%d of the first %d lines have a time, and none a zone; a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx",
-			n, len(lines)))
-	default:
-		return "", problem(fmt.Sprintf("no format fits the first line, %q; name one with the format option: %s",
-			shorten.Text(lines[0]), joined(Formats())))
+			noZone, len(lines)))
 	}
-	return best, nil
-}
-
-// withoutZone returns the number of lines that fit a format but for the zone of their time.
-func withoutZone(lines [][]byte, o Options) (n int) {
-	var r row
-	for _, line := range lines {
-		if slices.ContainsFunc(Formats(), func(f Format) bool { return newParser(f, o).parse(&r, line) == errNoZone }) {
-			n++
-		}
-	}
-	return n
+	return "", problem(fmt.Sprintf("no format fits the first line, %q; name one with the format option: %s",
+		shorten.Text(lines[0]), strings.Join(FormatNames(), ", ")))
 }
 
 // otherFormat returns the reason why a line is bad: err, or that it has another format than
@@ -107,33 +97,25 @@ func firstLines(sample []byte) (lines [][]byte) {
 	return lines
 }
 
-// LooksLikeJSON reports whether one of the first lines of a text of [Sniff] begins like an
-// object. It reads nothing from the text.
-func LooksLikeJSON(text io.Reader) bool {
-	b, ok := text.(*bufio.Reader)
-	if !ok {
-		return false
-	}
-	sample, _ := b.Peek(min(b.Buffered(), sampleBytes))
+// looksLikeJSON reports whether one of the first lines of a text begins like an object.
+func looksLikeJSON(sample []byte) bool {
 	return slices.ContainsFunc(firstLines(sample), func(line []byte) bool { return line[0] == '{' })
 }
 
-// isW3C reports whether one of the lines is the header of a W3C log.
-func isW3C(lines [][]byte) bool {
-	return slices.ContainsFunc(lines, func(line []byte) bool { return bytes.HasPrefix(line, []byte(fieldsHeader)) })
-}
-
-// readable returns the number of lines that have a format.
-func readable(f Format, lines [][]byte, o Options) (n int) {
+// readable returns the number of lines that have a format, and of those that would have it with
+// a zone in their time.
+func readable(f Format, lines [][]byte, o Options) (n, withoutZone int) {
 	p, r := newParser(f, o), &row{}
 	for _, line := range lines {
 		err := p.parse(r, line)
-		if r.schema.columns == nil && !r.jsonFits(f) || err != nil && f != JSONL {
-			continue
+		switch {
+		case err == errNoZone:
+			withoutZone++
+		case (r.schema.columns != nil || r.jsonFits(f)) && (err == nil || f == JSONL):
+			n++
 		}
-		n++
 	}
-	return n
+	return n, withoutZone
 }
 
 // jsonFits reports whether an object has the members that are typical of a format. Every
@@ -154,13 +136,59 @@ func (r *row) jsonFits(f Format) bool {
 	return true
 }
 
-// joined returns the names of formats with commas.
-func joined(all []Format) string {
-	names := make([]string, len(all))
-	for i, f := range all {
-		names[i] = string(f)
+// parser reads the lines of one file.
+type parser struct {
+	format  Format
+	options Options
+	text    *schema // nil for JSON
+	json    *schema // nil for text
+	reader  jsonReader
+}
+
+func newParser(f Format, o Options) *parser {
+	p := &parser{format: f, options: o}
+	p.text, p.json = schemasOf(f, o)
+	return p
+}
+
+// comment reads a line of a W3C log that begins with #, and reports whether it is one. The
+// lines of a trace that are no attempts are comments too.
+func (p *parser) comment(line []byte) bool {
+	if p.format == JSONL {
+		return isOtherCall(line)
 	}
-	return strings.Join(names, ", ")
+	if p.format != CloudFront || line[0] != '#' {
+		return false
+	}
+	if columns, ok := strings.CutPrefix(string(line), fieldsHeader); ok {
+		p.text = w3c(p.options, columns, true)
+	}
+	return true
+}
+
+// parse reads a line, which is not empty, into r.
+func (p *parser) parse(r *row, line []byte) error {
+	if p.json != nil && (p.text == nil || line[0] == '{') {
+		r.reset(line, p.json)
+		if err := p.reader.read(r); err != nil {
+			return err
+		}
+		if needs := p.json.needs; needs != "" {
+			if i := r.find(needs); i < 0 || !r.values[i].isObject {
+				return errNoRequest
+			}
+		}
+		return r.readInstant()
+	}
+	r.reset(line, p.text)
+	err := p.text.split(r)
+	if err == nil {
+		err = r.readInstant()
+	}
+	if err != nil && bytes.IndexByte(line, 0) >= 0 {
+		return errBinary
+	}
+	return err
 }
 
 // problem is an error that is a constant text, so that a bad line allocates nothing.
@@ -168,5 +196,8 @@ type problem string
 
 func (p problem) Error() string { return string(p) }
 
-// ErrEmpty reports a text without lines.
-const ErrEmpty = problem("the file has no lines")
+// The errors of texts and lines of every format.
+const (
+	errEmpty  = problem("the file has no lines")
+	errBinary = problem("the line is binary: it has zero bytes")
+)

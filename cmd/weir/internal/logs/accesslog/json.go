@@ -12,40 +12,22 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// member is a member of an object, or an element of an array that is one.
-type member struct {
-	name, value span
-	parent      int32 // the index of the member whose value is the object; -1 = none
-}
+const (
+	maxMembers = 1024 // of a line; others are checked and not kept
+	maxPath    = 1024 // bytes of a dotted path; members with a longer one are not kept
+)
 
-// maxMembers bounds the memory of a line: members behind as many are checked and not kept.
-const maxMembers = 1024
-
-// find returns the index of the first member with a path, or -1.
+// find returns the index of the first member with a path, or -1. Letter case, - and _ are
+// equal.
 func (r *row) find(path string) int {
-	return slices.IndexFunc(r.members, func(m member) bool { return r.hasPath(m, path) })
+	return slices.IndexFunc(r.values, func(v value) bool { return sameName(v.path, path) })
 }
 
-// hasPath reports whether a member has a path. Letter case, - and _ are equal.
-func (r *row) hasPath(m member, path string) bool {
-	for {
-		name := r.line[m.name.from:m.name.to]
-		rest := len(path) - len(name)
-		if rest < 0 || !sameName(name, path[rest:]) {
-			return false
-		}
-		if m.parent < 0 || rest == 0 {
-			return rest == 0 && m.parent < 0
-		}
-		if path[rest-1] != '.' {
-			return false
-		}
-		m, path = r.members[m.parent], path[:rest-1]
-	}
-}
-
-// sameName reports whether two names of equal length are equal but for letter case, - and _.
+// sameName reports whether two names are equal but for letter case, - and _.
 func sameName(a []byte, b string) bool {
+	if len(a) != len(b) {
+		return false
+	}
 	for i, c := range a {
 		if c != b[i] && folded[c] != folded[b[i]] {
 			return false
@@ -77,25 +59,25 @@ const (
 type jsonReader struct {
 	dec  jsontext.Decoder
 	text bytes.Buffer
-	e    *row
+	row  *row
 }
 
-// read reads the members of the object that the line of e is.
-func (r *jsonReader) read(e *row) error {
-	if bytes.Contains(e.line, []byte(`\x`)) {
-		e.line = escape.ReplaceAllFunc(e.line, escapeOfJSON)
+// read reads the members of the object that a line is.
+func (j *jsonReader) read(r *row) error {
+	if bytes.Contains(r.line, []byte(`\x`)) {
+		r.line = escape.ReplaceAllFunc(r.line, escapeOfJSON)
 	}
-	err := r.line(e)
+	err := j.readLine(r)
 	if err == nil || err == errObject {
 		return err
 	}
-	e.line, e.members = lone.ReplaceAllFunc(e.line, func(b []byte) []byte {
+	r.line = lone.ReplaceAllFunc(r.line, func(b []byte) []byte {
 		if b[0] != '-' {
 			return b
 		}
 		return slices.Concat([]byte("null"), b[1:])
-	}), e.members[:0]
-	if r.line(e) == nil {
+	})
+	if j.readLine(r) == nil {
 		return nil
 	}
 	return err
@@ -104,26 +86,6 @@ func (r *jsonReader) read(e *row) error {
 // lone is a string, or a - that nginx writes for a variable without a value. A string that
 // is cut off goes to the end: otherwise each - in it would cost a search for its quote.
 var lone = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|-\s*[,}\]]`)
-
-// line reads an object of JSON.
-func (r *jsonReader) line(e *row) error {
-	r.e, r.text = e, *bytes.NewBuffer(slices.Clip(e.line))
-	r.dec.Reset(&r.text, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
-	if r.dec.PeekKind() != '{' {
-		return errObject
-	}
-	if err := r.object(-1); err != nil {
-		bad := new(jsontext.SyntacticError)
-		if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
-			return errCut
-		}
-		return problem(fmt.Sprintf("the object is not JSON at byte %d: %v; quote the values in the format of the log", bad.ByteOffset+1, bad.Err))
-	}
-	if _, err := r.dec.ReadToken(); err != io.EOF {
-		return errTrailing
-	}
-	return nil
-}
 
 // escape is an escape of JSON, or \xHH of nginx and Apache.
 var escape = regexp.MustCompile(`(?s)\\(x[0-9A-Fa-f]{2}|.)`)
@@ -140,77 +102,91 @@ func escapeOfJSON(b []byte) []byte {
 	return []byte{byte(c)}
 }
 
-// object reads an object, the value of the member parent.
-func (r *jsonReader) object(parent int) error {
-	if _, err := r.dec.ReadToken(); err != nil {
+// readLine reads an object of JSON.
+func (j *jsonReader) readLine(r *row) error {
+	r.reset(r.line, r.schema)
+	j.row, j.text = r, *bytes.NewBuffer(slices.Clip(r.line))
+	j.dec.Reset(&j.text, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
+	if j.dec.PeekKind() != '{' {
+		return errObject
+	}
+	if err := j.members(nil); err != nil {
+		bad := new(jsontext.SyntacticError)
+		if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
+			return errCut
+		}
+		return problem(fmt.Sprintf("the object is not JSON at byte %d: %v; quote the values in the format of the log", bad.ByteOffset+1, bad.Err))
+	}
+	if _, err := j.dec.ReadToken(); err != io.EOF {
+		return errTrailing
+	}
+	return nil
+}
+
+// members reads an object. Its members have dotted paths that begin with a prefix.
+func (j *jsonReader) members(prefix []byte) error {
+	if _, err := j.dec.ReadToken(); err != nil {
 		return err
 	}
-	for r.dec.PeekKind() != '}' {
-		name, err := r.value()
+	for j.dec.PeekKind() != '}' {
+		name, err := j.raw()
+		if err == nil {
+			err = j.value(j.row.join(prefix, name[1:len(name)-1]), false)
+		}
 		if err != nil {
 			return err
 		}
-		m := member{name: name, parent: int32(parent)}
-		if r.dec.PeekKind() == '[' {
-			err = r.array(m)
-		} else {
-			err = r.member(m)
-		}
-		if err != nil {
-			return err
-		}
 	}
-	_, err := r.dec.ReadToken()
+	_, err := j.dec.ReadToken()
 	return err
 }
 
-// array reads an array. Each element is a member with the same name.
-func (r *jsonReader) array(m member) error {
-	if _, err := r.dec.ReadToken(); err != nil {
+// value reads the value of a member or an element. The elements of an array have its path.
+func (j *jsonReader) value(path []byte, isElement bool) error {
+	kind := j.dec.PeekKind()
+	isKept := len(j.row.values) < maxMembers && len(path) <= maxPath
+	switch {
+	case isKept && kind == '{':
+		j.row.values = append(j.row.values, value{path: path, isObject: true})
+		return j.members(j.row.join(path, []byte(".")))
+	case isKept && kind == '[' && !isElement:
+		if _, err := j.dec.ReadToken(); err != nil {
+			return err
+		}
+		for j.dec.PeekKind() != ']' {
+			if err := j.value(path, true); err != nil {
+				return err
+			}
+		}
+		_, err := j.dec.ReadToken()
 		return err
 	}
-	for r.dec.PeekKind() != ']' {
-		if err := r.member(m); err != nil {
-			return err
-		}
-	}
-	_, err := r.dec.ReadToken()
-	return err
-}
-
-// member reads the value of a member. That of an object is the index of its first member.
-func (r *jsonReader) member(m member) (err error) {
-	at, isKept := len(r.e.members), len(r.e.members) < maxMembers
-	if isKept {
-		r.e.members = append(r.e.members, m)
-	}
-	if r.dec.PeekKind() == '{' && isKept {
-		r.e.members[at].value.kind = kindObject
-		return r.object(at)
-	}
-	value, err := r.value()
-	if isKept {
-		r.e.members[at].value = value
+	raw, err := j.raw()
+	if err == nil && isKept {
+		j.row.values = append(j.row.values, value{path: path, text: j.row.decoded(raw)})
 	}
 	return err
 }
 
-// value reads a name or a value. An object or array is skipped.
-func (r *jsonReader) value() (s span, err error) {
-	v, err := r.dec.ReadValue()
-	if err != nil {
-		return s, err
-	}
-	end := uint32(r.dec.InputOffset())
-	s = span{end - uint32(len(v)), end, kindWord}
-	switch v.Kind() {
-	case '"':
-		s.from, s.to, s.kind = s.from+1, s.to-1, kindQuoted
-		if bytes.IndexByte(v, '\\') >= 0 {
-			s.kind = kindJSON
-		}
+// raw reads a name or a value. It shares the memory of the line.
+func (j *jsonReader) raw() ([]byte, error) {
+	v, err := j.dec.ReadValue()
+	end := int(j.dec.InputOffset())
+	return j.row.line[end-len(v) : end], err
+}
+
+// decoded returns the text of a value of JSON, nil for null, arrays and objects.
+func (r *row) decoded(raw []byte) []byte {
+	switch raw[0] {
 	case '{', '[', 'n':
-		s.kind = kindNull
+		return nil
+	case '"':
+		if bytes.IndexByte(raw, '\\') < 0 {
+			return raw[1 : len(raw)-1]
+		}
+		mark := len(r.scratch)
+		r.scratch, _ = jsontext.AppendUnquote(r.scratch, raw)
+		return r.scratch[mark:len(r.scratch):len(r.scratch)]
 	}
-	return s, nil
+	return raw
 }

@@ -1,12 +1,13 @@
 package accesslog
 
 import (
-	"errors"
+	"container/heap"
 	"fmt"
 	"io"
 	"iter"
 	"os"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -19,8 +20,17 @@ type Options struct {
 	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
 	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
 	Stdin   io.Reader         // the file named -; nil = os.Stdin
-	Traces  bool              // traces of package replay are read too: their attempts, with fields such as policy and key.ip, and their units as bytes
+	Traces  Traces            // the use of traces of package replay
 }
+
+// Traces is the use of traces of package replay among logs.
+type Traces uint8
+
+const (
+	NoTraces    Traces = iota // they are an error of Open
+	AsLogs                    // their attempts are entries, with fields such as policy and key.ip, and their units as bytes
+	WholeTraces               // all files or none are traces, for [Reader.Trace]; a first file of unknown JSON is one too
+)
 
 // Stats counts the lines read so far.
 type Stats struct {
@@ -89,7 +99,7 @@ func Open(names []string, o Options) (*Reader, error) {
 			s.close()
 			continue
 		}
-		r.sources.add(s)
+		heap.Push(&r.sources, s)
 	}
 	return r, nil
 }
@@ -115,6 +125,17 @@ func (r *Reader) Stats() Stats {
 // Names returns the names of the fields that have a value in the first line read, those of
 // every format first, and members of objects with a dot: key.ip. It is for messages.
 func (r *Reader) Names() []string { return r.names }
+
+// Trace returns the text of traces, which take the place of the entries. Their order is that
+// of their first calls, so that trace.jsonl* reads a trace that weir serve has rotated.
+func (r *Reader) Trace() io.Reader {
+	slices.SortFunc(r.sources.all, (*source).compare)
+	var all []io.Reader
+	for _, s := range r.sources.all {
+		all = append(all, s, strings.NewReader("\n")) // the last line of a file may be cut off
+	}
+	return io.MultiReader(all...)
+}
 
 // Entries returns the entries with the values of fields, up to the end or the first error.
 // Each is valid until the next one. Entries with equal instants keep the order of files and
@@ -152,7 +173,7 @@ func (r *Reader) next() (*Entry, error) {
 	if r.sources.Len() == 0 {
 		return nil, io.EOF
 	}
-	e := r.sources.first().waiting.pop()
+	e := heap.Pop(&r.sources.first().waiting).(*Entry)
 	r.current = e
 	if e.At < r.last {
 		r.stats.Late++
@@ -164,13 +185,13 @@ func (r *Reader) next() (*Entry, error) {
 // fillFirst reads lines of the first source, and puts it at its new place. It closes one
 // without entries.
 func (r *Reader) fillFirst() error {
-	s := r.sources.pop()
-	err := s.fill(r)
+	s := heap.Pop(&r.sources).(*source)
+	err := s.fill()
 	if err == nil && s.waiting.Len() == 0 {
-		s.close() // an error about damaged data, which is counted as a bad line
+		s.close()
 		return nil
 	}
-	r.sources.add(s)
+	heap.Push(&r.sources, s)
 	return err
 }
 
@@ -189,22 +210,20 @@ func (r *Reader) entry() (e *Entry) {
 }
 
 // bad counts a line that is not readable.
-func (r *Reader) bad(file string, line int64, err error) {
-	r.stats.Lines++
-	r.stats.Bad++
-	if len(r.stats.First) < firstBad {
-		r.stats.First = append(r.stats.First, BadLine{file, line, err.Error()})
+func (s *source) bad(err error) {
+	s.stats.Lines++
+	s.stats.Bad++
+	if len(s.stats.First) < firstBad {
+		s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
 	}
 }
 
 // Close closes all files.
-func (r *Reader) Close() error {
-	var errs []error
+func (r *Reader) Close() {
 	for _, s := range r.sources.all {
-		errs = append(errs, s.close())
+		s.close()
 	}
 	r.sources.all, r.current = nil, nil
-	return errors.Join(errs...)
 }
 
 // stdin returns the file named -.
@@ -213,4 +232,34 @@ func (o *Options) stdin() io.Reader {
 		return o.Stdin
 	}
 	return os.Stdin
+}
+
+// timeline returns elements in order, in whatever order they come: it is a heap. Each
+// element takes a number of steps that grows with the logarithm of the elements that wait,
+// also in a log that runs backward.
+type timeline[T any] struct {
+	compare func(a, b T) int
+	all     []T // as container/heap orders them
+}
+
+// Len, Less, Swap, Push and Pop implement [heap.Interface].
+func (t *timeline[T]) Len() int           { return len(t.all) }
+func (t *timeline[T]) Less(i, j int) bool { return t.compare(t.all[i], t.all[j]) < 0 }
+func (t *timeline[T]) Swap(i, j int)      { t.all[i], t.all[j] = t.all[j], t.all[i] }
+func (t *timeline[T]) Push(v any)         { t.all = append(t.all, v.(T)) }
+
+func (t *timeline[T]) Pop() any {
+	last := len(t.all) - 1
+	v := t.all[last]
+	clear(t.all[last:])
+	t.all = t.all[:last]
+	return v
+}
+
+// first returns the first element; the zero T if there is none.
+func (t *timeline[T]) first() (v T) {
+	if len(t.all) > 0 {
+		v = t.all[0]
+	}
+	return v
 }

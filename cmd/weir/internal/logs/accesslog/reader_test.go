@@ -16,8 +16,6 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
-
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // lineAt returns a combined line at a second of a day, for a path.
@@ -251,29 +249,6 @@ func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	}
 }
 
-// TestPipesAreReadOnce names a pipe as a shell does for <(command). It cannot be opened again.
-func TestPipesAreReadOnce(t *testing.T) {
-	in, out, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer in.Close()
-	name := fmt.Sprintf("/dev/fd/%d", in.Fd())
-	_, err = os.Stat(name)
-	needs.Have(t, "/dev/fd", err == nil, "mount it, as shells need it too")
-	const lines = 3000 // more than the sample of 64 KiB
-	go func() {
-		defer out.Close()
-		for i := range lines {
-			io.WriteString(out, lineAt(i, "pipe"))
-		}
-	}()
-	got, r := paths(t, []string{name, write(t, "file", []byte(lineAt(lines, "file")))}, Options{})
-	if s := r.Stats(); s.Entries != lines+1 || s.Bad != 0 || !strings.HasSuffix(got, "pipe file") {
-		t.Errorf("got %+v, want %d entries", s, lines+1)
-	}
-}
-
 // TestFilesOfPzstdAreRead: each of their frames follows a skippable frame with its size.
 func TestFilesOfPzstdAreRead(t *testing.T) {
 	var b []byte
@@ -301,7 +276,7 @@ func logOf(format Format, n int) []byte {
 var benchFields = []Field{RemoteAddr, Method, Path, Status, UserAgent}
 
 func BenchmarkReader(b *testing.B) {
-	for _, format := range Formats() {
+	for _, format := range formats {
 		b.Run(string(format), func(b *testing.B) {
 			const lines = 1000
 			text := logOf(format, lines)
@@ -331,7 +306,7 @@ func BenchmarkReader(b *testing.B) {
 }
 
 func TestAllocationsOfALine(t *testing.T) {
-	for _, format := range Formats() {
+	for _, format := range formats {
 		text := bytes.ReplaceAll(logOf(format, 3000), []byte("+0130"), []byte("+0100")) // time.Parse allocates other zones
 		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text), Reorder: -1})
 		if err != nil {

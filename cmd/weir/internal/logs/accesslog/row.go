@@ -5,93 +5,62 @@ import (
 	"encoding/hex"
 	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
-
-	"github.com/go-json-experiment/json/jsontext"
 )
 
-// row is a line that has just been read, with all of its fields. It shares the memory of the
+// row is a line that has just been read, with all of its values. It shares the memory of the
 // line, and is valid until the next one.
 type row struct {
 	instant int64 // microseconds since 1970
 	line    []byte
-	columns []span   // in a line of text
-	members []member // in a line of JSON
+	values  []value // by column, or the members of an object
 	schema  *schema
-	scratch []byte // decoded values
+	scratch []byte // paths, and decoded values
 }
 
-// span is a part of a line.
-type span struct {
-	from, to uint32
-	kind     kind
-}
-
-// kind is the notation of a value.
-type kind uint8
-
-const (
-	kindWord    kind = iota // as it stands
-	kindQuoted              // between quotes
-	kindEscaped             // between quotes, with a backslash
-	kindJSON                // the same as JSON has them
-	kindObject
-	kindNull // null, and other values without a text
-)
-
-// fieldNames returns the names of the fields that have a value in this line, those of every
-// format first, and members of objects with a dot: key.ip. It is for messages.
-func (r *row) fieldNames() (names []string) {
-	for i := remoteAddr; i < facts; i++ {
-		if hasValue(r.get(Field{fact: i})) {
-			names = append(names, factNames[i])
-		}
-	}
-	own := func(name string) {
-		if !slices.Contains(names, name) {
-			names = append(names, name)
-		}
-	}
-	for _, name := range r.schema.columns[:min(len(r.columns), len(r.schema.columns))] {
-		own(name)
-	}
-	for _, m := range r.members {
-		name := string(r.line[m.name.from:m.name.to])
-		if m.parent >= 0 {
-			parent := r.members[m.parent]
-			if parent.parent >= 0 {
-				continue
-			}
-			name = string(r.line[parent.name.from:parent.name.to]) + "." + name
-		}
-		if m.value.kind != kindObject || m.parent >= 0 {
-			own(name)
-		}
-	}
-	return names
+// value is a column, or a member of an object or of one in it.
+type value struct {
+	text     []byte // decoded
+	path     []byte // of a member: its names with dots between them
+	isQuoted bool   // of a column
+	isObject bool   // of a member; it has no text
 }
 
 // reset empties r for a line with a schema.
 func (r *row) reset(line []byte, s *schema) {
-	*r = row{line: line, columns: r.columns[:0], members: r.members[:0], scratch: r.scratch[:0], schema: s}
+	*r = row{line: line, values: r.values[:0], scratch: r.scratch[:0], schema: s}
 }
 
-// value returns the text of a span.
-func (r *row) value(s span) []byte {
-	raw := r.line[s.from:s.to]
-	switch s.kind {
-	case kindEscaped:
-		mark := len(r.scratch)
-		r.scratch = appendUnescaped(r.scratch, raw)
-		return r.scratch[mark:len(r.scratch):len(r.scratch)]
-	case kindJSON:
-		mark := len(r.scratch)
-		r.scratch, _ = jsontext.AppendUnquote(r.scratch, r.line[s.from-1:s.to+1])
-		return r.scratch[mark:len(r.scratch):len(r.scratch)]
-	case kindNull, kindObject:
-		return nil
+// join returns two parts of a path as one.
+func (r *row) join(a, b []byte) []byte {
+	mark := len(r.scratch)
+	r.scratch = append(append(r.scratch, a...), b...)
+	return r.scratch[mark:len(r.scratch):len(r.scratch)]
+}
+
+// fieldNames returns the names of the fields that have a value in this line, those of every
+// format first, and members of objects with a dot: key.ip. It is for messages.
+func (r *row) fieldNames() (names []string) {
+	for _, f := range facts {
+		if hasValue(r.get(f)) {
+			names = append(names, string(f))
+		}
 	}
-	return raw
+	for i, v := range r.values {
+		name := string(v.path)
+		if r.schema.columns != nil {
+			if i == len(r.schema.columns) {
+				break
+			}
+			name = r.schema.columns[i]
+		}
+		dots := strings.Count(name, ".")
+		if isOuter := v.isObject && dots == 0; !isOuter && dots < 2 && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // how derives a field from a column or member.
@@ -99,12 +68,10 @@ type how uint8
 
 const (
 	plain         how = iota
-	address           // without the port
+	lastAddress       // without the port; the last in a list, the nearest to the server
 	beforePort        // before the port that always follows, also of IPv6 without brackets
-	lastAddress       // the last in a list, the nearest to the server
 	pathOf            // from a path with a query, or an absolute URL
 	queryOf           // from the same
-	hostOf            // from an absolute URL, without the port
 	requestMethod     // from a request line
 	requestPath
 	requestQuery
@@ -115,24 +82,19 @@ const (
 // derive derives a field from the text of a column or member.
 func (r *row) derive(b []byte, h how) []byte {
 	switch h {
-	case address:
-		return withoutPort(b)
+	case lastAddress:
+		return withoutPort(bytes.TrimSpace(b[bytes.LastIndexByte(b, ',')+1:]))
 	case beforePort:
 		if i := bytes.LastIndexByte(b, ':'); i > 0 && b[0] != '[' {
 			return b[:i]
 		}
 		return withoutPort(b)
-	case lastAddress:
-		return withoutPort(bytes.TrimSpace(b[bytes.LastIndexByte(b, ',')+1:]))
 	case pathOf:
 		_, p, _ := splitTarget(b)
 		return p
 	case queryOf:
 		_, _, q := splitTarget(b)
 		return q
-	case hostOf:
-		h, _, _ := splitTarget(b)
-		return withoutPort(h)
 	case requestMethod, requestPath, requestQuery, requestHost:
 		return requestPart(b, h)
 	case percent:
@@ -155,11 +117,10 @@ func requestPart(b []byte, h how) []byte {
 	if i := bytes.LastIndexByte(rest, ' '); i >= 0 && bytes.HasPrefix(rest[i+1:], []byte("HTTP/")) {
 		rest = rest[:i]
 	}
-	if h == requestMethod {
-		return verb
-	}
 	authority, p, q := splitTarget(rest)
 	switch h {
+	case requestMethod:
+		return verb
 	case requestPath:
 		return p
 	case requestQuery:
@@ -204,25 +165,26 @@ func withoutPort(b []byte) []byte {
 	return b
 }
 
-// appendUnescaped appends a text without the backslashes of nginx and Apache, which are those
-// of Go. A backslash before any other byte stays.
-func appendUnescaped(out, b []byte) []byte {
+// unescaped returns a text without the backslashes of nginx and Apache, which are those of
+// Go. A backslash before any other byte stays.
+func (r *row) unescaped(b []byte) []byte {
+	mark := len(r.scratch)
 	for len(b) > 0 {
 		if b[0] == '\\' {
 			s := string(b[:min(len(b), len(`\U0010FFFF`))])
 			if c, isWide, rest, err := strconv.UnquoteChar(s, '"'); err == nil {
 				b = b[len(s)-len(rest):]
 				if isWide {
-					out = utf8.AppendRune(out, c)
+					r.scratch = utf8.AppendRune(r.scratch, c)
 				} else {
-					out = append(out, byte(c))
+					r.scratch = append(r.scratch, byte(c))
 				}
 				continue
 			}
 		}
-		out, b = append(out, b[0]), b[1:]
+		r.scratch, b = append(r.scratch, b[0]), b[1:]
 	}
-	return out
+	return r.scratch[mark:len(r.scratch):len(r.scratch)]
 }
 
 // appendDecoded appends a percent-encoded text. A percent sign without two digits stays.

@@ -8,14 +8,15 @@ import (
 
 // schema is the places of the facts in the lines of a format.
 type schema struct {
-	from    [facts][]place // the first with a value counts
-	time    []place        // places of the instant, the best first
-	isTrace bool           // the time is in microseconds, and a line without units has one
+	from    map[Field][]place // of all facts; the first place with a value counts
+	time    []place           // places of the instant, the best first
+	isTrace bool              // the time is in microseconds, and a line without units has one
 
 	// Of a text:
 	columns []string           // as the format's documentation has them; nil for JSON
 	date    string             // the column with the date of a time; "" = none
 	headers map[string]string  // columns with fields of the request's header, by name in lower case
+	isExact bool               // a header in the file names the columns
 	split   func(r *row) error // splits a line into columns
 
 	// Of JSON:
@@ -38,11 +39,11 @@ func places(h how, paths string) (all []place) {
 }
 
 // sources are the places of facts while a schema is made.
-type sources map[fact][]place
+type sources map[Field][]place
 
 // request adds the parts of a request line at a path.
 func (s sources) request(line string) sources {
-	for f, h := range map[fact]how{method: requestMethod, path: requestPath, query: requestQuery, host: requestHost} {
+	for f, h := range map[Field]how{Method: requestMethod, Path: requestPath, Query: requestQuery, Host: requestHost} {
 		s[f] = append(s[f], place{line, h})
 	}
 	return s
@@ -50,26 +51,19 @@ func (s sources) request(line string) sources {
 
 // target adds the parts of the targets of requests.
 func (s sources) target(paths string) sources {
-	s[path] = append(s[path], places(pathOf, paths)...)
-	s[query] = append(s[query], places(queryOf, paths)...)
+	s[Path] = append(s[Path], places(pathOf, paths)...)
+	s[Query] = append(s[Query], places(queryOf, paths)...)
 	return s
 }
 
 // newSchema returns a schema with the places of Options.Fields. A name that the format does
 // not have leaves the fact without a value.
 func newSchema(o Options, time string, from sources) *schema {
-	s := &schema{time: places(plain, time)}
-	for f := remoteAddr; f < facts; f++ {
+	s := &schema{time: places(plain, time), from: map[Field][]place{}}
+	for _, f := range facts {
 		s.from[f] = from[f]
-		if name := o.Fields[factNames[f]]; name != "" {
-			h := plain
-			switch f {
-			case remoteAddr:
-				h = lastAddress
-			case path:
-				h = pathOf
-			}
-			s.from[f] = []place{{name, h}}
+		if name := o.Fields[string(f)]; name != "" {
+			s.from[f] = []place{{name, map[Field]how{RemoteAddr: lastAddress, Path: pathOf}[f]}}
 		}
 	}
 	if name := o.Fields["time"]; name != "" {
@@ -120,23 +114,23 @@ const clfColumns = "remote ident user time request status bytes"
 // clf returns the schema of the common log format and its relatives.
 func clf(o Options) *schema {
 	return newSchema(o, "time", sources{
-		remoteAddr: places(lastAddress, "remote"), user: places(plain, "user"), status: places(plain, "status"), size: places(plain, "bytes"),
-		referer: places(plain, "referer"), userAgent: places(plain, "user_agent"),
+		RemoteAddr: places(lastAddress, "remote"), User: places(plain, "user"), Status: places(plain, "status"), Bytes: places(plain, "bytes"),
+		Referer: places(plain, "referer"), UserAgent: places(plain, "user_agent"),
 	}.request("request"))
 }
 
 func envoyText(o Options) *schema {
 	return newSchema(o, "start_time", sources{
-		remoteAddr: places(lastAddress, "x_forwarded_for"), status: places(plain, "response_code"), size: places(plain, "bytes_sent"),
-		host: places(plain, "authority"), userAgent: places(plain, "user_agent"),
+		RemoteAddr: places(lastAddress, "x_forwarded_for"), Status: places(plain, "response_code"), Bytes: places(plain, "bytes_sent"),
+		Host: places(plain, "authority"), UserAgent: places(plain, "user_agent"),
 	}.request("request")).text("start_time request response_code response_flags bytes_received bytes_sent duration upstream_service_time x_forwarded_for user_agent request_id authority upstream_host",
 		(*row).envoy, map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"})
 }
 
 func albText(o Options) *schema {
 	return newSchema(o, "time", sources{
-		remoteAddr: places(beforePort, "client:port"), status: places(plain, "elb_status_code"), size: places(plain, "sent_bytes"),
-		userAgent: places(plain, "user_agent"),
+		RemoteAddr: places(beforePort, "client:port"), Status: places(plain, "elb_status_code"), Bytes: places(plain, "sent_bytes"),
+		UserAgent: places(plain, "user_agent"),
 	}.request("request")).text("type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes request user_agent ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id",
 		(*row).alb, nil)
 }
@@ -150,19 +144,12 @@ const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(
 // w3c returns the schema of columns. isExact reports that a header in the file names them.
 func w3c(o Options, columns string, isExact bool) *schema {
 	s := newSchema(o, "timestamp(ms) timestamp time", sources{
-		remoteAddr: places(address, "c-ip"), method: places(plain, "cs-method"), path: places(pathOf, "cs-uri-stem cs-uri"),
-		query: places(plain, "cs-uri-query"), host: places(plain, "x-host-header cs(Host) cs-host"), status: places(plain, "sc-status"),
-		size: places(plain, "sc-bytes"), user: places(percent, "cs-username"), userAgent: places(percent, "cs(User-Agent)"),
-		referer: places(percent, "cs(Referer)"),
-	}).text(columns, nil, map[string]string{forwardedFor: forwardedFor})
-	n := len(s.columns)
-	s.split = func(r *row) error {
-		r.tabs()
-		if isExact && len(r.columns) != n || !isExact && len(r.columns) < 12 {
-			return errW3C
-		}
-		return nil
-	}
+		RemoteAddr: places(lastAddress, "c-ip"), Method: places(plain, "cs-method"), Path: places(pathOf, "cs-uri-stem cs-uri"),
+		Query: places(plain, "cs-uri-query"), Host: places(plain, "x-host-header cs(Host) cs-host"), Status: places(plain, "sc-status"),
+		Bytes: places(plain, "sc-bytes"), User: places(percent, "cs-username"), UserAgent: places(percent, "cs(User-Agent)"),
+		Referer: places(percent, "cs(Referer)"),
+	}).text(columns, (*row).w3c, map[string]string{forwardedFor: forwardedFor})
+	s.isExact = isExact
 	for _, name := range s.columns {
 		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
 			s.headers[strings.ToLower(inner[:len(inner)-1])] = name
@@ -177,81 +164,81 @@ func w3c(o Options, columns string, isExact bool) *schema {
 // traceJSON is the members of a line of a trace of package replay. The dimensions of its
 // key have dotted names, such as key.ip, and its units are the bytes.
 func traceJSON(o Options) *schema {
-	s := newSchema(o, "at_us", sources{size: places(plain, "n")})
+	s := newSchema(o, "at_us", sources{Bytes: places(plain, "n")})
 	s.isTrace = true
 	return s
 }
 
 func nginxJSON(o Options) *schema {
 	return newSchema(o, "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time", sources{
-		remoteAddr: places(address, "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip"),
-		method:     places(plain, "request_method method verb"),
-		query:      places(plain, "args query_string query"),
-		host:       places(plain, "http_host host server_name vhost domain"),
-		status:     places(plain, "status status_code code response_code"),
-		size:       places(plain, "body_bytes_sent bytes_sent bytes size response_size"),
-		user:       places(plain, "remote_user user user_id username"),
-		userAgent:  places(plain, "http_user_agent user_agent agent useragent"),
-		referer:    places(plain, "http_referer http_referrer referer referrer"),
+		RemoteAddr: places(lastAddress, "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip"),
+		Method:     places(plain, "request_method method verb"),
+		Query:      places(plain, "args query_string query"),
+		Host:       places(plain, "http_host host server_name vhost domain"),
+		Status:     places(plain, "status status_code code response_code"),
+		Bytes:      places(plain, "body_bytes_sent bytes_sent bytes size response_size"),
+		User:       places(plain, "remote_user user user_id username"),
+		UserAgent:  places(plain, "http_user_agent user_agent agent useragent"),
+		Referer:    places(plain, "http_referer http_referrer referer referrer"),
 	}.target("request_uri uri path url").request("request")).object("", "http_", "")
 }
 
 func caddyJSON(o Options) *schema {
 	return newSchema(o, "ts", sources{
-		remoteAddr: places(address, "request.client_ip request.remote_ip request.remote_addr"),
-		method:     places(plain, "request.method"),
-		host:       places(plain, "request.host"),
-		status:     places(plain, "status"),
-		size:       places(plain, "size"),
-		user:       places(plain, "user_id"),
-		userAgent:  places(plain, "request.headers.User-Agent"),
-		referer:    places(plain, "request.headers.Referer"),
+		RemoteAddr: places(lastAddress, "request.client_ip request.remote_ip request.remote_addr"),
+		Method:     places(plain, "request.method"),
+		Host:       places(plain, "request.host"),
+		Status:     places(plain, "status"),
+		Bytes:      places(plain, "size"),
+		User:       places(plain, "user_id"),
+		UserAgent:  places(plain, "request.headers.User-Agent"),
+		Referer:    places(plain, "request.headers.Referer"),
 	}.target("request.uri")).object("request", "request.headers.")
 }
 
 func traefikJSON(o Options) *schema {
 	return newSchema(o, "StartUTC StartLocal time", sources{
-		remoteAddr: places(lastAddress, "ClientHost ClientAddr"),
-		method:     places(plain, "RequestMethod"),
-		host:       places(plain, "RequestHost RequestAddr"),
-		status:     places(plain, "DownstreamStatus OriginStatus"),
-		size:       places(plain, "DownstreamContentSize OriginContentSize"),
-		user:       places(plain, "ClientUsername"),
-		userAgent:  places(plain, "request_User-Agent"),
-		referer:    places(plain, "request_Referer"),
+		RemoteAddr: places(lastAddress, "ClientHost ClientAddr"),
+		Method:     places(plain, "RequestMethod"),
+		Host:       places(plain, "RequestHost RequestAddr"),
+		Status:     places(plain, "DownstreamStatus OriginStatus"),
+		Bytes:      places(plain, "DownstreamContentSize OriginContentSize"),
+		User:       places(plain, "ClientUsername"),
+		UserAgent:  places(plain, "request_User-Agent"),
+		Referer:    places(plain, "request_Referer"),
 	}.target("RequestPath")).object("", "request_", "")
 }
 
 func envoyJSON(o Options) *schema {
 	return newSchema(o, "start_time timestamp time", sources{
-		remoteAddr: slices.Concat(places(address, "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address"), places(lastAddress, "x_forwarded_for")),
-		method:     places(plain, "method request_method :method"),
-		host:       places(plain, "authority :authority host"),
-		status:     places(plain, "response_code status"),
-		size:       places(plain, "bytes_sent"),
-		user:       places(plain, "user"),
-		userAgent:  places(plain, "user_agent"),
-		referer:    places(plain, "referer"),
+		RemoteAddr: places(lastAddress, "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address x_forwarded_for"),
+		Method:     places(plain, "method request_method :method"),
+		Host:       places(plain, "authority :authority host"),
+		Status:     places(plain, "response_code status"),
+		Bytes:      places(plain, "bytes_sent"),
+		User:       places(plain, "user"),
+		UserAgent:  places(plain, "user_agent"),
+		Referer:    places(plain, "referer"),
 	}.target("path x_envoy_original_path x_envoy_origin_path :path")).object("", "")
 }
 
 // get returns the value of a field, or nil.
 func (r *row) get(f Field) []byte {
-	switch f.fact {
-	case none:
-		return nil
-	case forwarded:
+	if from, isFact := r.schema.from[f]; isFact {
+		b := r.firstOf(from)
+		if b == nil && r.schema.isTrace && f == Bytes {
+			return []byte("1")
+		}
+		return b
+	}
+	name, isHeader := strings.CutPrefix(string(f), headerPrefix)
+	switch {
+	case isHeader:
+		return r.header(name)
+	case f == Forwarded:
 		return r.forwarded()
-	case own:
-		return r.at(place{path: f.name})
-	case header:
-		return r.header(f.name)
 	}
-	b := r.firstOf(r.schema.from[f.fact])
-	if b == nil && r.schema.isTrace && f.fact == size {
-		return []byte("1")
-	}
-	return b
+	return r.at(place{path: name})
 }
 
 // forwardedFor is the header that lists the addresses of a client and of proxies.
@@ -264,7 +251,7 @@ func (r *row) forwarded() (list []byte) {
 		return list
 	}
 	list = nil
-	for _, p := range r.schema.from[remoteAddr] {
+	for _, p := range r.schema.from[RemoteAddr] {
 		if len(list) == 0 {
 			list = r.at(place{path: p.path})
 		}
@@ -284,18 +271,21 @@ func (r *row) header(name string) (value []byte) {
 	case s.headers[name] != "":
 		return r.at(place{path: s.headers[name]})
 	case name == "user-agent":
-		return r.firstOf(s.from[userAgent])
+		return r.firstOf(s.from[UserAgent])
 	case name == "referer":
-		return r.firstOf(s.from[referer])
+		return r.firstOf(s.from[Referer])
 	}
 	for _, prefix := range s.prefixes {
 		i := r.find(prefix + name)
 		if i < 0 {
 			continue
 		}
-		value = r.value(r.members[i].value)
-		for j := i + 1; name == forwardedFor && j < len(r.members) && r.members[j].name == r.members[i].name; j++ {
-			value = slices.Concat(value, []byte(","), r.value(r.members[j].value))
+		value = r.values[i].text
+		for _, next := range r.values[i+1:] {
+			if name != forwardedFor || !bytes.Equal(next.path, r.values[i].path) {
+				break
+			}
+			value = slices.Concat(value, []byte(","), next.text)
 		}
 		return value
 	}
@@ -314,16 +304,14 @@ func (r *row) firstOf(all []place) []byte {
 
 // at returns the value of a place, or nil.
 func (r *row) at(p place) []byte {
-	if r.schema.columns != nil {
-		if i := slices.Index(r.schema.columns, p.path); i >= 0 && i < len(r.columns) {
-			return r.derive(r.value(r.columns[i]), p.how)
-		}
+	i := slices.Index(r.schema.columns, p.path)
+	if r.schema.columns == nil {
+		i = r.find(p.path)
+	}
+	if i < 0 || i >= len(r.values) {
 		return nil
 	}
-	if i := r.find(p.path); i >= 0 {
-		return r.derive(r.value(r.members[i].value), p.how)
-	}
-	return nil
+	return r.derive(r.values[i].text, p.how)
 }
 
 const (

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"compress/gzip"
+	"container/heap"
 	"errors"
 	"fmt"
 	"io"
@@ -27,8 +28,16 @@ const ErrLong = problem("the line is longer than 131072 bytes")
 
 const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
 
+// Errors of files that are neither logs nor traces that can be read.
+const (
+	ErrDirectory = problem("is a directory")
+	ErrMixed     = problem("is not a trace") // and a file before it is one
+	errTrace     = problem("the file is a trace of JSON lines with at_us, not an access log")
+)
+
 // source is one file.
 type source struct {
+	*Reader
 	name   string
 	index  int // in the arguments of Open
 	format Format
@@ -37,7 +46,7 @@ type source struct {
 	stdin  bool
 	once   bool // standard input or a pipe, which cannot be opened again
 
-	closers []func() error
+	closers []func()
 	text    io.Reader // decompressed
 	lines   *bufio.Reader
 	line    int64 // lines read
@@ -50,26 +59,23 @@ type source struct {
 // open opens a file, detects its format, and closes it again. Standard input and pipes stay
 // open.
 func (r *Reader) open(name string, index int) (*source, error) {
-	s := &source{name: name, index: index, format: r.options.Format, stdin: name == "-", waiting: timeline[*Entry]{compare: (*Entry).compare}}
+	s := &source{Reader: r, name: name, index: index, stdin: name == "-", waiting: timeline[*Entry]{compare: (*Entry).compare}}
 	if s.stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
 		return nil, errors.New("standard input, -, is given twice")
 	}
-	if err := s.openLines(r); err != nil {
+	err := s.openLines()
+	if err != nil {
 		return nil, err
 	}
-	sample, format, err := sniff(s.lines, s.text, s.once, r.options)
-	switch {
-	case err == ErrEmpty:
-		s.format, err = "", nil
-	case sample != nil && s.format != "":
-		err = nil // the named format is tried
-	case format == JSONL && !r.options.Traces:
-		err = problem("the file is a trace of JSON lines with at_us, not an access log")
-	default:
-		s.format = format
+	sample, err := sampleOf(s.lines, s.once)
+	if damaged := s.isDamaged(err); err == nil || damaged {
+		s.format, err = r.formatOf(sample, damaged)
 	}
 	if err != nil {
 		s.close()
+		if err == ErrMixed {
+			return nil, fmt.Errorf("%s %w, and %s is one", name, err, r.files[0].Name)
+		}
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	s.parser = newParser(s.format, r.options)
@@ -80,9 +86,32 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	return s, nil
 }
 
+// formatOf returns the format of the next file by its first lines, which may end where the
+// data are damaged. It is "" for a file without lines.
+func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
+	first := slices.IndexFunc(r.files, func(f File) bool { return f.Format != "" })
+	whole, isTrace := r.options.Traces == WholeTraces, first >= 0 && r.files[first].Format == JSONL
+	format, err := detect(sample, r.options)
+	switch {
+	case err == errEmpty && !damaged:
+		return "", nil
+	case whole && isTrace && format != JSONL:
+		return "", ErrMixed
+	case r.options.Format != "":
+		return r.options.Format, nil // it is tried
+	case whole && first < 0 && err != nil && looksLikeJSON(sample):
+		return JSONL, nil
+	case err != nil && damaged:
+		return "", errTruncated
+	case format == JSONL && (r.options.Traces == NoTraces || whole && first >= 0 && !isTrace):
+		return "", errTrace
+	}
+	return format, err
+}
+
 // openLines opens the file for reading, decompressed.
-func (s *source) openLines(r *Reader) error {
-	in := r.options.stdin()
+func (s *source) openLines() error {
+	in := s.options.stdin()
 	if s.once = s.stdin; !s.stdin {
 		f, err := os.Open(s.name)
 		if err != nil {
@@ -90,46 +119,44 @@ func (s *source) openLines(r *Reader) error {
 		}
 		if info, err := f.Stat(); err == nil && info.IsDir() {
 			f.Close()
-			return fmt.Errorf("%s is a directory; name the log files in it", s.name)
+			return fmt.Errorf("%s %w", s.name, ErrDirectory)
 		} else if err == nil {
 			s.once = !info.Mode().IsRegular()
 		}
-		s.closers = append(s.closers, f.Close)
+		s.closers = append(s.closers, func() { f.Close() })
 		in = f
 	}
-	text, closeText, err := Decompress(in)
+	text, err := decompress(in)
 	if err != nil {
 		s.close()
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	s.closers, s.text = append(s.closers, closeText), text
-	s.lines, s.line, s.ended = buffered(text, MaxLineBytes+2), 0, false
+	if z, ok := text.(*zstd.Decoder); ok {
+		s.closers = append(s.closers, z.Close)
+	}
+	s.text, s.lines, s.line, s.ended = text, bufio.NewReaderSize(text, MaxLineBytes+2), 0, false
+	if mark, _ := s.lines.Peek(3); string(mark) == "\ufeff" { // a byte order mark
+		s.lines.Discard(3)
+	}
 	return nil
 }
 
-// Decompress returns the text of in, which may be compressed by gzip or zstd: its first
-// bytes decide. closeText releases memory and does not close in.
-func Decompress(in io.Reader) (text io.Reader, closeText func() error, err error) {
+// decompress returns the text of in, which may be compressed by gzip or zstd: its first
+// bytes decide.
+func decompress(in io.Reader) (text io.Reader, err error) {
 	b := bufio.NewReaderSize(in, 64<<10)
 	magic, _ := b.Peek(4)
 	switch {
 	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
-		z, err := gzip.NewReader(b)
+		text, err = gzip.NewReader(b)
 		if err == io.ErrUnexpectedEOF || err == io.EOF {
 			err = errTruncated
 		}
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, z.Close, nil
+		return text, err
 	case isZstandard(magic):
-		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
-		if err != nil {
-			return nil, nil, err
-		}
-		return z, func() error { z.Close(); return nil }, nil
+		return zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 	}
-	return b, func() error { return nil }, nil
+	return b, nil
 }
 
 // isZstandard reports whether a file begins like a frame of zstd, or like a skippable frame,
@@ -138,54 +165,29 @@ func isZstandard(b []byte) bool {
 	return bytes.Equal(b, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(b) == 4 && b[0]&0xf0 == 0x50 && bytes.Equal(b[1:], []byte{0x2a, 0x4d, 0x18})
 }
 
-// buffered returns a buffer of text without a byte order mark at its begin.
-func buffered(text io.Reader, size int) *bufio.Reader {
-	b := bufio.NewReaderSize(text, size)
-	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
-		b.Discard(3)
-	}
-	return b
-}
-
 // isDamaged reports whether compressed data end early or are damaged: every error of a
 // decompressor except one of the file below it.
-func isDamaged(text io.Reader, err error) bool {
-	if _, plain := text.(*bufio.Reader); plain || err == nil || err == io.EOF || err == bufio.ErrBufferFull {
+func (s *source) isDamaged(err error) bool {
+	if _, plain := s.text.(*bufio.Reader); plain || err == nil || err == io.EOF || err == bufio.ErrBufferFull {
 		return false
 	}
 	var file *os.PathError
 	return !errors.As(err, &file)
 }
 
-// Sniff returns the format of a text and the whole text again, decompressed. It waits for
-// the first line only, because a pipe may still be written. The error is that of [Detect],
-// or of reading; text is valid all the same if it is not nil.
-func Sniff(in io.Reader) (f Format, text io.Reader, err error) {
-	plain, _, err := Decompress(in)
-	if err != nil {
-		return "", nil, err
+// Read reads the text of the file. Errors of the decompressor name the file, as those of the
+// system do.
+func (s *source) Read(b []byte) (int, error) {
+	if s.lines == nil {
+		if err := s.openLines(); err != nil {
+			return 0, err
+		}
 	}
-	b := buffered(plain, MaxLineBytes)
-	sample, f, err := sniff(b, plain, true, Options{})
-	if sample == nil {
-		return "", nil, err
+	n, err := s.lines.Read(b)
+	if s.isDamaged(err) {
+		err = &os.PathError{Op: "read", Path: s.name, Err: err}
 	}
-	return f, b, err
-}
-
-// sniff returns the first lines of a text and their format. The error is that of detection,
-// errTruncated in its place if the data are damaged there, or with a nil sample that of
-// reading.
-func sniff(lines *bufio.Reader, text io.Reader, pipe bool, o Options) (sample []byte, f Format, err error) {
-	sample, err = sampleOf(lines, pipe)
-	damaged := isDamaged(text, err)
-	if err != nil && !damaged {
-		return nil, "", err
-	}
-	if f, err = detect(sample, o); err != nil && damaged {
-		err = errTruncated
-	}
-	return sample[:len(sample):len(sample)], f, err
+	return n, err
 }
 
 // sampleOf returns the first lines of a text. For a pipe it waits for one line only.
@@ -215,7 +217,7 @@ func isEntry(line []byte) bool { return line[0] != '#' }
 func (s *source) least(sample []byte) int64 {
 	p, r, least := newParser(s.format, s.parser.options), &row{}, int64(-1)
 	for _, line := range firstLines(sample) {
-		if !p.comment(line) && p.parse(r, line) == nil && (least < 0 || r.instant < least) {
+		if isComment := p.comment(line) && s.format != JSONL; !isComment && p.parse(r, line) == nil && (least < 0 || r.instant < least) {
 			least = r.instant
 		}
 	}
@@ -240,17 +242,17 @@ func (s *source) position() (at int64, closed int) {
 }
 
 // fill reads lines until no later line within the window can come before the first entry.
-func (s *source) fill(r *Reader) error {
+func (s *source) fill() error {
 	if s.lines == nil { // a file of which no line was read
-		if err := s.openLines(r); err != nil {
+		if err := s.openLines(); err != nil {
 			return err
 		}
 	}
 	for !s.ended {
-		if e := s.waiting.first(); e != nil && (s.newest-e.At >= r.window || s.waiting.Len() >= maxWaiting) {
+		if e := s.waiting.first(); e != nil && (s.newest-e.At >= s.window || s.waiting.Len() >= maxWaiting) {
 			return nil
 		}
-		if err := s.read(r); err != nil {
+		if err := s.read(); err != nil {
 			return err
 		}
 	}
@@ -258,7 +260,7 @@ func (s *source) fill(r *Reader) error {
 }
 
 // read reads one line.
-func (s *source) read(r *Reader) error {
+func (s *source) read() error {
 	line, err := NextLine(s.lines)
 	if len(line) > 0 || err == nil || err == ErrLong {
 		s.line++
@@ -268,11 +270,11 @@ func (s *source) read(r *Reader) error {
 		return nil
 	}
 	if err == ErrLong {
-		r.bad(s.name, s.line, err)
+		s.bad(err)
 		return nil
 	}
-	if isDamaged(s.text, err) {
-		r.bad(s.name, s.line, errTruncated)
+	if s.isDamaged(err) {
+		s.bad(errTruncated)
 		s.ended = true
 		return nil
 	}
@@ -283,32 +285,32 @@ func (s *source) read(r *Reader) error {
 	if s.format == JSONL && IsTraceHeader(line) {
 		h, err := ParseTraceHeader(line)
 		if err != nil {
-			r.bad(s.name, s.line, err)
+			s.bad(err)
 			return nil
 		}
-		r.stats.Sample, r.stats.Dropped = max(r.stats.Sample, h.Sample), r.stats.Dropped+h.Dropped
+		s.stats.Sample, s.stats.Dropped = max(s.stats.Sample, h.Sample), s.stats.Dropped+h.Dropped
 		return nil
 	}
 	if len(line) == 0 || s.parser.comment(line) {
 		return nil
 	}
-	if err := s.parser.parse(&r.row, line); err != nil {
-		if r.stats.Bad < firstBad {
-			err = otherFormat(line, s.format, r.options, err)
+	if err := s.parser.parse(&s.row, line); err != nil {
+		if s.stats.Bad < firstBad {
+			err = otherFormat(line, s.format, s.options, err)
 		}
-		r.bad(s.name, s.line, err)
+		s.bad(err)
 		return nil
 	}
-	e := r.entry()
+	e := s.entry()
 	e.File, e.Line = s.name, s.line
-	r.stats.Lines++
-	r.stats.Entries++
+	s.stats.Lines++
+	s.stats.Entries++
 	if e.At < year2000 {
-		r.stats.Before2000++
+		s.stats.Before2000++
 	}
 	s.newest = max(s.newest, e.At)
-	s.waiting.add(e)
-	if r.room -= e.size(); r.room < 0 {
+	heap.Push(&s.waiting, e)
+	if s.room -= e.size(); s.room < 0 {
 		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; use a shorter --reorder, or fields with shorter values", s.name, s.line, maxHeld>>20)
 	}
 	return nil
@@ -337,11 +339,9 @@ func NextLine(lines *bufio.Reader) ([]byte, error) {
 }
 
 // close closes the file.
-func (s *source) close() error {
-	var errs []error
-	for i := len(s.closers) - 1; i >= 0; i-- {
-		errs = append(errs, s.closers[i]())
+func (s *source) close() {
+	for _, end := range slices.Backward(s.closers) {
+		end()
 	}
 	s.closers, s.lines = nil, nil
-	return errors.Join(errs...)
 }

@@ -23,7 +23,7 @@ func TestTracesAreRead(t *testing.T) {
 	ip, _ := ParseField("key.ip")
 	policy, _ := ParseField("policy")
 	for text, bad := range map[string]int64{trace: 1, `{"trace":1,"sample":` + "\n" + trace: 2, `{"trace":1,"sample":10}` + "\n" + trace: 2, `{"trace":1,"sample":-1,"dropped":0}` + "\n" + trace: 2} {
-		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Traces: true, Format: JSONL})
+		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Traces: AsLogs, Format: JSONL})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,7 +45,7 @@ func TestTracesAreRead(t *testing.T) {
 			t.Errorf("%+v, want %d bad lines, and a sample of 10 with 7 lost calls", s, bad)
 		}
 	}
-	if r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace), Traces: true}); err != nil || r.Files()[0].Format != JSONL {
+	if r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace), Traces: AsLogs}); err != nil || r.Files()[0].Format != JSONL {
 		t.Errorf("the trace is no trace: %v", err)
 	}
 	if _, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace)}); err == nil || !strings.Contains(err.Error(), "is a trace") {

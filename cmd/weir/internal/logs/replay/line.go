@@ -4,10 +4,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // MaxLineBytes is the largest size of one line, without its line ending.
@@ -63,19 +67,11 @@ func (k Key) MarshalJSON() ([]byte, error) {
 	return json.Marshal(values)
 }
 
-// LineError is an error in a line of a trace.
-type LineError struct {
-	Byte    int    // the place, counted from 1; 0 for the line as a whole
-	Problem string // the error and the next step
-}
+// lineError is an error in a line of a trace as a whole, with the next step. A mistake at a
+// place of the line is a *[strictjson.Error].
+type lineError string
 
-// Error returns the byte and the problem.
-func (e *LineError) Error() string {
-	if e.Byte == 0 {
-		return e.Problem
-	}
-	return fmt.Sprintf("byte %d: %s", e.Byte, e.Problem)
-}
+func (e lineError) Error() string { return string(e) }
 
 // lineField is a field of a line: a number, a string, the key or the op.
 type lineField struct {
@@ -137,16 +133,146 @@ func (l *Line) check() error {
 			continue
 		}
 		if n := *f.number(l); n < 0 || n > f.most {
-			return &LineError{Problem: fmt.Sprintf("%s is %d; use 0 to %d", f.name, n, f.most)}
+			return lineError(fmt.Sprintf("%s is %d; use 0 to %d", f.name, n, f.most))
 		}
 	}
 	if (l.ID == "" || len(l.ID) > weir.MaxIDBytes) && l.has("id") {
-		return &LineError{Problem: fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes)}
+		return lineError(fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes))
 	}
 	for i := range lineFields {
 		if f := &lineFields[i]; f.ops>>l.Op&1 != 0 && l.given>>i&1 == 0 {
-			return &LineError{Problem: f.name + " is missing; " + f.next}
+			return lineError(f.name + " is missing; " + f.next)
 		}
 	}
 	return nil
+}
+
+// AppendJSON appends the line as a trace holds it. Defaults are left out. Parsing
+// the result returns the same line, if its strings are UTF-8.
+func (l *Line) AppendJSON(b []byte) []byte {
+	b = strconv.AppendInt(append(b, `{"at_us":`...), l.At, 10)
+	b = answer.AppendString(append(b, `,"policy":`...), l.Policy)
+	if len(l.Key) > 0 {
+		b = append(b, `,"key":`...)
+		open := byte('{')
+		for i := range l.Key {
+			b = answer.AppendString(append(b, open), l.Key[i].Name)
+			b = answer.AppendString(append(b, ':'), l.Key[i].Value)
+			open = ','
+		}
+		b = append(b, '}')
+	}
+	if l.N != 1 {
+		b = strconv.AppendInt(append(b, `,"n":`...), l.N, 10)
+	}
+	if l.Op != Check {
+		b = answer.AppendString(append(b, `,"op":`...), l.Op.String())
+	}
+	switch l.Op {
+	case Count:
+		b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
+		b = strconv.AppendInt(append(b, `,"last_us":`...), l.Last, 10)
+	case Refund:
+		b = strconv.AppendInt(append(b, `,"granted_at_us":`...), l.GrantedAt, 10)
+	}
+	if l.ID != "" {
+		b = answer.AppendString(append(b, `,"id":`...), l.ID)
+	}
+	return append(b, "}\n"...)
+}
+
+// parser reads lines. Strings that are equal to those of the line before are not allocated.
+type parser struct {
+	strictjson.Reader
+	line *Line                   // that is read
+	last [len(lineFields)]string // by field: the string of the last line that has it
+}
+
+// parse reads b into line. It reuses the memory of line.Key.
+func (p *parser) parse(b []byte, line *Line) error {
+	line.reset()
+	if len(b) > MaxLineBytes {
+		return errTooLong
+	}
+	p.Reset(b)
+	p.line = line
+	err := p.Object("a line must be an object", p.field)
+	if err == nil {
+		err = p.End("more text behind the object; write one object per line")
+	}
+	if err != nil {
+		return err
+	}
+	return line.check()
+}
+
+var errTooLong = lineError(fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes))
+
+// field reads a field.
+func (p *parser) field(name []byte) (err error) {
+	i := slices.IndexFunc(lineFields[:], func(f lineField) bool { return f.name == string(name) })
+	if i < 0 {
+		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), fieldNames()))
+	}
+	switch f := &lineFields[i]; {
+	case f.number != nil:
+		*f.number(p.line), err = p.Number(f.want)
+	case f.text != nil:
+		*f.text(p.line), err = p.text(f.want, p.last[i])
+		p.last[i] = *f.text(p.line)
+	case f.name == "op":
+		p.line.Op, err = p.op(f.want)
+	default:
+		err = p.Object(f.want, p.dimension)
+	}
+	if err == nil {
+		p.line.given |= 1 << i
+	}
+	return err
+}
+
+// text reads a string that is probably equal to last.
+func (p *parser) text(want, last string) (string, error) {
+	b, err := p.Text(want)
+	if string(b) == last {
+		return last, err
+	}
+	return string(b), err
+}
+
+func (p *parser) op(want string) (Op, error) {
+	name, err := p.Text(want)
+	if err != nil {
+		return 0, err
+	}
+	op := slices.Index(opNames[:], string(name))
+	if op < 0 {
+		return 0, p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
+	}
+	return Op(op), nil
+}
+
+// dimension reads a dimension of the key.
+func (p *parser) dimension(name []byte) (err error) {
+	n := len(p.line.Key)
+	if n == weir.MaxDimensions {
+		return p.Fault(fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions))
+	}
+	p.line.Key = slices.Grow(p.line.Key, 1)[:n+1]
+	d := &p.line.Key[n] // probably that of the line before
+	if d.Name != string(name) {
+		d.Name = string(name)
+	}
+	d.Value, err = p.text("the value of a dimension must be a string", d.Value)
+	return err
+}
+
+// parseAt returns at_us of a line with an error before that field.
+func parseAt(b []byte) (at int64, ok bool) {
+	var members map[string]json.RawMessage
+	if len(b) > MaxLineBytes || json.Unmarshal(b, &members) != nil {
+		return 0, false
+	}
+	at, err := strconv.ParseInt(string(members["at_us"]), 10, 64)
+	return at, err == nil
 }

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -24,43 +24,23 @@ const (
 	MaxLogKeyBytes = 100 << 20
 )
 
-// LogOptions select the requests of access logs and their keys.
-type LogOptions struct {
-	Policy string     // the policy that decides; "" = every policy for which all dimensions have a key
-	Keys   []LogKey   // several path prefixes may have one dimension
-	Where  []LogWhere // all must match
-	Units  LogUnits   // the zero LogUnits are 0 units
-	Top    int        // keys in LogPolicySummary.Top; 0 = DefaultTop
-
-	// TrustedProxies are the addresses of the proxies in front of the server. The client
-	// address is then the first one in X-Forwarded-For, from the right, that is none of
-	// them, as with weirhttp.TrustedProxies.
-	TrustedProxies []netip.Prefix
-}
-
 // LogRunner decides the requests of access logs. It is used by one goroutine at a time.
 type LogRunner struct {
 	policies []*logPolicy
-	options  LogOptions
-
+	old      []*logPolicy // of the other file
+	oldName  string       // of that file; "" = none
 	selector *logSelector
 	attempt  enforce.Request // reused, because a pointer to it leaves the function
 	encoded  []byte
-	used     *keyRoom
+	keys     int // of all policies
+	keyBytes int
 	summary  LogSummary
-	against  *LogRunner // decides by the other file, or nil
-	old      string     // the name of that file
 }
-
-// keyRoom counts the keys of all policies, and their bytes.
-type keyRoom struct{ keys, bytes int }
-
-func (k *keyRoom) isFull() bool { return k.keys > MaxLogKeys || k.bytes > MaxLogKeyBytes }
 
 // logPolicy is a policy with the sources of its dimensions.
 type logPolicy struct {
 	rule    *enforce.Rule
-	values  dimensions
+	values  []*dimension
 	plan    []LogKey // sources of plan-by, if it is no dimension
 	keys    Keys
 	stats   []keyStats // by the number of a key
@@ -74,81 +54,78 @@ type keyStats struct{ allowed, denied, firstDenied int64 }
 // NewLogRunner returns a runner of the policies of a file. The error names the policy or
 // the dimension without a key.
 func NewLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, error) {
-	r, err := newLogRunner(f, e, o)
-	if err == nil {
-		err = r.checkKeys()
-	}
-	return r, err
-}
-
-func newLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, error) {
-	selector, err := newLogSelector(&o)
+	selector, err := newLogSelector(o)
 	if err != nil {
 		return nil, err
 	}
-	r := &LogRunner{options: o, selector: selector, used: new(keyRoom)}
-	var missing error
-	for _, p := range f.Policies {
-		if o.Policy != "" && p.Name != o.Policy {
-			continue
-		}
-		lp, err := newLogPolicy(p, e, o.Keys)
-		if err != nil {
-			return nil, err
-		}
-		if err := lp.missing(); err != nil {
-			missing = cmp.Or(missing, err)
-			continue
-		}
-		r.policies = append(r.policies, lp)
-	}
-	switch {
-	case len(r.policies) == 0 && missing == nil:
-		return nil, fmt.Errorf("the file has no policy %q", o.Policy)
-	case len(r.policies) == 0:
-		return nil, missing
-	}
-	return r, nil
-}
-
-func newLogPolicy(p *policy.Definition, e engine.Engine, keys []LogKey) (*logPolicy, error) {
-	rule, err := enforce.NewRule(p, e)
-	if err != nil {
+	r := &LogRunner{selector: selector}
+	if r.policies, err = r.policiesOf(f, e); err != nil {
 		return nil, err
 	}
-	lp := &logPolicy{rule: rule, summary: newLogPolicySummary(p)}
-	for _, d := range rule.Dimensions() {
-		lp.values.add(d, keys)
-	}
-	if p.PlanBy != "" && !slices.Contains(rule.Dimensions(), p.PlanBy) {
-		lp.plan = sourcesOf(p.PlanBy, keys)
-	}
-	return lp, nil
-}
-
-// missing returns the error of a dimension without a key.
-func (p *logPolicy) missing() error {
-	for i, d := range p.rule.Dimensions() {
-		if len(p.values.sources[i]) == 0 {
-			field := "header:X-" + strings.ToUpper(d[:1]) + d[1:]
-			if d == "ip" {
-				field = accesslog.RemoteAddr.String()
-			}
-			return fmt.Errorf("policy %s counts by %s; add --key %s=FIELD, such as --key %s=%s", p.rule.Name, d, d, d, field)
-		}
-	}
-	return nil
-}
-
-// checkKeys returns the error of a key that no policy uses.
-func (r *LogRunner) checkKeys() error {
-	for _, k := range r.options.Keys {
+	for _, k := range o.Keys {
 		used := slices.ContainsFunc(r.policies, func(p *logPolicy) bool {
 			return slices.Contains(p.rule.Dimensions(), k.Dimension) || p.rule.PlanBy == k.Dimension
 		})
 		if !used {
 			p := r.policies[0]
-			return fmt.Errorf("no policy counts by %q; policy %s counts by %q", k.Dimension, p.rule.Name, p.rule.Dimensions())
+			return nil, fmt.Errorf("no policy counts by %q; policy %s counts by %q", k.Dimension, p.rule.Name, p.rule.Dimensions())
+		}
+	}
+	return r, nil
+}
+
+// Against lets r decide each request by another file as well; the summary has the changes.
+// The engine must not be that of r, because histories belong to the names of policies.
+// [MaxLogKeys] is then the bound of both files together. The error is that of
+// [NewLogRunner], except that the other file may leave keys unused.
+func (r *LogRunner) Against(name string, old *policy.File, e engine.Engine) (err error) {
+	r.oldName = name
+	r.old, err = r.policiesOf(old, e)
+	return err
+}
+
+// policiesOf returns the policies of a file for which all dimensions have a key.
+func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolicy, err error) {
+	name := r.selector.Policy
+	missing := fmt.Errorf("the file has no policy %q", name)
+	found := false
+	for _, d := range f.Policies {
+		if name != "" && d.Name != name {
+			continue
+		}
+		rule, err := enforce.NewRule(d, e)
+		if err != nil {
+			return nil, err
+		}
+		p := &logPolicy{rule: rule, summary: newLogPolicySummary(d)}
+		for _, name := range rule.Dimensions() {
+			p.values = append(p.values, r.selector.dimension(name))
+		}
+		if d.PlanBy != "" && !slices.Contains(rule.Dimensions(), d.PlanBy) {
+			p.plan = r.selector.dimension(d.PlanBy).sources
+		}
+		switch err := p.missing(); {
+		case err == nil:
+			all = append(all, p)
+		case !found:
+			missing, found = err, true
+		}
+	}
+	if len(all) == 0 {
+		return nil, missing
+	}
+	return all, nil
+}
+
+// missing returns the error of a dimension without a key.
+func (p *logPolicy) missing() error {
+	for _, d := range p.values {
+		if len(d.sources) == 0 {
+			field := "header:X-" + strings.ToUpper(d.name[:1]) + d.name[1:]
+			if d.name == "ip" {
+				field = string(accesslog.RemoteAddr)
+			}
+			return fmt.Errorf("policy %s counts by %s; add --key %s=FIELD, such as --key %s=%s", p.rule.Name, d.name, d.name, d.name, field)
 		}
 	}
 	return nil
@@ -157,81 +134,40 @@ func (r *LogRunner) checkKeys() error {
 // Run decides every request of a log and returns the summary. The error is that of the
 // engine or of ctx, or a *[LogError].
 func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary, error) {
-	err := r.selector.each(ctx, log, func(e *accesslog.Entry) error {
-		err := r.request(ctx, e)
-		if err == nil && r.against != nil {
-			err = r.against.request(ctx, e)
-		}
-		return err
-	})
-	s := r.finish(log)
-	if err == nil {
-		err = r.problem()
-	}
-	return s, err
-}
-
-// LogError is a mistake in the logs or in the options for them.
-type LogError struct{ Problem string }
-
-// Error returns the problem.
-func (e *LogError) Error() string { return e.Problem }
-
-// problem returns the error of logs without a readable line, or of a field that no line has.
-func (r *LogRunner) problem() error {
-	var all []*dimensions
-	for _, p := range r.policies {
-		all = append(all, &p.values)
-	}
-	return r.selector.problem(all...)
-}
-
-// request decides one request by each policy.
-func (r *LogRunner) request(ctx context.Context, e *accesslog.Entry) error {
-	n, outcome := r.selector.request(e)
-	if outcome == allowed {
-		outcome = noKey
+	err := r.selector.each(ctx, log, func(e *accesslog.Entry, n int64) error {
+		outcome := noKey
 		for _, p := range r.policies {
-			o, err := r.decideEntry(ctx, p, e, n)
+			o, err := r.decide(ctx, p, e, n)
 			if err != nil {
 				return err
 			}
 			outcome = max(outcome, o)
 		}
-	}
-	if r.selector.counts.count(outcome) {
-		r.summary.count(e.At, outcome)
-	}
-	return nil
-}
-
-// key returns the number of a request's key. It is -1 if there is no room for another key.
-func (r *LogRunner) key(p *logPolicy) int {
-	if key := p.keys.Find(r.encoded); key >= 0 {
-		return key
-	}
-	r.used.keys, r.used.bytes = r.used.keys+1, r.used.bytes+len(r.encoded)
-	if r.used.isFull() {
-		return -1
-	}
-	p.stats = append(p.stats, keyStats{})
-	return p.keys.Add(r.encoded)
-}
-
-// planOf returns the plan of a request, if it is that of no dimension.
-func (r *LogRunner) planOf(p *logPolicy, e *accesslog.Entry) int {
-	if len(p.plan) > 0 {
-		if b, ok := r.selector.addresses.value(p.plan, e, r.selector.one[:0]); ok {
-			return p.rule.PlanOf(string(b))
+		if r.selector.counts.count(outcome) {
+			r.summary.count(e.At, outcome)
 		}
+		for _, p := range r.old {
+			if _, err := r.decide(ctx, p, e, n); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	s := r.finish(log)
+	if err == nil {
+		var all []*dimension
+		for _, p := range r.policies {
+			all = append(all, p.values...)
+		}
+		err = r.selector.problem(all)
 	}
-	return 0
+	return s, err
 }
 
-// decideEntry decides a request by one policy. The error ends the replay.
-func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
+// decide decides a request by one policy. The error ends the replay.
+func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
 	var outcome logOutcome
-	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], &p.values, e); outcome != allowed {
+	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], p.values, e); outcome != allowed {
 		return outcome, nil
 	}
 	key := r.key(p)
@@ -239,8 +175,12 @@ func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.
 		return 0, &LogError{fmt.Sprintf("the logs have more than %d keys or %d MiB of keys, too many for the summary; select requests with --where",
 			MaxLogKeys, MaxLogKeyBytes>>20)}
 	}
+	plan := 0
+	if b, ok := r.selector.value(p.plan, e, r.selector.one[:0]); ok {
+		plan = p.rule.PlanOf(string(b))
+	}
 	var few [4]string
-	target := p.rule.TargetOfKey(weir.K(values(p.keys.Text(key), few[:0])...), r.planOf(p, e))
+	target := p.rule.TargetOfKey(weir.K(values(p.keys.Text(key), few[:0])...), plan)
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(ctx, &r.attempt)
 	if err == nil {
@@ -254,6 +194,19 @@ func (r *LogRunner) decideEntry(ctx context.Context, p *logPolicy, e *accesslog.
 		return rejected, nil
 	}
 	return 0, err
+}
+
+// key returns the number of a request's key. It is -1 if there is no room for another key.
+func (r *LogRunner) key(p *logPolicy) int {
+	if key := p.keys.Find(r.encoded); key >= 0 {
+		return key
+	}
+	r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.encoded)
+	if r.keys > MaxLogKeys || r.keyBytes > MaxLogKeyBytes {
+		return -1
+	}
+	p.stats = append(p.stats, keyStats{})
+	return p.keys.Add(r.encoded)
 }
 
 // count counts a decision, that before shadow mode.
@@ -278,3 +231,78 @@ func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome 
 	}
 	return denied
 }
+
+// changes compares the policies of both files, those of the new one first.
+func (r *LogRunner) changes() *LogChanges {
+	of := func(policies []*logPolicy, name string) *logPolicy {
+		if i := slices.IndexFunc(policies, func(p *logPolicy) bool { return p.rule.Name == name }); i >= 0 {
+			return policies[i]
+		}
+		return nil
+	}
+	all := &LogChanges{File: r.oldName}
+	for _, now := range r.policies {
+		c := &LogChange{Policy: now.rule.Name, New: &now.summary.LogDecisions}
+		if before := of(r.old, now.rule.Name); before != nil {
+			c.Old = &before.summary.LogDecisions
+			if sameDimensions(before, now) {
+				c.KeysNewlyDenied, c.NewlyDenied = now.deniedUnlike(before)
+				c.KeysNoLongerDenied, c.NoLongerDenied = before.deniedUnlike(now)
+			}
+		}
+		all.Policies = append(all.Policies, c)
+	}
+	for _, before := range r.old {
+		if of(r.policies, before.rule.Name) == nil {
+			all.Policies = append(all.Policies, &LogChange{Policy: before.rule.Name, Old: &before.summary.LogDecisions})
+		}
+	}
+	return all
+}
+
+// sameDimensions reports whether two policies count by the same dimensions, in any order.
+func sameDimensions(a, b *logPolicy) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a.rule.Dimensions())), slices.Sorted(slices.Values(b.rule.Dimensions())))
+}
+
+// deniedUnlike returns the number of keys with a denial that another file does not deny, and
+// the first of them. The other file has the same dimensions, perhaps in another order.
+func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange) {
+	var places []int // places of the values in a key of p, by the dimension of other
+	for _, name := range other.rule.Dimensions() {
+		places = append(places, slices.Index(p.rule.Dimensions(), name))
+	}
+	var encoded []byte
+	var split []string
+	all := p.denied(func(key int) bool {
+		encoded, split = encoded[:0], values(p.keys.Text(key), split[:0])
+		for _, at := range places {
+			encoded = keyenc.Append(encoded, split[at])
+		}
+		same := other.keys.Find(encoded)
+		return same < 0 || other.stats[same].denied == 0
+	})
+	top = []LogKeyChange{}
+	for _, key := range all[:min(len(all), DefaultTop)] {
+		top = append(top, LogKeyChange{p.named(key), p.stats[key].denied})
+	}
+	return new(int64(len(all))), top
+}
+
+// denied returns the keys with a denial for which is reports true, those with the most
+// denials first, then by the first of these.
+func (p *logPolicy) denied(is func(key int) bool) (all []int) {
+	for key := range p.stats {
+		if p.stats[key].denied > 0 && is(key) {
+			all = append(all, key)
+		}
+	}
+	slices.SortFunc(all, func(a, b int) int {
+		x, y := &p.stats[a], &p.stats[b]
+		return cmp.Or(cmp.Compare(y.denied, x.denied), cmp.Compare(x.firstDenied, y.firstDenied), cmp.Compare(p.keys.Text(a), p.keys.Text(b)))
+	})
+	return all
+}
+
+// named returns the values of a key with their names.
+func (p *logPolicy) named(key int) Key { return named(p.rule.Dimensions(), p.keys.Text(key)) }

@@ -280,7 +280,7 @@ func TestTooManyKeysStopTheReplay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.used.keys = MaxLogKeys - left
+	r.keys = MaxLogKeys - left
 	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream)})
 	if err != nil {
 		t.Fatal(err)

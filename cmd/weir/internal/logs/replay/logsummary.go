@@ -86,6 +86,30 @@ type LogKeySummary struct {
 	FirstDenied time.Time `json:"first_denied"`
 }
 
+// LogChanges compares the decisions of two files.
+type LogChanges struct {
+	File     string             `json:"file"`     // the old one
+	Policies byName[*LogChange] `json:"policies"` // those of both files
+}
+
+// LogChange compares the decisions of one policy in two files. The keys are nil if the
+// policy counts by other dimensions in the other file, or is in one file only.
+type LogChange struct {
+	Policy             string         `json:"-"`
+	Old                *LogDecisions  `json:"old"` // nil if only the other file decides by the policy
+	New                *LogDecisions  `json:"new"`
+	KeysNewlyDenied    *int64         `json:"keys_newly_denied"`     // keys with a denial by the new file only
+	KeysNoLongerDenied *int64         `json:"keys_no_longer_denied"` // keys with a denial by the old file only
+	NewlyDenied        []LogKeyChange `json:"newly_denied"`          // the 20 with the most denials
+	NoLongerDenied     []LogKeyChange `json:"no_longer_denied"`
+}
+
+// LogKeyChange is a key with a denial by one of two files.
+type LogKeyChange struct {
+	Key    Key   `json:"key"`
+	Denied int64 `json:"denied"` // by the file that denies it
+}
+
 // byName is a list in order. As JSON it is an object of its elements by their names.
 type byName[T interface{ name() string }] []T
 
@@ -148,12 +172,13 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	s := r.summary
 	s.LogCounts = r.selector.counts
 	s.Errors = s.LogCounts.Errors()
+	for _, p := range slices.Concat(r.policies, r.old) {
+		p.finish(cmp.Or(r.selector.Top, DefaultTop))
+	}
 	for _, p := range r.policies {
-		p.finish(cmp.Or(r.options.Top, DefaultTop))
 		s.Policies = append(s.Policies, p.summary)
 	}
-	if r.against != nil {
-		r.against.finish(log)
+	if r.oldName != "" {
 		s.Against = r.changes()
 	}
 	return s
@@ -163,17 +188,13 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 func (p *logPolicy) finish(top int) {
 	s := p.summary
 	s.Keys, s.Top = 0, []LogKeySummary{}
-	var all []int
-	for key, k := range p.stats {
+	for _, k := range p.stats {
 		if k.allowed+k.denied > 0 {
 			s.Keys++
 		}
-		if k.denied > 0 {
-			all = append(all, key)
-		}
 	}
+	all := p.denied(func(int) bool { return true })
 	s.KeysDenied = int64(len(all))
-	slices.SortFunc(all, p.byDenials)
 	for i, key := range all {
 		k := &p.stats[key]
 		first := time.UnixMicro(k.firstDenied).UTC()
@@ -181,7 +202,7 @@ func (p *logPolicy) finish(top int) {
 			s.FirstDenied = first
 		}
 		if i < top {
-			s.Top = append(s.Top, LogKeySummary{named(p.values.names, p.keys.Text(key)), k.denied, k.allowed, first})
+			s.Top = append(s.Top, LogKeySummary{p.named(key), k.denied, k.allowed, first})
 		}
 	}
 	s.Timeline = p.slots.Timeline()

@@ -2,14 +2,17 @@ package replay
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -17,8 +20,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// Runner replays traces against policies on one engine. Histories stay in the
-// engine from one Run to the next. A Runner is used by one goroutine at a time.
+// Runner replays one trace against policies on an engine.
 type Runner struct {
 	policies map[string]*tracePolicy
 	order    []*tracePolicy
@@ -49,7 +51,6 @@ func New(f *policy.File, e engine.Engine) (*Runner, error) {
 // flushes the answers before each read of in. The error is one of in, out, ctx or the
 // engine; out then has the answers before it.
 func (r *Runner) Run(ctx context.Context, in io.Reader, out io.Writer) (Summary, error) {
-	r.begin()
 	w := bufio.NewWriterSize(out, writeBytes)
 	err := r.run(ctx, bufio.NewReaderSize(&flushingReader{ctx, in, w}, readBytes), w)
 	if flushErr := w.Flush(); err == nil {
@@ -99,7 +100,7 @@ func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]
 func (r *Runner) header(b []byte) error {
 	h, err := accesslog.ParseTraceHeader(b)
 	if err != nil {
-		return &LineError{Problem: err.Error()}
+		return lineError(err.Error())
 	}
 	r.summary.Sample = max(r.summary.Sample, h.Sample)
 	r.summary.Dropped += h.Dropped
@@ -126,19 +127,16 @@ func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result
 	if t = r.policies[line.Policy]; t == nil {
 		return res, nil, r.unknownPolicy(line.Policy)
 	}
-	target, err := t.rule.Target(line.Key)
-	if err != nil {
-		return res, t, err
-	}
-	err = t.run(ctx, line, target, &res)
+	err = t.decide(ctx, line, &res)
 	return res, t, err
 }
 
 // isLineError reports whether err concerns one line only (R14), so that the replay goes
 // on. After other errors the engine cannot decide.
 func isLineError(err error) bool {
-	var bad *LineError
-	return errors.As(err, &bad) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
+	var atPlace *strictjson.Error
+	var whole lineError
+	return errors.As(err, &atPlace) || errors.As(err, &whole) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
 }
 
 func (r *Runner) unknownPolicy(name string) error {
@@ -151,6 +149,76 @@ func (r *Runner) unknownPolicy(name string) error {
 		}
 		known = append(known, t.summary.Policy)
 	}
-	return &LineError{Problem: fmt.Sprintf("unknown policy %q; the policies are %s",
-		shorten.Text(name), strings.Join(known, ", "))}
+	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name), strings.Join(known, ", ")))
+}
+
+// tracePolicy is a policy with its summary.
+type tracePolicy struct {
+	rule    *enforce.Rule
+	summary PolicySummary
+}
+
+// ops maps ops to those of an engine.
+var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord, Refund: weir.OpRefund, Reset: engine.Reset, Count: engine.Count}
+
+// decide decides a checked line and stores the result in res. If a shadow cannot decide, the
+// replay ends, because its purpose is the decisions.
+func (t *tracePolicy) decide(ctx context.Context, line *Line, res *result) error {
+	target, err := t.rule.Target(line.Key)
+	if err != nil {
+		return err
+	}
+	req := enforce.Request{Target: target, Op: ops[line.Op], N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
+		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
+	o, err := t.rule.Decide(ctx, &req)
+	if err == nil && line.Op > Record { // the answer is that of a peek
+		res.units = o.Granted
+		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
+		o, err = t.rule.Decide(ctx, &req)
+	}
+	if err == nil {
+		err = o.Err
+	}
+	if err == nil {
+		res.d, res.applied = o.Decision, o.Applied
+	}
+	return err
+}
+
+const (
+	readBytes  = 256 << 10 // more than a line of MaxLineBytes and its ending
+	writeBytes = 64 << 10
+)
+
+// nextLine returns the next line without its ending, valid until the next call. It skips a
+// line of more than MaxLineBytes and returns errTooLong. After the last line it returns
+// io.EOF.
+func nextLine(lines *bufio.Reader) ([]byte, error) {
+	b, err := accesslog.NextLine(lines)
+	b = bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
+	if err == accesslog.ErrLong || err == nil && len(b) > MaxLineBytes {
+		return nil, errTooLong
+	}
+	return b, err
+}
+
+// blank reports whether a line has only white space.
+func blank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
+
+// flushingReader flushes out and checks ctx before each read of in, which may block: a program
+// that writes a pipe line by line gets each answer before its next line.
+type flushingReader struct {
+	ctx context.Context
+	in  io.Reader
+	out *bufio.Writer
+}
+
+func (p *flushingReader) Read(b []byte) (int, error) {
+	if err := p.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if err := p.out.Flush(); err != nil {
+		return 0, err
+	}
+	return p.in.Read(b)
 }

@@ -124,22 +124,6 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A second Run keeps the histories and begins with zero counters.
-func TestRunTwice(t *testing.T) {
-	r := newRunner(t, weir.NewMemory())
-	const trace = `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\nx"
-	for i, want := range []Summary{{Lines: 2, Counts: Counts{Allowed: 1}}, {Lines: 2, Counts: Counts{Denied: 1}}} {
-		var out strings.Builder
-		got, err := r.Run(t.Context(), strings.NewReader(trace), &out)
-		if err != nil || got.Lines != want.Lines || got.Allowed != want.Allowed || got.Denied != want.Denied {
-			t.Errorf("run %d: got %+v, %v; want %+v", i+1, got, err, want)
-		}
-		if !strings.Contains(out.String(), `{"error":"line 2: `) {
-			t.Errorf("run %d: got %s, want an error in line 2", i+1, out.String())
-		}
-	}
-}
-
 func TestNewRejectsBadPolicies(t *testing.T) {
 	var bad *weir.PolicyError
 	if _, err := New(fileOf([]weir.Policy{{Name: "p"}}), weir.NewMemory()); !errors.As(err, &bad) {

@@ -77,22 +77,22 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 
 func TestRunReturnsErrorsOfItsStreams(t *testing.T) {
 	full, torn := errors.New("disk full"), errors.New("torn")
-	r := newRunner(t, weir.NewMemory())
-	if _, err := r.Run(t.Context(), strings.NewReader(peekLine), failing{full}); err != full {
+	r := func() *Runner { return newRunner(t, weir.NewMemory()) }
+	if _, err := r().Run(t.Context(), strings.NewReader(peekLine), failing{full}); err != full {
 		t.Errorf("writing fails: got %v", err)
 	}
 	many := strings.Repeat(peekLine+"\n", writeBytes/len(peekLine)+1)
-	if summary, err := r.Run(t.Context(), strings.NewReader(many), failing{full}); err != full || summary.Lines > writeBytes/int64(len(peekLine)) {
+	if summary, err := r().Run(t.Context(), strings.NewReader(many), failing{full}); err != full || summary.Lines > writeBytes/int64(len(peekLine)) {
 		t.Errorf("writing fails in the middle: got %v after %d lines", err, summary.Lines)
 	}
 	var out strings.Builder
 	in := io.MultiReader(strings.NewReader(peekLine+"\n"+peekLine), iotest.ErrReader(torn))
-	if summary, err := r.Run(t.Context(), in, &out); err != torn || out.String() != peekAnswer || summary.Lines != 1 {
+	if summary, err := r().Run(t.Context(), in, &out); err != torn || out.String() != peekAnswer || summary.Lines != 1 {
 		t.Errorf("reading fails within line 2: got %v, %q and %+v; want the answer to line 1", err, out.String(), summary)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := r.Run(ctx, strings.NewReader(peekLine), &out); !errors.Is(err, context.Canceled) {
+	if _, err := r().Run(ctx, strings.NewReader(peekLine), &out); !errors.Is(err, context.Canceled) {
 		t.Errorf("a context that is done: got %v", err)
 	}
 }

@@ -1,9 +1,6 @@
 package replay
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // Timeline counts decisions by slots of equal width. A slot begins at a multiple of its
 // width since 1970.
@@ -24,73 +21,62 @@ const (
 type Slots struct {
 	From, To int64 // the least and the greatest instant, microseconds since 1970
 
-	shift  uint       // a slot has 2^shift seconds
-	first  int64      // the slot of counts[0]
-	counts [][2]int64 // allowed and denied
+	shift  uint                // a slot has 2^shift seconds
+	counts map[int64]*[2]int64 // by slot: allowed and denied
 }
 
 // slot returns the slot of an instant.
 func (t *Slots) slot(at int64) int64 { return at / second >> t.shift }
 
 // Index returns the index in a [Timeline] of an instant in From … To.
-func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.first) }
+func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.slot(t.From)) }
 
 // Add counts a decision.
 func (t *Slots) Add(at int64, denied bool) {
-	if len(t.counts) == 0 {
-		t.From, t.To = at, at
+	if t.counts == nil {
+		t.From, t.To, t.counts = at, at, map[int64]*[2]int64{}
 	}
-	if i := t.Index(at); i < 0 || i >= len(t.counts) {
-		t.grow(at)
+	t.From, t.To = min(t.From, at), max(t.To, at)
+	for t.Index(t.To) >= timelineSlots {
+		t.double()
 	}
 	kind := 0
 	if denied {
 		kind = 1
 	}
-	t.counts[t.Index(at)][kind]++
-	t.From, t.To = min(t.From, at), max(t.To, at)
+	t.at(t.slot(at))[kind]++
 }
 
-// grow adds the slots up to that of an instant.
-func (t *Slots) grow(at int64) {
-	if len(t.counts) == 0 {
-		t.first = t.slot(at)
+// at returns the counts of a slot.
+func (t *Slots) at(slot int64) *[2]int64 {
+	n := t.counts[slot]
+	if n == nil {
+		n = new([2]int64)
+		t.counts[slot] = n
 	}
-	for t.slot(max(at, t.To))-t.slot(min(at, t.From)) >= timelineSlots {
-		t.double()
-	}
-	slot := t.slot(at)
-	if slot < t.first {
-		t.counts = slices.Concat(make([][2]int64, t.first-slot), t.counts)
-		t.first = slot
-	}
-	for t.first+int64(len(t.counts)) <= slot {
-		t.counts = append(t.counts, [2]int64{})
-	}
+	return n
 }
 
 // double merges pairs of slots.
 func (t *Slots) double() {
-	merged := make([][2]int64, 0, len(t.counts)/2+1)
-	for i, n := range t.counts {
-		at := int((t.first+int64(i))>>1 - t.first>>1)
-		if at == len(merged) {
-			merged = append(merged, [2]int64{})
-		}
-		merged[at][0] += n[0]
-		merged[at][1] += n[1]
+	before := t.counts
+	t.counts, t.shift = map[int64]*[2]int64{}, t.shift+1
+	for slot, n := range before {
+		sum := t.at(slot >> 1)
+		sum[0], sum[1] = sum[0]+n[0], sum[1]+n[1]
 	}
-	t.counts, t.first, t.shift = merged, t.first>>1, t.shift+1
 }
 
 // Timeline returns the counts.
 func (t *Slots) Timeline() Timeline {
 	s := Timeline{Width: time.Second << t.shift}
-	if len(t.counts) > 0 {
-		s.Start = time.Unix(t.first<<t.shift, 0).UTC()
+	if t.counts == nil {
+		return s
 	}
-	for _, n := range t.counts {
-		s.Allowed, s.Denied = append(s.Allowed, n[0]), append(s.Denied, n[1])
+	first, n := t.slot(t.From), t.Index(t.To)+1
+	s.Start, s.Allowed, s.Denied = time.Unix(first<<t.shift, 0).UTC(), make([]int64, n), make([]int64, n)
+	for slot, n := range t.counts {
+		s.Allowed[slot-first], s.Denied[slot-first] = n[0], n[1]
 	}
 	return s
 }

@@ -1,10 +1,8 @@
 package replay
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 )
@@ -66,21 +64,5 @@ func TestTimelinesCountEveryDecision(t *testing.T) {
 		if n := len(got.Allowed); got.Width > time.Second && n < timelineSlots/2 {
 			t.Errorf("seed %d: %d slots of %v; half as wide ones would fit", seed, n, got.Width)
 		}
-	}
-}
-
-func TestSummaryHasTimelines(t *testing.T) {
-	var log strings.Builder
-	for i := range int64(10) {
-		log.WriteString(logLine(1772697600+i, fmt.Sprintf("192.0.2.%d", i%2), "/", 1))
-	}
-	s, err := logRun(t, fmt.Sprintf(perIP, "1 per 3s per ip"), log.String(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
-	if err != nil {
-		t.Fatal(err)
-	}
-	start := time.Unix(1772697600, 0).UTC()
-	p := s.Policies[0]
-	if want := (Timeline{start, time.Second, []int64{1, 1, 0, 0, 1, 1, 0, 0, 1, 1}, []int64{0, 0, 1, 1, 0, 0, 1, 1, 0, 0}}); !reflect.DeepEqual(p.Timeline, want) {
-		t.Errorf("got %+v, want %+v", p.Timeline, want)
 	}
 }

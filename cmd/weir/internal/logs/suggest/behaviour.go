@@ -1,6 +1,10 @@
 package suggest
 
-import "math"
+import (
+	"maps"
+	"math"
+	"slices"
+)
 
 // behaviour describes the requests of one key without regard to a limit. People and the
 // offices behind one address send bursts with pauses, so their fullest minute is far above
@@ -128,19 +132,53 @@ func (p population) steadyWeight(b behaviour) float64 {
 func clamp(x, low, high float64) float64 { return max(low, min(high, x)) }
 
 // scripts returns the keys that behave like scripts, and those of them that are steady.
-func (r *requests) scripts() (scripts, steady bits) {
+func (r *requests) scripts() (scripts, steady []bool) {
 	p := r.populationOf()
-	scripts, steady = make(bits, r.keys.Len()/64+1), make(bits, r.keys.Len()/64+1)
+	scripts, steady = make([]bool, r.keys.Len()), make([]bool, r.keys.Len())
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		b := h.behaviourOf(requests)
-		if !p.isScript(b) {
-			return
-		}
-		scripts.set(key)
-		if p.steadyWeight(b) >= 1 {
-			steady.set(key)
-		}
+		scripts[key] = p.isScript(b)
+		steady[key] = scripts[key] && p.steadyWeight(b) >= 1
 	})
 	return scripts, steady
+}
+
+// histogram counts keys by their peaks.
+type histogram map[int64]int64
+
+// peaks returns the peaks that some key has, ascending. A key without units has the peak 0.
+func (h histogram) peaks() (all []PeakCount) {
+	for _, peak := range slices.Sorted(maps.Keys(h)) {
+		all = append(all, PeakCount{peak, h[peak]})
+	}
+	return all
+}
+
+// keysOf returns the number of keys.
+func keysOf(all []PeakCount) (n int64) {
+	for _, p := range all {
+		n += p.Keys
+	}
+	return n
+}
+
+// percentile returns the smallest peak that at least a share of the keys do not exceed, by
+// nearest rank. It is 0 without keys.
+func percentile(all []PeakCount, share float64) int64 {
+	rank := int64(math.Ceil(share*float64(keysOf(all)) - 1e-9)) // 0.999 × 1000 is slightly above 999
+	for _, p := range all {
+		if rank -= p.Keys; rank <= 0 {
+			return p.Peak
+		}
+	}
+	return 0
+}
+
+// largest returns the last of sorted peaks, 0 without any.
+func largest(all []PeakCount) int64 {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].Peak
 }

@@ -11,28 +11,27 @@ import (
 // detail is the effect of one limit of one window on keys and over time.
 type detail struct {
 	effect
-	window        int64
 	top, heaviest ranking
 }
 
-// newDetail returns the empty detail of a limit.
-func newDetail(window, limit int64, r *requests) *detail {
-	return &detail{newEffect(limit, r), window, ranking{order: byDenied}, ranking{order: byPeak}}
-}
-
-// describe fills details.
-func (r *requests) describe(all []*detail) {
+// describe returns the details of limits, for each window of one.
+func (r *requests) describe(windows []int64, choices []choice) []*detail {
+	all := make([]*detail, len(windows))
+	for i, window := range windows {
+		all[i] = &detail{newEffect(window, choices[i].limit, &r.slots), ranking{order: byDenied}, ranking{order: byPeak}}
+	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
 		for _, d := range all {
 			k := keyEffect{key: key, peak: h.peak(d.window, requests), requests: int64(len(requests))}
 			if k.peak > d.Limit {
-				k.denied, k.first = d.add(&h, d.window, requests)
+				k.denied, k.first = d.add(&h, requests)
 				d.top.add(k)
 			}
 			d.heaviest.add(k)
 		}
 	})
+	return all
 }
 
 // keyEffect is the effect of one limit on one key.
@@ -84,26 +83,4 @@ func (r *ranking) result(named func(key uint32) replay.Key) []Key {
 		all = append(all, k)
 	}
 	return all
-}
-
-// series counts denied requests by the slots of all requests.
-type series struct {
-	slots  *replay.Slots
-	denied []int64
-}
-
-func newSeries(all *replay.Slots) series {
-	return series{all, make([]int64, all.Index(all.To)+1)}
-}
-
-func (s series) deny(at int64) { s.denied[s.slots.Index(at)]++ }
-
-// timeline returns the counts of all requests.
-func (s series) timeline() replay.Timeline {
-	t := s.slots.Timeline()
-	for i, n := range s.denied {
-		t.Allowed[i] -= n
-	}
-	t.Denied = s.denied
-	return t
 }

@@ -1,12 +1,10 @@
 package suggest
 
-import "math"
+import (
+	"math"
 
-// bits is a set of keys by number.
-type bits []uint64
-
-func (b bits) has(key uint32) bool { return b[key/64]>>(key%64)&1 != 0 }
-func (b bits) set(key uint32)      { b[key/64] |= 1 << (key % 64) }
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+)
 
 // measured is a window with the peaks of all keys.
 type measured struct {
@@ -14,120 +12,103 @@ type measured struct {
 	peaks    []PeakCount // all keys
 	ordinary []PeakCount // keys that are no scripts
 	uneven   []PeakCount // keys that are no steady scripts
-	without  []int64     // the largest of ordinary without each day
-
-	counts struct{ ordinary, steady, other histogram } // by the kind of a key: scripts are steady or other
-	days   []histogram                                 // by day: how ordinary would differ without it
+	days     []int64     // the most units that count together of an ordinary key, by day; the first number is that of earlier days
 }
 
 // measure computes the peak of every key in every window.
-func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) (all []*measured) {
+func (r *requests) measure(windows []int64, days *calendar, scripts, steady []bool) (all []*measured) {
+	type counts struct{ all, ordinary, uneven histogram }
+	var peaks []counts
 	for _, w := range windows {
-		m := &measured{window: w}
-		m.counts.ordinary, m.counts.steady, m.counts.other = histogram{}, histogram{}, histogram{}
-		for range days.names {
-			m.days = append(m.days, histogram{})
-		}
-		all = append(all, m)
+		all = append(all, &measured{window: w, days: make([]int64, len(days.names)+1)})
+		peaks = append(peaks, counts{histogram{}, histogram{}, histogram{}})
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {
-		for _, m := range all {
-			switch {
-			case !scripts.has(key):
-				m.add(&h, requests, days)
-			case steady.has(key):
-				m.counts.steady[h.peak(m.window, requests)]++
-			default:
-				m.counts.other[h.peak(m.window, requests)]++
+		for i, m := range all {
+			h.reset(m.window, math.MaxInt64)
+			day := -1
+			for _, r := range requests {
+				h.allow(r)
+				if !scripts[key] {
+					day = days.day(r.at, day)
+					m.days[day+1] = max(m.days[day+1], h.used)
+				}
+			}
+			peaks[i].all[h.most]++
+			if !steady[key] {
+				peaks[i].uneven[h.most]++
+			}
+			if !scripts[key] {
+				peaks[i].ordinary[h.most]++
 			}
 		}
 	})
-	for _, m := range all {
-		uneven := m.counts.ordinary.plus(m.counts.other)
-		m.ordinary, m.uneven, m.peaks = m.counts.ordinary.peaks(), uneven.peaks(), uneven.plus(m.counts.steady).peaks()
-		for _, d := range m.days {
-			m.without = append(m.without, largest(m.counts.ordinary.plus(d).peaks()))
-		}
+	for i, m := range all {
+		m.peaks, m.ordinary, m.uneven = peaks[i].all.peaks(), peaks[i].ordinary.peaks(), peaks[i].uneven.peaks()
 	}
 	return all
 }
 
-// add adds one ordinary key.
-func (m *measured) add(h *history, requests []request, days *calendar) {
-	h.reset(m.window, math.MaxInt64)
-	var best dayPeaks
-	day := -1
-	for _, r := range requests {
-		h.allow(r)
-		day = days.day(r.at, day)
-		best.add(day, h.used)
-	}
-	m.counts.ordinary[h.most]++
-	if best.day >= 0 && best.peak > best.other {
-		m.days[best.day][best.peak]--
-		if best.other > 0 {
-			m.days[best.day][best.other]++
+// without returns the largest peak of ordinary keys without those of a day. A peak belongs to
+// the day of its last request.
+func (m *measured) without(day int) (peak int64) {
+	for i, n := range m.days {
+		if i != day+1 {
+			peak = max(peak, n)
 		}
 	}
+	return peak
 }
 
-// largest returns the last of sorted peaks, 0 without any.
-func largest(all []PeakCount) int64 {
-	if len(all) == 0 {
-		return 0
-	}
-	return all[len(all)-1].Peak
-}
-
-// dayPeaks is the largest peak of a key, and the largest of the other days. The other one
-// is 0 if the key has no other day.
-type dayPeaks struct {
-	day         int
-	peak, other int64
-}
-
-// add notes the units that count at a request of a day.
-func (p *dayPeaks) add(day int, used int64) {
-	switch {
-	case day == p.day || p.peak == 0:
-		p.day, p.peak = day, max(p.peak, used)
-	case used > p.peak:
-		*p = dayPeaks{day, used, p.peak}
-	default:
-		p.other = max(p.other, used)
-	}
-}
-
-// effect is the exact effect of one limit on all keys.
+// effect is the exact effect of one limit of one window on all keys.
 type effect struct {
 	Candidate
-	ordinary int64 // denied requests of keys that are no scripts
-	series   series
+	window   int64
+	slots    *replay.Slots // of all requests
+	denied   []int64       // requests by slot
+	ordinary int64         // denied requests of keys that are no scripts
 }
 
-func newEffect(limit int64, r *requests) effect {
-	return effect{Candidate: Candidate{Limit: limit}, series: newSeries(&r.slots)}
+func newEffect(window, limit int64, slots *replay.Slots) effect {
+	return effect{Candidate{Limit: limit}, window, slots, make([]int64, slots.Index(slots.To)+1), 0}
 }
 
 // scripts returns the denied requests of scripts.
 func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
 
-// add adds the effect on one key that has a larger peak. It returns the number of denied
-// requests and the least instant of them.
-func (e *effect) add(h *history, window int64, requests []request) (denied, first int64) {
-	denied, first = h.denied(window, e.Limit, requests, e.series)
-	e.RequestsDenied += denied
-	e.KeysDenied++ // a limit below the peak denies at least one
-	return denied, first
+// add adds the effect on one key that has a larger peak, so the limit denies at least one of
+// its requests. It returns the number of denied requests and the least instant of them.
+func (e *effect) add(h *history, requests []request) (n, first int64) {
+	h.reset(e.window, e.Limit)
+	first = math.MaxInt64
+	for _, r := range requests {
+		if !h.allow(r) {
+			n, first = n+1, min(first, r.at)
+			e.denied[e.slots.Index(r.at)]++
+		}
+	}
+	e.RequestsDenied += n
+	e.KeysDenied++
+	return n, first
+}
+
+// timeline returns the counts of all requests, with those that the limit denies.
+func (e *effect) timeline() replay.Timeline {
+	t := e.slots.Timeline()
+	for i, n := range e.denied {
+		t.Allowed[i] -= n
+	}
+	t.Denied = e.denied
+	return t
 }
 
 // decideAll returns the effects of limits, ascending: for each window its own.
-func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits) [][]effect {
+func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts []bool) [][]effect {
 	all := make([][]effect, len(windows))
-	for i := range windows {
+	for i, m := range windows {
 		for _, limit := range limits[i] {
-			all[i] = append(all[i], newEffect(limit, r))
+			all[i] = append(all[i], newEffect(m.window, limit, &r.slots))
 		}
 	}
 	var h history
@@ -139,13 +120,79 @@ func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts bits
 				if e.Limit >= peak {
 					break // no higher limit denies any of them
 				}
-				if denied, _ := e.add(&h, m.window, requests); !scripts.has(key) {
-					e.ordinary += denied
+				if n, _ := e.add(&h, requests); !scripts[key] {
+					e.ordinary += n
 				}
 			}
 		}
 	})
 	return all
+}
+
+// request is one request of a key.
+type request struct {
+	at int64 // microseconds since 1970
+	n  int64 // units
+}
+
+// history decides the requests of one key by one limit, as the engines do.
+type history struct {
+	window int64 // microseconds
+	limit  int64 // units
+	grants []request
+	head   int   // the first grant that counts at seen
+	kept   int   // the grants before it were dropped by a later grant
+	used   int64 // units of the grants from head on
+	last   int64 // instant of the newest grant, or of a correction (R2)
+	seen   int64 // instant up to which head has moved
+	most   int64 // the largest number of units that counted together
+}
+
+// reset forgets all grants and sets a limit.
+func (h *history) reset(window, limit int64) {
+	*h = history{window: window, limit: limit, grants: h.grants[:0], last: -1 << 60, seen: -1 << 60}
+}
+
+// allow decides a request and reports whether it was granted.
+func (h *history) allow(r request) bool {
+	if r.n == 0 {
+		return true // a peek (R4)
+	}
+	if r.at < h.seen {
+		r.at = h.back(r.at)
+	}
+	h.seen = r.at
+	for h.head < len(h.grants) && h.grants[h.head].at <= r.at-h.window {
+		h.used -= h.grants[h.head].n
+		h.head++
+	}
+	if r.n > h.limit-h.used {
+		return false
+	}
+	h.grants = append(h.grants, r)
+	h.used += r.n
+	h.last, h.kept = r.at, h.head
+	h.most = max(h.most, h.used)
+	return true
+}
+
+// back returns the instant of a decision with a clock that is behind (R2): that of the newest
+// grant if it is ahead by less than a second. Otherwise the grants of the future move to at.
+// Grants that only denials have passed count again (R4).
+func (h *history) back(at int64) int64 {
+	if d := h.last - at; d > 0 && d < second {
+		at = h.last
+	} else if d > 0 {
+		for i := len(h.grants) - 1; i >= 0 && h.grants[i].at > at; i-- {
+			h.grants[i].at = at
+		}
+		h.last = at
+	}
+	for h.head > h.kept && h.grants[h.head-1].at > at-h.window {
+		h.head--
+		h.used += h.grants[h.head].n
+	}
+	return at
 }
 
 // peak returns the largest number of units of requests in any window.
@@ -155,19 +202,4 @@ func (h *history) peak(window int64, requests []request) int64 {
 		h.allow(r)
 	}
 	return h.most
-}
-
-// denied returns the number of requests that a limit denies, and the least instant of them.
-// It adds them to a series.
-func (h *history) denied(window, limit int64, requests []request, s series) (n, first int64) {
-	h.reset(window, limit)
-	first = math.MaxInt64
-	for _, r := range requests {
-		if h.allow(r) {
-			continue
-		}
-		n, first = n+1, min(first, r.at)
-		s.deny(r.at)
-	}
-	return n, first
 }

@@ -11,7 +11,6 @@ import (
 type planted struct {
 	all    []plantedRequest // by time
 	script map[string]bool
-	shape  string
 }
 
 type plantedRequest struct {
@@ -85,12 +84,9 @@ func plant(seed uint64) *planted {
 			s.person(key, s.from, s.to, sessions, assets)
 		}
 	}
-	s.shape = fmt.Sprintf("%dh %d people assets %d kind %d", hours, people, assets, kind)
 	for i := range s.between(0, 8) {
 		key := fmt.Sprintf("10.1.0.%d", i)
-		n := s.between(5, 25)
-		s.shape += fmt.Sprintf(", NAT %d", n)
-		for range n {
+		for range s.between(5, 25) {
 			if kind == 0 {
 				s.poisson(key, s.from, s.to, float64(s.between(20, 300)))
 			} else {
@@ -100,7 +96,6 @@ func plant(seed uint64) *planted {
 	}
 	for i := range s.between(0, 3) {
 		n, every := s.between(30, 300), 1+s.r.Float64()*9
-		s.shape += fmt.Sprintf(", job %d/%.1fs", n, every)
 		start := s.from + int64(s.r.Float64()*float64(span)*0.9)
 		for j := range n {
 			s.put(fmt.Sprintf("10.2.0.%d", i), start+int64(float64(j)*every*second))
@@ -122,17 +117,14 @@ func (s *sim) plantScript(i int, span int64) {
 	switch s.r.IntN(5) {
 	case 0: // steady
 		rate := 5 + s.r.Float64()*25
-		s.shape += fmt.Sprintf(", steady %.1f/s", rate)
 		for at := start; at < min(stop, start+int64(60000/rate*second)); at += int64(second / rate) {
 			s.put(key, at+int64(s.r.Float64()*0.2*second))
 		}
 	case 1: // random
 		rate := 3 + s.r.Float64()*12
-		s.shape += fmt.Sprintf(", poisson %.1f/s", rate)
 		s.poisson(key, start, min(stop, start+int64(60000/rate*second)), 1/rate)
 	case 2: // bursts
 		n, every := s.between(300, 900), int64(s.between(120, 900))*second
-		s.shape += fmt.Sprintf(", bursts %d", n)
 		for at := start; at < stop; at += every {
 			for j := range n {
 				s.put(key, at+int64(j)*second/50)
@@ -140,13 +132,11 @@ func (s *sim) plantScript(i int, span int64) {
 		}
 	case 3: // slow
 		every := int64(s.between(1, 3)) * second
-		s.shape += fmt.Sprintf(", slow %ds", every/second)
 		for at := s.from + s.exp(10); at < s.to; at += every {
 			s.put(key, at)
 		}
 	case 4: // credential stuffing from several addresses
 		n := s.between(2, 8)
-		s.shape += fmt.Sprintf(", stuffing %d", n)
 		for j := range n {
 			key := fmt.Sprintf("198.51.100.%d", i*10+j)
 			s.script[key] = true
@@ -174,7 +164,6 @@ func plantClose(seed uint64) *planted {
 	if rate <= 5 && assets > 6 {
 		rate += 10
 	}
-	s.shape = fmt.Sprintf("%dh %d people assets %d, %d scripts %.0f/s", hours, people, assets, scripts, rate)
 	for i := range scripts {
 		key := fmt.Sprintf("198.51.100.%d", i)
 		s.script[key] = true

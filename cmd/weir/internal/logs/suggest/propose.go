@@ -2,11 +2,14 @@ package suggest
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -187,11 +190,11 @@ func lineOf(limit int64, w *Window, r *Result) string {
 func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *Options) Window {
 	w := Window{
 		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: m.peaks, Candidates: []Candidate{},
-		Timeline: d.series.timeline(), Denials: map[int64][]int64{c.limit: d.series.denied},
+		Timeline: d.timeline(), Denials: map[int64][]int64{c.limit: d.denied},
 	}
 	add := func(limit int64) {
 		e := effectOf(effects, limit)
-		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.series.denied
+		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.denied
 	}
 	s := &w.Suggested
 	*s = Suggestion{Limit: c.limit, RequestsDenied: d.RequestsDenied, KeysDenied: d.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
@@ -228,10 +231,122 @@ func (m *measured) withoutDays(c choice, r *Result) (all []WithoutDay) {
 	}
 	for i, day := range r.Days {
 		limit := c.limit
-		if peak := m.without[i]; peak < largest(m.ordinary) && peak > 0 {
+		if peak := m.without(i); peak < largest(m.ordinary) && peak > 0 {
 			limit = min(limit, roundAbove(peak, peak+max(1, peak/2)))
 		}
 		all = append(all, WithoutDay{day.Date, limit})
 	}
 	return all
 }
+
+// why returns the reason of a suggestion as one sentence.
+func why(c choice, w *Window, r *Result, o *Options) string {
+	span := answer.Span(w.Window)
+	s := &w.Suggested
+	var b strings.Builder
+	switch {
+	case c.basis == Gap:
+		stand := "keys stand"
+		if s.KeysDenied == 1 {
+			stand = "key stands"
+		}
+		fmt.Fprintf(&b, "%d %s apart with %s in their fullest %s, and the others have at most %d",
+			s.KeysDenied, stand, fromTo(s.High, w.Peaks.Max), span, s.Low)
+	case c.basis == Spare:
+		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %d, and adds headroom",
+			span, percentText(o.Spare), c.floor)
+	default:
+		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %d, with headroom; try it on a longer log", little(r), c.floor)
+	}
+	var changed []string
+	for _, d := range w.WithoutDay {
+		if d.Limit*3 < s.Limit*2 {
+			changed = append(changed, fmt.Sprintf("%d without %s", d.Limit, d.Date))
+		}
+	}
+	if len(changed) > 0 && c.basis != Few {
+		fmt.Fprintf(&b, "; one day decides: it would be %s", strings.Join(changed, " or "))
+	}
+	if span := r.To.Sub(r.From); span < w.Window && c.basis != Few {
+		fmt.Fprintf(&b, "; the log spans only %v, less than one window", span.Round(time.Second))
+	}
+	return b.String()
+}
+
+// little returns the reason why a log has too little data.
+func little(r *Result) string {
+	switch {
+	case r.Keys == 1:
+		return "the log has one key, and nothing to compare it with"
+	case r.Keys < fewKeys:
+		return fmt.Sprintf("the log has only %d keys", r.Keys)
+	case r.Requests < fewRequests:
+		return fmt.Sprintf("the log has only %d requests", r.Requests)
+	}
+	return "all keys are steady and heavy, so no ordinary ones stand out"
+}
+
+// fromTo returns a range of numbers.
+func fromTo(from, to int64) string {
+	if from == to {
+		return fmt.Sprint(from)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+// percentText returns a share such as 99.9.
+func percentText(share float64) string {
+	return strings.TrimSuffix(strings.TrimRight(fmt.Sprintf("%.4f", share*100), "0"), ".")
+}
+
+// roundness are the leading digits of round numbers, the roundest first.
+var roundness = [][]int64{{10, 20, 50}, {30, 15, 25, 40, 60, 80}, {12}}
+
+// coarseness returns 0 for the roundest numbers, such as 50, and more for others: 3 for
+// other numbers of two digits with zeros, and 4 for the rest.
+func coarseness(n int64) int {
+	for n >= 100 && n%10 == 0 {
+		n /= 10
+	}
+	if n < 10 {
+		n *= 10
+	}
+	for level, digits := range roundness {
+		if slices.Contains(digits, n) {
+			return level
+		}
+	}
+	if n < 100 {
+		return len(roundness)
+	}
+	return len(roundness) + 1
+}
+
+// roundFrom returns the numbers of two digits with zeros in from … to, ascending. Below 100
+// they are all whole numbers.
+func roundFrom(from, to int64) (all []int64) {
+	for n := max(1, from); n <= to; {
+		unit := int64(1)
+		for n/unit >= 100 {
+			unit *= 10
+		}
+		n = (n + unit - 1) / unit * unit
+		if n <= to {
+			all = append(all, n)
+		}
+		n += unit
+	}
+	return all
+}
+
+// roundest returns the roundest number of a list, of equals the one nearest to a target.
+func roundest(all []int64, target int64) int64 {
+	return slices.MinFunc(all, func(a, b int64) int {
+		if d := coarseness(a) - coarseness(b); d != 0 {
+			return d
+		}
+		return cmp.Compare(abs(a-target), abs(b-target))
+	})
+}
+
+func abs(n int64) int64 { return max(n, -n) }

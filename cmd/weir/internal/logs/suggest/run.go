@@ -3,7 +3,8 @@
 //
 //	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
 //	keys, err := replay.ParseLogKey("ip=remote_addr")
-//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}}})
+//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
+//		Windows: []time.Duration{time.Minute}, Spare: 0.999, Zone: time.UTC, Memory: 512 << 20})
 //
 // # Peaks
 //
@@ -41,7 +42,8 @@ import (
 // that of ctx, of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
 func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
-	o.setDefaults()
+	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
+	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
@@ -61,18 +63,6 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 	}
 	r.fill(result, &o, source)
 	return result, nil
-}
-
-// setDefaults sets the defaults of zero options, and sorts the windows and the limits.
-func (o *Options) setDefaults() {
-	if len(o.Windows) == 0 {
-		o.Windows = DefaultWindows()
-	}
-	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
-	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
-	o.Spare = cmp.Or(o.Spare, DefaultSpare)
-	o.Memory = cmp.Or(o.Memory, DefaultMemory)
-	o.Zone = cmp.Or(o.Zone, time.UTC)
 }
 
 // fill computes the result.
@@ -95,14 +85,12 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 		limits[i] = m.limits(o)
 	}
 	effects := r.decideAll(all, limits, scripts)
-	choices, details := make([]choice, len(all)), make([]*detail, len(all))
+	choices := make([]choice, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
-		details[i] = newDetail(windows[i], choices[i].limit, r)
 	}
-	r.describe(details)
 	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
-	for i, d := range details {
+	for i, d := range r.describe(windows, choices) {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
 		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
@@ -141,23 +129,13 @@ const (
 	MaxDays    = 62  // in Result.Days; the newest if the log is longer
 )
 
-// DefaultMemory is the memory of Options.Memory that is 0: 512 MiB.
-const DefaultMemory = 512 << 20
-
-// DefaultSpare is the share of Options.Spare that is 0.
-const DefaultSpare = 0.999
-
-// Options select the requests, their keys, and the limits to try.
+// Options select the requests, their keys, and the limits to try. All fields but Limits are
+// required.
 type Options struct {
 	replay.LogOptions                 // with at least one key and more than 0 units; its Policy and Top have no meaning
-	Windows           []time.Duration // whole microseconds up to 400 days; nil = DefaultWindows
+	Windows           []time.Duration // whole microseconds up to 400 days
 	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
-	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
-	Zone              *time.Location  // for hours and days; nil = UTC
-	Memory            int64           // bytes for keys and requests; 0 = DefaultMemory
-}
-
-// DefaultWindows are the windows of Options without any: 1 s, 1 min and 1 h.
-func DefaultWindows() []time.Duration {
-	return []time.Duration{time.Second, time.Minute, time.Hour}
+	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares
+	Zone              *time.Location  // for hours and days
+	Memory            int64           // bytes for keys and requests
 }

@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -34,7 +35,16 @@ func run(t *testing.T, log string, o Options) (*Result, error) {
 	if o.Units == (replay.LogUnits{}) {
 		o.Units.N = 1
 	}
-	return Run(context.Background(), in, o)
+	return Run(context.Background(), in, withDefaults(o))
+}
+
+// withDefaults returns options with the defaults of weir suggest.
+func withDefaults(o Options) Options {
+	if o.Windows == nil {
+		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour}
+	}
+	o.Spare, o.Memory, o.Zone = 0.999, cmp.Or(o.Memory, 512<<20), time.UTC
+	return o
 }
 
 // line is a line of a log in microseconds.

@@ -29,7 +29,7 @@ func TestSuggestionsSeparateScripts(t *testing.T) {
 			windows++
 			if problem := p.check(&w); problem != "" {
 				missed++
-				t.Logf("seed %d, %v: %s (%s)\n%s", seed, w.Window, problem, w.Suggested.Why, p.shape)
+				t.Logf("seed %d, %v: %s (%s)", seed, w.Window, problem, w.Suggested.Why)
 			}
 		}
 	}
@@ -46,7 +46,7 @@ func TestScriptsNextToPeopleStandApart(t *testing.T) {
 		p := plantClose(seed)
 		for _, w := range p.suggest(t, Options{Windows: []time.Duration{time.Second, 10 * time.Second, time.Minute}}) {
 			if problem := p.check(&w); problem != "" {
-				t.Errorf("seed %d, %v: %s (%s)\n%s", seed, w.Window, problem, w.Suggested.Why, p.shape)
+				t.Errorf("seed %d, %v: %s (%s)", seed, w.Window, problem, w.Suggested.Why)
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func (p *planted) suggest(t *testing.T, o Options) []Window {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.setDefaults()
+	o = withDefaults(o)
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
 		if err := all.add(keyenc.Append(nil, r.key), r.at, 1); err != nil {
@@ -97,12 +97,12 @@ func (p *planted) check(w *Window) string {
 		slots.Add(e.at, false)
 	}
 	var h history
-	series := newSeries(&slots) // of no interest here
+	window, peak := w.Window.Microseconds(), int64(0)
 	denied := func(limit int64, all []request) int64 {
-		n, _ := h.denied(w.Window.Microseconds(), limit, all, series)
+		e := newEffect(window, limit, &slots)
+		n, _ := e.add(&h, all)
 		return n
 	}
-	window, peak := w.Window.Microseconds(), int64(0)
 	for key, all := range byKey {
 		if !p.script[key] {
 			peak = max(peak, h.peak(window, all))

@@ -1,0 +1,414 @@
+package replay
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/keyenc"
+)
+
+// LogOptions select the requests of access logs and their keys.
+type LogOptions struct {
+	Policy string     // the policy that decides; "" = every policy for which all dimensions have a key
+	Keys   []LogKey   // several path prefixes may have one dimension
+	Where  []LogWhere // all must match
+	Units  LogUnits   // the zero LogUnits are 0 units
+	Top    int        // keys in LogPolicySummary.Top; 0 = DefaultTop
+
+	// TrustedProxies are the addresses of the proxies in front of the server. The client
+	// address is then the first one in X-Forwarded-For, from the right, that is none of
+	// them, as with weirhttp.TrustedProxies.
+	TrustedProxies []netip.Prefix
+}
+
+// LogKey is the source of one dimension in an access log.
+type LogKey struct {
+	Dimension string
+	Field     accesslog.Field
+	Prefix    string // not "": the value is this prefix, for the paths that begin with it
+}
+
+// ParseLogKey reads DIMENSION=FIELD, such as ip=remote_addr or route=path:/api/.
+func ParseLogKey(text string) (LogKey, error) {
+	name, from, ok := strings.Cut(text, "=")
+	if !ok || name == "" || from == "" {
+		return LogKey{}, fmt.Errorf("%q is no key; write DIMENSION=FIELD, such as ip=remote_addr", text)
+	}
+	if prefix, ok := strings.CutPrefix(from, "path:"); ok {
+		if !strings.HasPrefix(prefix, "/") {
+			return LogKey{}, fmt.Errorf("%q: a path begins with /, such as path:/api/", text)
+		}
+		return LogKey{name, accesslog.Path, prefix}, nil
+	}
+	f, err := accesslog.ParseField(from)
+	if err != nil {
+		return LogKey{}, fmt.Errorf("%q: %w", text, err)
+	}
+	return LogKey{Dimension: name, Field: f}, nil
+}
+
+// ParseProxies reads addresses and ranges of trusted proxies, such as 10.0.0.0/8, with
+// commas between them.
+func ParseProxies(text string) (all []netip.Prefix, err error) {
+	for one := range strings.SplitSeq(text, ",") {
+		one = strings.TrimSpace(one)
+		p, err := netip.ParsePrefix(one)
+		if err != nil {
+			a, addrErr := netip.ParseAddr(one)
+			if addrErr != nil || a.Zone() != "" {
+				return nil, fmt.Errorf("%q is no address and no range; write 10.0.0.1 or 10.0.0.0/8", one)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// LogWhere selects the requests with a field that matches a pattern.
+type LogWhere struct {
+	Field accesslog.Field
+	Glob  string // * is any text, ? one character; a field without value is an empty text
+	glob  *regexp.Regexp
+}
+
+// ParseLogWhere reads FIELD=GLOB, such as path=/search*.
+func ParseLogWhere(text string) (LogWhere, error) {
+	name, glob, ok := strings.Cut(text, "=")
+	if !ok {
+		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*", text)
+	}
+	f, err := accesslog.ParseField(name)
+	if err != nil {
+		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
+	}
+	if !utf8.ValidString(glob) {
+		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes", text)
+	}
+	return LogWhere{f, glob, newGlob(glob)}, nil
+}
+
+// newGlob compiles a pattern.
+func newGlob(glob string) *regexp.Regexp {
+	words := strings.NewReplacer(`\*`, ".*", `\?`, ".")
+	return regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")
+}
+
+// LogUnits is the number of units of each request.
+type LogUnits struct {
+	N     int64 // 0 … weir.MaxUnits; of Bytes: ignored
+	Bytes bool  // the size of the response; 0 if the log has none
+}
+
+// ParseLogUnits reads a number or the word bytes.
+func ParseLogUnits(text string) (LogUnits, error) {
+	if text == "bytes" {
+		return LogUnits{Bytes: true}, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 || n > weir.MaxUnits {
+		return LogUnits{}, fmt.Errorf("%q is no number of units; write 0 to %d, or bytes", text, int64(weir.MaxUnits))
+	}
+	return LogUnits{N: n}, nil
+}
+
+// logSelector selects requests, and reads their units and the values of their keys.
+type logSelector struct {
+	LogOptions
+	proxies clientaddr.Proxies
+	one     []byte
+	counts  LogCounts
+	read    []bool   // by Where: the field was read of some line
+	seen    []bool   // by Where: some line had the field
+	sized   bool     // some line had a size
+	names   []string // the fields of the first line, for messages
+}
+
+// newLogSelector returns a selector. The error is that of two sources for one dimension.
+func newLogSelector(o LogOptions) (*logSelector, error) {
+	for i, k := range o.Keys {
+		if slices.ContainsFunc(o.Keys[:i], func(other LogKey) bool {
+			return other.Dimension == k.Dimension && (other.Prefix == "" || k.Prefix == "")
+		}) {
+			return nil, fmt.Errorf("the key %q is given twice; only path prefixes can share a dimension", k.Dimension)
+		}
+	}
+	s := &logSelector{LogOptions: o, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}
+	for _, p := range o.TrustedProxies {
+		s.proxies = s.proxies.With(p)
+	}
+	return s, nil
+}
+
+// fields returns the fields that are read.
+func (s *logSelector) fields() (all []accesslog.Field) {
+	for _, k := range s.Keys {
+		all = append(all, k.Field)
+	}
+	for _, w := range s.Where {
+		all = append(all, w.Field)
+	}
+	if len(s.TrustedProxies) > 0 {
+		all = append(all, accesslog.Forwarded)
+	}
+	if s.Units.Bytes {
+		all = append(all, accesslog.Bytes)
+	}
+	return all
+}
+
+// each calls visit with every request of a log and its units, until an error. The others are
+// counted. An error of reading is a *[LogError].
+func (s *logSelector) each(ctx context.Context, log *accesslog.Reader, visit func(e *accesslog.Entry, n int64) error) error {
+	for e, err := range log.Entries(s.fields()...) {
+		if err != nil {
+			return &LogError{err.Error()}
+		}
+		if err = ctx.Err(); err != nil {
+			return err
+		}
+		if !s.selected(e) {
+			s.counts.count(outside)
+		} else if n, ok := s.unitsOf(e); !ok {
+			s.counts.count(badUnits)
+		} else if err = visit(e, n); err != nil {
+			return err
+		}
+	}
+	s.names = log.Names()
+	return nil
+}
+
+// selected reports whether all conditions match.
+func (s *logSelector) selected(e *accesslog.Entry) bool {
+	for i := range s.Where {
+		b, ok := e.Get(s.Where[i].Field)
+		if !ok {
+			b = nil
+		}
+		s.read[i], s.seen[i] = true, s.seen[i] || ok
+		if !s.Where[i].glob.Match(b) {
+			return false
+		}
+	}
+	return true
+}
+
+// unitsOf returns the units of a request. ok is false if its size is no number.
+func (s *logSelector) unitsOf(e *accesslog.Entry) (n int64, ok bool) {
+	if !s.Units.Bytes {
+		return s.Units.N, true
+	}
+	b, ok := e.Get(accesslog.Bytes)
+	if !ok {
+		return 0, true
+	}
+	s.sized = true
+	n, err := strconv.ParseInt(string(b), 10, 64)
+	return n, err == nil && n >= 0 && n <= weir.MaxUnits
+}
+
+// dimension is a value of a key and its sources.
+type dimension struct {
+	name    string
+	sources []LogKey
+	had     bool // some line had a value
+}
+
+// dimension returns a dimension with its sources among all keys.
+func (s *logSelector) dimension(name string) *dimension {
+	d := &dimension{name: name}
+	for _, k := range s.Keys {
+		if k.Dimension == name {
+			d.sources = append(d.sources, k)
+		}
+	}
+	return d
+}
+
+// appendKey appends the encoded key of a request. The outcome is allowed, noKey or outside.
+func (s *logSelector) appendKey(encoded []byte, all []*dimension, e *accesslog.Entry) ([]byte, logOutcome) {
+	outcome := allowed
+	for _, d := range all {
+		var ok bool
+		if s.one, ok = s.value(d.sources, e, s.one[:0]); !ok {
+			if outcome != outside {
+				outcome = noKey
+			}
+			if d.sources[0].Prefix != "" {
+				outcome = outside
+			}
+			continue
+		}
+		d.had = true
+		encoded = keyenc.Append(encoded, s.one)
+	}
+	return encoded, outcome
+}
+
+// value appends the value of a dimension, from the keys with its name: the first field, or
+// the longest prefix that fits.
+func (s *logSelector) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, bool) {
+	longest, found := 0, false
+	for i := range keys {
+		b, ok := e.Get(keys[i].Field)
+		switch {
+		case !ok:
+		case keys[i].Prefix != "":
+			if len(keys[i].Prefix) > longest && bytes.HasPrefix(b, []byte(keys[i].Prefix)) {
+				longest, found = len(keys[i].Prefix), true
+				out = append(out[:0], keys[i].Prefix...)
+			}
+		case keys[i].Field == accesslog.RemoteAddr:
+			client, ok := s.client(e, string(b))
+			return append(out, client...), ok
+		default:
+			return append(out, b...), true
+		}
+	}
+	return out, found
+}
+
+// client returns the counted form of the client address of a request: IPv6 by /64, as live.
+// A host name stays as it is. ok is false if a trusted proxy wrote an element of
+// X-Forwarded-For that is not an address.
+func (s *logSelector) client(e *accesslog.Entry, peer string) (key string, ok bool) {
+	addr, err := netip.ParseAddr(peer)
+	if err != nil {
+		return peer, true
+	}
+	list, more := e.Get(accesslog.Forwarded) // read with proxies only
+	addr, ok = s.proxies.Follow(addr.Unmap().WithZone(""), string(list), more)
+	return clientaddr.Key(addr, clientaddr.Bits), ok
+}
+
+// problem returns the error of logs without a readable line, or of a field that no line has.
+func (s *logSelector) problem(all []*dimension) error {
+	log, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
+	if log.Entries == 0 {
+		if len(log.First) > 0 {
+			return &LogError{"no line is readable; the first is " + log.First[0].Error()}
+		}
+		return &LogError{"the logs have no lines"}
+	}
+	fields := "; the lines have " + strings.Join(s.names, ", ")
+	for i, w := range s.Where {
+		if s.read[i] && !s.seen[i] && w.Glob != "" {
+			return &LogError{fmt.Sprintf("no line has the field %s%s", w.Field, fields)}
+		}
+	}
+	if s.Units.Bytes && !s.sized && skipped < log.Entries {
+		return &LogError{fmt.Sprintf("no line has the field %s of --units%s", accesslog.Bytes, fields)}
+	}
+	if skipped == log.Entries {
+		return nil // no key was read
+	}
+	for _, d := range all {
+		switch k := d.sources[0]; {
+		case d.had || k.Prefix != "":
+		case slices.Contains(s.names, string(k.Field)):
+			return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, log.Entries)}
+		default:
+			return &LogError{fmt.Sprintf("no line has the field %s of the key %s%s", k.Field, k.Dimension, fields)}
+		}
+	}
+	return nil
+}
+
+// LogError is a mistake in the logs or in the options for them.
+type LogError struct{ Problem string }
+
+// Error returns the problem.
+func (e *LogError) Error() string { return e.Problem }
+
+// LogKeys reads the key and the units of each request of access logs, as a [LogRunner]
+// does. It is used by one goroutine at a time.
+type LogKeys struct {
+	selector   *logSelector
+	dimensions []*dimension
+	encoded    []byte
+}
+
+// NewLogKeys returns a reader of the keys of o.Keys; o.Policy has no meaning. The error is
+// that of two sources for one dimension.
+func NewLogKeys(o LogOptions) (*LogKeys, error) {
+	s, err := newLogSelector(o)
+	if err != nil {
+		return nil, err
+	}
+	k := &LogKeys{selector: s}
+	for _, source := range o.Keys {
+		if !slices.Contains(k.Dimensions(), source.Dimension) {
+			k.dimensions = append(k.dimensions, s.dimension(source.Dimension))
+		}
+	}
+	return k, nil
+}
+
+// Dimensions returns the names of the values of a key, in the order of LogOptions.Keys.
+func (k *LogKeys) Dimensions() (names []string) {
+	for _, d := range k.dimensions {
+		names = append(names, d.name)
+	}
+	return names
+}
+
+// Each calls visit with the encoded key, the instant and the units of every request that has
+// them, until an error. The others grow one of the counts of k. The key is valid until visit
+// returns. An error of reading is a *[LogError].
+func (k *LogKeys) Each(ctx context.Context, log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
+	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
+	return k.selector.each(ctx, log, func(e *accesslog.Entry, n int64) error {
+		var outcome logOutcome
+		k.encoded, outcome = k.selector.appendKey(k.encoded[:0], k.dimensions, e)
+		if outcome == allowed && len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), isLong) {
+			outcome = rejected
+			k.selector.counts.Reason = "a value of its key is too long"
+		}
+		if k.selector.counts.count(outcome) {
+			return visit(k.encoded, e.At, n)
+		}
+		return nil
+	})
+}
+
+// Named returns the values of an encoded key with their names.
+func (k *LogKeys) Named(key string) Key { return named(k.Dimensions(), key) }
+
+// Counts returns the counts of a log that was read. The error is the *[LogError] of one
+// without a readable line, or of a field that no line has.
+func (k *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
+	k.selector.counts.Log = log.Stats()
+	return k.selector.counts, k.selector.problem(k.dimensions)
+}
+
+// values appends the values of an encoded key. They share its memory.
+func values(key string, out []string) []string {
+	for len(key) > 0 {
+		n, size := binary.Uvarint([]byte(key[:min(len(key), binary.MaxVarintLen64)]))
+		end := size + int(n)
+		out = append(out, key[size:end])
+		key = key[end:]
+	}
+	return out
+}
+
+// named returns the values of an encoded key with their names.
+func named(names []string, key string) (all Key) {
+	for i, v := range values(key, nil) {
+		all = append(all, enforce.Pair{Name: names[i], Value: v})
+	}
+	return all
+}

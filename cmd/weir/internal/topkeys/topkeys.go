@@ -1,0 +1,273 @@
+// Package topkeys finds the keys that are denied most, in bounded memory, with a sketch
+// of Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and
+// Top-k Elements in Data Streams, 2005).
+//
+// A sketch has a fixed number of counters. A key without one takes over the counter
+// with the least count, and that count becomes its error. So a count is never too low,
+// and too high by its error at most. With 512 counters, a key with more than 1/512 of the
+// denials always has a counter.
+//
+// The trade-off: keys are kept for up to two periods of ten minutes. They are personal
+// data, for operators only, and never go into logs or metrics. Keys that are denied
+// equally often, each seldom, differ by their errors only. One lock protects a sketch;
+// several stripes with a lock each would need more counters for the same promise.
+package topkeys
+
+import (
+	"cmp"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/maphash"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/shorten"
+)
+
+// period is how long a sketch counts before its counters become those of the period before.
+// A Report covers the current period and the one before.
+const period = 10 * time.Minute
+
+// Sketch counts denials of the keys of one policy. It is safe for concurrent use.
+type Sketch struct {
+	seed  maphash.Seed
+	slots int // counters
+	form  Form
+
+	mu     sync.Mutex // protects the following
+	now    counters
+	before counters // of the period before
+	began  int64    // the current period, microseconds since 1970; 0 = no denial yet
+}
+
+// Form is the form in which keys are kept and shown.
+type Form uint8
+
+const (
+	Shown  Form = iota // the values, the first maxValue bytes of each
+	Hashed             // a hash of each value, with a secret of the process
+	Off                // no key is kept; New does not take it
+)
+
+// String returns the form's word.
+func (f Form) String() string { return [...]string{"shown", "hashed", "off"}[f] }
+
+// New returns a sketch of as many counters as slots, at least 1. It takes no memory before
+// the first denial.
+func New(slots int, form Form) *Sketch {
+	return &Sketch{seed: maphash.MakeSeed(), slots: max(slots, 1), form: form}
+}
+
+// Add counts a denial of the key at an instant, in microseconds since 1970. It keeps no
+// reference to the key. It allocates only while the sketch grows and, in form Hashed,
+// for a key without a counter.
+func (s *Sketch) Add(key weir.Key, at int64) {
+	id := s.id(&key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rotate(at)
+	if c, isNew := s.now.add(id, s.slots); isNew {
+		c.text = s.appendKey(c.text[:0], &key)
+	}
+}
+
+// id returns a hash of the key. Keys with the same id count as one; with 2^64 ids that a
+// caller cannot foresee, that is negligible.
+func (s *Sketch) id(key *weir.Key) uint64 {
+	var h uint64
+	for i := range key.Len() {
+		h = h*0x9E3779B97F4A7C15 + maphash.String(s.seed, key.Value(i)) + 1
+	}
+	return h
+}
+
+// rotate begins a period when the current one is over, and starts again after a clock
+// step back of more than a period.
+func (s *Sketch) rotate(at int64) {
+	age := at - s.began
+	switch {
+	case s.began == 0:
+		s.began = at
+	case age >= 2*period.Microseconds() || age <= -period.Microseconds():
+		s.now.reset()
+		s.before.reset()
+		s.began = at
+	case age >= period.Microseconds():
+		s.now, s.before = s.before, s.now
+		s.now.reset()
+		s.began += period.Microseconds()
+	}
+}
+
+// counter counts the denials of one key.
+type counter struct {
+	id   uint64
+	n    int64  // denials, never too low
+	err  int64  // the most by which n is too high
+	text []byte // the key, by appendKey
+}
+
+// counters are the counters of one period. A search among these few for the least count takes
+// less time than to keep them as a heap, in which places change with every denial.
+type counters struct {
+	all   []counter
+	at    map[uint64]int // ids to places in all
+	total int64          // denials of all keys
+}
+
+// add counts one denial. A new counter has the memory of another one for its text.
+func (c *counters) add(id uint64, slots int) (_ *counter, isNew bool) {
+	c.total++
+	if i, ok := c.at[id]; ok {
+		c.all[i].n++
+		return &c.all[i], false
+	}
+	if c.at == nil {
+		c.at = make(map[uint64]int)
+	}
+	i, least := len(c.all), int64(0)
+	switch {
+	case i == slots:
+		i = c.least()
+		delete(c.at, c.all[i].id)
+		least = c.all[i].n
+	case i < cap(c.all):
+		c.all = c.all[:i+1] // with the memory of an earlier period
+	default:
+		c.all = append(c.all, counter{})
+	}
+	c.all[i] = counter{id: id, n: least + 1, err: least, text: c.all[i].text}
+	c.at[id] = i
+	return &c.all[i], true
+}
+
+// least returns the place of the counter with the least count.
+func (c *counters) least() (least int) {
+	for i := range c.all {
+		if c.all[i].n < c.all[least].n {
+			least = i
+		}
+	}
+	return least
+}
+
+// reset drops all counters and keeps their memory.
+func (c *counters) reset() {
+	c.all = c.all[:0]
+	clear(c.at)
+	c.total = 0
+}
+
+// floor returns the most denials of a key without a counter: in a full set, the least count
+// of the others.
+func (c *counters) floor(slots int) int64 {
+	if len(c.all) < slots {
+		return 0
+	}
+	return c.all[c.least()].n
+}
+
+// Report is the content of a sketch.
+type Report struct {
+	Since   time.Time // the beginning of the count; zero without a denial
+	Denials int64     // of all keys
+	Top     []Entry   // by MinDenials, the highest first
+}
+
+// Entry is a key with its denials.
+type Entry struct {
+	Values  []string // in the order of the policy's dimensions; hashes in form Hashed
+	Clipped bool     // a value is longer than shown
+	Denials int64    // never too low
+	Error   int64    // the most by which Denials is too high
+}
+
+// MinDenials returns the least number of denials of the key.
+func (e *Entry) MinDenials() int64 { return e.Denials - e.Error }
+
+// Top returns the n keys that were denied most in the current period and the one before,
+// as of now. It ranks them by MinDenials: when a million keys are denied once each, their
+// shared counters reach thousands, of which all but one is error.
+func (s *Sketch) Top(n int, now time.Time) (r Report) {
+	s.mu.Lock()
+	if s.began > 0 {
+		s.rotate(now.UnixMicro())
+	}
+	if r.Denials = s.now.total + s.before.total; r.Denials > 0 {
+		r.Since = time.UnixMicro(s.began)
+	}
+	if s.before.total > 0 {
+		r.Since = r.Since.Add(-period)
+	}
+	r.add(&s.now, &s.before, s.slots)
+	r.add(&s.before, &s.now, s.slots)
+	s.mu.Unlock()
+	slices.SortStableFunc(r.Top, func(a, b Entry) int {
+		return cmp.Or(cmp.Compare(b.MinDenials(), a.MinDenials()), cmp.Compare(b.Denials, a.Denials), slices.Compare(a.Values, b.Values))
+	})
+	r.Top = r.Top[:min(max(n, 0), len(r.Top))]
+	return r
+}
+
+// add adds the keys of a period, with their counts in the other one.
+func (r *Report) add(c, other *counters, slots int) {
+	floor, isSecond := other.floor(slots), len(r.Top) > 0
+	for _, own := range c.all {
+		n, err := floor, floor
+		if i, known := other.at[own.id]; known {
+			if isSecond {
+				continue // it is in the report
+			}
+			n, err = other.all[i].n, other.all[i].err
+		}
+		e := Entry{Denials: own.n + n, Error: own.err + err}
+		e.Values, e.Clipped = values(own.text)
+		r.Top = append(r.Top, e)
+	}
+}
+
+// maxValue is the most bytes that are kept of a value.
+const maxValue = 64
+
+// secret is mixed into hashes, so that trying all addresses does not reveal one.
+var secret = sync.OnceValue(func() (s [32]byte) {
+	rand.Read(s[:])
+	return s
+})
+
+// appendKey appends each value behind a byte of twice its length, plus 1 for a value
+// that was cut.
+func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
+	for i := range key.Len() {
+		v, cut := key.Value(i), byte(0)
+		if s.form == Hashed {
+			v = Hash(v)
+		} else if len(v) > maxValue {
+			v, cut = shorten.Cut(v, maxValue), 1
+		}
+		b = append(append(b, byte(len(v))<<1|cut), v...)
+	}
+	return b
+}
+
+// Hash returns 16 hexadecimal digits for a value of a key. Equal values have equal hashes
+// within one process only.
+func Hash(v string) string {
+	salt := secret()
+	sum := sha256.Sum256(append(salt[:], v...))
+	return hex.EncodeToString(sum[:8])
+}
+
+// values is the inverse of appendKey.
+func values(b []byte) (values []string, clipped bool) {
+	for len(b) > 0 {
+		n := int(b[0] >> 1)
+		clipped = clipped || b[0]&1 == 1
+		values = append(values, string(b[1:1+n]))
+		b = b[1+n:]
+	}
+	return values, clipped
+}
