@@ -38,54 +38,16 @@ func (h *held) Do(ctx context.Context, calls []engine.Call) {
 	h.Engine.Do(ctx, calls)
 }
 
-// Requests in flight at shutdown get their whole answers.
-func TestDrainAnswersRequestsInFlight(t *testing.T) {
-	const n = 8
-	e := newHeld()
-	s, _ := newServer(t, e)
-	stop := start(t, s)
-	answers := make(chan string, n)
-	for range n {
-		go func() {
-			r, body, err := checkOver(s, searchBody)
-			answers <- fmt.Sprintf("%v %v %v", err, r != nil && r.StatusCode == 200, strings.HasSuffix(body, "}\n"))
-		}()
-	}
-	for range n {
-		<-e.arrived
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- stop() }()
-	untilDraining(t, s)
-	r := ask(s, "GET", "/readyz", "")
-	if r.status != 503 || !strings.Contains(r.body, `"ready":false,"why":"draining`) {
-		t.Errorf("/readyz while draining: status %d, %s; want 503", r.status, r.body)
-	}
-	if r := ask(s, "GET", "/livez", ""); r.status != 200 {
-		t.Errorf("/livez while draining: status %d, want 200", r.status)
-	}
-	select {
-	case err := <-stopped:
-		t.Fatalf("Serve returned %v with %d requests under way", err, n)
-	default:
-	}
-	close(e.release)
-	for i := range n {
-		if got := <-answers; got != "<nil> true true" {
-			t.Errorf("request %d under way: error, 200, whole body = %s; want <nil> true true", i+1, got)
-		}
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("Serve: %v, want nil", err)
-	}
-}
-
 // With Linger, the server serves requests after /readyz has reported 503.
 func TestLingerServesAfterReadyzFails(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Linger = patience })
 	stop := start(t, s)
 	go stop()
 	untilDraining(t, s)
+	play(t, s, `
+		GET /readyz => 503 {"ready":false,"why":"draining…
+		GET /livez => 200 …
+	`)
 	r, body, err := checkOver(s, searchBody)
 	if err != nil || r.StatusCode != 200 {
 		t.Errorf("a request while lingering: %v, %v, %s; want an answer", err, r, body)

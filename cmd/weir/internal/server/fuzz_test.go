@@ -7,39 +7,12 @@ import (
 	"strings"
 	"testing"
 	"time"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 	"github.com/weirlimit/weir/policy"
 )
-
-// Every body gets a decision or a problem document, and a problem reaches no engine.
-// FuzzCall compares the parser with encoding/json.
-func FuzzCheckBody(f *testing.F) {
-	for _, c := range httpapitest.Bodies {
-		f.Add([]byte(c.Body))
-	}
-	f.Add([]byte(searchBody))
-	f.Add([]byte(" {\t\"key\" : { \"ip\" : \"\\u00e9\\n\" } ,\r\n\"n\":2,\"policy\":\"search\"} "))
-	f.Add([]byte(`{"policy":"slack","key":{"category":"\ud83d\ude00"},"n":2251799813685247}`))
-	e := &counting{}
-	s, _ := newServer(f, e)
-	f.Fuzz(func(t *testing.T, body []byte) {
-		*e = counting{Engine: weir.NewMemory()}
-		r := ask(s, "POST", "/v1/check", string(body))
-		if !json.Valid([]byte(r.body)) || !utf8.ValidString(r.body) {
-			t.Errorf("%q: the answer is no JSON: %q", body, r.body)
-		}
-		switch {
-		case r.status == 400 && e.calls == 0:
-		case r.status == 200 && e.calls == 1:
-		default:
-			t.Errorf("%q: status %d, %d calls of the engine: %s", body, r.status, e.calls, r.body)
-		}
-	})
-}
 
 // Every query of a gate gets a decision or a problem document, and a problem reaches no
 // engine.

@@ -5,7 +5,6 @@ package server
 import (
 	"bufio"
 	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -22,7 +21,6 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // dialFrom connects from an address of this machine.
@@ -173,87 +171,56 @@ func TestFullListenerAnswersProbes(t *testing.T) {
 	respClient(t, s).wants(t, "PING", "-ERR max number of clients reached")
 }
 
-// A connection without credentials is closed after a while: before and after a handshake,
-// and even if it sends health checks. A connection that has sent the token stays.
+// A connection without credentials is closed after a while, and even if it sends health checks
+// or wrong passwords. A connection that has sent the token stays.
 func TestConnectionsWithoutCredentialsAreClosed(t *testing.T) {
 	t.Parallel()
-	ours := listentest.NewAuthority(t)
-	for _, over := range []string{"plain", "TLS"} {
-		s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
-			c.Auth.Token = secret(t, tokenWord)
-			c.Limits.Prove, c.Limits.ReadHeader = 300*time.Millisecond, patience
-			if over == "TLS" {
-				tlsOn(t, ours, nil)(c)
-			}
-		})
-		start(t, s)
-		dial := func(to string) (net.Conn, error) {
-			if over == "plain" {
-				return net.Dial("tcp", to)
-			}
-			return tls.Dial("tcp", to, &tls.Config{RootCAs: ours.Pool(), NextProtos: []string{"h2", "http/1.1"}[1:]})
-		}
-		// inTime connects until the token arrives in time, also on a busy machine.
-		inTime := func(to string, admitted func(c talk) bool) (one talk) {
-			eventually(t, over+": a connection to "+to+" is admitted", func() bool {
-				c, err := dial(to)
-				if err == nil {
-					one = talkTo(t, c, nil)
-				}
-				return err == nil && admitted(one)
-			})
-			return one
-		}
-		shown := "Authorization: Bearer " + tokenWord + "\r\n"
-		caller := inTime(s.Addr(), func(c talk) bool { return c.get("/v1/policies", shown) == 200 })
-		redis := inTime(s.RESPAddr(), func(c talk) bool { return c.say("AUTH "+tokenWord) == "+OK\r\n" })
-		var ended sync.WaitGroup
-		for name, to := range map[string]string{"HTTP": s.Addr(), "RESP": s.RESPAddr(), "gRPC": s.GRPCAddr()} {
-			c, err := net.Dial("tcp", to) // sends nothing, so there is no handshake
-			silent := talkTo(t, c, err)
-			ended.Go(func() {
-				if _, err := io.Copy(io.Discard, silent.in); isTimeout(err) {
-					t.Errorf("%s, %s: a silent connection stays", over, name)
-				}
-			})
-		}
-		if c, err := dial(s.RESPAddr()); err == nil { // an error is the end as well
-			slow := talkTo(t, c, nil)
-			ended.Go(func() {
-				for slow.say("AUTH wrong") != "" {
-					time.Sleep(10 * time.Millisecond)
-				}
-			})
-		}
-		config := &tls.Config{RootCAs: ours.Pool()}
-		if over == "plain" {
-			config = nil
-		}
-		proxy := proxyOf(t, s, config)
+	s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
+		c.Auth.Token = secret(t, tokenWord)
+		c.Limits.Prove, c.Limits.ReadHeader = 300*time.Millisecond, patience
+	})
+	start(t, s)
+	shown := "Authorization: Bearer " + tokenWord + "\r\n"
+	var caller talk
+	eventually(t, "a connection is admitted in time, also on a busy machine", func() bool {
+		c, err := net.Dial("tcp", s.Addr())
+		caller = talkTo(t, c, err)
+		return caller.get("/v1/policies", shown) == 200
+	})
+	var ended sync.WaitGroup
+	for name, to := range map[string]string{"HTTP": s.Addr(), "RESP": s.RESPAddr(), "gRPC": s.GRPCAddr()} {
+		c, err := net.Dial("tcp", to)
+		silent := talkTo(t, c, err)
 		ended.Go(func() {
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
-			defer cancel()
-			for {
-				grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
-				soon, stop := context.WithTimeout(ctx, 10*time.Millisecond)
-				changed := proxy.GetState() != connectivity.Ready || proxy.WaitForStateChange(soon, connectivity.Ready)
-				stop()
-				if changed {
-					return
-				}
-				if ctx.Err() != nil {
-					t.Errorf("%s: a connection with health checks only stays", over)
-					return
-				}
+			if _, err := io.Copy(io.Discard, silent.in); isTimeout(err) {
+				t.Errorf("%s: a silent connection stays", name)
 			}
 		})
-		ended.Wait()
-		if got := caller.get("/v1/policies", shown); got != 200 {
-			t.Errorf("%s: a caller that stays connected: status %d", over, got)
+	}
+	slow := respClient(t, s)
+	ended.Go(func() {
+		for slow.say("AUTH wrong") != "" {
+			time.Sleep(10 * time.Millisecond)
 		}
-		if got := redis.say("PING"); got != "+PONG\r\n" {
-			t.Errorf("%s: a Redis client that stays connected: %q", over, got)
+	})
+	proxy := proxyOf(t, s, nil)
+	ended.Go(func() {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		for changed := false; !changed; {
+			grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}, grpc.WaitForReady(true))
+			soon, stop := context.WithTimeout(ctx, 10*time.Millisecond)
+			changed = proxy.GetState() != connectivity.Ready || proxy.WaitForStateChange(soon, connectivity.Ready)
+			stop()
+			if ctx.Err() != nil {
+				t.Error("a connection with health checks only stays")
+				return
+			}
 		}
+	})
+	ended.Wait()
+	if got := caller.get("/v1/policies", shown); got != 200 {
+		t.Errorf("a caller that stays connected: status %d", got)
 	}
 }
 

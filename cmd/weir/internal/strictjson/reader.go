@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/weirlimit/weir/internal/shorten"
@@ -46,7 +47,7 @@ func (r *Reader) Object(want string, member func(name []byte) error) error {
 	}
 	for err == nil && r.dec.PeekKind() != '}' {
 		var name []byte
-		if name, err = r.readString(); err == nil {
+		if name, err = r.value(); err == nil {
 			err = member(name)
 		}
 	}
@@ -90,29 +91,13 @@ func (r *Reader) End(problem string) error {
 }
 
 // Text reads a string. Escapes become the UTF-8 of their character. The caller must not
-// change the result or append to it. It is valid until the next Reset.
-func (r *Reader) Text(want string) ([]byte, error) {
-	if err := r.expect('"', want); err != nil {
+// change the result or append to it. It is valid until the next Reset. The parts of want are
+// joined for an error only.
+func (r *Reader) Text(want ...string) ([]byte, error) {
+	if err := r.expect('"', want...); err != nil {
 		return nil, err
 	}
-	return r.readString()
-}
-
-// IsText reports whether the next value is a string.
-func (r *Reader) IsText() bool { return r.dec.PeekKind() == '"' }
-
-// readString reads a string, or reports the error of another value.
-func (r *Reader) readString() ([]byte, error) {
-	raw, err := r.value()
-	if err != nil {
-		return nil, err
-	}
-	if bytes.IndexByte(raw, '\\') < 0 {
-		return raw[1 : len(raw)-1], nil
-	}
-	mark := len(r.scratch)
-	r.scratch, err = jsontext.AppendUnquote(r.scratch, raw)
-	return r.scratch[mark:], err
+	return r.value()
 }
 
 // Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
@@ -144,14 +129,22 @@ func (r *Reader) Bool(want string) (bool, error) {
 	return kind == 't', err
 }
 
-// value reads a string, a number or a word.
-func (r *Reader) value() (jsontext.Value, error) {
+// value reads a number, a word, or a string, of which it returns the content.
+func (r *Reader) value() ([]byte, error) {
 	v, err := r.dec.ReadValue()
 	if err != nil {
 		return nil, r.located(err)
 	}
 	r.last = int(r.dec.InputOffset()) - len(v) + 1
-	return v, nil
+	switch {
+	case v[0] != '"':
+		return v, nil
+	case bytes.IndexByte(v, '\\') < 0:
+		return v[1 : len(v)-1], nil
+	}
+	mark := len(r.scratch)
+	r.scratch, err = jsontext.AppendUnquote(r.scratch, v)
+	return r.scratch[mark:], err
 }
 
 // Error is a mistake in a text, with its place.
@@ -171,11 +164,12 @@ var kinds = map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"'
 	'{': "an object", '[': "an array"}
 
 // expect returns an *Error unless the next value is of a kind: "want, not …".
-func (r *Reader) expect(kind jsontext.Kind, want string) error {
+func (r *Reader) expect(kind jsontext.Kind, wants ...string) error {
 	found := r.dec.PeekKind()
 	if found == kind {
 		return nil
 	}
+	want := strings.Join(wants, "")
 	r.last = r.placeBehind(r.dec.InputOffset())
 	if name, ok := kinds[found]; ok {
 		return r.Fault(want + ", not " + name)

@@ -303,19 +303,15 @@ func (s *scratch) member(name []byte) (err error) {
 }
 
 // text reads a string.
-func (s *scratch) text(want string) (string, error) {
-	b, err := s.json.Text(want)
+func (s *scratch) text(want ...string) (string, error) {
+	b, err := s.json.Text(want...)
 	return string(b), err
 }
 
 // dimension reads a dimension of the key.
 func (s *scratch) dimension(name []byte) error {
 	dimension := string(name)
-	if !s.json.IsText() {
-		_, err := s.json.Text("the value of " + answer.Shown(dimension) + ` must be a string, in "…"`)
-		return err
-	}
-	value, err := s.text("")
+	value, err := s.text("the value of ", answer.Shown(dimension), ` must be a string, in "…"`)
 	if err != nil {
 		return err
 	}
