@@ -1,9 +1,7 @@
 package server
 
 import (
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -29,32 +27,11 @@ func holdServer(t *testing.T, e engine.Engine, change ...func(*Config)) *Server 
 
 const renderReserve = `{"policy":"render","key":{"user":"ann"}}`
 
-// holdAnswer is an answer to /v1/reserve or /v1/extend.
-type holdAnswer struct {
-	Reservation string `json:"reservation"`
-	ExpiresAt   string `json:"expires_at"`
-	HeldUntil   string `json:"held_until"`
-}
-
-// holding sends a request that answers with a reservation.
-func holding(t *testing.T, s *Server, path, body string) (got holdAnswer) {
-	t.Helper()
-	r := ask(s, "POST", path, body)
-	if err := json.Unmarshal([]byte(r.body), &got); r.status != 200 || err != nil || got.Reservation == "" {
-		t.Fatalf("%s %s: %d %s", path, body, r.status, r.body)
-	}
-	return got
-}
-
 func tokenBody(token string) string { return fmt.Sprintf(`{"reservation":%q}`, token) }
 
-// wantCounted compares the units of ann that count per day and that are held.
-func wantCounted(t *testing.T, s *Server, day, running int64) {
-	t.Helper()
-	var got struct{ Limits []struct{ Used int64 } }
-	if r := ask(s, "POST", "/v1/peek", renderReserve); json.Unmarshal([]byte(r.body), &got) != nil || len(got.Limits) != 2 || got.Limits[0].Used != day || got.Limits[1].Used != running {
-		t.Errorf("%s, want %d a day and %d held", r.body, day, running)
-	}
+// counted is a line of a script: a peek at the units of ann that count per day and that are held.
+func counted(day, running int64) string {
+	return fmt.Sprintf("\nPOST /v1/peek %s => 200 …\"name\":\"day\",…\"used\":%d,…\"name\":\"running\",…\"used\":%d,…\n", renderReserve, day, running)
 }
 
 func in(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000Z") }
@@ -64,52 +41,41 @@ func in(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01
 // same answer.
 func TestSettlementsEndHolds(t *testing.T) {
 	for _, c := range []struct {
-		path, body, want string
-		day              int64
+		call, answer string
+		day          int64
 	}{
-		{"/v1/settle", `{"reservation":%q}`, `{"policy":"render","reserved":2,"actual":2,"refunded":0,"recorded":0}`, 2},
-		{"/v1/settle", `{"reservation":%q,"actual":1}`, `{"policy":"render","reserved":2,"actual":1,"refunded":1,"recorded":0}`, 1},
-		{"/v1/settle", `{"reservation":%q,"actual":5}`, `{"policy":"render","reserved":2,"actual":5,"refunded":0,"recorded":3}`, 5},
-		{"/v1/release", `{"reservation":%q}`, `{"policy":"render","reserved":2,"actual":0,"refunded":2,"recorded":0}`, 0},
+		{`/v1/settle {"reservation":"$id"}`, `"actual":2,"refunded":0,"recorded":0`, 2},
+		{`/v1/settle {"reservation":"$id","actual":1}`, `"actual":1,"refunded":1,"recorded":0`, 1},
+		{`/v1/settle {"reservation":"$id","actual":5}`, `"actual":5,"refunded":0,"recorded":3`, 5},
+		{`/v1/release {"reservation":"$id"}`, `"actual":0,"refunded":2,"recorded":0`, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			s := holdServer(t, nil)
-			got := holding(t, s, "/v1/reserve", `{"policy":"render","key":{"user":"ann"},"n":2}`)
-			if got.HeldUntil != in(30*time.Second) || got.ExpiresAt != in(24*time.Hour) {
-				t.Errorf("%+v, want the end of the hold in 30s", got)
-			}
-			if r := ask(s, "POST", "/v1/reserve", renderReserve); !strings.Contains(r.body, `"allowed":false`) || strings.Contains(r.body, "held_until") {
-				t.Errorf("a third job: %s", r.body)
-			}
-			wantCounted(t, s, 2, 2)
-			for range 2 {
-				if r := ask(s, "POST", c.path, fmt.Sprintf(c.body, got.Reservation)); r.status != 200 || r.body != c.want+"\n" {
-					t.Errorf("%s: %d %s, want %s", c.path, r.status, r.body, c.want)
-				}
-				wantCounted(t, s, c.day, 0)
-			}
-			wantProblem(t, "settled", ask(s, "POST", "/v1/extend", tokenBody(got.Reservation)), 409, "settled already")
-			wantProblem(t, "other units", ask(s, "POST", "/v1/settle", settleBody(got.Reservation, 4)), 409, "settled already")
-			wantCounted(t, s, c.day, 0)
+			settle := fmt.Sprintf(`POST %s => 200 {"policy":"render","reserved":2,%s}%s`, c.call, c.answer, counted(c.day, 0))
+			play(t, holdServer(t, nil), `
+				POST /v1/reserve {"policy":"render","key":{"user":"ann"},"n":2}
+				=> 200 …"reservation":"$id","expires_at":"`+in(24*time.Hour)+`","held_until":"`+in(30*time.Second)+`"}
+				POST /v1/reserve `+renderReserve+` => 200 {"allowed":false,…
+				! held_until
+				`+counted(2, 2)+settle+settle+`
+				POST /v1/extend {"reservation":"$id"} => 409 …settled already…
+				POST /v1/settle {"reservation":"$id","actual":4} => 409 …settled already…
+			`+counted(c.day, 0))
 		})
 	}
-	s := holdServer(t, nil)
-	only := holding(t, s, "/v1/reserve", `{"policy":"held","n":2}`)
-	if r := ask(s, "POST", "/v1/release", tokenBody(only.Reservation)); r.body != `{"policy":"held","reserved":2,"actual":0,"refunded":2,"recorded":0}`+"\n" {
-		t.Errorf("without rates: %s", r.body)
-	}
-	// A reservation lasts as long as its hold.
-	wantProblem(t, "a short life", ask(s, "POST", "/v1/reserve", `{"policy":"render","key":{"user":"bob"},"ttl_ms":29999}`), 400,
-		`"ttl_ms" must be 30000 to 86400000`, "ends before its hold", "leave it out")
-	if got := askRESP(t, s, "WEIR.RESERVE held 1 TTL 29999"); !strings.HasPrefix(got, "-ERR TTL must be 30000 to 30000: held holds units for up to 30s") {
-		t.Error(got)
-	}
-	holding(t, s, "/v1/reserve", `{"policy":"held","ttl_ms":30000}`)
-	rates := holding(t, s, "/v1/reserve", `{"policy":"rates","n":2}`)
-	wantProblem(t, "no hold", ask(s, "POST", "/v1/extend", tokenBody(rates.Reservation)), 400, "no hold to extend")
-	if r := ask(s, "POST", "/v1/settle", tokenBody(rates.Reservation)); r.status != 200 || rates.HeldUntil != "" {
-		t.Errorf("rates only: %+v, %d %s", rates, r.status, r.body)
-	}
+	play(t, holdServer(t, nil), `
+		# without rates
+		POST /v1/reserve {"policy":"held","n":2} => 200 …"reservation":"$only"…
+		POST /v1/release {"reservation":"$only"} => 200 {"policy":"held","reserved":2,"actual":0,"refunded":2,"recorded":0}
+		# a reservation lasts as long as its hold
+		POST /v1/reserve {"policy":"render","key":{"user":"bob"},"ttl_ms":29999} => 400 …"ttl_ms" must be 30000 to 86400000…ends before its hold…leave it out…
+		WEIR.RESERVE held 1 TTL 29999 => -ERR TTL must be 30000 to 30000: held holds units for up to 30s…
+		POST /v1/reserve {"policy":"held","ttl_ms":30000} => 200 …"reservation":…
+		# without a hold
+		POST /v1/reserve {"policy":"rates","n":2} => 200 …"reservation":"$rates"…
+		! held_until
+		POST /v1/extend {"reservation":"$rates"} => 400 …no hold to extend…
+		POST /v1/settle {"reservation":"$rates"} => 200 …
+	`)
 }
 
 // TestExtensionsReturnAnotherReservation: an extension holds for another 30s under another
@@ -117,38 +83,34 @@ func TestSettlementsEndHolds(t *testing.T) {
 func TestExtensionsReturnAnotherReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := holdServer(t, nil)
-		first := holding(t, s, "/v1/reserve", renderReserve)
-		token := first.Reservation
+		first := reserveBy(t, s, renderReserve)
+		token := first
 		for range 5 {
-			time.Sleep(20 * time.Second)
-			next := holding(t, s, "/v1/extend", tokenBody(token))
-			if next.HeldUntil != in(30*time.Second) || next.ExpiresAt != in(24*time.Hour) {
-				t.Errorf("extended: %+v", next)
-			}
-			time.Sleep(time.Second)
-			if again := holding(t, s, "/v1/extend", tokenBody(token)); again.HeldUntil != next.HeldUntil || again.Reservation == token {
-				t.Errorf("extended again: %+v, want %+v", again, next)
-			}
-			wantCounted(t, s, 1, 1)
-			for _, path := range []string{"/v1/settle", "/v1/release"} {
-				wantProblem(t, "the old token", ask(s, "POST", path, tokenBody(token)), 409, "was extended", "nothing was changed")
-			}
-			wantCounted(t, s, 1, 1)
-			token = next.Reservation
+			token = play(t, s, `
+				let old "reservation":"`+token+`"
+				let until "held_until":"`+in(50*time.Second)+`"
+				sleep 20s
+				POST /v1/extend {$old} => 200 {"policy":"render","reservation":"$next","expires_at":"`+in(24*time.Hour+20*time.Second)+`",$until}
+				sleep 1s
+				POST /v1/extend {$old} => 200 …$until}
+				! `+token+counted(1, 1)+`
+				POST /v1/settle {$old} => 409 …was extended…nothing was changed…
+				POST /v1/release {$old} => 409 …was extended…nothing was changed…
+			`+counted(1, 1))["next"]
 		}
-		time.Sleep(29 * time.Second)
-		wantCounted(t, s, 1, 0) // 20s + 1s + 29s: the hold has ended
-		for _, path := range []string{"/v1/settle", "/v1/extend"} {
-			for range 2 {
-				wantProblem(t, "ended by time", ask(s, "POST", path, tokenBody(token)), 410, "ended by time", "nothing was changed")
-			}
-		}
-		wantProblem(t, "an extension that is over", ask(s, "POST", "/v1/extend", tokenBody(first.Reservation)), 410, "ended by time")
-		wantCounted(t, s, 1, 0)
-		if r := ask(s, "POST", "/v1/release", tokenBody(token)); r.status != 200 {
-			t.Errorf("the rates are corrected: %d %s", r.status, r.body)
-		}
-		wantCounted(t, s, 0, 0)
+		ended := strings.Repeat(`
+			POST /v1/settle {$last} => 410 …ended by time…nothing was changed…
+			POST /v1/extend {$last} => 410 …ended by time…nothing was changed…`, 2)
+		play(t, s, `
+			let last "reservation":"`+token+`"
+			# 20s + 1s + 29s
+			sleep 29s
+			`+counted(1, 0)+ended+`
+			POST /v1/extend {"reservation":"`+first+`"} => 410 …ended by time…
+			`+counted(1, 0)+`
+			# the rates are corrected
+			POST /v1/release {$last} => 200 …
+		`+counted(0, 0))
 	})
 }
 
@@ -157,17 +119,14 @@ func TestExtensionsReturnAnotherReservation(t *testing.T) {
 func TestEndedHoldsCanBeSettled(t *testing.T) {
 	for _, path := range []string{"/v1/extend", "/v1/settle"} {
 		synctest.Test(t, func(t *testing.T) {
-			s := holdServer(t, nil)
-			token := tokenBody(holding(t, s, "/v1/reserve", renderReserve).Reservation)
-			time.Sleep(30 * time.Second)
-			for range 100 {
-				wantProblem(t, path, ask(s, "POST", path, token), 410, "ended by time", "nothing was changed")
-			}
-			if r := ask(s, "POST", "/v1/release", token); r.status != 200 {
-				t.Errorf("%s 100 times, then a release: %d %s", path, r.status, r.body)
-			}
-			wantCounted(t, s, 0, 0)
-			wantProblem(t, path, ask(s, "POST", path, token), 409, "settled already")
+			play(t, holdServer(t, nil), `
+				POST /v1/reserve `+renderReserve+` => 200 …"reservation":"$id"…
+				sleep 30s
+				`+strings.Repeat("POST "+path+" {\"reservation\":\"$id\"} => 410 …ended by time…nothing was changed…\n", 100)+`
+				POST /v1/release {"reservation":"$id"} => 200 …
+				`+counted(0, 0)+`
+				POST `+path+` {"reservation":"$id"} => 409 …settled already…
+			`)
 		})
 	}
 }
@@ -179,7 +138,7 @@ func TestSettleOrExtend(t *testing.T) {
 		store := weir.NewMemory()
 		secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
 		servers := []*Server{holdServer(t, store, secret), holdServer(t, store, secret)}
-		token := holding(t, servers[0], "/v1/reserve", renderReserve).Reservation
+		token := reserveBy(t, servers[0], renderReserve)
 		var mu sync.Mutex
 		statuses := map[string]map[int]int{"/v1/settle": {}, "/v1/extend": {}}
 		var all sync.WaitGroup
@@ -202,7 +161,7 @@ func TestSettleOrExtend(t *testing.T) {
 		if extended[200] > 0 {
 			held = 1
 		}
-		wantCounted(t, servers[0], 1, held)
+		play(t, servers[0], counted(1, held))
 	}
 }
 
@@ -212,25 +171,16 @@ func TestFailedExtensionsCanBeRetried(t *testing.T) {
 	for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 		faulty := weirtest.NewFaulty(weir.NewMemory())
 		s := holdServer(t, corrections{faulty})
-		token := holding(t, s, "/v1/reserve", renderReserve).Reservation
+		extend := "# " + name + "\nPOST /v1/extend " + tokenBody(reserveBy(t, s, renderReserve))
 		faulty.Break(fault)
-		for range 2 {
-			wantProblem(t, name, ask(s, "POST", "/v1/extend", tokenBody(token)), 503)
-		}
+		play(t, s, extend+" => 503 …\n"+extend+" => 503 …")
 		faulty.Restore()
-		next := holding(t, s, "/v1/extend", tokenBody(token))
-		wantCounted(t, s, 1, 1)
+		next := play(t, s, extend+` => 200 …"reservation":"$next"…`+counted(1, 1))["next"]
+		settle := "# " + name + "\nPOST /v1/settle " + tokenBody(next)
 		faulty.Break(fault)
-		for range 2 {
-			wantProblem(t, name, ask(s, "POST", "/v1/settle", tokenBody(next.Reservation)), 503)
-		}
+		play(t, s, settle+" => 503 …\n"+settle+" => 503 …")
 		faulty.Restore()
-		for range 2 {
-			if r := ask(s, "POST", "/v1/settle", tokenBody(next.Reservation)); r.status != http.StatusOK {
-				t.Errorf("%s: %d %s", name, r.status, r.body)
-			}
-			wantCounted(t, s, 1, 0)
-		}
+		play(t, s, strings.Repeat(settle+" => 200 …"+counted(1, 0), 2))
 	}
 }
 
@@ -238,11 +188,11 @@ func TestFailedExtensionsCanBeRetried(t *testing.T) {
 func TestForeignHolds(t *testing.T) {
 	secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
 	s := holdServer(t, weir.NewMemory(), secret)
-	token := holding(t, s, "/v1/reserve", renderReserve).Reservation
+	token := reserveBy(t, s, renderReserve)
 	wantProblem(t, "another store", ask(holdServer(t, weir.NewMemory(), secret), "POST", "/v1/extend", tokenBody(token)), 404, "another store")
 	wantProblem(t, "another secret", ask(holdServer(t, nil), "POST", "/v1/extend", tokenBody(token)), 404, "no such reservation")
 	wantProblem(t, "no token", ask(s, "POST", "/v1/extend", `{}`), 400, `"reservation" is missing`)
-	wantCounted(t, s, 1, 1)
+	play(t, s, counted(1, 1))
 }
 
 // TestRedisClientsExtendHolds: a reservation of a Redis client has the end of its hold as the
