@@ -8,20 +8,8 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 )
-
-// top calls GET /v1/top and reads the answer strictly.
-func top(t *testing.T, s *Server, query string) (a httpapi.TopList) {
-	t.Helper()
-	r := ask(s, "GET", "/v1/top"+query, "")
-	if r.status != 200 {
-		t.Fatalf("/v1/top%s: status %d: %s", query, r.status, r.body)
-	}
-	readStrictly(t, r.body, &a)
-	return a
-}
 
 // fill uses up the limits of search and slack and is denied: ann three times, bob once
 // over HTTP and twice at a gate, and another user over Envoy's protocol.
@@ -42,27 +30,17 @@ func fill(t *testing.T, s *Server) {
 
 func TestTopListsDeniedKeys(t *testing.T) {
 	s, _ := newServer(t, nil)
-	if a := top(t, s, ""); len(a.Top) != 0 || len(a.Policies) != 0 || a.Since != "" || a.Keys != "shown" {
-		t.Errorf("before any call: %+v", a)
-	}
+	play(t, s, `
+		GET /v1/top => 200 {"at":"…","keys":"shown","top":[],"policies":[]}
+	`)
 	fill(t, s)
-	a := top(t, s, "")
-	var got []string
-	for _, k := range a.Top {
-		got = append(got, k.Policy+" "+k.Key["ip"]+k.Key["category"])
-	}
-	if want := "slack \x1b[31mred, search ann, search bob"; strings.Join(got, ", ") != want || a.Since == "" {
-		t.Errorf("since %q: %q, want %q", a.Since, got, want)
-	}
-	if k := a.Top[0]; k.Denials != 5 || k.Error != 0 {
-		t.Errorf("%+v, want 5 denials", k)
-	}
-	if len(a.Policies) != 2 || a.Policies[1].Policy != "search" || a.Policies[1].Allowed != 4 || a.Policies[1].Denied != 6 {
-		t.Errorf("policies: %+v", a.Policies)
-	}
-	if a := top(t, s, "?policy=search&n=1"); len(a.Top) != 1 || a.Top[0].Key["ip"] != "ann" || len(a.Policies) != 1 {
-		t.Errorf("one key of one policy: %+v", a)
-	}
+	play(t, s, `
+		GET /v1/top => 200 {"at":"…","keys":"shown","since":"…","top":[{"policy":"slack","key":{"category":"\u001b[31mred"},"denials":5,"error":0},…
+		…,{"policy":"search","key":{"ip":"ann"},"denials":3,"error":0},{"policy":"search","key":{"ip":"bob"},"denials":3,"error":0}],…
+		…"policies":[{"policy":"slack",…},{"policy":"search","allowed":4,"denied":6,"would_deny":0,"errors":0}]}
+		GET /v1/top?policy=search&n=1 => 200 …"top":[{"policy":"search","key":{"ip":"ann"},"denials":3,"error":0}],"policies":[{"policy":"search",…}]}
+		! "slack"
+	`)
 }
 
 func TestTopRejectsBadQueries(t *testing.T) {
@@ -94,7 +72,11 @@ func TestTopSurvivesReloads(t *testing.T) {
 // TestLogAndMetricsHoldNoKeys: the log and the metrics hold no key. If the operator
 // disables keys, /v1/top holds none either.
 func TestLogAndMetricsHoldNoKeys(t *testing.T) {
-	for _, form := range []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off} {
+	for form, top := range map[topkeys.Form]string{
+		topkeys.Shown:  `"keys":"shown",…"top":[{"policy":"search","key":{"ip":"secret.person"},…`,
+		topkeys.Hashed: `"keys":"hashed",…"top":[{"policy":"search",…`,
+		topkeys.Off:    `"keys":"off","top":[],…`,
+	} {
 		s, logged := newServer(t, nil, func(c *Config) { c.TopKeys = form })
 		for range 4 {
 			ask(s, "GET", "/gate/search?ip=secret.person", "")
@@ -103,12 +85,9 @@ func TestLogAndMetricsHoldNoKeys(t *testing.T) {
 		if text := logged.String() + ask(s, "GET", "/metrics", "").body; strings.Contains(text, "secret.person") {
 			t.Errorf("a key in\n%s", text)
 		}
-		body := ask(s, "GET", "/v1/top", "").body
-		if shown := strings.Contains(body, "secret.person"); shown != (form == topkeys.Shown) {
+		play(t, s, "GET /v1/top => 200 …"+top+"\n…\"denied\":2,…")
+		if body := ask(s, "GET", "/v1/top", "").body; form != topkeys.Shown && strings.Contains(body, "secret.person") {
 			t.Errorf("keys %v: %s", form, body)
-		}
-		if a := top(t, s, ""); a.Keys != form.String() || (len(a.Top) == 0) != (form == topkeys.Off) || a.Policies[0].Denied != 2 {
-			t.Errorf("keys %v: %+v", form, a)
 		}
 	}
 }
@@ -131,34 +110,24 @@ func TestSketchesOfAllPoliciesAreBounded(t *testing.T) {
 // TestTopListsRulesByDomain: denials of Envoy rules are listed with the domain as the
 // policy, and ?policy= selects them.
 func TestTopListsRulesByDomain(t *testing.T) {
-	for _, keys := range []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off} {
-		t.Run(keys.String(), func(t *testing.T) {
-			s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
-			fill(t, s)
-			for range 12 {
-				askEnvoy(t, s, t.Context(), "edge", "user=eve")
-			}
-			wants := func(query, want string) {
-				t.Helper()
-				var got []string
-				for _, k := range top(t, s, query).Top {
-					got = append(got, strings.TrimSpace(k.Policy+" "+k.Rule)+" "+strconv.FormatInt(k.Denials, 10)+" "+strconv.FormatBool(k.Key["user"] == "eve"))
-				}
-				if strings.Join(got, ", ") != want {
-					t.Errorf("%s: got %q, want %q", query, strings.Join(got, ", "), want)
-				}
-			}
-			switch keys {
-			case topkeys.Off:
-				wants("", "")
-			case topkeys.Hashed:
-				wants("?policy=edge", "edge user 10 false")
-			case topkeys.Shown:
-				wants("?n=2", "edge user 10 true, slack 5 false")
-				wants("?policy=edge", "edge user 10 true")
-				wants("?policy=slack", "slack 5 false")
-			}
-		})
+	for keys, script := range map[topkeys.Form]string{
+		topkeys.Off: `GET /v1/top => 200 …"top":[],…`,
+		topkeys.Hashed: `
+			GET /v1/top?policy=edge => 200 …"top":[{"policy":"edge","rule":"user","key":{"user":"…"},"denials":10,…}],…
+			! eve`,
+		topkeys.Shown: `
+			let edge {"policy":"edge","rule":"user","key":{"user":"eve"},"denials":10,"error":0}
+			GET /v1/top?n=2 => 200 …"top":[$edge,{"policy":"slack","key":{"category":…},"denials":5,"error":0}],…
+			GET /v1/top?policy=edge => 200 …"top":[$edge],"policies":[]}
+			GET /v1/top?policy=slack => 200 …"top":[{"policy":"slack",…"denials":5,…}],"policies":[{"policy":"slack",…}]}
+			! eve`,
+	} {
+		s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
+		fill(t, s)
+		for range 12 {
+			askEnvoy(t, s, t.Context(), "edge", "user=eve")
+		}
+		play(t, s, script)
 	}
 }
 

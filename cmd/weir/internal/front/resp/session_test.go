@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/engine"
 )
 
 // wantOnTheWire sends commands to a new server, with a clock that stands still, and compares
@@ -251,15 +249,6 @@ func TestCommandsAfterQuitAreIgnored(t *testing.T) {
 	c.answer(array("WEIR.CHECK", "one") + array("QUIT") + array("WEIR.CHECK", "big", "k=1"))
 	if got := string(c.out); !strings.HasSuffix(got, "+OK\r\n") || strings.Count(got, "*9") != 1 {
 		t.Errorf("%q, want one decision and OK", got)
-	}
-}
-
-// broken is a store that is down.
-type broken struct{}
-
-func (broken) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable))
 	}
 }
 
