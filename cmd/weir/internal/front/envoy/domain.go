@@ -25,7 +25,8 @@ type domain struct {
 	histories string            // the policy name under which engines store its histories
 	rules     *envoyconf.Domain // nil for a policy
 	limits    []*limit          // of rules, by Rule.Index
-	policy    *policyDomain     // nil for rules
+	policy    *enforce.Rule     // in a mode without partial grants; nil for rules
+	shown     []*shownLimit     // of each limit of the policy
 
 	overrides  overrides
 	overridden *Hits // of all overrides; nil for a policy
@@ -81,7 +82,9 @@ func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\
 
 var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
 
-// addPolicy adds a policy as a domain of its name.
+// addPolicy adds a policy as a domain of its name: requests name it, and the entries of a
+// descriptor name its dimensions. The mode partial becomes all or nothing: the protocol has no
+// partial grants.
 func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	name := p.Name
 	for _, d := range ds {
@@ -89,53 +92,31 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
 		}
 	}
-	d, err := newPolicyDomain(p, e)
-	ds[name] = &domain{name: name, histories: envoyconf.PolicyName(name), policy: d}
-	return err
-}
-
-// policyDomain is a policy that requests name as a domain. The entries of a descriptor name
-// its dimensions.
-type policyDomain struct {
-	*enforce.Rule               // in a mode without partial grants
-	shown         []*shownLimit // of each limit
-}
-
-// newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
-// protocol has no partial grants.
-func newPolicyDomain(r *enforce.Rule, e engine.Engine) (*policyDomain, error) {
-	d := &policyDomain{Rule: r}
-	if d.Mode == weir.Partial {
-		whole := *d.Definition
+	d := &domain{name: name, histories: envoyconf.PolicyName(name), policy: p}
+	if p.Mode == weir.Partial {
+		whole := *p.Definition
 		whole.Mode = weir.AllOrNothing
 		var err error
-		if d.Rule, err = enforce.NewRule(&whole, e); err != nil {
-			return nil, err
+		if d.policy, err = enforce.NewRule(&whole, e); err != nil {
+			return err
 		}
-		d.Handle = r.Handle
+		d.policy.Handle = p.Handle
 	}
-	for i := range d.Compiled.Limits {
-		d.shown = append(d.shown, toShownLimit(&d.Compiled.Limits[i]))
+	for i := range d.policy.Compiled.Limits {
+		d.shown = append(d.shown, toShownLimit(&d.policy.Compiled.Limits[i]))
 	}
-	return d, nil
+	ds[name] = d
+	return nil
 }
 
 // step is how the decisions of a request come in, which may take several.
 var step = &calls.Via{Protocol: observe.GRPC, Step: true}
 
 // note counts the outcome of an item, unless the policy is a shadow: its steps are counted.
-func (d *policyDomain) note(c observe.Call) {
-	if !d.Shadow {
-		calls.Of(d.Rule).Note(c)
+func (d *domain) note(c observe.Call) {
+	if !d.policy.Shadow {
+		calls.Of(d.policy).Note(c)
 	}
-}
-
-// shownLimit returns limit i of a variation of the policy as answers show it.
-func (d *policyDomain) shownLimit(variation *engine.Compiled, i int) *shownLimit {
-	if variation == d.Compiled {
-		return d.shown[i]
-	}
-	return toShownLimit(&variation.Limits[i])
 }
 
 // toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
@@ -161,9 +142,9 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 
 // target returns the target of entries: the dimensions of the policy, and plan-by. A policy
 // without dimensions accepts any entries, since a descriptor must have one.
-func (d *policyDomain) target(entries []envoyconf.Entry) (enforce.Target, error) {
-	if len(d.Dimensions()) == 0 {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Key != d.PlanBy })
+func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
+	if len(d.policy.Dimensions()) == 0 {
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Key != d.policy.PlanBy })
 	}
 	var few [8]enforce.Pair
 	values := few[:0]
@@ -173,9 +154,9 @@ func (d *policyDomain) target(entries []envoyconf.Entry) (enforce.Target, error)
 		}
 		values = append(values, enforce.Pair{Name: e.Key, Value: e.Value})
 	}
-	t, err := d.Target(values)
+	t, err := d.policy.Target(values)
 	if err == nil {
-		err = d.Compiled.CheckKey(&t.Key)
+		err = d.policy.Compiled.CheckKey(&t.Key)
 	}
 	if err != nil {
 		err = fmt.Errorf("entries: %w", err)

@@ -104,10 +104,13 @@ func (it *item) take(c *call, a *enforce.Item) {
 	if a.States != nil && a.States[show].Name != "" {
 		it.remaining, it.reset = a.States[show].Remaining, a.States[show].ResetAfter
 	}
-	if it.limit != nil {
+	switch variation := a.Outcome.Limiter.Compiled(); {
+	case it.limit != nil:
 		it.shown = it.limit.shown
-	} else {
-		it.shown = c.domain.policy.shownLimit(a.Outcome.Limiter.Compiled(), show)
+	case variation == c.domain.policy.Compiled:
+		it.shown = c.domain.shown[show]
+	default:
+		it.shown = toShownLimit(&variation.Limits[show])
 	}
 	if a.Outcome.Applied.Shadow {
 		d = &a.Outcome.Applied.Would

@@ -142,8 +142,8 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	case d.Limit != nil:
 		it.limit, err = s.override(domain, c, d.Limit)
 	case domain.policy != nil:
-		it.kind, it.rule = enforced, domain.policy.Rule
-		it.target, err = domain.policy.target(c.entries)
+		it.kind, it.rule = enforced, domain.policy
+		it.target, err = domain.target(c.entries)
 	default:
 		if r := domain.rules.Match(c.entries); r != nil {
 			it.limit = domain.limits[r.Index]

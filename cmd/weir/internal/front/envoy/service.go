@@ -95,7 +95,7 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 	}
 	if err != nil {
 		if d := c.domain; d != nil && d.policy != nil && !calls.IsBadInput(err) {
-			d.policy.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
+			d.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 		}
 		return nil, s.toStatus(err)
 	}

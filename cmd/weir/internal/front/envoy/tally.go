@@ -128,7 +128,7 @@ func (c *call) notePolicy(it *item) {
 	case c.over:
 		return
 	}
-	c.domain.policy.note(o)
+	c.domain.note(o)
 }
 
 // denials are the keys that a rule denies most. The sketch is made at the first denial.
