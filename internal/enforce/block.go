@@ -20,10 +20,24 @@ import (
 // in flight while a block begins may still be decided by the limits alone, as without
 // blocks. So blocks never let a window hold more than Max.
 type blocks struct {
-	combined    *weir.Limiter   // all limits that block, for peeks and resets; each with its window as MinInterval, so that a block denies a peek of 0 units
-	combinedKey []int           // for each value of combined's key, its index in the policy's key
-	single      []*weir.Limiter // by limit: begins a block of that limit; nil if it does not block
-	singleKey   [][]int         // by limit, as combinedKey
+	combined *blockLimiter   // all limits that block, for peeks and resets; each with its window as MinInterval, so that a block denies a peek of 0 units
+	single   []*blockLimiter // by limit: begins a block of that limit; nil if it does not block
+}
+
+// blockLimiter is a limiter of blocks.
+type blockLimiter struct {
+	*weir.Limiter
+	values []int // for each value of its key, the index in the policy's key
+}
+
+// keyOf returns the limiter's key for a key of the policy.
+func (l *blockLimiter) keyOf(k *weir.Key) weir.Key {
+	var few [weir.MaxDimensions]string
+	values := few[:0]
+	for _, i := range l.values {
+		values = append(values, k.Value(i))
+	}
+	return weir.K(values...)
 }
 
 // newBlocks returns nil for a policy without blocks. base has its own numbers.
@@ -31,22 +45,21 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 	if p.Blocks == nil {
 		return nil, nil
 	}
-	b := &blocks{single: make([]*weir.Limiter, len(p.Limits)), singleKey: make([][]int, len(p.Limits))}
+	b := &blocks{single: make([]*blockLimiter, len(p.Limits))}
 	var all []weir.Limit
+	var err error
 	for i := range p.Limits {
 		if p.BlockOf(i) == 0 {
 			continue
 		}
 		limit := blockLimit(p, i)
-		var err error
-		if b.single[i], b.singleKey[i], err = newBlockLimiter(p, []weir.Limit{limit}, base, e); err != nil {
+		if b.single[i], err = newBlockLimiter(p, []weir.Limit{limit}, base, e); err != nil {
 			return nil, err
 		}
 		limit.MinInterval = limit.Window
 		all = append(all, limit)
 	}
-	var err error
-	b.combined, b.combinedKey, err = newBlockLimiter(p, all, base, e)
+	b.combined, err = newBlockLimiter(p, all, base, e)
 	return b, err
 }
 
@@ -70,21 +83,22 @@ func blockLimit(p *policy.Definition, i int) weir.Limit {
 	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }
 
-// newBlockLimiter compiles the limits of blocks. key holds the index in the key of base
-// of each value of the limiter's key.
-func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Compiled, e engine.Engine) (l *weir.Limiter, key []int, err error) {
+// newBlockLimiter compiles the limits of blocks. base has the policy's dimensions.
+func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Compiled, e engine.Engine) (*blockLimiter, error) {
 	limits = append(limits[:len(limits):len(limits)], anchor(limits, p)...)
 	outage := p.WhenStoreIsDown
 	if outage == engine.OutageShare {
 		outage = engine.OutageAllow // the share of one unit is 0, which would deny every attempt
 	}
-	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e), weir.WithOutage(outage)); err != nil {
-		return nil, nil, err
+	l, err := weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e), weir.WithOutage(outage))
+	if err != nil {
+		return nil, err
 	}
+	b := &blockLimiter{Limiter: l}
 	for _, dim := range l.Compiled().Dimensions {
-		key = append(key, slices.Index(base.Dimensions, dim))
+		b.values = append(b.values, slices.Index(base.Dimensions, dim))
 	}
-	return l, key, nil
+	return b, nil
 }
 
 // anchor returns the limit that keeps blocks beside the policy's histories on a Redis
@@ -113,16 +127,6 @@ func sharedDimensions(limits []weir.Limit) []string {
 	return shared
 }
 
-// project returns the key of the values of k at those indexes.
-func project(k *weir.Key, indexes []int) weir.Key {
-	var few [weir.MaxDimensions]string
-	values := few[:0]
-	for _, i := range indexes {
-		values = append(values, k.Value(i))
-	}
-	return weir.K(values...)
-}
-
 // block is a running block.
 type block struct {
 	limit string
@@ -131,7 +135,7 @@ type block struct {
 
 // find looks for a running block of the key.
 func (b *blocks) find(ctx context.Context, a *Request) (found block, err error) {
-	d, err := b.combined.Decide(ctx, project(&a.Key, b.combinedKey), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
+	d, err := b.combined.Decide(ctx, b.combined.keyOf(&a.Key), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
 	if err == nil && !d.Allowed {
 		found = block{d.Limit, d.At.Add(d.RetryAfter)}
 	}
@@ -146,8 +150,9 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 	if !a.At.IsZero() {
 		now = d.At
 	}
-	states := make([]weir.LimitState, len(b.single[i].Compiled().Limits)) // as in byStore
-	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
+	l := b.single[i]
+	states := make([]weir.LimitState, len(l.Compiled().Limits)) // as in byStore
+	h, err := l.Decide(ctx, l.keyOf(&a.Key), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
 	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
 	}

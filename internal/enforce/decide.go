@@ -178,7 +178,7 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
 	case engine.Reset:
 		if err = l.Reset(ctx, a.Key); err == nil && r.blocks != nil {
-			err = r.blocks.combined.Reset(ctx, project(&a.Key, r.blocks.combinedKey))
+			err = r.blocks.combined.Reset(ctx, r.blocks.combined.keyOf(&a.Key))
 		}
 	default:
 		o.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: a.Op, From: a.From, N: a.N, ID: a.ID})

@@ -160,8 +160,8 @@ func (t *together) prepare() error {
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
 		if b := r.blocks; b != nil {
 			t.calls[len(t.calls)-1].Request.States = statesFor(c.Request.States, c.Limiter)
-			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined, Key: project(&c.Key, b.combinedKey),
-				Request: weir.Request{Op: weir.OpPeek, At: it.At, States: statesFor(nil, b.combined)}}), append(t.at, i)
+			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined.Limiter, Key: b.combined.keyOf(&c.Key),
+				Request: weir.Request{Op: weir.OpPeek, At: it.At, States: statesFor(nil, b.combined.Limiter)}}), append(t.at, i)
 		}
 	}
 	return nil
