@@ -165,7 +165,7 @@ func (c *checker) policyFile(root *yamlnode.Node) *File {
 		return f.File
 	}
 	apply(c, fileWords, aFile, root, f)
-	for _, word := range requiredWords {
+	for _, word := range []string{"version", "policies"} {
 		if !has(root, word) && allKnown(fileWords, root) { // an unknown word is probably the missing one
 			c.fail(root.Offset, write, "%s: is missing", word)
 		}

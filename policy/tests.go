@@ -1,7 +1,7 @@
 package policy
 
 import (
-	"fmt"
+	"cmp"
 	"math"
 	"slices"
 	"time"
@@ -131,23 +131,20 @@ func (d *testBuilder) setFrom(at int, word string) *fault {
 	return nil
 }
 
-func (c *checker) setTestKey(d *testBuilder, key, value *yamlnode.Node) (ok bool) {
-	d.test.Key, ok = c.keyOf(key, value)
-	return ok
-}
-
-// keyOf reads a map of keys and their values.
-func (c *checker) keyOf(key, value *yamlnode.Node) ([]Dimension, bool) {
-	if value.Kind != yamlnode.Map {
-		return nil, c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
+// keyOf is the setter of a word with a map of keys and their values.
+func keyOf[T any](to func(T) *[]Dimension) setter[T] {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
+		if value.Kind != yamlnode.Map {
+			return c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
+		}
+		all, ok := to(target), true
+		*all = nil
+		for name, text := range value.Pairs() {
+			ok = c.keyValue(name, text) && ok
+			*all = append(*all, Dimension{name.Text, text.Text})
+		}
+		return ok
 	}
-	var all []Dimension
-	ok := true
-	for name, text := range value.Pairs() {
-		ok = c.keyValue(name, text) && ok
-		all = append(all, Dimension{name.Text, text.Text})
-	}
-	return all, ok
 }
 
 // maxTimes is the largest number of repetitions of a step. It bounds the time of a test.
@@ -241,15 +238,10 @@ func (c *checker) stepKey(s *stepBuilder, item *yamlnode.Node) bool {
 	}
 	for _, d := range s.step.Key {
 		if d.Name != p.PlanBy && !slices.Contains(dimensions, d.Name) {
-			return c.fail(item.Offset, fmt.Sprintf("it counts by %s", listedOr(dimensions, "nothing")), "policy %s has no key %s", p.Name, clip(d.Name))
+			return c.fail(item.Offset, "it counts by "+cmp.Or(listed(dimensions), "nothing"), "policy %s has no key %s", p.Name, clip(d.Name))
 		}
 	}
 	return true
-}
-
-func (c *checker) setStepKey(s *stepBuilder, key, value *yamlnode.Node) (ok bool) {
-	s.step.Key, ok = c.keyOf(key, value)
-	return ok
 }
 
 // maxAt bounds the virtual time of a test, so that weir can decide at every instant.
@@ -340,12 +332,4 @@ func (c *checker) setWarning(s *stepBuilder, key, value *yamlnode.Node) bool {
 	}
 	s.step.Expect.Warning = new(bool)
 	return boolean(func(s *stepBuilder) *bool { return s.step.Expect.Warning })(c, s, key, value)
-}
-
-// listedOr is listed, or another word for no names.
-func listedOr(names []string, none string) string {
-	if len(names) == 0 {
-		return none
-	}
-	return listed(names)
 }

@@ -86,9 +86,6 @@ var fileWords = []word[*fileBuilder]{
 	{"tests", deferred(func(f *fileBuilder) *pair { return &f.tests })},
 }
 
-// requiredWords are the words that every file must have.
-var requiredWords = []string{"version", "policies"}
-
 // The values of denied and batch. Together they select the weir.Mode.
 var (
 	deniedValues = []string{"free", "counted"}
@@ -139,14 +136,14 @@ var limitWords = []word[*limitBuilder]{
 var testWords = []word[*testBuilder]{
 	{"policy", text((*testBuilder).setPolicy)},
 	{"from", scalar((*testBuilder).setFrom)},
-	{"key", (*checker).setTestKey},
+	{"key", keyOf(func(d *testBuilder) *[]Dimension { return &d.test.Key })},
 	{"steps", deferred(func(d *testBuilder) *pair { return &d.steps })},
 }
 
 var stepWords = []word[*stepBuilder]{
 	{"at", scalar((*stepBuilder).setAt)},
 	{"do", choice(doValues, func(s *stepBuilder, _, i int) { s.step.Do = doValues[i] })},
-	{"key", (*checker).setStepKey},
+	{"key", keyOf(func(s *stepBuilder) *[]Dimension { return &s.step.Key })},
 	{"n", whole(weir.MaxUnits, func(s *stepBuilder) *int64 { return &s.step.N })},
 	{"times", (*checker).setTimes},
 	{"expect", choice(expectValues, func(s *stepBuilder, _, i int) { s.step.Expect.Allowed = new(i == 0) })},
