@@ -14,11 +14,6 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-func blockingRule(t testing.TB, name string, e engine.Engine) *Rule {
-	t.Helper()
-	return named(rulesOf(t, traceFile(t, "blocks.yaml"), e), name)
-}
-
 // attempt attempts units for the key u now.
 func attempt(t testing.TB, r *Rule, n int64) Outcome {
 	t.Helper()
@@ -49,7 +44,7 @@ func (s slow) Do(ctx context.Context, calls []engine.Call) {
 // decided denies nothing.
 func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := blockingRule(t, "guard", slow{weir.NewMemory()})
+		r := ruleIn(t, "blocks.yaml", "guard", slow{weir.NewMemory()})
 		decide := func(n int64) Outcome { return attempt(t, r, n) }
 		decide(2)
 		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
@@ -70,18 +65,18 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	f := fallback.New(down{}, fallback.Deny, fallback.Instances(3))
 	for name, want := range map[string]int64{"share": 0, "open": 1} {
-		r := blockingRule(t, name, f)
+		r := ruleIn(t, "blocks.yaml", name, f)
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")})
 		if err != nil || o.Decision.Granted != want || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%s: %+v, %v; want %d granted and no block", name, o, err, want)
 		}
 	}
 	share := fallback.New(down{}, fallback.Share, fallback.Instances(2))
-	r := blockingRule(t, "share", share)
+	r := ruleIn(t, "blocks.yaml", "share", share)
 	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
 	}
-	r = blockingRule(t, "guard", f)
+	r = ruleIn(t, "blocks.yaml", "guard", f)
 	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
 		t.Errorf("deny: %+v, %v", o, err)
 	}
@@ -91,7 +86,7 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 func TestShareDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
-	r := blockingRule(t, "share", f)
+	r := ruleIn(t, "blocks.yaml", "share", f)
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
@@ -107,7 +102,7 @@ func TestShareDenialBeginsNoBlock(t *testing.T) {
 // even if the store is back and the key is blocked there.
 func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	r := blockingRule(t, "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
+	r := ruleIn(t, "blocks.yaml", "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	job := func() Outcome {
 		t.Helper()
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, ID: "job"})
@@ -147,7 +142,7 @@ func (e limits) Do(ctx context.Context, calls []engine.Call) {
 
 // TestBadInputNamesThePolicy: errors name the policy, not its blocks (R14).
 func TestBadInputNamesThePolicy(t *testing.T) {
-	r := blockingRule(t, "both", weir.NewMemory())
+	r := ruleIn(t, "blocks.yaml", "both", weir.NewMemory())
 	for _, a := range []Request{
 		{Target: Target{weir.K("t"), 0}, N: 1},
 		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), 0}, N: 1},

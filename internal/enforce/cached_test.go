@@ -55,7 +55,7 @@ func decideCall(e engine.Engine, c *engine.Call) {
 func twoProcesses(t *testing.T) (here, other *Rule, e *caching) {
 	store := weir.NewMemory()
 	e = &caching{Engine: store, denied: map[string]engine.Result{}}
-	return blockingRule(t, "guard", e), blockingRule(t, "guard", store), e
+	return ruleIn(t, "blocks.yaml", "guard", e), ruleIn(t, "blocks.yaml", "guard", store), e
 }
 
 // TestCachedDenialBeginsNoBlock: a cached denial may be one of a key that another process

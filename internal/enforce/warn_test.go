@@ -8,11 +8,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-func warningRule(t testing.TB, name string, e engine.Engine) *Rule {
-	t.Helper()
-	return named(rulesOf(t, traceFile(t, "warnings.yaml"), e), name)
-}
-
 // TestCrosses lists uses before and after a grant, under a capacity.
 func TestCrosses(t *testing.T) {
 	const most = weir.MaxUnits
@@ -57,7 +52,7 @@ func (e *counted) Do(ctx context.Context, calls []engine.Call) {
 func TestWarningsCostNoCall(t *testing.T) {
 	for name, warns := range map[string]bool{"plain": false, "rolling": true} {
 		e := &counted{Engine: weir.NewMemory()}
-		r := warningRule(t, name, e)
+		r := ruleIn(t, "warnings.yaml", name, e)
 		attempt(t, r, 7)
 		if o := attempt(t, r, 1); e.calls != 2 || (o.Applied.Warnings != nil) != warns {
 			t.Errorf("%s: %d calls of the engine for two grants, warnings %q", name, e.calls, o.Applied.Warnings)
@@ -68,7 +63,7 @@ func TestWarningsCostNoCall(t *testing.T) {
 func BenchmarkDecide(b *testing.B) {
 	for _, name := range []string{"plain", "rolling"} {
 		b.Run(name, func(b *testing.B) {
-			r := warningRule(b, name, weir.NewMemory())
+			r := ruleIn(b, "warnings.yaml", name, weir.NewMemory())
 			a := Request{Target: Target{weir.K("u"), 0}, Op: check, N: 1}
 			b.ReportAllocs()
 			for b.Loop() {
