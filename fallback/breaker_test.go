@@ -52,23 +52,6 @@ func TestBreakerOpens(t *testing.T) {
 	})
 }
 
-// TestFailureThreshold: the caller chooses the number of failures; 0 is never.
-func TestFailureThreshold(t *testing.T) {
-	for after, failures := range map[int]int{1: 1, 2: 2, 20: 20, 0: 0, -1: 0} {
-		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(after))
-		s.Break(weirtest.Down())
-		if failures == 0 {
-			s.fail(100)
-			s.want(up)
-			continue
-		}
-		s.fail(failures - 1)
-		s.want(up)
-		s.fail(1)
-		s.want(down)
-	}
-}
-
 // TestBreakerProbes: while the store is down it is probed every 100 to 500 ms, and its
 // return is noticed within a second.
 func TestBreakerProbes(t *testing.T) {
@@ -151,23 +134,6 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 			t.Errorf("the call after a slow probe did not probe")
 		}
 		time.Sleep(3 * time.Second) // until that has ended, too
-	})
-}
-
-// TestSlowProbeClosesTheBreaker: a probe's caller waits for the store within the timeout,
-// and the answer closes the breaker.
-func TestSlowProbeClosesTheBreaker(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.Allow)
-		s.Break(weirtest.Down())
-		s.fail(5)
-		s.Break(weirtest.Slow(30 * time.Millisecond))
-		time.Sleep(time.Second)
-		began := time.Now()
-		if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded || d.Remaining != 9 || time.Since(began) != 30*time.Millisecond {
-			t.Errorf("the probe's caller got %+v, %v after %v; want the store's decision after 30ms", d, err, time.Since(began))
-		}
-		s.want(up)
 	})
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -101,80 +100,6 @@ func TestFallbackConformance(t *testing.T) {
 	}
 }
 
-// TestFallbackDecisions: the decision of each mode for each request while the store is down,
-// from the first failure on.
-func TestFallbackDecisions(t *testing.T) {
-	yes := func(n int64) answer { return answer{granted: n, allowed: true} }
-	full := func(n int64) answer { return answer{granted: n, allowed: true, retry: time.Hour} } // the same once more
-	never := answer{retry: weir.Never, limit: "user"}
-	for _, c := range []struct {
-		name                string
-		op                  weir.Op
-		n                   int64
-		open, local         answer
-		openMode, localMode weir.Mode
-	}{
-		{name: "allow 1", n: 1, open: yes(1), local: yes(1)},
-		{name: "allow 5, the share", n: 5, open: yes(5), local: full(5)},
-		{name: "allow 6, above the share", n: 6, open: yes(6), local: answer{retry: time.Second, limit: "user"}},
-		{name: "allow 11, above the limit", n: 11, open: never, local: never},
-		{name: "allow 21, above both", n: 21, open: never, local: never},
-		{name: "allow 0", n: 0, open: yes(0), local: yes(0)},
-		{name: "peek 5", op: weir.OpPeek, n: 5, open: yes(5), local: yes(5)},
-		{name: "peek 11", op: weir.OpPeek, n: 11, open: never, local: never},
-		{name: "record 30", op: weir.OpRecord, n: 30, open: yes(30), local: answer{granted: 30, allowed: true, retry: weir.Never}},
-		{name: "partial 4", n: 4, openMode: weir.Partial, open: yes(4), localMode: weir.Partial, local: full(4)},
-		{name: "partial 11", n: 11,
-			openMode: weir.Partial, open: answer{granted: 10, allowed: true, retry: weir.Never, limit: "user"},
-			localMode: weir.Partial, local: answer{granted: 5, allowed: true, retry: weir.Never, limit: "user"}},
-		{name: "partial 7", n: 7,
-			openMode: weir.Partial, open: yes(7),
-			localMode: weir.Partial, local: answer{granted: 5, allowed: true, retry: time.Second, limit: "user"}},
-		{name: "counted 6", n: 6,
-			openMode: weir.CountDenied, open: yes(6),
-			localMode: weir.CountDenied, local: answer{retry: time.Second, limit: "user"}},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.open.check(t, fallback.Allow, c.openMode, c.op, c.n)
-			c.local.check(t, fallback.Share, c.localMode, c.op, c.n)
-			answer{}.check(t, fallback.Deny, c.localMode, c.op, c.n)
-			answer{}.check(t, engine.Outage(7), c.localMode, c.op, c.n)
-		})
-	}
-}
-
-// answer is the expected decision of a mode; for Deny and an unknown mode it is zero, with an
-// error.
-type answer struct {
-	allowed bool
-	granted int64
-	retry   time.Duration
-	limit   string
-}
-
-func (a answer) check(t *testing.T, outage engine.Outage, mode weir.Mode, op weir.Op, n int64) {
-	t.Helper()
-	p := ten
-	p.Mode = mode
-	s := newStore(t, p, outage, fallback.Instances(2))
-	s.Break(weirtest.Down())
-	states := make([]weir.LimitState, 2)
-	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, States: states})
-	if outage != fallback.Allow && outage != fallback.Share {
-		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
-			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
-		}
-		return
-	}
-	got := answer{d.Allowed, d.Granted, d.RetryAfter, d.Limit}
-	if got != a || err != nil || !d.Degraded || time.Since(d.At).Abs() > time.Minute {
-		t.Errorf("%v, %v: got %+v, %v; want %+v, degraded", outage, mode, d, err, a)
-	}
-	if outage == fallback.Allow && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
-		t.Errorf("%v: got %#v and %+v; want unknown values as zero", outage, d, states)
-	}
-}
-
 // TestFallbackOpenNamesTheLimit: of several limits Allow names the one that an empty store
 // would name. Of a limit with a cost, the cost decides.
 func TestFallbackOpenNamesTheLimit(t *testing.T) {
@@ -226,34 +151,6 @@ func TestFallbackAtInstants(t *testing.T) {
 		s.Break(weirtest.Down())
 		if d, err := s.At(nine).Allow(ctx, weir.K("42")); err != nil || !d.At.Equal(nine) || !d.Allowed {
 			t.Errorf("%v: got %+v, %v; want it allowed at %v", mode, d, err, nine)
-		}
-	}
-}
-
-// TestFallbackOfOtherMethods: only the store can count and refund. A reset that did not reach
-// it is an error in every mode.
-func TestFallbackOfOtherMethods(t *testing.T) {
-	for _, mode := range modes {
-		s := newStore(t, ten, mode)
-		key := weir.K("42")
-		d := must(s.AllowN(ctx, key, 5))
-		for _, c := range []struct {
-			name string
-			do   func() (int64, error)
-			want int64 // of the store
-		}{
-			{"refund", func() (int64, error) { return s.Refund(ctx, key, d.At, 1) }, 1},
-			{"count", func() (int64, error) { return s.Count(ctx, key, "user", time.Hour) }, 4},
-			{"reset", func() (int64, error) { return 0, s.Reset(ctx, key) }, 0},
-		} {
-			s.Break(weirtest.Down())
-			if n, err := c.do(); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
-				t.Errorf("%v, %s: got %d, %v; want ErrUnavailable", mode, c.name, n, err)
-			}
-			s.Restore()
-			if n, err := c.do(); n != c.want || err != nil {
-				t.Errorf("%v, %s, restored: got %d, %v; want %d", mode, c.name, n, err, c.want)
-			}
 		}
 	}
 }

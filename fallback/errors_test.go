@@ -2,7 +2,6 @@ package fallback_test
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -94,30 +93,3 @@ type lateContext struct {
 }
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
-
-// TestFallbackOutcomeUnknown: a call whose answer was lost is not sent again. Deny returns
-// the error. In the other modes the call may count twice, and is marked Degraded.
-func TestFallbackOutcomeUnknown(t *testing.T) {
-	for _, mode := range modes {
-		s := newStore(t, ten, mode)
-		s.Break(weirtest.Lost())
-		d, err := s.AllowN(ctx, weir.K("42"), 3)
-		if s.Calls() != 1 {
-			t.Errorf("%v: the call was put %d times", mode, s.Calls())
-		}
-		switch {
-		case mode == fallback.Deny && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrOutcomeUnknown) || errors.Is(err, weir.ErrUnavailable)):
-			t.Errorf("%v: got %+v, %v; want ErrOutcomeUnknown alone", mode, d, err)
-		case mode != fallback.Deny && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
-			t.Errorf("%v: got %+v, %v; want it allowed, degraded", mode, d, err)
-		}
-		s.Restore()
-		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 3 || err != nil {
-			t.Errorf("%v: the store counted %d, %v; want 3", mode, n, err)
-		}
-		s.Break(weirtest.Down())
-		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == fallback.Share && (err != nil || d.Allowed || d.Remaining != 7) {
-			t.Errorf("the share: %+v, %v; want 3 of 10 counted there too", d, err)
-		}
-	}
-}

@@ -37,29 +37,6 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	return n
 }
 
-// TestShareOfALimit: the units that one process grants of a limit while the store is down.
-func TestShareOfALimit(t *testing.T) {
-	third := fallback.Instances(3)
-	for _, c := range []struct {
-		name string
-		max  int64
-		opts []fallback.Option
-		want int
-	}{
-		{"one process by default", 10, nil, 10},
-		{"no fewer than one process", 10, []fallback.Option{fallback.Instances(-1)}, 10},
-		{"rounded down", 11, []fallback.Option{third}, 3},
-		{"even", 12, []fallback.Option{third}, 4},
-		{"less than one each", 2, []fallback.Option{third}, 0},
-	} {
-		s := newStore(t, of(c.max), fallback.Share, c.opts...)
-		s.Break(weirtest.Down())
-		if got := granted(t, s.Limiter, 20); got != c.want {
-			t.Errorf("%s: %d of %d granted, want %d", c.name, got, c.max, c.want)
-		}
-	}
-}
-
 // TestShareStates: the state of a share is that of its limit, with the shares of other
 // processes as used.
 func TestShareStates(t *testing.T) {
@@ -87,31 +64,6 @@ func TestShareStates(t *testing.T) {
 			t.Errorf("11 of a limit of 10: retry after %v, want never", states[0].RetryAfter)
 		}
 	})
-}
-
-// TestShareReset: a reset clears the share, while the store is down, with an error, and while
-// it is up.
-func TestShareReset(t *testing.T) {
-	for _, down := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
-			s.Break(weirtest.Down())
-			if got := granted(t, s.Limiter, 20); got != 3 {
-				t.Fatalf("granted %d, want 3", got)
-			}
-			if !down {
-				s.Restore()
-				time.Sleep(time.Second)
-			}
-			if err := s.Reset(ctx, weir.K()); (err != nil) != down {
-				t.Errorf("reset, store down %t: %v", down, err)
-			}
-			s.Break(weirtest.Down())
-			if got := granted(t, s.Limiter, 20); got != 3 {
-				t.Errorf("granted %d after a reset, want the share of 3 again", got)
-			}
-		})
-	}
 }
 
 // TestShareReload: shares keep their histories, however often policies are compiled.

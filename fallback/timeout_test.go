@@ -39,20 +39,6 @@ func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	})
 }
 
-// TestNoTimeoutWaitsForTheEngine: without a timeout the caller waits for the engine.
-func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		for _, budget := range []time.Duration{0, -1} {
-			s := newStore(t, ten, fallback.Allow, fallback.Timeout(budget))
-			s.Break(weirtest.Slow(time.Hour))
-			began := time.Now()
-			if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded || time.Since(began) != time.Hour {
-				t.Errorf("got %+v, %v after %v; want the store's answer after an hour", d, err, time.Since(began))
-			}
-		}
-	})
-}
-
 // TestForeignErrors: an error without the outcome of the call counts as ErrOutcomeUnknown, unless
 // the call would have changed nothing.
 func TestForeignErrors(t *testing.T) {
@@ -83,46 +69,6 @@ func TestForeignErrors(t *testing.T) {
 		}
 		s.fail(4)
 		s.want(down)
-	}
-}
-
-// TestTimeoutBoundsEveryCall: each method returns within the timeout, and sooner if
-// the store answers sooner.
-func TestTimeoutBoundsEveryCall(t *testing.T) {
-	for _, timeout := range []time.Duration{50 * time.Millisecond, 7 * time.Millisecond} {
-		synctest.Test(t, func(t *testing.T) {
-			opts := []fallback.Option{fallback.Timeout(timeout)}
-			if timeout == 50*time.Millisecond {
-				opts = nil // the default
-			}
-			s := newStore(t, ten, fallback.Deny, opts...)
-			s.Break(weirtest.Slow(timeout - 1))
-			began := time.Now()
-			if d, err := s.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || time.Since(began) != timeout-1 {
-				t.Errorf("a store just fast enough: %+v, %v after %v", d, err, time.Since(began))
-			}
-			s.Break(weirtest.Silent())
-			for op, send := range map[string]func() error{
-				"allow":  func() error { _, err := s.Allow(ctx, weir.K("42")); return err },
-				"refund": func() error { _, err := s.Refund(ctx, weir.K("42"), nine, 1); return err },
-				"reset":  func() error { return s.Reset(ctx, weir.K("42")) },
-			} {
-				began = time.Now()
-				if err := send(); !errors.Is(err, weir.ErrOutcomeUnknown) || errors.Is(err, weir.ErrUnavailable) || time.Since(began) != timeout {
-					t.Errorf("%s: %v after %v, want ErrOutcomeUnknown after %v", op, err, time.Since(began), timeout)
-				} else if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), timeout.String()) {
-					t.Errorf("%s: %v; want it to name the timeout and not to look like the caller's deadline", op, err)
-				}
-			}
-			// Calls that write nothing were certainly not recorded.
-			_, err := s.Peek(ctx, weir.K("42"), 1)
-			_, err2 := s.Count(ctx, weir.K("42"), "user", time.Second)
-			for _, err := range []error{err, err2} {
-				if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) {
-					t.Errorf("peek or count: %v, want ErrUnavailable", err)
-				}
-			}
-		})
 	}
 }
 
