@@ -112,21 +112,6 @@ func (t settings) print(out io.Writer) error {
 	return writeTable(out, "ll", rows)
 }
 
-// A fileSetting is a setting in a configuration file, with a valid value.
-type fileSetting struct {
-	name  string
-	texts []string      // several for a list of names
-	place *policy.Error // of the value, without a problem
-}
-
-// apply sets s to the value.
-func (v *fileSetting) apply(s *setting) {
-	for _, text := range v.texts {
-		s.value.Set(text) // succeeds, as in settingsFile.values
-	}
-	s.source, s.place = fmt.Sprintf("%s:%d", v.place.File, v.place.Line), v.place
-}
-
 // load sets the values of a configuration file, except those of settings with another source.
 // It returns the number of settings in the file. The error has all errors of the file.
 func (t settings) load(path string) (int, error) {
@@ -134,20 +119,29 @@ func (t settings) load(path string) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	values, errs := parseSettings(path, src)
+	found, errs := parseSettings(path, src)
 	if len(errs) > 0 {
 		return 0, errs
 	}
-	for _, v := range values {
-		if s := t.setting(v.name); s.source == "" {
-			v.apply(s)
+	for _, in := range found {
+		if s := t.setting(in.name); s.source == "" {
+			s.read(in)
 		}
 	}
-	return len(values), nil
+	return len(found), nil
 }
 
-// parseSettings reads a configuration file. name is for messages only.
-func parseSettings(name string, src []byte) ([]fileSetting, policy.Errors) {
+// read sets the value of s, and its source, to that of a configuration file.
+func (s *setting) read(in *setting) {
+	for _, text := range in.texts {
+		s.value.Set(text) // succeeds, as in settingsFile.add
+	}
+	s.source, s.place = fmt.Sprintf("%s:%d", in.place.File, in.place.Line), in.place
+}
+
+// parseSettings returns the settings in a configuration file, with texts and places. name is
+// for messages only.
+func parseSettings(name string, src []byte) (settings, policy.Errors) {
 	if len(src) > policy.MaxBytes {
 		return nil, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
 	}
@@ -166,7 +160,7 @@ type settingsFile struct {
 	name     string
 	document *yamlnode.Document
 	table    settings // gets each value, which checks it
-	found    []fileSetting
+	found    settings
 	errors   policy.Errors
 }
 
@@ -218,18 +212,18 @@ func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 		f.unknown(in, s, key)
 		return
 	}
-	found := fileSetting{name: s.name, place: f.at(value.Offset)}
+	s.place = f.at(value.Offset)
 	if value.Kind != yamlnode.List || s.value.kind != "names" {
-		found.add(f, s, value)
+		f.add(s, value)
 	}
 	for item := range value.Items() {
-		found.add(f, s, item)
+		f.add(s, item)
 	}
-	f.found = append(f.found, found)
+	f.found = append(f.found, s)
 }
 
-// add adds a text, after it has been set in the table of f.
-func (v *fileSetting) add(f *settingsFile, s *setting, n *yamlnode.Node) {
+// add adds a text to a setting, after it has checked it.
+func (f *settingsFile) add(s *setting, n *yamlnode.Node) {
 	switch {
 	case n.Null():
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
@@ -239,7 +233,7 @@ func (v *fileSetting) add(f *settingsFile, s *setting, n *yamlnode.Node) {
 		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
 			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
 		}
-		v.texts = append(v.texts, n.Text)
+		s.texts = append(s.texts, n.Text)
 	}
 }
 

@@ -153,6 +153,7 @@ type setting struct {
 	section section
 	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
 	place   *policy.Error // the place of the value in the configuration file, nil if it is not there
+	texts   []string      // the value in the configuration file while that is read; several for a list of names
 }
 
 // A section groups settings in the help and in the configuration file.

@@ -70,7 +70,7 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 	}
 	read := new(serveOptions).table()
 	for i, s := range table {
-		found[i].apply(read.setting(found[i].name))
+		read.setting(found[i].name).read(found[i])
 		if got := read.setting(s.name); got.value.String() != s.value.String() || got.source != fmt.Sprintf("printed.yaml:%d", got.place.Line) {
 			t.Errorf("%s: read as %s from %s, want %s", s.name, got.value, got.source, s.value)
 		}

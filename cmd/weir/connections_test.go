@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"os/exec"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -52,13 +54,18 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	}
 }
 
-// More connections than a listener accepts, most of them idle, do not delay the end of
-// weir serve.
-func TestTerminateBesideWaitingConnections(t *testing.T) {
+// More connections than a listener accepts, most of them idle, and a call without a message do
+// not keep weir serve from ending before --drain. A connection that has sent nothing may take
+// the five seconds of net/http.
+func TestTerminateBesideOpenConnections(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t), "--drain", "1h")
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
+	half := dialRaw(t, f.rpc)
+	if half.call(limitMethod) != nil || half.message(100, nil) != nil {
+		t.Fatal("no call")
+	}
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {
 		for i := range 30 {
 			c, err := net.DialTimeout("tcp", address, testTimeout)
@@ -77,5 +84,54 @@ func TestTerminateBesideWaitingConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	f.terminate(t) // while all of them are open
+	select {
+	case <-f.Ended:
+		f.ended(t)
+	case <-time.After(testTimeout):
+		t.Error("weir serve does not end")
+	}
+}
+
+// awaitNotReady waits until /readyz fails.
+func (p *process) awaitNotReady(t *testing.T) {
+	t.Helper()
+	await(t, "/readyz fails", func() bool {
+		status, _ := getPage(t, p.addr, "/readyz")
+		return status == 503
+	})
+}
+
+// On every listener each attempt is answered while weir lingers.
+func TestTerminateAnswersOnEveryListener(t *testing.T) {
+	const clients = 3 // of each front
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--linger", "2s")
+	var answered atomic.Int64
+	var left atomic.Bool
+	var all sync.WaitGroup
+	for _, front := range frontNames {
+		for range clients {
+			all.Go(func() {
+				for !left.Load() {
+					if got := f.attempt(front, "denies"); got != passes {
+						t.Errorf("%s says %s", front, got)
+						return
+					}
+					answered.Add(1)
+				}
+			})
+		}
+	}
+	await(t, "answers", func() bool { return answered.Load() >= 1000 })
+	f.terminate(t)
+	f.awaitNotReady(t)
+	before := answered.Load()
+	await(t, "answers while weir lingers", func() bool { return answered.Load() >= before+100 })
+	left.Store(true)
+	all.Wait()
+	f.ended(t)
+	if n := answered.Load(); n < 1100 {
+		t.Errorf("%d answers, want 1,100 and more", n)
 	}
 }
