@@ -4,15 +4,13 @@ import (
 	"bufio"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/pace"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 	"github.com/weirlimit/weir/bench/internal/report"
@@ -67,39 +65,16 @@ func (d distance) run(contestant string) contest.Metrics {
 	best := float64(sum.n()) / scale.running.Seconds()
 	m := contest.Metrics{perSecond: best, p50: sum.times.Quantile(0.5) / 1000, p99: sum.times.Quantile(0.99) / 1000}
 	failures, n := sum.failed, sum.n()
-	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // one thread sleeps between requests
 	for _, share := range shares {
-		t := offer(l, keys, best*float64(share)/100, scale.running)
-		m[p50At(share)], m[p99At(share)] = t.times.Quantile(0.5)/1000, t.times.Quantile(0.99)/1000
-		failures, n = failures+t.failed, n+t.n()
+		times, lost := pace.Offer(best*float64(share)/100, scale.running, func(r uint64) error {
+			_, err := l.Allow(ctx, keys[r%uint64(len(keys))])
+			return err
+		})
+		m[p50At(share)], m[p99At(share)] = times.Quantile(0.5)/1000, times.Quantile(0.99)/1000
+		failures, n = failures+lost, n+times.N()
 	}
 	m[granted], m[failed] = float64(sum.granted)/float64(sum.n()), float64(failures)/float64(n)
 	return m
-}
-
-// offer sends requests at a rate for length, whether or not those before were answered. The
-// time of a request counts from the instant at which it was due.
-func offer(l redispeers.Limiter, keys []string, rate float64, length time.Duration) *tally {
-	var mu sync.Mutex // protects t
-	var t tally
-	var wg sync.WaitGroup
-	r, start := rand.New(rand.NewPCG(2, 7)), time.Now()
-	for due := time.Duration(0); due < length; due += time.Duration(r.ExpFloat64() / rate * float64(time.Second)) {
-		sleepUntil(start.Add(due))
-		key := keys[r.IntN(len(keys))]
-		wg.Go(func() {
-			_, err := l.Allow(ctx, key)
-			took := time.Since(start) - due
-			mu.Lock()
-			defer mu.Unlock()
-			t.times.Add(int64(took))
-			if err != nil {
-				t.failed++
-			}
-		})
-	}
-	wg.Wait()
-	return &t
 }
 
 // startRelay starts a relay to the server in a process of its own, whose processor time and

@@ -8,6 +8,8 @@ import (
 	"os"
 	"runtime"
 	"time"
+
+	"github.com/weirlimit/weir/bench/internal/pace"
 )
 
 // parcel is bytes on their way through a relay; no bytes are the end of the connection.
@@ -69,18 +71,11 @@ func collect(from, to net.Conn, delay time.Duration, queue chan<- parcel) {
 // deliver writes parcels when they are due. A write to a connection that has ended is ignored.
 func deliver(queue <-chan parcel) {
 	for p := range queue {
-		sleepUntil(p.due)
+		pace.SleepUntil(p.due)
 		if p.data == nil {
 			p.to.Close()
 		} else {
 			p.to.Write(p.data)
 		}
-	}
-}
-
-// sleepUntil returns at an instant.
-func sleepUntil(due time.Time) {
-	for left := time.Until(due); left > 0; left = time.Until(due) {
-		sleep(left)
 	}
 }

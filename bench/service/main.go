@@ -155,7 +155,7 @@ func measureCost(program, file string, callers, rounds int, each time.Duration) 
 		}
 	}
 	table.Print(os.Stdout)
-	return goals, nil
+	return goals, measureOffered(servers, rounds, each)
 }
 
 // perRequest is the processor time of the server for a request, in microseconds.
