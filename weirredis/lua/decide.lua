@@ -77,8 +77,8 @@ local function expiry(promised, raw, ends, span, given)
   return need + spare, need + spare - clock - floor(raw / 1000) + longer
 end
 
--- short decides an attempt of one unit under rolling limits without interval, cells and cost, by small headers whose older
--- entries have a unit each. It returns nil and has changed nothing if the functions further down are needed: each call of a
+-- short decides an attempt of one unit under rolling limits without interval, cells and cost, if entries that leave have a
+-- unit each, and no chunk begins or ends. It returns nil and has changed nothing if the functions further down are needed: each call of a
 -- script creates its functions again, which takes longer than a decision (go run ./redis in bench has the times). As in
 -- decide, a limit prepares its change as if those after it granted; if one denies, the decision begins again without it.
 local heads, read = {}, 0 -- the headers of the request's histories, false without one; those up to read are read
@@ -91,35 +91,49 @@ local function short(plan, raw, given, k)
     local kind, most, window, gap, cost, cell = decode('>BI7I6I6i8I7', plan, 49 * i - 39)
     if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 or most == 0 then return nil end
     if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
-    local head, form, last, first, promised, units, used, size, p = heads[i], 1, -2^53, raw, 0, 0, 0, 0, 1
-    if head then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head) end
-    if form ~= 1 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+    local head, form, last, first, promised, units, used, size, p = heads[i], 0, -2^53, raw, 0, 0, 0, 0, 1
+    local newest, from, chunks, skip, late -- of a large header
+    if head then form = byte(head) end
+    if form == 1 then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head)
+    elseif form == 2 then
+      form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p =
+        decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
+    end
+    if form > 2 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+    if form == 2 and (newest ~= last or chunks == 0 or last <= raw - window) then return nil end
     if last <= raw - window then first, used = raw, 0 end
+    local text, q = head, p -- the oldest entries, from q on
+    if form == 2 and first <= raw - window then text, q = call('HGET', KEYS[k + i], from), skip end
     while first <= raw - window do -- the oldest entries have left (R3).
-      local step, flag, q = number(head, p)
+      local step, flag, after = number(text, q)
       if flag then return nil end
-      first, p, used = first + step, q, used - 1
+      first, q, used = first + step, after, used - 1
+    end
+    if form < 2 then p = q elseif text ~= head then
+      if q > #text or byte(text, q) > 127 then return nil end
+      skip = q
     end
     if used > most then return nil end
     if used == most and grant == 1 and i > 1 then
       grant, i, bound, remaining, wait, reset, valid = 0, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     else
       if used == most then grant = 0 end
-      local body, newest = used > 0 and sub(head, p) or '', last
+      local body = used > 0 and sub(head, p) or ''
       if grant == 1 then
         if used == 0 then units = 1
         elseif last == raw then units = units + 1
-        else body, units = body .. coded(raw - last, units), 1
+        else body, late, units = body .. coded(raw - last, units), late and late + units, 1
         end
-        used, newest = used + 1, raw
+        used, last = used + 1, raw
         local lives, ttl = expiry(promised, raw, raw + window, window, given)
-        local stored = encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body
+        local stored = form == 2 and encode('>BI7I7I6I7I7I7I6I4I2I7B', 2, raw, first, lives, units, used, raw, from, chunks, skip,
+          late, #body) .. body or encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body
         pending[3 * i - 2], pending[3 * i - 1], pending[3 * i] = KEYS[k + i], stored, ttl or false
       end
-      if #body > CHUNK or body ~= '' and byte(body) > 127 then return nil end
+      if #body > CHUNK or form < 2 and body ~= '' and byte(body) > 127 then return nil end
       local next = first - raw + window -- until the oldest unit has left (R8)
       if used == most and next > wait then bound, wait = i, next end
-      if used > 0 then reset, valid = max(reset, newest - raw + window), min(valid, next) end
+      if used > 0 then reset, valid = max(reset, last - raw + window), min(valid, next) end
       remaining = min(remaining, most - used)
     end
   end
