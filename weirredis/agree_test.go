@@ -169,6 +169,27 @@ func TestEdgesOfChunks(t *testing.T) {
 	}
 }
 
+// TestSingleUnitsOfLongHistories: attempts of one unit on a history in chunks, of which entries leave, some of them
+// refunded in the middle of a chunk; so entries without units become the oldest (R3, R8, R10).
+func TestSingleUnitsOfLongHistories(t *testing.T) {
+	e := newEngine(t, redisConn(t))
+	for seed := range uint64(4) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		d := newDuel(t, e, weir.AllOrNothing, perUser(pick(r, int64(60), 150), 100*time.Millisecond))
+		d.about = fmt.Sprint("seed ", seed)
+		var grants []int64
+		for range 1500 {
+			d.at += pick(r, int64(0), 300, 700, 1000, 1000)
+			if d.same(t, engine.Call{N: 1}).Granted == 1 {
+				grants = append(grants, d.at)
+			}
+			if r.IntN(5) == 0 {
+				d.same(t, engine.Call{Op: engine.Refund, N: 1, From: grants[max(0, len(grants)-1-r.IntN(150))]})
+			}
+		}
+	}
+}
+
 // TestTrimmingCountsRefundedUnits: in CountDenied a recording keeps the newest entries
 // with Max units together (R6). Units that a refund took back deep in a chunk (R10) are
 // missing there: another older entry stays in their place, unless the whole entry went.
