@@ -160,21 +160,16 @@ func printSummary(out io.Writer, s *replay.Summary) error {
 		return nil
 	}
 	rows := [][]string{{"POLICY", "LIMIT", "ALLOWED", "IN PART", "DENIED", "OTHER", "ERRORS"}}
-	for i := range s.Policies {
-		rows = appendPolicy(rows, &s.Policies[i])
+	for _, p := range s.Policies {
+		cut := int64(0)
+		var limits [][]string
+		for _, l := range p.Limits {
+			cut += l.Cut
+			limits = append(limits, []string{"", l.Limit, "", number(l.Cut), number(l.Denied), "", ""})
+		}
+		rows = append(rows, []string{p.Policy, "", number(p.Allowed), number(cut), number(p.Denied), number(p.Other), number(p.Errors)})
+		rows = append(rows, limits...)
 	}
 	fmt.Fprintln(out)
 	return writeTable(out, "llrrrrr", rows)
-}
-
-func appendPolicy(rows [][]string, p *replay.PolicySummary) [][]string {
-	cut := int64(0)
-	for _, l := range p.Limits {
-		cut += l.Cut
-	}
-	rows = append(rows, []string{p.Policy, "", number(p.Allowed), number(cut), number(p.Denied), number(p.Other), number(p.Errors)})
-	for _, l := range p.Limits {
-		rows = append(rows, []string{"", l.Limit, "", number(l.Cut), number(l.Denied), "", ""})
-	}
-	return rows
 }

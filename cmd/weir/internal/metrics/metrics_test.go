@@ -126,16 +126,6 @@ func TestPromtoolFindsNoFault(t *testing.T) {
 	}
 }
 
-func BenchmarkCount(b *testing.B) {
-	m := New("1.2.3", func() []*Counters { return nil })
-	p := m.Counters("search", []string{"ip"}, nil, nil)
-	for b.Loop() {
-		began := time.Now()
-		m.ObserveDuration(observe.HTTP, time.Since(began))
-		p.Count(observe.Call{Outcome: observe.Allowed})
-	}
-}
-
 // TestWarningsAreCounted: each limit with a share has a series from the start, and a reload
 // keeps its count.
 func TestWarningsAreCounted(t *testing.T) {

@@ -32,7 +32,7 @@ type files struct {
 	size    int64    // whole lines of f
 	buffer  []byte   // lines that are not in f yet
 	waiting int64    // calls in buffer
-	calls   int64    // in files since the last written
+	calls   int64    // in files
 }
 
 // start opens a new file. An existing trace becomes the first older file. The error names
@@ -180,13 +180,6 @@ func (s *files) flush() error {
 	return err
 }
 
-// written returns the number of calls that were written since it was last called.
-func (s *files) written() int64 {
-	n := s.calls
-	s.calls = 0
-	return n
-}
-
 func (s *files) close() {
 	if s.f != nil {
 		s.f.Close()
@@ -255,6 +248,7 @@ func (w *writer) write(calls []call) {
 	if len(calls) == 0 && missing == 0 {
 		return
 	}
+	before := w.files.calls
 	err := w.files.reopen()
 	if err == nil && missing > 0 {
 		header := w.files.header
@@ -268,7 +262,7 @@ func (w *writer) write(calls []call) {
 	if err == nil {
 		err = w.files.flush()
 	}
-	lines := w.files.written()
+	lines := w.files.calls - before
 	w.Recorder.written.Add(lines)
 	w.failed.Add(int64(len(calls)) - lines)
 	if err != nil {

@@ -106,12 +106,12 @@ func newDocument(p *Page, rows int) (*document, error) {
 	}
 	steps := stepsOf(views)
 	var data []View
-	mask := masks{}
+	nameOf := shown
 	if p.MaskKeys {
-		mask = masks{names: map[string]string{}}
+		nameOf = masked()
 	}
 	for i := range views {
-		v := views[i].shown(rows, mask)
+		v := views[i].shown(rows, nameOf)
 		d.Sections = append(d.Sections, v)
 		data = append(data, v.forScript(steps))
 	}
@@ -125,12 +125,12 @@ func newDocument(p *Page, rows int) (*document, error) {
 
 // shown returns a view as the template prints it: with the marked limit among the candidates,
 // and with at most so many rows.
-func (v View) shown(most int, mask masks) *View {
+func (v View) shown(most int, nameOf func(key string) string) *View {
 	v.LimitWord, v.Candidates = cmp.Or(v.LimitWord, "limit"), candidates(&v)
 	v.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
 	v.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
 	for i := range v.Rows {
-		v.Rows[i].Key = mask.name(v.Rows[i].Key)
+		v.Rows[i].Key = nameOf(v.Rows[i].Key)
 	}
 	return &v
 }
@@ -144,17 +144,15 @@ func candidates(v *View) []Candidate {
 	return slices.Insert(slices.Clone(v.Candidates), i, Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied})
 }
 
-// masks replaces keys by numbers. The zero masks shows them.
-type masks struct{ names map[string]string }
-
-func (m masks) name(key string) string {
-	if m.names == nil {
-		return shown(key)
+// masked returns a function that replaces keys by numbers.
+func masked() func(key string) string {
+	names := map[string]string{}
+	return func(key string) string {
+		if names[key] == "" {
+			names[key] = fmt.Sprintf("key %d", len(names)+1)
+		}
+		return names[key]
 	}
-	if _, ok := m.names[key]; !ok {
-		m.names[key] = fmt.Sprintf("key %d", len(m.names)+1)
-	}
-	return m.names[key]
 }
 
 // instant returns a time in UTC as text, to the second.

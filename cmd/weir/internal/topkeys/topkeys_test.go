@@ -174,15 +174,6 @@ func TestAddAllocatesNothing(t *testing.T) {
 	}
 }
 
-func BenchmarkAdd(b *testing.B) {
-	s := New(512, Shown)
-	key := weir.K("192.0.2.1")
-	b.ReportAllocs()
-	for b.Loop() {
-		s.Add(key, 1)
-	}
-}
-
 // TestFrequentKeysStandOutOfAMillion: keys that are denied often are found among a million
 // keys denied once each, in the fixed memory of a sketch. Every key with more than a 512th of
 // the denials has a counter: here about 2,070.

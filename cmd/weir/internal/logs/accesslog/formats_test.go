@@ -193,6 +193,9 @@ func compare(t *testing.T, line string, got, want map[string]string) {
 
 func TestFieldsOfEveryFormat(t *testing.T) {
 	for _, x := range examples {
+		if got, err := detect([]byte(x.text), Options{}); got != x.format || err != nil {
+			t.Errorf("%s: detected as %q, %v; want %q", x.name, got, err, x.format)
+		}
 		for _, format := range []Format{Auto, x.format} {
 			at, got := read(t, x.text+"\n", Options{Format: format}, slices.Collect(maps.Keys(x.want))...)
 			if compare(t, x.name, got, x.want); at != x.at {
@@ -202,12 +205,7 @@ func TestFieldsOfEveryFormat(t *testing.T) {
 	}
 }
 
-func TestDetectsEveryFormat(t *testing.T) {
-	for _, x := range examples {
-		if got, err := detect([]byte(x.text), Options{}); got != x.format || err != nil {
-			t.Errorf("%s: got %q, %v; want %q", x.name, got, err, x.format)
-		}
-	}
+func TestDetection(t *testing.T) {
 	combined := `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n"
 	common := `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1` + "\n"
 	for text, want := range map[string]string{ // the format, or a part of the error

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,7 +18,7 @@ type Options struct {
 	Format  Format            // for all files; "" and Auto detect it for each
 	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
 	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
-	Stdin   io.Reader         // the file named -; nil = os.Stdin
+	Stdin   io.Reader         // the file named -
 	Traces  Traces            // the use of traces of package replay
 }
 
@@ -116,11 +115,7 @@ func window(d time.Duration) int64 {
 func (r *Reader) Files() []File { return slices.Clone(r.files) }
 
 // Stats returns the counts so far.
-func (r *Reader) Stats() Stats {
-	s := r.stats
-	s.First = slices.Clone(s.First)
-	return s
-}
+func (r *Reader) Stats() Stats { return r.stats }
 
 // Names returns the names of the fields that have a value in the first line read, those of
 // every format first, and members of objects with a dot: key.ip. It is for messages.
@@ -224,14 +219,6 @@ func (r *Reader) Close() {
 		s.close()
 	}
 	r.sources.all, r.current = nil, nil
-}
-
-// stdin returns the file named -.
-func (o *Options) stdin() io.Reader {
-	if o.Stdin != nil {
-		return o.Stdin
-	}
-	return os.Stdin
 }
 
 // timeline returns elements in order, in whatever order they come: it is a heap. Each

@@ -111,7 +111,7 @@ func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 
 // openLines opens the file for reading, decompressed.
 func (s *source) openLines() error {
-	in := s.options.stdin()
+	in := s.options.Stdin
 	if s.once = s.stdin; !s.stdin {
 		f, err := os.Open(s.name)
 		if err != nil {

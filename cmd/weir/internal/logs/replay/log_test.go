@@ -233,25 +233,6 @@ func TestGlob(t *testing.T) {
 	}
 }
 
-// BenchmarkLog parses and decides.
-func BenchmarkLog(b *testing.B) {
-	var text strings.Builder
-	r := rand.New(rand.NewPCG(1, 1))
-	const lines = 100_000
-	for i := range lines {
-		text.WriteString(logLine(1772697600+int64(i/100), fmt.Sprintf("10.%d.%d.%d", r.IntN(2), r.IntN(10), r.IntN(256)), "/search?q=x", 100))
-	}
-	k, _ := ParseLogKey("ip=remote_addr")
-	b.ReportAllocs()
-	for range b.N {
-		s, err := logRun(b, fmt.Sprintf(perIP, "5 per minute per ip"), text.String(), LogOptions{Keys: []LogKey{k}, Units: one})
-		if err != nil || s.Requests != lines {
-			b.Fatal(s, err)
-		}
-	}
-	b.ReportMetric(float64(b.N)*lines/b.Elapsed().Seconds(), "lines/s")
-}
-
 // keyStream is a log whose lines have all different clients.
 type keyStream struct {
 	lines int
