@@ -77,28 +77,18 @@ func isStatus(b []byte) bool {
 	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
-// check returns an error for a line with fewer columns, without quotes around some of them,
+// check returns an error for a line with too few columns, without quotes around some of them,
 // or without a status.
-func (r *row) check(least, status int, quoted ...int) error {
+func (r *row) check() error {
 	isWord := func(column int) bool { return !r.values[column].isQuoted }
-	switch {
-	case len(r.values) < least || slices.ContainsFunc(quoted, isWord):
+	switch s := r.schema; {
+	case len(r.values) < s.least || slices.ContainsFunc(s.quoted, isWord):
 		return errColumns
-	case !isStatus(r.values[status].text):
+	case !isStatus(r.values[s.status].text):
 		return errStatus
 	}
 	return nil
 }
-
-// Columns of the common log format and its relatives.
-const (
-	clfRequest = iota + 4
-	clfStatus
-	clfBytes
-	clfReferer
-	clfAgent
-	clfNext
-)
 
 // clf reads the columns of the common log format and those behind them. A user name may
 // have spaces.
@@ -166,24 +156,25 @@ func hasPort(b []byte) bool {
 }
 
 func (r *row) common() error {
-	err := cmp.Or(r.clf(), r.check(clfReferer, clfStatus, clfRequest))
-	if err == nil && len(r.values) > clfReferer {
+	err := cmp.Or(r.clf(), r.check())
+	if err == nil && len(r.values) > len(r.schema.columns) {
 		return errExtra
 	}
 	return err
 }
 
 func (r *row) combined() error {
-	err := cmp.Or(r.clf(), r.check(clfNext, clfStatus, clfRequest, clfReferer, clfAgent))
-	if err == nil && len(r.values) > clfNext && !r.values[clfNext].isQuoted {
-		r.values = r.values[:clfNext] // a number, not x_forwarded_for
+	err := cmp.Or(r.clf(), r.check())
+	if next := r.schema.least; err == nil && len(r.values) > next && !r.values[next].isQuoted {
+		r.values = r.values[:next] // a number, not x_forwarded_for
 	}
 	return err
 }
 
 func (r *row) traefik() error {
-	err := cmp.Or(r.clf(), r.check(clfNext+4, clfStatus, clfRequest))
-	if err == nil && (len(r.values) != clfNext+4 || r.values[clfNext].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
+	err := cmp.Or(r.clf(), r.check())
+	const count = 9
+	if err == nil && (len(r.values) != len(r.schema.columns) || r.values[count].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
 		return errColumns
 	}
 	return err
@@ -191,24 +182,20 @@ func (r *row) traefik() error {
 
 // envoy reads Envoy's default format.
 func (r *row) envoy() error {
-	const request, status, forwarded, all = 1, 2, 8, 13
 	end := bytes.IndexByte(r.line, ']')
 	if r.line[0] != '[' || end < 0 {
 		return errBracket
 	}
 	r.add(r.line[1:end])
-	err := cmp.Or(r.words(r.line[min(end+2, len(r.line)):]), r.check(all, status, request, forwarded))
-	if err == nil && len(r.values) > all {
+	err := cmp.Or(r.words(r.line[min(end+2, len(r.line)):]), r.check())
+	if err == nil && len(r.values) > len(r.schema.columns) {
 		return errColumns
 	}
 	return err
 }
 
 // alb reads the log of an Application Load Balancer.
-func (r *row) alb() error {
-	const status, request, agent, least = 8, 12, 13, 17 // least is that of the first version
-	return cmp.Or(r.words(r.line), r.check(least, status, request, agent))
-}
+func (r *row) alb() error { return cmp.Or(r.words(r.line), r.check()) }
 
 // w3c reads a line of a W3C log: columns with one tab between them, or spaces.
 func (r *row) w3c() error {
@@ -221,7 +208,7 @@ func (r *row) w3c() error {
 			r.add(text)
 		}
 	}
-	if n := len(r.values); r.schema.isExact && n != len(r.schema.columns) || !r.schema.isExact && n < 12 {
+	if n := len(r.values); r.schema.isExact && n != len(r.schema.columns) || !r.schema.isExact && n < r.schema.least {
 		return errW3C
 	}
 	return nil

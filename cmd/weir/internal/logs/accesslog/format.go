@@ -146,8 +146,10 @@ type parser struct {
 }
 
 func newParser(f Format, o Options) *parser {
-	p := &parser{format: f, options: o}
-	p.text, p.json = schemasOf(f, o)
+	p := &parser{format: f, options: o, text: newSchema(texts[f], o), json: newSchema(objects[f], o)}
+	if f == CloudFront {
+		p.text = w3cSchema(o, cloudFrontColumns, false)
+	}
 	return p
 }
 
@@ -161,7 +163,7 @@ func (p *parser) comment(line []byte) bool {
 		return false
 	}
 	if columns, ok := strings.CutPrefix(string(line), fieldsHeader); ok {
-		p.text = w3c(p.options, columns, true)
+		p.text = w3cSchema(p.options, columns, true)
 	}
 	return true
 }
