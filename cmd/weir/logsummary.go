@@ -67,10 +67,16 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 	for _, k := range p.Top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), instantText(k.FirstDenied, time.Local)})
 	}
-	if n := p.KeysDenied - int64(len(p.Top)); n > 0 {
-		rows = append(rows, []string{"and " + counted(n, "more", "more"), "", "", ""})
+	return writeKeys(out, "lrrl", rows, p.KeysDenied)
+}
+
+// writeKeys writes a table of keys, and the number of those that it does not have.
+func writeKeys(out io.Writer, align string, rows [][]string, all int64) error {
+	if n := all - int64(len(rows)-1); n > 0 {
+		rows = append(rows, make([]string, len(align)))
+		rows[len(rows)-1][0] = fmt.Sprintf("and %d more", n)
 	}
-	return writeTable(printable{out}, "lrrl", rows)
+	return writeTable(printable{out}, align, rows)
 }
 
 // instantText returns an instant in a zone, which is named.
@@ -173,8 +179,5 @@ func printChangedKeys(out io.Writer, title string, all *int64, top []replay.LogK
 	for _, k := range top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied)})
 	}
-	if n := *all - int64(len(top)); n > 0 {
-		rows = append(rows, []string{"and " + counted(n, "more", "more"), ""})
-	}
-	return writeTable(printable{out}, "lr", rows)
+	return writeKeys(out, "lr", rows, *all)
 }

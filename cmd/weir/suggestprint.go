@@ -122,10 +122,7 @@ func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 	for _, k := range w.Top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone)})
 	}
-	if n := s.KeysDenied - int64(len(w.Top)); n > 0 {
-		rows = append(rows, []string{fmt.Sprintf("and %d more", n), "", "", "", ""})
-	}
-	return writeTable(printable{out}, "lrrrl", rows)
+	return writeKeys(out, "lrrrl", rows, s.KeysDenied)
 }
 
 // printNext writes the commands to run next.

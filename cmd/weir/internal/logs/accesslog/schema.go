@@ -49,7 +49,7 @@ var texts = map[Format]*layout{
 		columns: `start_time "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`,
 		headers: map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"}},
 	ALB: {time: "time", request: "request", least: 17, split: (*row).alb, // 17 columns are those of the first version
-		how: map[Field]how{RemoteAddr: beforePort},
+		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
 		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`},
 	CloudFront: {time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
