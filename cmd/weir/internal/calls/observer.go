@@ -112,9 +112,8 @@ func (p *Rule) Observe(c enforce.Call) {
 		if applied := &c.Outcome.Applied; note.Outcome <= observe.Partial && applied.Shadow && !applied.Would.Allowed {
 			note.Outcome, d = observe.WouldDeny, &applied.Would
 		}
-		if note.IsDenial() {
-			// By the clock of this process; the store may have another.
-			note.Limit, note.Key, note.At = d.Limit, r.Key, time.Now().UnixMicro()
+		if note.Outcome == observe.Denied || note.Outcome == observe.WouldDeny {
+			note.Limit, note.Key = d.Limit, r.Key
 		}
 		if p.record != nil {
 			p.recordCall(&c.Request, &c.Outcome)
@@ -166,8 +165,8 @@ func (p *Rule) Note(c observe.Call) {
 		return
 	}
 	p.Counts.Count(c)
-	if c.IsDenial() && p.Top != nil {
-		p.Top.Add(c.Key, c.At)
+	if (c.Outcome == observe.Denied || c.Outcome == observe.WouldDeny) && p.Top != nil {
+		p.Top.Add(c.Key, time.Now().UnixMicro()) // by the clock of this process; the store may have another
 	}
 }
 

@@ -61,12 +61,7 @@ type Call struct {
 	Degraded bool     // a fallback answered
 	Limit    string   // of a denial, also of a shadow policy: the binding limit
 	Key      weir.Key // of the same: the key, valid during the call only
-	At       int64    // of the same: the instant by the clock of this process, microseconds since 1970
 }
-
-// IsDenial reports whether the call was denied, or a shadow policy would have denied it.
-// Then Limit, Key and At are set.
-func (c *Call) IsDenial() bool { return c.Outcome == Denied || c.Outcome == WouldDeny }
 
 // Span is a decision in a trace. It holds no key.
 type Span struct {

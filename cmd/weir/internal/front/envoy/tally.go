@@ -124,7 +124,7 @@ func (c *call) notePolicy(it *item) {
 	case it.n == 0:
 		o.Outcome = observe.Peeked
 	case it.over:
-		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.target.Key, time.Now().UnixMicro()
+		o.Outcome, o.Limit, o.Key = observe.Denied, it.shown.GetName(), it.target.Key
 	case c.over:
 		return
 	}

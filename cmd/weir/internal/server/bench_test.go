@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
 	"strings"
@@ -10,35 +9,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
-	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 	"github.com/weirlimit/weir/policy"
 )
-
-// Every query of a gate gets a decision or a problem document, and a problem reaches no
-// engine.
-func FuzzGateQuery(f *testing.F) {
-	for _, c := range httpapitest.Queries {
-		f.Add(c.Query)
-	}
-	for _, c := range httpapitest.Gates {
-		f.Add(c.Query)
-	}
-	f.Add("ip=192.0.2.1&n=2&deny=403")
-	f.Add("&&key.ip=%00%ff+x&")
-	f.Add("ip=a;b=c")
-	e := &counting{}
-	s, _ := newServer(f, e)
-	f.Fuzz(func(t *testing.T, query string) {
-		*e = counting{Engine: weir.NewMemory()}
-		r := ask(s, "GET", "/gate/search", "", withQuery(query))
-		switch {
-		case r.status == 400 && e.calls == 0 && json.Valid([]byte(r.body)):
-		case (r.status == 204 || r.status == 429 || r.status == 403) && e.calls == 1:
-		default:
-			t.Errorf("%q: status %d, %d calls of the engine: %s", query, r.status, e.calls, r.body)
-		}
-	})
-}
 
 // BenchmarkHandlers measures the handlers alone, without net/http, and a gate that records
 // every call with the writer of the trace. bench/service compares whole processes.
