@@ -55,20 +55,6 @@ func (a Address) String() string {
 	return a.tcp.String()
 }
 
-// ExposedError reports that a listener without authentication can be reached from other
-// machines.
-type ExposedError struct {
-	Flag    string // flag of the address, such as --listen
-	Address Address
-	Next    string // flag that protects the listener, such as "--token-file FILE"
-}
-
-// Error names the address and the flag that protects it.
-func (e *ExposedError) Error() string {
-	return fmt.Sprintf("%s %s can be reached from other machines without authentication; set %s, or listen on 127.0.0.1 or unix:/path",
-		e.Flag, e.Address, e.Next)
-}
-
 // Names are the host names that a listener without authentication accepts in Host fields.
 // localhost, addresses, and names that no public site can have, such as weir or
 // weir.internal, are always accepted. The zero value adds none.

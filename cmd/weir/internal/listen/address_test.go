@@ -38,19 +38,6 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestExposedErrorNamesTheNextStep(t *testing.T) {
-	a, err := Parse("0.0.0.0:7070")
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := (&ExposedError{"--listen", a, "--token-file FILE"}).Error()
-	for _, word := range []string{"--listen 0.0.0.0:7070", "set --token-file FILE", "unix:/path"} {
-		if !strings.Contains(got, word) {
-			t.Errorf("%q does not contain %q", got, word)
-		}
-	}
-}
-
 func TestNames(t *testing.T) {
 	names, err := ParseNames("weir.corp.example", "Weir-2.example.")
 	if err != nil || names.Empty() {

@@ -7,7 +7,6 @@
 //     their files change.
 //   - Secret: a secret that callers send, compared in constant time; two at once during a
 //     rotation.
-//   - ExposedError: a server without either must not be reachable from other machines.
 //
 // Trade-off: a secret is for the programs of one operator, not for people. There are no
 // users, roles or sessions.

@@ -17,7 +17,8 @@ func (s *Server) exposed() error {
 			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}
 		if !p.address.Local() && secret == nil && !clients && !c.Insecure {
-			return &listen.ExposedError{Flag: p.flag, Address: p.address, Next: flag + " FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
+			return fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
+				p.flag, p.address, flag)
 		}
 	}
 	return nil
