@@ -165,17 +165,11 @@ func (by *Applied) Append(b []byte) []byte {
 		b = append(b, ']')
 	}
 	if by.Shadow {
-		b = append(b, `,"shadow":true,"would":`...)
-		b = appendWould(b, &by.Would)
+		d := &by.Would
+		b = strconv.AppendBool(append(b, `,"shadow":true,"would":{"allowed":`...), d.Allowed)
+		b = appendInt(b, `,"granted":`, d.Granted)
+		b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
+		b = append(AppendString(append(b, `,"limit":`...), d.Limit), '}')
 	}
 	return b
-}
-
-// appendWould appends the decision of a shadow policy as one JSON object.
-func appendWould(b []byte, d *weir.Decision) []byte {
-	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
-	b = appendInt(b, `,"granted":`, d.Granted)
-	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
-	b = AppendString(append(b, `,"limit":`...), d.Limit)
-	return append(b, '}')
 }

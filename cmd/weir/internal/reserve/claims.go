@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"math/bits"
 	"strconv"
 	"sync"
@@ -230,9 +229,3 @@ func (i *identity) is(ctx context.Context, id string) (bool, error) {
 
 // process names this process.
 var process = rand.Text()
-
-// identityOf returns the identity of an engine that no other process shares.
-func identityOf(e engine.Engine) func(context.Context) (string, error) {
-	id := fmt.Sprintf("%s %p", process, e)
-	return func(context.Context) (string, error) { return id, nil }
-}

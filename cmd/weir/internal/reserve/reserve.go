@@ -44,7 +44,8 @@ func New(policies func() *enforce.Version, e engine.Engine, secret string, store
 		return nil, err
 	}
 	if storeIdentity == nil {
-		storeIdentity = identityOf(e)
+		id := fmt.Sprintf("%s %p", process, e)
+		storeIdentity = func(context.Context) (string, error) { return id, nil }
 	}
 	return &Service{policies, seal, &claims{engine: e, ledger: map[int]*ledger{}}, identity{fetch: storeIdentity}}, nil
 }

@@ -2,8 +2,6 @@ package server
 
 import (
 	"fmt"
-
-	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 )
 
 // exposed returns an error for a listener that other machines can reach without a
@@ -99,17 +97,6 @@ const (
 	adminConns = 100
 	spareConns = 16
 )
-
-// splitDescriptors splits the descriptors of the process.
-func (s *Server) splitDescriptors() {
-	listeners := 1
-	for _, address := range []string{s.config.GRPCListen, s.config.RESPListen} {
-		if address != "" {
-			listeners++
-		}
-	}
-	s.connections = splitConnections(listen.Descriptors(), listeners, s.config.Limits.Conns, s.config.AdminListen != "")
-}
 
 // warning returns a sentence about missing descriptors, or "".
 func (p *connections) warning() string {

@@ -59,7 +59,13 @@ func (s *Server) newListeners() error {
 	if c.AdminListen == "" && !s.main.Local {
 		c.AdminListen = adminDefault
 	}
-	s.splitDescriptors()
+	listeners := 1 // beside that of operators
+	for _, address := range []string{c.GRPCListen, c.RESPListen} {
+		if address != "" {
+			listeners++
+		}
+	}
+	s.connections = splitConnections(listen.Descriptors(), listeners, c.Limits.Conns, c.AdminListen != "")
 	s.main.Shared = c.AdminListen == ""
 	s.serveHTTP(s.main)
 	if !s.main.Shared {

@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
-	"github.com/weirlimit/weir/weirdisk"
 )
 
 // sender is a tracer that counts its spans, such as otlp.Tracer.
@@ -94,7 +93,11 @@ func (s *Server) addStoreMetrics() {
 	}
 	if e := s.config.Disk; e != nil {
 		s.addMemoryMetrics(e)
-		s.addDiskMetrics(e)
+		m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil, func() float64 { return float64(e.Stats().Bytes) })
+		m.Counter("weir_disk_writes_total", "Writes to the log. Each has the changes of several callers, if these come fast.", nil, func() int64 { return e.Stats().Batches })
+		m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
+		m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
+		m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
 	}
 	f := s.config.Fallback
 	if f == nil {
@@ -127,15 +130,6 @@ func (s *Server) addMemoryMetrics(e histories) {
 	if keys > 0 || bytes > 0 {
 		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Rejected)
 	}
-}
-
-func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
-	m := s.metrics
-	m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil, func() float64 { return float64(e.Stats().Bytes) })
-	m.Counter("weir_disk_writes_total", "Writes to the log. Each has the changes of several callers, if these come fast.", nil, func() int64 { return e.Stats().Batches })
-	m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
-	m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
-	m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
 }
 
 func (s *Server) addListenerMetrics() {

@@ -102,8 +102,11 @@ func (s *Service) resolve(c *call) error {
 			return fmt.Errorf("descriptors[%d].%w", i, err)
 		}
 	}
-	if c.replaced != nil {
-		c.dropReplaced()
+	for i := range c.items { // rules that other rules of the request replace
+		it := &c.items[i]
+		if it.limit != nil && it.kind != unlimited && c.replaced[it.limit.rule.Name] {
+			c.items[i] = item{}
+		}
 	}
 	return nil
 }
@@ -187,15 +190,5 @@ func (it *item) applyRule(c *call) {
 	}
 	if len(r.MetricLevels) > 0 {
 		it.detail = detailOf(c.domain.name, r, c.entries)
-	}
-}
-
-// dropReplaced clears items with rules that other rules of the request replace.
-func (c *call) dropReplaced() {
-	for i := range c.items {
-		it := &c.items[i]
-		if it.limit != nil && it.kind != unlimited && c.replaced[it.limit.rule.Name] {
-			c.items[i] = item{}
-		}
 	}
 }
