@@ -223,6 +223,7 @@ func TestReclaim(t *testing.T) {
 	if passed := (table.next - shard + shardCount) % shardCount; passed > 1 {
 		t.Errorf("%d shards were swept in vain, at one instant", passed)
 	}
+	table.Reclaim(^uint64(0), 1_002_000, true) // in vain, and says nothing about the other time
 	mine := table.At(5).Len() / 2
 	if n := table.Reclaim(1<<5, 1_002_000, false); n < mine*3/4 {
 		t.Errorf("%d removed, and about %d are over in the first shard", n, mine)
@@ -308,6 +309,12 @@ func TestVisitSeesWhatStays(t *testing.T) {
 	table := newTable(0, 0, 5)
 	if next := table.At(3).Visit(0, 10, func(*Slot) { t.Error("a slot of an empty shard") }); next != Hashes {
 		t.Errorf("an empty shard goes on at %d", next)
+	}
+	first, seen := table.first(0, "first"), 0
+	first.setHash(0)
+	table.At(3).insert(t, table, &first).Unlock()
+	if table.At(3).Visit(0, 10, func(*Slot) { seen++ }); seen != 1 {
+		t.Errorf("a slot at the first place is visited %d times", seen)
 	}
 }
 
