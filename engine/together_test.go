@@ -195,3 +195,11 @@ func TestJoinedRulesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// TestPeeksTogether: calls of no unit are one of no unit, which changes nothing.
+func TestPeeksTogether(t *testing.T) {
+	e := &recorder{}
+	if err := Together(t.Context(), e, []Call{attempt(byUser("a", 5), 0, "ann"), attempt(byUser("b", 5), 0, "ann")}); err != nil || e.calls[0].N != 0 {
+		t.Errorf("the engine got %d units, %v", e.calls[0].N, err)
+	}
+}
