@@ -153,17 +153,6 @@ func names(name string, from, n int) (all []string) {
 	return all
 }
 
-func TestWaitingCallersShareACall(t *testing.T) {
-	withQueue(t, func(t *testing.T, o *queued, end func()) {
-		waiting := o.allowAll(ctx, "user", 8)
-		o.call(2) // the eight wait
-		end()
-		o.call(3, names("user", 0, 8)...)
-		o.answer(nil, 2)
-		o.wantGrants(waiting...)
-	})
-}
-
 // TestLongQueuesGoInSeveralCalls sends 300 waiting callers in calls of at most 128 requests,
 // two calls at a time at most. The requests of a call are in the order of their callers.
 func TestLongQueuesGoInSeveralCalls(t *testing.T) {

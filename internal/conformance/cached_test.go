@@ -3,7 +3,6 @@ package conformance
 import (
 	"context"
 	"fmt"
-	"reflect"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -176,17 +175,5 @@ func TestMarks(t *testing.T) {
 		if err := (&Config{CacheTTL: c.ttl}).checkMark(&c.d, c.mode, c.id); (err == nil) != c.ok {
 			t.Errorf("%+v: got %v", c, err)
 		}
-	}
-}
-
-func TestRepeatedAfter(t *testing.T) { // R8
-	at := time.UnixMicro(1e15)
-	d := weir.Decision{At: at, RetryAfter: 3 * time.Second, ResetAfter: time.Second}
-	if got, want := repeatedAfter(d, 2*time.Second), (weir.Decision{Cached: true, At: at.Add(2 * time.Second), RetryAfter: time.Second}); !reflect.DeepEqual(got, want) {
-		t.Errorf("%+v, want %+v", got, want)
-	}
-	d.RetryAfter = weir.Never
-	if got := repeatedAfter(d, 2*time.Second); got.RetryAfter != weir.Never {
-		t.Errorf("a denial for ever has a wait of %v", got.RetryAfter)
 	}
 }

@@ -14,6 +14,7 @@ policies:
   login:  {limit: 2 failures per 10m per user, count: reported}
   warned: {limit: 5 per minute per user, warn: 80%}
   reports: {limit: 5 per minute per user, warn: 80%, count: reported}
+  guard: {limit: "2 failures per 15m per user, then block 1h", count: reported}
   api:
     limit: 1 per minute per user
     plan-by: plan
@@ -95,39 +96,7 @@ func TestPasses(t *testing.T) {
       - {at: 23h, times: 3, expect: allowed}
       - {at: 24h, expect: allowed}
       - {expect: denied}
-`} {
-		if problem := failure(t, words); problem != "" {
-			t.Errorf("%s\nfailed: %s", words, problem)
-		}
-	}
-}
-
-func TestFails(t *testing.T) {
-	const push, warned = "    policy: push\n    key: {teacher: \"42\"}\n", "    policy: warned\n    key: {user: ann}\n"
-	for _, c := range []struct{ test, step, want string }{
-		{push, "{expect: denied}", `at 0s: allowed, want denied (1 of 2 used in the last minute for teacher=42, 1 left; the same again fits in 3s)`},
-		{push, "{granted: 0}", "granted 1, want 0"},
-		{push, "{remaining: 2}", "remaining 1, want 2"},
-		{push, "{retry: 2999ms}", "retry 3s, want 2999ms"},
-		{push, "{n: 3, retry: 1s}", "retry never, want 1s"},
-		{push, "{retry: never, limit: all}", "retry 3s, want never, limit none, want all"},
-		{push, "{times: 3, expect: allowed}", "at 0s, time 2 of 3: denied, want allowed (the last grant was"},
-		{push, "{at: 1500ms, expect: denied}", "at 1500ms: allowed"},
-		{warned, "{times: 5, warning: true}", "at 0s, time 1 of 5: warning false, want true"},
-		{warned, "{times: 5, warning: false}", "at 0s, time 4 of 5: warning true, want false"},
-	} {
-		got := failure(t, c.test+"    steps:\n      - "+c.step+" # here\n")
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want it to hold %q", c.step, got, c.want)
-		}
-	}
-}
-
-const blocked = `version: 1
-policies:
-  guard: {limit: "2 failures per 15m per user, then block 1h", count: reported}
-tests:
-  it:
+`, `
     policy: guard
     key: {user: ann}
     steps:
@@ -141,23 +110,33 @@ tests:
       - {at: 61m, expect: denied}
       - {at: 62m, do: reset}
       - {at: 62m, expect: allowed}
-`
+`} {
+		if problem := failure(t, words); problem != "" {
+			t.Errorf("%s\nfailed: %s", words, problem)
+		}
+	}
+}
 
-// TestBlocksApplyInVirtualTime: a policy test sees blocks begin, last and end.
-func TestBlocksApplyInVirtualTime(t *testing.T) {
-	f, err := policy.Parse("weir.yaml", []byte(blocked))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if failed, err := Run(f.Tests[0]); failed != nil || err != nil {
-		t.Errorf("%+v, %v", failed, err)
-	}
-	f, err = policy.Parse("weir.yaml", []byte(strings.Replace(blocked, "retry: 41m", "retry: 40m", 1)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	const want = `at 20m: retry 41m, want 40m (blocked for user=ann by limit "limit" until 2000-01-01T01:01:00.000000Z; the same fits in 41m)`
-	if failed, err := Run(f.Tests[0]); err != nil || failed == nil || failed.Problem != want {
-		t.Errorf("%+v, %v\nwant %s", failed, err, want)
+func TestFails(t *testing.T) {
+	const guard = "    policy: guard\n    key: {user: ann}\n"
+	const push, warned = "    policy: push\n    key: {teacher: \"42\"}\n", "    policy: warned\n    key: {user: ann}\n"
+	for _, c := range []struct{ test, step, want string }{
+		{push, "{expect: denied}", `at 0s: allowed, want denied (1 of 2 used in the last minute for teacher=42, 1 left; the same again fits in 3s)`},
+		{push, "{granted: 0}", "granted 1, want 0"},
+		{push, "{remaining: 2}", "remaining 1, want 2"},
+		{push, "{retry: 2999ms}", "retry 3s, want 2999ms"},
+		{push, "{n: 3, retry: 1s}", "retry never, want 1s"},
+		{push, "{retry: never, limit: all}", "retry 3s, want never, limit none, want all"},
+		{push, "{times: 3, expect: allowed}", "at 0s, time 2 of 3: denied, want allowed (the last grant was"},
+		{push, "{at: 1500ms, expect: denied}", "at 1500ms: allowed"},
+		{guard, "{do: record, n: 2}\n      - {at: 1m}\n      - {at: 20m, retry: 40m}",
+			`at 20m: retry 41m, want 40m (blocked for user=ann by limit "limit" until 2000-01-01T01:01:00.000000Z; the same fits in 41m)`},
+		{warned, "{times: 5, warning: true}", "at 0s, time 1 of 5: warning false, want true"},
+		{warned, "{times: 5, warning: false}", "at 0s, time 4 of 5: warning true, want false"},
+	} {
+		got := failure(t, c.test+"    steps:\n      - "+c.step+" # here\n")
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want it to hold %q", c.step, got, c.want)
+		}
 	}
 }
