@@ -17,6 +17,9 @@ var background = context.Background()
 
 // decideEach decides items, each by itself, and returns the first error.
 func (c *call) decideEach(items []*item, op weir.Op) error {
+	if len(items) == 0 { // most requests have items of one kind
+		return nil
+	}
 	asked := c.ask(items, op, false)
 	if len(asked) == 1 { // a batch of one costs more
 		asked[0].Outcome, asked[0].Err = asked[0].Rule.Decide(background, &asked[0].Request)
