@@ -37,9 +37,11 @@ var ErrNoPolicy = enforce.ErrNoPolicy
 // the value of plan-by, if the policy has plans and the caller has one.
 type Values map[string]string
 
-// Outcome is a weir.Decision, with the parts of the file that made it: its Plan, its Override
-// and what else was Applied. The Decision of a shadow allows every attempt; Err is then the
-// reason if the engine could not decide.
+// Outcome embeds a [weir.Decision] and the [policy.Definition] with the numbers that apply.
+// Further fields are the Limiter with these numbers, the name of the Plan, the Override, and
+// Applied: its Plan, Override and Until, Shadow and Would, Blocked and Warnings are the parts
+// of the file that made the decision. The Decision of a shadow allows every attempt, and Would
+// is the one that it does not enforce. Err is the reason if a shadow could not be decided.
 type Outcome = enforce.Outcome
 
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
