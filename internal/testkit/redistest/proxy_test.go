@@ -29,7 +29,7 @@ func echo(t *testing.T) string {
 					if err != nil {
 						return
 					}
-					io.WriteString(c, string(buffer[:n]))
+					c.Write(buffer[:n])
 				}
 			}()
 		}
