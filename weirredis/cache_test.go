@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -496,4 +497,88 @@ type countingConn struct {
 func (c *countingConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	c.calls++
 	return c.Conn.Eval(ctx, s, keys, args)
+}
+
+// TestCachedDenialsByMode: a denial of Partial is cached like one of AllOrNothing, and a grant
+// of a part is not. A cached denial does not deny fewer units that fit. In CountDenied no
+// denial is cached.
+func TestCachedDenialsByMode(t *testing.T) {
+	type attempt struct {
+		n, granted int64
+		cached     bool
+	}
+	for mode, attempts := range map[weir.Mode][]attempt{
+		weir.AllOrNothing: {{2, 2, false}, {2, 0, false}, {2, 0, true}, {1, 1, false}, {2, 0, false}, {2, 0, true}},
+		weir.Partial:      {{2, 2, false}, {2, 1, false}, {2, 0, false}, {2, 0, true}, {1, 0, false}},
+		weir.CountDenied:  {{2, 2, false}, {2, 0, false}, {2, 0, false}},
+	} {
+		e := newEngine(t, redisConn(t))
+		e.WithClock(func() time.Time { return nine })
+		l := limiter(t, e, fmt.Sprint("modes", time.Now().UnixNano()), mode, perUser(3, time.Hour))
+		for i, a := range attempts {
+			if d := must(t)(l.AllowN(ctx, weir.K("u"), a.n)); d.Granted != a.granted || d.Cached != a.cached {
+				t.Errorf("%v: attempt %d of %d units: %+v, want %d, cached: %v", mode, i, a.n, d, a.granted, a.cached)
+			}
+		}
+	}
+}
+
+// TestCachedDenialsEqualNewOnes compares each cached denial with a decision on Redis at the
+// same instant: all fields are equal (R8), also after other keys of the engine wrote to
+// shared histories.
+func TestCachedDenialsEqualNewOnes(t *testing.T) {
+	conn := &countingConn{Conn: redisConn(t)}
+	e := newEngine(t, conn)
+	remembered := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
+		by := [][]string{{"user"}, nil, {"user"}}
+		for i := range 1 + r.IntN(3) {
+			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
+			limit.Kind = pick(r, weir.Rolling, weir.Rolling, weir.Bucket, weir.Fixed, weir.FixedFromFirst)
+			if r.IntN(2) == 0 {
+				limit.MinInterval = time.Duration(r.IntN(4000)) * time.Microsecond
+			}
+			p.Limits = append(p.Limits, limit)
+		}
+		l, err := weir.New(p, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants := []time.Time{nine}
+		for range 300 {
+			k, n := weir.K([]string{"a", "b", "c"}[r.IntN(3)]), 1+r.Int64N(4)
+			switch r.IntN(40) {
+			case 0:
+				must(t)(l.Record(ctx, k, n))
+			case 1:
+				if _, err := l.Refund(ctx, k, grants[r.IntN(len(grants))], n); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if err := l.Reset(ctx, k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := conn.calls
+			d := must(t)(l.AllowN(ctx, k, n))
+			if d.Granted > 0 {
+				grants = append(grants[max(0, len(grants)-3):], d.At)
+			}
+			if conn.calls != before {
+				continue
+			}
+			remembered++
+			want := must(t)(l.At(d.At).Peek(ctx, k, n))
+			want.Cached = true
+			if d.Allowed || d != want {
+				t.Fatalf("seed %d: from the cache %+v, from Redis %+v\n%+v", seed, d, want, p)
+			}
+		}
+	}
+	if remembered < 200 {
+		t.Errorf("only %d denials came from the cache", remembered)
+	}
+	t.Logf("%d denials came from the cache", remembered)
 }

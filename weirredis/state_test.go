@@ -3,7 +3,6 @@ package weirredis_test
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
@@ -192,49 +191,5 @@ func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 				t.Errorf("%d limits, %s is a string: %s keys exist, want only that one", n, bad, got)
 			}
 		}
-	}
-}
-
-// TestErrorsOnDamagedDataWriteNothing damages a field of a long history at random. The engine may
-// still decode it; an error writes nothing in any limit, and no call hangs.
-func TestErrorsOnDamagedDataWriteNothing(t *testing.T) {
-	s, r, k := redistest.Shared(t), rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0)), weir.K("a")
-	l := limiter(t, newEngine(t, redisConn(t)), "damaged", weir.AllOrNothing, perUser(weir.MaxUnits, time.Hour), weir.Limit{Name: "all", Max: weir.MaxUnits, Window: time.Hour})
-	keys := weirredis.Keys(l.Compiled(), k, false)
-	s.Must(t, "DEL", keys[0], keys[1])
-	for i := range int64(400) { // enough for chunks, and for a tail
-		must(t)(l.AllowN(ctx, k, 1+i%3))
-	}
-	soon, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	rejected := 0
-	for i := range 100 {
-		key := keys[r.IntN(len(keys))]
-		ours, names := s.Must(t, "DUMP", key), s.List(t, "HKEYS", key)
-		name := names[r.IntN(len(names))]
-		field := s.Must(t, "HGET", key, name)
-		at := r.IntN(len(field))
-		damaged := []string{field[:at], field + "\xff", field[:at] + string([]byte{field[at] ^ byte(1+r.IntN(255))}) + field[at+1:]}[r.IntN(3)]
-		if i == 0 { // which must be noticed
-			name, damaged = "h", "\x01"
-		}
-		s.Must(t, "HSET", key, name, damaged)
-		for op, ask := range map[string]func() error{
-			"attempt": func() error { _, err := l.Allow(soon, k); return err },
-			"record":  func() error { _, err := l.Record(soon, k, 1); return err },
-			"refund":  func() error { _, err := l.Refund(soon, k, time.Now(), 1); return err },
-		} {
-			before := s.Must(t, "DUMP", keys[0]) + s.Must(t, "DUMP", keys[1])
-			if err := ask(); err != nil {
-				rejected++
-				if after := s.Must(t, "DUMP", keys[0]) + s.Must(t, "DUMP", keys[1]); after != before || errors.Is(err, weir.ErrOutcomeUnknown) {
-					t.Fatalf("%s with field %q of %s as %q, it was %q: got %v, and it wrote: %v", op, name, key, damaged, field, err, after != before)
-				}
-			}
-		}
-		s.Must(t, "RESTORE", key, "0", ours, "REPLACE")
-	}
-	if rejected == 0 {
-		t.Error("no damage was noticed")
 	}
 }

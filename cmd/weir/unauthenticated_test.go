@@ -29,6 +29,7 @@ import (
 )
 
 const (
+	watchMethod   = "/grpc.health.v1.Health/Watch"
 	limitMethod   = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	strangerToken = "the-token-of-honest-callers"
 
@@ -182,6 +183,26 @@ func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 	}
 }
 
+// watches opens health watches on ten connections: of existing services, and of unknown
+// ones with long names.
+func watches(t *testing.T, address string, n int) func() {
+	return func() {
+		for i := range 10 {
+			r := dialRaw(t, address)
+			for j := range n / 10 {
+				name := ""
+				if j%2 == 0 {
+					name = strings.Repeat(strconv.Itoa(i*1000+j)+".", 10_000)
+				}
+				text := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(name))), name...)
+				if r.call(watchMethod) != nil || r.message(len(text), text) != nil {
+					break // closed
+				}
+			}
+		}
+	}
+}
+
 // bombs floods 16 connections with header blocks.
 func bombs(t *testing.T, address string) func() {
 	return func() {
@@ -245,6 +266,21 @@ func partials(t *testing.T, address string, n int) func() {
 	}
 }
 
+// deadlines makes calls with long deadlines on n connections, which stay open: gRPC has a
+// timer for each.
+func deadlines(t *testing.T, address string, n int) func() {
+	return func() {
+		for range n {
+			r := dialRaw(t, address)
+			for range 20 {
+				if r.call(limitMethod, "grpc-timeout", "90H") != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
 // openAttacked starts weir serve with a bound on its memory, and without the race detector,
 // whose memory would count. token is that of honest callers, "" if none is required.
 func openAttacked(t *testing.T, token string, args ...string) *fronts {
@@ -257,6 +293,23 @@ func openAttacked(t *testing.T, token string, args ...string) *fronts {
 	return openFrontsWith(t, weir, args...)
 }
 
+// pieces sends messages byte by byte, and ends none.
+func pieces(t *testing.T, address string) func() {
+	return func() {
+		for range 5 {
+			r := dialRaw(t, address)
+			for range 200 {
+				if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
+					break
+				}
+				for range 100 {
+					r.frames.WriteData(r.stream, false, []byte{1})
+				}
+			}
+		}
+	}
+}
+
 // Strangers end no honest call and hold little memory. Their connections are closed, the oldest
 // first, and each end is counted and logged. Calls without a token are counted.
 func TestStrangersEndNoHonestCall(t *testing.T) {
@@ -265,7 +318,8 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 		f := openAttacked(t, token)
 		t.Run("token "+token, func(t *testing.T) { // the strangers' connections end with it
 			f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
-			f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), bombs(t, f.rpc))
+			f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 10_000, 60<<10), bombs(t, f.rpc))
+			f.duringAttacks(t, watches(t, f.rpc, 1000), halves(t, f.rpc, 10_000, 0), pieces(t, f.rpc))
 			if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
 				t.Errorf("%d closings are counted; want %d at least", n, maxStrangers)
 			}

@@ -29,6 +29,7 @@ func TestClusterFaults(t *testing.T) {
 		test func(t *testing.T, s stage)
 	}{
 		{"conformance", conformanceInCluster},
+		{"several engines", severalEngines},
 		{"cut replies", cutRepliesInCluster},
 		{"slots move", slotsMove},
 		{"planned failover", plannedFailover},
@@ -85,6 +86,25 @@ func conformanceInCluster(t *testing.T, s stage) {
 		}
 		return engine
 	}, weirtest.FixedLimits(), weirtest.CachesDenials(100*time.Millisecond), weirtest.Attempts(max(4_000, *seeds*2_000)), weirtest.Hammers(max(3, *seeds)))
+}
+
+// Engines on connections of their own, as in several processes, share one policy.
+func severalEngines(t *testing.T, s stage) {
+	g := newRig(t, s.open(t), tightAndAll(30, 50*time.Millisecond))
+	flows := []*traffic{g.traffic(4, patience, s.random)}
+	for range 3 {
+		flows = append(flows, g.on(t, s.open(t)).traffic(4, patience, s.random))
+	}
+	var calls []call
+	for _, f := range flows {
+		f.flows(t)
+	}
+	for _, f := range flows {
+		calls = append(calls, f.end(t)...)
+	}
+	noErrors(t, calls)
+	g.settle(t, calls, nothingLost)
+	g.audit(t, calls, 0)
 }
 
 // Clients of a Cluster follow redirections. A lost reply is not a redirection: the call

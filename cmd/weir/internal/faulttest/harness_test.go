@@ -97,7 +97,7 @@ func TestHarnessFindsFaults(t *testing.T) {
 	})
 	t.Run("a partial write", func(t *testing.T) {
 		g, _ := run(conn)
-		for _, key := range server.List(t, "KEYS", "*") {
+		for _, key := range keysOf(t, server) {
 			if strings.Contains(key, g.name) && strings.Contains(key, "all") {
 				server.Must(t, "DEL", key)
 			}

@@ -1,10 +1,8 @@
 package faulttest
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 )
@@ -24,7 +22,7 @@ func ledgers(calls []call, since time.Duration) map[string]ledger {
 		for _, user := range []string{"", c.user} {
 			sum := m[user]
 			switch {
-			case c.err != nil && outcomeUnknown(c.err):
+			case c.degraded || c.err != nil && outcomeUnknown(c.err):
 				sum.unknown += c.n
 			case c.from >= since:
 				sum.kept += c.granted
@@ -109,27 +107,4 @@ func (g *rig) audit(t testing.TB, calls []call, lost int64) {
 		t.Errorf("window of %v from %v: %d units provably granted, at most %d + %d lost by the store",
 			tight.Window, at, units, tight.Max, lost)
 	}
-}
-
-// fullest returns the most units granted in calls that lie entirely within a time
-// shorter than span, and the start of that time. It uses only the instants at which calls
-// were made and returned.
-func fullest(calls []call, span time.Duration) (from time.Duration, units int64) {
-	sorted := slices.Clone(calls)
-	slices.SortFunc(sorted, func(a, b call) int { return cmp.Compare(a.from, b.from) })
-	for i, first := range sorted {
-		sum := int64(0)
-		for _, c := range sorted[i:] {
-			if c.from >= first.from+span {
-				break
-			}
-			if c.to < first.from+span {
-				sum += c.granted
-			}
-		}
-		if sum > units {
-			from, units = first.from, sum
-		}
-	}
-	return from, units
 }

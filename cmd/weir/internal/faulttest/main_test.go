@@ -8,7 +8,8 @@
 //     wraps weir.ErrOutcomeUnknown.
 //   - All limits of a policy hold the same grants: there are no partial writes.
 //   - No window holds more than its limit and the units that the store has lost, seen
-//     from outside.
+//     from outside. Behind a package fallback it holds no more than the fallback
+//     promises.
 //
 // After the fault the same client recovers without help.
 //

@@ -1,17 +1,59 @@
 package faulttest
 
 import (
+	"context"
+	"errors"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 // fill lowers the server's maxmemory below its use, and empty removes the bound.
 func fill(t testing.TB, s *redistest.Server)  { s.Must(t, "CONFIG", "SET", "maxmemory", "1") }
 func empty(t testing.TB, s *redistest.Server) { s.Must(t, "CONFIG", "SET", "maxmemory", "0") }
+
+// A server without memory rejects writes. A rejected call is not recorded in any limit.
+// Denials write nothing, so they are still answered.
+func TestOutOfMemoryRecordsNothing(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(2, time.Hour))
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if c := g.attempt(ctx, "a", 1); c.granted != 1 {
+			t.Fatalf("1 of 2: got %d granted and %v", c.granted, c.err)
+		}
+
+		fill(t, server)
+		before := snapshot(t, server)
+		for _, user := range []string{"a", "b"} {
+			err := g.attempt(ctx, user, 1).err
+			var s *weirredis.StoreError
+			if !errors.As(err, &s) || s.OutcomeUnknown || !strings.Contains(err.Error(), "maxmemory") {
+				t.Errorf("user %s without memory: got %v, want a StoreError about maxmemory that was surely not counted", user, err)
+			}
+		}
+		if c := g.attempt(ctx, "b", 2); c.granted != 0 || c.err != nil {
+			t.Errorf("a denial without memory: got %d granted and %v, want 0 and no error", c.granted, c.err)
+		}
+		sameSnapshot(t, server, before, "without memory")
+
+		empty(t, server)
+		if c := g.attempt(ctx, "b", 1); c.granted != 1 {
+			t.Errorf("with memory again: got %d granted and %v, want 1", c.granted, c.err)
+		}
+		for _, s := range g.states(t, "b") {
+			if want := map[string]int64{"tight": 2, "user": 1, "all": 2}[s.Name]; s.Used != want {
+				t.Errorf("limit %s holds %d units, want %d", s.Name, s.Used, want)
+			}
+		}
+	})
+}
 
 // While memory runs out and returns under traffic, every grant is in every limit or in
 // none, and no rejected call may have been counted.

@@ -26,7 +26,7 @@ func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 					awaitAnswer(t, g)
 					user := fmt.Sprintf("user-%d-%d", way, n)
 					p.CutAfter(way, n)
-					if insist(t, g, p, user).Replayed {
+					if insist(t, g, user, patience, func() { p.Heal() }).Replayed {
 						repeated++
 					}
 					p.Heal()
@@ -40,15 +40,63 @@ func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 	})
 }
 
-// insist requests two units with one idempotency key until there is an answer. The first failure
-// ends the fault.
-func insist(t *testing.T, g *rig, p *redistest.Proxy, user string) (d weir.Decision) {
-	t.Helper()
-	eventually(t, "granting "+user, func() (err error) {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if d, err = g.limiter.AllowOnce(ctx, weir.K(user), 2, "the operation of "+user); err != nil {
+// TestOnceIsChargedOnceAcrossTimeouts delays answers beyond the callers' deadlines.
+func TestOnceIsChargedOnceAcrossTimeouts(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		p := redistest.NewProxy(t, server.Addr)
+		g := newRig(t, c.open(t, at(p.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
+		for i := range 20 {
+			awaitAnswer(t, g)
+			user := fmt.Sprint("late-", i)
+			if i%2 == 0 {
+				p.Silence()
+			} else {
+				p.Latency(0, 20*time.Millisecond)
+			}
+			insist(t, g, user, time.Duration(1+r.IntN(15))*time.Millisecond, func() { p.Heal() })
 			p.Heal()
+			wantCharged(t, g, user, 2)
+		}
+	})
+}
+
+// TestOnceInACluster: an operation is in the slot of its histories.
+func TestOnceInACluster(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	for _, c := range clients {
+		conn := c.open(t, target{addrs: nodes.Addrs(), cluster: true})
+		shared := []weir.Limit{
+			{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
+			{Name: "minute", Max: weir.MaxUnits, Window: time.Minute, By: []string{"user"}}}
+		for _, limits := range [][]weir.Limit{perUser, shared, tightAndAll(weir.MaxUnits, time.Hour)} {
+			g := newRig(t, conn, limits)
+			for i := range 20 {
+				user := fmt.Sprint("user-", i)
+				for range 2 {
+					insist(t, g, user, patience, func() {})
+				}
+				wantCharged(t, g, user, 2)
+			}
+		}
+	}
+}
+
+// insist requests two units with one idempotency key until there is an answer. Each try
+// has the timeout wait; after the first failure heal ends the fault.
+func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) (d weir.Decision) {
+	t.Helper()
+	failed := false
+	eventually(t, "granting "+user, func() error {
+		if failed {
+			wait = patience
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		var err error
+		if d, err = g.limiter.AllowOnce(ctx, weir.K(user), 2, "the operation of "+user); err != nil {
+			failed = true
+			heal()
 		}
 		return err
 	})

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -24,8 +25,9 @@ type rig struct {
 	limits  []weir.Limit
 	users   []string
 	clock   func() time.Duration
-	beside  *rig   // a rig with perUser that has traffic at the same time; or nil
-	done    []call // of a rig beside another: the calls that have ended
+	around  func(engine.Engine) engine.Engine // puts an engine around the one under test; or nil
+	beside  *rig                              // a rig with perUser that has traffic at the same time; or nil
+	done    []call                            // of a rig beside another: the calls that have ended
 }
 
 // tightAndAll returns the limits of a rig. The limit under test is "tight": max units
@@ -58,14 +60,31 @@ func newRig(t testing.TB, conn weirredis.Conn, limits []weir.Limit) *rig {
 		g.beside = newRig(t, conn, perUser)
 		g.beside.clock = g.clock
 	}
-	engine, err := weirredis.New(conn)
+	return g.on(t, conn)
+}
+
+// on returns the rig with another engine on the same store.
+func (g *rig) on(t testing.TB, conn weirredis.Conn) *rig {
+	t.Helper()
+	c := *g
+	if err := c.connect(conn); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+// connect gives the rig an engine.
+func (g *rig) connect(conn weirredis.Conn) error {
+	redis, err := weirredis.New(conn)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	if g.limiter, err = weir.New(weir.Policy{Name: g.name, Limits: g.limits}, weir.WithEngine(engine)); err != nil {
-		t.Fatal(err)
+	var engine engine.Engine = redis
+	if g.around != nil {
+		engine = g.around(engine)
 	}
-	return g
+	g.limiter, err = weir.New(weir.Policy{Name: g.name, Limits: g.limits}, weir.WithEngine(engine))
+	return err
 }
 
 // states returns the state of a user's limits. It retries while the store fails.

@@ -19,6 +19,7 @@ type call struct {
 	user     string
 	n        int64
 	granted  int64
+	degraded bool // a fallback decided; the store may have counted the call or not
 	err      error
 	from, to time.Duration // when it was made and when it returned, since the rig's start
 }
@@ -33,7 +34,7 @@ func outcomeUnknown(err error) bool {
 func (g *rig) attempt(ctx context.Context, user string, n int64) call {
 	c := call{user: user, n: n, from: g.clock()}
 	d, err := g.limiter.AllowN(ctx, weir.K(user), n)
-	c.granted, c.err, c.to = d.Granted, err, g.clock()
+	c.granted, c.degraded, c.err, c.to = d.Granted, d.Degraded, err, g.clock()
 	return c
 }
 
