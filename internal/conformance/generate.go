@@ -251,7 +251,7 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 		}
 		return []string{limit.Name, fmt.Sprintf("cells=%d", r.IntN(2)*randomCells(r))}
 	case 3:
-		if b.mode != weir.Partial && b.costs() {
+		if b.mode != weir.Partial && (b.costs() || r.IntN(4) == 0) { // a policy can get its first cost (R12)
 			return []string{limit.Name, fmt.Sprintf("cost=%d", randomCost(r, limit.Max))}
 		}
 		return []string{limit.Name, "interval=" + spanText(randomGap(r, limit.Window))}

@@ -230,6 +230,23 @@ func TestJournalOfALongerWindow(t *testing.T) {
 	}
 }
 
+// TestJournalOfDistantEntries: entries of one history can be further apart than the 71 minutes
+// that the short form of an entry holds; Apply keeps their instants (R3).
+func TestJournalOfDistantEntries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var journal recorder
+		m := newKept(Options{Journal: &journal})
+		l := m.on(perUser(100, 24*time.Hour))
+		for i := range 8 {
+			if _, err := l.Allow(K("a")); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Duration(i) * 40 * time.Minute)
+		}
+		compareContent(t, "", content(redone(t, journal.steps)), content(m))
+	})
+}
+
 // TestApplyMeetsCaps: Apply returns ErrFull at a cap.
 func TestApplyMeetsCaps(t *testing.T) {
 	m := New(Options{MaxKeys: 1})

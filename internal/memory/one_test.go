@@ -6,7 +6,50 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
+
+// TestShortWayHasItsOwnKeys: the short way takes the first value of a key as the name of a
+// history. Rules that count by several values, or by another one, do not use it (R7).
+func TestShortWayHasItsOwnKeys(t *testing.T) {
+	pair := keyenc.Append(keyenc.Append(nil, "x"), "y")
+	for _, c := range []struct {
+		name    string
+		by      []int
+		granted engine.Key // granted first
+		other   engine.Key // has a history of its own
+		same    engine.Key // has the first one's
+	}{
+		{"both values", []int{0, 1}, K("x", "y"), K(string(pair), "z"), K("x", "y")},
+		{"the second value", []int{1}, K("a", "x"), K("x", "b"), K("c", "x")},
+		{"the first value", []int{0}, K("x", "a"), K("b", "x"), K("x", "c")},
+	} {
+		l := &limiter{memory: New(Options{}), rules: engine.Compile("p", engine.AllOrNothing, []string{"user", "path"},
+			[]engine.Limit{{Name: "l", Max: 5, Window: time.Minute.Microseconds(), By: c.by}})}
+		for _, want := range []struct {
+			key       engine.Key
+			remaining int64
+		}{{c.granted, 4}, {c.other, 4}, {c.same, 3}} {
+			if d, err := l.Allow(want.key); err != nil || d.Remaining != want.remaining {
+				t.Errorf("%s, %+v: %d left, %v; want %d", c.name, want.key, d.Remaining, err, want.remaining)
+			}
+		}
+	}
+}
+
+// TestShortWayTakesNoCost: a limit that gets a cost while single units of it count takes the
+// cost from the next attempt on (R7, R12).
+func TestShortWayTakesNoCost(t *testing.T) {
+	m := New(Options{})
+	p := perUser(5, time.Minute)
+	if d, err := m.on(p).Allow(K("a")); err != nil || d.Remaining != 4 {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	p.Limits[0].Cost = 3
+	if d, err := m.on(p).Allow(K("a")); err != nil || d.Remaining != 1 {
+		t.Errorf("a cost of 3 with 4 units left: %d left, %v; want 1", d.Remaining, err)
+	}
+}
 
 // BenchmarkOne compares the short way of one unit with the general way, on the same keys in
 // alternating rounds.

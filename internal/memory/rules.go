@@ -17,7 +17,7 @@ type Rules struct {
 	plan   *engine.Compiled
 	mode   window.Mode
 	limits []limitRules
-	simple bool // allowOne may decide: one exact rolling window without a cost by one dimension, and denials are not counted
+	simple bool // allowOne may decide: one exact rolling window without a cost by the first value, and denials are not counted
 }
 
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
@@ -89,7 +89,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		r.send()
 	}
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0
+	b.simple = len(b.limits) == 1 && first.sole == 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0
 	return b
 }
 

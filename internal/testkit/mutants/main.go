@@ -15,7 +15,10 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -23,6 +26,7 @@ func main() {
 	ofBatches := flag.Bool("batches", false, "run the mutants of batches")
 	onRedis := flag.Bool("redis", false, "run the mutants of the Redis engine; needs redis-server")
 	only := flag.String("only", "", "run only mutants with this text in their description or file")
+	parallel := flag.Int("parallel", runtime.NumCPU(), "run this many mutants side by side")
 	flag.Parse()
 	s := &memory
 	switch {
@@ -31,50 +35,75 @@ func main() {
 	case *onRedis:
 		s = &redis
 	}
-	if err := s.run(*only); err != nil {
+	if err := s.run(*only, max(*parallel, 1)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-// run runs the mutants of the suite and prints a line for each. After the last it
-// returns an error if one survived or could not run.
-func (s *suite) run(only string) (err error) {
+// run runs the mutants of the suite, several side by side, and prints a line for each. After
+// the last it returns an error if one survived or could not run.
+func (s *suite) run(only string, parallel int) error {
 	mutants, err := s.mutants()
 	if err != nil {
 		return err
 	}
-	if s.temp, err = os.MkdirTemp("", "weir-mutants"); err != nil {
+	chosen := mutants[:0]
+	for _, m := range mutants {
+		if strings.Contains(m.about+m.file, only) {
+			chosen = append(chosen, m)
+		}
+	}
+	temp, err := os.MkdirTemp("", "weir-mutants")
+	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(s.temp)
-	if caught, output, err := s.try(nil); err != nil {
+	defer os.RemoveAll(temp)
+	if caught, output, err := s.try(nil, temp); err != nil {
 		return err
 	} else if caught != "" {
 		return fmt.Errorf("the layers must pass without a mutant first, but %s failed:\n%s", caught, output)
 	}
-	tried, failed := 0, 0
-	for i := range mutants {
-		m := &mutants[i]
-		if !strings.Contains(m.about+m.file, only) {
-			continue
+	var failed atomic.Int64
+	var workers sync.WaitGroup
+	next := make(chan *mutant)
+	for range parallel {
+		dir, err := os.MkdirTemp(temp, "")
+		if err != nil {
+			return err
 		}
-		tried++
-		start := time.Now()
-		verdict, _, err := s.try(m)
-		switch {
-		case err != nil:
-			verdict = fmt.Sprintf("%s:%d: %v", s.file, m.line, err)
-			failed++
-		case verdict == "":
-			verdict = "SURVIVED"
-			failed++
-		}
-		fmt.Printf("%-88s %-38s %4.0fs\n", m.about, verdict, time.Since(start).Seconds())
+		workers.Go(func() {
+			for m := range next {
+				if !s.report(m, dir) {
+					failed.Add(1)
+				}
+			}
+		})
 	}
-	fmt.Printf("%d mutants, %d caught\n", tried, tried-failed)
-	if failed > 0 {
-		return fmt.Errorf("%d were not caught; a test is missing, or the lines of a mutant", failed)
+	for i := range chosen {
+		next <- &chosen[i]
+	}
+	close(next)
+	workers.Wait()
+	fmt.Printf("%d mutants, %d caught\n", len(chosen), int64(len(chosen))-failed.Load())
+	if failed.Load() > 0 {
+		return fmt.Errorf("%d were not caught; a test is missing, or the lines of a mutant", failed.Load())
 	}
 	return nil
+}
+
+// report runs one mutant in the directory, prints its line, and reports whether it was caught.
+func (s *suite) report(m *mutant, dir string) (caught bool) {
+	start := time.Now()
+	verdict, _, err := s.try(m, dir)
+	switch {
+	case err != nil:
+		verdict = fmt.Sprintf("%s:%d: %v", s.file, m.line, err)
+	case verdict == "":
+		verdict = "SURVIVED"
+	default:
+		caught = true
+	}
+	fmt.Printf("%-88s %-38s %4.0fs\n", m.about, verdict, time.Since(start).Seconds())
+	return caught
 }

@@ -19,7 +19,6 @@ type suite struct {
 	list   string
 	dir    string  // base of file and package names, below the top of the module
 	layers []layer // in the order of their runs; the last has more time to find a race
-	temp   string  // directory of the binaries
 }
 
 // layer is a part of an engine's tests: its package and the arguments of the test
@@ -86,17 +85,18 @@ var redis = suite{
 // limit: a busy machine is late, too.
 const layerTimeout = 3 * time.Minute
 
-// try runs the layers with a mutant, or without one if m is nil. It returns the first
-// layer that failed, "" for none, and its output.
-func (s *suite) try(m *mutant) (caught string, output []byte, err error) {
-	if err := s.writeOverlay(m); err != nil {
+// try runs the layers with a mutant, or without one if m is nil; dir holds its binaries. It
+// returns the first layer that failed, "" for none, and its output.
+func (s *suite) try(m *mutant, dir string) (caught string, output []byte, err error) {
+	overlay, err := s.writeOverlay(m, dir)
+	if err != nil {
 		return "", nil, err
 	}
 	built := map[string]bool{}
 	for _, l := range s.inOrder(m) {
-		binary := filepath.Join(s.temp, filepath.Base(filepath.Join("root", l.pkg))+".test")
+		binary := filepath.Join(dir, filepath.Base(filepath.Join("root", l.pkg))+".test")
 		if !built[l.pkg] {
-			build := exec.Command("go", "test", "-c", "-overlay", s.overlay(), "-o", binary, "./"+l.pkg)
+			build := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", binary, "./"+l.pkg)
 			build.Dir = s.dir
 			if out, err := build.CombinedOutput(); err != nil {
 				return "", nil, fmt.Errorf("it does not compile: %s", bytes.TrimSpace(out))
@@ -133,29 +133,28 @@ func (s *suite) inOrder(m *mutant) []layer {
 	return append(first, others...)
 }
 
-// overlay is the file that makes the go command read the mutant in place of its source.
-func (s *suite) overlay() string { return filepath.Join(s.temp, "overlay.json") }
-
-// writeOverlay writes the overlay, and the file with the fault.
-func (s *suite) writeOverlay(m *mutant) error {
+// writeOverlay writes the file with the fault into dir, and the overlay that makes the go
+// command read it in place of its source. It returns the name of the overlay.
+func (s *suite) writeOverlay(m *mutant, dir string) (string, error) {
 	replace := map[string]string{}
 	if m != nil {
 		source, err := filepath.Abs(filepath.Join(s.dir, m.file))
 		if err != nil {
-			return err
+			return "", err
 		}
 		text, err := m.apply(s.dir)
 		if err != nil {
-			return err
+			return "", err
 		}
-		replace[source] = filepath.Join(s.temp, "mutated"+filepath.Ext(m.file))
+		replace[source] = filepath.Join(dir, "mutated"+filepath.Ext(m.file))
 		if err := os.WriteFile(replace[source], []byte(text), 0o644); err != nil {
-			return err
+			return "", err
 		}
 	}
 	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return err
+		return "", err
 	}
-	return os.WriteFile(s.overlay(), text, 0o644)
+	overlay := filepath.Join(dir, "overlay.json")
+	return overlay, os.WriteFile(overlay, text, 0o644)
 }
