@@ -53,7 +53,7 @@ var layers = []layer{
 	{[]string{"internal/enforce", "enforce"},
 		[]string{".", "engine", "internal/answer", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
-		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/keyenc", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
+		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
 	{[]string{"internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},

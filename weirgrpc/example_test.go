@@ -7,7 +7,6 @@ import (
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -53,25 +52,4 @@ func ExampleUnary() {
 	// ResourceExhausted
 	// tenant:acme is over search
 	// again in 1h0m0s
-}
-
-// How do I keep a client below the limit of another service?
-func ExampleUnaryClient() {
-	limiter, err := weir.New(weir.Policy{Name: "partner", Limits: []weir.Limit{
-		{Name: "second", Max: 10, Window: time.Second}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	everybody := weirgrpc.By(nil) // one limit for all calls together
-	wait := grpc.WithChainUnaryInterceptor(weirgrpc.UnaryClient(limiter, everybody))
-	conn, err := grpc.NewClient("dns:///partner.example:443", wait, grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer conn.Close()
-	fmt.Println("calls of", conn.Target(), "wait for their turn")
-	// Output:
-	// calls of dns:///partner.example:443 wait for their turn
 }

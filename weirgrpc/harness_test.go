@@ -66,32 +66,26 @@ func outcomeIn(ctx context.Context) string {
 	return " for " + o.Key.Value(0)
 }
 
-// serve serves the echo with interceptors, and returns a connection to it.
-func serve(t *testing.T, unary grpc.UnaryServerInterceptor, stream grpc.StreamServerInterceptor, opts ...grpc.DialOption) *grpc.ClientConn {
+// byTenant is the By of policies that count by tenant.
+var byTenant = By{"tenant": Metadata("tenant")}
+
+// limited serves the echo with both interceptors of one limiter, and returns a connection to it.
+func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.ChainUnaryInterceptor(unary), grpc.ChainStreamInterceptor(stream))
+	s := grpc.NewServer(grpc.ChainUnaryInterceptor(Unary(l, by, opts...)), grpc.ChainStreamInterceptor(Stream(l, by, opts...)))
 	s.RegisterService(&echo, nil)
-	go s.Serve(l)
+	go s.Serve(listener)
 	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(l.Addr().String(), append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
+	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
 	return conn
-}
-
-// byTenant is the By of policies that count by tenant.
-var byTenant = By{"tenant": Metadata("tenant")}
-
-// limited serves with both interceptors of one limiter.
-func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
-	t.Helper()
-	return serve(t, Unary(l, by, opts...), Stream(l, by, opts...))
 }
 
 func once(ctx context.Context, conn *grpc.ClientConn, text string, opts ...grpc.CallOption) (string, error) {

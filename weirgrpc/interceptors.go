@@ -1,4 +1,4 @@
-// Package weirgrpc applies the limits of a weir.Limiter to gRPC servers and clients.
+// Package weirgrpc applies the limits of a weir.Limiter to gRPC servers.
 //
 //	by := weirgrpc.By{"tenant": weirgrpc.Metadata("tenant")}
 //	server := grpc.NewServer(
@@ -16,6 +16,8 @@
 // without a key ends with INVALID_ARGUMENT and is never counted together with others. If no
 // decision can be made, it ends with UNAVAILABLE, unless [AllowWhenDown] is set. A stream is
 // counted when it begins, not for its messages.
+//
+// A client that must wait before it sends a call uses Limiter.Wait in an interceptor of its own.
 package weirgrpc
 
 import (
@@ -94,76 +96,6 @@ type limitedStream struct {
 // Context returns the context of the stream, with the outcome.
 func (s *limitedStream) Context() context.Context { return s.ctx }
 
-// UnaryClient returns an interceptor that limits a client's calls before they are sent.
-// A call over the limit waits or, with FailFast, ends with RESOURCE_EXHAUSTED as on a
-// server. A call also ends at once if its wait is longer than its context allows.
-// UnaryClient panics as [Unary] does. Units of a limit of kind weir.Concurrency are held for
-// its whole MaxHold, because clients make no reservations (R17).
-func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
-	held := newLimit("UnaryClient", l, by, opts)
-	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
-		if err := held.wait(ctx, &Call{Method: method, Request: req, client: true}); err != nil {
-			return err
-		}
-		return invoke(ctx, method, req, reply, cc, calls...)
-	}
-}
-
-// StreamClient is UnaryClient for streams, which are counted when they begin.
-func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInterceptor {
-	held := newLimit("StreamClient", l, by, opts)
-	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, calls ...grpc.CallOption) (grpc.ClientStream, error) {
-		if err := held.wait(ctx, &Call{Method: method, client: true}); err != nil {
-			return nil, err
-		}
-		return open(ctx, desc, cc, method, calls...)
-	}
-}
-
-// wait returns nil when the call may be sent.
-func (l *limit) wait(ctx context.Context, c *Call) error {
-	if l.skip != nil && l.skip(ctx, c) {
-		return nil
-	}
-	o, err := l.outcome(ctx, c)
-	if err == nil && l.failFast {
-		err = l.attemptAll(ctx, o)
-	} else if err == nil {
-		o.Decision, err = l.limiter.WaitN(ctx, o.Key, o.N)
-	}
-	var given *weir.WaitError
-	switch {
-	case err == nil && o.Decision.Allowed:
-		return nil
-	case err == nil:
-		return l.onDenied(ctx, o)
-	case errors.As(err, &given) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
-		o.Decision = given.Decision
-		return l.onDenied(ctx, o)
-	}
-	return l.failed(ctx, err)
-}
-
-// attemptAll attempts the call, all or nothing: a partial grant is refunded. A call that
-// is cancelled before it is sent is not charged.
-func (l *limit) attemptAll(ctx context.Context, o *Outcome) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	if err := l.attempt(ctx, o); err != nil {
-		return err
-	}
-	d := &o.Decision
-	if part := d.Granted; d.Allowed && part < o.N {
-		d.Allowed, d.Granted, d.Remaining = false, 0, d.Remaining+part
-		o.States = nil // they are from before the refund
-		if !d.Degraded {
-			l.limiter.Refund(context.WithoutCancel(ctx), o.Key, d.At, part)
-		}
-	}
-	return nil
-}
-
 // limit is the common part of the interceptors.
 type limit struct {
 	limiter *weir.Limiter
@@ -176,29 +108,13 @@ func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
 	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
 }
 
-// outcome returns the outcome of a call before its decision, with its key and units.
-func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
-	key, err := readKey(ctx, c, l.limiter.Compiled(), l.values)
-	if err != nil {
-		return nil, err
-	}
-	o := &Outcome{Compiled: l.limiter.Compiled(), Key: key, N: 1}
-	if l.cost != nil {
-		o.N = l.cost(ctx, c)
-	}
-	return o, nil
-}
-
-// decideCall attempts a call. It charges even after the client has hung up: a call that is
-// cancelled at once must not be free. o is nil for a call that passes uncounted; err is
-// the final error of a call that does not pass. held is nil unless a hold must be ended.
+// decideCall decides a call. o is nil for a call that passes uncounted; err is the final error
+// of a call that does not pass. held is nil unless a hold must be ended.
 func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
 	if l.skip != nil && l.skip(ctx, c) {
 		return nil, nil, nil
 	}
-	if o, err = l.outcome(ctx, c); err == nil {
-		held, err = l.reserve(context.WithoutCancel(ctx), o)
-	}
+	o, held, err = l.attempt(ctx, c)
 	switch {
 	case err != nil:
 		return nil, nil, l.failed(ctx, err)
@@ -208,14 +124,23 @@ func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir
 	return o, held, nil
 }
 
-// reserve is attempt, with a reservation if the policy has a limit of kind Concurrency.
-func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
-	if o.Compiled.Holds == nil {
-		return nil, l.attempt(ctx, o)
+// attempt attempts the units of a call, with a reservation if the policy has a limit of kind
+// Concurrency. The charge is made even if the client has hung up: a call that is cancelled
+// immediately must not be free.
+func (l *limit) attempt(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
+	rules := l.limiter.Compiled()
+	key, err := readKey(ctx, c, rules, l.values)
+	if err != nil {
+		return nil, nil, err
 	}
-	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
-	held, o.Decision, err = l.limiter.Reserve(ctx, o.Key, weir.Request{N: o.N, States: o.States})
-	return held, err
+	o = &Outcome{Compiled: rules, Key: key, N: l.cost(ctx, c), States: make([]weir.LimitState, len(rules.Limits))}
+	ctx = context.WithoutCancel(ctx)
+	if rules.Holds != nil {
+		held, o.Decision, err = l.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
+	} else {
+		o.Decision, err = l.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
+	}
+	return o, held, err
 }
 
 // end ends a hold.
@@ -223,13 +148,6 @@ func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
 		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Compiled().Name, "error", err)
 	}
-}
-
-// attempt decides an outcome.
-func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
-	o.States = make([]weir.LimitState, len(o.Compiled.Limits))
-	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
-	return err
 }
 
 // failed returns the final error of a call without a decision; nil if the call passes.

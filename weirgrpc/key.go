@@ -19,8 +19,6 @@ import (
 type Call struct {
 	Method  string // in full, such as /package.Service/Method
 	Request any    // the message of a unary call; nil for a stream
-
-	client bool // it is sent, not received
 }
 
 // By maps each dimension of a policy to the function that takes its value from a call. Its
@@ -43,28 +41,21 @@ func readKey(ctx context.Context, c *Call, p *engine.Compiled, values []ValueFun
 	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
 }
 
-// Metadata returns a function that takes the metadata of that name: on a server from the
-// incoming call, on a client from the outgoing call, also inside a handler, where the
-// context holds both. Metadata that is missing, empty or sent twice is a *KeyError.
+// Metadata returns a function that takes the metadata of that name from the incoming call.
+// Metadata that is missing, empty or sent twice is a *KeyError.
 //
 // A client that can choose the value chooses the history. Use only metadata that is
 // authenticated.
 func Metadata(name string) ValueFunc {
-	return func(ctx context.Context, c *Call) (string, error) {
-		var values []string
-		if c.client {
-			md, _ := metadata.FromOutgoingContext(ctx)
-			values = md.Get(name)
-		} else {
-			values = metadata.ValueFromIncomingContext(ctx, name)
-		}
-		switch {
+	return func(ctx context.Context, _ *Call) (string, error) {
+		switch values := metadata.ValueFromIncomingContext(ctx, name); {
 		case len(values) == 0 || len(values) == 1 && values[0] == "":
 			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
 		case len(values) > 1:
 			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " was sent more than once; send it once"}
+		default:
+			return values[0], nil
 		}
-		return values[0], nil
 	}
 }
 

@@ -12,7 +12,6 @@ type config struct {
 	cost          func(context.Context, *Call) int64
 	skip          func(context.Context, *Call) bool
 	allowWhenDown bool
-	failFast      bool
 	onDenied      func(context.Context, *Outcome) error
 	onError       func(context.Context, error) error
 	errorLog      *slog.Logger
@@ -23,6 +22,9 @@ func newConfig(opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.cost == nil {
+		c.cost = func(context.Context, *Call) int64 { return 1 }
 	}
 	if c.onDenied == nil {
 		c.onDenied = func(_ context.Context, o *Outcome) error { return o.Status().Err() }
@@ -50,12 +52,6 @@ func Skip(skip func(context.Context, *Call) bool) Option {
 // input is still rejected: leaving out the metadata must not bypass the limit.
 func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
-}
-
-// FailFast ends a client's call over the limit. By default the call waits, as long as its
-// context allows. It has no effect on servers, which never wait.
-func FailFast() Option {
-	return func(c *config) { c.failFast = true }
 }
 
 // OnDenied sets the error of denied calls. An error of nil lets the call pass. Default, also

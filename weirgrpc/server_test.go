@@ -156,29 +156,24 @@ func TestStreamsAreCharged(t *testing.T) {
 	}
 }
 
-// sides connect through the interceptors of a server and of a client.
-var sides = map[string]func(*testing.T, *weir.Limiter, By, ...Option) *grpc.ClientConn{"server": limited, "client": client}
-
 // TestBadInputIsInvalidArgument, also with AllowWhenDown, and charges nothing.
 func TestBadInputIsInvalidArgument(t *testing.T) {
 	twice := metadata.AppendToOutgoingContext(as("a"), "tenant", "b")
 	l := newLimiter(t, nil, perTenant(1))
-	for side, connect := range sides {
-		for _, c := range []struct {
-			name string
-			opts []Option
-			ctx  context.Context
-			want string
-		}{
-			{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
-			{"empty", []Option{AllowWhenDown()}, as(""), "the metadata tenant is missing"},
-			{"two", nil, twice, "sent more than once"},
-			{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), AllowWhenDown()}, as("a"), "bad number of units"},
-		} {
-			_, err := once(c.ctx, connect(t, l, byTenant, c.opts...), "hi")
-			if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
-				t.Errorf("%s, %s: %v, want INVALID_ARGUMENT and %q", side, c.name, err, c.want)
-			}
+	for _, c := range []struct {
+		name string
+		opts []Option
+		ctx  context.Context
+		want string
+	}{
+		{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
+		{"empty", []Option{AllowWhenDown()}, as(""), "the metadata tenant is missing"},
+		{"two", nil, twice, "sent more than once"},
+		{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), AllowWhenDown()}, as("a"), "bad number of units"},
+	} {
+		_, err := once(c.ctx, limited(t, l, byTenant, c.opts...), "hi")
+		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
+			t.Errorf("%s: %v, want INVALID_ARGUMENT and %q", c.name, err, c.want)
 		}
 	}
 	if d, err := l.Peek(context.Background(), weir.K("a"), 1); err != nil || d.Remaining != 1 {
@@ -204,38 +199,29 @@ func TestFailedValueIsInternal(t *testing.T) {
 	}
 }
 
-// TestSkip: a skipped call needs no key and is not counted, on servers and clients.
+// TestSkip: a skipped call needs no key and is not counted.
 func TestSkip(t *testing.T) {
 	skip := Skip(func(ctx context.Context, c *Call) bool {
-		values := metadata.ValueFromIncomingContext(ctx, "tenant")
-		if c.client {
-			md, _ := metadata.FromOutgoingContext(ctx)
-			values = md.Get("tenant")
-		}
-		return len(values) == 0
+		return len(metadata.ValueFromIncomingContext(ctx, "tenant")) == 0
 	})
-	for side, connect := range sides {
-		for name, opts := range map[string][]Option{"waits": {skip}, "fails fast": {skip, FailFast()}} {
-			conn := connect(t, newLimiter(t, nil, perTenant(1)), byTenant, opts...)
-			for range 3 {
-				if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi uncounted" {
-					t.Errorf("%s, %s: skipped: %q, %v", side, name, got, err)
-				}
-				stream, err := many(t, context.Background(), conn)
-				if err == nil {
-					_, err = through(stream, "hi")
-				}
-				if err != nil {
-					t.Errorf("%s, %s: skipped stream: %v", side, name, err)
-				}
-			}
-			if _, err := once(as("a"), conn, "hi"); err != nil {
-				t.Errorf("%s, %s: counted: %v", side, name, err)
-			}
-			if _, err := once(as("a"), conn, "hi"); status.Code(err) != codes.ResourceExhausted {
-				t.Errorf("%s, %s: over the limit: %v", side, name, err)
-			}
+	conn := limited(t, newLimiter(t, nil, perTenant(1)), byTenant, skip)
+	for range 3 {
+		if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi uncounted" {
+			t.Errorf("skipped: %q, %v", got, err)
 		}
+		stream, err := many(t, context.Background(), conn)
+		if err == nil {
+			_, err = through(stream, "hi")
+		}
+		if err != nil {
+			t.Errorf("skipped stream: %v", err)
+		}
+	}
+	if _, err := once(as("a"), conn, "hi"); err != nil {
+		t.Errorf("counted: %v", err)
+	}
+	if _, err := once(as("a"), conn, "hi"); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("over the limit: %v", err)
 	}
 }
 
@@ -264,11 +250,11 @@ func TestPeerIPIsTheKey(t *testing.T) {
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
 	for want, f := range map[string]func(){
-		"weirgrpc: Unary needs a limiter made with weir.New":                                        func() { Unary(nil, byTenant) },
-		"weirgrpc: Stream needs a limiter made with weir.New":                                       func() { Stream(new(weir.Limiter), byTenant) },
-		`weirgrpc: UnaryClient: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`: func() { UnaryClient(l, nil) },
-		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`:       func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
-		`weirgrpc: StreamClient: the function for "tenant" is nil`:                                  func() { StreamClient(l, By{"tenant": nil}) },
+		"weirgrpc: Unary needs a limiter made with weir.New":                                  func() { Unary(nil, byTenant) },
+		"weirgrpc: Stream needs a limiter made with weir.New":                                 func() { Stream(new(weir.Limiter), byTenant) },
+		`weirgrpc: Unary: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`: func() { Unary(l, nil) },
+		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`: func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
+		`weirgrpc: Stream: the function for "tenant" is nil`:                                  func() { Stream(l, By{"tenant": nil}) },
 	} {
 		func() {
 			defer func() {
@@ -311,18 +297,16 @@ func TestErrorsHaveACode(t *testing.T) {
 		{errors.New("secret trouble"), codes.Unavailable},
 	} {
 		l := newLimiter(t, []weir.Option{weir.WithEngine(broken{c.err})}, perTenant(1))
-		for side, connect := range sides {
-			_, err := once(as("a"), connect(t, l, byTenant), "hi")
-			if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
-				t.Errorf("%s, %v: %v, want %v", side, c.err, err, c.want)
-			}
-			if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
-				t.Errorf("%s, %v: %v; the text must contain \"not counted\": %t", side, c.err, err, known)
-			}
-			got, err := once(as("a"), connect(t, l, byTenant, AllowWhenDown()), "hi")
-			if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected || !rejected && got != "hi uncounted" {
-				t.Errorf("%s, %v, AllowWhenDown: %q, %v; rejected must be %v", side, c.err, got, err, rejected)
-			}
+		_, err := once(as("a"), limited(t, l, byTenant), "hi")
+		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
+			t.Errorf("%v: %v, want %v", c.err, err, c.want)
+		}
+		if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
+			t.Errorf("%v: %v; the text must contain \"not counted\": %t", c.err, err, known)
+		}
+		got, err := once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
+		if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected || !rejected && got != "hi uncounted" {
+			t.Errorf("%v, AllowWhenDown: %q, %v; rejected must be %v", c.err, got, err, rejected)
 		}
 	}
 }

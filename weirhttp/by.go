@@ -64,15 +64,6 @@ func Header(name string) ValueFunc {
 	}
 }
 
-// Host takes the host that a client's request is sent to, in lower case, with its port
-// if the URL has one.
-func Host(r *http.Request) (string, error) {
-	if r.URL == nil || r.URL.Host == "" {
-		return "", &KeyError{Problem: "the request has no host that it goes to"}
-	}
-	return strings.ToLower(r.URL.Host), nil
-}
-
 // IPOption adjusts ClientIP.
 type IPOption func(*clientIP)
 

@@ -68,10 +68,6 @@ func TestFailedValueIs500(t *testing.T) {
 	if log := out.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `for \"ip\": secret detail`) {
 		t.Errorf("logged %q, want one line with the dimension and the cause", log)
 	}
-	_, err := call(t, Transport(newLimiter(t, search), failing, Base(newWire())), "GET", there, "", t.Context())
-	if !errors.Is(err, ErrValue) {
-		t.Errorf("Transport: %v, want ErrValue", err)
-	}
 }
 
 // TestSkippedRequestsAreNotCounted: a skipped request is neither counted nor described.
@@ -87,25 +83,20 @@ func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	if r := get(h); r.Header.Get("RateLimit") != `"search";r=1;t=60` || *n != 4 {
 		t.Errorf("RateLimit %q after three skipped requests, %d served", r.Header.Get("RateLimit"), *n)
 	}
-	spent := outbound(t, nil, weir.Limit{Name: "none", Window: time.Hour})
-	rt := Transport(spent, nil, Base(newWire()), Skip(func(*http.Request) bool { return true }))
-	if status, err := call(t, rt, "GET", there, "", t.Context()); status != 200 || err != nil {
-		t.Errorf("Transport: %d, %v; want 200", status, err)
-	}
 }
 
 // TestMistakesOfTheProgramPanic when the middleware is built, not with a request.
 func TestMistakesOfTheProgramPanic(t *testing.T) {
-	l, all := newLimiter(t, search), outbound(t, nil, plenty)
+	l := newLimiter(t, search)
+	all := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute}}})
 	ip := By{"ip": ClientIP()}
 	for want, f := range map[string]func(){
-		"weirhttp: Middleware needs a limiter made with weir.New":                                                          func() { Middleware(nil, ip) },
-		"weirhttp: Transport needs a limiter made with weir.New":                                                           func() { Transport(new(weir.Limiter), ip) },
-		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                                func() { Middleware(l, nil) },
-		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                                func() { Middleware(l, By{"ip": ClientIP(), "key": Host}) },
-		`weirhttp: Transport: policy "outbound" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Transport(all, ip) },
-		`weirhttp: Transport: the function for "ip" is nil`:                                                                func() { Transport(l, By{"ip": nil}) },
-		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                        func() { ClientIP(IPv6Prefix(16)) },
+		"weirhttp: Middleware needs a limiter made with weir.New":                                                      func() { Middleware(new(weir.Limiter), ip) },
+		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                            func() { Middleware(l, nil) },
+		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                            func() { Middleware(l, By{"ip": ClientIP(), "key": Header("Key")}) },
+		`weirhttp: Middleware: policy "all" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Middleware(all, ip) },
+		`weirhttp: Middleware: the function for "ip" is nil`:                                                           func() { Middleware(l, By{"ip": nil}) },
+		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                    func() { ClientIP(IPv6Prefix(16)) },
 	} {
 		func() {
 			defer func() {

@@ -1,7 +1,6 @@
 package weirhttp_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -37,39 +36,6 @@ func ExampleMiddleware() {
 	// Output:
 	// 200, RateLimit: "search";r=0;t=3600, Retry-After: ""
 	// 429, RateLimit: "search";r=0;t=3600, Retry-After: "3600"
-}
-
-// How do I keep a client below the limit of a remote server?
-func ExampleTransport() {
-	limiter, err := weir.New(weir.Policy{Name: "partners", Limits: []weir.Limit{
-		{Name: "hour", Max: 2, Window: time.Hour, By: []string{"host"}}}})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Retry-After", "60")
-		w.WriteHeader(http.StatusTooManyRequests)
-	}))
-	defer server.Close()
-	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.By{"host": weirhttp.Host}, weirhttp.FailFast())}
-
-	res, err := client.Get(server.URL)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	res.Body.Close()
-	fmt.Println("status", res.StatusCode)
-
-	_, err = client.Get(server.URL)
-	var limited *weirhttp.LimitedError
-	if errors.As(err, &limited) {
-		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "requested by the server:", limited.FromServer)
-	}
-	// Output:
-	// status 429
-	// not sent; again in 1m0s requested by the server: true
 }
 
 // How do I count requests by two dimensions, and by their size?

@@ -1,4 +1,4 @@
-// Package weirhttp applies a weir.Limiter to HTTP handlers and to HTTP clients.
+// Package weirhttp applies a weir.Limiter to HTTP handlers.
 //
 //	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 //	http.ListenAndServe(addr, perIP(handler))
@@ -7,19 +7,16 @@
 // RateLimit-Policy fields of draft-ietf-httpapi-ratelimit-headers-10, and a problem
 // document (RFC 9457) that gives the reason and the next step in one sentence.
 //
-// On the client side, requests wait for room before they are sent, and back off when a
-// server requests it:
-//
-//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.By{"host": weirhttp.Host})}
-//
 // # Trade-off
 //
 // The key of a request comes only from the functions in [By]; there is no default.
-// Middleware and Transport compare their names with the policy, so a missing or
-// misspelled dimension stops the program at its start. A request without a value is
-// rejected with 400 and never counted together with others. Forwarding headers are read
-// only when the peer is one of your [TrustedProxies]. When no decision is possible the
-// request is rejected with 503, unless [AllowWhenDown] is set.
+// Middleware compares their names with the policy, so a missing or misspelled dimension
+// stops the program at its start. A request without a value is rejected with 400 and never
+// counted together with others. Forwarding headers are read only when the peer is one of
+// your [TrustedProxies]. When no decision is possible the request is rejected with 503,
+// unless [AllowWhenDown] is set.
+//
+// A client that must wait before it sends a request calls Limiter.Wait itself.
 //
 // A proxy that needs decisions over the network uses `weir serve` and its /gate.
 package weirhttp
@@ -99,14 +96,14 @@ func (m *middleware) serveHeld(w http.ResponseWriter, r *http.Request, next http
 // decideRequest attempts the request's units. held is nil if the policy has no limit of kind
 // Concurrency, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
-	key, err := readKey(r, m.limiter.Compiled(), m.values)
+	rules := m.limiter.Compiled()
+	key, err := readKey(r, rules, m.values)
 	if err != nil {
 		return nil, nil, err
 	}
-	rules := m.limiter.Compiled()
-	o = &Outcome{Compiled: rules, Key: key, N: m.units(r), States: make([]weir.LimitState, len(rules.Limits))}
+	o = &Outcome{Compiled: rules, Key: key, N: m.cost(r), States: make([]weir.LimitState, len(rules.Limits))}
 	ctx := context.WithoutCancel(r.Context())
-	if o.Compiled.Holds != nil {
+	if rules.Holds != nil {
 		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
 	} else {
 		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
@@ -118,7 +115,7 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 }
 
 // passes reports whether a request passes uncounted, although err prevented a decision.
-func (c *config) passes(err error) bool {
+func (m *middleware) passes(err error) bool {
 	status, _ := answerTo(err)
-	return c.allowWhenDown && status == http.StatusServiceUnavailable
+	return m.allowWhenDown && status == http.StatusServiceUnavailable
 }

@@ -4,36 +4,31 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both.
-// OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff and Base
-// affect Transport only.
+// Option adjusts Middleware.
 type Option func(*config)
 
 type config struct {
 	cost          func(*http.Request) int64
 	allowWhenDown bool
 	skip          func(*http.Request) bool
-
-	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
-	onError  func(http.ResponseWriter, *http.Request, error)
-	errorLog *slog.Logger
-
-	base       http.RoundTripper
-	failFast   bool
-	maxBackoff time.Duration
+	onDenied      func(http.ResponseWriter, *http.Request, *Outcome)
+	onError       func(http.ResponseWriter, *http.Request, error)
+	errorLog      *slog.Logger
 }
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
-	c := config{errorLog: slog.Default(), base: http.DefaultTransport, maxBackoff: 5 * time.Minute}
+	c := config{errorLog: slog.Default()}
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.cost == nil {
+		c.cost = func(*http.Request) int64 { return 1 }
 	}
 	if c.onDenied == nil {
 		c.onDenied = func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
@@ -45,14 +40,6 @@ func newConfig(opts []Option) config {
 		c.onError = func(w http.ResponseWriter, _ *http.Request, err error) { writeDecisionError(w, err, log) }
 	}
 	return c
-}
-
-// units returns the number of units that a request attempts.
-func (c *config) units(r *http.Request) int64 {
-	if c.cost == nil {
-		return 1
-	}
-	return c.cost(r)
 }
 
 // Cost sets the function that returns the number of units of a request,
@@ -99,28 +86,6 @@ func ErrorLog(log *slog.Logger) Option {
 // header. Default: such requests are rejected.
 func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
-}
-
-// FailFast makes requests fail with a *LimitedError where Transport would wait. Default:
-// Transport waits.
-func FailFast() Option {
-	return func(c *config) { c.failFast = true }
-}
-
-// MaxBackoff bounds how long Transport backs off at a server's request. Default:
-// 5 minutes. With 0 or less it never backs off.
-func MaxBackoff(d time.Duration) Option {
-	return func(c *config) { c.maxBackoff = max(d, 0) }
-}
-
-// Base sets the RoundTripper by which Transport sends requests. Default, also for nil:
-// http.DefaultTransport.
-func Base(rt http.RoundTripper) Option {
-	return func(c *config) {
-		if rt != nil {
-			c.base = rt
-		}
-	}
 }
 
 // errorAnswers are the answers to errors, by the first that an error wraps. Bad input (R14)
