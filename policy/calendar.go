@@ -2,7 +2,9 @@ package policy
 
 import (
 	_ "embed"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -28,27 +30,32 @@ const (
 	useDay        = "write a day of the month such as from the 14th, or of the week such as from sunday"
 )
 
+// dayForm is a day of a month, such as 14th or 14.
+var dayForm = regexp.MustCompile("^(0|[1-9][0-9]{0,8})(st|nd|rd|th)?$")
+
 // setAnchor sets the first day of weeks or months: sunday, 14th, or 14 in the long form.
-func (d *limitBuilder) setAnchor(at int, word string) *fault {
+func (d *limitBuilder) setAnchor(at int, word string) {
 	d.at.from = at
 	if i := slices.Index(weekdays, word); i >= 0 {
-		d.form.anchor, d.limit.Anchor = weir.Week, i+1
-		return nil
+		d.anchor, d.limit.Anchor = weir.Week, i+1
+		return
 	}
-	n, suffix := dayOfMonth(word)
-	switch {
-	case n < 0:
+	parts := dayForm.FindStringSubmatch(word)
+	if parts == nil {
+		next := useDay
 		if day := weekdayNamed(word); day != "" {
-			return faultf(at, "write "+day, "%s is not a day", clip(word))
+			next = "write " + day
 		}
-		return faultf(at, useDay, "%s is not a day", clip(word))
-	case n < 1 || n > 31:
-		return faultf(at, useDayOfMonth, "no month has a day %s", clip(word))
-	case suffix != "" && word != answer.Ordinal(n):
-		return faultf(at, "write "+answer.Ordinal(n), "%s is not a day", clip(word))
+		fail(at, next, "%s is not a day", clip(word))
 	}
-	d.form.anchor, d.limit.Anchor = weir.Month, n
-	return nil
+	n, _ := strconv.Atoi(parts[1])
+	switch ordinal := answer.Ordinal(n); {
+	case n < 1 || n > 31:
+		fail(at, useDayOfMonth, "no month has a day %s", clip(word))
+	case parts[2] != "" && word != ordinal:
+		fail(at, "write "+ordinal, "%s is not a day", clip(word))
+	}
+	d.anchor, d.limit.Anchor = weir.Month, n
 }
 
 // weekdayNamed returns the weekday that a word such as Sun probably means, or "".
@@ -61,41 +68,26 @@ func weekdayNamed(word string) string {
 	return nearest.Name(word, weekdays)
 }
 
-// dayOfMonth splits a word such as 14th. It returns -1 if the word has another form.
-func dayOfMonth(word string) (n int, suffix string) {
-	digits := strings.TrimRight(word, "abcdefghijklmnopqrstuvwxyz")
-	suffix = word[len(digits):]
-	day, problem := parseNumber(digits)
-	if problem != "" || strings.Contains(digits, "_") || suffix != "" && !slices.Contains([]string{"st", "nd", "rd", "th"}, suffix) {
-		return -1, ""
-	}
-	return int(min(day, 99)), suffix
-}
-
 // setZone sets the time zone of fixed windows. All machines accept the same names, those of
 // the list; weir's own check loads the data.
-func (d *limitBuilder) setZone(at int, word string) *fault {
-	if !isZone(word) {
-		f := faultf(at, "", "%s is not a known time zone", clip(word))
-		f.later = func() string { return nextZone(word) }
-		return f
+func (d *limitBuilder) setZone(at int, word string) {
+	if _, found := slices.BinarySearch(zones(), word); !found {
+		fail(at, nextZone(word), "%s is not a known time zone", clip(word))
 	}
 	d.limit.Zone, d.at.zone = word, at
-	return nil
 }
 
 const useZone = "use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC"
 
-func (d *limitBuilder) setBurst(at int, word string) *fault {
+func (d *limitBuilder) setBurst(at int, word string) {
 	n, problem := parseNumber(word)
 	switch {
 	case problem != "":
-		return faultf(at, "use a whole number such as burst 20: the units that are there after a pause", "%s %s", clip(word), problem)
+		fail(at, "use a whole number such as burst 20: the units that are there after a pause", "%s %s", clip(word), problem)
 	case n < 1 || n > weir.MaxUnits:
-		return faultf(at, "use 1 to "+formatNumber(weir.MaxUnits), "the burst is out of range")
+		fail(at, "use 1 to "+formatNumber(weir.MaxUnits), "the burst is out of range")
 	}
-	d.limit.Burst, d.form.hasBurst, d.form.bucket, d.at.burst = n, true, true, at
-	return nil
+	d.limit.Burst, d.hasBurst, d.kinds[weir.Bucket], d.at.burst = n, true, true, at
 }
 
 // zonesText lists the IANA time zones of the Go distribution, a name a line. The standard
@@ -107,11 +99,6 @@ var zonesText string
 
 var zones = sync.OnceValue(func() []string { return strings.Fields(zonesText) })
 
-func isZone(name string) bool {
-	_, found := slices.BinarySearch(zones(), name)
-	return found
-}
-
 // nextZone returns the next step for a name that is no time zone.
 func nextZone(zone string) string {
 	if near := nearZones(zone); len(near) > 0 {
@@ -122,25 +109,22 @@ func nextZone(zone string) string {
 
 // nearZones returns the zones that a mistyped name probably means, at most three: those of
 // the same place, such as Europe/Berlin for berlin, then those that are spelled alike.
-func nearZones(zone string) []string {
-	var near, places []string
-	add := func(name string) {
-		if name != "" && !slices.Contains(near, name) && len(near) < 3 {
-			near = append(near, name)
-		}
-	}
+func nearZones(zone string) (near []string) {
+	place := placeOf(zone)
 	for _, name := range zones() {
-		places = append(places, placeOf(name))
-		if strings.EqualFold(name, zone) || strings.EqualFold(placeOf(name), zone) {
-			add(name)
+		if strings.EqualFold(placeOf(name), place) && len(near) < 3 {
+			near = append(near, name)
 		}
 	}
 	if len(near) > 0 {
 		return near
 	}
-	add(nearest.Name(zone, zones()))
-	if place := nearest.Name(placeOf(zone), places); len(placeOf(zone)) > 3 && place != "" {
-		add(zones()[slices.Index(places, place)])
+	if name := nearest.Name(zone, zones()); name != "" {
+		near = append(near, name)
+	}
+	places := namesOf(zones(), placeOf)
+	if i := slices.Index(places, nearest.Name(place, places)); i >= 0 && len(place) > 3 && !slices.Contains(near, zones()[i]) {
+		near = append(near, zones()[i])
 	}
 	return near
 }

@@ -10,70 +10,85 @@ import (
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-// checker turns the nodes of a file into policies and tests. Its methods report whether
-// they succeeded. A method that fails has recorded a fault, and its caller goes on with
-// the next word, policy or test, so that one run finds all faults.
+// checker turns the nodes of a file into policies and tests. Functions that read a part of the
+// file panic with a *fault at its first problem, as those of text/template/parse do. try records
+// the fault, and reading goes on behind the part, so that one run finds all faults.
 type checker struct {
 	file   string
 	doc    *yamlnode.Document
-	faults []fault
-	more   bool // there were more than maxErrors faults
+	faults []*fault
 
-	names    []string        // of all policies, in the order of the file
+	names    []string        // all policies, in the order of the file
 	rejected map[string]bool // the names of policies with a fault
 }
 
-// fault is a problem at a byte offset, and the next step.
+// fault is a problem at an offset of the document, and the next step.
 type fault struct {
 	at            int
 	problem, next string
-
-	later func() string // returns the next step, if finding it takes long; otherwise nil
 }
+
+// Two faults only end a reading: recorded that of a part whose faults are recorded already, and
+// enough that of a file with more than maxErrors.
+var recorded, enough = &fault{}, &fault{}
 
 func faultf(at int, next, problem string, args ...any) *fault {
 	return &fault{at: at, problem: fmt.Sprintf(problem, args...), next: next}
 }
 
-// resolve sets the next step.
-func (f *fault) resolve() {
-	if f.later != nil {
-		f.next, f.later = f.later(), nil
+// fail panics with a fault.
+func fail(at int, next, problem string, args ...any) {
+	panic(faultf(at, next, problem, args...))
+}
+
+// catch returns the fault with which read panics, or nil.
+func catch(read func()) (f *fault) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *fault:
+			f = p
+		default:
+			panic(p)
+		}
+	}()
+	read()
+	return nil
+}
+
+// try reads parts of the file one after the other, and records the fault of each. It reports
+// whether there is none, in smaller parts of them neither.
+func (c *checker) try(parts ...func()) bool {
+	before := len(c.faults)
+	for _, read := range parts {
+		if f := catch(read); f != nil {
+			c.record(f)
+		}
+	}
+	return len(c.faults) == before
+}
+
+// record adds a fault, and ends the reading after maxErrors.
+func (c *checker) record(f *fault) {
+	switch {
+	case f == recorded:
+	case f == enough || len(c.faults) == maxErrors:
+		panic(enough)
+	default:
+		c.faults = append(c.faults, f)
 	}
 }
 
-// fail records a fault at an offset of the document and returns false.
-func (c *checker) fail(offset int, next, problem string, args ...any) bool {
-	return c.accept(faultf(offset, next, problem, args...))
-}
-
-// accept reports whether f is nil, and records it otherwise.
-func (c *checker) accept(f *fault) bool {
-	if f == nil {
-		return true
-	}
-	if !c.full() {
-		f.resolve()
-		c.faults = append(c.faults, *f)
-	}
-	return false
-}
-
-// full reports whether the faults fill an Errors, and notes that there is one more.
-func (c *checker) full() bool {
-	c.more = len(c.faults) == maxErrors
-	return c.more
-}
-
-// errors returns the recorded faults in the order of the file.
-func (c *checker) errors() Errors {
-	slices.SortStableFunc(c.faults, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
+// errors returns the recorded faults in the order of the file. more reports whether there were
+// more of them.
+func (c *checker) errors(more bool) Errors {
+	slices.SortStableFunc(c.faults, func(a, b *fault) int { return cmp.Compare(a.at, b.at) })
 	var all Errors
 	for _, f := range c.faults {
 		line, column, source := c.doc.Position(f.at)
 		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: source})
 	}
-	if c.more {
+	if more {
 		last := all[len(all)-1]
 		last.Next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", maxErrors)
 	}
@@ -106,11 +121,8 @@ var otherWords = map[string]string{
 	"ttl":      "write max_hold: 30s for the longest time that a unit is held",
 }
 
-// unknown records a word that the table of its map does not have.
-func (c *checker) unknown(key, value *yamlnode.Node, of string, words []string) bool {
-	if c.full() {
-		return false
-	}
+// unknown returns the fault of a word that the table of its map does not have.
+func unknown(key, value *yamlnode.Node, of string, words []string) *fault {
 	next := "use " + strings.Join(words, ", ")
 	if other := otherWords[key.Text]; other != "" && of == aLimit {
 		next = other
@@ -119,7 +131,7 @@ func (c *checker) unknown(key, value *yamlnode.Node, of string, words []string) 
 	} else if of == aFile && value.Kind == yamlnode.Map {
 		next = "indent policies below policies:"
 	}
-	return c.fail(key.Offset, next, "%s is not a word of %s", clip(key.Text), of)
+	return faultf(key.Offset, next, "%s is not a word of %s", clip(key.Text), of)
 }
 
 // describeKind describes a node, as in "is a list".
@@ -142,7 +154,7 @@ func describeKind(n *yamlnode.Node) string {
 }
 
 // quote quotes a scalar, and describes other nodes.
-func (c *checker) quote(n *yamlnode.Node) string {
+func quote(n *yamlnode.Node) string {
 	if n.Kind != yamlnode.Scalar {
 		return describeKind(n)
 	}
@@ -155,78 +167,69 @@ func (c *checker) quote(n *yamlnode.Node) string {
 // policyFile reads the whole file.
 func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
-	f := &fileBuilder{File: &File{Name: c.file}}
-	if root.Type() == "nothing" {
-		c.fail(root.Offset, write, "the file is empty")
-		return f.File
+	switch {
+	case root.Null():
+		fail(root.Offset, write, "the file is empty")
+	case root.Kind != yamlnode.Map:
+		fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
 	}
-	if root.Kind != yamlnode.Map {
-		c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
-		return f.File
-	}
+	f := &File{Name: c.file}
 	apply(c, fileWords, aFile, root, f)
 	for _, word := range []string{"version", "policies"} {
 		if !has(root, word) && allKnown(fileWords, root) { // an unknown word is probably the missing one
-			c.fail(root.Offset, write, "%s: is missing", word)
+			c.record(faultf(root.Offset, write, "%s: is missing", word))
 		}
 	}
-	c.readTests(f)
-	return f.File
+	if _, tests := find(root, "tests"); tests != nil {
+		c.setTests(f, tests)
+	}
+	return f
 }
 
-// fileBuilder is a file while the checker reads it.
-type fileBuilder struct {
-	*File
-	tests pair // read after the policies
+// find returns a word of a map with its value, or nil.
+func find(m *yamlnode.Node, word string) (key, value *yamlnode.Node) {
+	for key, value := range m.Pairs() {
+		if key.Text == word {
+			return key, value
+		}
+	}
+	return nil, nil
 }
 
 func has(m *yamlnode.Node, word string) bool {
-	for key := range m.Pairs() {
-		if key.Text == word {
-			return true
-		}
-	}
-	return false
+	key, _ := find(m, word)
+	return key != nil
 }
 
-func (c *checker) setVersion(_ *fileBuilder, _, value *yamlnode.Node) bool {
+func setVersion(_ *checker, _ *File, _, value *yamlnode.Node) {
 	if value.Type() != "integer" || value.Text != "1" {
-		return c.fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
+		fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
 	}
-	return true
 }
 
-func (c *checker) setPolicies(f *fileBuilder, key, value *yamlnode.Node) bool {
+func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) {
 	if value.Kind == yamlnode.List {
-		return c.fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
+		fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
 	}
 	if value.Kind != yamlnode.Map || value.Len() == 0 {
 		at := value.Offset
-		if value.Type() == "nothing" {
+		if value.Null() {
 			at = key.Offset
 		}
-		return c.fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
+		fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
 	}
 	c.rejected = map[string]bool{}
 	f.Policies = make([]*Definition, 0, value.Len())
 	for name, words := range value.Pairs() {
 		c.names = append(c.names, name.Text)
-		p, ok := c.policy(name, words)
-		if !ok {
-			c.rejected[name.Text] = true
-			continue
-		}
-		f.Policies = append(f.Policies, p)
+		c.rejected[name.Text] = !c.try(func() { f.Policies = append(f.Policies, c.policy(name, words)) })
 	}
-	return c.checkDerivedNames(f.File, value)
+	c.checkDerivedNames(f, value)
 }
 
-// nextName suggests the nearest of the first 100 names, and lists some after theyAre.
-// More names, or a list for each of many faults, would let a hostile file take long.
-func (c *checker) nextName(name string, names []string, theyAre string) string {
-	if c.full() {
-		return ""
-	}
+// nextName suggests the nearest of the first 100 names, and lists some after theyAre. More
+// names would let a hostile file take long.
+func nextName(name string, names []string, theyAre string) string {
 	if near := nearest.Name(name, names[:min(len(names), 100)]); near != "" {
 		return fmt.Sprintf("did you mean %q? %s%s%s", near, strings.ToUpper(theyAre[:1]), theyAre[1:], listed(names))
 	}

@@ -7,183 +7,139 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// clauses reads the parts of a line between its keys and its block, in any order.
-func (p *lineParser) clauses() *fault {
+// clauseReaders read the clauses of a line, by their first words. A clause with another first word
+// is DURATION apart.
+var clauseReaders = map[string]func(*lineParser){
+	wordFixed:    (*lineParser).fixed,
+	wordBurst:    (*lineParser).burst,
+	wordIn:       (*lineParser).zone,
+	wordFrom:     (*lineParser).from,
+	forAtMost[0]: (*lineParser).hold,
+}
+
+// clauses reads the clauses, in any order.
+func (p *lineParser) clauses() {
 	for p.token.text == "," && !p.commaThen(wordThen) {
-		comma := p.next()
-		if f := p.clause(comma); f != nil {
-			return f
+		comma, t := p.next(), p.token
+		read, lower := clauseReaders[t.text], strings.ToLower(t.text)
+		switch {
+		case read != nil:
+			read(p)
+		case clauseReaders[lower] != nil:
+			fail(t.at, "write "+lower, "%s is not in small letters", clip(t.text))
+		default:
+			p.apart(comma)
 		}
-	}
-	return nil
-}
-
-// clause reads the part after a comma.
-func (p *lineParser) clause(comma token) *fault {
-	switch t := p.token; t.text {
-	case wordFixed:
-		return p.fixed()
-	case wordBurst:
-		return p.burst()
-	case wordIn:
-		return p.zone()
-	case wordFrom:
-		return p.from()
-	case forAtMost[0]:
-		return p.hold()
-	default:
-		for _, word := range []string{wordFixed, wordBurst, wordIn, wordFrom, forAtMost[0]} {
-			if strings.EqualFold(t.text, word) {
-				return faultf(t.at, "write "+word, "%s is not in small letters", clip(t.text))
-			}
-		}
-		return p.apart(comma)
 	}
 }
 
-// twice returns the fault of a part that is there already.
-func twice(t token) *fault { return faultf(t.at, "write it once", "%s is there already", t.text) }
+// once fails if a clause is there already. t is its first word.
+func once(t token, there bool) {
+	if there {
+		fail(t.at, "write it once", "%s is there already", t.text)
+	}
+}
 
-func (p *lineParser) fixed() *fault {
+func (p *lineParser) fixed() {
 	t := p.next()
-	if p.d.form.fixed {
-		return twice(t)
-	}
-	p.d.form.fixed, p.d.at.kind = true, t.at
+	once(t, p.d.kinds[weir.Fixed])
+	p.d.kinds[weir.Fixed], p.d.at.kind = true, t.at
 	for {
-		var f *fault
 		switch p.token.text {
 		case wordFrom:
-			f = p.from()
+			p.from()
 		case wordIn:
-			f = p.zone()
+			p.zone()
 		default:
-			return nil
-		}
-		if f != nil {
-			return f
+			return
 		}
 	}
 }
 
-func (p *lineParser) burst() *fault {
-	t := p.next()
-	if p.d.form.hasBurst {
-		return twice(t)
-	}
-	return p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
+func (p *lineParser) burst() {
+	once(p.next(), p.d.hasBurst)
+	p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
 }
 
-func (p *lineParser) zone() *fault {
-	t := p.next()
-	if p.d.limit.Zone != "" {
-		return faultf(t.at, "write one", "a time zone is there already")
-	}
-	return p.value(p.d.setZone, useZone, "the time zone is missing")
+func (p *lineParser) zone() {
+	once(p.next(), p.d.limit.Zone != "")
+	p.value(p.d.setZone, useZone, "the time zone is missing")
 }
 
-func (p *lineParser) from() *fault {
-	t := p.next()
-	if p.d.form.anchor != weir.NoPeriod || p.d.form.firstHit {
-		return twice(t)
-	}
+func (p *lineParser) from() {
+	once(p.next(), p.d.anchor != weir.NoPeriod || p.d.kinds[weir.FixedFromFirst])
 	the := p.token.text == theFirstHit[0]
 	if !the && p.token.text == theFirstHit[1] || the && p.second().text == theFirstHit[1] {
-		return p.firstHit()
+		p.firstHit()
+		return
 	}
 	if the {
 		p.next()
 	}
-	day := p.next()
-	if day.text == "" || day.text == "," {
-		return faultf(day.at, "write fixed from the first hit, from the 14th of a month, or from sunday of a week", "the beginning of the windows is missing")
-	}
+	day := p.token
 	if the && day.text == "last" {
-		return faultf(day.at, "write from the 31st: a day beyond the month's end is its last day", "%s is not a day", clip(day.text))
+		fail(day.at, "write from the 31st: a day beyond the month's end is its last day", "%s is not a day", clip(day.text))
 	}
-	if f := p.d.setAnchor(day.at, day.text); f != nil {
-		return f
+	p.value(p.d.setAnchor, "write fixed from the first hit, from the 14th of a month, or from sunday of a week", "the beginning of the windows is missing")
+	if !the && p.d.anchor == weir.Month {
+		fail(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s", clip(day.text))
+	} else if the && p.d.anchor == weir.Week {
+		fail(day.at, "write from "+day.text, "a day of the week has no the")
 	}
-	if !the && p.d.form.anchor == weir.Month {
-		return faultf(day.at, "write from the "+answer.Ordinal(p.d.limit.Anchor), "the is missing before %s", clip(day.text))
-	} else if the && p.d.form.anchor == weir.Week {
-		return faultf(day.at, "write from "+day.text, "a day of the week has no the")
-	}
-	return nil
 }
 
-func (p *lineParser) firstHit() *fault {
+func (p *lineParser) firstHit() {
 	at := p.token.at
-	if f := p.expect(theFirstHit, "write fixed from the first hit, or fixed alone for windows of the calendar"); f != nil {
-		return f
+	p.expect(theFirstHit, "write fixed from the first hit, or fixed alone for windows of the calendar")
+	if !p.d.kinds[weir.Fixed] {
+		fail(at, "write fixed from the first hit", "fixed is missing before from")
 	}
-	if !p.d.form.fixed {
-		return faultf(at, "write fixed from the first hit", "fixed is missing before from")
-	}
-	p.d.form.firstHit = true
-	return nil
+	p.d.kinds[weir.FixedFromFirst] = true
 }
 
-func (p *lineParser) hold() *fault {
-	t := p.next()
-	if p.d.form.hasHold {
-		return twice(t)
-	}
-	if f := p.expect(forAtMost[1:], "write for at most 30s"); f != nil {
-		return f
-	}
-	return p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
+func (p *lineParser) hold() {
+	once(p.next(), p.d.hasHold)
+	p.expect(forAtMost[1:], "write for at most 30s")
+	p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
 }
 
-func (p *lineParser) apart(comma token) *fault {
+func (p *lineParser) apart(comma token) {
 	t := p.next()
-	switch t.text {
-	case "":
-		return faultf(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
-	case wordBlock:
-		return faultf(t.at, "write then block", "then is missing before block")
-	case wordPer:
-		return faultf(comma.at, "remove the comma, as in "+p.keyExample(), "a comma before per")
-	case forAtMost[1]:
-		if p.d.form.atOnce {
-			return faultf(t.at, "write for at most 30s", "for is missing before at")
-		}
+	switch {
+	case t.text == "":
+		fail(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
+	case t.text == wordBlock:
+		fail(t.at, "write then block", "then is missing before block")
+	case t.text == wordPer:
+		fail(comma.at, "remove the comma, as in "+p.keyExample(), "a comma before per")
+	case t.text == forAtMost[1] && p.d.kinds[weir.Concurrency]:
+		fail(t.at, "write for at most 30s", "for is missing before at")
+	case p.follow(atOnce) && p.d.hasWindow:
+		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
 	}
-	if p.follow(atOnce) && p.d.hasWindow {
-		return atOncePerWindow(t.at, formatWindow(p.d.limit.Window))
+	if _, ok := parseLength(t.text); ok && p.d.hasApart {
+		fail(t.at, "write one", "a time apart is there already")
 	}
-	if p.d.hasApart {
-		if _, ok := parseLength(t.text); ok {
-			return faultf(t.at, "write one", "a time apart is there already")
-		}
-	}
-	if f := p.d.setApart(t.at, t.text); f != nil {
+	if f := catch(func() { p.d.setApart(t.at, t.text) }); f != nil {
 		switch {
 		case t.text == "and" && p.token.text == wordBlock:
 			f.next = "write then block"
 		case len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text):
 			f.next += "; of another key, write per " + t.text + " in place of the comma"
 		}
-		return f
+		panic(f)
 	}
 	if t := p.next(); t.text != wordApart {
-		return faultf(t.at, "write "+FormatDuration(p.d.limit.MinInterval)+" apart", "apart is missing")
+		fail(t.at, "write "+FormatDuration(p.d.limit.MinInterval)+" apart", "apart is missing")
 	}
-	return nil
 }
 
-func (p *lineParser) block() *fault {
+func (p *lineParser) block() {
 	if !p.commaThen(wordThen) {
-		return nil
+		return
 	}
 	p.next()
 	p.next()
-	if t := p.next(); t.text != wordBlock {
-		return faultf(t.at, "write then block 1h", "block is missing after then")
-	}
-	t := p.next()
-	if t.text == "" {
-		return faultf(t.at, "write one such as then block 1h", "the length of the block is missing")
-	}
-	return p.d.setBlock(t.at, t.text)
+	p.expect([]string{wordBlock}, "write then block 1h")
+	p.value(p.d.setBlock, "write one such as then block 1h", "the length of the block is missing")
 }

@@ -86,15 +86,14 @@ func parseLength(s string) (time.Duration, bool) {
 	return 0, false
 }
 
-// outOfRange reports whether a length is none of a window, a hold or a block.
-func outOfRange(d time.Duration) bool { return d < weir.MinWindow || d > weir.MaxWindow }
-
-// faultOfLength returns the fault of a length that is out of range.
-func faultOfLength(at int, what string, length time.Duration) *fault {
-	if length < weir.MinWindow {
-		return faultf(at, "use 1ms to 400d", "the %s is shorter than 1ms", what)
+// checkLength fails if the length of a window, a hold or a block is out of range.
+func checkLength(at int, what string, length time.Duration) {
+	switch {
+	case length < weir.MinWindow:
+		fail(at, "use 1ms to 400d", "the %s is shorter than 1ms", what)
+	case length > weir.MaxWindow:
+		fail(at, "use 1ms to 400d", "the %s is longer than 400 days", what)
 	}
-	return faultf(at, "use 1ms to 400d", "the %s is longer than 400 days", what)
 }
 
 // parseWindow reads the name of a window, or a length.
@@ -147,6 +146,9 @@ func parseNumber(s string) (n int64, problem string) {
 
 // formatNumber groups the digits of numbers from 10_000.
 func formatNumber(n int64) string {
+	if n < 0 {
+		return "-" + formatNumber(-n)
+	}
 	s := strconv.FormatInt(n, 10)
 	if n < 10_000 {
 		return s

@@ -19,11 +19,7 @@ type Errors []*Error
 
 // Error returns the texts of all errors, each from the beginning of a line.
 func (e Errors) Error() string {
-	all := make([]string, len(e))
-	for i, each := range e {
-		all[i] = each.Error()
-	}
-	return strings.Join(all, "\n")
+	return strings.Join(namesOf(e, (*Error).Error), "\n")
 }
 
 // Unwrap returns the errors one by one.
@@ -44,7 +40,7 @@ type Error struct {
 	Next    string // the next step, such as the correct word
 	Source  string // the line; Error prints U+FFFD for unprintable characters
 
-	cause error // of a file that cannot be read
+	cause error // why the file cannot be read, or nil
 }
 
 // Error returns file, line, column, problem and next step, then the line of the file

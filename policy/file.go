@@ -74,7 +74,7 @@ const MaxBytes = 256 << 10
 
 // File is a checked policy file.
 type File struct {
-	Name     string        // of the file, as passed to Parse or Load
+	Name     string        // as passed to Parse or Load
 	Policies []*Definition // in the order of the file; do not add or rename any
 	Tests    []*Test       // in the order of the file
 }
@@ -96,14 +96,14 @@ func Parse(filename string, src []byte) (*File, error) {
 	}
 	doc, err := yamlnode.Read(src)
 	c := checker{file: filename, doc: doc}
-	var f *File
 	if err != nil {
-		c.fail(err.Offset, err.Next, "%s", err.Problem)
-	} else {
-		f = c.policyFile(&doc.Root)
+		c.record(faultf(err.Offset, err.Next, "%s", err.Problem))
+		return nil, c.errors(false)
 	}
+	var f *File
+	more := catch(func() { c.try(func() { f = c.policyFile(&doc.Root) }) }) == enough
 	if len(c.faults) > 0 {
-		return nil, c.errors()
+		return nil, c.errors(more)
 	}
 	return f, nil
 }
@@ -135,10 +135,9 @@ func ReadFile(path string) ([]byte, error) {
 }
 
 func unreadable(path string, err error) error {
-	e := &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", err), Next: "check the path and the permissions", cause: err}
-	var inner *fs.PathError
-	if errors.As(err, &inner) {
-		e.Problem = fmt.Sprintf("the file cannot be read: %v", inner.Err)
+	reason := err
+	if inner, ok := errors.AsType[*fs.PathError](err); ok {
+		reason = inner.Err
 	}
-	return e
+	return &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
 }

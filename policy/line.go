@@ -62,14 +62,12 @@ func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 }
 
 // parseLimit reads and checks a limit line that is not in a file.
-func parseLimit(line string) (*limitBuilder, error) {
-	d, f := parseLine(line, func(i int) int { return i })
-	if f == nil {
-		f = d.complete()
-	}
-	if f == nil {
-		f = d.validate()
-	}
+func parseLimit(line string) (d *limitBuilder, err error) {
+	f := catch(func() {
+		d = parseLine(line, func(i int) int { return i })
+		d.complete()
+		d.validate()
+	})
 	if f != nil {
 		return nil, lineError(line, f)
 	}
@@ -78,7 +76,6 @@ func parseLimit(line string) (*limitBuilder, error) {
 
 // lineError returns the error of a line that is not in a file.
 func lineError(line string, f *fault) *Error {
-	f.resolve()
 	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: line}
 }
 
@@ -93,20 +90,22 @@ type lineParser struct {
 	text       string
 	inDocument func(i int) int // the offset in the document of byte i of the text
 	token      token           // the next one
-	begin, end int             // of token in the text
+	begin, end int             // token's place in the text
 	d          limitBuilder
 }
 
 // parseLine reads a limit line. inDocument returns the offset in the document of a byte.
-func parseLine(text string, inDocument func(i int) int) (*limitBuilder, *fault) {
+func parseLine(text string, inDocument func(i int) int) *limitBuilder {
 	p := lineParser{text: text, inDocument: inDocument}
 	p.next()
-	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.clauses, p.block, p.nothing} {
-		if f := part(); f != nil {
-			return nil, f
-		}
-	}
-	return &p.d, nil
+	p.count()
+	p.unit()
+	p.window()
+	p.keys()
+	p.clauses()
+	p.block()
+	p.nothing()
+	return &p.d
 }
 
 // next moves to the next token and returns the one before.
@@ -144,80 +143,70 @@ func (p *lineParser) commaThen(word string) bool {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
 
-func (p *lineParser) count() *fault {
+func (p *lineParser) count() {
 	end := p.end
 	t := p.next()
-	if t.text == "" {
-		return faultf(t.at, "write one such as 10 per minute per user", "a limit is missing")
-	}
-	if t.text == wordBurst {
-		return faultf(t.at, "write the rate first, as in 10 per second, burst 20", "the rate is missing before burst")
-	}
-	if p.token.text == "," && p.begin == end && strings.Trim(t.text, "0123456789") == "" {
-		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
+	switch {
+	case t.text == "":
+		fail(t.at, "write one such as 10 per minute per user", "a limit is missing")
+	case t.text == wordBurst:
+		fail(t.at, "write the rate first, as in 10 per second, burst 20", "the rate is missing before burst")
+	case p.token.text == "," && p.begin == end && strings.Trim(t.text, "0123456789") == "":
+		fail(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
 	}
 	p.d.at = offsetsAt(t.at)
-	return p.d.setMax(t.at, t.text)
+	p.d.setMax(t.at, t.text)
 }
 
-func (p *lineParser) unit() *fault {
-	switch p.token.text {
-	case "", ",", wordPer:
-		return nil
+func (p *lineParser) unit() {
+	t := p.token
+	switch {
+	case t.text == "" || t.text == "," || t.text == wordPer || p.follow(atOnce):
+		return
+	case looksLikeWindow(t.text):
+		fail(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "per is missing before %s", clip(t.text))
+	case strings.EqualFold(t.text, wordPer):
+		fail(t.at, "write per", "%s is not in small letters", clip(t.text))
 	}
-	if p.follow(atOnce) {
-		return nil
-	}
-	if t := p.token; looksLikeWindow(t.text) {
-		return faultf(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "per is missing before %s", clip(t.text))
-	} else if strings.EqualFold(t.text, wordPer) {
-		return faultf(t.at, "write per", "%s is not in small letters", clip(t.text))
-	}
-	t := p.next()
-	return p.d.setUnit(t.at, t.text)
+	p.next()
+	p.d.setUnit(t.at, t.text)
 }
 
 // atOnceWords are other words for a concurrency limit.
 var atOnceWords = []string{"concurrent", "concurrently", "parallel", "simultaneous", "simultaneously", "in-flight", "inflight", "flight"}
 
-func (p *lineParser) window() *fault {
+func (p *lineParser) window() {
 	if p.follow(atOnce) {
-		p.d.at.kind, p.d.form.atOnce = p.next().at, true
+		p.d.at.kind, p.d.kinds[weir.Concurrency] = p.next().at, true
 		p.next()
-		return nil
+		return
 	}
-	if rate := p.token.text == wordPer && looksLikeWindow(p.second().text); !rate &&
-		(slices.Contains(atOnceWords, p.d.unit) || slices.Contains(atOnceWords, p.token.text)) {
-		return faultf(p.token.at, "write 20 at once per user, for at most 30s", "the window is missing%s", p.before())
-	}
-	if p.d.unlimited && p.token.text != wordPer {
-		return nil
-	}
-	if p.token.text != wordPer {
-		return faultf(p.token.at, "write per and a window, such as per minute, per day or per 30m", "the window is missing%s", p.before())
-	}
-	if p.d.unlimited && !looksLikeWindow(p.second().text) {
-		return nil // the first of the keys follows
+	per, window := p.token.text == wordPer, looksLikeWindow(p.second().text)
+	switch {
+	case !(per && window) && (slices.Contains(atOnceWords, p.d.unit) || slices.Contains(atOnceWords, p.token.text)):
+		fail(p.token.at, "write 20 at once per user, for at most 30s", "the window is missing%s", p.before())
+	case p.d.unlimited && !(per && window):
+		return // the first of the keys follows, or none
+	case !per:
+		fail(p.token.at, "write per and a window, such as per minute, per day or per 30m", "the window is missing%s", p.before())
 	}
 	p.next()
 	t := p.next()
 	if t.text == "" || t.text == "," {
-		return faultf(t.at, useWindow, "the window is missing%s", p.before())
+		fail(t.at, useWindow, "the window is missing%s", p.before())
 	}
-	f := p.d.setWindow(t.at, t.text)
-	if f != nil && f.next == useWindow {
-		if window := p.misplacedWindow(t.text); window != "" {
-			f.next = "write the window before the key, as in per " + window + " per " + t.text
-		}
+	if window := p.misplacedWindow(t.text); window != "" {
+		fail(t.at, "write the window before the key, as in per "+window+" per "+t.text, "%s is not a window", clip(t.text))
 	}
-	return f
+	p.d.setWindow(t.at, t.text)
 }
 
 // misplacedWindow returns the window of a limit that has a key in the place of the
 // window: the window that follows, or minute if nothing follows. It returns "" if word is
-// probably a mistyped window.
+// a window or probably a mistyped one.
 func (p *lineParser) misplacedWindow(word string) string {
-	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") && nearest.Name(word, namesOfWindows()) == ""
+	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") &&
+		nextWindow(word) == useWindow && nearest.Name(word, namesOfWindows()) == ""
 	after := *p
 	switch {
 	case !key:
@@ -238,33 +227,29 @@ func (p *lineParser) before() string {
 	return ""
 }
 
-func (p *lineParser) keys() *fault {
+func (p *lineParser) keys() {
 	for p.token.text == wordPer {
 		p.next()
-		if f := p.value(p.d.addKey, "name what to count by, such as user or ip", "the key is missing"); f != nil {
-			return f
-		}
+		p.value(p.d.addKey, "name what to count by, such as user or ip", "the key is missing")
 	}
-	return nil
 }
 
-// value passes the next word to set. If there is none, it returns the fault of a missing one.
-func (p *lineParser) value(set func(at int, word string) *fault, next, missing string) *fault {
+// value passes the next word to set, and fails if there is none.
+func (p *lineParser) value(set func(at int, word string), next, missing string) {
 	t := p.next()
 	if t.text == "" || t.text == "," {
-		return faultf(t.at, next, "%s", missing)
+		fail(t.at, next, "%s", missing)
 	}
-	return set(t.at, t.text)
+	set(t.at, t.text)
 }
 
-// expect reads words of the grammar, or returns the fault of the first that is missing.
-func (p *lineParser) expect(words []string, next string) *fault {
+// expect reads words of the grammar, and fails at the first that is missing.
+func (p *lineParser) expect(words []string, next string) {
 	for _, word := range words {
 		if t := p.next(); t.text != word {
-			return faultf(t.at, next, "%s is missing", word)
+			fail(t.at, next, "%s is missing", word)
 		}
 	}
-	return nil
 }
 
 // keyExample returns a window and the key at the next token.
@@ -276,21 +261,18 @@ func (p *lineParser) keyExample() string {
 	return "per " + formatWindow(p.d.limit.Window) + " per " + key
 }
 
-// nothing returns a fault if there are words left.
-func (p *lineParser) nothing() *fault {
+// nothing fails if there are words left.
+func (p *lineParser) nothing() {
 	t := p.token
-	if t.text == "" {
-		return nil
-	}
 	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, fixed [from the first hit]] [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]"
 	_, isLength := parseLength(t.text)
 	switch {
+	case t.text == "":
+		return
 	case p.follow(atOnce) && p.d.hasWindow:
-		return atOncePerWindow(t.at, formatWindow(p.d.limit.Window))
-	case t.text == wordFixed || t.text == wordBurst || t.text == wordIn || t.text == wordFrom:
+		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
+	case clauseReaders[t.text] != nil && (t.text != forAtMost[0] || p.d.kinds[weir.Concurrency]):
 		next = "write a comma before " + t.text
-	case t.text == forAtMost[0] && p.d.form.atOnce:
-		next = "write a comma before for at most"
 	case p.commaThen(wordFixed):
 		next = "write fixed before the block"
 	case p.d.block > 0 && t.text == ",":
@@ -302,5 +284,5 @@ func (p *lineParser) nothing() *fault {
 	case slices.Contains([]string{"and", "by", "for", "each"}, t.text):
 		next = "write per before each key"
 	}
-	return faultf(t.at, next, "%s is not expected here", clip(t.text))
+	fail(t.at, next, "%s is not expected here", clip(t.text))
 }

@@ -20,16 +20,16 @@ type Definition struct {
 	Mode            weir.Mode
 	Limits          []weir.Limit    // in the order of the file, each with a name
 	About           string          // a sentence for people, "" for none
-	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
-	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
-	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
+	Units           []string        // each limit's word for a unit ("messages"); "" for none
+	Blocks          []time.Duration // length of the block that a denial by each limit begins; 0 = none; nil if no limit blocks
+	WarnPercents    []int           // percentage of each limit's Max at which a grant carries a warning; 0 = none; nil if no limit warns
 	WhenStoreIsDown engine.Outage   // deny, allow or share; the default is deny (R15)
 	Shadow          bool            // decided and counted, not enforced
 	Reported        bool            // only records are charged; an attempt is a peek
 	PlanBy          string          // the name of the value that selects a plan, "" for none
 	Plans           []Plan          // in the order of the file
 	Overrides       []Override
-	Line            int // of the policy's name in the file
+	Line            int // line of the policy's name in the file
 
 	file string // as File.Name
 }
@@ -106,7 +106,7 @@ var storeDownValues = []string{"deny", "allow", "share"}
 type Plan struct {
 	Name    string // the value of the policy's PlanBy that selects it
 	Changes []Change
-	Line    int // of its name in the file
+	Line    int // line of its name in the file
 }
 
 // Change sets other numbers for one limit of a policy. Window, time zone, kind and keys

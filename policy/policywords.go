@@ -16,24 +16,23 @@ import (
 
 // policyBuilder is a policy while the checker reads it.
 type policyBuilder struct {
-	policy      *Definition
-	limits      []*limitBuilder
-	limitWord   *yamlnode.Node // limit or limits, the first of them
-	rejected    bool           // a limit has a fault
-	cells, warn int            // warn: percent of the limits without a share of their own; 0 = none
-	planBy      *yamlnode.Node // the word
-	planNames   map[string]bool
+	*checker
+	policy     *Definition
+	words      *yamlnode.Node  // the map of its words
+	limits     []*limitBuilder // empty after a fault in one of them
+	limitWord  *yamlnode.Node  // limit or limits, the first of them
+	cells      int64
+	warn       int      // percent of the limits without a share of their own; 0 = none
+	dimensions []string // those that the policy counts by
 
-	countsDenied, partial               bool // denied: counted, batch: partial
-	deniedAt, batchAt, countAt, cellsAt int  // the offsets of values
-	plans, overrides, costs             pair // read after the limits
+	countsDenied, partial bool // denied: counted, batch: partial
 }
 
 // policy reads a policy. It goes on after a fault as long as later faults are not
 // consequences of it.
-func (c *checker) policy(name, words *yamlnode.Node) (*Definition, bool) {
+func (c *checker) policy(name, words *yamlnode.Node) *Definition {
 	if !weir.ValidName(name.Text) {
-		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
+		fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
 	}
 	if words.Kind != yamlnode.Map {
 		next := "write limit: 10 per minute on the line below, indented"
@@ -43,51 +42,65 @@ func (c *checker) policy(name, words *yamlnode.Node) (*Definition, bool) {
 			next = "put a space after the colon"
 		}
 		if words.Null() {
-			return nil, c.fail(words.Offset, next, "policy %s is empty", clip(name.Text))
+			fail(words.Offset, next, "policy %s is empty", clip(name.Text))
 		}
-		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
+		fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
 	}
-	d := policyBuilder{policy: &Definition{Name: name.Text, Line: name.Line, WhenStoreIsDown: engine.OutageDeny, file: c.file}}
+	d := policyBuilder{checker: c, words: words, policy: &Definition{Name: name.Text, Line: name.Line, WhenStoreIsDown: engine.OutageDeny, file: c.file}}
 	ok := apply(c, policyWords, aPolicy, words, &d)
-	if d.limitWord == nil {
-		return nil, ok && c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
+	if d.limitWord == nil && ok {
+		fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
 	}
-	if d.rejected {
-		return nil, false
+	if len(d.limits) > 0 {
+		d.complete(name)
 	}
-	return d.policy, c.complete(&d, name) && ok
+	return d.policy
 }
 
 // complete checks the words of a policy together, and reads those that need its limits.
-func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
-	ok := c.setMode(d)
-	p := d.policy
-	p.Limits = make([]weir.Limit, len(d.limits))
-	p.Units = make([]string, len(d.limits))
-	for i, l := range d.limits {
-		if l.limit.Kind == weir.Rolling {
-			l.limit.Cells = d.cells
-		}
-		p.Limits[i], p.Units[i] = l.limit, l.unit
-	}
-	if d.cells > 0 && !slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Kind == weir.Rolling }) {
-		ok = c.fail(d.cellsAt, "remove cells: "+withoutCells(p.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(p.Name))
-	}
-	ok = c.completeBlocks(d, name) && ok
-	p.WarnPercents = eachOf(d.limits, func(l *limitBuilder) int { return cmp.Or(l.warn, d.warn) })
-	ok = c.readCosts(d) && ok
-	compiled, err := p.Compile()
+func (d *policyBuilder) complete(name *yamlnode.Node) {
+	d.addLimits()
+	d.try(d.setMode, d.checkCells, func() { d.checkBlocks(name) }, d.readCosts)
+	compiled, err := d.policy.Compile()
 	if err != nil {
-		return c.accept(d.faultOf(err, name.Offset))
+		d.failBy(err, name.Offset)
 	}
-	ok = c.checkCountDenied(d) && ok
-	ok = c.checkReported(d) && ok
-	read := c.readPlans(d)
-	read = c.readOverrides(d, compiled.Dimensions) && read
-	if !read {
-		return false
+	d.dimensions = compiled.Dimensions
+	d.try(d.checkCountDenied, d.checkReported)
+	if d.try(d.readPlans, d.readOverrides) {
+		d.checkPlansUsed()
 	}
-	return c.checkPlansUsed(d) && ok
+}
+
+// addLimits sets the limits of the policy.
+func (d *policyBuilder) addLimits() {
+	p := d.policy
+	for _, l := range d.limits {
+		if l.limit.Kind == weir.Rolling {
+			l.limit.Cells = int(d.cells)
+		}
+		p.Limits, p.Units = append(p.Limits, l.limit), append(p.Units, l.unit)
+	}
+	p.Blocks = eachOf(d.limits, func(l *limitBuilder) time.Duration { return l.block })
+	p.WarnPercents = eachOf(d.limits, func(l *limitBuilder) int { return cmp.Or(l.warn, d.warn) })
+}
+
+// valueAt returns the offset of the value of a word.
+func (d *policyBuilder) valueAt(word string) int {
+	_, value := find(d.words, word)
+	return value.Offset
+}
+
+// limitOf returns the first limit of a kind, or -1.
+func (d *policyBuilder) limitOf(k weir.Kind) int {
+	return slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == k })
+}
+
+// checkCells rejects cells without a limit that has them.
+func (d *policyBuilder) checkCells() {
+	if d.cells > 0 && d.limitOf(weir.Rolling) < 0 {
+		fail(d.valueAt("cells"), "remove cells: "+withoutCells(d.policy.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
+	}
 }
 
 // withoutCells returns the reason why limits of a kind have no cells.
@@ -104,141 +117,122 @@ func withoutCells(k weir.Kind) string {
 // checkCountDenied rejects plans and overrides under denied: counted. Such a history keeps
 // only as many entries as the smallest of its numbers needs (R6), so it would grant too
 // much under a larger one.
-func (c *checker) checkCountDenied(d *policyBuilder) bool {
-	if d.policy.Mode != weir.CountDenied || d.plans.key == nil && d.overrides.key == nil {
-		return true
+func (d *policyBuilder) checkCountDenied() {
+	if d.policy.Mode == weir.CountDenied && (has(d.words, "plans") || has(d.words, "overrides")) {
+		fail(d.valueAt("denied"), "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
 	}
-	return c.fail(d.deniedAt, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
 }
 
 // checkReported rejects concurrency limits under count: reported. An attempt would hold nothing,
 // and a report has no reservation that returns its units.
-func (c *checker) checkReported(d *policyBuilder) bool {
-	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency })
-	if !d.policy.Reported || atOnce < 0 {
-		return true
+func (d *policyBuilder) checkReported() {
+	if i := d.limitOf(weir.Concurrency); d.policy.Reported && i >= 0 {
+		fail(d.valueAt("count"), "write count: attempts, or move the concurrency limit to a policy of its own",
+			"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[i].Name)
 	}
-	return c.fail(d.countAt, "write count: attempts, or move the concurrency limit to a policy of its own",
-		"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[atOnce].Name)
 }
 
 // setMode derives the weir.Mode from denied and batch.
-func (c *checker) setMode(d *policyBuilder) bool {
+func (d *policyBuilder) setMode() {
 	switch {
 	case d.countsDenied && d.policy.Reported:
-		return c.fail(max(d.deniedAt, d.countAt), "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
+		fail(max(d.valueAt("denied"), d.valueAt("count")), "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
 	case d.countsDenied && d.partial:
-		return c.fail(max(d.deniedAt, d.batchAt), "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
+		fail(max(d.valueAt("denied"), d.valueAt("batch")), "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
 	case d.countsDenied:
 		d.policy.Mode = weir.CountDenied
 	case d.partial:
 		d.policy.Mode = weir.Partial
 	}
-	return true
 }
 
-func (c *checker) setAbout(d *policyBuilder, _, value *yamlnode.Node) bool {
+func setAbout(_ *checker, d *policyBuilder, _, value *yamlnode.Node) {
 	if value.Type() != "text" {
-		return c.fail(value.Offset, "write a sentence, in quotes if necessary", "about: is %s, not text", describeKind(value))
+		fail(value.Offset, "write a sentence, in quotes if necessary", "about: is %s, not text", describeKind(value))
 	}
 	d.policy.About = strings.TrimSpace(value.Text)
-	return true
 }
 
-func (c *checker) setLimit(d *policyBuilder, key, value *yamlnode.Node) bool {
-	return c.onlyLimit(d, key) && c.addLimit(d, onlyLimitName, key.Offset, value)
+func (c *checker) setLimit(d *policyBuilder, key, value *yamlnode.Node) {
+	d.setLimitWord(key)
+	d.limits = []*limitBuilder{c.namedLimit(onlyLimitName, key.Offset, value)}
 }
 
-func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) bool {
-	if !c.onlyLimit(d, key) {
-		return false
-	}
-	d.rejected = true
+func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) {
+	d.setLimitWord(key)
 	if value.Kind != yamlnode.Map || value.Len() == 0 {
-		return c.fail(value.Offset, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one", "limits: is %s, not a map of names to limits", describeKind(value))
+		fail(value.Offset, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one", "limits: is %s, not a map of names to limits", describeKind(value))
 	}
-	ok := true
+	var limits []*limitBuilder
 	for name, limit := range value.Pairs() {
-		if !weir.ValidName(name.Text) {
-			ok = c.fail(name.Offset, useName, "%s cannot be the name of a limit", clip(name.Text))
-			continue
-		}
-		ok = c.addLimit(d, name.Text, name.Offset, limit) && ok
+		c.try(func() {
+			if !weir.ValidName(name.Text) {
+				fail(name.Offset, useName, "%s cannot be the name of a limit", clip(name.Text))
+			}
+			limits = append(limits, c.namedLimit(name.Text, name.Offset, limit))
+		})
 	}
-	d.rejected = !ok
-	return ok
+	if len(limits) == value.Len() {
+		d.limits = limits
+	}
 }
 
-// onlyLimit rejects limit and limits in one policy.
-func (c *checker) onlyLimit(d *policyBuilder, key *yamlnode.Node) bool {
+// setLimitWord rejects limit and limits in one policy.
+func (d *policyBuilder) setLimitWord(key *yamlnode.Node) {
 	if d.limitWord != nil {
-		return c.fail(key.Offset, "move all limits below limits:, each with a name", "limit and limits in one policy")
+		fail(key.Offset, "move all limits below limits:, each with a name", "limit and limits in one policy")
 	}
 	d.limitWord = key
-	return true
-}
-
-func (c *checker) setCells(d *policyBuilder, _, value *yamlnode.Node) bool {
-	n, problem := parseNumber(value.Text)
-	if value.Kind != yamlnode.Scalar || problem != "" || n > maxCells {
-		return c.fail(value.Offset, "use 0 for exact windows, or a whole number such as 60 up to "+formatNumber(maxCells), "%s is not a number of cells", c.quote(value))
-	}
-	d.cells, d.cellsAt = int(n), value.Offset
-	return true
 }
 
 func (d *policyBuilder) setWhenStoreIsDown(_, i int) {
 	d.policy.WhenStoreIsDown = engine.OutageDeny + engine.Outage(i)
 }
 
-// faultOf returns the fault of an error of weir's own check, at the limit that it names.
-func (d *policyBuilder) faultOf(err error, name int) *fault {
+// failBy fails with an error of weir's own check, at the limit that it names.
+func (d *policyBuilder) failBy(err error, name int) {
 	e, _ := errors.AsType[*weir.PolicyError](err) // Compile returns no other
 	i := slices.IndexFunc(d.limits, func(l *limitBuilder) bool { return e.Limit != "" && l.limit.Name == e.Limit })
 	if i >= 0 {
-		return d.limits[i].faultOf(e)
+		d.limits[i].failBy(e)
 	}
 	at := name
 	if e.Field == "Limits" {
 		at = d.limitWord.Offset
 	}
-	return faultf(at, "write a policy for each group of limits that must be decided together", "%s", e.Problem)
+	fail(at, "write a policy for each group of limits that must be decided together", "%s", e.Problem)
 }
 
 // requestedUnits is the cost of a limit that is charged the units of the request.
 const requestedUnits = "n"
 
 // readCosts reads the units that an attempt takes of each limit.
-func (c *checker) readCosts(d *policyBuilder) bool {
-	costs := d.costs.value
+func (d *policyBuilder) readCosts() {
+	_, costs := find(d.words, "costs")
 	if costs == nil {
-		return true
+		return
 	}
 	if costs.Kind != yamlnode.Map || costs.Len() == 0 {
-		return c.fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()), "costs: has no limits with a number, or n")
+		fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()), "costs: has no limits with a number, or n")
 	}
-	ok := true
 	for name, value := range costs.Pairs() {
-		i, found := c.limitNamed(d, name)
-		if !found {
-			ok = false
-			continue
-		}
-		if value.Kind == yamlnode.Scalar && value.Text == requestedUnits {
-			continue
-		}
-		n, problem := parseNumber(value.Text)
-		if value.Kind != yamlnode.Scalar || problem != "" || n == 0 || n > weir.MaxUnits {
-			ok = c.fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested", "%s is not a cost", c.quote(value))
-			continue
-		}
-		if d.policy.Mode == weir.Partial {
-			ok = c.fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of a request, and a fixed cost has no parts")
-			continue
-		}
-		d.policy.Limits[i].Cost = n
+		d.try(func() { d.policy.Limits[d.limitNamed(name)].Cost = d.cost(value) })
 	}
-	return ok
+}
+
+// cost reads the cost of a limit. 0 stands for the units of the request.
+func (d *policyBuilder) cost(value *yamlnode.Node) int64 {
+	if value.Kind == yamlnode.Scalar && value.Text == requestedUnits {
+		return 0
+	}
+	n, problem := parseNumber(value.Text)
+	switch {
+	case value.Kind != yamlnode.Scalar || problem != "" || n == 0 || n > weir.MaxUnits:
+		fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested", "%s is not a cost", quote(value))
+	case d.policy.Mode == weir.Partial:
+		fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of a request, and a fixed cost has no parts")
+	}
+	return n
 }
 
 // blocksSuffix follows a policy's name in the name of its blocks. No other policy on the
@@ -248,15 +242,12 @@ const blocksSuffix = ".block"
 // maxName is the longest name, in bytes.
 const maxName = 64
 
-// completeBlocks collects the blocks of a policy's limits.
-func (c *checker) completeBlocks(d *policyBuilder, name *yamlnode.Node) bool {
-	p := d.policy
-	p.Blocks = eachOf(d.limits, func(l *limitBuilder) time.Duration { return l.block })
-	if most := maxName - len(blocksSuffix); p.Blocks != nil && len(p.Name) > most {
-		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
+// checkBlocks rejects a name that is too long for that of the policy's blocks.
+func (d *policyBuilder) checkBlocks(name *yamlnode.Node) {
+	if most := maxName - len(blocksSuffix); d.policy.Blocks != nil && len(d.policy.Name) > most {
+		fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
 			"the name is too long for a policy that blocks: its blocks are stored under the name with %s appended", blocksSuffix)
 	}
-	return true
 }
 
 // eachOf returns a value of each limit, or nil if all are zero.
@@ -272,42 +263,34 @@ func eachOf[T comparable](limits []*limitBuilder, of func(*limitBuilder) T) []T 
 }
 
 // checkDerivedNames rejects a policy with the name of another policy's blocks.
-func (c *checker) checkDerivedNames(f *File, policies *yamlnode.Node) bool {
-	ok := true
+func (c *checker) checkDerivedNames(f *File, policies *yamlnode.Node) {
 	for name := range policies.Pairs() {
 		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {
 			if owner := f.Definition(base); owner != nil && owner.Blocks != nil {
-				ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
+				c.record(faultf(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name)))
 			}
 		}
 	}
-	return ok
 }
 
 // setWarn reads the share of one limit.
-func (d *limitBuilder) setWarn(at int, word string) *fault {
-	share, f := parseShare(at, word)
-	d.warn, d.at.warn = share, at
-	return f
-}
+func (d *limitBuilder) setWarn(at int, word string) { d.warn, d.at.warn = share(at, word), at }
 
 // setWarn reads the share of every limit that names none of its own.
-func (d *policyBuilder) setWarn(at int, word string) (f *fault) {
-	d.warn, f = parseShare(at, word)
-	return f
-}
+func (d *policyBuilder) setWarn(at int, word string) { d.warn = share(at, word) }
 
 // shareForm is a whole percentage of 1% … 100%.
 var shareForm = regexp.MustCompile("^" + sharePattern + "$")
 
 const sharePattern = `([1-9][0-9]?|100)%`
 
-func parseShare(at int, word string) (share int, f *fault) {
+// share reads a share of a limit in percent.
+func share(at int, word string) int {
 	if !shareForm.MatchString(word) {
-		return 0, faultf(at, nextShare(word), "%s is not a share of a limit", clip(word))
+		fail(at, nextShare(word), "%s is not a share of a limit", clip(word))
 	}
-	share, _ = strconv.Atoi(strings.TrimSuffix(word, "%"))
-	return share, nil
+	percent, _ := strconv.Atoi(strings.TrimSuffix(word, "%"))
+	return percent
 }
 
 // nextShare returns the next step for a word that is no share.

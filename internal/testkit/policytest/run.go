@@ -51,7 +51,7 @@ func Run(t *policy.Test) (*Failure, error) {
 }
 
 // which names one repetition of a step.
-func which(s *policy.Step, time int) string {
+func which(s *policy.Step, time int64) string {
 	at := "at " + policy.FormatDuration(s.At)
 	if s.Times > 1 {
 		at += fmt.Sprintf(", time %d of %d", time+1, s.Times)
