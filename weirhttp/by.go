@@ -98,13 +98,7 @@ func ClientIP(opts ...IPOption) ValueFunc {
 	for _, o := range opts {
 		o(c)
 	}
-	return func(r *http.Request) (string, error) {
-		a, err := c.find(r)
-		if err != nil {
-			return "", err
-		}
-		return clientaddr.Key(a, c.bits), nil
-	}
+	return c.value
 }
 
 // TrustedProxies sets the addresses of the proxies in front of this server. List your
@@ -132,11 +126,11 @@ func IPv6Prefix(bits int) IPOption {
 // and all clients behind the proxy share one history. Default, also for nil: no warning.
 func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
-// find returns the client's address.
-func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
+// value returns the client's address in its canonical form.
+func (c *clientIP) value(r *http.Request) (string, error) {
 	peer, ok := clientaddr.ParseNode(r.RemoteAddr)
 	if !ok {
-		return peer, &KeyError{Problem: "the connection has no IP address to count it by"}
+		return "", &KeyError{Problem: "the connection has no IP address to count it by"}
 	}
 	if len(c.trusted) == 0 {
 		c.warnOnce(r)
@@ -144,9 +138,9 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	lines := r.Header["X-Forwarded-For"]
 	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
 	if !ok {
-		return a, &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
+		return "", &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
 	}
-	return a, nil
+	return clientaddr.Key(a, c.bits), nil
 }
 
 func (c *clientIP) warnOnce(r *http.Request) {

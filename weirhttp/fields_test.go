@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"net/http"
+	"net/http/httptest"
 	"regexp"
 	"strings"
 	"testing"
@@ -215,7 +216,9 @@ func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	o := Outcome{Compiled: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
 	o.WriteHeaders(h)
-	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(o.violated()) != 0 {
-		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, o.violated())
+	w := httptest.NewRecorder()
+	o.WriteProblem(w, 429)
+	if p := readProblem(t, w.Result()); h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(p.Violated) != 0 {
+		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, p.Violated)
 	}
 }

@@ -96,7 +96,7 @@ var errorAnswers = []answer.ForError[int]{
 	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"),
-	answer.For(nil, http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"), // of the store
+	answer.For(nil, http.StatusServiceUnavailable, "no decision could be made, so the request was denied and not counted; try again later"), // the store's errors
 }
 
 // answerTo returns the status and the detail of the answer to an error.

@@ -2,7 +2,6 @@ package weirhttp
 
 import (
 	"context"
-	"iter"
 	"net/http"
 	"strconv"
 	"time"
@@ -39,33 +38,6 @@ func (o *Outcome) RetryAfter() (seconds int64, ok bool) {
 	return max(1, answer.Seconds(d.RetryAfter)), true
 }
 
-// violated returns the names of the limits that denied the attempt, as in the
-// RateLimit-Policy field. It is empty if the attempt was allowed.
-func (o *Outcome) violated() []string {
-	names := []string{}
-	if o.Decision.Allowed {
-		return names
-	}
-	for i, s := range o.known() {
-		if o.lacksRoom(i, s) {
-			names = append(names, fieldName(o.Compiled, i))
-		}
-		if s.MinIntervalAfter > 0 {
-			names = append(names, fieldName(o.Compiled, i)+intervalSuffix)
-		}
-	}
-	return names
-}
-
-// known yields the known states with the indices of their limits.
-func (o *Outcome) known() iter.Seq2[int, *weir.LimitState] { return (*answer.Answer)(o).Known() }
-
-// lacksRoom reports whether limit i has too few units left for the attempt. Its minimum
-// interval is not considered.
-func (o *Outcome) lacksRoom(i int, s *weir.LimitState) bool {
-	return s.Remaining < o.Compiled.Limits[i].Units(o.N)
-}
-
 type contextKey struct{}
 
 // FromContext returns the outcome of the request that a handler behind Middleware
@@ -86,11 +58,13 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
 	b := appendProblem(nil, quotaExceeded, "Quota exceeded", status, o.Why())
 	b = append(b, `,"violated-policies":[`...)
-	for i, name := range o.violated() {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = answer.AppendString(b, name)
+	if !o.Decision.Allowed {
+		o.eachItem(func(name string, _ int64, _ time.Duration) {
+			if b[len(b)-1] != '[' {
+				b = append(b, ',')
+			}
+			b = answer.AppendString(b, name)
+		})
 	}
 	b = append(b, `],"retry_after_ms":`...)
 	b = strconv.AppendInt(b, answer.Millis(o.Decision.RetryAfter), 10)
@@ -195,32 +169,35 @@ func appendWindow(b []byte, window int64) []byte {
 // t would wait for nothing. The value is "" if no state is known.
 func (o *Outcome) RateLimit() string {
 	b := make([]byte, 0, 64)
-	for i, s := range o.known() {
-		if o.Decision.Allowed || o.lacksRoom(i, s) {
+	o.eachItem(func(name string, remaining int64, next time.Duration) {
+		b = appendParameter(appendName(b, name), ";r=", remaining)
+		if next > 0 {
+			b = appendParameter(b, ";t=", answer.Seconds(next))
+		}
+	})
+	return string(b)
+}
+
+// eachItem calls f with the items of the RateLimit field. next is the time until the item has
+// more room, 0 if it is not known.
+func (o *Outcome) eachItem(f func(name string, remaining int64, next time.Duration)) {
+	allowed := o.Decision.Allowed
+	for i, s := range (*answer.Answer)(o).Known() {
+		if allowed || s.Remaining < o.Compiled.Limits[i].Units(o.N) {
 			next := nextRoom(s)
-			if o.Decision.Allowed && s.MaxHold > 0 {
+			if allowed && s.MaxHold > 0 {
 				next = 0
 			}
-			b = appendState(b, fieldName(o.Compiled, i), s.Remaining, next)
+			f(fieldName(o.Compiled, i), s.Remaining, next)
 		}
-		if s.MinInterval > 0 && (o.Decision.Allowed || s.MinIntervalAfter > 0) {
+		if s.MinInterval > 0 && (allowed || s.MinIntervalAfter > 0) {
 			open := int64(1)
 			if s.MinIntervalAfter > 0 {
 				open = 0
 			}
-			b = appendState(b, fieldName(o.Compiled, i)+intervalSuffix, open, s.MinIntervalAfter)
+			f(fieldName(o.Compiled, i)+intervalSuffix, open, s.MinIntervalAfter)
 		}
 	}
-	return string(b)
-}
-
-func appendState(b []byte, name string, remaining int64, next time.Duration) []byte {
-	b = appendName(b, name)
-	b = appendParameter(b, ";r=", remaining)
-	if next > 0 {
-		b = appendParameter(b, ";t=", answer.Seconds(next))
-	}
-	return b
 }
 
 // nextRoom returns the time until the limit has more room than now. Above its Max that
