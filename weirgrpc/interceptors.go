@@ -71,20 +71,26 @@ func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor
 // serve decides a call, and passes it to its handler with the outcome in the context. trailer
 // sends that of a denial.
 func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), handle func(context.Context) error) error {
-	o, held, err := l.decideCall(ctx, c)
-	if err != nil {
-		if o != nil {
-			trailer(metadata.Pairs(pushbackTrailer, o.pushback()))
-		}
-		return err
+	if l.skip != nil && l.skip(ctx, c) {
+		return handle(ctx)
 	}
-	if o != nil {
-		ctx = context.WithValue(ctx, contextKey{}, o)
+	o, held, err := l.attempt(ctx, c)
+	if err != nil {
+		if err = l.failed(ctx, err); err != nil {
+			return err
+		}
+		return handle(ctx) // uncounted
+	}
+	if !o.Decision.Allowed {
+		if err := l.onDenied(ctx, o); err != nil {
+			trailer(metadata.Pairs(pushbackTrailer, o.pushback()))
+			return err
+		}
 	}
 	if held != nil {
 		defer l.end(ctx, held)
 	}
-	return handle(ctx)
+	return handle(context.WithValue(ctx, contextKey{}, o))
 }
 
 // limitedStream is a stream with the outcome in its context.
@@ -108,25 +114,9 @@ func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
 	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
 }
 
-// decideCall decides a call. o is nil for a call that passes uncounted; err is the final error
-// of a call that does not pass. held is nil unless a hold must be ended.
-func (l *limit) decideCall(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
-	if l.skip != nil && l.skip(ctx, c) {
-		return nil, nil, nil
-	}
-	o, held, err = l.attempt(ctx, c)
-	switch {
-	case err != nil:
-		return nil, nil, l.failed(ctx, err)
-	case !o.Decision.Allowed:
-		return o, nil, l.onDenied(ctx, o)
-	}
-	return o, held, nil
-}
-
 // attempt attempts the units of a call, with a reservation if the policy has a limit of kind
-// Concurrency. The charge is made even if the client has hung up: a call that is cancelled
-// immediately must not be free.
+// Concurrency. held is nil unless a hold must be ended. The charge is made even if the client
+// has hung up: a call that is cancelled immediately must not be free.
 func (l *limit) attempt(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
 	rules := l.limiter.Compiled()
 	key, err := readKey(ctx, c, rules, l.values)
@@ -154,7 +144,7 @@ func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 func (l *limit) failed(ctx context.Context, err error) error {
 	if l.allowWhenDown && ctx.Err() == nil {
 		switch toStatus(err).Code() {
-		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // of the store
+		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // the store's
 			return nil
 		}
 	}
@@ -171,14 +161,13 @@ var errorCodes = []answer.ForError[codes.Code]{
 	answer.For(context.DeadlineExceeded, codes.DeadlineExceeded, ""),
 	answer.For(context.Canceled, codes.Canceled, ""),
 	answer.For(weir.ErrOutcomeUnknown, codes.Unavailable, "the store did not answer, so the call was denied; it may have been counted; try again later"),
-	answer.For(nil, codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later"), // of the store
+	answer.For(nil, codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later"), // the store's errors
 }
 
 // toStatus returns the status of an error.
 func toStatus(err error) *status.Status {
-	var k *KeyError
-	if errors.As(err, &k) {
-		return status.New(codes.InvalidArgument, k.Problem)
+	if key, ok := errors.AsType[*KeyError](err); ok {
+		return status.New(codes.InvalidArgument, key.Problem)
 	}
 	return status.New(answer.ToError(err, errorCodes))
 }
