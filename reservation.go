@@ -115,10 +115,7 @@ func (r *Reservation) Units() int64 {
 // a MaxHold after the grant or the last extension, and the shortest MaxHold of several
 // limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
-	if r == nil {
-		return time.Time{}
-	}
-	if r.limiter.rules.Holds == nil {
+	if r == nil || r.limiter.rules.Holds == nil {
 		return time.Time{}
 	}
 	r.mu.Lock()
@@ -133,10 +130,7 @@ func (r *Reservation) HeldUntil() time.Time {
 // returns ErrExpired: other callers may have been admitted since. Commit and Cancel still
 // correct the other limits then.
 func (r *Reservation) Done(ctx context.Context) error {
-	if r == nil {
-		return errNoReservation
-	}
-	return r.settle(ctx, r.units, true)
+	return r.settle(ctx, r.Units(), true)
 }
 
 var errNoReservation = errors.New("weir: a nil Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
@@ -156,12 +150,6 @@ var errNoReservation = errors.New("weir: a nil Reservation holds nothing; Reserv
 // During an outage, units used beyond the reservation are recorded by the fallback's
 // mode, like any Record. The store does not get them.
 func (r *Reservation) Commit(ctx context.Context, actual int64) error {
-	if r == nil {
-		return errNoReservation
-	}
-	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
-		return err
-	}
 	return r.settle(ctx, actual, false)
 }
 
@@ -171,6 +159,12 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0
 // settle corrects the rates and ends the hold. done stands for a settlement that needs the
 // hold to last.
 func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error {
+	if r == nil {
+		return errNoReservation
+	}
+	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
+		return err
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err := r.closed(); err != nil {

@@ -25,12 +25,12 @@ type breaker struct {
 
 	mu       sync.Mutex // protects changes of open and failing, and the following
 	failures int        // consecutive
-	cause    error      // of the last failure
+	cause    error      // the last failure's
 	rejected error      // the answer to calls that are not sent
 	probing  bool       // a probe is in flight
 	probeAt  time.Time  // no probe before this instant
 	since    time.Time  // last change of open
-	queued   []func()   // changes that onChange has not seen
+	queued   []error    // the causes of changes that onChange has not seen
 	notifies bool       // a caller is running onChange
 }
 
@@ -125,8 +125,8 @@ func (b *breaker) setOpenLocked(open bool) {
 	} else {
 		b.cause = nil
 	}
-	if cause := b.cause; b.onChange != nil {
-		b.queued = append(b.queued, func() { b.onChange(cause) })
+	if b.onChange != nil {
+		b.queued = append(b.queued, b.cause)
 	}
 }
 
@@ -140,17 +140,17 @@ func (b *breaker) notifyLocked() {
 	b.notifies = true
 	defer func() { b.notifies = false }()
 	for len(b.queued) > 0 {
-		next := b.queued[0]
+		cause := b.queued[0]
 		b.queued = b.queued[1:]
-		b.unlocked(next)
+		b.notify(cause)
 	}
 }
 
-// unlocked calls f without b.mu and locks it again even if f panics.
-func (b *breaker) unlocked(f func()) {
+// notify calls onChange without b.mu, and locks it again even if onChange panics.
+func (b *breaker) notify(cause error) {
 	b.mu.Unlock()
 	defer b.mu.Lock()
-	f()
+	b.onChange(cause)
 }
 
 // status returns the last change of open and, while it is open, the cause.

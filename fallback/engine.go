@@ -25,6 +25,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
+	"github.com/weirlimit/weir/internal/memory"
 )
 
 // The modes: the decision for calls that the store cannot decide (R15). An unknown mode is
@@ -95,7 +96,9 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
 	}
-	f.share = sync.OnceValue(func() *localShare { return newShare(f.instances) })
+	f.share = sync.OnceValue(func() *localShare {
+		return &localShare{memory: memory.New(memory.Options{}), instances: f.instances}
+	})
 	return f
 }
 

@@ -5,6 +5,7 @@ import (
 	"math/bits"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -18,35 +19,25 @@ import (
 type localShare struct {
 	memory    *memory.Memory
 	instances int64
-
-	mu     sync.RWMutex                          // protects the following
-	shares map[*engine.Compiled]*engine.Compiled // rules with the shares as their limits
+	shares    sync.Map     // rules with the shares as their limits (*engine.Compiled), by the whole rules
+	stored    atomic.Int64 // entries of shares
 }
 
 // maxShares bounds the cached shares, because policies may be reloaded for ever. Rules that
 // were dropped are divided again at their next use; histories belong to names and stay.
 const maxShares = 1024
 
-func newShare(instances int64) *localShare {
-	return &localShare{memory: memory.New(memory.Options{}), instances: instances, shares: map[*engine.Compiled]*engine.Compiled{}}
-}
-
 // of returns the rules with the shares as their limits.
 func (s *localShare) of(c *engine.Compiled) *engine.Compiled {
-	s.mu.RLock()
-	share := s.shares[c]
-	s.mu.RUnlock()
-	if share != nil {
-		return share
+	if share, found := s.shares.Load(c); found {
+		return share.(*engine.Compiled)
 	}
-	share = divide(c, s.instances)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.shares) >= maxShares {
-		clear(s.shares)
+	if s.stored.Add(1) > maxShares {
+		s.shares.Clear()
+		s.stored.Store(1)
 	}
-	s.shares[c] = share
-	return share
+	share, _ := s.shares.LoadOrStore(c, divide(c, s.instances))
+	return share.(*engine.Compiled)
 }
 
 // decideCall decides the call by the share.

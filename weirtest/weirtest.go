@@ -16,7 +16,7 @@
 //   - instants: requests without an instant are decided now, by the engine's own clock, and
 //     requests at a given one there, from 1970-01-01T00:00:00Z on.
 //   - hammer: many goroutines on short windows by the engine's own clock, on a few keys,
-//     or on so many that keys are forgotten and made anew. The audit uses only the times
+//     or on so many that keys are forgotten and made again. The audit uses only the times
 //     of call and return, and then the instants that the engine reports.
 //   - live: random histories by the engine's own clock, one call after the other,
 //     compared with the specification at the instants of the answers. Denied attempts
@@ -26,7 +26,7 @@
 //     one after the other at one instant.
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
-//   - once: operations with an idempotency key, each made by several goroutines at once.
+//   - once: operations with an idempotency key, each made by several goroutines at the same time.
 //
 // The kit cannot find faults in restarts, lost connections and failovers of a store, and
 // faults that need longer than the test.

@@ -35,7 +35,7 @@ type Watcher struct {
 // Content is the result of a read.
 type Content struct {
 	Bytes []byte
-	Err   error // of reading the file
+	Err   error // why the file could not be read
 }
 
 // same reports whether both reads had the same result.
@@ -51,7 +51,7 @@ func (c Content) same(o Content) bool {
 // content or error is not reported twice in a row.
 func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 	var events <-chan fsnotify.Event // open until Close, as losses is
-	var losses <-chan error          // of events
+	var losses <-chan error          // lost events
 	if source := w.source(); source != nil {
 		defer source.Close()
 		events, losses = source.Events, source.Errors
@@ -63,7 +63,7 @@ func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 	defer settled.Stop()
 
 	reported := Content{Bytes: w.Seen}
-	var pending *Content // of the last read, not reported yet
+	var pending *Content // the last read, not reported yet
 	for {
 		select {
 		case <-ctx.Done():

@@ -28,8 +28,8 @@ type Node struct {
 	Kind     Kind
 	style    yaml.Style
 	Line     int    // 1 … lines of the document
-	Offset   int    // of the first character in the document's text
-	Text     string // of a Scalar, without quotes, escapes and folds
+	Offset   int    // place of the first character in the document's text
+	Text     string // a Scalar's text, without quotes, escapes and folds
 	tag      string // in the short form, such as !!int
 	children []Node // items of a List; keys and values, in turn, of a Map
 }
