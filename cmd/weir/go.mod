@@ -25,7 +25,6 @@ require (
 	go.opentelemetry.io/proto/otlp v1.11.0 // tests: the messages of collectors, to read our spans
 	go.yaml.in/yaml/v4 v4.0.0 // YAML as nodes with the place of every word
 	golang.org/x/net v0.60.0 // names and values of headers that HTTP permits; HTTP/2 frames in tests
-	golang.org/x/term v0.47.0 // the terminal of weir top and its size
 	google.golang.org/grpc v1.84.0 // gRPC, with its health service
 	google.golang.org/protobuf v1.36.12 // the types that all messages share, and their JSON form
 )

@@ -19,8 +19,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/answer"
 )
@@ -61,21 +59,22 @@ func top(cmd *cobra.Command, o *topOptions) error {
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	screen := newScreen(cmd.OutOrStdout(), o)
 	var last *topAnswer
 	for {
 		now, err := client.list(ctx, o)
-		if ctx.Err() != nil {
-			return nil
-		}
+		var away *failure
 		switch {
+		case ctx.Err() != nil:
+			return nil
 		case err == nil:
-			if err := screen.show(now, last); err != nil || o.once {
+			if err := now.print(cmd.OutOrStdout(), last, o.asJSON); err != nil || o.once {
 				return err
 			}
 			last = now
-		case !screen.waitsFor(last, err):
+		case last == nil || !errors.As(err, &away) || away.code != exitStore:
 			return err
+		default: // it may be restarted
+			fmt.Fprintf(cmd.ErrOrStderr(), "weir top: %v; trying again every %v\n", err, o.interval)
 		}
 		select {
 		case <-time.After(o.interval):
@@ -134,7 +133,7 @@ type topAnswer struct {
 	Since time.Time `json:"since"` // zero without a denial
 	body  []byte
 	from  string    // the address of weir
-	when  time.Time // of the request, by the clock of this process
+	when  time.Time // the instant of the request, by the clock of this process
 }
 
 // parseTop reads an answer.
@@ -146,82 +145,16 @@ func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	return a, nil
 }
 
-// screen prints the pages of weir top.
-type screen struct {
-	out       io.Writer
-	o         *topOptions
-	size      func() (columns, rows int) // of the terminal, 0 = unknown; nil = it is no terminal
-	drawn     bool
-	downSince time.Time // of the first request without an answer; zero while weir answers
-}
-
-func newScreen(out io.Writer, o *topOptions) *screen {
-	s := &screen{out: out, o: o}
-	if f, ok := out.(*os.File); ok && !o.once && !o.asJSON && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb" {
-		s.size = func() (columns, rows int) {
-			columns, rows, _ = term.GetSize(int(f.Fd())) // read each time, because windows change
-			return columns, rows
+// print prints an answer, below that before. last is the answer before, or nil.
+func (a *topAnswer) print(out io.Writer, last *topAnswer, asJSON bool) error {
+	page := a.body
+	if !asJSON {
+		page = []byte(a.page(last))
+		if last != nil {
+			page = append([]byte("\n"), page...)
 		}
 	}
-	return s
-}
-
-// show prints an answer; on a terminal it replaces the page before. last is the
-// answer before, or nil.
-func (s *screen) show(now, last *topAnswer) error {
-	if s.o.asJSON {
-		_, err := printable{s.out}.Write(now.body)
-		return err
-	}
-	s.downSince = time.Time{}
-	return s.draw(now.page(last))
-}
-
-// waitsFor reports whether top goes on after a request without an answer: only on a
-// terminal, if weir has answered before. It then prints a line above the last page.
-func (s *screen) waitsFor(last *topAnswer, err error) bool {
-	var f *failure
-	if last == nil || s.size == nil || !errors.As(err, &f) || f.code != exitStore {
-		return false
-	}
-	if s.downSince.IsZero() {
-		s.downSince = time.Now()
-	}
-	_, rest, _ := strings.Cut(last.page(nil), "\n")
-	return s.draw(fmt.Sprintf("weir at %s has not answered since %s; trying again every %v\n%s",
-		answer.Shown(last.from), s.downSince.Format(time.TimeOnly), s.o.interval, rest)) == nil
-}
-
-// Control sequences, all of which the VT100 has.
-const (
-	home      = "\x1b[H" // the cursor to the upper left
-	clearLine = "\x1b[K" // the rest of it
-	clearRest = "\x1b[J" // of the screen
-)
-
-// draw prints a page. On a terminal it replaces the page before, cut to the rows and columns of
-// the terminal.
-func (s *screen) draw(page string) error {
-	switch {
-	case s.size != nil:
-		columns, rows := s.size()
-		lines := strings.Split(strings.TrimSuffix(page, "\n"), "\n")
-		if rows > 0 {
-			lines = lines[:min(max(rows-1, 1), len(lines))]
-		}
-		page = home
-		for _, line := range lines {
-			if runes := []rune(line); columns > 0 && len(runes) > columns {
-				line = string(runes[:columns])
-			}
-			page += line + clearLine + "\n"
-		}
-		page += clearRest
-	case s.drawn:
-		page = "\n" + page
-	}
-	s.drawn = true
-	_, err := io.WriteString(s.out, page)
+	_, err := printable{out}.Write(page)
 	return err
 }
 

@@ -2,7 +2,9 @@ package main
 
 import (
 	"bytes"
-	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
@@ -36,7 +38,7 @@ DENIALS  ±  POLICY  KEY
 		t.Errorf("got\n%swant\n%s", tables, want)
 	}
 	if restarted := answerAt(t, noon.Add(2*time.Second), "3", "0").page(second); !strings.Contains(restarted, "search        3   -       0   -") {
-		t.Errorf("counters that began anew have no rates:\n%s", restarted)
+		t.Errorf("counters that started again have no rates:\n%s", restarted)
 	}
 }
 
@@ -63,68 +65,43 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 	}
 }
 
-// On a terminal top redraws in place. Elsewhere it writes no control characters.
-func TestTopRedrawsOnTerminalOnly(t *testing.T) {
-	l := answerAt(t, time.Now(), "1", "1")
-	var b bytes.Buffer
-	s := onTerminal(&b, 0, 0)
-	s.show(l, nil)
-	s.show(l, l)
-	text := b.String()
-	if strings.Count(text, home) != 2 || strings.Count(text, clearRest) != 2 || strings.Contains(strings.ReplaceAll(text, clearLine+"\n", ""), "\n") {
-		t.Errorf("on a terminal: %q", text)
-	}
-	b.Reset()
-	plain := newScreen(&b, &topOptions{})
-	plain.show(l, nil)
-	plain.show(l, l)
-	if strings.Contains(b.String(), "\x1b") || strings.Count(b.String(), "POLICY  ALLOWED") != 2 {
-		t.Errorf("elsewhere: %q", b.String())
-	}
-}
-
-// onTerminal returns a screen on a terminal of that size.
-func onTerminal(b *bytes.Buffer, columns, rows int) *screen {
-	return &screen{out: b, o: &topOptions{interval: 2 * time.Second}, size: func() (int, int) { return columns, rows }}
-}
-
-// A page that is longer or wider than the terminal is cut, so that the headings stay visible.
-func TestTopCutsPageToTerminal(t *testing.T) {
-	l := answerAt(t, time.Now(), "1", "1")
-	all := strings.Count(l.page(nil), "\n")
-	for rows, want := range map[int]int{0: all, 1: 1, 2: 1, 4: 3, all: all - 1, all + 1: all, 100: all} {
-		var b bytes.Buffer
-		onTerminal(&b, 20, rows).show(l, nil)
-		lines := strings.Split(strings.TrimSuffix(b.String(), clearLine+"\n"+clearRest), clearLine+"\n")
-		if len(lines) != want || !strings.HasPrefix(lines[0], home+"weir at ") || len(lines[0]) != len(home)+20 {
-			t.Errorf("%d rows of 20 columns: %d lines, want %d: %q", rows, len(lines), want, b.String())
+// Each answer is printed below the one before. Top goes on while weir does not answer, and
+// ends when weir rejects the request.
+func TestTopPrintsUntilRejected(t *testing.T) {
+	requests := 0
+	weir := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close") // a request on a new connection is not repeated
+		switch requests++; requests {
+		case 1, 3:
+			w.Write(answerAt(t, time.Now(), "1", "1").body)
+		case 2:
+			c, _, err := w.(http.Hijacker).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			c.Close()
+		default:
+			w.WriteHeader(http.StatusUnauthorized)
 		}
+	}))
+	defer weir.Close()
+	var out, messages bytes.Buffer
+	code := run([]string{"top", "--url", weir.URL, "--interval", "100ms"}, nil, &out, &messages)
+	if text := out.String(); code != exitUsage || strings.Count(text, "\n\nweir at ") != 1 || strings.Count(text, "POLICY  ALLOWED") != 2 || strings.Contains(text, "\x1b") {
+		t.Errorf("exit %d, got %q", code, text)
+	}
+	if text := messages.String(); !strings.Contains(text, "does not answer") || !strings.Contains(text, "trying again every 100ms") || !strings.Contains(text, "authentication required") {
+		t.Errorf("got messages %q", text)
 	}
 }
 
-// On a terminal top waits for a weir that is restarted, and keeps the last page.
-func TestTopWaitsForRestart(t *testing.T) {
-	l := answerAt(t, time.Now(), "1", "1")
-	var b bytes.Buffer
-	s := onTerminal(&b, 0, 0)
-	gone := &failure{code: exitStore, err: errors.New("connection refused")}
-	for _, c := range []struct {
-		on   *screen
-		last *topAnswer
-		err  error
-		want bool
-	}{
-		{s, l, gone, true},
-		{s, nil, gone, false}, // it has never answered
-		{s, l, usage("", "unauthorized"), false},
-		{newScreen(&b, s.o), l, gone, false}, // not a terminal
-	} {
-		if waits := c.on.waitsFor(c.last, c.err); waits != c.want {
-			t.Errorf("%+v after %v: waits %v", c.on, c.err, waits)
-		}
-	}
-	text := strings.ReplaceAll(b.String(), clearLine, "")
-	if !strings.Contains(text, "weir at http://127.0.0.1:7070 has not answered since ") || !strings.Contains(text, "trying again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
-		t.Errorf("%q", text)
+// A weir that has never answered ends top.
+func TestTopEndsWithoutFirstAnswer(t *testing.T) {
+	weir := httptest.NewServer(http.NotFoundHandler())
+	weir.Close()
+	var messages bytes.Buffer
+	if code := run([]string{"top", "--url", weir.URL}, nil, io.Discard, &messages); code != exitStore || strings.Contains(messages.String(), "trying again") {
+		t.Errorf("exit %d: %s", code, &messages)
 	}
 }
