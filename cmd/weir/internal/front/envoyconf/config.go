@@ -54,7 +54,7 @@ type Rule struct {
 	// with detailed_metric, otherwise those with value_to_metric.
 	MetricLevels []int
 
-	Keys []string // of the descriptors on its path
+	Keys []string // the keys of the descriptors on its path
 }
 
 // Domain holds the rules of one domain.
@@ -73,7 +73,7 @@ type Config struct {
 	Warnings []string  // words in the files without effect
 
 	byName map[string]*Domain
-	bytes  int // of all files so far, with aliases followed
+	bytes  int // the size of all files so far, with aliases followed
 }
 
 // Domain returns the domain of that name, or nil. A nil Config has none.

@@ -24,7 +24,7 @@ func (c *Config) add(name string, src []byte) (err error) {
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
-		case *policy.Error: // of fail, which ends the file at its first error
+		case *policy.Error: // fail ends the file at its first error
 			err = e
 		default:
 			panic(e)
@@ -97,37 +97,40 @@ func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
 	}
 }
 
-// place is the position of a descriptor in the tree, with the levels of its path.
+// place is the position of a descriptor in the tree, with the parts of its rule that follow from
+// the path.
 type place struct {
-	path   string // its name in metrics
-	levels []level
-}
-
-// level is one descriptor of a path.
-type level struct {
-	key    string
-	name   string // in metrics
-	shared string // the pattern if its values share histories, otherwise ""
-	metric bool   // there is a metric for each value
+	path    string   // its name in metrics
+	keys    []string // one for each descriptor on the path, as in the following
+	levels  []string // the name in metrics
+	shared  []string // the pattern if its values share histories, otherwise ""
+	varying []int    // the levels that are not shared
+	metrics []int    // the levels with a metric for each value
 }
 
 // below returns the place of a descriptor under p.
 func (p *place) below(d *descriptor) *place {
-	l := level{key: d.key, name: d.key}
+	level, name, shared := len(p.keys), d.key, ""
 	if d.value != "" {
-		l.name += "_" + d.value
+		name += "_" + d.value
 	}
+	to := &place{path: p.path + "." + name, varying: p.varying, metrics: p.metrics}
 	if d.shared {
-		l.shared = l.name // never empty, unlike the name of a level that is not shared
+		shared = name // never empty, unlike that of a level that is not shared
+	} else {
+		to.varying = append(slices.Clip(p.varying), level)
+		if d.valueMetric && (d.value == "" || strings.Contains(d.value, "*")) {
+			to.metrics = append(slices.Clip(p.metrics), level)
+		}
 	}
-	l.metric = d.valueMetric && !d.shared && (d.value == "" || strings.Contains(d.value, "*"))
-	return &place{path: p.path + "." + l.name, levels: append(p.levels[:len(p.levels):len(p.levels)], l)}
+	to.keys, to.levels, to.shared = append(slices.Clip(p.keys), d.key), append(slices.Clip(p.levels), name), append(slices.Clip(p.shared), shared)
+	return to
 }
 
 // cost returns the memory of the descriptor's place below p, in bytes.
 func (d *descriptor) cost(p *place) int {
 	const perLevel, part = 64, 16 // bytes of a level above, and of a piece between two *
-	return len(p.path) + 2*len(d.key+d.value) + perLevel*(len(p.levels)+1) + part*strings.Count(d.key+d.value, "*")
+	return len(p.path) + 2*len(d.key+d.value) + perLevel*(len(p.keys)+1) + part*strings.Count(d.key+d.value, "*")
 }
 
 // descriptor holds the words of one descriptor, without its limit.
@@ -196,21 +199,11 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 		return nil
 	}
 	words := f.words(n, "rate_limit", limitWords)
-	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota}
-	var shared []string
-	for i, l := range p.levels {
-		r.Keys, r.Levels, shared = append(r.Keys, l.key), append(r.Levels, l.name), append(shared, l.shared)
-		if l.shared == "" {
-			r.Varying = append(r.Varying, i)
-		}
-		if l.metric {
-			r.MetricLevels = append(r.MetricLevels, i)
-		}
-	}
+	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota, Keys: p.keys, Levels: p.levels, Varying: p.varying, MetricLevels: p.metrics,
+		History: HistoryName("rule", p.keys, p.shared)}
 	if d.detailed {
 		r.MetricLevels = r.Varying
 	}
-	r.History = HistoryName("rule", r.Keys, shared)
 	r.Unlimited = f.flag(words, "unlimited")
 	f.period(r, n, words)
 	r.Name = f.text(words, "name")
