@@ -59,8 +59,8 @@ type Call struct {
 	Protocol Protocol
 	Outcome  Outcome
 	Degraded bool     // a fallback answered
-	Limit    string   // of a denial, also of a shadow policy: the binding limit
-	Key      weir.Key // of the same: the key, valid during the call only
+	Limit    string   // the binding limit of a denial, also by a shadow policy
+	Key      weir.Key // the key of such a denial, valid during the call only
 }
 
 // Span is a decision in a trace. It holds no key.
@@ -68,7 +68,7 @@ type Span struct {
 	Protocol Protocol
 	Policy   string // or the domain of Envoy's rate limit service
 	Outcome  Outcome
-	Limit    string // of a denial: the binding limit
+	Limit    string // the binding limit of a denial
 	Degraded bool
 	Began    time.Time
 	Took     time.Duration

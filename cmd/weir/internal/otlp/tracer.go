@@ -35,7 +35,7 @@ import (
 // Config configures a Tracer. OpenTelemetry's variables of the environment configure
 // everything else.
 type Config struct {
-	Endpoint string       // of the collector: http://host:4318, to which /v1/traces is added, or a URL with a path; default: that of the environment
+	Endpoint string       // the collector: http://host:4318, to which /v1/traces is added, or a URL with a path; default: that of the environment
 	Version  string       // service.version
 	Ratio    float64      // share of the calls without a trace that begin one, 0 … 1; $OTEL_TRACES_SAMPLER overrides it
 	Log      *slog.Logger // default: no log
@@ -69,9 +69,6 @@ func New(c Config) (*Tracer, error) {
 			u.Path = "/v1/traces"
 		}
 		to = append(to, otlptracehttp.WithEndpointURL(u.String()))
-	}
-	if !(c.Ratio >= 0 && c.Ratio <= 1) {
-		return nil, fmt.Errorf("--otlp-ratio: the share of calls that begin a trace must be 0 to 1, not %v", c.Ratio)
 	}
 	exporter, err := otlptracehttp.New(context.Background(), to...)
 	if err != nil {

@@ -39,7 +39,7 @@ type Sketch struct {
 
 	mu     sync.Mutex // protects the following
 	now    counters
-	before counters // of the period before
+	before counters // those of the period before
 	began  int64    // the current period, microseconds since 1970; 0 = no denial yet
 }
 
@@ -92,12 +92,9 @@ func (s *Sketch) rotate(at int64) {
 	case s.began == 0:
 		s.began = at
 	case age >= 2*period.Microseconds() || age <= -period.Microseconds():
-		s.now.reset()
-		s.before.reset()
-		s.began = at
+		s.now, s.before, s.began = counters{}, counters{}, at
 	case age >= period.Microseconds():
-		s.now, s.before = s.before, s.now
-		s.now.reset()
+		s.now, s.before = counters{}, s.now
 		s.began += period.Microseconds()
 	}
 }
@@ -129,15 +126,12 @@ func (c *counters) add(id uint64, slots int) (_ *counter, isNew bool) {
 		c.at = make(map[uint64]int)
 	}
 	i, least := len(c.all), int64(0)
-	switch {
-	case i == slots:
+	if i < slots {
+		c.all = append(c.all, counter{})
+	} else {
 		i = c.least()
 		delete(c.at, c.all[i].id)
 		least = c.all[i].n
-	case i < cap(c.all):
-		c.all = c.all[:i+1] // with the memory of an earlier period
-	default:
-		c.all = append(c.all, counter{})
 	}
 	c.all[i] = counter{id: id, n: least + 1, err: least, text: c.all[i].text}
 	c.at[id] = i
@@ -154,13 +148,6 @@ func (c *counters) least() (least int) {
 	return least
 }
 
-// reset drops all counters and keeps their memory.
-func (c *counters) reset() {
-	c.all = c.all[:0]
-	clear(c.at)
-	c.total = 0
-}
-
 // floor returns the most denials of a key without a counter: in a full set, the least count
 // of the others.
 func (c *counters) floor(slots int) int64 {
@@ -173,7 +160,7 @@ func (c *counters) floor(slots int) int64 {
 // Report is the content of a sketch.
 type Report struct {
 	Since   time.Time // the beginning of the count; zero without a denial
-	Denials int64     // of all keys
+	Denials int64     // the denials of all keys
 	Top     []Entry   // by MinDenials, the highest first
 }
 
