@@ -5,22 +5,18 @@ import "time"
 // calendar divides instants into the days of a time zone.
 type calendar struct {
 	zone   *time.Location
-	starts []int64 // days, ascending; the last is the end of the last day
+	starts []int64 // days, ascending
 	names  []string
 }
 
 // newCalendar returns the days of from … to, at most the newest MaxDays.
 func newCalendar(zone *time.Location, from, to int64) *calendar {
 	c := &calendar{zone: zone}
-	last := time.UnixMicro(to).In(zone)
-	for back := MaxDays - 1; back >= -1; back-- {
-		start := time.Date(last.Year(), last.Month(), last.Day()-back, 0, 0, 0, 0, zone)
-		end := time.Date(last.Year(), last.Month(), last.Day()-back+1, 0, 0, 0, 0, zone)
-		if end.UnixMicro() <= from {
-			continue
-		}
-		c.starts = append(c.starts, start.UnixMicro())
-		if back >= 0 {
+	year, month, day := time.UnixMicro(to).In(zone).Date()
+	for d := day - MaxDays + 1; d <= day; d++ {
+		start, end := time.Date(year, month, d, 0, 0, 0, 0, zone), time.Date(year, month, d+1, 0, 0, 0, 0, zone)
+		if end.UnixMicro() > from {
+			c.starts = append(c.starts, start.UnixMicro())
 			c.names = append(c.names, start.Format(time.DateOnly))
 		}
 	}
@@ -44,23 +40,24 @@ func (c *calendar) day(at int64, near int) int {
 const quarter = 15 * 60 * second
 
 // count counts all requests by hour of the day and by day.
-func (c *calendar) count(s *events) (hours [24]int64, days []Day) {
-	days = []Day{}
-	byDay := make([]int64, len(c.names))
+func (c *calendar) count(r *requests) (hours [24]int64, days []Day) {
+	days = make([]Day, len(c.names))
+	for i, name := range c.names {
+		days[i].Date = name
+	}
 	slot, hour, day := int64(-1), 0, -1
-	s.each(func(e event) {
-		if e.at/quarter != slot {
-			slot = e.at / quarter
-			hour = time.UnixMicro(e.at).In(c.zone).Hour()
-			day = c.day(e.at, day)
-		}
-		hours[hour]++
-		if day >= 0 {
-			byDay[day]++
+	r.eachKey(func(_ uint32, all []request) {
+		for _, r := range all {
+			if r.at/quarter != slot {
+				slot = r.at / quarter
+				hour = time.UnixMicro(r.at).In(c.zone).Hour()
+				day = c.day(r.at, day)
+			}
+			hours[hour]++
+			if day >= 0 {
+				days[day].Requests++
+			}
 		}
 	})
-	for i, n := range byDay {
-		days = append(days, Day{c.names[i], n})
-	}
 	return hours, days
 }

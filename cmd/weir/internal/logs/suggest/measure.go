@@ -65,7 +65,7 @@ func (m *measured) without(day int) (peak int64) {
 type effect struct {
 	Candidate
 	window   int64
-	slots    *replay.Slots // of all requests
+	slots    *replay.Slots // for all requests
 	denied   []int64       // requests by slot
 	ordinary int64         // denied requests of keys that are no scripts
 }

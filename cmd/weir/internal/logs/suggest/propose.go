@@ -21,9 +21,11 @@ const (
 // limits returns the limits to decide: the candidates, and those among which the
 // suggestion is chosen.
 func (m *measured) limits(o *Options) []int64 {
-	all := slices.Concat(o.Limits, m.choices(o), m.candidates())
-	return slices.Compact(slices.Sorted(slices.Values(all)))
+	return sortedOnce(slices.Concat(o.Limits, m.choices(o), m.candidates()))
 }
+
+// sortedOnce returns the numbers in order, each once.
+func sortedOnce[T cmp.Ordered](all []T) []T { return slices.Compact(slices.Sorted(slices.Values(all))) }
 
 // candidates returns round numbers around the peaks.
 func (m *measured) candidates() []int64 {
@@ -52,7 +54,7 @@ func (m *measured) choices(o *Options) []int64 {
 	for _, g := range m.gaps(peak, most) {
 		all = append(all, g.peak)
 	}
-	return slices.Compact(slices.Sorted(slices.Values(all)))
+	return sortedOnce(all)
 }
 
 // gap is the distance of a peak to the next one.
@@ -192,10 +194,6 @@ func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *
 		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: m.peaks, Candidates: []Candidate{},
 		Timeline: d.timeline(), Denials: map[int64][]int64{c.limit: d.denied},
 	}
-	add := func(limit int64) {
-		e := effectOf(effects, limit)
-		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.denied
-	}
 	s := &w.Suggested
 	*s = Suggestion{Limit: c.limit, RequestsDenied: d.RequestsDenied, KeysDenied: d.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
 	w.Length = policy.FormatDuration(w.Window)
@@ -206,18 +204,16 @@ func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *
 			s.High = p.Peak
 		}
 	}
-	if limits := o.Limits; limits != nil {
-		for _, limit := range limits {
-			add(limit)
+	limits := o.Limits
+	if limits == nil {
+		limits = sortedOnce(append(m.candidates(), c.limit))
+	}
+	for _, limit := range limits {
+		e := &d.effect
+		if limit != c.limit {
+			e = effectOf(effects, limit)
 		}
-	} else {
-		w.Candidates = append(w.Candidates, d.Candidate)
-		for _, limit := range m.candidates() {
-			if limit != c.limit {
-				add(limit)
-			}
-		}
-		slices.SortFunc(w.Candidates, func(a, b Candidate) int { return cmp.Compare(a.Limit, b.Limit) })
+		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.denied
 	}
 	w.WithoutDay = m.withoutDays(c, r)
 	w.Suggested.Why = why(c, &w, r, o)

@@ -1,7 +1,7 @@
 // Package suggest chooses limits from access logs. It computes the effect of limits of
 // several windows on recorded requests exactly, and proposes one for each window.
 //
-//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
+//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{Reorder: accesslog.DefaultReorder})
 //	keys, err := replay.ParseLogKey("ip=remote_addr")
 //	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
 //		Windows: []time.Duration{time.Minute}, Spare: 0.999, Zone: time.UTC, Memory: 512 << 20})
@@ -22,8 +22,8 @@
 //
 // # Trade-off
 //
-// The requests are kept in memory, in about six bytes each, because the limits to try
-// follow from the peaks and a pipe cannot be read twice. Keys take about 30 bytes. The sum
+// The requests are kept in memory, in about five bytes each, because the limits to try
+// follow from the peaks and a pipe cannot be read twice. Keys take about 80 bytes. The sum
 // is bounded by Options.Memory. Deciding all candidates while reading would need no copy of
 // the requests, and a history for each key, window and candidate.
 package suggest
@@ -31,7 +31,6 @@ package suggest
 import (
 	"cmp"
 	"context"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
@@ -42,20 +41,19 @@ import (
 // that of ctx, of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
 func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
-	o.Windows = slices.Compact(slices.Sorted(slices.Values(o.Windows)))
-	o.Limits = slices.Compact(slices.Sorted(slices.Values(o.Limits)))
+	o.Windows, o.Limits = sortedOnce(o.Windows), sortedOnce(o.Limits)
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
 	}
-	r := &requests{events: events{weighted: o.Units != replay.LogUnits{N: 1}}, memory: o.Memory}
+	r := &requests{weighted: o.Units != replay.LogUnits{N: 1}, memory: o.Memory}
 	err = source.Each(ctx, log, r.add)
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
 	var unread error
 	result.LogCounts, unread = source.Counts(log)
 	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
 	err = cmp.Or(err, unread)
-	if err == nil && r.events.n == 0 {
+	if err == nil && r.n == 0 {
 		err = &replay.LogError{Problem: "no request has a key and matches all conditions; check --where and the prefixes of --key"}
 	}
 	if err != nil {
@@ -67,13 +65,13 @@ func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error)
 
 // fill computes the result.
 func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
-	result.Requests, result.Keys = r.events.n, int64(r.keys.Len())
+	result.Requests, result.Keys = r.n, int64(r.keys.Len())
 	result.From, result.To = time.UnixMicro(r.slots.From).UTC(), time.UnixMicro(r.slots.To).UTC()
 	if o.Units.Bytes {
 		result.Unit = "bytes"
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
-	result.Hours, result.Days = days.count(&r.events)
+	result.Hours, result.Days = days.count(r)
 	windows := make([]int64, len(o.Windows))
 	for i, w := range o.Windows {
 		windows[i] = w.Microseconds()
@@ -132,7 +130,7 @@ const (
 // Options select the requests, their keys, and the limits to try. All fields but Limits are
 // required.
 type Options struct {
-	replay.LogOptions                 // with at least one key and more than 0 units; its Policy and Top have no meaning
+	replay.LogOptions                 // with at least one key and more than 0 units; its Policy has no meaning
 	Windows           []time.Duration // whole microseconds up to 400 days
 	Limits            []int64         // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
 	Spare             float64         // share of the keys, above 0 and up to 1, that a suggestion without a gap spares
