@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -51,7 +50,7 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 	if o.json {
 		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSON(nil, applied))
 	} else {
-		err = printAnswer(out, a, applied)
+		err = printResult(out, false, nil, func(b *strings.Builder) { writeAnswer(b, a, applied) })
 	}
 	if err == nil && !a.Decision.Allowed {
 		err = errDenied
@@ -126,42 +125,39 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 	return target, nil
 }
 
-// printAnswer writes a decision for people: the verdict, the reason, and a row for
+// writeAnswer writes a decision for people: the verdict, the reason, and a row for
 // each limit with a known state.
-func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error {
-	fmt.Fprintf(out, "%s: %s\n", verdict(a), a.WhyOf(applied))
+func writeAnswer(b *strings.Builder, a *answer.Answer, applied *answer.Applied) {
+	fmt.Fprintf(b, "%s: %s\n", verdict(a), a.WhyOf(applied))
 	if applied.Plan != "" {
-		fmt.Fprintf(out, "  plan %s\n", applied.Plan)
+		fmt.Fprintf(b, "  plan %s\n", applied.Plan)
 	}
 	if applied.Override != "" {
 		until := "forever"
 		if !applied.Until.IsZero() {
 			until = "until " + applied.Until.UTC().Format(time.RFC3339)
 		}
-		fmt.Fprintf(out, "  override: %s (%s)\n", applied.Override, until)
+		fmt.Fprintf(b, "  override: %s (%s)\n", applied.Override, until)
 	}
 	for _, limit := range applied.Warnings {
-		fmt.Fprintf(out, "  warning: the share of limit %s is reached\n", limit)
+		fmt.Fprintf(b, "  warning: the share of limit %s is reached\n", limit)
 	}
-	rows, held := stateRows(a)
+	rows := stateRows(a)
 	if len(rows) == 1 {
-		return nil
+		return
 	}
-	fmt.Fprintln(out)
-	align := "lrrrrr"
-	if held {
-		align += "r"
-	}
-	return writeTable(out, align, rows)
+	b.WriteString("\n")
+	writeTable(b, "lrrrrrr"[:len(rows[0])], rows)
 }
 
-// stateRows returns a row for each limit with a known state, below a heading. held reports
-// whether one counts holds: the last column is then the latest end of the next hold.
-func stateRows(a *answer.Answer) (rows [][]string, held bool) {
+// stateRows returns a row for each limit with a known state, below a heading. If one counts
+// holds, the last column is the latest end of the next hold.
+func stateRows(a *answer.Answer) [][]string {
+	held := false
 	for _, s := range a.Known() {
 		held = held || s.MaxHold > 0
 	}
-	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
+	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
 		rows[0] = append(rows[0], "NEXT END")
 	}
@@ -172,7 +168,7 @@ func stateRows(a *answer.Answer) (rows [][]string, held bool) {
 		}
 		rows = append(rows, row)
 	}
-	return rows, held
+	return rows
 }
 
 // nextEnd returns the latest end of the next hold, "-" if there is none.

@@ -52,20 +52,16 @@ func checkConfig(path string) (validResult, error) {
 	return &validConfig{path, true, n}, nil
 }
 
-// text returns the result for people.
-func (v *validConfig) text() string {
-	return fmt.Sprintf("%s: ok, %s\n", v.File, counted(v.Settings, "setting", "settings"))
+// write writes the result for people.
+func (v *validConfig) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: ok, %s\n", v.File, counted(v.Settings, "setting", "settings"))
 }
 
 func configPrintCommand() *cobra.Command {
 	var asJSON bool
 	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, o *serveOptions, table settings) error {
 		o.readEnvoyEnvironment(table, io.Discard)
-		out := printable{cmd.OutOrStdout()}
-		if asJSON {
-			return printJSON(out, table.printed())
-		}
-		return table.print(out)
+		return printResult(cmd.OutOrStdout(), asJSON, table.printed(), table.write)
 	})
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with an object for each setting")
 	return cmd
@@ -87,8 +83,8 @@ func (t settings) printed() []printedSetting {
 	return all
 }
 
-// print writes the settings as a configuration file with the sources as comments.
-func (t settings) print(out io.Writer) error {
+// write writes the settings as a configuration file with the sources as comments.
+func (t settings) write(b *strings.Builder) {
 	var rows [][]string
 	section := ""
 	for _, p := range t.printed() {
@@ -109,58 +105,44 @@ func (t settings) print(out io.Writer) error {
 		}
 		rows = append(rows, []string{indent + line, "# " + p.Source})
 	}
-	return writeTable(out, "ll", rows)
+	writeTable(b, "ll", rows)
 }
 
-// load sets the values of a configuration file, except those of settings with another source.
-// It returns the number of settings in the file. The error has all errors of the file.
+// load reads a configuration file. It sets the values that have no other source, and returns
+// the number of settings in the file. The error has all errors of the file.
 func (t settings) load(path string) (int, error) {
 	src, err := policy.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
-	found, errs := parseSettings(path, src)
+	n, errs := t.parse(path, src)
 	if len(errs) > 0 {
 		return 0, errs
 	}
-	for _, in := range found {
-		if s := t.setting(in.name); s.source == "" {
-			s.read(in)
-		}
-	}
-	return len(found), nil
+	return n, nil
 }
 
-// read sets the value of s, and its source, to that of a configuration file.
-func (s *setting) read(in *setting) {
-	for _, text := range in.texts {
-		s.value.Set(text) // succeeds, as in settingsFile.add
-	}
-	s.source, s.place = fmt.Sprintf("%s:%d", in.place.File, in.place.Line), in.place
-}
-
-// parseSettings returns the settings in a configuration file, with texts and places. name is
-// for messages only.
-func parseSettings(name string, src []byte) (settings, policy.Errors) {
+// parse reads the text of a configuration file. name is for messages only.
+func (t settings) parse(name string, src []byte) (int, policy.Errors) {
 	if len(src) > policy.MaxBytes {
-		return nil, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
+		return 0, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
 	}
 	document, err := yamlnode.Read(src)
-	f := settingsFile{name: name, document: document, table: new(serveOptions).table()}
+	f := settingsFile{name: name, document: document, table: t}
 	if err != nil {
 		f.fail(err.Offset, err.Next, "%s", err.Problem)
 	} else {
 		f.root(&document.Root)
 	}
-	return f.found, f.errors
+	return f.count, f.errors
 }
 
 // settingsFile is a configuration file while it is read.
 type settingsFile struct {
 	name     string
 	document *yamlnode.Document
-	table    settings // gets each value, which checks it
-	found    settings
+	table    settings
+	count    int // settings in the file
 	errors   policy.Errors
 }
 
@@ -212,28 +194,31 @@ func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 		f.unknown(in, s, key)
 		return
 	}
-	s.place = f.at(value.Offset)
+	f.count++
+	isSet := s.source == ""
+	if isSet {
+		s.place = f.at(value.Offset)
+		s.source = fmt.Sprintf("%s:%d", s.place.File, s.place.Line)
+	}
 	if value.Kind != yamlnode.List || s.value.kind != "names" {
-		f.add(s, value)
+		f.read(s, value, isSet)
 	}
 	for item := range value.Items() {
-		f.add(s, item)
+		f.read(s, item, isSet)
 	}
-	f.found = append(f.found, s)
 }
 
-// add adds a text to a setting, after it has checked it.
-func (f *settingsFile) add(s *setting, n *yamlnode.Node) {
+// read checks a value of a setting, and sets it unless the setting has another source.
+func (f *settingsFile) read(s *setting, n *yamlnode.Node, isSet bool) {
 	switch {
 	case n.Null():
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
 		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
 	default:
-		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
+		if wrong := new(valueError); errors.As(s.value.read(n.Text, isSet), &wrong) {
 			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
 		}
-		s.texts = append(s.texts, n.Text)
 	}
 }
 
@@ -254,10 +239,8 @@ func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Nod
 		}
 	}
 	next := "it has " + strings.Join(here, ", ")
-	if near := nearest.Name(key.Text, here); near != "" {
-		next = "did you mean " + near + "?"
-	} else if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
+	if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
 		next = fmt.Sprintf("did you mean %s, in %v?", near.name, near.section)
 	}
-	f.fail(key.Offset, next, "%v has no %s", in, shorten.Quoted(key.Text))
+	f.fail(key.Offset, didYouMean(key.Text, here, next), "%v has no %s", in, shorten.Quoted(key.Text))
 }

@@ -97,6 +97,14 @@ var otherNames = map[string]string{
 	"file": "policies", "redis": "store", "maxmemory": "max-memory", "count": "units",
 }
 
+// didYouMean returns the next step for an unknown name: the nearest known one, or otherwise.
+func didYouMean(name string, known []string, otherwise string) string {
+	if near := nearest.Name(name, known); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return otherwise
+}
+
 // wrongFlag returns the failure for an error of pflag.
 func wrongFlag(cmd *cobra.Command, err error) error {
 	next := cmd.CommandPath() + " -h shows the flags"
@@ -133,9 +141,12 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	if flag.Shorthand != "" {
 		name = "-" + flag.Shorthand + ", " + name
 	}
-	wrong := new(valueError)
-	if errors.As(e, &wrong) || errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong) {
+	wrong, complete := new(valueError), new(failure)
+	switch {
+	case errors.As(e, &complete):
+		return complete
+	case errors.As(e, &wrong), errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong):
 		return usage(wrong.next, "%s %s", name, wrong.problem)
 	}
-	return usage("", "%s: %w", name, e.Unwrap())
+	return usage("", "--%s: %w", flag.Name, e.Unwrap())
 }

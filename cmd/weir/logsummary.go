@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -12,71 +11,69 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// printLogSummary writes a summary for people.
-func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File) error {
-	printFormats(out, files)
-	fmt.Fprintf(out, "%s: %d allowed, %d denied (%s), %s", counted(s.Requests, "request", "requests"),
+// writeLogSummary writes a summary for people.
+func writeLogSummary(b *strings.Builder, s *replay.LogSummary, files []accesslog.File) {
+	writeFormats(b, files)
+	fmt.Fprintf(b, "%s: %d allowed, %d denied (%s), %s", counted(s.Requests, "request", "requests"),
 		s.Allowed, s.Denied, percent(s.Denied, s.Requests), counted(s.Errors, "error", "errors"))
 	if s.Filtered > 0 {
-		fmt.Fprintf(out, ", %d left out by --where or a prefix", s.Filtered)
+		fmt.Fprintf(b, ", %d left out by --where or a prefix", s.Filtered)
 	}
 	if s.Requests > 0 {
-		fmt.Fprintf(out, "\nfrom %s to %s", instantText(s.From, time.Local), instantText(s.To, time.Local))
+		fmt.Fprintf(b, "\nfrom %s to %s", instantText(s.From, time.Local), instantText(s.To, time.Local))
 	}
-	fmt.Fprintln(out)
+	b.WriteString("\n")
 	for _, p := range s.Policies {
-		if err := printLogPolicy(out, p); err != nil {
-			return err
-		}
+		writeLogPolicy(b, p)
 	}
-	return nil
+	if s.Against != nil {
+		writeChanges(b, s.Against)
+	}
 }
 
-// printFormats writes the formats of files.
-func printFormats(out io.Writer, files []accesslog.File) {
+// writeFormats writes the formats of files.
+func writeFormats(b *strings.Builder, files []accesslog.File) {
 	for _, f := range files {
 		if f.Format != "" {
-			fmt.Fprintf(printable{out}, "%s is read as %s\n", f.Name, f.Format)
+			fmt.Fprintf(b, "%s is read as %s\n", f.Name, f.Format)
 		}
 	}
 }
 
-func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
+func writeLogPolicy(b *strings.Builder, p *replay.LogPolicySummary) {
 	shadow := ""
 	if p.Shadow {
 		shadow = ", a shadow, which would deny"
 	}
-	fmt.Fprintf(out, "\n%s%s: %d of %s (%s), %d of %s (%s)\n", p.Policy, shadow,
+	fmt.Fprintf(b, "\n%s%s: %d of %s (%s), %d of %s (%s)\n", p.Policy, shadow,
 		p.Denied, counted(p.Allowed+p.Denied, "request denied", "requests denied"), percent(p.Denied, p.Allowed+p.Denied),
 		p.KeysDenied, counted(p.Keys, "key", "keys"), percent(p.KeysDenied, p.Keys))
 	if p.Denied == 0 {
-		return nil
+		return
 	}
-	fmt.Fprintf(out, "first denied at %s\n", instantText(p.FirstDenied, time.Local))
+	fmt.Fprintf(b, "first denied at %s\n", instantText(p.FirstDenied, time.Local))
 	line, width := sparkline(p.Timeline.Denied, p.Timeline.Width)
-	fmt.Fprintf(out, "denied over time, %s a column: %s\n\n", answer.Exactly(width), line)
+	fmt.Fprintf(b, "denied over time, %s a column: %s\n\n", answer.Exactly(width), line)
 	rows := [][]string{{"LIMIT", "DENIED", "SHARE"}}
 	for _, l := range p.Limits {
 		rows = append(rows, []string{l.Limit, number(l.Denied), percent(l.Denied, p.Denied)})
 	}
-	if err := writeTable(out, "lrr", rows); err != nil {
-		return err
-	}
-	fmt.Fprintln(out)
+	writeTable(b, "lrr", rows)
+	b.WriteString("\n")
 	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED"}}
 	for _, k := range p.Top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), instantText(k.FirstDenied, time.Local)})
 	}
-	return writeKeys(out, "lrrl", rows, p.KeysDenied)
+	writeKeys(b, "lrrl", rows, p.KeysDenied)
 }
 
 // writeKeys writes a table of keys, and the number of those that it does not have.
-func writeKeys(out io.Writer, align string, rows [][]string, all int64) error {
+func writeKeys(b *strings.Builder, align string, rows [][]string, all int64) {
 	if n := all - int64(len(rows)-1); n > 0 {
 		rows = append(rows, make([]string, len(align)))
 		rows[len(rows)-1][0] = fmt.Sprintf("and %d more", n)
 	}
-	return writeTable(printable{out}, align, rows)
+	writeTable(b, align, rows)
 }
 
 // instantText returns an instant in a zone, which is named.
@@ -132,10 +129,10 @@ func percent(part, whole int64) string {
 	return fmt.Sprintf("%.2f %%", float64(part)*100/float64(whole))
 }
 
-// printChanges writes the comparison for people.
-func printChanges(out io.Writer, changes *replay.LogChanges) error {
+// writeChanges writes the comparison for people.
+func writeChanges(b *strings.Builder, changes *replay.LogChanges) {
 	file := answer.Shown(changes.File)
-	fmt.Fprintf(out, "\nagainst %s:\n\n", file)
+	fmt.Fprintf(b, "\nagainst %s:\n\n", file)
 	rows := [][]string{{"POLICY", "REQUESTS DENIED", "KEYS DENIED", "NEWLY DENIED", "NO LONGER DENIED"}}
 	for _, c := range changes.Policies {
 		row := []string{c.Policy, "", "", "-", "-"}
@@ -153,31 +150,24 @@ func printChanges(out io.Writer, changes *replay.LogChanges) error {
 		}
 		rows = append(rows, row)
 	}
-	if err := writeTable(out, "lllll", rows); err != nil {
-		return err
-	}
+	writeTable(b, "lllll", rows)
 	for _, c := range changes.Policies {
 		if c.Old != nil && c.New != nil && c.KeysNewlyDenied == nil {
-			fmt.Fprintf(out, "\n%s counts by other keys in %s, so keys cannot be compared\n", c.Policy, file)
+			fmt.Fprintf(b, "\n%s counts by other keys in %s, so keys cannot be compared\n", c.Policy, file)
 		}
-		if err := printChangedKeys(out, c.Policy+" newly denies", c.KeysNewlyDenied, c.NewlyDenied); err != nil {
-			return err
-		}
-		if err := printChangedKeys(out, c.Policy+" no longer denies", c.KeysNoLongerDenied, c.NoLongerDenied); err != nil {
-			return err
-		}
+		writeChangedKeys(b, c.Policy+" newly denies", c.KeysNewlyDenied, c.NewlyDenied)
+		writeChangedKeys(b, c.Policy+" no longer denies", c.KeysNoLongerDenied, c.NoLongerDenied)
 	}
-	return nil
 }
 
-func printChangedKeys(out io.Writer, title string, all *int64, top []replay.LogKeyChange) error {
+func writeChangedKeys(b *strings.Builder, title string, all *int64, top []replay.LogKeyChange) {
 	if len(top) == 0 {
-		return nil
+		return
 	}
-	fmt.Fprintf(out, "\n%s:\n", title)
+	fmt.Fprintf(b, "\n%s:\n", title)
 	rows := [][]string{{"KEY", "REQUESTS DENIED"}}
 	for _, k := range top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied)})
 	}
-	return writeKeys(out, "lr", rows, *all)
+	writeKeys(b, "lr", rows, *all)
 }

@@ -26,16 +26,26 @@ func (w printable) Write(p []byte) (int, error) {
 // printJSON prints a value as one line.
 func printJSON(out io.Writer, v any) error { return json.NewEncoder(printable{out}).Encode(v) }
 
+// printResult prints a value as JSON, or as the text that write writes.
+func printResult(out io.Writer, asJSON bool, v any, write func(b *strings.Builder)) error {
+	if asJSON {
+		return printJSON(out, v)
+	}
+	var b strings.Builder
+	write(&b)
+	_, err := io.WriteString(printable{out}, b.String())
+	return err
+}
+
 // writeTable writes rows with a cell for each letter of align: l for a column that is
 // aligned left, r for one that is aligned right, such as numbers and waits.
-func writeTable(out io.Writer, align string, rows [][]string) error {
+func writeTable(b *strings.Builder, align string, rows [][]string) {
 	width := make([]int, len(align))
 	for _, row := range rows {
 		for i, cell := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
 		}
 	}
-	var b strings.Builder
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {
@@ -47,8 +57,6 @@ func writeTable(out io.Writer, align string, rows [][]string) error {
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}
-	_, err := io.WriteString(out, b.String())
-	return err
 }
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }

@@ -17,7 +17,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/internal/filewatch"
-	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -62,11 +61,8 @@ func (s *policySource) policy(name string) (*policy.Definition, error) {
 	if p := s.file.Definition(name); p != nil {
 		return p, nil
 	}
-	next := "its policies are " + listed(names(s.file))
-	if near := nearest.Name(name, names(s.file)); near != "" {
-		next = fmt.Sprintf("did you mean %s?", near)
-	}
-	return nil, usage(next, "%s has no policy %q", s.name, name)
+	known := names(s.file)
+	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)), "%s has no policy %q", s.name, name)
 }
 
 func names(file *policy.File) []string {

@@ -64,8 +64,8 @@ func ready(cmd *cobra.Command, o *readyOptions) error {
 type apiClient struct {
 	http    http.Client
 	address string // for messages
-	base    string // of URLs, without a slash at the end
-	token   string // of operators; "" = none is sent
+	base    string // the beginning of URLs, without a slash at the end
+	token   string // the operators' token; "" = none is sent
 }
 
 // newAPIClient returns a client for the weir serve at a URL or unix:/path.

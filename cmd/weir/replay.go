@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -27,18 +28,14 @@ type replayOptions struct {
 
 func replayCommand() *cobra.Command {
 	var o replayOptions
-	cmd := &cobra.Command{
-		Use:   "replay --policies FILE TRACE.jsonl...|LOG...",
-		Short: "Decide a recorded trace or access logs in virtual time",
-		Args:  wantArgs(1, math.MaxInt, "TRACE.jsonl"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return replayFiles(cmd, &o, args) },
-	}
+	cmd := newCommand("replay --policies FILE TRACE.jsonl...|LOG...", "Decide a recorded trace or access logs in virtual time", wantArgs(1, math.MaxInt, "TRACE.jsonl"),
+		func(cmd *cobra.Command, args []string) error { return replayFiles(cmd, &o, args) })
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "", "write the answers to `OUT.jsonl` and the summary to stdout")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as one JSON object")
 	group(cmd, "Flags:")
-	cmd.Flags().StringVar(&o.log.policy, "policy", "", "decide access logs by the policy `NAME`; without it by every policy whose keys are given")
+	cmd.Flags().StringVar(&o.log.Policy, "policy", "", "decide access logs by the policy `NAME`; without it by every policy whose keys are given")
 	cmd.Flags().StringVar(&o.log.against, "against", "", "also decide access logs by the policy file `OLD.yaml`, and show the changes")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
@@ -51,22 +48,16 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) (err erro
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
-	options, reading, err := o.log.parse(cmd)
-	if err != nil {
-		return err
-	}
 	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
-	whole := flag < 0 && (reading.Format == accesslog.Auto || reading.Format == accesslog.JSONL)
-	if reading.Traces = accesslog.AsLogs; whole {
-		reading.Traces = accesslog.WholeTraces
-	}
-	log, err := openLogs(files, reading)
+	read := &o.log.read
+	read.WholeTraces = flag < 0 && (read.Format == accesslog.Auto || read.Format == accesslog.JSONL)
+	log, err := openLogs(cmd, files, *read)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
 	isTrace := slices.ContainsFunc(log.Files(), func(f accesslog.File) bool {
-		return f.Format == accesslog.JSONL || f.Format == "" && whole && len(files) == 1
+		return f.Format == accesslog.JSONL || f.Format == "" && read.WholeTraces && len(files) == 1
 	})
 	switch {
 	case isTrace && flag >= 0:
@@ -88,7 +79,7 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) (err erro
 	if isTrace {
 		return replayTrace(cmd, o, files, log.Trace(), source, store)
 	}
-	return replayLogs(cmd, o, files, log, options, source, store)
+	return replayLogs(cmd, o, files, log, source, store)
 }
 
 func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.Reader, source policySource, on *store.Store) (err error) {
@@ -117,10 +108,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		}
 		return unreachable(on.Name, err)
 	}
-	if o.json {
-		return printJSON(summary, &s)
-	}
-	return printSummary(summary, &s)
+	return printResult(summary, o.json, &s, func(b *strings.Builder) { writeSummary(b, &s) })
 }
 
 // createDecisions creates the file of answers. It does not overwrite the trace.
@@ -144,20 +132,20 @@ func isOneOf(path string, names []string) bool {
 	})
 }
 
-// printSummary writes a summary for people: a sentence, then a row for each policy
+// writeSummary writes a summary for people: a sentence, then a row for each policy
 // and each of its limits.
-func printSummary(out io.Writer, s *replay.Summary) error {
+func writeSummary(b *strings.Builder, s *replay.Summary) {
 	span := time.Duration(s.LastAt-s.FirstAt) * time.Microsecond
-	fmt.Fprintf(out, "%s over %s: %d allowed, %d denied, %d other, %s\n",
+	fmt.Fprintf(b, "%s over %s: %d allowed, %d denied, %d other, %s\n",
 		counted(s.Lines, "line", "lines"), answer.Exactly(span), s.Allowed, s.Denied, s.Other, counted(s.Errors, "error", "errors"))
 	if s.Sample > 1 {
-		fmt.Fprintf(out, "a sample of 1/%d of keys\n", s.Sample)
+		fmt.Fprintf(b, "a sample of 1/%d of keys\n", s.Sample)
 	}
 	if s.Dropped > 0 {
-		fmt.Fprintf(out, "%s missing, because recording could not keep up\n", counted(s.Dropped, "call is", "calls are"))
+		fmt.Fprintf(b, "%s missing, because recording could not keep up\n", counted(s.Dropped, "call is", "calls are"))
 	}
 	if len(s.Policies) == 0 {
-		return nil
+		return
 	}
 	rows := [][]string{{"POLICY", "LIMIT", "ALLOWED", "IN PART", "DENIED", "OTHER", "ERRORS"}}
 	for _, p := range s.Policies {
@@ -170,6 +158,6 @@ func printSummary(out io.Writer, s *replay.Summary) error {
 		rows = append(rows, []string{p.Policy, "", number(p.Allowed), number(cut), number(p.Denied), number(p.Other), number(p.Errors)})
 		rows = append(rows, limits...)
 	}
-	fmt.Fprintln(out)
-	return writeTable(out, "llrrrrr", rows)
+	b.WriteString("\n")
+	writeTable(b, "llrrrrr", rows)
 }

@@ -99,7 +99,7 @@ func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, 
 func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 	v := report.View{
 		Name: s.Policy, Requests: s.Allowed + s.Denied, Denied: s.Denied, Keys: s.Keys, KeysDenied: s.KeysDenied,
-		Timeline: timelineOf(&s.Timeline), LimitWord: "limit",
+		Timeline: report.Timeline(s.Timeline), LimitWord: "limit",
 	}
 	verb := "denies"
 	if s.Shadow {
@@ -123,10 +123,6 @@ func replayView(s *replay.LogPolicySummary, p *policy.Definition) report.View {
 		})
 	}
 	return v
-}
-
-func timelineOf(t *replay.Timeline) report.Timeline {
-	return report.Timeline{From: t.Start, Step: t.Width, Allowed: t.Allowed, Denied: t.Denied}
 }
 
 // valuesText returns the values of a key. The names of several come with them.

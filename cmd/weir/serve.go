@@ -29,7 +29,7 @@ type serveOptions struct {
 
 	instances    int
 	storeTimeout time.Duration
-	maxMemory    size
+	maxMemory    int64
 
 	hosts   hostNames
 	secrets secretFiles
@@ -53,13 +53,21 @@ func (o *serveOptions) check(table settings) error {
 	return cmp.Or(o.checkStore(table), o.record.check(table))
 }
 
-// serve checks the settings, begins to connect to the store, and runs a server until a
-// signal.
+// serve runs a server until a signal.
 func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	if err := o.check(table); err != nil {
 		return err
 	}
 	log, stderr := o.openLog(cmd.ErrOrStderr())
+	if err := o.serve(table, log, stderr); err != nil {
+		return err
+	}
+	fmt.Fprintln(stderr, "weir: drained, bye")
+	return nil
+}
+
+// serve begins to connect to the store, and runs a server until a signal.
+func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer) (err error) {
 	source, err := o.loadPolicies(stderr)
 	if err != nil {
 		return err
@@ -82,7 +90,7 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer closeStore(store, &err)
 	if store.Shared && table.setting("instances").source == "" {
 		noteInstances(stderr, source.file)
 	}
@@ -119,18 +127,7 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	if err := runServer(s, store, reloaders, func() { o.greet(s, stderr) }); err != nil {
-		return err
-	}
-	stopTraces() // before the last message
-	if config.Recorder != nil {
-		config.Recorder.Close()
-	}
-	if err := store.Close(); err != nil {
-		return err
-	}
-	fmt.Fprintln(stderr, "weir: drained, bye")
-	return nil
+	return runServer(s, store, reloaders, func() { o.greet(s, stderr) })
 }
 
 // runServer opens the listeners, checks the store, calls greet, and serves until a

@@ -104,17 +104,17 @@ func (o *serveOptions) table() (t settings) {
 			help: "the share of calls without a trace that begin one, 0 to 1"},
 	)
 	t.add("recording", "Recording",
-		&setting{name: "record", value: textValue(&o.record.path),
+		&setting{name: "record", value: textValue(&o.record.Path),
 			help: "write calls to the trace `FILE`, for weir replay and weir suggest; default: none are written"},
-		&setting{name: "record-sample", value: shareValue(&o.record.sample, 10),
+		&setting{name: "record-sample", value: shareValue(&o.record.Sample, 10),
 			help: "the `SHARE` of keys that are recorded, each with all of its calls: 1/10, or 1 for all"},
-		&setting{name: "record-size", value: sizeValue(&o.record.size, 64<<20),
+		&setting{name: "record-size", value: sizeValue(&o.record.FileBytes, 64<<20),
 			help: "the most bytes of a file, a `SIZE` such as 64MiB; then FILE is renamed to FILE.1, FILE.1 to FILE.2 and so on"},
-		&setting{name: "record-files", value: intValue(&o.record.files, 4, 1, maxRecordFiles, "4 is the default"),
+		&setting{name: "record-files", value: intValue(&o.record.Files, 4, 1, maxRecordFiles, "4 is the default"),
 			help: "the most files, with FILE itself; the oldest is deleted"},
-		&setting{name: "record-secret-file", value: textValue(&o.record.secret), variables: []string{"WEIR_RECORD_SECRET"},
+		&setting{name: "record-secret-file", value: textValue(&o.record.secretFile), variables: []string{"WEIR_RECORD_SECRET"},
 			help: "a `FILE` with the secret that hashes keys and chooses the sample, the same for several weir serve; default: a random secret of this process"},
-		&setting{name: "record-plain-keys", value: boolValue(&o.record.plain),
+		&setting{name: "record-plain-keys", value: boolValue(&o.record.Plain),
 			help: "write keys as they are: addresses, users and API keys of callers are then readable in the trace"},
 	)
 	t.add("envoy", "Envoy's rate limit service",
@@ -153,7 +153,6 @@ type setting struct {
 	section section
 	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default
 	place   *policy.Error // the place of the value in the configuration file, nil if it is not there
-	texts   []string      // the value in the configuration file while that is read; several for a list of names
 }
 
 // A section groups settings in the help and in the configuration file.

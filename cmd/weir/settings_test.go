@@ -14,8 +14,7 @@ import (
 // TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
 // that changes nothing.
 func TestSizesAndSharesAreExact(t *testing.T) {
-	var bytes size
-	var sample share
+	var bytes, sample int64
 	for _, c := range []struct {
 		value     *value
 		good, bad string
@@ -35,7 +34,7 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 			}
 		}
 	}
-	if want := int64(2 << 30); int64(bytes) != want || sample != 1e6 {
+	if want := int64(2 << 30); bytes != want || sample != 1e6 {
 		t.Errorf("got %d and 1/%d, want %d and 1/1000000", bytes, sample, want)
 	}
 }
@@ -61,16 +60,13 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 		s.shown = nil
 	}
 	var printed strings.Builder
-	if err := table.print(&printed); err != nil {
-		t.Fatal(err)
-	}
-	found, errs := parseSettings("printed.yaml", []byte(printed.String()))
-	if len(errs) > 0 || len(found) != len(table) {
-		t.Fatalf("%d settings, %v, want %d of:\n%s", len(found), errs, len(table), &printed)
-	}
+	table.write(&printed)
 	read := new(serveOptions).table()
-	for i, s := range table {
-		read.setting(found[i].name).read(found[i])
+	n, errs := read.parse("printed.yaml", []byte(printed.String()))
+	if len(errs) > 0 || n != len(table) {
+		t.Fatalf("%d settings, %v, want %d of:\n%s", n, errs, len(table), &printed)
+	}
+	for _, s := range table {
 		if got := read.setting(s.name); got.value.String() != s.value.String() || got.source != fmt.Sprintf("printed.yaml:%d", got.place.Line) {
 			t.Errorf("%s: read as %s from %s, want %s", s.name, got.value, got.source, s.value)
 		}
@@ -105,15 +101,15 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},
 		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
 	} {
-		_, errs := parseSettings("f.yaml", []byte(c.file))
+		_, errs := new(serveOptions).table().parse("f.yaml", []byte(c.file))
 		if len(errs) != 1 || !strings.HasPrefix(errs[0].Error(), "f.yaml:"+c.want) || errs[0].Next == "" || strings.Contains(errs.Error(), "hunter2") {
 			t.Errorf("%s: got\n%v\nwant\nf.yaml:%s", c.file, errs, c.want)
 		}
 	}
-	if found, errs := parseSettings("f.yaml", []byte("# nothing yet\nload:\n")); len(found) > 0 || len(errs) > 0 {
-		t.Errorf("an empty section: got %v, %v", found, errs)
+	if n, errs := new(serveOptions).table().parse("f.yaml", []byte("# nothing yet\nload:\n")); n > 0 || len(errs) > 0 {
+		t.Errorf("an empty section: got %d settings, %v", n, errs)
 	}
-	if _, errs := parseSettings("f.yaml", make([]byte, 1<<20)); len(errs) != 1 || !strings.Contains(errs[0].Error(), "256 KiB") {
+	if _, errs := new(serveOptions).table().parse("f.yaml", make([]byte, 1<<20)); len(errs) != 1 || !strings.Contains(errs[0].Error(), "256 KiB") {
 		t.Errorf("a large file: got %v", errs)
 	}
 }

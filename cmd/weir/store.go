@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -34,7 +33,7 @@ func openStore(name string) (*store.Store, error) {
 }
 
 // closeStore closes a store at the end of a command, which returns the error if it has no other.
-func closeStore(s *store.Store, result *error) {
+func closeStore(s io.Closer, result *error) {
 	if err := storeFailure(s.Close()); *result == nil {
 		*result = err
 	}
@@ -61,7 +60,6 @@ type servedStore struct {
 	log     *slog.Logger
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	closed  chan struct{} // closed by Close
-	close   func() error  // once
 
 	outages observe.Log // at most one line in ten seconds
 	logged  bool        // the current outage has been logged
@@ -72,15 +70,11 @@ type servedStore struct {
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
 		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
-	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: int64(o.maxMemory), Progress: s.logProgress}, s.logAttempt)
+	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: s.logProgress}, s.logAttempt)
 	if err != nil {
 		return nil, storeFailure(err)
 	}
 	s.Store = opened
-	s.close = sync.OnceValue(func() error {
-		close(s.closed)
-		return storeFailure(opened.Close())
-	})
 	c := &o.config
 	c.Engine, c.Memory, c.Disk, c.StoreName, c.StoreDown = s.Engine, s.Memory, s.Disk, s.Name, s.Err
 	if s.Memory != nil {
@@ -154,8 +148,11 @@ func (s *servedStore) logState(cause error) {
 	s.logged = s.outages.Line(slog.LevelError, "the store is down; decisions follow when-store-is-down", "why", cause)
 }
 
-// Close stops connecting and closes the store. Further calls return the same result.
-func (s *servedStore) Close() error { return s.close() }
+// Close stops connecting and closes the store.
+func (s *servedStore) Close() error {
+	close(s.closed)
+	return s.Store.Close()
+}
 
 // checkStore rejects settings that do not fit the store.
 func (o *serveOptions) checkStore(table settings) error {
@@ -229,16 +226,13 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 	if cut := report.Cut; cut.Bytes > 0 {
 		c.Torn = cut.String()
 	}
-	out := printable{cmd.OutOrStdout()}
-	if asJSON {
-		return printJSON(out, c)
-	}
-	fmt.Fprintf(out, "%s: ok, %s and %s in %s of %s\n", dir, counted(int64(c.Histories), "history", "histories"),
-		counted(int64(c.Operations), "operation", "operations"), counted(int64(c.Files), "file", "files"), counted(c.Bytes, "byte", "bytes"))
-	if c.Torn != "" {
-		fmt.Fprintf(out, "  the next start cuts it: %s\n", c.Torn)
-	}
-	return nil
+	return printResult(cmd.OutOrStdout(), asJSON, c, func(b *strings.Builder) {
+		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir, counted(c.Histories, "history", "histories"),
+			counted(c.Operations, "operation", "operations"), counted(c.Files, "file", "files"), counted(c.Bytes, "byte", "bytes"))
+		if c.Torn != "" {
+			fmt.Fprintf(b, "  the next start cuts it: %s\n", c.Torn)
+		}
+	})
 }
 
 // dumpedLine is a line of weir store dump. Instants are microseconds since 1970.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"math"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
@@ -20,29 +20,23 @@ import (
 
 // suggestOptions are the flags of weir suggest.
 type suggestOptions struct {
-	log             logOptions
-	windows, limits []string
-	spare, zone     string
-	memory          size
-	json            bool
-	report          reportOptions
-	write, name     string
+	suggest.Options
+	log         logOptions
+	json        bool
+	report      reportOptions
+	write, name string
 }
 
 func suggestCommand() *cobra.Command {
-	var o suggestOptions
-	cmd := &cobra.Command{
-		Use:   "suggest LOG... --key DIMENSION=FIELD",
-		Short: "Choose a limit from access logs",
-		Args:  wantArgs(1, math.MaxInt, "LOG"),
-		RunE:  func(cmd *cobra.Command, args []string) error { return suggestLimits(cmd, &o, args) },
-	}
+	o := suggestOptions{Options: suggest.Options{Spare: 0.999, Zone: time.UTC}}
+	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"),
+		func(cmd *cobra.Command, args []string) error { return suggestLimits(cmd, &o, args) })
+	addParsed(cmd, "window", "w", "1s,1m,1h", "`WINDOWS` to try, such as 10s,5m,day", appendEach(&o.Windows, parseWindow))
+	addParsed(cmd, "limit", "", "", "`LIMITS` to try in each window, such as 5,10,20; about 30 by default", appendEach(&o.Limits, parseLimit))
+	addParsed(cmd, "spare", "", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart", setTo(&o.Spare, parseShare))
+	addParsed(cmd, "zone", "", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin", setTo(&o.Zone, parseZone))
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.windows, "window", "w", []string{"1s", "1m", "1h"}, "`WINDOWS` to try, such as 10s,5m,day")
-	flags.StringSliceVar(&o.limits, "limit", nil, "`LIMITS` to try in each window, such as 5,10,20; about 30 by default")
-	flags.StringVar(&o.spare, "spare", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart")
-	flags.StringVar(&o.zone, "zone", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin")
-	flags.Var(sizeValue(&o.memory, 512<<20), "max-memory", "`SIZE` of the memory for keys and requests")
+	flags.Var(sizeValue(&o.Memory, 512<<20), "max-memory", "`SIZE` of the memory for keys and requests")
 	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
@@ -56,15 +50,10 @@ func suggestCommand() *cobra.Command {
 
 // suggestLimits prints the effect of limits on the requests of logs.
 func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error {
-	options, reading, err := o.parse(cmd)
-	if err != nil {
+	if err := cmp.Or(o.check(), o.checkDraft()); err != nil {
 		return err
 	}
-	if err := o.checkDraft(); err != nil {
-		return err
-	}
-	reading.Traces = accesslog.AsLogs
-	log, err := openLogs(files, reading)
+	log, err := openLogs(cmd, files, o.log.read)
 	if err != nil {
 		return err
 	}
@@ -72,8 +61,8 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	if err := o.report.check(append(files, o.write)...); err != nil {
 		return err
 	}
-	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
-	r, err := suggest.Run(context.Background(), log, options)
+	debug.SetMemoryLimit(o.Memory / 8 * 7) // collects garbage more often near the bound
+	r, err := suggest.Run(context.Background(), log, o.Options)
 	warnBadLines(cmd, &r.LogCounts)
 	if err != nil {
 		return usage("", "%w", err)
@@ -86,47 +75,36 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 		w := &r.Windows[i]
 		w.Top = w.Top[:min(len(w.Top), replay.DefaultTop)]
 	}
-	if o.json {
-		err = printJSON(cmd.OutOrStdout(), r)
-	} else {
-		err = printSuggestion(cmd.OutOrStdout(), o, r, log.Files(), files)
-	}
+	err = printResult(cmd.OutOrStdout(), o.json, r, func(b *strings.Builder) { writeSuggestion(b, o, r, log.Files(), files) })
 	if err != nil {
 		return err
 	}
 	return o.writeDraft(cmd.ErrOrStderr(), r, files)
 }
 
-// parse returns the options of package suggest and of the reader.
-func (o *suggestOptions) parse(cmd *cobra.Command) (out suggest.Options, read accesslog.Options, err error) {
-	run, read, err := o.log.parse(cmd)
-	if err != nil {
-		return out, read, err
+// check rejects options that do not fit together, and completes the others.
+func (o *suggestOptions) check() error {
+	o.LogOptions = o.log.LogOptions
+	if o.Windows == nil {
+		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour}
 	}
-	out = suggest.Options{LogOptions: run, Memory: int64(o.memory)}
-	if len(out.Keys) == 0 {
-		return out, read, usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
-			"--key is missing; it names the field that a limit counts by")
-	}
-	for _, k := range out.Keys {
+	for _, k := range o.Keys {
 		if _, _, err := policy.ParseLimit("1 per day per " + k.Dimension); err != nil || strings.ContainsAny(k.Dimension, " ,") {
-			return out, read, usage("use a name such as ip, user or api_key", "--key: %q is no name of a dimension in a policy file", k.Dimension)
+			return usage("use a name such as ip, user or api_key", "--key: %q is no name of a dimension in a policy file", k.Dimension)
 		}
 	}
-	if !out.Units.Bytes && out.Units.N == 0 {
-		return out, read, usage("use 1 or more, or bytes", "--units 0 charges nothing, so no limit denies anything")
+	switch {
+	case len(o.Keys) == 0:
+		return usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
+			"--key is missing; it names the field that a limit counts by")
+	case !o.Units.Bytes && o.Units.N == 0:
+		return usage("use 1 or more, or bytes", "--units 0 charges nothing, so no limit denies anything")
+	case len(o.Windows) > suggest.MaxWindows:
+		return usage("write lengths such as 1s,90s,5m,1h,day", "--window takes 1 to %d windows, not %d", suggest.MaxWindows, len(o.Windows))
+	case len(o.Limits) > suggest.MaxLimits:
+		return usage("try fewer at once", "--limit takes at most %d limits, not %d", suggest.MaxLimits, len(o.Limits))
 	}
-	if out.Windows, err = parseWindows(o.windows); err != nil {
-		return out, read, err
-	}
-	if out.Limits, err = parseLimits(o.limits); err != nil {
-		return out, read, err
-	}
-	if out.Spare, err = parseShare(o.spare); err != nil {
-		return out, read, err
-	}
-	out.Zone, err = parseZone(o.zone)
-	return out, read, err
+	return nil
 }
 
 // parseZone returns a time zone of the names that a policy file may have.
@@ -143,38 +121,26 @@ func parseZone(name string) (*time.Location, error) {
 	return nil, usage(next, "--zone: unknown time zone %q", name)
 }
 
-// parseWindows reads windows in the words of a policy file.
-func parseWindows(texts []string) (all []time.Duration, err error) {
-	for _, text := range texts {
-		l, _, err := policy.ParseLimit("1 per " + text)
-		var bad *policy.Error
-		switch {
-		case strings.ContainsAny(text, " ,") || errors.As(err, &bad) && bad.Next == "":
-			return nil, usage("write lengths such as 1s,90s,5m,1h,day", "--window: %q is no window", text)
-		case errors.As(err, &bad):
-			return nil, usage(bad.Next, "--window: %s", bad.Problem)
-		}
-		all = append(all, l.Window)
+// parseWindow reads a window in the words of a policy file.
+func parseWindow(text string) (time.Duration, error) {
+	l, _, err := policy.ParseLimit("1 per " + text)
+	var bad *policy.Error
+	switch {
+	case strings.ContainsAny(text, " ,") || errors.As(err, &bad) && bad.Next == "":
+		return 0, usage("write lengths such as 1s,90s,5m,1h,day", "--window: %q is no window", text)
+	case errors.As(err, &bad):
+		return 0, usage(bad.Next, "--window: %s", bad.Problem)
 	}
-	if len(all) == 0 || len(all) > suggest.MaxWindows {
-		return nil, usage("write lengths such as 1s,90s,5m,1h,day", "--window takes 1 to %d windows, not %d", suggest.MaxWindows, len(all))
-	}
-	return all, nil
+	return l.Window, nil
 }
 
-// parseLimits reads limits. Digits may be grouped as in a policy file.
-func parseLimits(texts []string) (all []int64, err error) {
-	for _, text := range texts {
-		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
-		if err != nil || n < 0 || n > weir.MaxUnits {
-			return nil, usage("write limits such as 5,10,20", "--limit: %q is no whole number of 0 to %d", text, int64(weir.MaxUnits))
-		}
-		all = append(all, n)
+// parseLimit reads a limit. Digits may be grouped as in a policy file.
+func parseLimit(text string) (int64, error) {
+	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+	if err != nil || n < 0 || n > weir.MaxUnits {
+		return 0, usage("write limits such as 5,10,20", "--limit: %q is no whole number of 0 to %d", text, int64(weir.MaxUnits))
 	}
-	if len(all) > suggest.MaxLimits {
-		return nil, usage("try fewer at once", "--limit takes at most %d limits, not %d", suggest.MaxLimits, len(all))
-	}
-	return all, nil
+	return n, nil
 }
 
 // parseShare reads a share such as 99.9%.

@@ -20,29 +20,25 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// printSuggestion writes a result for people.
-func printSuggestion(out io.Writer, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) error {
-	printFormats(out, formats)
-	fmt.Fprintf(out, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
+// writeSuggestion writes a result for people.
+func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) {
+	writeFormats(b, formats)
+	fmt.Fprintf(b, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
 	if r.Filtered > 0 {
-		fmt.Fprintf(out, ", %d left out by --where or a prefix", r.Filtered)
+		fmt.Fprintf(b, ", %d left out by --where or a prefix", r.Filtered)
 	}
-	fmt.Fprintf(out, "\nfrom %s to %s\n", instantText(r.From, r.Zone), instantText(r.To, r.Zone))
+	fmt.Fprintf(b, "\nfrom %s to %s\n", instantText(r.From, r.Zone), instantText(r.To, r.Zone))
 	for _, note := range sampleNotes(r) {
-		fmt.Fprintln(out, note)
+		b.WriteString(note + "\n")
 	}
 	line, _ := sparkline(r.Hours[:], time.Hour)
-	fmt.Fprintf(out, "by hour of the day, 0 to 23 in %s: %s\n", r.Zone, line)
+	fmt.Fprintf(b, "by hour of the day, 0 to 23 in %s: %s\n", r.Zone, line)
 	for i := range r.Windows {
-		if err := printWindow(out, r, &r.Windows[i]); err != nil {
-			return err
-		}
+		writeWindow(b, r, &r.Windows[i])
 	}
 	best := &r.Windows[r.Best]
-	if err := printTop(out, r, best); err != nil {
-		return err
-	}
-	return printNext(out, o, r, best, files)
+	writeTop(b, r, best)
+	writeNext(b, o, best, files)
 }
 
 // sampleNotes returns sentences about a recorded trace that lacks keys or calls.
@@ -63,10 +59,10 @@ func unitOf(r *suggest.Result) string { return cmp.Or(r.Unit, "requests") }
 // shownCandidates is the number of rows of a window's table above and below the suggestion.
 const shownCandidates = 3
 
-// printWindow writes the table and the suggestion of one window.
-func printWindow(out io.Writer, r *suggest.Result, w *suggest.Window) error {
+// writeWindow writes the table and the suggestion of one window.
+func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	p := &w.Peaks
-	fmt.Fprintf(out, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
+	fmt.Fprintf(b, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
 		answer.Span(w.Window), counted(p.P50, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
 	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
 	for _, c := range nearby(w) {
@@ -77,11 +73,8 @@ func printWindow(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 		rows = append(rows, []string{mark, number(c.Limit), number(c.RequestsDenied), percent(c.RequestsDenied, r.Requests),
 			number(c.KeysDenied), percent(c.KeysDenied, r.Keys)})
 	}
-	if err := writeTable(out, "lrrrrr", rows); err != nil {
-		return err
-	}
-	_, err := fmt.Fprintf(out, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
-	return err
+	writeTable(b, "lrrrrr", rows)
+	fmt.Fprintf(b, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
 }
 
 // capital returns a sentence with a capital letter.
@@ -110,46 +103,32 @@ func nearby(w *suggest.Window) (rows []suggest.Candidate) {
 	return rows
 }
 
-// printTop writes the keys that the best suggestion denies.
-func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
+// writeTop writes the keys that the best suggestion denies.
+func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	s := &w.Suggested
 	if s.RequestsDenied == 0 {
-		_, err := fmt.Fprintf(out, "\nAt %s no request is denied.\n", s.Line)
-		return err
+		fmt.Fprintf(b, "\nAt %s no request is denied.\n", s.Line)
+		return
 	}
-	fmt.Fprintf(out, "\nAt %s these are denied:\n\n", s.Line)
-	rows := [][]string{{"KEY", "DENIED", strings.ToUpper("of requests"), "PEAK", "FIRST DENIED"}}
+	fmt.Fprintf(b, "\nAt %s these are denied:\n\n", s.Line)
+	rows := [][]string{{"KEY", "DENIED", "OF REQUESTS", "PEAK", "FIRST DENIED"}}
 	for _, k := range w.Top {
 		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone)})
 	}
-	return writeKeys(out, "lrrrl", rows, s.KeysDenied)
+	writeKeys(b, "lrrrl", rows, s.KeysDenied)
 }
 
-// printNext writes the commands to run next.
-func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.Window, files []string) error {
-	file := quoted(cmp.Or(o.write, "weir.yaml"))
-	flags := ""
-	for _, k := range o.log.keys {
-		flags += " --key " + quoted(k)
-	}
-	for _, where := range o.log.where {
-		flags += " --where " + quoted(where)
-	}
-	if o.log.units != "1" {
-		flags += " --units " + o.log.units
-	}
-	var logs []string
+// writeNext writes the commands to run next.
+func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []string) {
+	file, logs := quoted(cmp.Or(o.write, "weir.yaml")), ""
 	for _, name := range files {
-		logs = append(logs, quoted(name))
+		logs += " " + quoted(name)
 	}
-	args := strings.Join(logs, " ") + flags
-	fmt.Fprint(out, "\nNext:\n")
+	b.WriteString("\nNext:\n")
 	if o.write == "" {
-		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # writes the line as a shadow, with a test\n", args, w.Length, file)
+		fmt.Fprintf(b, "  weir suggest%s%s --window %s --write %s   # writes the line as a shadow, with a test\n", logs, o.log.chosen, w.Length, file)
 	}
-	fmt.Fprintf(out, "  weir test %s\n", file)
-	_, err := fmt.Fprintf(out, "  weir replay --policies %s --policy %s%s %s\n", file, o.name, flags, strings.Join(logs, " "))
-	return err
+	fmt.Fprintf(b, "  weir test %s\n  weir replay --policies %s --policy %s%s%s\n", file, file, o.name, o.log.chosen, logs)
 }
 
 // quoted returns an argument for a shell. One with characters that would act in a terminal
@@ -186,7 +165,7 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 			Also:  strings.Join(also, " "),
 			Per:   unitOf(r) + " per " + answer.Span(w.Window),
 			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
-			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: timelineOf(&w.Timeline),
+			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: report.Timeline(w.Timeline),
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
 		}
 		for _, p := range w.Histogram {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/testkit/policytest"
@@ -27,9 +28,9 @@ type testResults struct {
 type testResult struct {
 	Name   string `json:"name"`
 	Policy string `json:"policy"`
-	Line   int    `json:"line"` // of the test or, if it failed, of the step
+	Line   int    `json:"line"` // the line of the test or, if it failed, that of the step
 	OK     bool   `json:"ok"`
-	Got    string `json:"got,omitempty"` // of a failed test: the result and the expectation
+	Got    string `json:"got,omitempty"` // the result and the expectation of a failed test
 }
 
 func testFile(cmd *cobra.Command, path string, asJSON bool) error {
@@ -51,32 +52,28 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 		results.Tests = append(results.Tests, r)
 	}
 	results.OK = results.failed == 0
-	if err := results.print(cmd, asJSON); err != nil || results.OK {
+	if err := printResult(cmd.OutOrStdout(), asJSON, &results, results.write); err != nil || results.OK {
 		return err
 	}
 	return errDenied
 }
 
-func (r *testResults) print(cmd *cobra.Command, asJSON bool) error {
-	out := printable{cmd.OutOrStdout()}
-	if asJSON {
-		return printJSON(out, r)
-	}
+// write writes the results for people.
+func (r *testResults) write(b *strings.Builder) {
 	for _, t := range r.Tests {
 		if t.OK {
-			fmt.Fprintf(out, "ok    %s\n", t.Name)
+			fmt.Fprintf(b, "ok    %s\n", t.Name)
 		} else {
-			fmt.Fprintf(out, "FAIL  %s\n      %s:%d: %s\n", t.Name, r.File, t.Line, t.Got)
+			fmt.Fprintf(b, "FAIL  %s\n      %s:%d: %s\n", t.Name, r.File, t.Line, t.Got)
 		}
 	}
-	var err error
+	all := counted(len(r.Tests), "test", "tests")
 	switch {
 	case len(r.Tests) == 0:
-		_, err = fmt.Fprintf(out, "%s: no tests; weir test -h shows how to write one\n", r.File)
+		fmt.Fprintf(b, "%s: no tests; weir test -h shows how to write one\n", r.File)
 	case r.OK:
-		_, err = fmt.Fprintf(out, "%s: %s passed\n", r.File, counted(len(r.Tests), "test", "tests"))
+		fmt.Fprintf(b, "%s: %s passed\n", r.File, all)
 	default:
-		_, err = fmt.Fprintf(out, "%s: %d of %s failed\n", r.File, r.failed, counted(len(r.Tests), "test", "tests"))
+		fmt.Fprintf(b, "%s: %d of %s failed\n", r.File, r.failed, all)
 	}
-	return err
 }

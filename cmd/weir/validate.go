@@ -36,31 +36,27 @@ func validateCommand() *cobra.Command {
 
 // checkFiles checks files and prints the results. Its error joins those of the bad files.
 func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path string) (validResult, error)) error {
-	out := printable{cmd.OutOrStdout()}
+	out := cmd.OutOrStdout()
 	var bad []error
 	for _, path := range paths {
 		result, invalid := check(path)
 		var err error
 		switch {
-		case invalid == nil && asJSON:
-			err = printJSON(out, result)
 		case invalid == nil:
-			_, err = io.WriteString(out, result.text())
+			err = printResult(out, asJSON, result, result.write)
 		case asJSON:
 			err = printInvalid(out, path, invalid)
 		}
 		if err != nil {
 			return err
 		}
-		if invalid != nil {
-			bad = append(bad, invalid)
-		}
+		bad = append(bad, invalid)
 	}
 	return errors.Join(bad...)
 }
 
-// validResult is the result for a good file: an object for --json, or text.
-type validResult interface{ text() string }
+// validResult is the result for a good file: an object for --json, or text for people.
+type validResult interface{ write(b *strings.Builder) }
 
 func validateFile(path string, o *validateOptions) (validResult, error) {
 	if o.envoy {
@@ -191,10 +187,9 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 	return v, nil
 }
 
-// text returns the result for people.
-func (v *validFile) text() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
+// write writes the result for people.
+func (v *validFile) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
 	if len(v.rows) > 0 {
 		var table strings.Builder
 		writeTable(&table, "llll", v.rows)
@@ -203,7 +198,7 @@ func (v *validFile) text() string {
 	for i := range v.Fixed {
 		b.WriteString(v.Fixed[i].beginnings())
 	}
-	note := func(format string, args ...any) { fmt.Fprintf(&b, "  note: "+format+"\n", args...) }
+	note := func(format string, args ...any) { fmt.Fprintf(b, "  note: "+format+"\n", args...) }
 	for _, p := range v.Names {
 		switch {
 		case v.cluster && p.Pinned:
@@ -222,9 +217,8 @@ func (v *validFile) text() string {
 		b.WriteString("  " + c + "\n")
 	}
 	if v.Tests > 0 {
-		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
+		fmt.Fprintf(b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
 	}
-	return b.String()
 }
 
 // expiredOverrides returns the overrides of a policy that no longer apply.
@@ -264,12 +258,11 @@ func validateEnvoy(path string) (validResult, error) {
 	return v, nil
 }
 
-// text returns the result for people.
-func (v *validEnvoy) text() string {
-	text := fmt.Sprintf("%s: ok, %s, %s, %s\n", v.File,
+// write writes the result for people.
+func (v *validEnvoy) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%s: ok, %s, %s, %s\n", v.File,
 		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"), counted(v.Rules, "rule", "rules"))
 	for _, warning := range v.Warnings {
-		text += "  note: " + warning + "\n"
+		b.WriteString("  note: " + warning + "\n")
 	}
-	return text
 }

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
@@ -38,8 +39,8 @@ type value struct {
 	least, most int      // kind int: the bounds
 	next        string   // the step after a wrong value, unless its error has one
 
-	set func(text string) error
-	get func() string
+	parse func(text string, isSet bool) error
+	get   func() string
 }
 
 // newValue sets to to the default and returns its value, with the fields of is. An error of
@@ -47,11 +48,12 @@ type value struct {
 func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error)) *value {
 	*to = standard
 	is.get = func() string { return fmt.Sprint(*to) }
-	is.set = func(text string) error {
+	is.parse = func(text string, isSet bool) error {
 		parsed, err := parse(text)
-		if err == nil {
+		switch {
+		case err == nil && isSet:
 			*to = parsed
-		} else if !errors.As(err, new(*valueError)) {
+		case err != nil && !errors.As(err, new(*valueError)):
 			err = misread(is.kind, text)
 		}
 		return err
@@ -66,12 +68,49 @@ func (v *value) Type() string { return v.kind }
 func (v *value) String() string { return v.get() }
 
 // Set reads a value. The error is a *valueError, and a wrong value changes nothing.
-func (v *value) Set(text string) error {
-	err := v.set(text)
+func (v *value) Set(text string) error { return v.read(text, true) }
+
+// read is Set that changes nothing unless isSet.
+func (v *value) read(text string, isSet bool) error {
+	err := v.parse(text, isSet)
 	if wrong := new(valueError); errors.As(err, &wrong) {
 		wrong.next = cmp.Or(wrong.next, v.next)
 	}
 	return err
+}
+
+// addParsed adds a flag whose values parse reads. standard is the default in the help.
+func addParsed(cmd *cobra.Command, name, short, standard, help string, parse func(text string) error) {
+	cmd.Flags().FuncP(name, short, help, parse)
+	cmd.Flags().Lookup(name).DefValue = standard
+}
+
+// setTo returns a function that sets to to a parsed text.
+func setTo[T any](to *T, parse func(text string) (T, error)) func(text string) error {
+	return func(text string) (err error) {
+		*to, err = parse(text)
+		return err
+	}
+}
+
+// appendTo returns a function that appends a parsed text to a list.
+func appendTo[T any](to *[]T, parse func(text string) (T, error)) func(text string) error {
+	return func(text string) error {
+		one, err := parse(text)
+		*to = append(*to, one)
+		return err
+	}
+}
+
+// appendEach returns a function that appends the parts of a text between commas to a list.
+func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text string) error {
+	add := appendTo(to, parse)
+	return func(text string) (err error) {
+		for part := range strings.SplitSeq(text, ",") {
+			err = cmp.Or(err, add(strings.TrimSpace(part)))
+		}
+		return err
+	}
 }
 
 // textValue is any text.
@@ -167,10 +206,11 @@ func durationValue(to *time.Duration, standard time.Duration, orZero bool, next 
 func misread(kind, text string) error {
 	switch kind {
 	case "duration":
+		next := "write a number and a unit: ms, s, m or h"
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
-			return wrongText(fmt.Sprintf("did you mean %ds?", n), "takes a duration such as 10s, not %q", text)
+			next = fmt.Sprintf("did you mean %ds?", n)
 		}
-		return wrongText("write a number and a unit: ms, s, m or h", "takes a duration such as 10s, not %q", text)
+		return wrongText(next, "takes a duration such as 10s, not %q", text)
 	case "int", "int64":
 		return wrongText("", "takes a whole number of at most %d, not %q", math.MaxInt64, text)
 	case "float64":
@@ -213,30 +253,30 @@ func modeValue(to *fs.FileMode, standard fs.FileMode, next string) *value {
 // minSize is the least size: fewer bytes would reject nearly every key.
 const minSize = 1 << 20
 
-// size is a number of bytes, minSize or more, written as digits with or without KiB, MiB or
-// GiB. 0 stands for no size.
-type size int64
-
 var sizeUnits = []struct {
 	name  string
 	bytes int64
 }{{"GiB", 1 << 30}, {"MiB", 1 << 20}, {"KiB", 1 << 10}, {"", 1}}
 
-// String returns the size in the form that parseSize reads, "" for none.
-func (s size) String() string {
+// sizeText returns a number of bytes in the form that parseSize reads, "" for 0.
+func sizeText(n int64) string {
 	for _, u := range sizeUnits {
-		if s > 0 && int64(s)%u.bytes == 0 {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		if n > 0 && n%u.bytes == 0 {
+			return strconv.FormatInt(n/u.bytes, 10) + u.name
 		}
 	}
 	return ""
 }
 
-func sizeValue(to *size, standard size) *value {
-	return newValue(to, standard, value{kind: "size"}, parseSize)
+// sizeValue is a number of bytes, minSize or more, written as digits with or without KiB, MiB
+// or GiB. 0 stands for no size.
+func sizeValue(to *int64, standard int64) *value {
+	v := newValue(to, standard, value{kind: "size"}, parseSize)
+	v.get = func() string { return sizeText(*to) }
+	return v
 }
 
-func parseSize(text string) (size, error) {
+func parseSize(text string) (int64, error) {
 	for _, u := range sizeUnits {
 		digits, ok := strings.CutSuffix(text, u.name)
 		if !ok {
@@ -246,7 +286,7 @@ func parseSize(text string) (size, error) {
 		if err != nil || n > math.MaxInt64/u.bytes || n*u.bytes < minSize {
 			break
 		}
-		return size(n * u.bytes), nil
+		return n * u.bytes, nil
 	}
 	return 0, wrongText(didYouMeanSize(text), "must be a size of 1MiB or more, not %q", text)
 }
@@ -264,25 +304,25 @@ func didYouMeanSize(text string) string {
 	return "write a whole number with KiB, MiB or GiB, such as 512MiB"
 }
 
-// share is one of so many, written as 1/N, or 1 for all.
-type share int64
-
-// String returns the share in the form that parseSample reads.
-func (s share) String() string {
-	if s <= 1 {
+// shareText returns a share in the form that parseSample reads: 1/N, or 1 for all.
+func shareText(n int64) string {
+	if n <= 1 {
 		return "1"
 	}
-	return "1/" + strconv.FormatInt(int64(s), 10)
+	return "1/" + strconv.FormatInt(n, 10)
 }
 
-func shareValue(to *share, standard share) *value {
-	return newValue(to, standard, value{kind: "share"}, parseSample)
+// shareValue is one of so many.
+func shareValue(to *int64, standard int64) *value {
+	v := newValue(to, standard, value{kind: "share"}, parseSample)
+	v.get = func() string { return shareText(*to) }
+	return v
 }
 
-func parseSample(text string) (share, error) {
+func parseSample(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(text, "1/"), 10, 64)
 	if err != nil || n < 1 || n > weir.MaxUnits || n > 1 && !strings.HasPrefix(text, "1/") {
 		return 0, wrongText("write 1/10 for one of ten keys, or 1 for all", "must be a share, not %q", text)
 	}
-	return share(n), nil
+	return n, nil
 }

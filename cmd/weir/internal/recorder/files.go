@@ -110,10 +110,14 @@ func (s *files) open() error {
 // shift renames each file to the next older name, up to the first that is free. The oldest
 // is overwritten. A trace without calls is removed.
 func (s *files) shift() error {
-	if info, err := os.Lstat(s.path); err == nil && info.Size() <= int64(len(s.header.AppendJSON(nil))) {
+	info, err := os.Lstat(s.path)
+	switch {
+	case err != nil:
+		return nil // there is none, as checkTrace has found
+	case s.keep == 1 || info.Size() <= int64(len(s.header.AppendJSON(nil))):
 		return os.Remove(s.path)
 	}
-	last := 0
+	last := 1
 	for ; last < s.keep-1; last++ {
 		if _, err := os.Lstat(s.name(last)); errors.Is(err, fs.ErrNotExist) {
 			break
@@ -121,11 +125,6 @@ func (s *files) shift() error {
 	}
 	for i := last; i > 0; i-- {
 		if err := os.Rename(s.name(i-1), s.name(i)); err != nil {
-			return err
-		}
-	}
-	if s.keep == 1 {
-		if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -29,8 +29,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
@@ -85,7 +85,7 @@ type call struct {
 	data        []byte // the values of the key as keyenc encodes them, then the id
 	key         int    // the bytes of data that are the key
 	plan        string
-	op          replay.Op
+	op          weir.Op
 	rank        Rank
 }
 
@@ -267,45 +267,38 @@ const (
 // Decided records an attempt or a record with the instant of its decision, in microseconds
 // since 1970.
 func (p *Policy) Decided(r *enforce.Request, at int64, rank Rank) {
-	if !p.samples(&r.Key) {
-		return
-	}
-	p.to.skew.Store(at - time.Now().UnixMicro())
-	op := replay.Check
-	if r.Op == weir.OpRecord {
-		op = replay.Record
-	}
-	p.add(&r.Target, call{at: at, n: r.N, op: op, rank: rank}, "")
+	p.add(&r.Target, call{at: at, n: r.N, op: r.Op, rank: rank}, "")
 }
 
 // Recorded records n units that a settlement added now, once for the id.
 func (p *Policy) Recorded(t *enforce.Target, n int64, id string) {
-	if p.samples(&t.Key) {
-		p.add(t, call{at: p.now(), n: n, op: replay.Record}, id)
-	}
+	p.add(t, call{n: n, op: weir.OpRecord}, id)
 }
 
 // Refunded records a refund, now, of up to n units of the grant at an instant in
 // microseconds since 1970, once for the id unless it is "".
 func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
-	if granted >= 0 && p.samples(&t.Key) {
-		p.add(t, call{at: p.now(), granted: granted, n: n, op: replay.Refund}, id)
+	if granted >= 0 {
+		p.add(t, call{granted: granted, n: n, op: weir.OpRefund}, id)
 	}
 }
 
 // Reset records a reset now.
 func (p *Policy) Reset(key weir.Key) {
-	if p.samples(&key) {
-		p.add(&enforce.Target{Key: key}, call{at: p.now(), n: 1, op: replay.Reset}, "")
-	}
+	p.add(&enforce.Target{Key: key}, call{n: 1, op: engine.Reset}, "")
 }
 
-// now returns the present instant by the engine's clock, as far as the last decision shows
-// it: refunds and resets return no instant.
-func (p *Policy) now() int64 { return time.Now().UnixMicro() + p.to.skew.Load() }
-
-// add records a call of a sampled key.
+// add records a call, if its key is sampled. Refunds and resets return no instant. They get the
+// present one by the engine's clock, as far as the last decision shows it.
 func (p *Policy) add(t *enforce.Target, c call, id string) {
+	if !p.samples(&t.Key) {
+		return
+	}
+	if now := time.Now().UnixMicro(); c.at > 0 {
+		p.to.skew.Store(c.at - now)
+	} else {
+		c.at = now + p.to.skew.Load()
+	}
 	var space [256]byte
 	data := space[:0]
 	for i := range p.dimensions {

@@ -12,16 +12,13 @@ func (v View) forScript(steps int) View {
 	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
 		v.Rest = sentence(rest)
 	}
-	if len(v.Candidates) == 0 && v.Limit > 0 {
-		v.Candidates = []Candidate{{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}}
-	}
 	v.Candidates = append([]Candidate{}, v.Candidates...)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
 		c.Series = merge(c.Series, steps)
 	}
 	t := &v.Timeline
-	t.Step *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
+	t.Width *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
 	t.Allowed, t.Denied = merge(t.Allowed, steps), merge(t.Denied, steps)
 	return v
 }

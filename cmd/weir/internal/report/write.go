@@ -138,7 +138,7 @@ func (v View) shown(most int, nameOf func(key string) string) *View {
 // candidates returns the candidates of v with the marked limit among them.
 func candidates(v *View) []Candidate {
 	i, found := slices.BinarySearchFunc(v.Candidates, v.Limit, func(c Candidate, limit int64) int { return cmp.Compare(c.Limit, limit) })
-	if found || len(v.Candidates) == 0 || v.Limit <= 0 {
+	if found || v.Limit <= 0 {
 		return v.Candidates
 	}
 	return slices.Insert(slices.Clone(v.Candidates), i, Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied})
@@ -195,17 +195,12 @@ func first(s string, n int) string {
 	return s
 }
 
-// grouped returns a number such as 1,234,567.
+// grouped returns a number, 0 or more, such as 1,234,567.
 func grouped(n int64) string {
-	digits := strconv.FormatInt(n, 10)
-	var b strings.Builder
-	for i, c := range digits {
-		if i > 0 && digits[i-1] != '-' && (len(digits)-i)%3 == 0 {
-			b.WriteByte(',')
-		}
-		b.WriteRune(c)
+	if n < 1000 {
+		return strconv.FormatInt(n, 10)
 	}
-	return b.String()
+	return fmt.Sprintf("%s,%03d", grouped(n/1000), n%1000)
 }
 
 // share returns a share such as 4.2 %. A share below 0.01 % that is not zero is shown as

@@ -2,14 +2,13 @@ package accesslog
 
 import (
 	"bytes"
-	"cmp"
 	"net/netip"
 	"slices"
 )
 
 const (
 	errColumns = problem("the line has too few columns")
-	errExtra   = problem("the line has more columns than the common format; is it combined?")
+	errExtra   = problem("the line has more columns than its format")
 	errQuote   = problem("a quoted column does not end")
 	errSpace   = problem("a space should follow a quoted column; is a quote inside not escaped?")
 	errBracket = problem("a time in brackets should stand here")
@@ -24,25 +23,30 @@ func (r *row) add(columns ...[]byte) {
 	}
 }
 
-// words splits the rest of a line into columns with one space between them. A column may be
-// quoted.
-func (r *row) words(b []byte) error {
+// spaced splits the rest of a line into columns with one space between them, and checks them.
+// A column may be quoted, and a time may stand in brackets.
+func (r *row) spaced(b []byte) error {
 	for len(b) > 0 {
-		if b[0] != '"' {
+		isTime := slices.Contains(r.schema.brackets, len(r.values))
+		end, isEscaped := bytes.IndexByte(b, ']'), false
+		switch {
+		case isTime && (b[0] != '[' || end < 0):
+			return errBracket
+		case !isTime && b[0] != '"':
 			word, rest, _ := bytes.Cut(b, []byte(" "))
 			r.add(word)
 			b = rest
 			continue
-		}
-		end, isEscaped := quoteEnd(b)
-		if end < 0 {
-			return errQuote
+		case !isTime:
+			if end, isEscaped = quoteEnd(b); end < 0 {
+				return errQuote
+			}
 		}
 		text := b[1:end]
 		if isEscaped {
 			text = r.unescaped(text)
 		}
-		r.values = append(r.values, value{text: text, isQuoted: true})
+		r.values = append(r.values, value{text: text, isQuoted: !isTime})
 		if b = b[end+1:]; len(b) > 0 {
 			if b[0] != ' ' {
 				return errSpace
@@ -50,7 +54,7 @@ func (r *row) words(b []byte) error {
 			b = b[1:]
 		}
 	}
-	return nil
+	return r.check()
 }
 
 // quoteEnd returns the place of the quote that ends a string, or -1, and whether the string
@@ -77,15 +81,23 @@ func isStatus(b []byte) bool {
 	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
-// check returns an error for a line with too few columns, without quotes around some of them,
-// or without a status.
+// check returns an error for a line with too few or too many columns, without quotes around
+// some of them, or without a status. An optional column without its quotes ends the line: it is
+// one of another kind.
 func (r *row) check() error {
-	isWord := func(column int) bool { return !r.values[column].isQuoted }
-	switch s := r.schema; {
-	case len(r.values) < s.least || slices.ContainsFunc(s.quoted, isWord):
+	s := r.schema
+	for _, i := range s.quoted {
+		if i < len(r.values) && !r.values[i].isQuoted {
+			r.values = r.values[:i]
+		}
+	}
+	switch {
+	case len(r.values) < s.least:
 		return errColumns
 	case !isStatus(r.values[s.status].text):
 		return errStatus
+	case s.most && len(r.values) > len(s.columns):
+		return errExtra
 	}
 	return nil
 }
@@ -93,30 +105,25 @@ func (r *row) check() error {
 // clf reads the columns of the common log format and those behind them. A user name may
 // have spaces.
 func (r *row) clf() error {
-	b := r.line[clfStart(r.line):]
-	remote := bytes.IndexByte(b, ' ')
-	for remote > 0 && b[remote-1] == ',' { // a list of addresses, as Traefik and proxies log it
-		end := bytes.IndexByte(b[remote+1:], ' ')
-		if end <= 0 {
+	b, space := r.line[clfStart(r.line):], []byte(" ")
+	remote, rest, _ := bytes.Cut(b, space)
+	for bytes.HasSuffix(remote, []byte(",")) { // a list of addresses, as Traefik and proxies log it
+		var next []byte
+		if next, rest, _ = bytes.Cut(rest, space); len(next) == 0 {
 			return errColumns
 		}
-		remote += end + 1
+		remote = b[:len(remote)+1+len(next)]
 	}
-	if remote <= 0 {
+	ident, rest, hasUser := bytes.Cut(rest, space)
+	user, _, hasTime := bytes.Cut(rest, []byte(" ["))
+	switch {
+	case len(remote) == 0 || len(ident) == 0 || !hasUser:
 		return errColumns
-	}
-	ident := bytes.IndexByte(b[remote+1:], ' ')
-	if ident <= 0 {
-		return errColumns
-	}
-	ident += remote + 1
-	open := bytes.Index(b[ident:], []byte(" [")) + ident
-	end := bytes.IndexByte(b[open:], ']') + open
-	if open <= ident || end <= open {
+	case len(user) == 0 || !hasTime:
 		return errBracket
 	}
-	r.add(b[:remote], b[remote+1:ident], b[ident+1:open], b[open+2:end])
-	return r.words(b[min(end+2, len(b)):])
+	r.add(remote, ident, user)
+	return r.spaced(rest[len(user)+1:])
 }
 
 // clfStart returns the place of the client address in a line that begins with other words: a
@@ -155,47 +162,18 @@ func hasPort(b []byte) bool {
 	return b[len(b)-1] != ']' && len(withoutPort(b)) < len(b)
 }
 
-func (r *row) common() error {
-	err := cmp.Or(r.clf(), r.check())
-	if err == nil && len(r.values) > len(r.schema.columns) {
-		return errExtra
-	}
-	return err
-}
-
-func (r *row) combined() error {
-	err := cmp.Or(r.clf(), r.check())
-	if next := r.schema.least; err == nil && len(r.values) > next && !r.values[next].isQuoted {
-		r.values = r.values[:next] // a number, not x_forwarded_for
-	}
-	return err
-}
-
+// traefik reads Traefik's common log format. Other formats may have as many columns.
 func (r *row) traefik() error {
-	err := cmp.Or(r.clf(), r.check())
+	err := r.clf()
 	const count = 9
-	if err == nil && (len(r.values) != len(r.schema.columns) || r.values[count].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
+	if err == nil && (r.values[count].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
 		return errColumns
 	}
 	return err
 }
 
-// envoy reads Envoy's default format.
-func (r *row) envoy() error {
-	end := bytes.IndexByte(r.line, ']')
-	if r.line[0] != '[' || end < 0 {
-		return errBracket
-	}
-	r.add(r.line[1:end])
-	err := cmp.Or(r.words(r.line[min(end+2, len(r.line)):]), r.check())
-	if err == nil && len(r.values) > len(r.schema.columns) {
-		return errColumns
-	}
-	return err
-}
-
-// alb reads the log of an Application Load Balancer.
-func (r *row) alb() error { return cmp.Or(r.words(r.line), r.check()) }
+// words reads a line of columns with one space between them.
+func (r *row) words() error { return r.spaced(r.line) }
 
 // w3c reads a line of a W3C log: columns with one tab between them, or spaces.
 func (r *row) w3c() error {

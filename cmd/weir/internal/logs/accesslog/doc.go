@@ -1,7 +1,7 @@
 // Package accesslog reads the access logs of web servers, proxies and load balancers as
 // one sequence of requests, sorted by time.
 //
-//	log, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{})
+//	log, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{Reorder: accesslog.DefaultReorder})
 //	for entry, err := range log.Entries(accesslog.RemoteAddr) {
 //		if err != nil {
 //			return err

@@ -50,11 +50,13 @@ func ParseField(name string) (Field, error) {
 }
 
 // FieldNames returns the names of the fields that do not depend on a format.
-func FieldNames() (names []string) {
-	for _, f := range facts {
-		names = append(names, string(f))
+func FieldNames() []string { return texts(facts) }
+
+func texts[T ~string](all []T) (texts []string) {
+	for _, one := range all {
+		texts = append(texts, string(one))
 	}
-	return names
+	return texts
 }
 
 // Entry is one request of a log, with the values of the fields that the caller of

@@ -15,7 +15,7 @@ func ExampleOpen() {
 [2001:db8::1]:443 - ann [05/Mar/2026:08:00:00 +0100] "POST /login HTTP/1.1" 302 0 "-" "Mozilla/5.0"
 oops
 `
-	r, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(text)})
+	r, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(text), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		log.Fatal(err)
 	}

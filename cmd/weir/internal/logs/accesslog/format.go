@@ -13,7 +13,7 @@ import (
 type Format string
 
 // The formats. Auto is detected from the first lines of each file. JSONL is a trace of
-// package replay: it is detected too, and [Open] rejects it without Options.Traces.
+// package replay, which is detected too.
 const (
 	Auto       Format = "auto"
 	JSONL      Format = "jsonl"
@@ -31,12 +31,7 @@ const (
 var formats = []Format{Combined, Common, NginxJSON, Caddy, Traefik, Envoy, ALB, CloudFront}
 
 // FormatNames returns the names of the formats of access logs, without Auto.
-func FormatNames() (names []string) {
-	for _, f := range formats {
-		names = append(names, string(f))
-	}
-	return names
-}
+func FormatNames() []string { return texts(formats) }
 
 // sampleLines is the number of lines from which a format is detected.
 const sampleLines = 20
@@ -77,7 +72,7 @@ func detect(sample []byte, o Options) (Format, error) {
 // its file.
 func otherFormat(line []byte, f Format, o Options, err error) error {
 	switch err {
-	case errColumns, errQuote, errSpace, errBracket, errObject, errW3C:
+	case errColumns, errExtra, errQuote, errSpace, errBracket, errObject, errW3C:
 		if other, _ := detect(line, o); other != "" && other != f {
 			return problem(fmt.Sprintf("the line has the format %s, and the file %s", other, f))
 		}
@@ -146,7 +141,7 @@ type parser struct {
 }
 
 func newParser(f Format, o Options) *parser {
-	p := &parser{format: f, options: o, text: newSchema(texts[f], o), json: newSchema(objects[f], o)}
+	p := &parser{format: f, options: o, text: newSchema(lines[f], o), json: newSchema(objects[f], o)}
 	if f == CloudFront {
 		p.text = w3cSchema(o, cloudFrontColumns, false)
 	}

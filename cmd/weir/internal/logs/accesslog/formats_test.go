@@ -265,7 +265,7 @@ func TestAddressesHaveNoPort(t *testing.T) {
 		{beforePort, "192.0.2.1:80", "192.0.2.1"}, {beforePort, "2001:db8::1:80", "2001:db8::1"}, {beforePort, "[2001:db8::1]:80", "2001:db8::1"}, {beforePort, "-", "-"},
 		{lastAddress, "192.0.2.1, 2001:db8::1", "2001:db8::1"}, {lastAddress, "192.0.2.1,192.0.2.2:80", "192.0.2.2"},
 	} {
-		if got := r.derive([]byte(c.text), c.how); string(got) != c.want {
+		if got := c.how(r, []byte(c.text)); string(got) != c.want {
 			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
 		}
 	}

@@ -50,16 +50,10 @@ func parseInstant(b []byte) (int64, error) {
 
 // parseNumberTime reads a number since 1970. Its unit follows from its size.
 func parseNumberTime(b []byte) (int64, error) {
-	text, unit := string(b), "s"
+	text := string(b)
 	whole, _, _ := strings.Cut(text, ".")
-	switch n := len(whole); {
-	case n > 17:
-		unit = "ns"
-	case n > 14:
-		unit = "us"
-	case n > 11:
-		unit = "ms"
-	}
+	units := [...]string{"s", "ms", "us", "ns"} // seconds have up to 11 digits, and each unit 3 more
+	unit := units[min(max(0, len(whole)/3-3), len(units)-1)]
 	d, err := time.ParseDuration(text + unit)
 	if err != nil || strings.Trim(text, "0123456789.") != "" {
 		return 0, errTime

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	maxMembers = 1024 // of a line; others are checked and not kept
+	maxMembers = 1024 // members of a line; others are checked and not kept
 	maxPath    = 1024 // bytes of a dotted path; members with a longer one are not kept
 )
 
@@ -186,7 +186,7 @@ func (r *row) decoded(raw []byte) []byte {
 		}
 		mark := len(r.scratch)
 		r.scratch, _ = jsontext.AppendUnquote(r.scratch, raw)
-		return r.scratch[mark:len(r.scratch):len(r.scratch)]
+		return r.scratched(mark)
 	}
 	return raw
 }

@@ -10,26 +10,21 @@ import (
 	"time"
 )
 
-// DefaultReorder is the window of Options.Reorder that is 0.
+// DefaultReorder is the usual window of Options.Reorder.
 const DefaultReorder = 5 * time.Second
 
 // Options change the reading of logs. The zero Options detect the format of each file.
 type Options struct {
 	Format  Format            // for all files; "" and Auto detect it for each
 	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
-	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
+	Reorder time.Duration     // lines are sorted within this window; 0 = they are not sorted
 	Stdin   io.Reader         // the file named -
-	Traces  Traces            // the use of traces of package replay
+
+	// WholeTraces permits traces of package replay for [Reader.Trace] only: all files or none are
+	// traces. A first file of unknown JSON is one too. Without it the attempts of a trace are
+	// entries, with fields such as policy and key.ip, and their units as bytes.
+	WholeTraces bool
 }
-
-// Traces is the use of traces of package replay among logs.
-type Traces uint8
-
-const (
-	NoTraces    Traces = iota // they are an error of Open
-	AsLogs                    // their attempts are entries, with fields such as policy and key.ip, and their units as bytes
-	WholeTraces               // all files or none are traces, for [Reader.Trace]; a first file of unknown JSON is one too
-)
 
 // Stats counts the lines read so far.
 type Stats struct {
@@ -86,7 +81,7 @@ func Open(names []string, o Options) (*Reader, error) {
 	if o.Format == Auto {
 		o.Format = ""
 	}
-	r := &Reader{options: o, window: window(o.Reorder), sources: timeline[*source]{compare: (*source).compare}, room: maxHeld}
+	r := &Reader{options: o, window: o.Reorder.Microseconds(), sources: timeline[*source]{compare: (*source).compare}, room: maxHeld}
 	for i, name := range names {
 		s, err := r.open(name, i)
 		if err != nil {
@@ -101,14 +96,6 @@ func Open(names []string, o Options) (*Reader, error) {
 		heap.Push(&r.sources, s)
 	}
 	return r, nil
-}
-
-// window returns a window in microseconds.
-func window(d time.Duration) int64 {
-	if d == 0 {
-		d = DefaultReorder
-	}
-	return max(0, d.Microseconds())
 }
 
 // Files returns the files in the order of Open, with their formats.
@@ -150,17 +137,16 @@ func (r *Reader) Entries(fields ...Field) iter.Seq2[*Entry, error] {
 
 // next returns the next entry, valid until the following call, or io.EOF.
 func (r *Reader) next() (*Entry, error) {
+	isTaken := false // the first entry of the first source
 	if e := r.current; e != nil {
 		r.current, r.room = nil, r.room+e.size()
 		if cap(e.values) > maxReused {
 			e.values = nil
 		}
 		r.free = append(r.free, e)
-		if err := r.fillFirst(); err != nil {
-			return nil, err
-		}
+		isTaken = true
 	}
-	for r.sources.Len() > 0 && r.sources.first().waiting.Len() == 0 {
+	for ; r.sources.Len() > 0 && (isTaken || r.sources.first().waiting.Len() == 0); isTaken = false {
 		if err := r.fillFirst(); err != nil {
 			return nil, err
 		}
@@ -202,15 +188,6 @@ func (r *Reader) entry() (e *Entry) {
 	}
 	e.keep(&r.row, r.fields)
 	return e
-}
-
-// bad counts a line that is not readable.
-func (s *source) bad(err error) {
-	s.stats.Lines++
-	s.stats.Bad++
-	if len(s.stats.First) < firstBad {
-		s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
-	}
 }
 
 // Close closes all files.

@@ -37,6 +37,9 @@ func write(t *testing.T, name string, b []byte) string {
 // paths reads all entries and returns their paths, and the reader.
 func paths(t *testing.T, files []string, o Options) (string, *Reader) {
 	t.Helper()
+	if o.Reorder == 0 {
+		o.Reorder = DefaultReorder
+	}
 	r, err := Open(files, o)
 	if err != nil {
 		t.Fatal(err)
@@ -76,9 +79,9 @@ func TestSortsLinesWithinTheWindow(t *testing.T) {
 		want    string
 		late    int64
 	}{
-		{0, "c a b d late e f", 0},
+		{5 * time.Second, "c a b d late e f", 0},
 		{2 * time.Second, "a c b d late e f", 1},
-		{-1, "a b c d e late f", 2},
+		{time.Nanosecond, "a b c d e late f", 2},
 	} {
 		got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text), Reorder: c.reorder})
 		if s := r.Stats(); got != c.want || s.Late != c.late {
@@ -169,7 +172,8 @@ func TestReasonsOfBadLines(t *testing.T) {
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200`, errColumns},
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" abc 1 "-" "-"`, errStatus},
 		{Combined, "a\x00b", errBinary},
-		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`, errExtra},
+		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`, problem("the line has the format combined, and the file common")},
+		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 x`, errExtra},
 		{NginxJSON, `{"time":"2026-03-05T08:00:01"}`, errNoZone},
 		{NginxJSON, `{"status":200}`, errNoTime},
 		{NginxJSON, `{"time":"2026-03-05T08:00:01Z","a":"b`, errCut},
@@ -224,7 +228,7 @@ func TestOpenNamesTheMistake(t *testing.T) {
 		{[]string{dir}, Options{}, "is a directory"},
 		{[]string{"-", "-"}, Options{Stdin: strings.NewReader(lineAt(1, "a"))}, "given twice"},
 		{[]string{"-"}, Options{Stdin: strings.NewReader("nonsense\n")}, "-: no format fits the first line"},
-		{[]string{"-"}, Options{Stdin: strings.NewReader(`{"at_us":1,"policy":"p"}`)}, "trace"},
+		{[]string{write(t, "access.log", []byte(lineAt(1, "a"))), "-"}, Options{Stdin: strings.NewReader(`{"at_us":1,"policy":"p"}`), WholeTraces: true}, "trace"},
 		{[]string{write(t, "bin", []byte("\x7fELF\x00\x00\n"))}, Options{}, "binary"},
 	} {
 		if _, err := Open(c.files, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -240,7 +244,7 @@ func TestOpenNamesTheMistake(t *testing.T) {
 func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	in, out := io.Pipe()
 	go io.WriteString(out, lineAt(1, "a"))
-	r, err := Open([]string{"-"}, Options{Stdin: in, Reorder: -1})
+	r, err := Open([]string{"-"}, Options{Stdin: in})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +286,7 @@ func BenchmarkReader(b *testing.B) {
 			text := logOf(format, lines)
 			b.ReportAllocs()
 			for range b.N {
-				r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text), Reorder: -1})
+				r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -308,7 +312,7 @@ func BenchmarkReader(b *testing.B) {
 func TestAllocationsOfALine(t *testing.T) {
 	for _, format := range formats {
 		text := bytes.ReplaceAll(logOf(format, 3000), []byte("+0130"), []byte("+0100")) // time.Parse allocates other zones
-		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text), Reorder: -1})
+		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -352,7 +356,7 @@ func TestLinesThatWaitHaveABound(t *testing.T) {
 		field Field
 		lines int64 // that fit in 256 KiB
 	}{{Path, 1000}, {UserAgent, 10}} {
-		r, err := Open([]string{"-"}, Options{Stdin: new(longLines)})
+		r, err := Open([]string{"-"}, Options{Stdin: new(longLines), Reorder: DefaultReorder})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,9 +22,9 @@ type row struct {
 // value is a column, or a member of an object or of one in it.
 type value struct {
 	text     []byte // decoded
-	path     []byte // of a member: its names with dots between them
-	isQuoted bool   // of a column
-	isObject bool   // of a member; it has no text
+	path     []byte // a member's names with dots between them; nil for a column
+	isQuoted bool   // the column stands between quotes
+	isObject bool   // the member is an object; it has no text
 }
 
 // reset empties r for a line with a schema.
@@ -36,8 +36,11 @@ func (r *row) reset(line []byte, s *schema) {
 func (r *row) join(a, b []byte) []byte {
 	mark := len(r.scratch)
 	r.scratch = append(append(r.scratch, a...), b...)
-	return r.scratch[mark:len(r.scratch):len(r.scratch)]
+	return r.scratched(mark)
 }
+
+// scratched returns the text in scratch from a mark on.
+func (r *row) scratched(mark int) []byte { return r.scratch[mark:len(r.scratch):len(r.scratch)] }
 
 // fieldNames returns the names of the fields that have a value in this line, those of every
 // format first, and members of objects with a dot: key.ip. It is for messages.
@@ -63,70 +66,75 @@ func (r *row) fieldNames() (names []string) {
 	return names
 }
 
-// how derives a field from a column or member.
-type how uint8
+// how derives a field from the text of a column or member; nil = it is the field.
+type how func(r *row, b []byte) []byte
 
-const (
-	plain         how = iota
-	lastAddress       // without the port; the last in a list, the nearest to the server
-	beforePort        // before the port that always follows, also of IPv6 without brackets
-	pathOf            // from a path with a query, or an absolute URL
-	queryOf           // from the same
-	requestMethod     // from a request line
-	requestPath
-	requestQuery
-	requestHost
-	percent // percent-encoded
-)
-
-// derive derives a field from the text of a column or member.
-func (r *row) derive(b []byte, h how) []byte {
-	switch h {
-	case lastAddress:
-		return withoutPort(bytes.TrimSpace(b[bytes.LastIndexByte(b, ',')+1:]))
-	case beforePort:
-		if i := bytes.LastIndexByte(b, ':'); i > 0 && b[0] != '[' {
-			return b[:i]
-		}
-		return withoutPort(b)
-	case pathOf:
-		_, p, _ := splitTarget(b)
-		return p
-	case queryOf:
-		_, _, q := splitTarget(b)
-		return q
-	case requestMethod, requestPath, requestQuery, requestHost:
-		return requestPart(b, h)
-	case percent:
-		if bytes.IndexByte(b, '%') >= 0 {
-			mark := len(r.scratch)
-			r.scratch = appendDecoded(r.scratch, b)
-			return r.scratch[mark:len(r.scratch):len(r.scratch)]
-		}
-	}
-	return b
+// lastAddress returns the last address of a list, the nearest to the server, without the port.
+func lastAddress(_ *row, b []byte) []byte {
+	return withoutPort(bytes.TrimSpace(b[bytes.LastIndexByte(b, ',')+1:]))
 }
 
-// requestPart returns a part of a request line, such as GET /path?query HTTP/1.1. A text
+// beforePort returns an address before the port that always follows, also of IPv6 without
+// brackets.
+func beforePort(_ *row, b []byte) []byte {
+	if i := bytes.LastIndexByte(b, ':'); i > 0 && b[0] != '[' {
+		return b[:i]
+	}
+	return withoutPort(b)
+}
+
+// pathOf returns the path of a path with a query, or of an absolute URL.
+func pathOf(_ *row, b []byte) []byte {
+	_, path, _ := splitTarget(b)
+	return path
+}
+
+// queryOf returns the query of the same.
+func queryOf(_ *row, b []byte) []byte {
+	_, _, query := splitTarget(b)
+	return query
+}
+
+// requestMethod returns the method of a request line, such as GET /path?query HTTP/1.1. A text
 // that is no request line, as of a TLS handshake on a plain port, has no parts.
-func requestPart(b []byte, h how) []byte {
-	verb, rest, ok := bytes.Cut(b, []byte(" "))
-	if !ok {
-		return nil
+func requestMethod(_ *row, b []byte) []byte {
+	if method, _, ok := bytes.Cut(b, []byte(" ")); ok {
+		return method
 	}
-	if i := bytes.LastIndexByte(rest, ' '); i >= 0 && bytes.HasPrefix(rest[i+1:], []byte("HTTP/")) {
-		rest = rest[:i]
-	}
-	authority, p, q := splitTarget(rest)
-	switch h {
-	case requestMethod:
-		return verb
-	case requestPath:
-		return p
-	case requestQuery:
-		return q
-	}
+	return nil
+}
+
+func requestPath(r *row, b []byte) []byte  { return pathOf(r, requestTarget(b)) }
+func requestQuery(r *row, b []byte) []byte { return queryOf(r, requestTarget(b)) }
+
+func requestHost(_ *row, b []byte) []byte {
+	authority, _, _ := splitTarget(requestTarget(b))
 	return withoutPort(authority)
+}
+
+// requestTarget returns the target of a request line.
+func requestTarget(b []byte) []byte {
+	_, target, _ := bytes.Cut(b, []byte(" "))
+	if i := bytes.LastIndexByte(target, ' '); i >= 0 && bytes.HasPrefix(target[i+1:], []byte("HTTP/")) {
+		return target[:i]
+	}
+	return target
+}
+
+// percentDecoded returns a percent-encoded text as it is meant. A percent sign without two
+// digits stays.
+func percentDecoded(r *row, b []byte) []byte {
+	mark := len(r.scratch)
+	for len(b) > 0 {
+		if b[0] == '%' && len(b) > 2 {
+			if decoded, err := hex.AppendDecode(r.scratch, b[1:3]); err == nil {
+				r.scratch, b = decoded, b[3:]
+				continue
+			}
+		}
+		r.scratch, b = append(r.scratch, b[0]), b[1:]
+	}
+	return r.scratched(mark)
 }
 
 // splitTarget splits the target of a request. A target that is no absolute URL has no
@@ -184,19 +192,5 @@ func (r *row) unescaped(b []byte) []byte {
 		}
 		r.scratch, b = append(r.scratch, b[0]), b[1:]
 	}
-	return r.scratch[mark:len(r.scratch):len(r.scratch)]
-}
-
-// appendDecoded appends a percent-encoded text. A percent sign without two digits stays.
-func appendDecoded(out, b []byte) []byte {
-	for len(b) > 0 {
-		if b[0] == '%' && len(b) > 2 {
-			if decoded, err := hex.AppendDecode(out, b[1:3]); err == nil {
-				out, b = decoded, b[3:]
-				continue
-			}
-		}
-		out, b = append(out, b[0]), b[1:]
-	}
-	return out
+	return r.scratched(mark)
 }

@@ -11,13 +11,14 @@ import (
 type layout struct {
 	time    string // the instant, the best first
 	fields  map[Field]string
-	target  string        // targets of requests, whose parts are the path and the query
-	request string        // a request line, whose parts are the method, the target and the host
+	target  string        // targets of requests; their parts are the path and the query
+	request string        // a request line; its parts are the method, the target and the host
 	how     map[Field]how // from the places of fields, where it is not that of fieldHow
 
 	// Of a text:
-	columns string             // as the format's documentation has them, between quotes as the line has them; "" = JSON
+	columns string             // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
 	least   int                // the least number of columns
+	most    bool               // there are no further columns
 	split   func(r *row) error // splits a line into columns
 	headers map[string]string  // columns with fields of the request's header, by name in lower case
 
@@ -31,29 +32,29 @@ const forwardedFor = "x-forwarded-for" // the header that lists the addresses of
 // clfFields and clfColumns are those of the common log format and its relatives.
 var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "status", Bytes: "bytes", Referer: "referer", UserAgent: "user_agent"}
 
-const clfColumns = `remote ident user time "request" status bytes`
+const clfColumns = `remote ident user [time] "request" status bytes`
 
 // cloudFrontColumns are the columns of CloudFront, for a part of a file without its header.
 const cloudFrontColumns = "date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end"
 
-// texts are the formats with lines of text.
-var texts = map[Format]*layout{
-	Common: {time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, split: (*row).common},
+// lines are the formats with lines of text.
+var lines = map[Format]*layout{
+	Common: {time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, most: true, split: (*row).clf},
 	// The tenth column is that of the main format in the configuration of nginx.
-	Combined: {time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" x_forwarded_for`, least: 9,
-		split: (*row).combined, headers: map[string]string{forwardedFor: "x_forwarded_for"}},
-	Traefik: {time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13,
+	Combined: {time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" "x_forwarded_for"`, least: 9,
+		split: (*row).clf, headers: map[string]string{forwardedFor: "x_forwarded_for"}},
+	Traefik: {time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
 		split: (*row).traefik},
-	Envoy: {time: "start_time", request: "request", least: 13, split: (*row).envoy,
+	Envoy: {time: "start_time", request: "request", least: 13, most: true, split: (*row).words,
 		fields:  map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent"},
-		columns: `start_time "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`,
+		columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`,
 		headers: map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"}},
-	ALB: {time: "time", request: "request", least: 17, split: (*row).alb, // 17 columns are those of the first version
+	ALB: {time: "time", request: "request", least: 17, split: (*row).words, // 17 columns are those of the first version
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
 		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`},
 	CloudFront: {time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
-		how: map[Field]how{User: percent, UserAgent: percent, Referer: percent},
+		how: map[Field]how{User: percentDecoded, UserAgent: percentDecoded, Referer: percentDecoded},
 		fields: map[Field]string{RemoteAddr: "c-ip", Method: "cs-method", Path: "cs-uri-stem cs-uri", Query: "cs-uri-query", Host: "x-host-header cs(Host) cs-host",
 			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)"}},
 }
@@ -115,16 +116,17 @@ var objects = map[Format]*layout{
 // schema is the places of the facts in the lines of a file.
 type schema struct {
 	*layout
-	from    map[Field][]place // of all facts
+	from    map[Field][]place // for all facts
 	time    []place
 	isTrace bool // the time is in microseconds, and a line without units has one
 
 	// Of a text:
-	columns []string // nil for JSON
-	quoted  []int    // columns between quotes
-	status  int      // the column of the status
-	date    string   // the column with the date of a time; "" = none
-	isExact bool     // a header in the file names the columns
+	columns  []string // nil for JSON
+	quoted   []int    // columns between quotes
+	brackets []int    // columns between brackets
+	status   int      // the column of the status
+	date     string   // the column with the date of a time; "" = none
+	isExact  bool     // a header in the file names the columns
 }
 
 // place is a column or the dotted path of a member, and the way from its text to a fact.
@@ -141,7 +143,7 @@ func places(h how, paths string) (all []place) {
 	return all
 }
 
-// The ways from the places of a layout to facts that are not plain.
+// The ways from the places of a layout to facts.
 var (
 	fieldHow   = map[Field]how{RemoteAddr: lastAddress, Path: pathOf}
 	targetHow  = map[Field]how{Path: pathOf, Query: queryOf}
@@ -154,17 +156,17 @@ func newSchema(l *layout, o Options) *schema {
 	if l == nil {
 		return nil
 	}
-	s := &schema{layout: l, time: places(plain, l.time), from: map[Field][]place{}, isTrace: l == objects[JSONL]}
+	s := &schema{layout: l, time: places(nil, l.time), from: map[Field][]place{}, isTrace: l == objects[JSONL]}
 	for _, f := range facts {
 		way, isOwn := l.how[f]
 		if !isOwn {
 			way = fieldHow[f]
 		}
 		from := places(way, l.fields[f])
-		if h := targetHow[f]; h != plain {
+		if h := targetHow[f]; h != nil {
 			from = append(from, places(h, l.target)...)
 		}
-		if h := requestHow[f]; h != plain {
+		if h := requestHow[f]; h != nil {
 			from = append(from, places(h, l.request)...)
 		}
 		if name := o.Fields[string(f)]; name != "" {
@@ -173,16 +175,19 @@ func newSchema(l *layout, o Options) *schema {
 		s.from[f] = from
 	}
 	if name := o.Fields["time"]; name != "" {
-		s.time = []place{{name, plain}}
+		s.time = []place{{name, nil}}
 	}
 	if l.split == nil {
 		return s
 	}
-	s.columns = strings.Fields(strings.ReplaceAll(l.columns, `"`, ""))
 	for i, name := range strings.Fields(l.columns) {
-		if name[0] == '"' {
+		switch name[0] {
+		case '"':
 			s.quoted = append(s.quoted, i)
+		case '[':
+			s.brackets = append(s.brackets, i)
 		}
+		s.columns = append(s.columns, strings.Trim(name, `"[]`))
 	}
 	s.status = slices.Index(s.columns, l.fields[Status])
 	return s
@@ -193,7 +198,7 @@ const fieldsHeader = "#Fields:"
 
 // w3cSchema returns the schema of columns. isExact reports that a header in the file names them.
 func w3cSchema(o Options, columns string, isExact bool) *schema {
-	l := *texts[CloudFront]
+	l := *lines[CloudFront]
 	l.columns, l.headers = columns, map[string]string{forwardedFor: forwardedFor}
 	s := newSchema(&l, o)
 	s.isExact = isExact
@@ -294,7 +299,10 @@ func (r *row) at(p place) []byte {
 	if i < 0 || i >= len(r.values) {
 		return nil
 	}
-	return r.derive(r.values[i].text, p.how)
+	if p.how == nil {
+		return r.values[i].text
+	}
+	return p.how(r, r.values[i].text)
 }
 
 const (

@@ -90,7 +90,7 @@ func (r *Reader) open(name string, index int) (*source, error) {
 // data are damaged. It is "" for a file without lines.
 func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 	first := slices.IndexFunc(r.files, func(f File) bool { return f.Format != "" })
-	whole, isTrace := r.options.Traces == WholeTraces, first >= 0 && r.files[first].Format == JSONL
+	whole, isTrace := r.options.WholeTraces, first >= 0 && r.files[first].Format == JSONL
 	format, err := detect(sample, r.options)
 	switch {
 	case err == errEmpty && !damaged:
@@ -103,7 +103,7 @@ func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 		return JSONL, nil
 	case err != nil && damaged:
 		return "", errTruncated
-	case format == JSONL && (r.options.Traces == NoTraces || whole && first >= 0 && !isTrace):
+	case whole && first >= 0 && !isTrace && format == JSONL:
 		return "", errTrace
 	}
 	return format, err
@@ -259,37 +259,45 @@ func (s *source) fill() error {
 	return nil
 }
 
-// read reads one line.
+// read reads one line, and counts one that is not readable.
 func (s *source) read() error {
 	line, err := NextLine(s.lines)
 	if len(line) > 0 || err == nil || err == ErrLong {
 		s.line++
 	}
-	if err == io.EOF {
+	switch {
+	case err == io.EOF:
 		s.ended = true
 		return nil
-	}
-	if err == ErrLong {
-		s.bad(err)
-		return nil
-	}
-	if s.isDamaged(err) {
-		s.bad(errTruncated)
-		s.ended = true
-		return nil
-	}
-	if err != nil {
+	case err == nil:
+		err = s.take(bytes.TrimRight(line, " \t\r\n"))
+	case err == ErrLong:
+	case s.isDamaged(err):
+		err, s.ended = errTruncated, true
+	default:
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
-	line = bytes.TrimRight(line, " \t\r\n")
+	if err != nil {
+		s.stats.Lines++
+		s.stats.Bad++
+		if len(s.stats.First) < firstBad {
+			s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
+		}
+	}
+	if s.room < 0 {
+		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; use a shorter --reorder, or fields with shorter values", s.name, s.line, maxHeld>>20)
+	}
+	return nil
+}
+
+// take adds the entry of a line to those that wait.
+func (s *source) take(line []byte) error {
 	if s.format == JSONL && IsTraceHeader(line) {
 		h, err := ParseTraceHeader(line)
-		if err != nil {
-			s.bad(err)
-			return nil
+		if err == nil {
+			s.stats.Sample, s.stats.Dropped = max(s.stats.Sample, h.Sample), s.stats.Dropped+h.Dropped
 		}
-		s.stats.Sample, s.stats.Dropped = max(s.stats.Sample, h.Sample), s.stats.Dropped+h.Dropped
-		return nil
+		return err
 	}
 	if len(line) == 0 || s.parser.comment(line) {
 		return nil
@@ -298,8 +306,7 @@ func (s *source) read() error {
 		if s.stats.Bad < firstBad {
 			err = otherFormat(line, s.format, s.options, err)
 		}
-		s.bad(err)
-		return nil
+		return err
 	}
 	e := s.entry()
 	e.File, e.Line = s.name, s.line
@@ -309,10 +316,8 @@ func (s *source) read() error {
 		s.stats.Before2000++
 	}
 	s.newest = max(s.newest, e.At)
+	s.room -= e.size()
 	heap.Push(&s.waiting, e)
-	if s.room -= e.size(); s.room < 0 {
-		return fmt.Errorf("%s:%d: the lines that wait to be sorted take more than %d MiB; use a shorter --reorder, or fields with shorter values", s.name, s.line, maxHeld>>20)
-	}
 	return nil
 }
 

@@ -17,13 +17,13 @@ const trace = `{"trace":1,"sample":10,"keys":"hashed","dropped":0}
 {"trace":1,"sample":2,"keys":"hashed","dropped":7}
 {"at_us":25`
 
-// TestTracesAreRead: with Options.Traces the attempts of a trace are entries, by time, with
-// the dimensions of their keys and their units. A header that is damaged is a bad line.
+// TestTracesAreRead: the attempts of a trace are entries, by time, with the dimensions of their
+// keys and their units. A header that is damaged is a bad line.
 func TestTracesAreRead(t *testing.T) {
 	ip, _ := ParseField("key.ip")
 	policy, _ := ParseField("policy")
 	for text, bad := range map[string]int64{trace: 1, `{"trace":1,"sample":` + "\n" + trace: 2, `{"trace":1,"sample":10}` + "\n" + trace: 2, `{"trace":1,"sample":-1,"dropped":0}` + "\n" + trace: 2} {
-		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Traces: AsLogs, Format: JSONL})
+		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -45,11 +45,12 @@ func TestTracesAreRead(t *testing.T) {
 			t.Errorf("%+v, want %d bad lines, and a sample of 10 with 7 lost calls", s, bad)
 		}
 	}
-	if r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace), Traces: AsLogs}); err != nil || r.Files()[0].Format != JSONL {
+	if r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace)}); err != nil || r.Files()[0].Format != JSONL {
 		t.Errorf("the trace is no trace: %v", err)
 	}
-	if _, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(trace)}); err == nil || !strings.Contains(err.Error(), "is a trace") {
-		t.Errorf("without Traces: %v", err)
+	files := []string{write(t, "access.log", []byte(lineAt(1, "a"))), "-"}
+	if _, err := Open(files, Options{Stdin: strings.NewReader(trace), WholeTraces: true}); err == nil || !strings.Contains(err.Error(), "-: the file is a trace") {
+		t.Errorf("a trace behind a log: %v", err)
 	}
 }
 

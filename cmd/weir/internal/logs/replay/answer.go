@@ -1,16 +1,18 @@
 package replay
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
 
 // result is the result of one line.
 type result struct {
-	op      Op
+	op      weir.Op
 	at      int64 // the instant of the line, if hasAt
 	hasAt   bool
 	d       weir.Decision
@@ -33,9 +35,9 @@ func (r *result) appendTo(out []byte) []byte {
 	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), answer.Micros(r.d.ResetAfter), 10)
 	out = answer.AppendString(append(out, `,"limit":`...), r.d.Limit)
 	switch r.op {
-	case Count:
+	case engine.Count:
 		out = strconv.AppendInt(append(out, `,"count":`...), r.units, 10)
-	case Refund:
+	case engine.Refund:
 		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
 	}
 	out = r.applied.Append(out)
@@ -86,7 +88,7 @@ func (c *Counts) count(res *result) {
 	switch {
 	case res.problem != "":
 		c.Errors++
-	case res.op != Check:
+	case res.op != engine.Attempt:
 		c.Other++
 	case res.decided().Allowed:
 		c.Allowed++
@@ -153,16 +155,15 @@ func (r *Runner) count(res *result, t *tracePolicy) {
 func (s *PolicySummary) count(res *result) {
 	s.Counts.count(res)
 	d := res.decided()
-	if res.problem != "" || res.op != Check || d.Limit == "" {
+	if res.problem != "" || res.op != engine.Attempt || d.Limit == "" {
 		return
 	}
-	for i := range s.Limits {
-		if l := &s.Limits[i]; l.Limit != d.Limit {
-			continue
-		} else if d.Allowed {
-			l.Cut++
-		} else {
-			l.Denied++
-		}
+	i := slices.IndexFunc(s.Limits, func(l LimitSummary) bool { return l.Limit == d.Limit })
+	switch {
+	case i < 0:
+	case d.Allowed:
+		s.Limits[i].Cut++
+	default:
+		s.Limits[i].Denied++
 	}
 }

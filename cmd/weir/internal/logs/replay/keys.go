@@ -9,21 +9,17 @@ import (
 // millions of keys, a map of strings took twice the memory, and the garbage collector most
 // of the time. The zero Keys is empty.
 type Keys struct {
-	seed  maphash.Seed
-	index []uint32 // by hash, a power of two of slots: the number of a key + 1; 0 = none
-	keys  []keyText
-	texts []*strings.Builder // parts of textPart bytes, which are never moved
+	seed    maphash.Seed
+	numbers map[uint32]uint32 // by hash; a key whose hash is taken has the next free one
+	keys    []keyText
+	texts   []*strings.Builder // parts of textPart bytes, which are never moved
 }
 
-// keyText is the place of a key's text, and its hash.
-type keyText struct {
-	hash       uint32
-	part       uint32
-	from, size uint32
-}
+// keyText is the place of a key's text.
+type keyText struct{ part, from, size uint32 }
 
 const (
-	keyBytes = 16
+	keyBytes = 28      // memory of a key without its text: 12 in keys, and about 16 in numbers
 	textPart = 1 << 18 // bytes; a longer text has a part of its own
 )
 
@@ -32,7 +28,7 @@ func (k *Keys) Len() int { return len(k.keys) }
 
 // Bytes returns the memory of all keys.
 func (k *Keys) Bytes() int64 {
-	return 4*int64(len(k.index)) + keyBytes*int64(cap(k.keys)) + textPart*int64(len(k.texts))
+	return keyBytes*int64(cap(k.keys)) + textPart*int64(len(k.texts))
 }
 
 // Text returns the encoded key with a number.
@@ -43,31 +39,29 @@ func (k *Keys) Text(number int) string {
 
 // Find returns the number of a key, or -1.
 func (k *Keys) Find(text []byte) int {
-	number, _, _ := k.find(text)
+	number, _ := k.find(text)
 	return number
 }
 
-// find returns the number of a key, or -1 with the slot for a new one.
-func (k *Keys) find(text []byte) (number int, hash uint32, slot int) {
-	if len(k.index) == 0 {
-		k.seed, k.index = maphash.MakeSeed(), make([]uint32, 64)
+// find returns the number of a key, or -1 with the hash for a new one.
+func (k *Keys) find(text []byte) (number int, hash uint32) {
+	if k.numbers == nil {
+		k.seed, k.numbers = maphash.MakeSeed(), map[uint32]uint32{}
 	}
-	hash = uint32(maphash.Bytes(k.seed, text))
-	for slot = k.slot(hash); k.index[slot] > 0; slot = k.next(slot) {
-		number := int(k.index[slot] - 1)
-		if k.keys[number].hash == hash && k.Text(number) == string(text) {
-			return number, hash, slot
+	for hash = uint32(maphash.Bytes(k.seed, text)); ; hash++ {
+		number, taken := k.numbers[hash]
+		switch {
+		case !taken:
+			return -1, hash
+		case k.Text(int(number)) == string(text):
+			return int(number), hash
 		}
 	}
-	return -1, hash, slot
 }
-
-func (k *Keys) slot(hash uint32) int { return int(hash) & (len(k.index) - 1) }
-func (k *Keys) next(slot int) int    { return (slot + 1) & (len(k.index) - 1) }
 
 // Add returns the number of a key, a new one if it is not there yet.
 func (k *Keys) Add(text []byte) int {
-	number, hash, slot := k.find(text)
+	number, hash := k.find(text)
 	if number >= 0 {
 		return number
 	}
@@ -78,23 +72,9 @@ func (k *Keys) Add(text []byte) int {
 		k.texts[last].Grow(textPart)
 	}
 	texts := k.texts[last]
-	k.keys = append(k.keys, keyText{hash, uint32(last), uint32(texts.Len()), uint32(len(text))})
+	number = len(k.keys)
+	k.numbers[hash] = uint32(number)
+	k.keys = append(k.keys, keyText{uint32(last), uint32(texts.Len()), uint32(len(text))})
 	texts.Write(text)
-	k.index[slot] = uint32(len(k.keys))
-	if len(k.keys) > len(k.index)*3/4 {
-		k.grow()
-	}
-	return len(k.keys) - 1
-}
-
-// grow doubles the index.
-func (k *Keys) grow() {
-	k.index = make([]uint32, 2*len(k.index))
-	for i := range k.keys {
-		slot := k.slot(k.keys[i].hash)
-		for k.index[slot] > 0 {
-			slot = k.next(slot)
-		}
-		k.index[slot] = uint32(i + 1)
-	}
+	return number
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/strictjson"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/shorten"
@@ -24,36 +25,17 @@ type Line struct {
 	Policy    string // its name
 	Key       Key    // in the order of the line; names are unique
 	N         int64  // units, 0 … weir.MaxUnits; default 1
-	Op        Op     // default Check
+	Op        weir.Op
 	Limit     string // Count: the name of a limit
 	Last      int64  // Count: last_us, 0 … weir.MaxInstant
 	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
-	ID        string // Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
+	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
 	given uint16 // the fields of the text: 1 << the index in lineFields
 }
 
-// Op is the operation of a line.
-type Op uint8
-
-const (
-	Check  Op = iota // an attempt: decide, and record the grant (R6)
-	Peek             // return the answer of an attempt and change nothing (R4)
-	Record           // add units without a decision (R10)
-	Refund           // take back units of an earlier grant (R10)
-	Reset            // forget the key's histories of the policy (R10)
-	Count            // count the units of one limit over a span (R11)
-)
-
-var opNames = [...]string{"check", "peek", "record", "refund", "reset", "count"}
-
-// String returns the name of the op in traces.
-func (o Op) String() string {
-	if int(o) < len(opNames) {
-		return opNames[o]
-	}
-	return "unknown"
-}
+// opNames are the words of the operations in traces.
+var opNames = [...]string{engine.Attempt: "check", engine.Peek: "peek", engine.Record: "record", engine.Refund: "refund", engine.Reset: "reset", engine.Count: "count"}
 
 // Key is the values of a key. As JSON it is one object.
 type Key []enforce.Pair
@@ -80,7 +62,7 @@ type lineField struct {
 	number func(*Line) *int64 // 0 … most; nil = no number
 	most   int64
 	text   func(*Line) *string // nil = no string
-	ops    uint8               // ops that need the field: 1 << Op
+	ops    uint8               // operations that need the field: 1 << Op
 	next   string              // the next step if it is missing
 }
 
@@ -98,11 +80,11 @@ var lineFields = [...]lineField{
 	{name: "n", want: "n" + wholeNumber, number: func(l *Line) *int64 { return &l.N }, most: weir.MaxUnits},
 	{name: "op", want: "op must be a string"},
 	{name: "limit", want: "limit must be a string", text: func(l *Line) *string { return &l.Limit },
-		ops: 1 << Count, next: "a count names the limit to count in"},
+		ops: 1 << engine.Count, next: "a count names the limit to count in"},
 	{name: "last_us", want: "last_us" + wholeNumber, number: func(l *Line) *int64 { return &l.Last }, most: weir.MaxInstant,
-		ops: 1 << Count, next: "a count names its span in microseconds, 1 to the limit's window"},
+		ops: 1 << engine.Count, next: "a count names its span in microseconds, 1 to the limit's window"},
 	{name: "granted_at_us", want: "granted_at_us" + wholeNumber, number: func(l *Line) *int64 { return &l.GrantedAt }, most: weir.MaxInstant,
-		ops: 1 << Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
+		ops: 1 << engine.Refund, next: "a refund names the instant of the grant, the at_us of its answer"},
 	{name: "id", want: "id must be a string", text: func(l *Line) *string { return &l.ID }},
 }
 
@@ -165,14 +147,14 @@ func (l *Line) AppendJSON(b []byte) []byte {
 	if l.N != 1 {
 		b = strconv.AppendInt(append(b, `,"n":`...), l.N, 10)
 	}
-	if l.Op != Check {
-		b = answer.AppendString(append(b, `,"op":`...), l.Op.String())
+	if l.Op != engine.Attempt {
+		b = answer.AppendString(append(b, `,"op":`...), opNames[l.Op])
 	}
 	switch l.Op {
-	case Count:
+	case engine.Count:
 		b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
 		b = strconv.AppendInt(append(b, `,"last_us":`...), l.Last, 10)
-	case Refund:
+	case engine.Refund:
 		b = strconv.AppendInt(append(b, `,"granted_at_us":`...), l.GrantedAt, 10)
 	}
 	if l.ID != "" {
@@ -240,7 +222,7 @@ func (p *parser) text(want, last string) (string, error) {
 	return string(b), err
 }
 
-func (p *parser) op(want string) (Op, error) {
+func (p *parser) op(want string) (weir.Op, error) {
 	name, err := p.Text(want)
 	if err != nil {
 		return 0, err
@@ -249,7 +231,7 @@ func (p *parser) op(want string) (Op, error) {
 	if op < 0 {
 		return 0, p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
 	}
-	return Op(op), nil
+	return weir.Op(op), nil
 }
 
 // dimension reads a dimension of the key.

@@ -27,12 +27,11 @@ const (
 // LogRunner decides the requests of access logs. It is used by one goroutine at a time.
 type LogRunner struct {
 	policies []*logPolicy
-	old      []*logPolicy // of the other file
-	oldName  string       // of that file; "" = none
-	selector *logSelector
+	old      []*logPolicy // those of the other file
+	oldName  string       // the name of that file; "" = none
+	selector *LogKeys
 	attempt  enforce.Request // reused, because a pointer to it leaves the function
-	encoded  []byte
-	keys     int // of all policies
+	keys     int             // the keys of all policies
 	keyBytes int
 	summary  LogSummary
 }
@@ -54,7 +53,7 @@ type keyStats struct{ allowed, denied, firstDenied int64 }
 // NewLogRunner returns a runner of the policies of a file. The error names the policy or
 // the dimension without a key.
 func NewLogRunner(f *policy.File, e engine.Engine, o LogOptions) (*LogRunner, error) {
-	selector, err := newLogSelector(o)
+	selector, err := NewLogKeys(o)
 	if err != nil {
 		return nil, err
 	}
@@ -87,8 +86,7 @@ func (r *LogRunner) Against(name string, old *policy.File, e engine.Engine) (err
 // policiesOf returns the policies of a file for which all dimensions have a key.
 func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolicy, err error) {
 	name := r.selector.Policy
-	missing := fmt.Errorf("the file has no policy %q", name)
-	found := false
+	var missing error
 	for _, d := range f.Policies {
 		if name != "" && d.Name != name {
 			continue
@@ -104,15 +102,14 @@ func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolic
 		if d.PlanBy != "" && !slices.Contains(rule.Dimensions(), d.PlanBy) {
 			p.plan = r.selector.dimension(d.PlanBy).sources
 		}
-		switch err := p.missing(); {
-		case err == nil:
+		if err := p.missing(); err == nil {
 			all = append(all, p)
-		case !found:
-			missing, found = err, true
+		} else {
+			missing = cmp.Or(missing, err)
 		}
 	}
 	if len(all) == 0 {
-		return nil, missing
+		return nil, cmp.Or(missing, fmt.Errorf("the file has no policy %q", name))
 	}
 	return all, nil
 }
@@ -166,8 +163,7 @@ func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary,
 
 // decide decides a request by one policy. The error ends the replay.
 func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
-	var outcome logOutcome
-	if r.encoded, outcome = r.selector.appendKey(r.encoded[:0], p.values, e); outcome != allowed {
+	if outcome := r.selector.readKey(p.values, e); outcome != allowed {
 		return outcome, nil
 	}
 	key := r.key(p)
@@ -198,15 +194,15 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 
 // key returns the number of a request's key. It is -1 if there is no room for another key.
 func (r *LogRunner) key(p *logPolicy) int {
-	if key := p.keys.Find(r.encoded); key >= 0 {
-		return key
+	key := p.keys.Add(r.selector.encoded)
+	if key == len(p.stats) {
+		p.stats = append(p.stats, keyStats{})
+		r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.selector.encoded)
 	}
-	r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.encoded)
 	if r.keys > MaxLogKeys || r.keyBytes > MaxLogKeyBytes {
 		return -1
 	}
-	p.stats = append(p.stats, keyStats{})
-	return p.keys.Add(r.encoded)
+	return key
 }
 
 // count counts a decision, that before shadow mode.

@@ -34,7 +34,7 @@ func logRun(t testing.TB, policies, log string, o LogOptions, against ...string)
 			t.Fatal(err)
 		}
 	}
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +262,7 @@ func TestTooManyKeysStopTheReplay(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.keys = MaxLogKeys - left
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream)})
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -192,7 +192,7 @@ func compareLog(t *testing.T, r *rand.Rand, w logWriter, name string) {
 	if r.IntN(2) == 0 {
 		format = w.format
 	}
-	in, err := accesslog.Open(files, accesslog.Options{Format: format})
+	in, err := accesslog.Open(files, accesslog.Options{Format: format, Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
@@ -338,7 +338,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 		if p.LogDecisions != want {
 			t.Errorf("%s, policy %s: got %+v, want %+v", name, p.Policy, p.LogDecisions, want)
 		}
-		if top = top[:min(len(top), DefaultTop)]; !reflect.DeepEqual(p.Top, top) {
+		if top = top[:min(len(top), MaxTop)]; !reflect.DeepEqual(p.Top, top) {
 			t.Errorf("%s, policy %s: got %+v, want %+v", name, p.Policy, p.Top, top)
 		}
 		for _, l := range p.Limits {

@@ -25,7 +25,6 @@ type LogOptions struct {
 	Keys   []LogKey   // several path prefixes may have one dimension
 	Where  []LogWhere // all must match
 	Units  LogUnits   // the zero LogUnits are 0 units
-	Top    int        // keys in LogPolicySummary.Top; 0 = DefaultTop
 
 	// TrustedProxies are the addresses of the proxies in front of the server. The client
 	// address is then the first one in X-Forwarded-For, from the right, that is none of
@@ -59,22 +58,17 @@ func ParseLogKey(text string) (LogKey, error) {
 	return LogKey{Dimension: name, Field: f}, nil
 }
 
-// ParseProxies reads addresses and ranges of trusted proxies, such as 10.0.0.0/8, with
-// commas between them.
-func ParseProxies(text string) (all []netip.Prefix, err error) {
-	for one := range strings.SplitSeq(text, ",") {
-		one = strings.TrimSpace(one)
-		p, err := netip.ParsePrefix(one)
-		if err != nil {
-			a, addrErr := netip.ParseAddr(one)
-			if addrErr != nil || a.Zone() != "" {
-				return nil, fmt.Errorf("%q is no address and no range; write 10.0.0.1 or 10.0.0.0/8", one)
-			}
-			p = netip.PrefixFrom(a, a.BitLen())
-		}
-		all = append(all, p)
+// ParseProxy reads the address or the range of trusted proxies, such as 10.0.0.0/8.
+func ParseProxy(text string) (netip.Prefix, error) {
+	p, err := netip.ParsePrefix(text)
+	if err == nil {
+		return p, nil
 	}
-	return all, nil
+	a, err := netip.ParseAddr(text)
+	if err != nil || a.Zone() != "" {
+		return p, fmt.Errorf("%q is no address and no range; write 10.0.0.1 or 10.0.0.0/8", text)
+	}
+	return netip.PrefixFrom(a, a.BitLen()), nil
 }
 
 // LogWhere selects the requests with a field that matches a pattern.
@@ -124,28 +118,34 @@ func ParseLogUnits(text string) (LogUnits, error) {
 	return LogUnits{N: n}, nil
 }
 
-// logSelector selects requests, and reads their units and the values of their keys.
-type logSelector struct {
+// LogKeys reads the keys and the units of the requests of access logs that all conditions
+// select. It is used by one goroutine at a time.
+type LogKeys struct {
 	LogOptions
-	proxies clientaddr.Proxies
-	one     []byte
-	counts  LogCounts
-	read    []bool   // by Where: the field was read of some line
-	seen    []bool   // by Where: some line had the field
-	sized   bool     // some line had a size
-	names   []string // the fields of the first line, for messages
+	dimensions []*dimension // those of Keys
+	proxies    clientaddr.Proxies
+	one        []byte // a value
+	encoded    []byte // a key
+	counts     LogCounts
+	read       []bool   // by Where: the field was read of some line
+	seen       []bool   // by Where: some line had the field
+	sized      bool     // some line had a size
+	names      []string // the fields of the first line, for messages
 }
 
-// newLogSelector returns a selector. The error is that of two sources for one dimension.
-func newLogSelector(o LogOptions) (*logSelector, error) {
+// NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
+func NewLogKeys(o LogOptions) (*LogKeys, error) {
+	s := &LogKeys{LogOptions: o, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}
 	for i, k := range o.Keys {
 		if slices.ContainsFunc(o.Keys[:i], func(other LogKey) bool {
 			return other.Dimension == k.Dimension && (other.Prefix == "" || k.Prefix == "")
 		}) {
 			return nil, fmt.Errorf("the key %q is given twice; only path prefixes can share a dimension", k.Dimension)
 		}
+		if !slices.Contains(s.Dimensions(), k.Dimension) {
+			s.dimensions = append(s.dimensions, s.dimension(k.Dimension))
+		}
 	}
-	s := &logSelector{LogOptions: o, read: make([]bool, len(o.Where)), seen: make([]bool, len(o.Where))}
 	for _, p := range o.TrustedProxies {
 		s.proxies = s.proxies.With(p)
 	}
@@ -153,7 +153,7 @@ func newLogSelector(o LogOptions) (*logSelector, error) {
 }
 
 // fields returns the fields that are read.
-func (s *logSelector) fields() (all []accesslog.Field) {
+func (s *LogKeys) fields() (all []accesslog.Field) {
 	for _, k := range s.Keys {
 		all = append(all, k.Field)
 	}
@@ -171,7 +171,7 @@ func (s *logSelector) fields() (all []accesslog.Field) {
 
 // each calls visit with every request of a log and its units, until an error. The others are
 // counted. An error of reading is a *[LogError].
-func (s *logSelector) each(ctx context.Context, log *accesslog.Reader, visit func(e *accesslog.Entry, n int64) error) error {
+func (s *LogKeys) each(ctx context.Context, log *accesslog.Reader, visit func(e *accesslog.Entry, n int64) error) error {
 	for e, err := range log.Entries(s.fields()...) {
 		if err != nil {
 			return &LogError{err.Error()}
@@ -192,7 +192,7 @@ func (s *logSelector) each(ctx context.Context, log *accesslog.Reader, visit fun
 }
 
 // selected reports whether all conditions match.
-func (s *logSelector) selected(e *accesslog.Entry) bool {
+func (s *LogKeys) selected(e *accesslog.Entry) bool {
 	for i := range s.Where {
 		b, ok := e.Get(s.Where[i].Field)
 		if !ok {
@@ -207,7 +207,7 @@ func (s *logSelector) selected(e *accesslog.Entry) bool {
 }
 
 // unitsOf returns the units of a request. ok is false if its size is no number.
-func (s *logSelector) unitsOf(e *accesslog.Entry) (n int64, ok bool) {
+func (s *LogKeys) unitsOf(e *accesslog.Entry) (n int64, ok bool) {
 	if !s.Units.Bytes {
 		return s.Units.N, true
 	}
@@ -228,7 +228,7 @@ type dimension struct {
 }
 
 // dimension returns a dimension with its sources among all keys.
-func (s *logSelector) dimension(name string) *dimension {
+func (s *LogKeys) dimension(name string) *dimension {
 	d := &dimension{name: name}
 	for _, k := range s.Keys {
 		if k.Dimension == name {
@@ -238,29 +238,29 @@ func (s *logSelector) dimension(name string) *dimension {
 	return d
 }
 
-// appendKey appends the encoded key of a request. The outcome is allowed, noKey or outside.
-func (s *logSelector) appendKey(encoded []byte, all []*dimension, e *accesslog.Entry) ([]byte, logOutcome) {
+// readKey sets encoded to the encoded key of a request. The outcome is allowed, noKey or outside.
+func (s *LogKeys) readKey(all []*dimension, e *accesslog.Entry) logOutcome {
 	outcome := allowed
+	s.encoded = s.encoded[:0]
 	for _, d := range all {
 		var ok bool
-		if s.one, ok = s.value(d.sources, e, s.one[:0]); !ok {
-			if outcome != outside {
-				outcome = noKey
-			}
-			if d.sources[0].Prefix != "" {
-				outcome = outside
-			}
-			continue
+		s.one, ok = s.value(d.sources, e, s.one[:0])
+		switch {
+		case ok:
+			d.had = true
+			s.encoded = keyenc.Append(s.encoded, s.one)
+		case d.sources[0].Prefix != "":
+			outcome = outside
+		case outcome == allowed:
+			outcome = noKey
 		}
-		d.had = true
-		encoded = keyenc.Append(encoded, s.one)
 	}
-	return encoded, outcome
+	return outcome
 }
 
 // value appends the value of a dimension, from the keys with its name: the first field, or
 // the longest prefix that fits.
-func (s *logSelector) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, bool) {
+func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, bool) {
 	longest, found := 0, false
 	for i := range keys {
 		b, ok := e.Get(keys[i].Field)
@@ -284,7 +284,7 @@ func (s *logSelector) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]by
 // client returns the counted form of the client address of a request: IPv6 by /64, as live.
 // A host name stays as it is. ok is false if a trusted proxy wrote an element of
 // X-Forwarded-For that is not an address.
-func (s *logSelector) client(e *accesslog.Entry, peer string) (key string, ok bool) {
+func (s *LogKeys) client(e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
 	if err != nil {
 		return peer, true
@@ -295,7 +295,7 @@ func (s *logSelector) client(e *accesslog.Entry, peer string) (key string, ok bo
 }
 
 // problem returns the error of logs without a readable line, or of a field that no line has.
-func (s *logSelector) problem(all []*dimension) error {
+func (s *LogKeys) problem(all []*dimension) error {
 	log, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
 	if log.Entries == 0 {
 		if len(log.First) > 0 {
@@ -333,65 +333,40 @@ type LogError struct{ Problem string }
 // Error returns the problem.
 func (e *LogError) Error() string { return e.Problem }
 
-// LogKeys reads the key and the units of each request of access logs, as a [LogRunner]
-// does. It is used by one goroutine at a time.
-type LogKeys struct {
-	selector   *logSelector
-	dimensions []*dimension
-	encoded    []byte
-}
-
-// NewLogKeys returns a reader of the keys of o.Keys; o.Policy has no meaning. The error is
-// that of two sources for one dimension.
-func NewLogKeys(o LogOptions) (*LogKeys, error) {
-	s, err := newLogSelector(o)
-	if err != nil {
-		return nil, err
-	}
-	k := &LogKeys{selector: s}
-	for _, source := range o.Keys {
-		if !slices.Contains(k.Dimensions(), source.Dimension) {
-			k.dimensions = append(k.dimensions, s.dimension(source.Dimension))
-		}
-	}
-	return k, nil
-}
-
 // Dimensions returns the names of the values of a key, in the order of LogOptions.Keys.
-func (k *LogKeys) Dimensions() (names []string) {
-	for _, d := range k.dimensions {
+func (s *LogKeys) Dimensions() (names []string) {
+	for _, d := range s.dimensions {
 		names = append(names, d.name)
 	}
 	return names
 }
 
 // Each calls visit with the encoded key, the instant and the units of every request that has
-// them, until an error. The others grow one of the counts of k. The key is valid until visit
+// them, until an error. The others grow one of the counts of s. The key is valid until visit
 // returns. An error of reading is a *[LogError].
-func (k *LogKeys) Each(ctx context.Context, log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
+func (s *LogKeys) Each(ctx context.Context, log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
 	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
-	return k.selector.each(ctx, log, func(e *accesslog.Entry, n int64) error {
-		var outcome logOutcome
-		k.encoded, outcome = k.selector.appendKey(k.encoded[:0], k.dimensions, e)
-		if outcome == allowed && len(k.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(k.encoded), nil), isLong) {
+	return s.each(ctx, log, func(e *accesslog.Entry, n int64) error {
+		outcome := s.readKey(s.dimensions, e)
+		if outcome == allowed && len(s.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(s.encoded), nil), isLong) {
 			outcome = rejected
-			k.selector.counts.Reason = "a value of its key is too long"
+			s.counts.Reason = "a value of its key is too long"
 		}
-		if k.selector.counts.count(outcome) {
-			return visit(k.encoded, e.At, n)
+		if s.counts.count(outcome) {
+			return visit(s.encoded, e.At, n)
 		}
 		return nil
 	})
 }
 
 // Named returns the values of an encoded key with their names.
-func (k *LogKeys) Named(key string) Key { return named(k.Dimensions(), key) }
+func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 
 // Counts returns the counts of a log that was read. The error is the *[LogError] of one
 // without a readable line, or of a field that no line has.
-func (k *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
-	k.selector.counts.Log = log.Stats()
-	return k.selector.counts, k.selector.problem(k.dimensions)
+func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
+	s.counts.Log = log.Stats()
+	return s.counts, s.problem(s.dimensions)
 }
 
 // values appends the values of an encoded key. They share its memory.

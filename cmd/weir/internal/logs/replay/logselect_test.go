@@ -12,7 +12,7 @@ import (
 func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	log := logLine(1772697600, "192.0.2.1", "/api/a", 7) + logLine(1772697601, "-", "/api/a", 7) +
 		logLine(1772697602, "2001:db8::1", "/static/x", 7) + logLine(1772697603, strings.Repeat("a", 1025), "/api/", 7)
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatal(err)
 	}

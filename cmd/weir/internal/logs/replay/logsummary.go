@@ -1,7 +1,6 @@
 package replay
 
 import (
-	"cmp"
 	"encoding/json"
 	"slices"
 	"time"
@@ -59,7 +58,7 @@ type LogPolicySummary struct {
 	Shadow bool   `json:"-"` // not enforced: Denied counts requests that would be denied
 	LogDecisions
 	Limits      byName[*LogLimitSummary] `json:"limits"`
-	Top         []LogKeySummary          `json:"top"` // the LogOptions.Top keys with the most denials
+	Top         []LogKeySummary          `json:"top"` // the MaxTop keys with the most denials; printed are DefaultTop
 	FirstDenied time.Time                `json:"-"`   // zero without denials
 	Timeline    Timeline                 `json:"-"`
 }
@@ -126,8 +125,11 @@ func (all byName[T]) MarshalJSON() ([]byte, error) {
 	return json.Marshal(object)
 }
 
-// DefaultTop is the number of keys in the summary of a policy.
-const DefaultTop = 20
+// The numbers of keys of a policy.
+const (
+	MaxTop     = 200 // in a summary
+	DefaultTop = 20  // printed of them, and in a LogChange
+)
 
 func newLogPolicySummary(p *policy.Definition) *LogPolicySummary {
 	s := &LogPolicySummary{Policy: p.Name, Shadow: p.Shadow}
@@ -173,7 +175,7 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	s.LogCounts = r.selector.counts
 	s.Errors = s.LogCounts.Errors()
 	for _, p := range slices.Concat(r.policies, r.old) {
-		p.finish(cmp.Or(r.selector.Top, DefaultTop))
+		p.finish()
 	}
 	for _, p := range r.policies {
 		s.Policies = append(s.Policies, p.summary)
@@ -184,8 +186,8 @@ func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
 	return s
 }
 
-// finish completes the summary of a policy with its first top keys.
-func (p *logPolicy) finish(top int) {
+// finish completes the summary of a policy.
+func (p *logPolicy) finish() {
 	s := p.summary
 	s.Keys, s.Top = 0, []LogKeySummary{}
 	for _, k := range p.stats {
@@ -201,7 +203,7 @@ func (p *logPolicy) finish(top int) {
 		if s.FirstDenied.IsZero() || first.Before(s.FirstDenied) {
 			s.FirstDenied = first
 		}
-		if i < top {
+		if i < MaxTop {
 			s.Top = append(s.Top, LogKeySummary{p.named(key), k.denied, k.allowed, first})
 		}
 	}

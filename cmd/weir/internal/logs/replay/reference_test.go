@@ -2,6 +2,7 @@ package replay
 
 import (
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
@@ -32,8 +33,8 @@ func reference(b []byte) (line Line, err error) {
 		case "limit":
 			line.Limit = jsontest.Text(m.Value)
 		case "op":
-			op, ok := map[string]Op{"check": Check, "peek": Peek, "record": Record, "refund": Refund,
-				"reset": Reset, "count": Count}[jsontest.Text(m.Value)]
+			op, ok := map[string]weir.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
+				"reset": engine.Reset, "count": engine.Count}[jsontest.Text(m.Value)]
 			jsontest.Require(ok, "op")
 			line.Op = op
 		case "key":
@@ -46,7 +47,7 @@ func reference(b []byte) (line Line, err error) {
 		}
 	}
 	jsontest.Require(seen["at_us"] && seen["policy"], "missing")
-	jsontest.Require(line.Op != Refund || seen["granted_at_us"], "missing of refund")
-	jsontest.Require(line.Op != Count || seen["last_us"] && seen["limit"], "missing of count")
+	jsontest.Require(line.Op != engine.Refund || seen["granted_at_us"], "missing of refund")
+	jsontest.Require(line.Op != engine.Count || seen["last_us"] && seen["limit"], "missing of count")
 	return line, nil
 }

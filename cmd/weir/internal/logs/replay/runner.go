@@ -66,13 +66,17 @@ func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) 
 			return nil
 		}
 		r.lines++
-		if err != nil && err != errTooLong {
+		switch {
+		case err != nil && err != errTooLong:
 			return err
-		}
-		if err == nil && (blank(b) || accesslog.IsTraceHeader(b) && r.header(b) == nil) {
+		case err == nil && blank(b):
 			continue
+		case err == nil && accesslog.IsTraceHeader(b):
+			if err = r.header(b); err == nil {
+				continue
+			}
 		}
-		line, err := r.answer(ctx, b, err == errTooLong, w.AvailableBuffer())
+		line, err := r.answer(ctx, b, err, w.AvailableBuffer())
 		if err != nil {
 			return fmt.Errorf("line %d: %w", r.lines, err)
 		}
@@ -82,10 +86,15 @@ func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) 
 	}
 }
 
-// answer appends the answer of one line. The error is the engine's; then nothing is
-// appended.
-func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]byte, error) {
-	res, t, err := r.decideLine(ctx, b, cut)
+// answer appends the answer of one line. bad is the reason why it is none. The error is the
+// engine's; then nothing is appended.
+func (r *Runner) answer(ctx context.Context, b []byte, bad error, out []byte) ([]byte, error) {
+	var res result
+	var t *tracePolicy
+	err := bad
+	if err == nil {
+		res, t, err = r.decideLine(ctx, b)
+	}
 	if err != nil {
 		if !isLineError(err) {
 			return out, err
@@ -108,13 +117,7 @@ func (r *Runner) header(b []byte) error {
 }
 
 // decideLine reads and decides a line; t is nil if the policy is unknown.
-func (r *Runner) decideLine(ctx context.Context, b []byte, cut bool) (res result, t *tracePolicy, err error) {
-	if cut {
-		return res, nil, errTooLong
-	}
-	if accesslog.IsTraceHeader(b) { // one that run could not read
-		return res, nil, r.header(b)
-	}
+func (r *Runner) decideLine(ctx context.Context, b []byte) (res result, t *tracePolicy, err error) {
 	line := &r.line
 	err = r.parser.parse(b, line)
 	res.op, res.at, res.hasAt = line.Op, line.At, line.has("at_us")
@@ -158,9 +161,6 @@ type tracePolicy struct {
 	summary PolicySummary
 }
 
-// ops maps ops to those of an engine.
-var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord, Refund: weir.OpRefund, Reset: engine.Reset, Count: engine.Count}
-
 // decide decides a checked line and stores the result in res. If a shadow cannot decide, the
 // replay ends, because its purpose is the decisions.
 func (t *tracePolicy) decide(ctx context.Context, line *Line, res *result) error {
@@ -168,10 +168,10 @@ func (t *tracePolicy) decide(ctx context.Context, line *Line, res *result) error
 	if err != nil {
 		return err
 	}
-	req := enforce.Request{Target: target, Op: ops[line.Op], N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
+	req := enforce.Request{Target: target, Op: line.Op, N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
 		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
 	o, err := t.rule.Decide(ctx, &req)
-	if err == nil && line.Op > Record { // the answer is that of a peek
+	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
 		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
 		o, err = t.rule.Decide(ctx, &req)

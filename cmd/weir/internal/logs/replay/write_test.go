@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
@@ -22,14 +23,14 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			}
 			return strings.ToValidUTF8(string(b), "é")
 		}
-		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: Op(r.IntN(6))}
+		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: weir.Op(r.IntN(6))}
 		for i := range r.IntN(4) {
 			want.Key = append(want.Key, enforce.Pair{Name: text() + string(rune('a'+i)), Value: text()})
 		}
 		switch want.Op {
-		case Count:
+		case engine.Count:
 			want.Limit, want.Last = text(), r.Int64N(9)
-		case Refund:
+		case engine.Refund:
 			want.GrantedAt, want.ID = r.Int64N(weir.MaxInstant), text()
 		}
 		written := want.AppendJSON(nil)

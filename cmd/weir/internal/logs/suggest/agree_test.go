@@ -76,7 +76,7 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	if err != nil {
 		t.Fatal(err)
 	}
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log)})
+	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatal(err)
 	}

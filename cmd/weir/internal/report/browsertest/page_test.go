@@ -308,18 +308,18 @@ func TestTextsDoNotOverlap(t *testing.T) {
 // TestExtremeNumbers opens reports of almost nothing and of as much as a log can have.
 func TestExtremeNumbers(t *testing.T) {
 	const most = 1 << 53
-	one := report.Timeline{From: day, Step: time.Second, Allowed: []int64{1}, Denied: []int64{0}}
+	one := report.Timeline{Start: day, Width: time.Second, Allowed: []int64{1}, Denied: []int64{0}}
 	for name, v := range map[string]report.View{
 		"nothing":        {},
 		"one request":    {Limit: 1, Line: "1 per second per ip", Keys: 1, Requests: 1, Peaks: []report.Bin{{From: 1, To: 1, Keys: 1}}, Candidates: []report.Candidate{{Limit: 1}}, Timeline: one},
 		"two candidates": {Limit: 2, Line: "2 per second per ip", Keys: 1, Requests: 1, Peaks: []report.Bin{{From: 1, To: 1, Keys: 1}}, Candidates: []report.Candidate{{Limit: 1}}, Timeline: one},
 		"limit 0": {Limit: 0, Line: "0 per second per ip", Keys: 1, Requests: 1, Denied: 1, KeysDenied: 1, Peaks: []report.Bin{{From: 0, To: 0, Keys: 1}},
-			Candidates: []report.Candidate{{Limit: 0, Denied: 1, KeysDenied: 1}, {Limit: 1}}, Timeline: report.Timeline{From: day, Step: time.Second, Allowed: []int64{0}, Denied: []int64{1}}},
+			Candidates: []report.Candidate{{Limit: 0, Denied: 1, KeysDenied: 1}, {Limit: 1}}, Timeline: report.Timeline{Start: day, Width: time.Second, Allowed: []int64{0}, Denied: []int64{1}}},
 		"as much as possible": {Limit: most / 2, Line: fmt.Sprintf("%d bytes per week per ip", int64(most/2)), Keys: most, Requests: most, Denied: most / 2, KeysDenied: most / 3,
 			Low: most / 2, High: most - 1, Per: "bytes per week", Apart: true, LimitWord: "suggested",
 			Peaks:      []report.Bin{{From: 0, To: 0, Keys: most / 2}, {From: 1, To: 1, Keys: 1}, {From: most - 1, To: most, Keys: most / 2}},
 			Candidates: []report.Candidate{{Limit: 0, Denied: most, KeysDenied: most}, {Limit: most / 2, Denied: most / 2, KeysDenied: most / 3}, {Limit: most}},
-			Timeline:   report.Timeline{From: time.Unix(0, 0), Step: 1 << 30 * time.Second, Allowed: []int64{most / 2, 0}, Denied: []int64{most / 2, 1}}},
+			Timeline:   report.Timeline{Start: time.Unix(0, 0), Width: 1 << 30 * time.Second, Allowed: []int64{most / 2, 0}, Denied: []int64{most / 2, 1}}},
 	} {
 		v.Name, v.Reason = name, name+"."
 		v.Rows = []report.Row{{Key: strings.Repeat("long ", 40), Peak: most, Allowed: most, Denied: v.Denied}}

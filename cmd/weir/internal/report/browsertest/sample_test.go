@@ -39,7 +39,7 @@ func sampleView(window string, ordinary int64) report.View {
 		Line: fmt.Sprintf("%d per %s per ip", limit, window), Requests: requests, Keys: 8000 + scripts, KeysDenied: scripts,
 		Reason: fmt.Sprintf("%d per %s per ip leaves every ordinary key a margin of three times its fullest %s, and denies most of the requests of 7 keys that send at least %d.", limit, window, window, ordinary*6),
 		Low:    ordinary, High: ordinary * 6, Apart: true,
-		Timeline: report.Timeline{From: day, Step: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)},
+		Timeline: report.Timeline{Start: day, Width: 15 * time.Minute, Allowed: make([]int64, steps), Denied: make([]int64, steps)},
 	}
 	for from := int64(1); from <= ordinary; from = from*13/10 + 1 {
 		v.Peaks = append(v.Peaks, report.Bin{From: from, To: min(from*13/10, ordinary), Keys: 1600 / from})
