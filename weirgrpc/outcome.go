@@ -29,7 +29,7 @@ type Outcome struct {
 }
 
 // Why returns one English sentence with the decision and the next step.
-func (o *Outcome) Why() string { return o.answer().Why() }
+func (o *Outcome) Why() string { return o.answer().Why(nil) }
 
 func (o *Outcome) answer() *answer.Answer {
 	return &answer.Answer{Compiled: o.Compiled, Key: o.Key, N: o.N, Decision: o.Decision, States: o.States}

@@ -26,7 +26,7 @@ type Outcome struct {
 
 // Why returns the decision and the next step in one English sentence. Values of the key
 // are escaped and shortened.
-func (o *Outcome) Why() string { return (*answer.Answer)(o).Why() }
+func (o *Outcome) Why() string { return (*answer.Answer)(o).Why(nil) }
 
 // RetryAfter returns the value of the Retry-After field: whole seconds, rounded up, at
 // least 1. ok is false if the attempt was allowed, or can never be (weir.Never).

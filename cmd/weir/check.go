@@ -98,7 +98,7 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)
 	}
-	a.Compiled, a.Units, a.Decision = made.Limiter.Compiled(), made.Units, made.Decision
+	a.Compiled, a.Units, a.Decision, a.Blocked = made.Limiter.Compiled(), made.Units, made.Decision, made.Applied.Blocked
 	return a, &made.Applied, nil
 }
 
@@ -128,7 +128,7 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 // writeAnswer writes a decision for people: the verdict, the reason, and a row for
 // each limit with a known state.
 func writeAnswer(b *strings.Builder, a *answer.Answer, applied *answer.Applied) {
-	fmt.Fprintf(b, "%s: %s\n", verdict(a), a.WhyOf(applied))
+	fmt.Fprintf(b, "%s: %s\n", verdict(a), a.Why(applied))
 	if applied.Plan != "" {
 		fmt.Fprintf(b, "  plan %s\n", applied.Plan)
 	}

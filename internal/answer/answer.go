@@ -61,7 +61,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 		b = by.Append(b)
 	}
 	b = append(b, `,"why":`...)
-	b = AppendString(b, a.WhyOf(by))
+	b = AppendString(b, a.Why(by))
 	b = append(b, `,"limits":[`...)
 	for i := range a.States {
 		if a.States[i].Name == "" { // unknown, as in Known
@@ -117,26 +117,6 @@ type Applied struct {
 	Would    weir.Decision // with Shadow: the decision
 	Blocked  time.Time     // the end of a block of the key; zero = there is none
 	Warnings []string      // the limits with a warning: the grant brought their use to the share or above
-}
-
-// WhyOf returns Why, and that a shadow was not enforced.
-func (a *Answer) WhyOf(by *Applied) string {
-	would := *a
-	if by != nil {
-		would.Blocked = by.Blocked
-	}
-	if by == nil || !by.Shadow {
-		return would.Why()
-	}
-	would.Decision = by.Would
-	verdict := "denied"
-	if by.Would.Allowed {
-		verdict = "allowed"
-		if by.Would.Granted < a.N {
-			verdict = "allowed in part"
-		}
-	}
-	return "shadow, not enforced: would be " + verdict + ": " + would.Why()
 }
 
 // Append appends the members of by, each behind a comma; nothing for the zero Applied.

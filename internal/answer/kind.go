@@ -141,34 +141,42 @@ func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 
 // Bound returns the rule of a limit and its state: "at most 10 in 30m, and 10 are used".
 func Bound(l *engine.Limit, s *weir.LimitState) string {
+	used := "used"
 	switch {
 	case l.Kind == weir.Bucket:
 		return fmt.Sprintf("a bucket of %d, %s, and %d are missing", s.Burst, Refill(l), s.Used)
 	case l.Kind == weir.Concurrency:
-		return fmt.Sprintf("at most %d at once, and %d are in use", s.Max, s.Used)
+		used = "in use"
 	case l.Period != nil:
-		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period].each, s.Used, appendPeriod(nil, l.Period))
+		used = string(appendPeriod([]byte("used "), l.Period))
 	}
-	return fmt.Sprintf("at most %d in %s, and %d are used", s.Max, Exactly(s.Window), s.Used)
+	return fmt.Sprintf("at most %d %s, and %d are %s", s.Max, extent(l, s), s.Used, used)
+}
+
+// extent returns the words behind the Max of a limit that is no bucket: "in 30m", "in a day"
+// or "at once".
+func extent(l *engine.Limit, s *weir.LimitState) string {
+	switch {
+	case l.Kind == weir.Concurrency:
+		return "at once"
+	case l.Period != nil:
+		return periodWords[l.Period.Period].each
+	}
+	return "in " + Exactly(s.Window)
 }
 
 // appendNever: n is above the limit's Max or Burst, and no waiting helps.
 func (a *Answer) appendNever(b []byte, i int) []byte {
-	s := &a.States[i]
+	s, l := &a.States[i], &a.Compiled.Limits[i]
 	if s.Max == 0 {
 		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i, byAll)
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
-	switch l := &a.Compiled.Limits[i]; {
-	case l.Kind == weir.Bucket:
+	if l.Kind == weir.Bucket {
 		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
-	case l.Kind == weir.Concurrency:
-		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
-	case l.Period != nil:
-		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period].each)
 	}
-	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
+	return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, extent(l, s))
 }
 
 // appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the

@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"time"
@@ -102,65 +103,45 @@ func Quoted(v string) string {
 	return strconv.Quote(v)
 }
 
-const hex = "0123456789abcdef"
-
 // AppendString appends s as a JSON string. It escapes < > & and the characters that
 // Printable escapes, since they could act in a page or a terminal. Bytes that are not UTF-8
 // become U+FFFD, as in encoding/json.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
-	for i := 0; i < len(s); {
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0x7f {
-				i++
-				continue
-			}
-			b = appendEscape(append(b, s[start:i]...), c)
-			i++
-			start = i
+	for i, r := range s {
+		ascii := r < utf8.RuneSelf
+		switch {
+		case ascii && r >= ' ' && r != '"' && r != '\\' && r != '<' && r != '>' && r != '&' && r != 0x7f:
+			continue
+		case !ascii && unicode.IsPrint(r) && (r != utf8.RuneError || strings.HasPrefix(s[i:], "\ufffd")):
 			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			b = append(append(b, s[start:i]...), `\ufffd`...)
-			start = i + size
-		} else if !unicode.IsPrint(r) {
-			b = appendRune(append(b, s[start:i]...), r)
-			start = i + size
+		_, size := utf8.DecodeRuneInString(s[i:])
+		b, start = append(b, s[start:i]...), i+size
+		if short := strings.IndexRune("\"\\\n\r\t", r); short >= 0 {
+			b = append(b, '\\', `"\nrt`[short])
+		} else {
+			b = appendEscape(b, r)
 		}
-		i += size
 	}
-	b = append(b, s[start:]...)
-	return append(b, '"')
+	return append(append(b, s[start:]...), '"')
 }
 
-// appendEscape appends the escape of an ASCII byte.
-func appendEscape(b []byte, c byte) []byte {
-	switch c {
-	case '"', '\\':
-		return append(b, '\\', c)
-	case '\n':
-		return append(b, '\\', 'n')
-	case '\r':
-		return append(b, '\\', 'r')
-	case '\t':
-		return append(b, '\\', 't')
+// appendEscape appends the escape of a character, \uXXXX or two of them.
+func appendEscape(b []byte, r rune) []byte {
+	if r > 0xffff {
+		high, low := utf16.EncodeRune(r)
+		return fmt.Appendf(b, `\u%04x\u%04x`, high, low)
 	}
-	return appendHex(b, rune(c))
-}
-
-// appendHex appends a rune below U+10000 as \uXXXX.
-func appendHex(b []byte, r rune) []byte {
-	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+	return fmt.Appendf(b, `\u%04x`, r)
 }
 
 // Printable escapes characters that could act in a terminal or change how a line reads:
 // control characters except tabs and line ends, marks of writing direction, and invisible
-// characters, also spaces that look like others. Each becomes an escape of JSON such as \u202e, and invalid UTF-8 becomes
-// U+FFFD. The meaning of JSON text stays, since such characters are only in its strings.
-// Text without any is returned as it is.
+// characters, also spaces that look like others. Each becomes an escape of JSON such as
+// \u202e, and invalid UTF-8 becomes U+FFFD. The meaning of JSON text stays, since such
+// characters are only in its strings. Text without any is returned as it is.
 func Printable(text []byte) []byte {
 	var b []byte
 	start := 0
@@ -172,7 +153,7 @@ func Printable(text []byte) []byte {
 		}
 		r, size := utf8.DecodeRune(text[i:])
 		if c < utf8.RuneSelf || r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) {
-			b = appendRune(append(b, text[start:i]...), r)
+			b = appendEscape(append(b, text[start:i]...), r)
 			start = i + size
 		}
 		i += size
@@ -181,13 +162,4 @@ func Printable(text []byte) []byte {
 		return text
 	}
 	return append(b, text[start:]...)
-}
-
-// appendRune appends the escape of a rune.
-func appendRune(b []byte, r rune) []byte {
-	if r > 0xffff {
-		high, low := utf16.EncodeRune(r)
-		return appendHex(appendHex(b, high), low)
-	}
-	return appendHex(b, r)
 }

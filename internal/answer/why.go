@@ -9,14 +9,20 @@ import (
 )
 
 // Why returns the decision and the next step as one English sentence, such as "10 of 10
-// used in the last 30m for category=errors; room again in 6m52s". Values that callers chose are shown by Shown.
-func (a *Answer) Why() string {
+// used in the last 30m for category=errors; room again in 6m52s". Shown formats values that
+// callers chose. If by has a shadow, the sentence is about the decision that is not enforced.
+func (a *Answer) Why(by *Applied) string {
 	b := make([]byte, 0, 128)
+	if by != nil && by.Shadow {
+		would := *a
+		would.Decision = by.Would
+		a, b = &would, would.appendShadow(b)
+	}
 	i := a.subject()
 	switch {
 	case i < 0:
 		b = a.appendUnknown(b)
-	case !a.Decision.Allowed && a.Decision.Limit == "": // of checks decided together
+	case !a.Decision.Allowed && a.Decision.Limit == "": // denied by the checks decided together with it
 		b = a.appendOthers(b)
 	case a.Op == weir.OpRecord:
 		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
@@ -34,6 +40,18 @@ func (a *Answer) Why() string {
 		b = append(b, "; the store could not be asked, a fallback answered"...)
 	}
 	return string(b)
+}
+
+// appendShadow appends the words before a decision that is not enforced.
+func (a *Answer) appendShadow(b []byte) []byte {
+	verdict := "denied"
+	switch {
+	case a.Decision.Allowed && a.Decision.Granted < a.N:
+		verdict = "allowed in part"
+	case a.Decision.Allowed:
+		verdict = "allowed"
+	}
+	return append(append(append(b, "shadow, not enforced: would be "...), verdict...), ": "...)
 }
 
 // subject returns the index of the limit that the sentence is about: the binding one, or

@@ -134,7 +134,7 @@ func TestWhy(t *testing.T) {
 		a := Answer{Compiled: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
 			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}
 		s.want = strings.Replace(s.want, "UNTIL", s.until.UTC().Format("2006-01-02T15:04:05.000000Z"), 1)
-		if got := a.Why(); got != s.want {
+		if got := a.Why(nil); got != s.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", s.name, got, s.want)
 		}
 	}
@@ -144,16 +144,16 @@ func TestWhyTellsOfTheLimitThatMatters(t *testing.T) {
 	shared := "100 of 100 used in the last 30m by all callers together; room again in 10s"
 	a := slack(t, weir.Decision{Limit: "channel", RetryAfter: 10 * second})
 	a.States[0].Used, a.States[0].Remaining = 100, 0
-	if got := a.Why(); got != shared {
+	if got := a.Why(nil); got != shared {
 		t.Errorf("denied by the shared limit: got %s, want %s", got, shared)
 	}
 	a = slack(t, weir.Decision{Allowed: true, Granted: 1, RetryAfter: 412 * second})
-	if got, want := a.Why(), "10 of 10 used in the last 30m for category=errors; the same again fits in 6m52s"; got != want {
+	if got, want := a.Why(nil), "10 of 10 used in the last 30m for category=errors; the same again fits in 6m52s"; got != want {
 		t.Errorf("allowed, the next must wait: got %s, want %s", got, want)
 	}
 	a = slack(t, weir.Decision{Allowed: true, Granted: 1, Remaining: 5})
 	a.States[1].Used, a.States[1].Remaining, a.States[1].RetryAfter = 5, 5, 0
-	if got, want := a.Why(), "5 of 10 used in the last 30m for category=errors, 5 left"; got != want {
+	if got, want := a.Why(nil), "5 of 10 used in the last 30m for category=errors, 5 left"; got != want {
 		t.Errorf("allowed, least room: got %s, want %s", got, want)
 	}
 }
@@ -171,7 +171,7 @@ func TestWhyWithoutStates(t *testing.T) {
 	} {
 		a := slack(t, c.d)
 		a.States = nil
-		if got := a.Why(); got != c.want {
+		if got := a.Why(nil); got != c.want {
 			t.Errorf("%+v: got %s, want %s", c.d, got, c.want)
 		}
 	}
@@ -182,7 +182,7 @@ func TestWhyShowsHostileKeys(t *testing.T) {
 	for _, v := range []string{"\x1b[2J\x07", "a\r\nb", "\x00", strings.Repeat("\x01", weir.MaxValueBytes), strings.Repeat("é", 512), "\u202e\u2028"} {
 		a := slack(t, weir.Decision{Limit: "category", RetryAfter: second})
 		a.Key = weir.K(v)
-		why := a.Why()
+		why := a.Why(nil)
 		for _, r := range why {
 			if r < 0x20 || 0x7f <= r && r < 0xa0 || r == '\u202e' || r == '\u2028' {
 				t.Errorf("key %q: %U in the sentence %q", v, r, why)
@@ -330,7 +330,7 @@ func TestWhyOfEachKind(t *testing.T) {
 	for _, s := range kindStories {
 		a := answerOf(t, s.limit, s.mode, s.state)
 		a.Op, a.N, a.Decision, a.Units = s.op, s.n, s.d, []string{s.units}
-		if got := a.Why(); got != s.want {
+		if got := a.Why(nil); got != s.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", s.name, got, s.want)
 		}
 	}

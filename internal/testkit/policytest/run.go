@@ -90,7 +90,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	if len(differences) == 0 {
 		return "", nil
 	}
-	return strings.Join(differences, ", ") + " (" + a.Why() + ")", nil
+	return strings.Join(differences, ", ") + " (" + a.Why(nil) + ")", nil
 }
 
 // compare returns the differences between a decision and its expectation.
