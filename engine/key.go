@@ -1,5 +1,13 @@
 package engine
 
+import (
+	"fmt"
+	"slices"
+
+	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/shorten"
+)
+
 // Key is a tuple of dimension values, such as (teacher="42"): 0 to 16 values of at most 1,024
 // bytes each. Values are opaque bytes: two different tuples never share a history (R14). The
 // zero Key has no values.
@@ -54,4 +62,58 @@ func (k *Key) Append(value string) {
 		k.rest = append(k.rest, value)
 	}
 	k.n++
+}
+
+// Key builds a key of the rules from named values. Every dimension needs a value, and no
+// other names are allowed. The error is an *InputError and lists the names that are missing
+// or unknown.
+func (c *Compiled) Key(values map[string]string) (Key, error) {
+	if name, found := c.unknownDimension(values); found {
+		return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s",
+			c.Name, shorten.Text(name), c.describeDimensions())
+	}
+	var k Key
+	for _, name := range c.Dimensions {
+		v, ok := values[name]
+		if !ok {
+			return Key{}, Input("key", "policy %q needs a value for %q; it counts by %s",
+				c.Name, name, c.describeDimensions())
+		}
+		k.Append(v)
+	}
+	return k, c.CheckKey(&k)
+}
+
+// unknownDimension returns the first name in alphabetical order that is no dimension.
+// The order makes the error for an input always the same.
+func (c *Compiled) unknownDimension(values map[string]string) (first string, found bool) {
+	for name := range values {
+		if !slices.Contains(c.Dimensions, name) && (!found || name < first) {
+			first, found = name, true
+		}
+	}
+	return first, found
+}
+
+// CheckKey returns an *InputError unless k has a value for each dimension, within its size
+// (R14).
+func (c *Compiled) CheckKey(k *Key) error {
+	if k.Len() != len(c.Dimensions) {
+		return Input("key", "policy %q counts by %s, so its keys have %d values; this one has %d",
+			c.Name, c.describeDimensions(), len(c.Dimensions), k.Len())
+	}
+	for i := range k.Len() {
+		if n := len(k.Value(i)); n > keyenc.MaxValueBytes {
+			return Input("key", "the value of %q is %d bytes long; at most %d are allowed",
+				c.Dimensions[i], n, keyenc.MaxValueBytes)
+		}
+	}
+	return nil
+}
+
+func (c *Compiled) describeDimensions() string {
+	if len(c.Dimensions) == 0 {
+		return "nothing (one history for all callers)"
+	}
+	return fmt.Sprintf("%q", c.Dimensions)
 }

@@ -72,12 +72,19 @@ func (l *Limit) Units(n int64) int64 {
 	return n
 }
 
-// burst returns the capacity of a Bucket, and 0 for other kinds.
-func (l *Limit) burst() int64 {
+// Describe returns the state of the limit for a history without units: Remaining is Capacity,
+// and all waits are 0.
+func (l *Limit) Describe() State {
+	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
 	if l.Kind == Bucket {
-		return l.Capacity
+		s.Burst = l.Capacity
 	}
-	return 0
+	if l.Kind == Concurrency {
+		s.MaxHold = duration(l.Window)
+	} else {
+		s.Window = duration(l.Window)
+	}
+	return s
 }
 
 // Keep returns the most microseconds for which a granted unit can count: the window with a

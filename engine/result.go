@@ -44,15 +44,3 @@ type State struct {
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
 	ResetAfter       time.Duration // time until no unit counts
 }
-
-// Describe returns the state of the limit for a history without units: Remaining is Capacity,
-// and all waits are 0.
-func (l *Limit) Describe() State {
-	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Burst: l.burst(), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
-	if l.Kind == Concurrency {
-		s.MaxHold = duration(l.Window)
-	} else {
-		s.Window = duration(l.Window)
-	}
-	return s
-}
