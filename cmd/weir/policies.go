@@ -77,25 +77,14 @@ func names(file *policy.File) []string {
 // SIGHUP. An invalid configuration changes nothing.
 type reloader struct {
 	watch filewatch.Watcher
-	apply func(text []byte, err error) error // gives it to the server, which logs the result
+	parse func(text []byte, err error) error // gives it to the server, which logs the result
 	mu    sync.Mutex                         // held from reading to applying, so that the newest content stays
 }
 
-// newReloader returns a reloader that parses a configuration and gives it to the server, or
-// reports why it is invalid.
-func newReloader[T any](watch filewatch.Watcher, parse func(text []byte) (T, error), reload func(T) error, failed func(error)) *reloader {
-	return &reloader{watch: watch, apply: func(text []byte, err error) error {
-		defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-		var parsed T
-		if err == nil {
-			parsed, err = parse(text)
-		}
-		if err != nil {
-			failed(err)
-			return err
-		}
-		return reload(parsed)
-	}}
+// apply gives a content to the server; r.mu is held.
+func (r *reloader) apply(text []byte, err error) error {
+	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
+	return r.parse(text, err)
 }
 
 // run reloads after changes until ctx is done.
@@ -117,11 +106,15 @@ func (r *reloader) again() error {
 
 // policyReloader returns the reloader of a policy file. text is the content in force.
 func policyReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
-	return newReloader(
-		filewatch.Watcher{Path: path, Seen: text, Warn: polled(log, "policy file"),
+	return &reloader{
+		watch: filewatch.Watcher{Path: path, Seen: text, Warn: polled(log, "policy file"),
 			Read: func() ([]byte, error) { return policy.ReadFile(path) }},
-		func(text []byte) (*policy.File, error) { return policy.Parse(path, text) },
-		s.Reload, s.ReloadFailed)
+		parse: func(text []byte, err error) error {
+			if err != nil {
+				return s.Reload(nil, err)
+			}
+			return s.Reload(policy.Parse(path, text))
+		}}
 }
 
 // envoyReloader returns the reloader of a configuration of Envoy's rate limit service, a file
@@ -131,11 +124,15 @@ func envoyReloader(path string, seen []byte, s *server.Server, log *slog.Logger)
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		watched = filepath.Join(path, "any") // a Watcher watches the directory of its path
 	}
-	return newReloader(
-		filewatch.Watcher{Path: watched, Seen: seen, Warn: polled(log, "Envoy configuration"),
+	return &reloader{
+		watch: filewatch.Watcher{Path: watched, Seen: seen, Warn: polled(log, "Envoy configuration"),
 			Read: func() ([]byte, error) { return envoyconf.Fingerprint(path) }},
-		func([]byte) (*envoyconf.Config, error) { return envoyconf.Load(path) },
-		s.ReloadEnvoy, s.ReloadEnvoyFailed)
+		parse: func(_ []byte, err error) error {
+			if err != nil {
+				return s.ReloadEnvoy(nil, err)
+			}
+			return s.ReloadEnvoy(envoyconf.Load(path))
+		}}
 }
 
 // polled returns a function that logs why changes are only found by polling.

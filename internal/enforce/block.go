@@ -151,7 +151,7 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 		now = d.At
 	}
 	l := b.single[i]
-	states := make([]weir.LimitState, len(l.Compiled().Limits)) // as in byStore
+	states := statesFor(nil, l.Limiter) // so that no cached denial answers (R8)
 	h, err := l.Decide(ctx, l.keyOf(&a.Key), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
 	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
@@ -160,9 +160,10 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 }
 
 // decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
-// block, decides, and begins a block if a limit that blocks denies an attempt.
-func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
-	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Request: a.as(op)}
+// block, decides, and begins a block if a limit that blocks denies an attempt. q is the
+// request of the limiter for a.
+func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *weir.Request) (weir.Decision, error) {
+	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Request: *q}
 	if err := c.Check(); err != nil { // before the key is projected
 		return weir.Decision{}, err
 	}
@@ -170,21 +171,22 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	if !found.until.IsZero() && op != weir.OpRecord {
-		d, running, err := r.denyBlocked(ctx, o, op, a, found)
+	if !found.until.IsZero() && q.Op != weir.OpRecord {
+		d, running, err := o.denyBlocked(ctx, &a.Key, q, found)
 		if err != nil || running {
 			return d, err
 		}
 	}
-	d, err := o.decideLimits(ctx, op, a)
+	d, err := o.decideLimits(ctx, &a.Key, q)
 	if d.Cached { // a block would outlast it, and another process may have reset the key
-		d, err = o.decideLimits(ctx, op, byStore(a, o.Limiter.Compiled()))
+		q.States = statesFor(nil, o.Limiter) // so that no cached denial answers (R8)
+		d, err = o.decideLimits(ctx, &a.Key, q)
 	}
 	if err != nil || d.Replayed {
 		return d, err
 	}
 	if a.Op == weir.OpRecord {
-		o.applyBlock(&d, a.States, found)
+		o.applyBlock(&d, q.States, found)
 		return d, nil
 	}
 	i := o.Limiter.Compiled().LimitNamed(d.Limit)
@@ -198,36 +200,30 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	case err != nil:
 		return weir.Decision{}, err
 	case r.Mode != weir.CountDenied: // a counted denial keeps its instant, which refunds name
-		shiftTo(at, &d, a.States)
+		shiftTo(at, &d, q.States)
 	}
-	o.applyBlock(&d, a.States, begun)
+	o.applyBlock(&d, q.States, begun)
 	return d, nil
-}
-
-// byStore returns a request like a that no cached denial answers, because it has states of
-// the compiled policy (R8).
-func byStore(a *Request, p *engine.Compiled) *Request {
-	with := *a
-	with.States = make([]weir.LimitState, len(p.Limits))
-	return &with
 }
 
 // denyBlocked denies a request during a block. It reports false if the block has ended
 // at the instant of the limits' states. A request that repeats the idempotency key of an
 // earlier grant gets that grant.
-func (r *Rule) denyBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Request, by block) (d weir.Decision, running bool, err error) {
-	if a.ID != "" && op == weir.OpAttempt {
-		if d, err = o.replay.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
-			clear(a.States)
+func (o *Outcome) denyBlocked(ctx context.Context, key *weir.Key, q *weir.Request, by block) (d weir.Decision, running bool, err error) {
+	if q.ID != "" && q.Op == weir.OpAttempt {
+		if d, err = o.replay.Decide(ctx, *key, weir.Request{Op: q.Op, N: q.N, At: q.At, ID: q.ID}); err != nil || d.Replayed {
+			clear(q.States)
 			return d, true, err
 		}
 	}
-	d, err = o.Limiter.Decide(ctx, a.Key, weir.Request{Op: weir.OpPeek, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	peek := *q
+	peek.Op = weir.OpPeek
+	d, err = o.Limiter.Decide(ctx, *key, peek)
 	if err != nil || !by.until.After(d.At) {
 		return d, err != nil, err
 	}
 	d.Allowed, d.Granted, d.Limit = false, 0, by.limit
-	o.applyBlock(&d, a.States, by)
+	o.applyBlock(&d, q.States, by)
 	return d, true, nil
 }
 

@@ -3,6 +3,7 @@ package enforce
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -20,6 +21,20 @@ type Target struct {
 // Pair is the value of a dimension, or of plan-by.
 type Pair = policy.Dimension
 
+// Pairs is a key by names, each of them once.
+type Pairs []Pair
+
+// Add returns p with another pair, or the reason why it cannot be added.
+func (p Pairs) Add(name, value string) (with Pairs, problem string) {
+	if slices.ContainsFunc(p, func(x Pair) bool { return x.Name == name }) {
+		return p, "the dimension " + answer.Shown(name) + " is given twice; give it once"
+	}
+	if len(p) == weir.MaxDimensions {
+		return p, "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
+	}
+	return append(p, Pair{Name: name, Value: value}), ""
+}
+
 // Request is one call of a rule.
 type Request struct {
 	Target
@@ -28,15 +43,10 @@ type Request struct {
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
 	ID     string            // the idempotency key, as weir.Request.ID
-	From   time.Time         // of a refund: the instant of the grant
-	Limit  string            // of a count: the limit
-	Last   time.Duration     // of a count: the span
+	From   time.Time         // for a refund: the instant of the grant
+	Limit  string            // for a count: the limit
+	Last   time.Duration     // for a count: the span
 	Via    any               // how the call came in; only the Handle uses it
-}
-
-// as returns the request of a limiter for op: an attempt, a peek or a record.
-func (a *Request) as(op weir.Op) weir.Request {
-	return weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 }
 
 // Outcome is a decision, with the parts of the file that made it.
@@ -96,7 +106,7 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 	if len(values) != expected {
 		return Target{}, r.keyError(values)
 	}
-	t.Key = weir.K(ordered...)
+	t.Key = engine.K(ordered...)
 	return t, nil
 }
 
@@ -147,20 +157,17 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 	if a.Op > weir.OpRecord {
 		return r.change(ctx, a)
 	}
-	op := r.begin(&o, a)
-	if r.WarnPercents != nil {
-		a = r.withStates(op, a)
-	}
+	q := r.begin(&o, a)
 	if r.blocks == nil {
-		o.Decision, err = o.decideLimits(ctx, op, a)
+		o.Decision, err = o.decideLimits(ctx, &a.Key, &q)
 	} else {
-		o.Decision, err = r.decideWithBlocks(ctx, &o, op, a)
+		o.Decision, err = r.decideWithBlocks(ctx, &o, a, &q)
 	}
 	if r.WarnPercents != nil && err == nil {
-		r.warn(&o, op, a.N, a.States, o.granted)
+		r.warn(&o, &q, o.granted)
 	}
 	if r.Shadow {
-		err = r.finish(&o, a, err)
+		err = o.finish(a, err)
 	}
 	return o, err
 }
@@ -186,22 +193,28 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 	return o, err
 }
 
-// begin chooses the numbers for a, and returns the op that the engine gets.
-func (r *Rule) begin(o *Outcome, a *Request) weir.Op {
+// begin chooses the numbers for a, and returns the request that the limiter gets. It has room
+// for the states that warnings need: the Remaining of a decision is that of several limits, or
+// of a block.
+func (r *Rule) begin(o *Outcome, a *Request) weir.Request {
 	o.variation = r.choose(&a.Key, a.Plan, a.At)
 	o.Applied.Plan = o.Plan
 	if by := o.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
+	q := weir.Request{Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	if a.Op == weir.OpAttempt && r.Reported {
-		return weir.OpPeek
+		q.Op = weir.OpPeek
 	}
-	return a.Op
+	if r.WarnPercents != nil && r.charges(&q) && (len(r.Limits) > 1 || r.blocks != nil) {
+		q.States = statesFor(q.States, o.Limiter)
+	}
+	return q
 }
 
 // finish turns the engine's decision, or its error, into that of a shadow.
-func (r *Rule) finish(o *Outcome, a *Request, err error) error {
-	if !r.Shadow || a.Op == weir.OpRecord {
+func (o *Outcome) finish(a *Request, err error) error {
+	if a.Op == weir.OpRecord {
 		return err
 	}
 	if err != nil {
@@ -218,11 +231,11 @@ func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 }
 
 // decideLimits decides by the limits alone, without blocks and shadow.
-func (v *variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (weir.Decision, error) {
-	if op == weir.OpAttempt && a.At.IsZero() && a.States == nil && a.ID == "" {
-		return v.Limiter.AllowN(ctx, a.Key, a.N) // the fast path of a Limiter
+func (v *variation) decideLimits(ctx context.Context, key *weir.Key, q *weir.Request) (weir.Decision, error) {
+	if q.Op == weir.OpAttempt && q.At.IsZero() && q.States == nil && q.ID == "" {
+		return v.Limiter.AllowN(ctx, *key, q.N) // the fast path of a Limiter
 	}
-	return v.Limiter.Decide(ctx, a.Key, a.as(op))
+	return v.Limiter.Decide(ctx, *key, *q)
 }
 
 // crosses reports whether taking units brought the use of a limit from below percent of its
@@ -233,38 +246,27 @@ func crosses(used, units, capacity, percent int64) bool {
 	return (used-units)*100 < share && used*100 >= share
 }
 
-// withStates returns a, with room for the states that its warnings need: the Remaining of a
-// decision is that of several limits, or of a block.
-func (r *Rule) withStates(op weir.Op, a *Request) *Request {
-	if a.States != nil || r.WarnPercents == nil || !r.charges(op, a.N) || len(r.Limits) == 1 && r.blocks == nil {
-		return a
-	}
-	with := *a
-	with.States = make([]weir.LimitState, len(r.Limits))
-	return &with
-}
-
 // charges reports whether a request can carry a warning: an attempt, or the record of a
 // policy that counts reports.
-func (r *Rule) charges(op weir.Op, n int64) bool {
-	return n > 0 && (op == weir.OpAttempt || op == weir.OpRecord && r.Reported)
+func (r *Rule) charges(q *weir.Request) bool {
+	return q.N > 0 && (q.Op == weir.OpAttempt || q.Op == weir.OpRecord && r.Reported)
 }
 
-// warn sets the warnings of a new decision. states are those of the limits, unless the
-// decision has them. units returns the units that a grant took of a limit.
-func (r *Rule) warn(o *Outcome, op weir.Op, n int64, states []weir.LimitState, units func(l *engine.Limit) int64) {
+// warn sets the warnings of a new decision, by the states of the request if it has them.
+// units returns the units that a grant took of a limit.
+func (r *Rule) warn(o *Outcome, q *weir.Request, units func(l *engine.Limit) int64) {
 	d := &o.Decision
-	if r.WarnPercents == nil || !r.charges(op, n) || !d.Allowed || d.Degraded || d.Replayed {
+	if !r.charges(q) || !d.Allowed || d.Degraded || d.Replayed {
 		return
 	}
 	limits := o.Limiter.Compiled().Limits
 	for i, percent := range r.WarnPercents {
 		l, used := &limits[i], limits[i].Capacity-d.Remaining
-		if states != nil {
-			if states[i].Name == "" { // unknown
+		if q.States != nil {
+			if q.States[i].Name == "" { // unknown
 				continue
 			}
-			used = states[i].Used
+			used = q.States[i].Used
 		}
 		if percent > 0 && crosses(used, units(l), l.Capacity, int64(percent)) {
 			o.Applied.Warnings = append(o.Applied.Warnings, l.Name)

@@ -16,7 +16,7 @@ import (
 // concurrent use.
 type Rule struct {
 	*policy.Definition
-	Compiled *engine.Compiled // of the policy's own numbers
+	Compiled *engine.Compiled // with the policy's own numbers
 	Handle   Handle           // receives the calls; nil = none. Set it before the first call
 
 	engine    engine.Engine
@@ -28,7 +28,7 @@ type Rule struct {
 	byPlan     []*variation // 0 = the policy's own numbers
 	byOverride []*variation // each with the plan that it names, if any
 
-	mu    sync.RWMutex // protects the following
+	mu    sync.Mutex // protects the following
 	pairs map[planAndOverride]*variation
 }
 
@@ -113,7 +113,10 @@ func (r *Rule) compile(plan *policy.Plan, override *policy.Override) (*variation
 // choose returns the variation of a key at an instant; the zero time is now. plan is a result
 // of PlanOf.
 func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
-	override := r.overrideOf(key, at)
+	override := -1
+	if len(r.overrides) > 0 {
+		override = r.overrideOf(key, at)
+	}
 	switch {
 	case override < 0:
 		return r.byPlan[plan]
@@ -126,20 +129,14 @@ func (r *Rule) choose(key *weir.Key, plan int, at time.Time) *variation {
 // pair returns the variation of the plan of a request and an override that names none. It is
 // compiled at its first use.
 func (r *Rule) pair(of planAndOverride) *variation {
-	r.mu.RLock()
-	v := r.pairs[of]
-	r.mu.RUnlock()
-	if v != nil {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v := r.pairs[of]; v != nil {
 		return v
 	}
 	v, err := r.compile(r.plan(of.plan), &r.Definition.Overrides[of.override])
 	if err != nil {
 		panic(err) // NewRule has compiled every number; this pair only combines them
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if first := r.pairs[of]; first != nil {
-		return first
 	}
 	r.pairs[of] = v
 	return v

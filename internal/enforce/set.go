@@ -49,7 +49,7 @@ type Version struct {
 	File       *policy.File
 	Source     []byte  // the content of the file, if the caller of Reload has set it
 	Rules      []*Rule // in the order of the file
-	Limits     int     // of all policies together
+	Limits     int     // the limits of all policies together
 
 	byName map[string]*Rule
 }

@@ -23,9 +23,8 @@ type Item struct {
 // call begins the outcome of an item and returns the call that decides it.
 func (it *Item) call() weir.Call {
 	it.Outcome = Outcome{}
-	op := it.Rule.begin(&it.Outcome, &it.Request)
-	a := it.Rule.withStates(op, &it.Request)
-	return weir.Call{Limiter: it.Outcome.Limiter, Key: a.Key, Request: a.as(op)}
+	q := it.Rule.begin(&it.Outcome, &it.Request)
+	return weir.Call{Limiter: it.Outcome.Limiter, Key: it.Key, Request: q}
 }
 
 // observeAll passes the calls of a batch to their handles. all is the error of all items, if
@@ -68,10 +67,13 @@ func DecideAll(ctx context.Context, items []Item) {
 	weir.DecideAll(ctx, calls)
 	for i, it := range of {
 		c := &calls[i]
-		if it.Outcome.Decision = c.Decision; c.Err == nil {
-			it.Rule.warn(&it.Outcome, c.Request.Op, c.Request.N, c.Request.States, it.Outcome.granted)
+		it.Outcome.Decision, it.Err = c.Decision, c.Err
+		if it.Err == nil {
+			it.Rule.warn(&it.Outcome, &c.Request, it.Outcome.granted)
 		}
-		it.Err = it.Rule.finish(&it.Outcome, &it.Request, c.Err)
+		if it.Rule.Shadow {
+			it.Err = it.Outcome.finish(&it.Request, it.Err)
+		}
 	}
 	observeAll(items, nil, began)
 }
@@ -117,7 +119,7 @@ func decideTogether(ctx context.Context, items []Item) error {
 	for i, at := range t.at {
 		if it := &items[at]; !t.readsBlocks(i) {
 			whole = it.Outcome.Decision
-			it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, t.calls[i].Request.States, func(l *engine.Limit) int64 { return t.units(it, l) })
+			it.Rule.warn(&it.Outcome, &t.calls[i].Request, func(l *engine.Limit) int64 { return t.units(it, l) })
 		}
 	}
 	for i := range items {

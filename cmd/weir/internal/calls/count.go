@@ -2,7 +2,6 @@ package calls
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,13 +29,13 @@ func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, nam
 	all := compiled.Limits
 	if name == "" {
 		if len(all) > 1 {
-			return 0, nil, badInput("%s is missing: policy %q has several limits; name one of %s", field("limit"), compiled.Name, quoted(namesOf(all)))
+			return 0, nil, BadInput("%s is missing: policy %q has several limits; name one of %s", field("limit"), compiled.Name, quoted(namesOf(all)))
 		}
 		name = all[0].Name
 	}
 	i := compiled.LimitNamed(name)
 	if i < 0 {
-		return 0, nil, badInput("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, namesOf(all)))
+		return 0, nil, BadInput("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, namesOf(all)))
 	}
 	limit = &all[i]
 	if fault := answer.Uncounted(limit); fault != "" {
@@ -45,21 +44,19 @@ func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, nam
 		if len(rolling) > 0 {
 			next += "; rolling limits of this policy: " + quoted(namesOf(rolling))
 		}
-		return 0, nil, badInput("limit %q of policy %q %s; %s", limit.Name, compiled.Name, fault, next)
+		return 0, nil, BadInput("limit %q of policy %q %s; %s", limit.Name, compiled.Name, fault, next)
 	}
 	// A window that is no whole number of milliseconds is rounded up, as window_ms is, so the
 	// whole window can be counted.
 	window := time.Duration(limit.Window) * time.Microsecond
 	if most := answer.Millis(window); ms < 1 || ms > most {
-		return 0, nil, badInput("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
+		return 0, nil, BadInput("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
 			field("last_ms"), most, limit.Name)
 	}
 	last := min(time.Duration(ms)*time.Millisecond, window)
 	o, err := r.Decide(ctx, &enforce.Request{Target: t, Op: engine.Count, Limit: limit.Name, Last: last, Via: via})
 	return o.Granted, limit, err
 }
-
-func badInput(format string, args ...any) error { return BadInput(fmt.Sprintf(format, args...)) }
 
 // suggestion returns the next step after an unknown limit.
 func suggestion(name string, known []string) string {

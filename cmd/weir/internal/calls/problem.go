@@ -1,7 +1,6 @@
 package calls
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -30,8 +29,10 @@ func (p *Problem) Unwrap() error { return p.Err }
 // ErrMissing is wrapped by the problem of a request that names something unknown.
 var ErrMissing = fmt.Errorf("%w: not found", weir.ErrInput)
 
-// BadInput returns a problem that wraps weir.ErrInput.
-func BadInput(detail string) error { return &Problem{Err: weir.ErrInput, Detail: detail} }
+// BadInput returns a problem that wraps weir.ErrInput, with the formatted detail.
+func BadInput(format string, args ...any) error {
+	return &Problem{Err: weir.ErrInput, Detail: fmt.Sprintf(format, args...)}
+}
 
 // NoPolicy returns the problem of an unknown policy, by the error of enforce.Version.Rule. It
 // wraps kind. next is the next step where the error suggests no name.
@@ -45,39 +46,39 @@ func NoPolicy(err, kind error, next string) error {
 
 // Failure is the answer of the protocols to a call that got no decision.
 type Failure struct {
-	err    error
-	Status int    // of HTTP; Envoy's service has one code for 503 and one for all others
-	Code   string // of RESP, by which programs tell errors apart
-	Text   string // "" = that of the error
+	Status int    // the status of HTTP; Envoy's service has one code for 503 and one for all others
+	Code   string // the code of RESP, by which programs distinguish errors
+	Text   string
 }
+
+var (
+	wrong       = Failure{Status: http.StatusBadRequest, Code: "ERR"}
+	unavailable = Failure{Status: http.StatusServiceUnavailable, Code: "UNAVAILABLE"}
+)
 
 // failures are the answers to errors, by the first that an error wraps. Bad input has the
 // error's own text. That of the store is not sent: it may hold secrets.
-var failures = []Failure{
-	{ErrMissing, http.StatusNotFound, "ERR", ""},
-	{weir.ErrInput, http.StatusBadRequest, "ERR", ""},
-	{weir.ErrOverflow, http.StatusBadRequest, "ERR", ""},
-	{weir.ErrSettled, http.StatusConflict, "SETTLED", ""},
-	{weir.ErrExpired, http.StatusGone, "EXPIRED", ""},
-	{ErrBusy, http.StatusServiceUnavailable, "UNAVAILABLE", "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
-	{weir.ErrFull, http.StatusServiceUnavailable, "UNAVAILABLE", "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
-	{nil, http.StatusServiceUnavailable, "UNAVAILABLE", "no decision: the store is unavailable; try again later, or read the log of weir"},
+var failures = []answer.ForError[Failure]{
+	answer.For(ErrMissing, Failure{Status: http.StatusNotFound, Code: "ERR"}, ""),
+	answer.For(weir.ErrInput, wrong, ""),
+	answer.For(weir.ErrOverflow, wrong, ""),
+	answer.For(weir.ErrSettled, Failure{Status: http.StatusConflict, Code: "SETTLED"}, ""),
+	answer.For(weir.ErrExpired, Failure{Status: http.StatusGone, Code: "EXPIRED"}, ""),
+	answer.For(ErrBusy, unavailable, ""),
+	answer.For(weir.ErrFull, unavailable, "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"),
+	answer.For(nil, unavailable, "no decision: the store is unavailable; try again later, or read the log of weir"),
 }
 
 // Fail returns the answer to err. It counts bad input and logs errors of the store.
-func Fail(err error, badInputs *atomic.Int64, log *observe.Log) (f Failure) {
-	for _, f = range failures {
-		if errors.Is(err, f.err) {
-			break
-		}
-	}
+func Fail(err error, badInputs *atomic.Int64, log *observe.Log) Failure {
+	f, text := answer.ToError(err, failures)
+	f.Text = text
 	switch {
 	case f.Status != http.StatusServiceUnavailable:
 		badInputs.Add(1)
-	case f.err != ErrBusy:
+	case !errors.Is(err, ErrBusy):
 		log.NoDecision(err)
 	}
-	f.Text = cmp.Or(f.Text, err.Error())
 	return f
 }
 
@@ -86,41 +87,3 @@ func IsBadInput(err error) bool {
 	var p *Problem
 	return errors.As(err, &p) || answer.IsBadInput(err)
 }
-
-// ErrBusy rejects a request beyond a [Capacity].
-var ErrBusy = errors.New("weir: too many requests in flight")
-
-// Capacity bounds how many requests are in flight at once. Further requests are
-// rejected immediately: a queue would add its length to every answer, while callers
-// time out and retry. Requests that are still being received take no place, so slow
-// clients cannot fill it.
-type Capacity struct {
-	max      int64
-	inFlight atomic.Int64
-	rejected atomic.Int64
-}
-
-// NewCapacity returns a capacity of n requests.
-func NewCapacity(n int) *Capacity { return &Capacity{max: int64(n)} }
-
-// Enter takes a place, or returns [ErrBusy]. After a nil error, Leave must follow.
-func (c *Capacity) Enter() error {
-	if c.inFlight.Add(1) <= c.max {
-		return nil
-	}
-	c.inFlight.Add(-1)
-	c.rejected.Add(1)
-	return ErrBusy
-}
-
-// Leave returns a place.
-func (c *Capacity) Leave() { c.inFlight.Add(-1) }
-
-// InFlight returns how many places are taken.
-func (c *Capacity) InFlight() int64 { return c.inFlight.Load() }
-
-// Rejected returns how many requests found no place.
-func (c *Capacity) Rejected() int64 { return c.rejected.Load() }
-
-// Reject counts a request that is rejected for want of another resource.
-func (c *Capacity) Reject() { c.rejected.Add(1) }

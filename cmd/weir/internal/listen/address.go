@@ -15,7 +15,7 @@ const unixPrefix = "unix:"
 // Address is an address to listen on. The zero value is none.
 type Address struct {
 	tcp  *net.TCPAddr // nil for a unix socket
-	path string       // of the unix socket
+	path string       // the path of the unix socket
 	host string       // as written: a name, an address, or "" for every interface
 }
 
@@ -120,8 +120,6 @@ func isLocal(name string) bool {
 // isName reports whether name is a host name of letters, digits, dashes, underscores and
 // dots.
 func isName(name string) bool {
-	return canonical(name) != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(c rune) bool {
-		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
-		return !letter && c != '-' && c != '.' && c != '_'
-	})
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	return canonical(name) != "" && len(name) <= 253 && strings.Trim(name, letters+"0123456789-._") == ""
 }

@@ -27,10 +27,10 @@ type Conn struct {
 	admitted atomic.Bool
 	spent    atomic.Int64            // bytes taken from config.Allowance
 	settled  chan struct{}           // holds an element after the connection was admitted or closed
-	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
+	verdict  atomic.Pointer[verdict] // about its certificate; nil before the first
 
 	// protected by listener.mu
-	since      time.Time     // of the connection, or of Demote
+	since      time.Time     // the instant of the connection, or of Demote
 	unadmitted *list.Element // in listener.unadmitted; nil once it is admitted or closed
 	counted    bool          // in listener.perClient
 }
@@ -222,7 +222,7 @@ func clientOf(c net.Conn) netip.Prefix {
 // The deadline in force is never later than the wanted one. It may be earlier by slack; a
 // call that it ends too early continues.
 type deadline struct {
-	set func(time.Time) error // of the connection; zero = no deadline
+	set func(time.Time) error // sets the deadline of the connection; the zero time = none
 
 	mu    sync.Mutex // protects the following
 	want  time.Time

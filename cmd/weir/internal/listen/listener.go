@@ -56,7 +56,7 @@ const (
 //   - A connection that is not admitted within AdmitWithin is closed, and so is one that
 //     sends more than Allowance before.
 type Listener struct {
-	net.Listener // of the system
+	net.Listener // the listener of the system
 	config       Config
 
 	closed   chan struct{}
@@ -66,7 +66,7 @@ type Listener struct {
 
 	mu         sync.Mutex // protects the following
 	open       map[*Conn]struct{}
-	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
+	unadmitted list.List            // each *Conn in open that is not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
 	expiry     *time.Timer          // runs evictExpired; nil until the first connection
 	reports    []report             // calls of config.Closed that are due
@@ -313,14 +313,14 @@ func (l *Listener) Close() error {
 // Config configures a listener. Only Address is required.
 type Config struct {
 	Address Address
-	Mode    fs.FileMode // of a unix socket; default 0660
+	Mode    fs.FileMode // the mode of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
 
-	Conns       int           // admitted connections at once; default 10,000
+	Conns       int           // simultaneous admitted connections; default 10,000
 	Spare       int           // further connections, for clients that are not admitted, such as probes; default none
 	PerAddress  int           // connections of one client address that are not admitted, or all of them without AdmitWithin; default no bound
 	AdmitWithin time.Duration // time for a client to be admitted; default: clients need no admission, and there is no bound
-	Strangers   int           // connections at once that are not admitted; of one address at most half, if PerAddress is set; default Conns plus Spare
+	Strangers   int           // simultaneous connections that are not admitted; one address has at most half, if PerAddress is set; default Conns plus Spare
 	Allowance   int           // bytes that a connection can send before it is admitted; default no bound
 
 	// Closed is called after a connection was closed because of these bounds. Default:

@@ -23,8 +23,8 @@ const (
 // rotation; either matches. It stores digests only, so it cannot be printed. A nil Secret
 // matches nothing.
 type Secret struct {
-	key   []byte // random, of the digests
-	words *watched[[]digest]
+	key                []byte // random, for the digests
+	*watched[[]digest]        // of the words
 }
 
 type digest [sha256.Size]byte
@@ -37,7 +37,7 @@ type digest [sha256.Size]byte
 func SecretFile(path string, onError func(error)) (*Secret, error) {
 	s := &Secret{key: []byte(rand.Text())}
 	var err error
-	s.words, err = newWatched(func() (*[]digest, error) {
+	s.watched, err = newWatched(func() (*[]digest, error) {
 		text, err := ReadSecret(path, nil) // newWatched reports a file that others can read
 		if err != nil {
 			return nil, err
@@ -59,7 +59,7 @@ func SecretText(text string) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.words, err = newWatched(func() (*[]digest, error) { return &all, nil }, nil, "")
+	s.watched, err = newWatched(func() (*[]digest, error) { return &all, nil }, nil, "")
 	return s, err
 }
 
@@ -88,14 +88,11 @@ func (w Credential) Valid() bool {
 		return false
 	}
 	found := 0
-	for _, word := range *w.secret.words.get() {
+	for _, word := range *w.secret.get() {
 		found |= subtle.ConstantTimeCompare(word[:], w.digest[:])
 	}
 	return found == 1
 }
-
-// Reload reads the file now.
-func (s *Secret) Reload() error { return s.words.reload() }
 
 // Bearer returns the bearer token of an Authorization field, "" if there is none.
 func Bearer(authorization string) string {

@@ -21,8 +21,8 @@ type TLSFiles struct {
 // again within a second of the first connection after a change, so a renewed certificate
 // needs no restart.
 type TLS struct {
-	files  TLSFiles
-	config *watched[tls.Config]
+	*watched[tls.Config]
+	files TLSFiles
 }
 
 // LoadTLS reads the files. If a later change cannot be read onError gets the error, and
@@ -40,11 +40,8 @@ func LoadTLS(files TLSFiles, onError func(error)) (*TLS, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &TLS{files: files, config: f}, nil
+	return &TLS{f, files}, nil
 }
-
-// Reload reads the files now.
-func (t *TLS) Reload() error { return t.config.reload() }
 
 // AcceptsClientCerts reports whether clients may send certificates.
 func (t *TLS) AcceptsClientCerts() bool { return t.files.ClientCA != "" }
@@ -59,7 +56,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c := t.config.get().Clone()
+			c := t.get().Clone()
 			c.NextProtos = protocols
 			return c, nil
 		},
@@ -80,7 +77,7 @@ func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false
 	}
-	by := t.config.get().ClientCAs
+	by := t.get().ClientCAs
 	if by == nil {
 		return false
 	}

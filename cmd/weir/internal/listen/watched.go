@@ -32,15 +32,15 @@ type watched[T any] struct {
 	nextCheck atomic.Int64 // Unix nanoseconds of the next check
 
 	mu      sync.Mutex    // protects the following
-	seen    []fs.FileInfo // of the current value
-	pending []fs.FileInfo // of a change that is too new to be read
-	failed  []fs.FileInfo // of the last change that could not be read
+	seen    []fs.FileInfo // the files of the current value
+	pending []fs.FileInfo // the files of a change that is too new to be read
+	failed  []fs.FileInfo // the files of the last change that could not be read
 }
 
 // newWatched reads the files for the first time.
 func newWatched[T any](read func() (*T, error), onError func(error), private string, paths ...string) (*watched[T], error) {
 	f := &watched[T]{paths: paths, read: read, onError: onError, private: private}
-	if err := f.reload(); err != nil {
+	if err := f.Reload(); err != nil {
 		return nil, err
 	}
 	f.nextCheck.Store(time.Now().Add(checkInterval).UnixNano())
@@ -81,8 +81,8 @@ func (f *watched[T]) check(now time.Time) {
 	}
 }
 
-// reload reads the files, changed or not.
-func (f *watched[T]) reload() error {
+// Reload reads the files now, changed or not.
+func (f *watched[T]) Reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	infos, err := f.stat()

@@ -31,7 +31,7 @@ type claims struct {
 // ledger holds the claims of one window.
 type ledger struct {
 	write *weir.Limiter
-	read  *weir.Limiter // of the same histories with Max 0: replays an operation, or denies
+	read  *weir.Limiter // on the same histories with Max 0: replays an operation, or denies
 }
 
 // of returns the ledger with a window of at least ttl.

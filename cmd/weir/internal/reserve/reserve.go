@@ -15,7 +15,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -58,23 +57,23 @@ func TTL(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 		return longest, nil
 	}
 	ttl := time.Duration(min(ms, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
+	reason := "the longest window of " + p.Name + ", after which nothing is left to settle"
 	switch {
 	case ttl <= 0 || ttl > longest:
-		return 0, calls.BadInput(name + " must be " + strconv.FormatInt(answer.Millis(least), 10) + " to " + strconv.FormatInt(longest.Milliseconds(), 10) +
-			": the longest window of " + p.Name + ", after which nothing is left to settle")
 	case ttl < least:
-		return 0, calls.BadInput(name + " must be " + strconv.FormatInt(answer.Millis(least), 10) + " to " + strconv.FormatInt(longest.Milliseconds(), 10) +
-			": " + p.Name + " holds units for up to " + answer.Exactly(least) + ", and a reservation that ends before its hold leaves them held; leave it out for the longest time")
+		reason = p.Name + " holds units for up to " + answer.Exactly(least) + ", and a reservation that ends before its hold leaves them held; leave it out for the longest time"
+	default:
+		return ttl, nil
 	}
-	return ttl, nil
+	return 0, calls.BadInput("%s must be %d to %d: %s", name, answer.Millis(least), longest.Milliseconds(), reason)
 }
 
 // Grant is an attempt that was granted and is to be settled.
 type Grant struct {
 	Policy  *enforce.Rule
-	Pairs   Pairs    // the key by names, with the value that chose a plan
-	Key     weir.Key // of the histories
-	ID      string   // the idempotency key; "" = none
+	Pairs   enforce.Pairs // the key by names, with the value that chose a plan
+	Key     weir.Key      // the key of the histories
+	ID      string        // the idempotency key; "" = none
 	Outcome *enforce.Outcome
 	TTL     time.Duration
 }
@@ -112,11 +111,13 @@ func (s *Service) Issue(ctx context.Context, g Grant) (x Reservation, err error)
 	return x, nil
 }
 
-// Settlement is a settled reservation.
+// Settlement is a settled reservation, as HTTP answers show it.
 type Settlement struct {
-	Policy             string
-	Reserved, Actual   int64 // units
-	Refunded, Recorded int64 // units by which the grant was corrected
+	Policy   string `json:"policy"`
+	Reserved int64  `json:"reserved" jsonschema:"units that were reserved"`
+	Actual   int64  `json:"actual" jsonschema:"units that were used"`
+	Refunded int64  `json:"refunded" jsonschema:"units that were taken back; less than reserved minus actual if fewer still count"`
+	Recorded int64  `json:"recorded" jsonschema:"units beyond the reservation, added at the instant of the settlement"`
 }
 
 // All, as the units that were used, stands for those that were reserved: the use is done
@@ -262,7 +263,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 		return x, err
 	}
 	if o.grant.Rules.Holds == nil {
-		return x, calls.BadInput("policy " + o.policy + " has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
+		return x, calls.BadInput("policy %s has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer", o.policy)
 	}
 	if err := s.extend(ctx, &o); err != nil {
 		o.calls.NoteError(from, err)

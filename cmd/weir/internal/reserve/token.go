@@ -16,7 +16,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
@@ -25,14 +24,14 @@ import (
 type reservation struct {
 	store    string // the identity of its store; "" = unknown, only of a degraded one
 	policy   string
-	key      Pairs
+	key      enforce.Pairs
 	units    int64
 	at       int64         // the instant of the grant, microseconds since 1970
 	hold     int64         // the instant of the entries in limits of kind Concurrency: as at, or of the last extension
 	ttl      time.Duration // from hold on, whole microseconds
 	degraded bool          // granted by a fallback; the store has no record of it
 	mark     string        // its name among claims, of markBytes
-	span     time.Duration // of an operation or extension: how long its claims are kept, for every token of it; otherwise 0
+	span     time.Duration // how long the claims of an operation or extension are kept, for every token of it; otherwise 0
 }
 
 // seal makes tokens and opens them.
@@ -161,27 +160,3 @@ func (r *reservation) claimTTL() time.Duration { return cmp.Or(r.span, r.ttl) }
 
 // claimKey returns the key of the reservation's claims.
 func (r *reservation) claimKey() weir.Key { return weir.K(r.mark) }
-
-// Pairs is a key by names, each of them once.
-type Pairs []enforce.Pair
-
-// Get returns the value of a dimension.
-func (p Pairs) Get(name string) (value string, ok bool) {
-	for i := range p {
-		if p[i].Name == name {
-			return p[i].Value, true
-		}
-	}
-	return "", false
-}
-
-// Add returns p with another pair, or the reason why it cannot be added.
-func (p Pairs) Add(name, value string) (with Pairs, problem string) {
-	if _, twice := p.Get(name); twice {
-		return p, "the dimension " + answer.Shown(name) + " is given twice; give it once"
-	}
-	if len(p) == weir.MaxDimensions {
-		return p, "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
-	}
-	return append(p, enforce.Pair{Name: name, Value: value}), ""
-}

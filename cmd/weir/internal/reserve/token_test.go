@@ -5,6 +5,8 @@ import (
 	"reflect"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // TestSealedTokensOpenUnchanged: a token opens to its content for any bytes in the key,
@@ -15,7 +17,7 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, hold: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
-		key: Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
+		key: enforce.Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
 	first, second := s.token(&want), s.token(&want)
 	if first == second {
 		t.Error("two reservations have one id")

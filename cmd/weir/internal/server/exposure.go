@@ -63,7 +63,7 @@ func (s *Server) Warnings() (all []string) {
 // descriptors for the store and for files. At the limit of descriptors the system accepts
 // no connection on any listener, so a flood on one would silence /livez on another.
 type connections struct {
-	each  int // of a listener for programs and proxies
+	each  int // slots of a listener for programs and proxies
 	admin int
 	spare int // further ones of every listener, for probes and for the answer 503
 

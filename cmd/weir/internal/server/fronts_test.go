@@ -88,7 +88,7 @@ func requestTo(domain string, descriptors ...string) *pb.RateLimitRequest {
 // of s, which need not listen.
 func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, descriptors ...string) (*pb.RateLimitResponse, error) {
 	t.Helper()
-	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, nil)
+	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, &envoy.Access{Capacity: s.capacity})
 	go l.Serve(on)
 	conn, err := grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) }))
@@ -106,11 +106,7 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t))
 	rules := func(text string) error {
 		t.Helper()
-		config, err := envoyconf.Parse("next.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s.ReloadEnvoy(config)
+		return s.ReloadEnvoy(envoyconf.Parse("next.yaml", []byte(text)))
 	}
 	play(t, s, `
 		let one "policy":"search","key":{"ip":"1"}
@@ -128,13 +124,13 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 		t.Fatal(err)
 	}
 	play(t, s, "ENVOY edge user=ann => OK 0/3")
-	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n")); err == nil || !strings.Contains(err.Error(), "taken") {
+	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n"), nil); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("a policy with the name of a domain: %v, want an error", err)
 	}
 	if err := rules("domain: search"); err == nil {
 		t.Error("a domain with the name of a policy is taken")
 	}
-	s.ReloadEnvoyFailed(context.Canceled)
+	s.ReloadEnvoy(nil, context.Canceled)
 	play(t, s, `
 		ENVOY search ip=1 => OK 1/5
 		GET /readyz => 200 …"envoy":{"source":"next.yaml","domains":1,"rules":1,"last_reload_failed":true}…

@@ -87,7 +87,7 @@ func pageServer(t *testing.T, policies string, change ...func(*Config)) *Server 
 		t.Fatal(err)
 	}
 	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = f })...)
-	s.api.Reread = func() error { return s.Reload(f) }
+	s.api.Reread = func() error { return s.Reload(f, nil) }
 	return s
 }
 

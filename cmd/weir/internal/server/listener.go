@@ -23,7 +23,7 @@ import (
 // HTTP but the calls of operators; those belong to the admin listener if there is one,
 // otherwise also to main.
 type listener struct {
-	httpapi.Endpoint // of HTTP; other protocols use Local, Clients and Private
+	httpapi.Endpoint // for HTTP; other protocols use Local, Clients and Private
 
 	flag    string // that configures it, for messages
 	address listen.Address
@@ -52,49 +52,44 @@ const adminDefault = "127.0.0.1:7072"
 // newListeners makes the listeners of the configuration, not open yet.
 func (s *Server) newListeners() error {
 	c := &s.config
-	var err error
-	if s.main, err = s.newListener(mainFlag, c.Listen, "h2", "http/1.1"); err != nil {
-		return err
-	}
-	if c.AdminListen == "" && !s.main.Local {
+	var errs [4]error
+	s.main, errs[0] = s.newListener(mainFlag, c.Listen, "h2", "http/1.1")
+	if c.AdminListen == "" && errs[0] == nil && !s.main.Local {
 		c.AdminListen = adminDefault
 	}
-	listeners := 1 // beside that of operators
-	for _, address := range []string{c.GRPCListen, c.RESPListen} {
-		if address != "" {
-			listeners++
-		}
+	s.admin, errs[1] = s.newListener(adminFlag, c.AdminListen, "h2", "http/1.1")
+	s.grpc, errs[2] = s.newListener(grpcFlag, c.GRPCListen, "h2")
+	s.redis, errs[3] = s.newListener(respFlag, c.RESPListen)
+	if err := cmp.Or(errs[:]...); err != nil {
+		return err
 	}
-	s.connections = splitConnections(listen.Descriptors(), listeners, c.Limits.Conns, c.AdminListen != "")
-	s.main.Shared = c.AdminListen == ""
+	programs := len(s.ports) // listeners of programs and proxies
+	if s.admin != nil {
+		programs--
+	}
+	s.connections = splitConnections(listen.Descriptors(), programs, c.Limits.Conns, s.admin != nil)
+	s.main.Shared = s.admin == nil
 	s.serveHTTP(s.main)
-	if !s.main.Shared {
-		if s.admin, err = s.newListener(adminFlag, c.AdminListen, "h2", "http/1.1"); err != nil {
-			return err
-		}
+	if s.admin != nil {
 		s.admin.Admin, s.admin.conns = true, s.connections.admin
 		s.serveHTTP(s.admin)
 	}
-	if c.GRPCListen != "" {
-		l, err := s.newListener(grpcFlag, c.GRPCListen, "h2")
-		if err != nil {
-			return err
-		}
-		s.serveGRPC(l)
+	if s.grpc != nil {
+		s.serveGRPC(s.grpc)
 	}
-	if c.RESPListen != "" {
-		l, err := s.newListener(respFlag, c.RESPListen)
-		if err != nil {
-			return err
-		}
-		s.serveRESP(l)
+	if s.redis != nil {
+		s.serveRESP(s.redis)
 	}
 	return nil
 }
 
-// newListener returns the listener of a flag, for protocols of TLS. It has the TLS of the
-// server, except on unix sockets and as an admin listener that only this machine reaches.
+// newListener returns the listener of a flag, for protocols of TLS; nil without an address. It
+// has the TLS of the server, except on unix sockets and as an admin listener that only this
+// machine reaches.
 func (s *Server) newListener(flag, address string, protocols ...string) (*listener, error) {
+	if address == "" {
+		return nil, nil
+	}
 	a, err := listen.Parse(address)
 	if err != nil {
 		return nil, fmt.Errorf("weir: cannot listen: %s: %w", flag, err)
@@ -214,9 +209,12 @@ func (l *listener) open(s *Server) (err error) {
 	return nil
 }
 
-// addr returns the address of an open socket, otherwise the configured one.
+// addr returns the address of an open socket, otherwise the configured one; "" for nil.
 func (l *listener) addr() string {
-	if l.socket == nil || l.address.IsUnix() {
+	switch {
+	case l == nil:
+		return ""
+	case l.socket == nil || l.address.IsUnix():
 		return l.address.String()
 	}
 	return l.socket.Addr().String()
@@ -233,22 +231,12 @@ func (l *listener) url() string {
 	return "http://" + l.addr()
 }
 
-// addrOf returns the address of the listener of a flag, "" if there is none.
-func (s *Server) addrOf(flag string) string {
-	for _, l := range s.ports {
-		if l.flag == flag {
-			return l.addr()
-		}
-	}
-	return ""
-}
-
 // Addr returns the address of the main listener, such as 127.0.0.1:7070; before Listen,
 // the configured one.
 func (s *Server) Addr() string { return s.main.addr() }
 
 // GRPCAddr returns the address of the gRPC listener, "" if there is none.
-func (s *Server) GRPCAddr() string { return s.addrOf(grpcFlag) }
+func (s *Server) GRPCAddr() string { return s.grpc.addr() }
 
 // RESPAddr returns the address for Redis clients, "" if there is none.
-func (s *Server) RESPAddr() string { return s.addrOf(respFlag) }
+func (s *Server) RESPAddr() string { return s.redis.addr() }

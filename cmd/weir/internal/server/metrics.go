@@ -3,7 +3,6 @@ package server
 import (
 	"sync/atomic"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/metrics"
@@ -13,16 +12,6 @@ import (
 type sender interface {
 	Made() int64
 	Sent() int64
-}
-
-// counters returns the counters of the policies in force.
-func (s *Server) counters() []*metrics.Counters {
-	rules := s.set().Rules
-	all := make([]*metrics.Counters, len(rules))
-	for i, r := range rules {
-		all[i] = calls.Of(r).Counts
-	}
-	return all
 }
 
 // addMetrics adds the metrics of the server, besides those of decisions. New calls it

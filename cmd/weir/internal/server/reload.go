@@ -21,7 +21,7 @@ type reloads struct {
 	done, failed int64
 	last         time.Time // zero before the first reload
 	succeeded    time.Time // the last success, which may be the start
-	err          error     // of the last reload, nil if it succeeded
+	err          error     // the error of the last reload, nil if it succeeded
 }
 
 // after returns the count after a reload that failed with err, or succeeded.
@@ -35,24 +35,29 @@ func (r reloads) after(err error) *reloads {
 	return &r
 }
 
-// Reload puts all policies of f in force. After an error the older ones stay, and /readyz
-// and /metrics report the error. Requests in flight keep the policies they started with.
-// Histories belong to the names of policy, limit and key, so they stay (R12), unless the kind
-// of a limit changes; so do the counters. Reload is safe for concurrent use.
-func (s *Server) Reload(f *policy.File) error {
+// Reload puts all policies of f in force, unless err is the reason why they cannot be read.
+// After an error the older ones stay, and /readyz and /metrics report the error. Requests in
+// flight keep the policies they started with. Histories belong to the names of policy, limit
+// and key, so they stay (R12), unless the kind of a limit changes; so do the counters. Reload
+// is safe for concurrent use.
+func (s *Server) Reload(f *policy.File, err error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	before := s.set().File
-	f, err := s.served(f)
+	if err == nil {
+		f, err = s.served(f)
+	}
 	if err == nil {
 		err = s.policies.Reload(f, s.accept)
 	}
-	if err == nil {
-		s.warnExpired()
-		s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", firstOf(policy.Changes(before, f)))
+	s.reloads.Store(s.reloads.Load().after(err))
+	if err != nil {
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
+		return err
 	}
-	s.noteReload(err)
-	return err
+	s.warnExpired()
+	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", firstOf(policy.Changes(before, f)))
+	return nil
 }
 
 // accept gives each policy of next its observer, which continues the counters of the policy
@@ -66,21 +71,6 @@ func (s *Server) accept(next, now *enforce.Version) error {
 		r.Handle = s.observer.Rule(r, before)
 	}
 	return s.envoy.Load(s.rules.Load(), next.Rules)
-}
-
-// ReloadFailed counts a reload without a readable file. The policies in force stay.
-func (s *Server) ReloadFailed(err error) {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	s.noteReload(err)
-}
-
-// noteReload counts a reload; s.reloading is held.
-func (s *Server) noteReload(err error) {
-	s.reloads.Store(s.reloads.Load().after(err))
-	if err != nil {
-		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
-	}
 }
 
 // firstLine returns the place and the fault of an error, without the line of the file:
@@ -135,7 +125,7 @@ func (s *Server) warnExpired() {
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
-	o.ObserveDuration = func(d time.Duration) { s.metrics.ObserveDuration(observe.GRPC, d) }
+	o.ObserveDuration = func(d time.Duration) { s.metrics.Took[observe.GRPC].Observe(d.Seconds()) }
 	if s.config.TopKeys != topkeys.Off {
 		o.Top = func() *topkeys.Sketch { return s.observer.NewSketch(s.rules.Load().Rules()) }
 	}
@@ -143,37 +133,23 @@ func (s *Server) newEnvoy() {
 	s.rules.Store(s.config.Envoy)
 }
 
-// ReloadEnvoy puts a configuration of the rate limit service in force. After an error the
-// older one stays.
-func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
+// ReloadEnvoy puts a configuration of the rate limit service in force, unless err is the reason
+// why it cannot be read. After an error the older one stays.
+func (s *Server) ReloadEnvoy(c *envoyconf.Config, err error) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	err := s.envoy.Load(c, s.set().Rules)
 	if err == nil {
-		s.rules.Store(c)
+		err = s.envoy.Load(c, s.set().Rules)
 	}
-	s.noteEnvoy(err)
-	return err
-}
-
-// ReloadEnvoyFailed counts a reload without a readable configuration. The one in
-// force stays.
-func (s *Server) ReloadEnvoyFailed(err error) {
-	s.reloading.Lock()
-	defer s.reloading.Unlock()
-	s.noteEnvoy(err)
-}
-
-// noteEnvoy counts a reload of the Envoy configuration; s.reloading is held.
-func (s *Server) noteEnvoy(err error) {
 	s.envoyReloads.Store(s.envoyReloads.Load().after(err))
 	if err != nil {
 		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", err)
-		return
+		return err
 	}
-	c := s.rules.Load()
+	s.rules.Store(c)
 	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules())
 	for _, warning := range c.Warnings {
 		s.log.Warn("envoy configuration", "warning", warning)
 	}
+	return nil
 }

@@ -26,7 +26,7 @@ func parsed(t testing.TB, lines string) *policy.File {
 
 func reload(t testing.TB, s *Server, lines string) {
 	t.Helper()
-	if err := s.Reload(parsed(t, lines)); err != nil {
+	if err := s.Reload(parsed(t, lines), nil); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,10 +69,10 @@ func TestBadReloadChangesNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	bad := parsed(t, "  search: {limit: 9 per minute per ip}\n  late: {limit: 1 per minute}\n")
 	bad.Policies[1].Limits[0].Max = -1
-	if err := s.Reload(bad); err == nil || !strings.Contains(err.Error(), `"late"`) {
+	if err := s.Reload(bad, nil); err == nil || !strings.Contains(err.Error(), `"late"`) {
 		t.Errorf("Reload of a bad policy: %v", err)
 	}
-	s.ReloadFailed(errors.New("weir.yaml:3:1: cells is not a word"))
+	s.Reload(nil, errors.New("weir.yaml:3:1: cells is not a word"))
 	play(t, s, `
 		POST /v1/check `+searchBody+` => 200 …"max":2,…
 		GET /readyz => 200 {"ready":true,…"source":"weir.yaml","generation":1,…"ok":false,…"error":"weir.yaml:3:1…
@@ -127,7 +127,7 @@ func TestReloadUnderLoadKeepsTheLargerLimit(t *testing.T) {
 	}
 	wg.Go(func() {
 		for i := range 300 {
-			if err := s.Reload(parsed(t, sets[i%2])); err != nil {
+			if err := s.Reload(parsed(t, sets[i%2]), nil); err != nil {
 				t.Error(err)
 			}
 		}
@@ -173,10 +173,10 @@ func TestReloadCallAppliesTheFile(t *testing.T) {
 	wantProblem(t, "no file", ask(s, "POST", "/v1/reload", ""), 409, "--policies FILE")
 
 	s, _ = newServer(t, nil)
-	s.api.Reread = func() error { return s.Reload(file(t)) }
+	s.api.Reread = func() error { return s.Reload(file(t), nil) }
 	play(t, s, `POST /v1/reload => 200 {"generation":2,"policies":7,"limits":8}`)
 	bad := errors.New("weir.yaml:3:5: \"limt\" is not a word\n> 3 | limt: 1\n      ^")
-	s.api.Reread = func() error { s.ReloadFailed(bad); return bad }
+	s.api.Reread = func() error { return s.Reload(nil, bad) }
 	play(t, s, `
 		POST /v1/reload => 422 …the policies in force stay: weir.yaml:3:5…limt: 1…
 		GET /v1/reload => 405 …

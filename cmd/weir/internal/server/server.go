@@ -42,7 +42,7 @@ type Config struct {
 	Engine    engine.Engine    // decides; default: a memory engine of the server
 	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
 	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
-	StoreName string           // of the engine, for people, without credentials; default: memory
+	StoreName string           // the engine's name for people, without credentials; default: memory
 	StoreNote string           // for the banner; default: none
 	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
 	// StoreIdentity returns a name that all servers on the store share and no other store
@@ -51,29 +51,29 @@ type Config struct {
 	StoreDown     func() error // why the store is unavailable, as far as is known without a call; nil = always up
 	Listen        string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
 	Log           *slog.Logger // default: no log
-	Version       string       // of the program, for /metrics; default: unknown
+	Version       string       // the program's version, for /metrics; default: unknown
 	Limits        Limits
 
 	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
 	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
-	EnvoyOptions envoy.Options     // of the service; the Server sets Engine and Log
+	EnvoyOptions envoy.Options     // the options of that service; the Server sets Engine and Log
 
 	ReservationSecret string             // shared by servers that settle each other's reservations; default: one of this process
 	GateID            string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
 	Tracer            observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
-	TopKeys           topkeys.Form       // of GET /v1/top; default: the values of keys
-	Recorder          *recorder.Recorder // of calls; default: none are recorded. Its owner closes it
+	TopKeys           topkeys.Form       // how GET /v1/top shows keys; default: by their values
+	Recorder          *recorder.Recorder // records calls; default: none are recorded. Its owner closes it
 
 	RESPListen  string      // for Redis clients; default: none
 	AdminListen string      // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
-	SocketMode  fs.FileMode // of unix sockets; default 0660
+	SocketMode  fs.FileMode // the mode of unix sockets; default 0660
 	TLS         *listen.TLS // default: none
 	Auth        httpapi.Auth
 	Hosts       listen.Names // that Host may hold where callers need no secret, besides localhost, addresses and the name in Listen
 	Insecure    bool         // listen where other machines can connect, though Auth and TLS require nothing of them
 
-	// Reread, for POST /v1/reload, reads the policies again and calls Reload or
-	// ReloadFailed. Default: there is nothing to read again.
+	// Reread, for POST /v1/reload, reads the policies again and calls Reload. Default: there
+	// is nothing to read again.
 	Reread func() error
 }
 
@@ -83,10 +83,10 @@ type Limits struct {
 	Read       time.Duration // to send a whole request; default 10s
 	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
 	Idle       time.Duration // between two requests of a connection; default 2m
-	Conns      int           // connections at once of authenticated callers; further ones get 503; default 10,000
+	Conns      int           // simultaneous connections of authenticated callers; further ones get 503; default 10,000
 	PerAddress int           // connections of one client address that have not authenticated, or all of them where no caller must; default a quarter of Conns and at least 16, none on loopback where no caller must
 	Prove      time.Duration // for a connection to authenticate where its listener requires that; default 10s
-	InFlight   int           // requests that wait for the store at once; further ones get 503; default 1,000
+	InFlight   int           // simultaneous requests that wait for the store; further ones get 503; default 1,000
 	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests; default 250ms, below 0 none
 	Drain      time.Duration // then, for requests in flight to end; default 10s
 }
@@ -120,19 +120,20 @@ type Server struct {
 	reservations *reserve.Service
 
 	reloading             sync.Mutex              // held while policies, rules and reloads are replaced
-	reloads, envoyReloads atomic.Pointer[reloads] // of policies and of rules; never nil
+	reloads, envoyReloads atomic.Pointer[reloads] // counts for policies and for rules; never nil
 
 	envoy *envoy.Service
-	rules atomic.Pointer[envoyconf.Config] // of envoy besides the policies; nil = none
+	rules atomic.Pointer[envoyconf.Config] // Envoy's rules besides the policies; nil = none
 
 	ports       []*listener     // all of them, the main one first
 	main, admin *listener       // admin is nil if main also serves operators
-	rpc         *envoy.Listener // nil without Config.GRPCListen
-	resp        *resp.Server    // nil without Config.RESPListen
+	grpc, redis *listener       // nil without Config.GRPCListen or Config.RESPListen
+	rpc         *envoy.Listener // serves grpc
+	resp        *resp.Server    // serves redis
 	connections connections
 	capacity    *calls.Capacity
-	errors      *observe.Log // of the store
-	closings    *observe.Log // of connections
+	errors      *observe.Log // for errors of the store
+	closings    *observe.Log // for closed connections
 }
 
 // Rejections, broken connections and warnings are logged logLines times per logPeriod.
@@ -160,9 +161,10 @@ func New(c Config) (*Server, error) {
 	s := &Server{config: c, log: c.Log, capacity: calls.NewCapacity(c.Limits.InFlight),
 		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
 		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
-	s.metrics = metrics.New(c.Version, s.counters)
+	s.metrics = metrics.New(c.Version)
 	s.observer = &calls.Observer{Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
 		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
+	s.observer.AddMetrics(func() []*enforce.Rule { return s.set().Rules })
 	first, err := s.served(c.Policies)
 	if err != nil {
 		return nil, err

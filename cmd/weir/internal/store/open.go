@@ -49,7 +49,7 @@ var (
 // Store is an engine with its connection.
 type Store struct {
 	Engine engine.Engine
-	Conn   weirredis.Conn   // of Engine on Redis, otherwise nil
+	Conn   weirredis.Conn   // the connection of Engine on Redis, otherwise nil
 	Memory *weir.Memory     // Engine, if its histories end with the process, otherwise nil
 	Disk   *weirdisk.Engine // Engine, if the name begins with file:, otherwise nil
 	Name   string           // without a password, for logs and errors
@@ -58,7 +58,7 @@ type Store struct {
 	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
 
 	close      func() error
-	prefix     string      // of all keys on Redis
+	prefix     string      // begins all keys on Redis
 	background *background // nil unless opened by OpenInBackground
 }
 

@@ -76,7 +76,7 @@ const fileScheme = "file:"
 // directory is a parsed name of the form file:DIR[?sync=MODE&access=any].
 type directory struct {
 	path      string
-	mode      string // of syncing, as it is written
+	mode      string // the mode of syncing, as it is written
 	sync      weirdisk.Option
 	anyAccess bool
 }
@@ -204,9 +204,9 @@ type target struct {
 	addresses          []string // host:port
 	username, password string
 	db                 int
-	master             string // of Sentinels
+	master             string // the master's name, with Sentinels
 	ca                 string // file
-	prefix             string // of all keys
+	prefix             string // begins all keys
 }
 
 // parseURL parses the URL of a server.

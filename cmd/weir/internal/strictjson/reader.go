@@ -43,16 +43,16 @@ func (r *Reader) Reset(b []byte) {
 func (r *Reader) Object(want string, member func(name []byte) error) error {
 	err := r.expect('{', want)
 	if err == nil {
-		err = r.token()
+		_, err = r.next()
 	}
 	for err == nil && r.dec.PeekKind() != '}' {
 		var name []byte
-		if name, err = r.value(); err == nil {
+		if name, err = r.next(); err == nil {
 			err = member(name)
 		}
 	}
 	if err == nil {
-		err = r.token()
+		_, err = r.next()
 	}
 	return err
 }
@@ -61,23 +61,15 @@ func (r *Reader) Object(want string, member func(name []byte) error) error {
 func (r *Reader) Array(want string, element func() error) error {
 	err := r.expect('[', want)
 	if err == nil {
-		err = r.token()
+		_, err = r.next()
 	}
 	for err == nil && r.dec.PeekKind() != ']' {
 		err = element()
 	}
 	if err == nil {
-		err = r.token()
+		_, err = r.next()
 	}
 	return err
-}
-
-// token reads one token.
-func (r *Reader) token() error {
-	if _, err := r.dec.ReadToken(); err != nil {
-		return r.located(err)
-	}
-	return nil
 }
 
 // End returns an *Error with the problem unless the text ends here.
@@ -97,7 +89,7 @@ func (r *Reader) Text(want ...string) ([]byte, error) {
 	if err := r.expect('"', want...); err != nil {
 		return nil, err
 	}
-	return r.value()
+	return r.next()
 }
 
 // Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
@@ -106,7 +98,7 @@ func (r *Reader) Number(want string) (int64, error) {
 	if err := r.expect('0', want); err != nil {
 		return 0, err
 	}
-	raw, err := r.value()
+	raw, err := r.next()
 	if err != nil {
 		return 0, err
 	}
@@ -125,12 +117,19 @@ func (r *Reader) Bool(want string) (bool, error) {
 			return false, err
 		}
 	}
-	_, err := r.value()
+	_, err := r.next()
 	return kind == 't', err
 }
 
-// value reads a number, a word, or a string, of which it returns the content.
-func (r *Reader) value() ([]byte, error) {
+// next reads a delimiter, a number, a word, or a string, of which it returns the content.
+func (r *Reader) next() ([]byte, error) {
+	switch r.dec.PeekKind() {
+	case '{', '}', '[', ']':
+		if _, err := r.dec.ReadToken(); err != nil {
+			return nil, r.located(err)
+		}
+		return nil, nil
+	}
 	v, err := r.dec.ReadValue()
 	if err != nil {
 		return nil, r.located(err)

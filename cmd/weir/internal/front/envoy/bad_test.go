@@ -154,7 +154,7 @@ func FuzzRequest(f *testing.F) {
 			return // gRPC rejects it
 		}
 		c := newClock(weir.NewMemory())
-		s := New(Options{Engine: c})
+		s := newService(Options{Engine: c})
 		if err := s.Load(parse(t, fuzzConfig), nil); err != nil {
 			t.Fatal(err)
 		}

@@ -33,7 +33,7 @@ func BenchmarkAnswer(b *testing.B) {
 		{"none", []string{"none=1"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := New(Options{Engine: weir.NewMemory(), Top: func() *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
+			s := newService(Options{Engine: weir.NewMemory(), Top: func() *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
 			if err := s.Load(parse(b, benchConfig), nil); err != nil {
 				b.Fatal(err)
 			}

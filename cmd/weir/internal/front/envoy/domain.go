@@ -24,12 +24,12 @@ type domain struct {
 	name      string
 	histories string            // the policy name under which engines store its histories
 	rules     *envoyconf.Domain // nil for a policy
-	limits    []*limit          // of rules, by Rule.Index
+	limits    []*limit          // the limits of rules, by Rule.Index
 	policy    *enforce.Rule     // in a mode without partial grants; nil for rules
-	shown     []*shownLimit     // of each limit of the policy
+	shown     []*shownLimit     // one for each limit of the policy
 
 	overrides  overrides
-	overridden *Hits // of all overrides; nil for a policy
+	overridden *Hits // the hits of all overrides; nil for a policy
 }
 
 // compile returns the domains of a configuration and of policies.
@@ -150,7 +150,7 @@ func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
 	values := few[:0]
 	for _, e := range entries {
 		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == e.Key }) {
-			return enforce.Target{}, fmt.Errorf("entries: %w", badInput("the key %q is given twice; give it once", e.Key))
+			return enforce.Target{}, fmt.Errorf("entries: %w", calls.BadInput("the key %q is given twice; give it once", e.Key))
 		}
 		values = append(values, enforce.Pair{Name: e.Key, Value: e.Value})
 	}

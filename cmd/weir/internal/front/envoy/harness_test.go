@@ -3,6 +3,7 @@ package envoy
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
@@ -79,6 +81,15 @@ type proxy struct {
 	domain  string
 }
 
+// newService returns a service with defaults for the options that a server sets.
+func newService(o Options) *Service {
+	if o.Engine == nil {
+		o.Engine = weir.NewMemory()
+	}
+	o.Log, o.ObserveDuration = slog.New(slog.DiscardHandler), func(time.Duration) {}
+	return New(o)
+}
+
 // connect serves a configuration over gRPC and returns a client of its first domain.
 func connect(t testing.TB, e engine.Engine, config *envoyconf.Config, change ...func(*Options)) *proxy {
 	t.Helper()
@@ -86,7 +97,7 @@ func connect(t testing.TB, e engine.Engine, config *envoyconf.Config, change ...
 	for _, f := range change {
 		f(&o)
 	}
-	s := New(o)
+	s := newService(o)
 	if err := s.Load(config, nil); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +133,7 @@ func start(t testing.TB, s *Service) (l *Listener, address string, served chan e
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, served = NewListener(s, nil, nil), make(chan error, 1)
+	l, served = NewListener(s, nil, &Access{Capacity: calls.NewCapacity(1000)}), make(chan error, 1)
 	go func() { served <- l.Serve(on) }()
 	return l, on.Addr().String(), served
 }

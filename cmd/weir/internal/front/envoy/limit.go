@@ -11,6 +11,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -136,7 +137,7 @@ func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (n
 // cleared. An override with longer keys is not cached.
 const (
 	maxCached      = 4096
-	maxCachedBytes = 1 << 10 // of the numbers and keys of an override
+	maxCachedBytes = 1 << 10 // bytes of the numbers and keys of an override
 )
 
 // overrides are the limits of overrides, by their numbers and keys.
@@ -156,14 +157,14 @@ func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
 	}
 	unit := envoyconf.Unit(o.Unit)
 	if o.Unit <= 0 || int32(o.Unit) > int32(envoyconf.Year) {
-		return badInput("limit.unit: %d is not a unit; use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.Unit)
+		return calls.BadInput("limit.unit: %d is not a unit; use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.Unit)
 	}
 	n := uint32(1)
 	if o.UnitMultiplier != nil {
 		n = o.UnitMultiplier.Value
 	}
 	if _, problem := envoyconf.Period(unit, n); problem != "" {
-		return badInput("limit.unit_multiplier: %s", problem)
+		return calls.BadInput("limit.unit_multiplier: %s", problem)
 	}
 	return nil
 }

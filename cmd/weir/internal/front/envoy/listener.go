@@ -54,11 +54,11 @@ type Listener struct {
 	service *Service
 	server  *grpc.Server
 	health  *healthService
-	access  *Access // nil = every call is authorized
+	access  *Access
 }
 
 // NewListener returns a listener that does not serve yet. config enables TLS; nil is
-// plain text. access may be nil.
+// plain text.
 func NewListener(s *Service, config *tls.Config, access *Access) *Listener {
 	l := &Listener{service: s, health: newHealthService(), access: access}
 	secure := insecure.NewCredentials()
@@ -127,7 +127,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 type Access struct {
 	Token        *listen.Secret  // authorizes calls; nil = no token does
 	TLS          *listen.TLS     // its client certificates do, too; nil = none does
-	Capacity     *calls.Capacity // of requests in flight
+	Capacity     *calls.Capacity // bounds the requests in flight
 	Unauthorized *atomic.Int64   // counts rejected calls
 }
 
@@ -153,17 +153,17 @@ var (
 	errBusy   = status.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
 )
 
-// enter admits the connection of an authorized call, and takes a place in the capacity, which
-// the call leaves at its end.
-func (a *Access) enter(from net.Addr) error {
+// do admits the connection of an authorized call, and calls f within the capacity.
+func (a *Access) do(from net.Addr, f func() error) error {
 	if !listen.ConnFrom(from).Admit() {
 		a.Capacity.Reject()
 		return errNoSlot
 	}
-	if a.Capacity.Enter() != nil {
+	err := a.Capacity.Do(f)
+	if err == calls.ErrBusy {
 		return errBusy
 	}
-	return nil
+	return err
 }
 
 // healthPrefix begins the methods that need no authorization.
@@ -180,7 +180,7 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 		return reject(ctx, status.Errorf(codes.ResourceExhausted, "the call has %d header fields of different names; send at most %d", len(call.Header), maxFields))
 	}
 	p, _ := peer.FromContext(ctx) // gRPC sets it
-	if l.access == nil || l.access.authorized(p, call.Header["authorization"]) {
+	if l.access.authorized(p, call.Header["authorization"]) {
 		return ctx, nil
 	}
 	if strings.HasPrefix(call.FullMethodName, healthPrefix) {
@@ -252,14 +252,13 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 		return nil, err
 	}
 	l := srv.(*Listener)
-	if l.access != nil {
-		p, _ := peer.FromContext(ctx) // gRPC sets it
-		if err := l.access.enter(p.Addr); err != nil {
-			return nil, err
-		}
-		defer l.access.Capacity.Leave()
-	}
-	return l.service.answer(ctx, r)
+	p, _ := peer.FromContext(ctx) // gRPC sets it
+	var answered *pb.RateLimitResponse
+	err := l.access.do(p.Addr, func() (err error) {
+		answered, err = l.service.answer(ctx, r)
+		return err
+	})
+	return answered, err
 }
 
 // Names with a health status: the server, the protocol's service, the reference's name.

@@ -39,7 +39,7 @@ func TestHealthOfKnownNames(t *testing.T) {
 // A server that stops reports it first and answers every call that was sent: under load
 // no request is lost.
 func TestDrainUnderLoad(t *testing.T) {
-	s := New(Options{})
+	s := newService(Options{})
 	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func (h *held) Do(ctx context.Context, calls []engine.Call) {
 func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		e := &held{weir.NewMemory(), make(chan struct{}, 1), make(chan struct{})}
-		s := New(Options{Engine: e})
+		s := newService(Options{Engine: e})
 		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 			t.Fatal(err)
 		}

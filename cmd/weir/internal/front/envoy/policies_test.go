@@ -425,7 +425,7 @@ func TestOverrideReplacesTheRule(t *testing.T) {
 func TestOverridesAddFewNames(t *testing.T) {
 	const most = 26 * overrideNames // there are 26 lengths of periods, in bits
 	for _, w := range []Windows{Rolling, Fixed} {
-		s := New(Options{Windows: w})
+		s := newService(Options{Windows: w})
 		d := &domain{name: "d", histories: "envoy.d", overridden: new(Hits)}
 		names := map[string]bool{}
 		for i := range 10_000 {

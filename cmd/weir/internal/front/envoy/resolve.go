@@ -8,6 +8,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/enforce"
 )
@@ -19,7 +20,7 @@ type call struct {
 	now      time.Time         // selects fixed windows, read once; zero for rolling ones
 	items    []item            // one for each descriptor
 	asked    []enforce.Item    // scratch for decisions
-	entries  []envoyconf.Entry // of the descriptor that is being resolved
+	entries  []envoyconf.Entry // entries of the descriptor that is being resolved
 	text     []byte            // scratch for keys
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
@@ -60,7 +61,7 @@ type item struct {
 	kind   kind
 	quota  bool           // it counts among the items with quota, of which one must not be over
 	limit  *limit         // nil for a policy
-	rule   *enforce.Rule  // of the limit, or the policy
+	rule   *enforce.Rule  // the rule of the limit, or the policy
 	target enforce.Target // in the rule
 	ends   time.Time      // end of the fixed window; zero for rolling windows
 	n      int64          // hits
@@ -84,10 +85,10 @@ type result struct {
 func (s *Service) resolve(c *call) error {
 	r := c.request
 	if r.GetDomain() == "" {
-		return badInput("domain: rate limit domain must not be empty")
+		return calls.BadInput("domain: rate limit domain must not be empty")
 	}
 	if len(r.Descriptors) == 0 {
-		return badInput("descriptors: rate limit descriptor list must not be empty")
+		return calls.BadInput("descriptors: rate limit descriptor list must not be empty")
 	}
 	c.domain = (*s.domains.Load())[r.Domain]
 	if c.domain == nil {
@@ -114,19 +115,19 @@ func (s *Service) resolve(c *call) error {
 // resolveItem validates a descriptor and finds its limit or policy.
 func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) error {
 	if len(d.GetEntries()) == 0 {
-		return badInput("entries must not be empty")
+		return calls.BadInput("entries must not be empty")
 	}
 	c.entries = c.entries[:0]
 	for j, e := range d.Entries {
 		if e.GetKey() == "" {
-			return badInput("entries[%d].key must not be empty", j)
+			return calls.BadInput("entries[%d].key must not be empty", j)
 		}
 		c.entries = append(c.entries, envoyconf.Entry{Key: e.Key, Value: e.Value})
 	}
 	it.n = int64(max(c.request.HitsAddend, 1))
 	if hits := d.HitsAddend; hits != nil {
 		if hits.Value > uint64(weir.MaxUnits) {
-			return badInput("hits_addend: %d is above the largest, %d", hits.Value, weir.MaxUnits)
+			return calls.BadInput("hits_addend: %d is above the largest, %d", hits.Value, weir.MaxUnits)
 		}
 		it.n = int64(hits.Value)
 	}

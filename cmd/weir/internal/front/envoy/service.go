@@ -30,7 +30,6 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/metadata"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
@@ -46,7 +45,7 @@ type Service struct {
 
 	options Options
 	domains atomic.Pointer[domains]
-	pool    sync.Pool // of *call
+	pool    sync.Pool // holds *call
 
 	loading sync.Mutex // held while domains is replaced
 
@@ -55,8 +54,10 @@ type Service struct {
 
 // New returns a service without domains.
 func New(o Options) *Service {
-	s := &Service{options: o.withDefaults()}
-	s.outages.To, s.outages.Max, s.outages.Period = s.options.Log, 1, time.Second
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	s := &Service{options: o, outages: observe.Log{To: o.Log, Max: 1, Period: time.Second}}
 	s.pool.New = func() any { return new(call) }
 	s.domains.Store(&domains{})
 	return s
@@ -121,10 +122,10 @@ func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time
 	s.options.Tracer.Span(parent, span)
 }
 
-// Options configure a Service. The zero value has rolling windows and no header
-// fields.
+// Options configure a Service. Engine, Log and ObserveDuration are required. The zero values
+// of the others stand for rolling windows and no header fields.
 type Options struct {
-	Engine engine.Engine // decides; default: a new memory engine
+	Engine engine.Engine // decides
 	Outage engine.Outage // answer of rules during an outage; default: that of Engine
 
 	Windows  Windows
@@ -136,29 +137,12 @@ type Options struct {
 	MaxConnectionAge time.Duration
 
 	Now func() time.Time // selects fixed windows; default: time.Now
-	Log *slog.Logger     // default: no log
+	Log *slog.Logger
 
 	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
 	// Top returns a new sketch for the keys that a rule denies, at its first denial; nil =
 	// no sketches.
 	Top func() *topkeys.Sketch
 
-	ObserveDuration func(time.Duration) // receives the duration of each decision; default: none
-}
-
-// withDefaults returns o with the defaults of zero fields.
-func (o Options) withDefaults() Options {
-	if o.Engine == nil {
-		o.Engine = weir.NewMemory()
-	}
-	if o.Now == nil {
-		o.Now = time.Now
-	}
-	if o.ObserveDuration == nil {
-		o.ObserveDuration = func(time.Duration) {}
-	}
-	if o.Log == nil {
-		o.Log = slog.New(slog.DiscardHandler)
-	}
-	return o
+	ObserveDuration func(time.Duration) // receives the duration of each decision
 }

@@ -20,16 +20,16 @@ type Hits struct {
 	Granted, Denied atomic.Int64
 	Shadowed        atomic.Int64 // over the limit of a rule in shadow_mode
 	Refunded        atomic.Int64 // given back by is_negative_hits
-	Near            atomic.Int64 // of those granted: of the last fifth of the limit
+	Near            atomic.Int64 // granted hits in the last fifth of the limit
 
-	details     sync.Map // name with values to *Hits, of a rule with metrics for each value
-	detailCount atomic.Int64
+	mu      sync.Mutex       // protects details
+	details map[string]*Hits // by name with values, of a rule with metrics for each value
 }
 
 // Requests choose the values in metrics, and metrics must not grow without bound.
 const (
 	maxDetails     = 1000 // names with values of a rule
-	maxDetailBytes = 512  // of one name
+	maxDetailBytes = 512  // bytes of one name
 )
 
 // of returns the tally of requests with those values. It returns t for further names
@@ -38,18 +38,20 @@ func (t *Hits) of(detail string) *Hits {
 	if detail == "" || len(detail) > maxDetailBytes {
 		return t
 	}
-	if d, ok := t.details.Load(detail); ok {
-		return d.(*Hits)
-	}
-	if t.detailCount.Add(1) > maxDetails {
-		t.detailCount.Add(-1)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d := t.details[detail]
+	switch {
+	case d != nil:
+		return d
+	case len(t.details) == maxDetails:
 		return t
+	case t.details == nil:
+		t.details = map[string]*Hits{}
 	}
-	d, loaded := t.details.LoadOrStore(detail, new(Hits))
-	if loaded {
-		t.detailCount.Add(-1)
-	}
-	return d.(*Hits)
+	d = new(Hits)
+	t.details[detail] = d
+	return d
 }
 
 // near returns the number of granted hits above four fifths of the limit, as the
@@ -133,7 +135,7 @@ func (c *call) notePolicy(it *item) {
 
 // denials are the keys that a rule denies most. The sketch is made at the first denial.
 type denials struct {
-	names  []string // of the values of a key
+	names  []string // by value of a key
 	sketch atomic.Pointer[topkeys.Sketch]
 }
 
@@ -178,8 +180,8 @@ func (s *Service) noteDenial(c *call, i int) {
 // RuleDenials are the keys that a rule denies most.
 type RuleDenials struct {
 	Domain, Rule string
-	Names        []string        // of the values of a key
-	Sketch       *topkeys.Sketch // of such keys
+	Names        []string        // by value of a key
+	Sketch       *topkeys.Sketch // counts such keys
 }
 
 // EachRuleDenials calls yield with every rule in force that has denied something.
@@ -220,10 +222,11 @@ func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
 		}
 		for _, l := range d.limits {
 			each(name, l.rule.Path, l.tally)
-			l.tally.details.Range(func(path, t any) bool {
-				each(name, path.(string), t.(*Hits))
-				return true
-			})
+			l.tally.mu.Lock()
+			for path, t := range l.tally.details {
+				each(name, path, t)
+			}
+			l.tally.mu.Unlock()
 		}
 	}
 }

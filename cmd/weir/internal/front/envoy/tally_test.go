@@ -253,7 +253,7 @@ func (t *told) Span(parent string, s observe.Span) { *t = append(*t, parent+" "+
 // trace headers it joins none.
 func TestRequestsJoinTheirTrace(t *testing.T) {
 	tracer := new(told)
-	s := New(Options{Tracer: tracer})
+	s := newService(Options{Tracer: tracer})
 	r := &pb.RateLimitRequest{Domain: "any", Descriptors: []*common.RateLimitDescriptor{
 		{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}}}}
 	for _, sent := range [][]string{nil, {"traceparent", "one"}, {"traceparent", "one", "traceparent", "two"}} {

@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"math"
 	"net/http"
 	"strconv"
@@ -138,9 +137,6 @@ func (c *call) nearest() (nearest *item) {
 	}
 	return nearest
 }
-
-// badInput returns the error of a malformed request (R14). It names the field.
-func badInput(format string, args ...any) error { return calls.BadInput(fmt.Sprintf(format, args...)) }
 
 // toStatus converts an error to a gRPC status and counts it. Proxies treat every status
 // as a failure of the service and pass or deny the request by their own configuration;

@@ -16,11 +16,9 @@ import (
 // Config.Waits is set, their strings are valid only during the command.
 type arguments struct {
 	policy *enforce.Rule
-	target enforce.Target
-	pairs  reserve.Pairs // of the key
-	n      int64         // units
+	enforce.Request
+	pairs  enforce.Pairs // the pairs of the key
 	needed int64         // the number that syntax.needs
-	id     string        // the idempotency key; "" = none
 	ttl    int64         // time to live in milliseconds; 0 = not set
 	lasts  time.Duration // time to live of the reservation
 	limit  string        // the limit to count; "" = not set
@@ -57,10 +55,11 @@ const (
 	optionLimit                     // LIMIT name: the limit of a count
 )
 
-// readArguments parses the arguments: a policy, its dimensions, the numbers of the syntax,
-// and options. The dimensions take the memory of pairs.
-func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs) (a arguments, err error) {
-	a.n, a.pairs = 1, pairs
+// readArguments parses the arguments of a command: a policy, its dimensions, the numbers of the
+// syntax, and options. The dimensions take the memory of pairs.
+func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs) (a arguments, err error) {
+	syntax := &cmd.syntax
+	a.Request, a.pairs = enforce.Request{Op: cmd.op, N: 1, Via: via}, pairs
 	if syntax.token {
 		a.token, a.needed = args[0], reserve.All
 		if len(args) == 2 {
@@ -69,7 +68,7 @@ func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs
 		return a, err
 	}
 	if a.policy, err = s.config.Policies().Rule(args[0]); err != nil {
-		return a, calls.BadInput(strings.TrimPrefix(err.Error(), "weir: ") + "; WEIR.POLICIES lists all policies")
+		return a, calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
 	}
 	rest, err := a.cutOptions(args[1:], syntax.options)
 	if err != nil {
@@ -85,7 +84,7 @@ func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
-			return a, calls.BadInput(by.name + " is missing: " + by.about)
+			return a, calls.BadInput("%s is missing: %s", by.name, by.about)
 		}
 		if a.needed, err = number(numbers[0], by.name, by.bounds); err != nil {
 			return a, err
@@ -93,7 +92,7 @@ func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs
 		numbers = numbers[1:]
 	}
 	if len(numbers) == 1 {
-		if a.n, err = number(numbers[0], "n", anyUnits); err != nil {
+		if a.N, err = number(numbers[0], "n", anyUnits); err != nil {
 			return a, err
 		}
 	}
@@ -104,10 +103,10 @@ func (s *Server) readArguments(args []string, syntax syntax, pairs reserve.Pairs
 		}
 		var problem string
 		if a.pairs, problem = a.pairs.Add(name, value); problem != "" {
-			return a, calls.BadInput(problem)
+			return a, calls.BadInput("%s", problem)
 		}
 	}
-	a.target, err = a.policy.Target(a.pairs)
+	a.Target, err = a.policy.Target(a.pairs)
 	if err == nil && syntax.options&optionTTL != 0 {
 		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
 	}
@@ -130,8 +129,8 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 		}
 		switch option {
 		case optionID:
-			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
-				return nil, calls.BadInput("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
+			if a.ID = value; value == "" || len(value) > weir.MaxIDBytes {
+				return nil, calls.BadInput("an ID has 1 to %d bytes; leave ID out for an operation without one", weir.MaxIDBytes)
 			}
 		case optionTTL:
 			n, err := number(value, "TTL, in milliseconds,", anyUnits)
@@ -161,7 +160,7 @@ func number(text, what, bounds string) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(weir.MaxUnits) {
 		return int64(n), nil
 	}
-	return 0, calls.BadInput(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
+	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s (a dimension is written dimension=value)", what, bounds, answer.Shown(text))
 }
 
 // noPair returns the error of an argument in the place of a dimension of a policy.
@@ -170,5 +169,5 @@ func noPair(text string, of *enforce.Rule) error {
 	if all := of.Dimensions(); len(all) > 0 {
 		dims = strings.Join(all, ", ")
 	}
-	return calls.BadInput(answer.Shown(text) + " has no =; write dimension=value for each of " + dims)
+	return calls.BadInput("%s has no =; write dimension=value for each of %s", answer.Shown(text), dims)
 }

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -20,7 +21,7 @@ type command struct {
 	change func(s *Server, out []byte, a arguments) ([]byte, error)
 	reply  func(c *session, args []string)
 	op     weir.Op
-	syntax syntax // of the arguments, unless reply is set
+	syntax syntax // the syntax of the arguments, unless reply is set
 }
 
 // decides reports whether the command is an attempt, a peek or a record.
@@ -29,26 +30,28 @@ func (c *command) decides() bool { return c.change == nil && c.reply == nil }
 // run answers a command without reply.
 func (c *session) run(cmd *command, args []string) {
 	s := c.server
-	a, err := s.readArguments(args, cmd.syntax, c.pairs[:0])
+	a, err := s.readArguments(args, cmd, c.pairs[:0])
 	defer clear(a.pairs) // its strings point into the text of the session
 	c.pairs = a.pairs
+	answered := c.out
 	if err == nil {
-		err = s.config.Capacity.Enter()
+		err = s.config.Capacity.Do(func() (err error) {
+			if cmd.decides() {
+				o, err := a.policy.Decide(background, &a.Request)
+				answered, err = s.conclude(c.out, &a, &o, err)
+				return err
+			}
+			answered, err = cmd.change(s, c.out, a)
+			return err
+		})
 	}
+	c.put(answered, err)
+}
+
+// put keeps an answer to be sent, or that of an error.
+func (c *session) put(answered []byte, err error) {
 	if err != nil {
-		c.out = s.fail(c.out, err)
-		return
-	}
-	defer s.config.Capacity.Leave()
-	if cmd.decides() {
-		r := a.request(cmd.op)
-		o, err := a.policy.Decide(background, &r)
-		c.out = s.conclude(c.out, &a, &o, err)
-		return
-	}
-	answered, err := cmd.change(s, c.out, a)
-	if err != nil {
-		answered = s.fail(c.out, err)
+		answered = c.server.fail(c.out, err)
 	}
 	c.out = answered
 }
@@ -66,12 +69,12 @@ func init() {
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{numbers: 1}, op: weir.OpPeek},
 		{name: "WEIR.COUNT", usage: "WEIR.COUNT policy dimension=value … last_ms [LIMIT name]", least: 1, most: maxArgs, syntax: syntax{needs: countSpan, numbers: 1, options: optionLimit}, change: count},
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: optionID}, op: weir.OpRecord},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: optionID}, change: refund},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{needs: grantInstant, numbers: 2, options: optionID}, change: refund, op: weir.OpRefund},
 		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{numbers: 1, options: optionID | optionTTL}, op: weir.OpAttempt},
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true}, change: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, change: release},
 		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, change: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, change: reset, needs: mayReset},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, change: reset, op: engine.Reset, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},

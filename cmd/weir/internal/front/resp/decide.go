@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -9,7 +10,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 )
@@ -20,25 +20,20 @@ var background = context.Background()
 // via is how every call comes in.
 var via = &calls.Via{Protocol: observe.RESP}
 
-// request returns the attempt, peek or record of the arguments.
-func (a *arguments) request(op weir.Op) enforce.Request {
-	return enforce.Request{Target: a.target, Op: op, N: a.n, ID: a.id, Via: via}
-}
-
-// conclude appends the answer to a decision.
-func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err error) []byte {
+// conclude appends the answer to a decision, or returns its error.
+func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err error) ([]byte, error) {
 	if err == nil && o.Err != nil { // a shadow that could not decide
 		s.config.Errors.NoDecision(o.Err)
 	}
 	switch {
 	case err != nil:
-		return s.fail(out, err)
+		return out, err
 	case a.lasts > 0:
 		return s.answerReservation(out, a, o)
-	case a.id != "":
-		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed)
+	case a.ID != "":
+		return appendBool(appendDecision(out, &o.Decision, 1), o.Decision.Replayed), nil
 	}
-	return appendDecision(out, &o.Decision, 0)
+	return appendDecision(out, &o.Decision, 0), nil
 }
 
 // appendDecision appends a decision as the first nine elements of an array with more elements:
@@ -59,22 +54,20 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 
 // count answers with the units of the span.
 func count(_ *Server, out []byte, a arguments) ([]byte, error) {
-	n, _, err := calls.Count(background, a.policy, via, a.target, a.limit, a.needed)
+	n, _, err := calls.Count(background, a.policy, via, a.Target, a.limit, a.needed)
 	return appendInt(out, n), err
 }
 
 // refund answers with the number of refunded units.
 func refund(_ *Server, out []byte, a arguments) ([]byte, error) {
-	r := a.request(weir.OpRefund)
-	r.From = time.UnixMicro(a.needed)
-	o, err := a.policy.Decide(background, &r)
+	a.From = time.UnixMicro(a.needed)
+	o, err := a.policy.Decide(background, &a.Request)
 	return appendInt(out, o.Granted), err
 }
 
 // reset answers OK.
 func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
-	r := a.request(engine.Reset)
-	_, err := a.policy.Decide(background, &r)
+	_, err := a.policy.Decide(background, &a.Request)
 	return appendOK(out), err
 }
 
@@ -85,7 +78,6 @@ const (
 
 // waiting is a decision of a batch, with its arguments or their error.
 type waiting struct {
-	cmd  *command
 	args arguments
 	err  error
 }
@@ -93,9 +85,8 @@ type waiting struct {
 // enqueue adds a decision to the batch. The decisions of a batch are of one pipeline, and are
 // made in one call of the store.
 func (c *session) enqueue(cmd *command, args []string) {
-	w := waiting{cmd: cmd}
-	w.args, w.err = c.server.readArguments(slices.Clone(args), cmd.syntax, nil)
-	c.batch = append(c.batch, w)
+	a, err := c.server.readArguments(slices.Clone(args), cmd, nil)
+	c.batch = append(c.batch, waiting{a, err})
 	if len(c.batch) == maxBatch {
 		c.flush()
 	}
@@ -107,23 +98,24 @@ func (c *session) flush() {
 	if len(batch) == 0 {
 		return
 	}
-	busy := s.config.Capacity.Enter()
-	if busy == nil {
-		defer s.config.Capacity.Leave()
-	}
 	items := make([]enforce.Item, len(batch))
 	for i := range batch {
 		w := &batch[i]
-		if w.err == nil {
-			w.err = busy
-		}
 		if items[i].Err = w.err; w.err == nil {
-			items[i].Rule, items[i].Request = w.args.policy, w.args.request(w.cmd.op)
+			items[i].Rule, items[i].Request = w.args.policy, w.args.Request
 		}
 	}
-	enforce.DecideAll(background, items)
-	for i := range batch {
-		c.out = s.conclude(c.out, &batch[i].args, &items[i].Outcome, items[i].Err)
+	busy := s.config.Capacity.Do(func() error {
+		enforce.DecideAll(background, items)
+		for i := range batch {
+			c.put(s.conclude(c.out, &batch[i].args, &items[i].Outcome, items[i].Err))
+		}
+		return nil
+	})
+	if busy != nil {
+		for i := range batch {
+			c.out = s.fail(c.out, cmp.Or(batch[i].err, busy))
+		}
 	}
 	clear(batch)
 	if c.batch = batch[:0]; cap(batch) > keptBatch {
@@ -135,31 +127,31 @@ func (c *session) flush() {
 // "" if nothing was granted, and the instant when it expires, or 0. With an idempotency key,
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
-func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome) []byte {
+func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome) ([]byte, error) {
 	d, expires, more := &o.Decision, int64(0), 2
 	var x reserve.Reservation
 	if d.Allowed {
 		var err error
 		if x, err = s.config.Reservations.Issue(background,
-			reserve.Grant{Policy: a.policy, Pairs: a.pairs, Key: a.target.Key, ID: a.id, Outcome: o, TTL: a.lasts}); err != nil {
-			return s.fail(out, err)
+			reserve.Grant{Policy: a.policy, Pairs: a.pairs, Key: a.Key, ID: a.ID, Outcome: o, TTL: a.lasts}); err != nil {
+			return out, err
 		}
 		expires = x.Expires.UnixMicro()
 	}
 	if !x.HeldUntil.IsZero() {
 		more++
 	}
-	if a.id != "" {
+	if a.ID != "" {
 		more++
 	}
 	out = appendInt(appendBulk(appendDecision(out, d, more), x.Token), expires)
-	if a.id != "" {
+	if a.ID != "" {
 		out = appendBool(out, d.Replayed)
 	}
 	if !x.HeldUntil.IsZero() {
 		out = appendInt(out, x.HeldUntil.UnixMicro())
 	}
-	return out
+	return out, nil
 }
 
 // settle answers WEIR.SETTLE with four elements: the units that were reserved, used,

@@ -48,15 +48,15 @@ import (
 // Config configures a Server. The first four and Log are required.
 type Config struct {
 	Policies     func() *enforce.Version // in force
-	Reservations *reserve.Service        // of these policies
-	Capacity     *calls.Capacity         // of requests that wait for the store
-	Errors       *observe.Log            // of the store
+	Reservations *reserve.Service        // for these policies
+	Capacity     *calls.Capacity         // for requests that wait for the store
+	Errors       *observe.Log            // for errors of the store
 	Waits        bool                    // decisions wait for a store, so those of a pipeline are made in one call
 	Token        *listen.Secret          // gives the rights of programs; nil = no password does
 	Admin        *listen.Secret          // gives the right to WEIR.RESET; nil = programs have it, unless NoReset is set
 	NoReset      bool                    // operators have another listener
 	TLS          *listen.TLS             // with client certificates, each gives the rights of programs; nil = none does
-	Version      string                  // of the program, for INFO
+	Version      string                  // the program's version, for INFO
 	Log          *slog.Logger
 }
 
@@ -67,20 +67,6 @@ const (
 	mayDecide rights = 1 << iota // allows decisions
 	mayReset                     // allows WEIR.RESET
 )
-
-// password is a password of AUTH or HELLO. Its rights end when it is revoked.
-type password struct{ token, admin listen.Credential }
-
-// rightsOf returns the current rights of a password, 0 if it is wrong.
-func (s *Server) rightsOf(p password) (may rights) {
-	if p.token.Valid() {
-		may = s.programs
-	}
-	if p.admin.Valid() {
-		may |= mayReset
-	}
-	return may
-}
 
 // hasPasswords reports whether a password gives rights.
 func (s *Server) hasPasswords() bool { return s.config.Token != nil || s.config.Admin != nil }
@@ -100,8 +86,8 @@ type Server struct {
 	config  Config
 	started time.Time
 
-	programs rights // of the token and of certificates
-	anybody  rights // of a client without a credential
+	programs rights // rights by the token or a certificate
+	anybody  rights // rights without a credential
 
 	lastID  atomic.Int64
 	clients atomic.Int64   // open connections

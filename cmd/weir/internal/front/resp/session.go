@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // session is the state of one client, with the answers that wait to be sent.
@@ -17,14 +17,15 @@ type session struct {
 	server      *Server
 	peer        *listen.Conn // its connection; nil for other listeners
 	id          int64
-	name        string               // of CLIENT SETNAME
+	name        string               // set by CLIENT SETNAME
 	protocol    int                  // 2 or 3
 	certificate *tls.ConnectionState // may hold a certificate that gives rights; nil = none does
-	passwords   []password           // the newest first; each gives a right that the ones before it do not
-	rights      rights               // by certificate and passwords, at the last recheck
+	token       listen.Credential    // the last password of AUTH or HELLO that was the token
+	admin       listen.Credential    // the last one that was the token of operators
+	rights      rights               // by these three, at the last recheck; they end when a credential is revoked
 	ended       bool                 // no further command is answered
 	args        []string
-	pairs       reserve.Pairs // of the last command
+	pairs       enforce.Pairs // the key of the last command
 	batch       []waiting
 	out         []byte // answers
 }
@@ -77,19 +78,16 @@ func (c *session) command(args []string) {
 // recheck updates the rights: a credential may have been revoked.
 func (c *session) recheck() {
 	c.rights = 0
-	if c.certificate != nil && c.server.config.TLS.Verified(c.peer, c.certificate) {
+	if c.token.Valid() || c.certificate != nil && c.server.config.TLS.Verified(c.peer, c.certificate) {
 		c.rights = c.server.programs
 	}
-	for _, p := range c.passwords {
-		c.rights |= c.server.rightsOf(p)
+	if c.admin.Valid() {
+		c.rights |= mayReset
 	}
 }
 
 // endRevoked ends the session if its last credential was revoked.
 func (c *session) endRevoked() {
-	if c.certificate == nil && len(c.passwords) == 0 {
-		return
-	}
 	before := c.locked()
 	if c.recheck(); c.locked() && !before {
 		c.unauthorized("NOAUTH", "the token or certificate of this connection was revoked; connect again with one that is in force")
@@ -162,20 +160,17 @@ const defaultUser = "default"
 // logIn adds the rights of a password; if it is wrong, it answers so and reports false.
 // Earlier rights stay, as in Redis.
 func (c *session) logIn(user, text string) bool {
-	s := c.server
-	sent := password{s.config.Token.Credential(text), s.config.Admin.Credential(text)}
-	rights := s.rightsOf(sent)
-	if rights == 0 || user != defaultUser {
+	token, admin := c.server.config.Token.Credential(text), c.server.config.Admin.Credential(text)
+	if user != defaultUser || !token.Valid() && !admin.Valid() {
 		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
 		return false
 	}
-	kept := []password{sent}
-	for _, p := range c.passwords {
-		if may := s.rightsOf(p); may&^rights != 0 {
-			kept, rights = append(kept, p), rights|may
-		}
+	if token.Valid() {
+		c.token = token
 	}
-	c.passwords = kept
+	if admin.Valid() {
+		c.admin = admin
+	}
 	c.recheck()
 	return true
 }
@@ -316,7 +311,7 @@ func configCommand(c *session, args []string) {
 
 // resetSession restores the initial state of the session.
 func resetSession(c *session, _ []string) {
-	c.name, c.protocol, c.passwords = "", 2, nil
+	c.name, c.protocol, c.token, c.admin = "", 2, listen.Credential{}, listen.Credential{}
 	c.recheck()
 	c.out = append(c.out, "+RESET\r\n"...)
 }

@@ -33,14 +33,14 @@ import (
 type Config struct {
 	Policies     func() *enforce.Version // in force
 	Status       func() Readiness
-	Capacity     *calls.Capacity // of requests that wait for the store
+	Capacity     *calls.Capacity // for requests that wait for the store
 	Reservations *reserve.Service
 	Envoy        *envoy.Service
 	HasDomain    func(string) bool // reports whether an Envoy configuration has the domain
 	Metrics      http.Handler
 	Reread       func() error // loads the policy file again, for POST /v1/reload; nil = there is none
-	Errors       *observe.Log // of the store
-	GateLog      *observe.Log // of rejected gate calls
+	Errors       *observe.Log // for errors of the store
+	GateLog      *observe.Log // for rejected gate calls
 
 	Auth     Auth
 	TLS      *listen.TLS // nil without TLS
@@ -53,7 +53,7 @@ type Config struct {
 // API holds the handlers of all listeners.
 type API struct {
 	Config
-	Bodies  *calls.Capacity // of bodies longer than shortBody that are being received
+	Bodies  *calls.Capacity // for bodies longer than shortBody that are being received
 	origins *http.CrossOriginProtection
 
 	// GatesOnly is whether the gate secret is set and no token: then every other call is closed,

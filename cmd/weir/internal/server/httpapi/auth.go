@@ -5,8 +5,8 @@ import (
 	"net"
 	"net/http"
 
+	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/weirhttp"
 )
 
 // Auth holds the secrets of callers. Without any, calls need none, and the server listens
@@ -31,51 +31,66 @@ const (
 	probes                // health checks; they need no secret
 )
 
-// mayCall reports whether the request is authenticated for a role on a listener.
-func (a *API) mayCall(r *http.Request, as role, on *Endpoint) bool {
-	bearer := func(secret *listen.Secret) bool {
-		return secret.Matches(listen.Bearer(r.Header.Get("Authorization")))
+// access is the result of authenticating a request.
+type access uint8
+
+const (
+	closed access = iota // the secret or certificate is missing or wrong
+	misled               // none is needed here, and a page in a browser may have sent the request
+	open
+)
+
+// accessOf authenticates a request for a role on a listener.
+//
+// A page in a browser may send a request under a name of its own site that resolves to this
+// machine (DNS rebinding). Where callers must authenticate that is impossible: such a page has
+// no secret. Gates are exempt: proxies send arbitrary names, such as their clients'. A page can
+// only charge keys there, as it can with a plain link; the gate secret prevents that.
+func (a *API) accessOf(r *http.Request, as role, on *Endpoint) access {
+	bearer := func(secret *listen.Secret) access {
+		if secret.Matches(listen.Bearer(r.Header.Get("Authorization"))) {
+			return open
+		}
+		return closed
 	}
-	switch as {
-	case probes:
-		return true
-	case operators:
-		if a.Auth.Admin != nil {
-			return bearer(a.Auth.Admin)
+	switch {
+	case as == probes:
+		return open
+	case as == operators && a.Auth.Admin != nil:
+		return bearer(a.Auth.Admin)
+	case as == gates && a.Auth.Gate != nil:
+		if a.Auth.Gate.Matches(r.Header.Get(GateHeader)) {
+			return open
 		}
-		if on.Admin && on.Local {
-			return true
-		}
-	case gates:
-		if a.Auth.Gate != nil && a.Auth.Gate.Matches(r.Header.Get(GateHeader)) {
-			return true
-		}
-		if a.Auth.Gate != nil && a.Auth.Token == nil && !on.Clients {
-			return false
+		if a.Auth.Token == nil && !on.Clients {
+			return closed
 		}
 	}
 	switch {
+	case as == operators && on.Admin && on.Local: // no secret is needed
 	case on.Clients && a.TLS.Verified(connOf(r), r.TLS):
-		return true
+		return open
 	case a.Auth.Token != nil:
 		return bearer(a.Auth.Token)
+	case on.Clients || a.GatesOnly:
+		return closed
 	}
-	return !on.Clients && !a.GatesOnly
+	if as != gates && on.Names != nil && !on.Names.Has(r.Host) {
+		return misled
+	}
+	return open
 }
 
-// authenticated reports whether the request may make the main calls of its listener.
-func (a *API) authenticated(r *http.Request, on *Endpoint) bool {
+// mainAccessOf authenticates a request for the main calls of its listener.
+func (a *API) mainAccessOf(r *http.Request, on *Endpoint) access {
 	if on.Admin {
-		return a.mayCall(r, operators, on)
+		return a.accessOf(r, operators, on)
 	}
-	return a.mayCall(r, decisions, on)
+	return a.accessOf(r, decisions, on)
 }
-
-// anonymous is a request without credentials.
-var anonymous = new(http.Request)
 
 // IsPrivate reports whether callers of a listener must authenticate.
-func (a *API) IsPrivate(on *Endpoint) bool { return !a.authenticated(anonymous, on) }
+func (a *API) IsPrivate(on *Endpoint) bool { return a.mainAccessOf(new(http.Request), on) == closed }
 
 // unauthorized rejects a request and closes its connection. Proxies treat 401 as a
 // failure or pass it on, but never as a denial.
@@ -101,16 +116,6 @@ var (
 	oneSecond = []string{"1"}
 )
 
-// isDNSRebinding reports whether a page in a browser may have sent the request under a name of
-// its own site that resolves to this machine (DNS rebinding). Where callers must
-// authenticate that is impossible: such a page has no secret.
-//
-// Gates are exempt: proxies send arbitrary names, such as their clients'. A page can
-// only charge keys there, as it can with a plain link; the gate secret prevents that.
-func (a *API) isDNSRebinding(r *http.Request, as role, on *Endpoint) bool {
-	return on.Names != nil && !on.Names.Has(r.Host) && as != gates && a.mayCall(anonymous, as, on)
-}
-
 // connKey is the key of a request's connection in its context.
 type connKey struct{}
 
@@ -125,13 +130,13 @@ func connOf(r *http.Request) *listen.Conn {
 	return c
 }
 
-// refuseConnection rejects an authenticated request whose connection got no slot of its
-// own, and closes the connection.
+// errNoSlot rejects an authenticated request whose connection got no slot of its own.
+var errNoSlot error = &calls.Problem{Err: calls.ErrBusy,
+	Detail: "no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections"}
+
+// refuseConnection answers with errNoSlot and closes the connection.
 func (a *API) refuseConnection(w http.ResponseWriter) {
 	a.Capacity.Reject()
-	strict(w.Header())
 	w.Header()["Connection"] = closes
-	w.Header()["Retry-After"] = oneSecond
-	weirhttp.WriteError(w, http.StatusServiceUnavailable,
-		"no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections")
+	a.reject(w, errNoSlot)
 }

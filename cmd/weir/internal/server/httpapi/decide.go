@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -11,46 +12,38 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// serveCall answers a call with a body: it parses the body, decides and writes.
+// serveCall answers a call: it parses the request, decides and writes. The place in the
+// capacity is free again before the answer is written, so slow clients cannot fill it.
 func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
-	s.op, s.via = to.op, viaHTTP
+	s.Op, s.Via, s.answer = to.op, viaHTTP, s.answer[:0]
 	if a.Tracing {
-		s.via = traced(r, observe.HTTP)
+		s.Via = traced(r, observe.HTTP)
 	}
 	err := a.parse(w, r, s, to.takes)
 	if err == nil {
-		err = a.within(s, to.decide)
+		err = a.Capacity.Do(func() error { return to.decide(a, s) })
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		a.reject(w, err)
-		return
+	case len(s.answer) == 0:
+		w.WriteHeader(http.StatusNoContent)
+	default:
+		writeJSON(w, http.StatusOK, s.answer)
 	}
-	writeJSON(w, http.StatusOK, s.answer)
-}
-
-// within decides a parsed call within the capacity of the server. The place is free again
-// before the answer is written, so slow clients cannot fill the capacity.
-func (a *API) within(s *scratch, decide func(*API, *scratch) error) error {
-	if err := a.Capacity.Enter(); err != nil {
-		return err
-	}
-	defer a.Capacity.Leave()
-	return decide(a, s)
 }
 
 // answer decides a call and writes the decision to s.answer.
 func (a *API) answer(s *scratch) error {
-	err := a.charge(s)
+	made, err := a.charge(s)
 	if err == nil {
-		made := answerOf(&s.request, &s.outcome)
-		s.answer = append(made.AppendJSON(s.answer[:0], &s.outcome.Applied), '\n')
+		s.answer = append(made.AppendJSON(s.answer, &s.outcome.Applied), '\n')
 	}
 	return err
 }
@@ -58,13 +51,13 @@ func (a *API) answer(s *scratch) error {
 // charge decides a call by its policy; s.outcome holds the decision. A client that has
 // disconnected is charged all the same: otherwise a disconnect would be a way around a
 // limit. So the engine does not get the context of the request.
-func (a *API) charge(s *scratch) (err error) {
-	s.request = enforce.Request{Target: s.target, Op: s.op, N: s.n, States: s.states[:len(s.to.Compiled.Limits)], ID: s.id, Via: s.via}
-	s.outcome, err = s.to.Decide(background, &s.request)
-	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
-		a.Errors.NoDecision(s.outcome.Err)
+func (a *API) charge(s *scratch) (made answer.Answer, err error) {
+	s.States = s.states[:len(s.to.Compiled.Limits)]
+	s.outcome, err = s.to.Decide(background, &s.Request)
+	if err != nil {
+		return made, err
 	}
-	return err
+	return a.answerOf(&s.Request, &s.outcome), nil
 }
 
 // background is the context of every call: that of a request ends with a disconnect.
@@ -78,8 +71,12 @@ func traced(r *http.Request, from observe.Protocol) *calls.Via {
 	return &calls.Via{Protocol: from, Trace: r.Header.Get("Traceparent")}
 }
 
-// answerOf returns the decision of a request with the state of its limits.
-func answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
+// answerOf returns the decision of a request with the state of its limits. It logs the error
+// of a shadow that could not decide.
+func (a *API) answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
+	if o.Err != nil {
+		a.Errors.NoDecision(o.Err)
+	}
 	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
 		States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
 }
@@ -91,7 +88,8 @@ type refund struct {
 }
 
 func (a *API) refund(s *scratch) error {
-	o, err := s.to.Decide(background, &enforce.Request{Target: s.target, Op: weir.OpRefund, From: time.UnixMicro(s.granted), N: s.n, ID: s.id, Via: viaHTTP})
+	s.From = time.UnixMicro(s.granted)
+	o, err := s.to.Decide(background, &s.Request)
 	s.answer = marshal(refund{s.to.Name, o.Granted})
 	return err
 }
@@ -106,34 +104,22 @@ type count struct {
 }
 
 func (a *API) count(s *scratch) error {
-	n, limit, err := calls.Count(background, s.to, viaHTTP, s.target, s.limit, s.last)
+	n, limit, err := calls.Count(background, s.to, viaHTTP, s.Target, s.limit, s.last)
 	if err != nil {
 		return err
 	}
 	key := map[string]string{}
 	for _, i := range limit.By {
-		key[s.to.Dimensions()[i]] = s.target.Key.Value(i)
+		key[s.to.Dimensions()[i]] = s.Key.Value(i)
 	}
 	s.answer = marshal(count{n, s.last, s.to.Name, limit.Name, key})
 	return nil
 }
 
-// serveReset drops the histories of a key, also those that it shares with other keys.
-func (a *API) serveReset(w http.ResponseWriter, r *http.Request) {
-	s := scratches.Get().(*scratch)
-	defer s.release()
-	err := a.parseURL(r, s, resetPath, new(query))
-	if err == nil {
-		err = a.within(s, func(_ *API, s *scratch) error {
-			_, err := s.to.Decide(background, &enforce.Request{Target: s.target, Op: engine.Reset, Via: viaHTTP})
-			return err
-		})
-	}
-	if err != nil {
-		a.reject(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+// reset drops the histories of a key, also those that it shares with other keys.
+func (a *API) reset(s *scratch) error {
+	_, err := s.to.Decide(background, &s.Request)
+	return err
 }
 
 // reserve answers as a check does and, after a grant, with the token of the reservation,
@@ -143,7 +129,7 @@ func (a *API) reserve(s *scratch) error {
 		return err
 	}
 	x, err := a.Reservations.Issue(background,
-		reserve.Grant{Policy: s.to, Pairs: s.key, Key: s.target.Key, ID: s.id, Outcome: &s.outcome, TTL: s.life})
+		reserve.Grant{Policy: s.to, Pairs: s.key, Key: s.Key, ID: s.ID, Outcome: &s.outcome, TTL: s.life})
 	if err != nil {
 		return err
 	}
@@ -157,20 +143,11 @@ func (a *API) reserve(s *scratch) error {
 	return nil
 }
 
-// settlement is the answer to POST /v1/settle and /v1/release.
-type settlement struct {
-	Policy   string `json:"policy"`
-	Reserved int64  `json:"reserved" jsonschema:"units that were reserved"`
-	Actual   int64  `json:"actual" jsonschema:"units that were used"`
-	Refunded int64  `json:"refunded" jsonschema:"units that were taken back; less than reserved minus actual if fewer still count"`
-	Recorded int64  `json:"recorded" jsonschema:"units beyond the reservation, added at the instant of the settlement"`
-}
-
 // settle settles a reservation with "actual"; without it /v1/settle settles all units that
 // were reserved, and /v1/release 0.
 func (a *API) settle(s *scratch) error {
 	done, err := a.Reservations.Settle(background, observe.HTTP, s.token, s.actual)
-	s.answer = marshal(settlement(done))
+	s.answer = marshal(done)
 	return err
 }
 
@@ -195,16 +172,20 @@ func (a *API) checks(s *scratch) error {
 	items := make([]enforce.Item, len(s.batch))
 	for i := range s.batch {
 		items[i] = itemOf(set, &s.batch[i])
-		items[i].Via = s.via
+		items[i].Op, items[i].Via = s.Op, s.Via
 	}
 	if s.together {
-		if err := enforce.DecideTogether(background, items); err != nil {
-			return checkError(err)
+		err := enforce.DecideTogether(background, items)
+		if wrong := new(weir.CallError); errors.As(err, &wrong) {
+			return fmt.Errorf("checks[%d]: %w", wrong.Call, wrong.Err)
+		}
+		if err != nil {
+			return err
 		}
 	} else {
 		enforce.DecideAll(background, items)
 	}
-	out := append(s.answer[:0], `{"checks":[`...)
+	out := append(s.answer, `{"checks":[`...)
 	for i := range items {
 		if i > 0 {
 			out = append(out, ',')
@@ -214,29 +195,11 @@ func (a *API) checks(s *scratch) error {
 			out = a.appendProblem(out, i, it.Err)
 			continue
 		}
-		if it.Outcome.Err != nil { // a shadow that could not decide
-			a.Errors.NoDecision(it.Outcome.Err)
-		}
-		made := answerOf(&it.Request, &it.Outcome)
+		made := a.answerOf(&it.Request, &it.Outcome)
 		out = made.AppendJSON(out, &it.Outcome.Applied)
 	}
 	s.answer = append(out, "]}\n"...)
 	return nil
-}
-
-// checkError returns the error of a batch that is decided together, with the index of the
-// check that is wrong.
-func checkError(err error) error {
-	of := new(weir.CallError)
-	if !errors.As(err, &of) {
-		return err
-	}
-	p := &calls.Problem{Err: weir.ErrInput, Detail: of.Err.Error()}
-	if known := new(calls.Problem); errors.As(of.Err, &known) {
-		*p = *known
-	}
-	p.Detail = "checks[" + strconv.Itoa(of.Call) + "]: " + p.Detail
-	return p
 }
 
 // itemOf returns the item of a check, or one with the error of its input.
@@ -248,12 +211,11 @@ func itemOf(set *enforce.Version, c *call) enforce.Item {
 	if err != nil {
 		return enforce.Item{Err: calls.NoPolicy(err, weir.ErrInput, listPolicies)}
 	}
-	target, err := to.Target(c.key)
-	if err != nil {
+	if c.Target, err = to.Target(c.key); err != nil {
 		return enforce.Item{Err: err}
 	}
-	return enforce.Item{Rule: to, Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n,
-		States: make([]weir.LimitState, len(to.Compiled.Limits)), ID: c.id}}
+	c.States = make([]weir.LimitState, len(to.Compiled.Limits))
+	return enforce.Item{Rule: to, Request: c.Request}
 }
 
 // appendProblem appends the answer of a check that got no decision: its index, and the

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -24,8 +25,12 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
 	denial, err := a.parseGate(r, s)
+	var made answer.Answer
 	if err == nil {
-		err = a.within(s, (*API).charge)
+		err = a.Capacity.Do(func() (err error) {
+			made, err = a.charge(s)
+			return err
+		})
 	}
 	if err != nil {
 		if calls.IsBadInput(err) {
@@ -34,7 +39,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 		a.reject(w, err)
 		return
 	}
-	a.writeGate(w, s, denial)
+	a.writeGate(w, s, weirhttp.Outcome(made), denial)
 }
 
 // parseGate reads the path, the query and the header of a gate call. It returns the status
@@ -44,21 +49,21 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	if err = a.parseURL(r, s, gatePath, &q); err != nil {
 		return 0, err
 	}
-	s.op, s.via = weir.OpAttempt, viaGate
+	s.Op, s.Via = weir.OpAttempt, viaGate
 	if a.Tracing {
-		s.via = traced(r, observe.Gate)
+		s.Via = traced(r, observe.Gate)
 	}
-	if s.n, err = q.units(); err != nil {
+	if s.N, err = q.units(); err != nil {
 		return 0, err
 	}
 	if denial, err = q.deny(); err == nil && a.GateID != "" {
-		s.id, _, err = idIn(r.Header, a.GateID)
+		s.ID, _, err = idIn(r.Header, a.GateID)
 	}
 	return denial, err
 }
 
 // writeGate writes the decision of a gate call.
-func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
+func (a *API) writeGate(w http.ResponseWriter, s *scratch, made weirhttp.Outcome, denial int) {
 	h, o := w.Header(), &s.outcome
 	if o.Applied.Shadow { // a client that sees a limit would keep to it
 		would := "denied"
@@ -69,7 +74,6 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	made := weirhttp.Outcome(answerOf(&s.request, &s.outcome))
 	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
 	if v := made.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}

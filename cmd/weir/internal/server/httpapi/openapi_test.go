@@ -14,6 +14,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 )
 
 var update = flag.Bool("update", false, "write openapi.json anew")
@@ -280,8 +281,8 @@ var answers = map[string]any{
 	"/v1/record":        decision{},
 	"/v1/refund":        refund{},
 	"/v1/reserve":       reservation{},
-	"/v1/settle":        settlement{},
-	"/v1/release":       settlement{},
+	"/v1/settle":        reserve.Settlement{},
+	"/v1/release":       reserve.Settlement{},
 	"/v1/extend":        extension{},
 	"/v1/keys/{policy}": nil,
 	"/gate/{policy}":    nil,

@@ -26,23 +26,19 @@ import (
 // answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
 	call
-	op     weir.Op
-	via    *calls.Via
-	to     *enforce.Rule  // that the call names; nil for a settlement and a batch
-	target enforce.Target // its key
-	life   time.Duration  // of a reservation
-	batch  []call         // of /v1/checks
+	to   *enforce.Rule // that the call names; nil for a settlement and a batch
+	life time.Duration // the time to live of a reservation
 
-	together bool // the batch is charged all or none
+	batch    []call // the checks of /v1/checks
+	together bool   // the batch is charged all or none
 
 	json        strictjson.Reader
 	into        *call // that is read
 	takes, seen member
 
-	request enforce.Request // of a decision
 	outcome enforce.Outcome
 	states  [weir.MaxLimits]weir.LimitState
-	body    []byte // of the request
+	body    []byte // the body of the request
 	answer  []byte
 }
 
@@ -56,22 +52,26 @@ func (s *scratch) release() {
 		s.json.Reset(nil)
 	}
 	clear(s.key)
-	s.call, s.into, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, nil, enforce.Target{}, enforce.Outcome{}, nil, false
-	s.request = enforce.Request{}
+	s.call, s.into, s.to, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, nil, enforce.Outcome{}, nil, false
 	scratches.Put(s)
 }
 
 // listPolicies is the next step after an unknown policy.
 const listPolicies = "GET /v1/policies lists the policies"
 
-// parse reads the body of r, which may hold the members takes, into s and finds its
-// policy and target.
+// parse reads a request into s and finds its policy and target. Its body may hold the members
+// takes; without any, it has none, and its URL names the policy and the key.
 func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (err error) {
-	if s.body, err = a.readBody(w, r, s.body); err != nil {
+	if takes == 0 {
+		return a.parseURL(r, s, resetPath, new(query))
+	}
+	s.body = s.body[:0]
+	if err = a.readBody(r, s, shortBody); err != nil {
+		stopReading(w, r)
 		return err
 	}
 	if takes == batchMembers && r.Header[idempotencyField] != nil {
-		return calls.BadInput("the header field " + idempotencyField + ` cannot name several operations; give each check an "id"`)
+		return calls.BadInput(`the header field %s cannot name several operations; give each check an "id"`, idempotencyField)
 	}
 	if err = s.read(takes); err != nil || takes&policyMember == 0 {
 		return err
@@ -79,11 +79,11 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if s.to, err = a.Policies().Rule(s.policy); err != nil {
 		return calls.NoPolicy(err, weir.ErrInput, listPolicies)
 	}
-	if s.target, err = s.to.Target(s.key); err != nil {
+	if s.Target, err = s.to.Target(s.key); err != nil {
 		return err
 	}
 	if takes&idMember != 0 && r.Header[idempotencyField] != nil {
-		s.id, err = idempotencyKey(r.Header, s.id)
+		s.ID, err = idempotencyKey(r.Header, s.ID)
 	}
 	if err == nil && takes&ttlMember != 0 {
 		s.life, err = reserve.TTL(s.to, s.ttl, `"ttl_ms"`)
@@ -106,43 +106,30 @@ const (
 
 var errLongBody = calls.BadInput("the body is longer than 64 KiB; a call fits in far less, and checks can be sent in several batches")
 
-// readBody reads the body of r into buf, at most MaxBody bytes. The buffer grows with
-// the received bytes, and beyond shortBody only with a place in Bodies, so half-sent
-// bodies take little memory together. The read timeout of the server is the deadline.
-func (a *API) readBody(w http.ResponseWriter, r *http.Request, buf []byte) ([]byte, error) {
-	buf = buf[:0]
+// readBody reads the body of r behind s.body, up to most bytes, which is shortBody for a
+// caller. The buffer grows with the received bytes, and beyond shortBody only with a place in
+// Bodies, so half-sent bodies take little memory together. The read timeout of the server is
+// the deadline.
+func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 	if r.ContentLength > MaxBody {
-		stopReading(w, r)
-		return buf, errLongBody
+		return errLongBody
 	}
-	long := false
-	for {
-		if len(buf) == cap(buf) {
-			buf = slices.Grow(buf, 512)
+	for len(s.body) < most {
+		if len(s.body) == cap(s.body) {
+			s.body = slices.Grow(s.body, 512)
 		}
-		end := min(cap(buf), MaxBody+1)
-		if !long {
-			end = min(end, shortBody)
-		}
-		n, err := r.Body.Read(buf[len(buf):end])
-		buf = buf[:len(buf)+n]
+		n, err := r.Body.Read(s.body[len(s.body):min(cap(s.body), most)])
+		s.body = s.body[:len(s.body)+n]
 		switch {
-		case len(buf) > MaxBody:
-			stopReading(w, r)
-			return buf, errLongBody
+		case len(s.body) > MaxBody:
+			return errLongBody
 		case errors.Is(err, io.EOF):
-			return buf, nil
+			return nil
 		case err != nil:
-			return buf, calls.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
-		case len(buf) == shortBody && !long:
-			if err := a.Bodies.Enter(); err != nil {
-				stopReading(w, r)
-				return buf, err
-			}
-			long = true
-			defer a.Bodies.Leave()
+			return calls.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
 		}
 	}
+	return a.Bodies.Do(func() error { return a.readBody(r, s, MaxBody+1) })
 }
 
 // stopReading ends the reading of a body that no handler reads. Otherwise net/http waits
@@ -156,14 +143,14 @@ func stopReading(w http.ResponseWriter, r *http.Request) {
 // call is the content of a body.
 type call struct {
 	policy  string
-	key     reserve.Pairs
-	n       int64  // units, 0 … weir.MaxUnits; default 1
-	granted int64  // the instant of a grant to refund, microseconds since 1970; -1 = missing
-	id      string // the idempotency key, 1 … weir.MaxIDBytes bytes; "" = none
-	unnamed bool   // a check of a batch has no policy
+	key     enforce.Pairs
+	unnamed bool // a check of a batch has no policy
 
-	ttl    int64  // of a reservation, in milliseconds; 0 = default
-	token  string // of a reservation
+	enforce.Request       // the body holds N, 0 … weir.MaxUnits with default 1, and ID
+	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
+
+	ttl    int64  // the time to live of a reservation, in milliseconds; 0 = default
+	token  string // the token of a reservation
 	actual int64  // units that were used, or reserve.All
 
 	limit string // the limit to count; "" = the only one
@@ -183,9 +170,9 @@ const (
 	ttlMember // ttl_ms
 	tokenMember
 	actualMember
-	checksMember   // of a batch
-	togetherMember // the same
-	limitMember    // of a count
+	checksMember   // the checks of a batch
+	togetherMember // the checks are decided as one attempt
+	limitMember    // the limit to count
 	lastMember     // last_ms
 )
 
@@ -219,13 +206,13 @@ var bodies = map[member]struct{ members, example string }{
 // Members may come in any order; unknown members, repeated members and text behind the object
 // are errors. It reuses the memory of the key.
 func (s *scratch) read(takes member) error {
-	s.call = call{n: 1, granted: -1, key: s.key[:0]}
+	s.call = call{key: s.key[:0], Request: enforce.Request{Op: s.Op, Via: s.Via, N: 1}, granted: -1}
 	if takes&actualMember != 0 {
 		s.actual = reserve.All
 	}
 	s.into, s.takes, s.seen = &s.call, takes, 0
 	if len(bytes.TrimLeft(s.body, " \t\r\n")) == 0 {
-		return calls.BadInput("the body is empty; send " + bodies[takes].example)
+		return calls.BadInput("the body is empty; send %s", bodies[takes].example)
 	}
 	s.json.Reset(s.body)
 	err := s.json.Object("the body must be an object, {…}", s.member)
@@ -233,12 +220,12 @@ func (s *scratch) read(takes member) error {
 		err = s.json.End("more text behind the object; send one object")
 	}
 	if err != nil {
-		return calls.BadInput("body, " + err.Error())
+		return calls.BadInput("body, %v", err)
 	}
 	const instant = grantedMember | atMember
 	switch missing := takes &^ s.seen; {
 	case takes&checksMember != 0 && len(s.batch) == 0:
-		return calls.BadInput(`"checks" is missing or empty; send ` + bodies[batchMembers].example)
+		return calls.BadInput(`"checks" is missing or empty; send %s`, bodies[batchMembers].example)
 	case missing&tokenMember != 0:
 		return calls.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
 	case missing&policyMember != 0:
@@ -271,23 +258,23 @@ func (s *scratch) member(name []byte) (err error) {
 	case keyMember:
 		err = s.json.Object(`"key" must be an object, {…}`, s.dimension)
 	case unitsMember:
-		c.n, err = s.units(`"n"`)
+		c.N, err = s.whole(`"n"`, "", weir.MaxUnits)
 	case grantedMember:
 		c.granted, err = s.whole(`"granted_at_us"`, "", weir.MaxInstant)
 	case atMember:
 		c.granted, err = s.instant()
 	case idMember:
-		if c.id, err = s.text(`"id" must be a string, in "…"`); err == nil && (c.id == "" || len(c.id) > weir.MaxIDBytes) {
+		if c.ID, err = s.text(`"id" must be a string, in "…"`); err == nil && (c.ID == "" || len(c.ID) > weir.MaxIDBytes) {
 			err = s.json.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave it away for an operation without one")
 		}
 	case ttlMember:
-		if c.ttl, err = s.units(`"ttl_ms"`); err == nil && c.ttl == 0 {
+		if c.ttl, err = s.whole(`"ttl_ms"`, "", weir.MaxUnits); err == nil && c.ttl == 0 {
 			err = s.json.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
 	case tokenMember:
 		c.token, err = s.text(`"reservation" must be a string, in "…"`)
 	case actualMember:
-		c.actual, err = s.units(`"actual"`)
+		c.actual, err = s.whole(`"actual"`, "", weir.MaxUnits)
 	case checksMember:
 		err = s.readChecks()
 	case limitMember:
@@ -320,11 +307,6 @@ func (s *scratch) dimension(name []byte) error {
 		return s.json.Fault(problem)
 	}
 	return nil
-}
-
-// units reads a whole number of 0 … weir.MaxUnits.
-func (s *scratch) units(name string) (int64, error) {
-	return s.whole(name, "", weir.MaxUnits)
 }
 
 // whole reads a whole number of 0 … most. bounds is the range in the error; "" = 0 to most.
@@ -363,7 +345,7 @@ func (s *scratch) readChecks() error {
 		if index == maxChecks {
 			return s.json.Fault("more than " + strconv.Itoa(maxChecks) + " checks; send them in several batches")
 		}
-		s.batch = append(s.batch, call{n: 1, granted: -1})
+		s.batch = append(s.batch, call{Request: enforce.Request{N: 1}, granted: -1})
 		s.into, s.takes, s.seen = &s.batch[index], decisionMembers, 0
 		err := s.json.Object("a check must be an object, {…}", s.member)
 		s.into.unnamed = s.seen&policyMember == 0
@@ -389,7 +371,7 @@ func idempotencyKey(h http.Header, body string) (string, error) {
 	case !given:
 		return body, nil
 	case body != "" && body != id:
-		return "", calls.BadInput(idempotencyField + ` and "id" name two operations; give one of them`)
+		return "", calls.BadInput(`%s and "id" name two operations; give one of them`, idempotencyField)
 	}
 	return id, nil
 }
@@ -403,7 +385,7 @@ func idIn(h http.Header, field string) (id string, given bool, err error) {
 		return "", false, nil
 	case 1:
 	default:
-		return "", true, calls.BadInput("the header field " + field + " is there more than once; an operation has one id")
+		return "", true, calls.BadInput("the header field %s is there more than once; an operation has one id", field)
 	}
 	id, ok := lines[0], true
 	if strings.HasPrefix(id, `"`) {
@@ -413,8 +395,8 @@ func idIn(h http.Header, field string) (id string, given bool, err error) {
 		ok = ok && ' ' <= id[i] && id[i] <= '~'
 	}
 	if !ok || id == "" || len(id) > weir.MaxIDBytes {
-		return "", true, calls.BadInput("the header field " + field + " must hold 1 to " + strconv.Itoa(weir.MaxIDBytes) +
-			` characters of ASCII, bare or in "…"; leave it away for an operation without an id`)
+		return "", true, calls.BadInput(`the header field %s must hold 1 to %d characters of ASCII, bare or in "…"; leave it away for an operation without an id`,
+			field, weir.MaxIDBytes)
 	}
 	return id, true, nil
 }
@@ -438,10 +420,9 @@ func unquoted(s string) (text string, ok bool) {
 
 // CheckGateID returns an error for a name that is no header field.
 func CheckGateID(field string) error {
-	for i := range len(field) {
-		if c := field[i] | 0x20; !('a' <= c && c <= 'z' || '0' <= field[i] && field[i] <= '9' || field[i] == '-') {
-			return calls.BadInput(answer.Shown(field) + " is no name of a header field: letters, digits and dashes")
-		}
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	if strings.Trim(field, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+		return calls.BadInput("%s is no name of a header field: letters, digits and dashes", answer.Shown(field))
 	}
 	return nil
 }

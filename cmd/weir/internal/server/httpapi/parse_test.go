@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
@@ -19,7 +20,7 @@ import (
 // referenceCall reads a body by encoding/json. It is the reference for scratch.read.
 func referenceCall(b []byte, takes member) (c call, err error) {
 	defer jsontest.Recover(&err)
-	c = call{n: 1, granted: -1}
+	c = call{Request: enforce.Request{N: 1}, granted: -1}
 	if takes == settleMembers {
 		c.actual = reserve.All
 	}
@@ -50,7 +51,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 				jsontest.Require(problem == "", "dimensions")
 			}
 		case m.Name == "n" && takes&unitsMember != 0:
-			c.n = referenceUnits(m.Value)
+			c.N = referenceUnits(m.Value)
 		case m.Name == "granted_at_us" && takes == refundMembers:
 			c.granted = jsontest.Number(m.Value, weir.MaxInstant)
 		case m.Name == "at" && takes == refundMembers:
@@ -58,8 +59,8 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.granted = at.UnixMicro()
 			jsontest.Require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxInstant, "at")
 		case m.Name == "id" && takes&idMember != 0:
-			c.id = jsontest.Text(m.Value)
-			jsontest.Require(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
+			c.ID = jsontest.Text(m.Value)
+			jsontest.Require(len(c.ID) >= 1 && len(c.ID) <= weir.MaxIDBytes, "id")
 		default:
 			jsontest.Require(false, "unknown member")
 		}

@@ -9,8 +9,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -33,16 +33,16 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 	q.key = s.key
 	err = q.parse(r.URL.RawQuery)
 	if s.key = q.key; err == nil {
-		s.target, err = s.to.Target(s.key)
+		s.Target, err = s.to.Target(s.key)
 	}
 	return err
 }
 
 // query is the parsed query of a URL.
 type query struct {
-	header   http.Header // of a gate call, for the two prefixes; nil elsewhere
+	header   http.Header // the header of a gate call, for the two prefixes; nil elsewhere
 	reserved []string    // the names of settings
-	key      reserve.Pairs
+	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
 }
 
@@ -51,9 +51,7 @@ type query struct {
 // escape and a repeated name are errors. So a client that can append to a proxy's query
 // can make a call fail, but cannot choose another key.
 func (q *query) parse(raw string) error {
-	for raw != "" {
-		var part string
-		part, raw, _ = strings.Cut(raw, "&")
+	for part := range strings.SplitSeq(raw, "&") {
 		if part == "" {
 			continue
 		}
@@ -80,7 +78,7 @@ func (q *query) part(part string) error {
 	}
 	if slices.Contains(q.reserved, name) {
 		if _, twice := q.settings[name]; twice {
-			return calls.BadInput("query: " + name + " is given twice; give it once (a dimension of that name is written " + keyPrefix + name + ")")
+			return calls.BadInput("query: %s is given twice; give it once (a dimension of that name is written %s%[1]s)", name, keyPrefix)
 		}
 		if q.settings == nil {
 			q.settings = map[string]string{}
@@ -95,7 +93,7 @@ func (q *query) part(part string) error {
 	}
 	var problem string
 	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
-		return calls.BadInput("query: " + problem)
+		return calls.BadInput("query: %s", problem)
 	}
 	return nil
 }
@@ -112,8 +110,7 @@ func (q *query) units() (int64, error) {
 	}
 	n, err := strconv.ParseInt(v, 10, 64)
 	if err != nil || n < 1 || n > weir.MaxUnits || v[0] == '+' || v[0] == '0' {
-		return 0, calls.BadInput("query: n must be a whole number, 1 to " + strconv.FormatInt(weir.MaxUnits, 10) +
-			", not " + answer.Shown(v) + "; to look without counting, POST /v1/peek")
+		return 0, calls.BadInput("query: n must be a whole number, 1 to %d, not %s; to look without counting, POST /v1/peek", weir.MaxUnits, answer.Shown(v))
 	}
 	return n, nil
 }
@@ -127,7 +124,7 @@ func (q *query) deny() (int, error) {
 	case v == "403":
 		return http.StatusForbidden, nil
 	default:
-		return 0, calls.BadInput("query: deny must be 403 or 429, not " + answer.Shown(v))
+		return 0, calls.BadInput("query: deny must be 403 or 429, not %s", answer.Shown(v))
 	}
 }
 
@@ -145,14 +142,14 @@ func fromHeader(h http.Header, name, value string) (dimension, found string, err
 	lines := h.Values(value)
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
-		return "", "", calls.BadInput("the request has no header field " + answer.Shown(value) + ", in which the value of " + answer.Shown(dimension) + " must stand")
+		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
 	case address:
 		found, err = lastAddress(lines[len(lines)-1])
 		if err != nil {
-			return "", "", calls.BadInput("the header field " + answer.Shown(value) + " does not end with an IP address")
+			return "", "", calls.BadInput("the header field %s does not end with an IP address", answer.Shown(value))
 		}
 	case len(lines) > 1:
-		return "", "", calls.BadInput("the header field " + answer.Shown(value) + " is there more than once; the proxy must set it, not add to it")
+		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
 	default:
 		found = lines[0]
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/weirhttp"
@@ -21,7 +22,7 @@ type route struct {
 	decide  func(*API, *scratch) error // instead of serve, for a parsed body
 	summary string                     // for openapi.json
 	takes   member                     // members of the body
-	op      weir.Op                    // of (*API).answer
+	op      weir.Op                    // of the request
 }
 
 var (
@@ -34,16 +35,16 @@ var (
 // openapi.json follow from the table.
 var routes = []route{
 	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, weir.OpAttempt},
-	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, 0},
+	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, weir.OpAttempt},
 	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, weir.OpPeek},
 	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, 0},
 	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, weir.OpRecord},
-	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, 0},
+	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, weir.OpRefund},
 	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, weir.OpAttempt},
 	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
 	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
 	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers, 0},
-	{"/v1/keys/{policy}", remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0, 0},
+	{"/v1/keys/{policy}", remove, operators, nil, (*API).reset, "drops the histories of a key", 0, engine.Reset},
 	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
 	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0, 0},
 	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0, 0},
@@ -130,8 +131,9 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if to == nil {
 		to = namedRoute(r.URL.Path)
 	}
-	if to.role == gates && !on.Admin && a.mayCall(r, gates, on) {
-		if !connOf(r).Admit() {
+	conn, granted := connOf(r), a.accessOf(r, to.role, on)
+	if to.role == gates && !on.Admin && granted == open {
+		if !conn.Admit() {
 			a.refuseConnection(w)
 			return
 		}
@@ -140,19 +142,19 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	strict(w.Header())
 	switch {
-	case !a.mayCall(r, to.role, on):
+	case granted == closed:
 		a.unauthorized(w, r, to.role)
 		return
 	case to.role == probes:
 		// The connection of a stranger would occupy a slot.
-		if on.Private && !connOf(r).Admitted() && !a.authenticated(r, on) {
+		if on.Private && !conn.Admitted() && a.mainAccessOf(r, on) == closed {
 			w.Header()["Connection"] = closes
 		}
-	case a.isDNSRebinding(r, to.role, on):
+	case granted == misled:
 		refuse(w, r, http.StatusForbidden, "the Host field names "+answer.Shown(r.Host)+
 			", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or require a token by --token-file FILE")
 		return
-	case !connOf(r).Admit():
+	case !conn.Admit():
 		a.refuseConnection(w)
 		return
 	}
@@ -164,7 +166,7 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case to.role == operators && !on.Admin && !on.Shared, to.role != operators && to.role != probes && on.Admin:
 		a.notHere(w, r, on)
 		return
-	case to.path == "/readyz" && (!a.authenticated(r, on) || a.isDNSRebinding(r, operators, on)):
+	case to.path == "/readyz" && a.mainAccessOf(r, on) != open:
 		serve = (*API).serveReadyBriefly
 	}
 	if !slices.Contains(to.methods, r.Method) {

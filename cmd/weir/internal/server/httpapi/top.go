@@ -30,8 +30,8 @@ type TopList struct {
 	Policies []policyCalls `json:"policies" jsonschema:"the policies with calls, in the order of the file"`
 
 	n     int       // the most keys
-	now   time.Time // of At
-	since time.Time // of Since
+	now   time.Time // the instant At
+	since time.Time // the instant Since
 }
 
 type keyShown struct {
@@ -60,19 +60,19 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 	q := query{reserved: []string{"policy", "n"}}
 	err := q.parse(r.URL.RawQuery)
 	if err == nil && len(q.key) > 0 {
-		err = calls.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
+		err = calls.BadInput("query: unknown name %s; there are policy and n", answer.Shown(q.key[0].Name))
 	}
 	n := defaultTop
 	if text, ok := q.settings["n"]; ok && err == nil {
 		if n, err = strconv.Atoi(text); err != nil || n < 0 || n > maxTop {
-			err = calls.BadInput("query: n must be a whole number, 0 to " + strconv.Itoa(maxTop) + ", not " + answer.Shown(text))
+			err = calls.BadInput("query: n must be a whole number, 0 to %d, not %s", maxTop, answer.Shown(text))
 		}
 	}
 	rules := a.Policies().Rules
 	name, one := q.settings["policy"]
 	if one && err == nil {
 		rules = nil
-		if !a.HasDomain(name) { // of an Envoy configuration
+		if !a.HasDomain(name) { // a domain of an Envoy configuration
 			var p *enforce.Rule
 			p, err = a.Policies().Rule(name)
 			if rules = []*enforce.Rule{p}; err != nil {
@@ -90,10 +90,10 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 		seen := calls.Of(p)
 		c := policyCalls{
 			Policy:    p.Name,
-			Allowed:   seen.Counts.Calls(observe.Allowed) + seen.Counts.Calls(observe.Partial),
-			Denied:    seen.Counts.Calls(observe.Denied),
-			WouldDeny: seen.Counts.Calls(observe.WouldDeny),
-			Errors:    seen.Counts.Calls(observe.Error),
+			Allowed:   seen.Calls(observe.Allowed) + seen.Calls(observe.Partial),
+			Denied:    seen.Calls(observe.Denied),
+			WouldDeny: seen.Calls(observe.WouldDeny),
+			Errors:    seen.Calls(observe.Error),
 		}
 		if c != (policyCalls{Policy: p.Name}) {
 			list.Policies = append(list.Policies, c)

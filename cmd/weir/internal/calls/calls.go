@@ -8,9 +8,11 @@
 package calls
 
 import (
+	"errors"
 	"log/slog"
 	"slices"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -29,7 +31,7 @@ type Observer struct {
 	Tracer   observe.Tracer // nil = tracing is off
 	TopKeys  topkeys.Form
 	Recorder *recorder.Recorder // nil = calls are not recorded
-	Log      *observe.Log       // of warnings; nil = they are not logged
+	Log      *observe.Log       // for warnings; nil = they are not logged
 	Policies int                // their number, for the size of sketches
 }
 
@@ -37,19 +39,29 @@ type Observer struct {
 type Via struct {
 	observe.Protocol
 	Trace string // the W3C traceparent of the request; "" = none
-	Step  bool   // one of several steps of a request, whose front notes the outcome (Rule.Note)
+	Step  bool   // a request takes several steps, and the front notes its outcome (Rule.Note)
 }
 
-// Rule observes the calls of one policy. A nil Rule observes nothing.
+// Rule counts, records and traces the calls of one policy. A nil Rule observes nothing.
 type Rule struct {
-	Counts *metrics.Counters // of calls by outcome
-	Top    *topkeys.Sketch   // of denied keys; nil if none are kept
-	Field  []string          // the RateLimit-Policy field of the policy's own numbers
+	Top   *topkeys.Sketch // the denied keys; nil if none are kept
+	Field []string        // the RateLimit-Policy field of the policy's own numbers
 
-	rule   *enforce.Rule
-	to     *Observer
-	record *recorder.Policy // nil while calls are not recorded
+	rule    *enforce.Rule
+	to      *Observer
+	record  *recorder.Policy // nil while calls are not recorded
+	*counts                  // shared by the successive Rules of this name
+	limits  []*limitCounts   // in the order of the limits; successive Rules share those of one name
 }
+
+// counts are the counters that do not depend on the limits.
+type counts struct {
+	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
+	degraded atomic.Int64
+}
+
+// limitCounts are the counters of one limit.
+type limitCounts struct{ denials, warnings atomic.Int64 }
 
 // Of returns the observer of a rule, nil if it has none.
 func Of(r *enforce.Rule) *Rule {
@@ -64,17 +76,19 @@ func (o *Observer) Rule(r *enforce.Rule, old *Rule) *Rule {
 	if o.Recorder != nil {
 		next.record = o.Recorder.Policy(r)
 	}
-	var limits []string
-	var warns []bool
-	for i, l := range r.Compiled.Limits {
-		limits, warns = append(limits, l.Name), append(warns, r.WarnAt(i) > 0)
-	}
 	if old == nil {
-		old = &Rule{rule: r}
+		old = &Rule{rule: r, counts: new(counts)}
 	}
-	next.Counts, next.Top = o.Metrics.Counters(r.Name, limits, warns, old.Counts), old.Top
+	next.counts, next.Top = old.counts, old.Top
 	if next.Top == nil || !slices.Equal(old.rule.Dimensions(), r.Dimensions()) {
 		next.Top = o.NewSketch(o.Policies)
+	}
+	for i := range r.Compiled.Limits {
+		count := new(limitCounts)
+		if before := old.rule.Compiled.LimitNamed(r.Compiled.Limits[i].Name); before >= 0 && old.limits != nil {
+			count = old.limits[before]
+		}
+		next.limits = append(next.limits, count)
 	}
 	return next
 }
@@ -100,7 +114,7 @@ func (p *Rule) Observe(c enforce.Call) {
 	via := c.Request.Via.(*Via)
 	decided := c.Request.Op <= weir.OpRecord
 	if decided && !via.Step && c.Index == 0 {
-		p.Counts.ObserveDuration(via.Protocol, c.Took)
+		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
 	note := observe.Call{Protocol: via.Protocol, Outcome: observe.Error}
 	switch {
@@ -164,10 +178,27 @@ func (p *Rule) Note(c observe.Call) {
 	if p == nil {
 		return
 	}
-	p.Counts.Count(c)
-	if (c.Outcome == observe.Denied || c.Outcome == observe.WouldDeny) && p.Top != nil {
+	p.calls[c.Protocol][c.Outcome].Add(1)
+	if c.Degraded {
+		p.degraded.Add(1)
+	}
+	if c.Outcome != observe.Denied && c.Outcome != observe.WouldDeny {
+		return
+	}
+	if i := p.rule.Compiled.LimitNamed(c.Limit); i >= 0 && c.Outcome == observe.Denied {
+		p.limits[i].denials.Add(1)
+	}
+	if p.Top != nil {
 		p.Top.Add(c.Key, time.Now().UnixMicro()) // by the clock of this process; the store may have another
 	}
+}
+
+// Calls returns how many calls had an outcome, over all protocols.
+func (p *Rule) Calls(o observe.Outcome) (n int64) {
+	for f := range p.calls {
+		n += p.calls[f][o].Load()
+	}
+	return n
 }
 
 // NoteError counts a call that failed with err, unless that is bad input.
@@ -180,9 +211,10 @@ func (p *Rule) NoteError(from observe.Protocol, err error) {
 // noteWarnings counts and logs the warnings of a grant, without its key.
 func (p *Rule) noteWarnings(limits []string) {
 	for _, limit := range limits {
-		p.Counts.Warned(limit)
+		i := p.rule.Compiled.LimitNamed(limit)
+		p.limits[i].warnings.Add(1)
 		if p.to.Log != nil {
-			share := p.rule.WarnAt(p.rule.Compiled.LimitNamed(limit))
+			share := p.rule.WarnAt(i)
 			p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", strconv.Itoa(share)+"%")
 		}
 	}
@@ -223,3 +255,39 @@ func (p *Rule) RecordSettlement(t *enforce.Target, granted, refunded, above int6
 		p.record.Recorded(t, above, id)
 	}
 }
+
+// ErrBusy rejects a request beyond a [Capacity].
+var ErrBusy = errors.New("no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir")
+
+// Capacity bounds how many requests are in flight at once. Further requests are
+// rejected immediately: a queue would add its length to every answer, while callers
+// time out and retry. Requests that are still being received take no place, so slow
+// clients cannot fill it.
+type Capacity struct {
+	max      int64
+	inFlight atomic.Int64
+	rejected atomic.Int64
+}
+
+// NewCapacity returns a capacity of n requests.
+func NewCapacity(n int) *Capacity { return &Capacity{max: int64(n)} }
+
+// Do calls f while it holds a place, and returns its error. Without a place the error is
+// [ErrBusy].
+func (c *Capacity) Do(f func() error) error {
+	defer c.inFlight.Add(-1)
+	if c.inFlight.Add(1) > c.max {
+		c.rejected.Add(1)
+		return ErrBusy
+	}
+	return f()
+}
+
+// InFlight returns how many places are taken.
+func (c *Capacity) InFlight() int64 { return c.inFlight.Load() }
+
+// Rejected returns how many requests found no place.
+func (c *Capacity) Rejected() int64 { return c.rejected.Load() }
+
+// Reject counts a request that is rejected for want of another resource.
+func (c *Capacity) Reject() { c.rejected.Add(1) }
