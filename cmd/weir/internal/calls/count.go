@@ -15,27 +15,27 @@ import (
 )
 
 // Count returns the units that a rolling limit recorded in the last ms milliseconds (R11),
-// and the limit. name may be "" if the policy has one limit.
+// and the limit. The Op of a is engine.Count, and its Limit may be "" if the policy has one.
 //
 // Other kinds are bad input: they store no instants, so the units of a span are unknown.
-func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, name string, ms int64) (n int64, limit *engine.Limit, err error) {
+func Count(ctx context.Context, r *enforce.Rule, a *enforce.Request, ms int64) (n int64, limit *engine.Limit, err error) {
 	field := func(name string) string { // as callers of a protocol write it
-		if via.Protocol == observe.HTTP {
+		if a.Via.(*Via).Protocol == observe.HTTP {
 			return strconv.Quote(name)
 		}
 		return name
 	}
-	compiled := r.Limiter(&t, time.Time{}).Compiled()
+	compiled := r.Limiter(&a.Target, time.Time{}).Compiled()
 	all := compiled.Limits
-	if name == "" {
+	if a.Limit == "" {
 		if len(all) > 1 {
 			return 0, nil, BadInput("%s is missing: policy %q has several limits; name one of %s", field("limit"), compiled.Name, quoted(namesOf(all)))
 		}
-		name = all[0].Name
+		a.Limit = all[0].Name
 	}
-	i := compiled.LimitNamed(name)
+	i := compiled.LimitNamed(a.Limit)
 	if i < 0 {
-		return 0, nil, BadInput("no limit %s in policy %q; %s", answer.Quoted(name), compiled.Name, suggestion(name, namesOf(all)))
+		return 0, nil, BadInput("no limit %s in policy %q; %s", answer.Quoted(a.Limit), compiled.Name, suggestion(a.Limit, namesOf(all)))
 	}
 	limit = &all[i]
 	if fault := answer.Uncounted(limit); fault != "" {
@@ -53,8 +53,8 @@ func Count(ctx context.Context, r *enforce.Rule, via *Via, t enforce.Target, nam
 		return 0, nil, BadInput("%s must be 1 to %d, the window of limit %q in milliseconds; a limit with a longer window counts further back",
 			field("last_ms"), most, limit.Name)
 	}
-	last := min(time.Duration(ms)*time.Millisecond, window)
-	o, err := r.Decide(ctx, &enforce.Request{Target: t, Op: engine.Count, Limit: limit.Name, Last: last, Via: via})
+	a.Last = min(time.Duration(ms)*time.Millisecond, window)
+	o, err := r.Decide(ctx, a)
 	return o.Granted, limit, err
 }
 

@@ -21,13 +21,13 @@ type arguments struct {
 	needed int64         // the number that syntax.needs
 	ttl    int64         // time to live in milliseconds; 0 = not set
 	lasts  time.Duration // time to live of the reservation
-	limit  string        // the limit to count; "" = not set
 	token  string        // the reservation
 }
 
 // syntax describes the arguments after the dimensions.
 type syntax struct {
 	token   bool     // a reservation takes the place of the policy and the dimensions
+	settles int64    // the units that were used, of a reservation without a number
 	needs   *operand // a number that must be there; nil = none
 	numbers int      // the most numbers: the one that it needs, and n
 	options options
@@ -61,7 +61,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	syntax := &cmd.syntax
 	a.Request, a.pairs = enforce.Request{Op: cmd.op, N: 1, Via: via}, pairs
 	if syntax.token {
-		a.token, a.needed = args[0], reserve.All
+		a.token, a.needed = args[0], syntax.settles
 		if len(args) == 2 {
 			a.needed, err = number(args[1], "the units that were used", anyUnits)
 		}
@@ -141,7 +141,7 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
 		case optionLimit:
-			if a.limit = value; value == "" {
+			if a.Limit = value; value == "" {
 				return nil, calls.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
 			}
 		default:

@@ -54,7 +54,7 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 
 // count answers with the units of the span.
 func count(_ *Server, out []byte, a arguments) ([]byte, error) {
-	n, _, err := calls.Count(background, a.policy, via, a.Target, a.limit, a.needed)
+	n, _, err := calls.Count(background, a.policy, &a.Request, a.needed)
 	return appendInt(out, n), err
 }
 
@@ -154,18 +154,12 @@ func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome)
 	return out, nil
 }
 
-// settle answers WEIR.SETTLE with four elements: the units that were reserved, used,
-// refunded and recorded. Without a number all units were used.
+// settle answers WEIR.SETTLE and WEIR.RELEASE with four elements: the units that were
+// reserved, used, refunded and recorded.
 func settle(s *Server, out []byte, a arguments) ([]byte, error) {
 	done, err := s.config.Reservations.Settle(background, observe.RESP, a.token, a.needed)
 	out = appendInt(appendInt(appendArray(out, 4), done.Reserved), done.Actual)
 	return appendInt(appendInt(out, done.Refunded), done.Recorded), err
-}
-
-// release answers WEIR.RELEASE as a settlement of 0 units.
-func release(s *Server, out []byte, a arguments) ([]byte, error) {
-	a.needed = 0
-	return settle(s, out, a)
 }
 
 // extend answers WEIR.EXTEND with three elements: the id that the reservation has from now

@@ -40,13 +40,14 @@ const (
 	open
 )
 
-// accessOf authenticates a request for a role on a listener.
+// accessOf authenticates a request of a connection for a role on a listener. c is nil if the
+// connection is unknown.
 //
 // A page in a browser may send a request under a name of its own site that resolves to this
 // machine (DNS rebinding). Where callers must authenticate that is impossible: such a page has
 // no secret. Gates are exempt: proxies send arbitrary names, such as their clients'. A page can
 // only charge keys there, as it can with a plain link; the gate secret prevents that.
-func (a *API) accessOf(r *http.Request, as role, on *Endpoint) access {
+func (a *API) accessOf(r *http.Request, c *listen.Conn, as role, on *Endpoint) access {
 	bearer := func(secret *listen.Secret) access {
 		if secret.Matches(listen.Bearer(r.Header.Get("Authorization"))) {
 			return open
@@ -68,7 +69,7 @@ func (a *API) accessOf(r *http.Request, as role, on *Endpoint) access {
 	}
 	switch {
 	case as == operators && on.Admin && on.Local: // no secret is needed
-	case on.Clients && a.TLS.Verified(connOf(r), r.TLS):
+	case on.Clients && a.TLS.Verified(c, r.TLS):
 		return open
 	case a.Auth.Token != nil:
 		return bearer(a.Auth.Token)
@@ -82,15 +83,17 @@ func (a *API) accessOf(r *http.Request, as role, on *Endpoint) access {
 }
 
 // mainAccessOf authenticates a request for the main calls of its listener.
-func (a *API) mainAccessOf(r *http.Request, on *Endpoint) access {
+func (a *API) mainAccessOf(r *http.Request, c *listen.Conn, on *Endpoint) access {
 	if on.Admin {
-		return a.accessOf(r, operators, on)
+		return a.accessOf(r, c, operators, on)
 	}
-	return a.accessOf(r, decisions, on)
+	return a.accessOf(r, c, decisions, on)
 }
 
 // IsPrivate reports whether callers of a listener must authenticate.
-func (a *API) IsPrivate(on *Endpoint) bool { return a.mainAccessOf(new(http.Request), on) == closed }
+func (a *API) IsPrivate(on *Endpoint) bool {
+	return a.mainAccessOf(new(http.Request), nil, on) == closed
+}
 
 // unauthorized rejects a request and closes its connection. Proxies treat 401 as a
 // failure or pass it on, but never as a denial.
@@ -122,12 +125,6 @@ type connKey struct{}
 // WithConn stores the connection in the context of its requests, for http.Server.
 func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, listen.ConnOf(c))
-}
-
-// connOf returns the connection of a request, nil if it is unknown.
-func connOf(r *http.Request) *listen.Conn {
-	c, _ := r.Context().Value(connKey{}).(*listen.Conn)
-	return c
 }
 
 // errNoSlot rejects an authenticated request whose connection got no slot of its own.

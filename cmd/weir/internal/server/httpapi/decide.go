@@ -104,7 +104,7 @@ type count struct {
 }
 
 func (a *API) count(s *scratch) error {
-	n, limit, err := calls.Count(background, s.to, viaHTTP, s.Target, s.limit, s.last)
+	n, limit, err := calls.Count(background, s.to, &s.Request, s.last)
 	if err != nil {
 		return err
 	}

@@ -146,15 +146,14 @@ type call struct {
 	key     enforce.Pairs
 	unnamed bool // a check of a batch has no policy
 
-	enforce.Request       // the body holds N, 0 … weir.MaxUnits with default 1, and ID
+	enforce.Request       // the body holds ID, Limit, and N, 0 … weir.MaxUnits with default 1
 	granted         int64 // the instant of a grant to refund, microseconds since 1970; -1 = missing
 
 	ttl    int64  // the time to live of a reservation, in milliseconds; 0 = default
 	token  string // the token of a reservation
 	actual int64  // units that were used, or reserve.All
 
-	limit string // the limit to count; "" = the only one
-	last  int64  // the span to count, in milliseconds
+	last int64 // the span to count, in milliseconds
 }
 
 // member is a set of the members of a body.
@@ -278,7 +277,7 @@ func (s *scratch) member(name []byte) (err error) {
 	case checksMember:
 		err = s.readChecks()
 	case limitMember:
-		if c.limit, err = s.text(`"limit" must be a string, in "…"`); err == nil && c.limit == "" {
+		if c.Limit, err = s.text(`"limit" must be a string, in "…"`); err == nil && c.Limit == "" {
 			err = s.json.Fault(`"limit" must be the name of a limit; leave it away for the only limit of a policy`)
 		}
 	case lastMember:

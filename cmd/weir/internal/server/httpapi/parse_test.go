@@ -38,8 +38,8 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.ttl = referenceUnits(m.Value)
 			jsontest.Require(c.ttl > 0, "ttl_ms")
 		case m.Name == "limit" && takes == countMembers:
-			c.limit = jsontest.Text(m.Value)
-			jsontest.Require(c.limit != "", "limit")
+			c.Limit = jsontest.Text(m.Value)
+			jsontest.Require(c.Limit != "", "limit")
 		case m.Name == "last_ms" && takes == countMembers:
 			c.last = jsontest.Number(m.Value, math.MaxInt64)
 		case m.Name == "policy":

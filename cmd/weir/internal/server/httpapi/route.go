@@ -37,7 +37,7 @@ var routes = []route{
 	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, weir.OpAttempt},
 	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, weir.OpAttempt},
 	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, weir.OpPeek},
-	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, 0},
+	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, engine.Count},
 	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, weir.OpRecord},
 	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, weir.OpRefund},
 	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, weir.OpAttempt},
@@ -131,7 +131,8 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if to == nil {
 		to = namedRoute(r.URL.Path)
 	}
-	conn, granted := connOf(r), a.accessOf(r, to.role, on)
+	conn, _ := r.Context().Value(connKey{}).(*listen.Conn)
+	granted := a.accessOf(r, conn, to.role, on)
 	if to.role == gates && !on.Admin && granted == open {
 		if !conn.Admit() {
 			a.refuseConnection(w)
@@ -147,7 +148,7 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	case to.role == probes:
 		// The connection of a stranger would occupy a slot.
-		if on.Private && !conn.Admitted() && a.mainAccessOf(r, on) == closed {
+		if on.Private && !conn.Admitted() && a.mainAccessOf(r, conn, on) == closed {
 			w.Header()["Connection"] = closes
 		}
 	case granted == misled:
@@ -166,7 +167,7 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case to.role == operators && !on.Admin && !on.Shared, to.role != operators && to.role != probes && on.Admin:
 		a.notHere(w, r, on)
 		return
-	case to.path == "/readyz" && a.mainAccessOf(r, on) != open:
+	case to.path == "/readyz" && a.mainAccessOf(r, conn, on) != open:
 		serve = (*API).serveReadyBriefly
 	}
 	if !slices.Contains(to.methods, r.Method) {
