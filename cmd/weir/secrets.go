@@ -2,27 +2,25 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/filewatch"
 )
 
 // secretFiles are the settings with the paths of secrets.
 type secretFiles struct{ token, admin, gate, reservations string }
 
-// authenticate reads the secrets and certificates of the listeners into the configuration.
-// reload reads them again; an invalid one changes nothing.
-func (o *serveOptions) authenticate(table settings, log *slog.Logger) (reload func(), err error) {
-	failed := func(err error) {
-		if loose := new(listen.WorldReadableError); errors.As(err, &loose) {
-			log.Warn("a secret is not protected", "why", err)
-			return
-		}
-		log.Error("a changed secret or certificate is invalid; the previous one stays", "error", err)
-	}
+// authenticate reads the secrets and certificates of the listeners into the configuration, and
+// returns their reloader.
+func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader, error) {
+	warn := func(err error) { log.Warn("a secret is not protected", "why", err) }
 	c := &o.config
+	var paths []string
 	var files []interface{ Reload() error }
 	for _, f := range []struct {
 		name string
@@ -36,28 +34,49 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (reload fu
 		switch {
 		case err != nil:
 		case path != "":
-			*f.to, err = listen.SecretFile(path, failed)
+			*f.to, err = listen.SecretFile(path, warn)
+			paths, files = append(paths, path), append(files, *f.to)
 		default:
 			*f.to, err = listen.SecretText(text)
 		}
 		if err != nil {
 			return nil, usage("", "%s: %w", setting.label(), err)
 		}
-		files = append(files, *f.to)
 	}
 	if o.tls != (listen.TLSFiles{}) {
-		if c.TLS, err = listen.LoadTLS(o.tls, failed); err != nil {
+		var err error
+		if c.TLS, err = listen.LoadTLS(o.tls, warn); err != nil {
 			return nil, usage("--tls-cert and --tls-key belong together; --tls-client-ca needs both", "TLS: %w", err)
 		}
-		files = append(files, c.TLS)
+		paths, files = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA), append(files, c.TLS)
 	}
-	return func() {
+	return secretReloader(paths, func() {
 		for _, f := range files {
 			if err := f.Reload(); err != nil {
-				failed(err)
+				log.Error("a changed secret or certificate is invalid; the previous one stays", "error", err)
 			}
 		}
-	}, nil
+	}), nil
+}
+
+// secretReloader returns the reloader of the files at paths, in any directories. It reads their
+// sizes and times every second.
+func secretReloader(paths []string, reload func()) *reloader {
+	read := func() (seen []byte, _ error) {
+		for _, path := range paths {
+			if info, err := os.Stat(path); err == nil { // follows links: Kubernetes replaces a link
+				seen = fmt.Appendln(seen, info.Size(), info.ModTime().UnixNano())
+			} else {
+				seen = fmt.Appendln(seen, err)
+			}
+		}
+		return seen, nil
+	}
+	seen, _ := read()
+	return &reloader{
+		watch: filewatch.Watcher{Path: strings.Join(paths[:min(1, len(paths))], ""), Read: read, Seen: seen, Interval: time.Second},
+		parse: func([]byte, error) error { reload(); return nil },
+	}
 }
 
 // secret returns the path of a file with a secret, or the secret from the environment.

@@ -9,10 +9,11 @@ import (
 	"testing"
 )
 
-// SIGHUP reads secrets again, with and without a policy file. An invalid secret changes
-// nothing; the log has the reason and not the secret.
-func TestHangupReadsSecretsAgain(t *testing.T) {
-	const first, second, bad = "the-first-of-the-tokens", "the-second-of-the-tokens", "too-short"
+// TestSecretsAreReadAgain: SIGHUP reads secrets again, and so does a change of the file, with
+// and without a policy file. An invalid secret changes nothing; the log has the reason and not
+// the secret.
+func TestSecretsAreReadAgain(t *testing.T) {
+	const first, second, third, bad = "the-first-of-the-tokens", "the-second-of-the-tokens", "the-third-of-the-tokens", "too-short"
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(p *process, text string) {
 		t.Helper()
@@ -53,9 +54,11 @@ func TestHangupReadsSecretsAgain(t *testing.T) {
 	if !opens(second) {
 		t.Error("a bad file has taken the good token away")
 	}
+	set(nil, third)
+	await(t, "a token opens that was written without a signal", func() bool { return opens(third) })
 	p.terminate(t)
 	talk := p.ended(t)
-	for _, token := range []string{first, second, bad} {
+	for _, token := range []string{first, second, third, bad} {
 		if strings.Contains(talk, token) {
 			t.Errorf("the log holds the token %s:\n%s", token, talk)
 		}

@@ -81,11 +81,11 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	defer stopTraces()
 	o.readEnvoyEnvironment(table, stderr)
 	envoySeen, _ := envoyconf.Fingerprint(o.envoyConfig)
-	reloadSecrets, err := o.configure(table, log)
+	secrets, err := o.configure(table, log)
 	if err != nil {
 		return err
 	}
-	defer onHangup(reloadSecrets)()
+	defer onHangup(func() { secrets.again() })()
 	store, err := o.connectStore(log)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	var policies *reloader
 	if o.policies != "" {
 		config.Reread = func() error {
-			reloadSecrets()
+			secrets.again()
 			return policies.again()
 		}
 	}
@@ -127,12 +127,12 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	return runServer(s, store, reloaders, func() { o.greet(s, stderr) })
+	return runServer(s, store, secrets, reloaders, func() { o.greet(s, stderr) })
 }
 
 // runServer opens the listeners, checks the store, calls greet, and serves until a
 // signal.
-func runServer(s *server.Server, store *servedStore, reloaders []*reloader, greet func()) error {
+func runServer(s *server.Server, store *servedStore, secrets *reloader, reloaders []*reloader, greet func()) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
@@ -155,7 +155,7 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	greet()
 	close(store.serving)
 	var watching sync.WaitGroup
-	for _, r := range reloaders {
+	for _, r := range append(reloaders, secrets) {
 		watching.Go(func() { r.run(ctx) })
 	}
 	err := s.Serve(ctx)
@@ -167,9 +167,9 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 	return err
 }
 
-// configure reads the files of the listeners, of Envoy and of reservations. reload reads the
-// secrets again.
-func (o *serveOptions) configure(table settings, log *slog.Logger) (reload func(), err error) {
+// configure reads the files of the listeners, of Envoy and of reservations, and returns the
+// reloader of the secrets.
+func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *reloader, err error) {
 	c := &o.config
 	if c.Hosts, err = listen.ParseNames(o.hosts...); err != nil {
 		return nil, usage("", "--host: %w", err)
@@ -177,14 +177,14 @@ func (o *serveOptions) configure(table settings, log *slog.Logger) (reload func(
 	if c.Limits.Linger == 0 {
 		c.Limits.Linger = -1
 	}
-	if reload, err = o.authenticate(table, log); err != nil {
+	if secrets, err = o.authenticate(table, log); err != nil {
 		return nil, err
 	}
 	if err = o.configureEnvoy(); err != nil {
 		return nil, err
 	}
 	c.ReservationSecret, err = table.setting("reservation-secret-file").sharedSecret(log)
-	return reload, err
+	return secrets, err
 }
 
 // loadPolicies reads the policies to serve. With an Envoy configuration and without

@@ -3,10 +3,10 @@
 //
 //   - Address: TCP or a unix socket, and whether other machines can reach it.
 //   - Open: a listener with bounds on its connections, with or without TLS.
-//   - TLS: a certificate, and the authorities of client certificates, read again when
-//     their files change.
-//   - Secret: a secret that callers send, compared in constant time; two at once during a
-//     rotation.
+//   - TLS: a certificate, and the authorities of client certificates.
+//   - Secret: a secret that callers send, compared in constant time; two during a rotation.
+//
+// Reload reads the files of a TLS or a Secret again. The program calls it when they change.
 //
 // Trade-off: a secret is for the programs of one operator, not for people. There are no
 // users, roles or sessions.

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 )
 
 const (
@@ -23,44 +25,42 @@ const (
 // rotation; either matches. It stores digests only, so it cannot be printed. A nil Secret
 // matches nothing.
 type Secret struct {
-	key                []byte // random, for the digests
-	*watched[[]digest]        // of the words
+	key   []byte // random, for the digests
+	path  string // of the file; "" for a text
+	warn  func(error)
+	words atomic.Pointer[[]digest]
 }
 
 type digest [sha256.Size]byte
 
 // SecretFile reads a secret from a file: one word per line, at most two. Empty lines and
-// lines that begin with # are ignored. The file is read again within a second of the
-// first use after a change. If that fails onError gets the error, and the old value
-// stays. It also gets a *WorldReadableError at each read of a file that other users can
-// read. onError may be nil.
-func SecretFile(path string, onError func(error)) (*Secret, error) {
-	s := &Secret{key: []byte(rand.Text())}
-	var err error
-	s.watched, err = newWatched(func() (*[]digest, error) {
-		text, err := ReadSecret(path, nil) // newWatched reports a file that others can read
-		if err != nil {
-			return nil, err
-		}
-		all, err := s.digests(strings.Split(text, "\n"))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return &all, nil
-	}, onError, path, path)
-	return s, err
+// lines that begin with # are ignored. warn gets a *WorldReadableError at each read of a file
+// that other users can read; it may be nil.
+func SecretFile(path string, warn func(error)) (*Secret, error) {
+	s := &Secret{key: []byte(rand.Text()), path: path, warn: warn}
+	return s, s.Reload()
 }
 
 // SecretText reads a secret from text, such as an environment variable: one word, or two
 // separated by a space.
 func SecretText(text string) (*Secret, error) {
 	s := &Secret{key: []byte(rand.Text())}
-	all, err := s.digests(strings.Fields(text))
-	if err != nil {
-		return nil, err
+	return s, s.set(strings.Fields(text))
+}
+
+// Reload reads the file now. After an error the old value stays.
+func (s *Secret) Reload() error {
+	if s.path == "" {
+		return nil
 	}
-	s.watched, err = newWatched(func() (*[]digest, error) { return &all, nil }, nil, "")
-	return s, err
+	text, err := ReadSecret(s.path, s.warn)
+	if err != nil {
+		return err
+	}
+	if err := s.set(strings.Split(text, "\n")); err != nil {
+		return fmt.Errorf("%s: %w", s.path, err)
+	}
+	return nil
 }
 
 // Matches reports whether word is one of the secret's words. The comparison takes
@@ -88,7 +88,7 @@ func (w Credential) Valid() bool {
 		return false
 	}
 	found := 0
-	for _, word := range *w.secret.get() {
+	for _, word := range *w.secret.words.Load() {
 		found |= subtle.ConstantTimeCompare(word[:], w.digest[:])
 	}
 	return found == 1
@@ -103,8 +103,9 @@ func Bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// digests checks words and returns their digests. Its errors contain no part of a word.
-func (s *Secret) digests(lines []string) (all []digest, err error) {
+// set checks words and stores their digests. Its errors contain no part of a word.
+func (s *Secret) set(lines []string) error {
+	var all []digest
 	for i, line := range lines {
 		word := strings.TrimSpace(line)
 		if word == "" || word[0] == '#' {
@@ -112,19 +113,20 @@ func (s *Secret) digests(lines []string) (all []digest, err error) {
 		}
 		switch {
 		case len(word) < MinSecret || len(word) > maxSecret:
-			return nil, fmt.Errorf("the secret in line %d has %d characters, it must have %d to %d; openssl rand -hex 32 makes a good one",
+			return fmt.Errorf("the secret in line %d has %d characters, it must have %d to %d; openssl rand -hex 32 makes a good one",
 				i+1, len(word), MinSecret, maxSecret)
 		case strings.IndexFunc(word, func(r rune) bool { return r <= ' ' || r > '~' }) >= 0:
-			return nil, fmt.Errorf("the secret in line %d holds a space or a character beyond ASCII; openssl rand -hex 32 makes a good one", i+1)
+			return fmt.Errorf("the secret in line %d holds a space or a character beyond ASCII; openssl rand -hex 32 makes a good one", i+1)
 		case len(all) == 2:
-			return nil, errors.New("there are more than two secrets; keep the one in use and the one to come")
+			return errors.New("there are more than two secrets; keep the one in use and the one to come")
 		}
 		all = append(all, s.digest(word))
 	}
 	if len(all) == 0 {
-		return nil, errors.New("there is no secret; openssl rand -hex 32 makes a good one")
+		return errors.New("there is no secret; openssl rand -hex 32 makes a good one")
 	}
-	return all, nil
+	s.words.Store(&all)
+	return nil
 }
 
 // digest returns the keyed digest of a word.
@@ -136,9 +138,9 @@ func (s *Secret) digest(word string) (d digest) {
 }
 
 // ReadSecret reads a file of at most 4 KiB. A larger file or a device is an error and is
-// not read. onError, which may be nil, gets a *WorldReadableError if other users can read
-// the file.
-func ReadSecret(path string, onError func(error)) (string, error) {
+// not read. warn, which may be nil, gets a *WorldReadableError if other users can read the
+// file.
+func ReadSecret(path string, warn func(error)) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -146,9 +148,26 @@ func ReadSecret(path string, onError func(error)) (string, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
 		return "", fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxSecretFile)
 	}
-	if err := checkPrivate(path, info); err != nil && onError != nil {
-		onError(err)
-	}
+	warnReadable(path, warn)
 	b, err := os.ReadFile(path)
 	return string(b), err
+}
+
+// WorldReadableError reports that every user of the machine can read a file with a secret.
+// It is a warning: the file is used.
+type WorldReadableError struct{ Path string }
+
+// Error names the file and the command that protects it.
+func (e *WorldReadableError) Error() string {
+	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
+}
+
+// warnReadable passes a *WorldReadableError to warn if every user of the machine can read the
+// file. Windows has no such mode.
+func warnReadable(path string, warn func(error)) {
+	const othersRead = 0o004
+	info, err := os.Stat(path)
+	if err == nil && warn != nil && runtime.GOOS != "windows" && info.Mode().Perm()&othersRead != 0 {
+		warn(&WorldReadableError{path})
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,30 +18,32 @@ type TLSFiles struct {
 	ClientCA string // authorities of client certificates; "" = client certificates are ignored
 }
 
-// TLS is a server's certificate and the authorities of its clients. The files are read
-// again within a second of the first connection after a change, so a renewed certificate
-// needs no restart.
+// TLS is a server's certificate and the authorities of its clients.
 type TLS struct {
-	*watched[tls.Config]
-	files TLSFiles
+	files  TLSFiles
+	warn   func(error)
+	config atomic.Pointer[tls.Config]
 }
 
-// LoadTLS reads the files. If a later change cannot be read onError gets the error, and
-// the old value stays. It also gets a *WorldReadableError at each read of a key that
-// other users can read. onError may be nil.
-func LoadTLS(files TLSFiles, onError func(error)) (*TLS, error) {
+// LoadTLS reads the files. warn gets a *WorldReadableError at each read of a key that other
+// users can read; it may be nil.
+func LoadTLS(files TLSFiles, warn func(error)) (*TLS, error) {
 	if files.Cert == "" || files.Key == "" {
 		return nil, errors.New("TLS needs a certificate and its key; set both")
 	}
-	paths := []string{files.Cert, files.Key}
-	if files.ClientCA != "" {
-		paths = append(paths, files.ClientCA)
-	}
-	f, err := newWatched(files.read, onError, files.Key, paths...)
+	t := &TLS{files: files, warn: warn}
+	return t, t.Reload()
+}
+
+// Reload reads the files now. After an error the old value stays.
+func (t *TLS) Reload() error {
+	c, err := t.files.read()
 	if err != nil {
-		return nil, err
+		return err
 	}
-	return &TLS{f, files}, nil
+	t.config.Store(c)
+	warnReadable(t.files.Key, t.warn)
+	return nil
 }
 
 // AcceptsClientCerts reports whether clients may send certificates.
@@ -56,7 +59,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c := t.get().Clone()
+			c := t.config.Load().Clone()
 			c.NextProtos = protocols
 			return c, nil
 		},
@@ -77,7 +80,7 @@ func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false
 	}
-	by := t.get().ClientCAs
+	by := t.config.Load().ClientCAs
 	if by == nil {
 		return false
 	}

@@ -52,40 +52,37 @@ func tlsFiles(t *testing.T, a *listentest.Authority) TLSFiles {
 }
 
 func TestTLSReloads(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
-		files := tlsFiles(t, first)
-		var reported []error
-		s, err := LoadTLS(files, func(err error) { reported = append(reported, err) })
-		if err != nil {
-			t.Fatal(err)
-		}
-		config := s.Config("h2", "http/1.1")
-		client := func(a *listentest.Authority) *tls.Config {
-			return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
-		}
-		_, there, err := shake(config, client(first))
-		if err != nil || there.NegotiatedProtocol != "http/1.1" || there.Version != tls.VersionTLS13 {
-			t.Fatalf("the first certificate: %v, protocol %q", err, there.NegotiatedProtocol)
-		}
-		pair := second.Issue(t, "weir.test")
-		write(t, files.Cert, pair.Cert)
-		time.Sleep(checkInterval)
-		if _, _, err := shake(config, client(first)); err != nil || len(reported) != 1 {
-			t.Errorf("a certificate without its key: %v, reported %v; want the old one, and the error", err, reported)
-		}
-		write(t, files.Key, pair.Key)
-		time.Sleep(checkInterval)
-		if _, _, err := shake(config, client(second)); err != nil || len(reported) != 1 {
-			t.Errorf("the second certificate: %v, reported %v", err, reported)
-		}
-		if _, _, err := shake(config, client(first)); err == nil {
-			t.Error("the first certificate is still sent")
-		}
-		if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
-			t.Error("TLS 1.1 is accepted")
-		}
-	})
+	first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
+	files := tlsFiles(t, first)
+	s, err := LoadTLS(files, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := s.Config("h2", "http/1.1")
+	client := func(a *listentest.Authority) *tls.Config {
+		return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
+	}
+	_, there, err := shake(config, client(first))
+	if err != nil || there.NegotiatedProtocol != "http/1.1" || there.Version != tls.VersionTLS13 {
+		t.Fatalf("the first certificate: %v, protocol %q", err, there.NegotiatedProtocol)
+	}
+	pair := second.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	reloaded := s.Reload()
+	if _, _, err := shake(config, client(first)); err != nil || reloaded == nil {
+		t.Errorf("a certificate without its key: %v, Reload %v; want the old one, and the error", err, reloaded)
+	}
+	write(t, files.Key, pair.Key)
+	reloaded = s.Reload()
+	if _, _, err := shake(config, client(second)); err != nil || reloaded != nil {
+		t.Errorf("the second certificate: %v, Reload %v", err, reloaded)
+	}
+	if _, _, err := shake(config, client(first)); err == nil {
+		t.Error("the first certificate is still sent")
+	}
+	if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+		t.Error("TLS 1.1 is accepted")
+	}
 }
 
 func TestClientCertificates(t *testing.T) {
