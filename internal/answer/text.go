@@ -109,16 +109,18 @@ func Quoted(v string) string {
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
-	for i, r := range s {
-		ascii := r < utf8.RuneSelf
-		switch {
-		case ascii && r >= ' ' && r != '"' && r != '\\' && r != '<' && r != '>' && r != '&' && r != 0x7f:
-			continue
-		case !ascii && unicode.IsPrint(r) && (r != utf8.RuneError || strings.HasPrefix(s[i:], "\ufffd")):
+	for i := 0; i < len(s); {
+		c := s[i]
+		if ' ' <= c && c < 0x7f && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' {
+			i++
 			continue
 		}
-		_, size := utf8.DecodeRuneInString(s[i:])
-		b, start = append(b, s[start:i]...), i+size
+		r, size := utf8.DecodeRuneInString(s[i:])
+		i += size
+		if c >= utf8.RuneSelf && unicode.IsPrint(r) && (r != utf8.RuneError || size > 1) {
+			continue
+		}
+		b, start = append(b, s[start:i-size]...), i
 		if short := strings.IndexRune("\"\\\n\r\t", r); short >= 0 {
 			b = append(b, '\\', `"\nrt`[short])
 		} else {

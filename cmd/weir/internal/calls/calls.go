@@ -32,6 +32,7 @@ type Observer struct {
 	TopKeys  topkeys.Form
 	Recorder *recorder.Recorder // nil = calls are not recorded
 	Log      *observe.Log       // for warnings; nil = they are not logged
+	Errors   *observe.Log       // for shadows that could not decide
 	Policies int                // their number, for the size of sketches
 }
 
@@ -132,6 +133,9 @@ func (p *Rule) Observe(c enforce.Call) {
 		if p.record != nil {
 			p.recordCall(&c.Request, &c.Outcome)
 		}
+	}
+	if c.Outcome.Err != nil {
+		p.to.Errors.NoDecision(c.Outcome.Err)
 	}
 	if c.Outcome.Applied.Warnings != nil {
 		p.noteWarnings(c.Outcome.Applied.Warnings)

@@ -163,7 +163,7 @@ func New(c Config) (*Server, error) {
 		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
 	s.metrics = metrics.New(c.Version)
 	s.observer = &calls.Observer{Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
-		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
+		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}, Errors: s.errors}
 	s.observer.AddMetrics(func() []*enforce.Rule { return s.set().Rules })
 	first, err := s.served(c.Policies)
 	if err != nil {

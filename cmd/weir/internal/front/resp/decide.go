@@ -22,9 +22,6 @@ var via = &calls.Via{Protocol: observe.RESP}
 
 // conclude appends the answer to a decision, or returns its error.
 func (s *Server) conclude(out []byte, a *arguments, o *enforce.Outcome, err error) ([]byte, error) {
-	if err == nil && o.Err != nil { // a shadow that could not decide
-		s.config.Errors.NoDecision(o.Err)
-	}
 	switch {
 	case err != nil:
 		return out, err

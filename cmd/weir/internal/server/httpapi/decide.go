@@ -41,8 +41,9 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 
 // answer decides a call and writes the decision to s.answer.
 func (a *API) answer(s *scratch) error {
-	made, err := a.charge(s)
+	err := a.charge(s)
 	if err == nil {
+		made := answerOf(&s.Request, &s.outcome)
 		s.answer = append(made.AppendJSON(s.answer, &s.outcome.Applied), '\n')
 	}
 	return err
@@ -51,13 +52,10 @@ func (a *API) answer(s *scratch) error {
 // charge decides a call by its policy; s.outcome holds the decision. A client that has
 // disconnected is charged all the same: otherwise a disconnect would be a way around a
 // limit. So the engine does not get the context of the request.
-func (a *API) charge(s *scratch) (made answer.Answer, err error) {
+func (a *API) charge(s *scratch) (err error) {
 	s.States = s.states[:len(s.to.Compiled.Limits)]
 	s.outcome, err = s.to.Decide(background, &s.Request)
-	if err != nil {
-		return made, err
-	}
-	return a.answerOf(&s.Request, &s.outcome), nil
+	return err
 }
 
 // background is the context of every call: that of a request ends with a disconnect.
@@ -71,12 +69,8 @@ func traced(r *http.Request, from observe.Protocol) *calls.Via {
 	return &calls.Via{Protocol: from, Trace: r.Header.Get("Traceparent")}
 }
 
-// answerOf returns the decision of a request with the state of its limits. It logs the error
-// of a shadow that could not decide.
-func (a *API) answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
-	if o.Err != nil {
-		a.Errors.NoDecision(o.Err)
-	}
+// answerOf returns the decision of a request with the state of its limits.
+func answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
 	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
 		States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
 }
@@ -195,7 +189,7 @@ func (a *API) checks(s *scratch) error {
 			out = a.appendProblem(out, i, it.Err)
 			continue
 		}
-		made := a.answerOf(&it.Request, &it.Outcome)
+		made := answerOf(&it.Request, &it.Outcome)
 		out = made.AppendJSON(out, &it.Outcome.Applied)
 	}
 	s.answer = append(out, "]}\n"...)

@@ -12,7 +12,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -25,12 +24,8 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	s := scratches.Get().(*scratch)
 	defer s.release()
 	denial, err := a.parseGate(r, s)
-	var made answer.Answer
 	if err == nil {
-		err = a.Capacity.Do(func() (err error) {
-			made, err = a.charge(s)
-			return err
-		})
+		err = a.Capacity.Do(func() error { return a.charge(s) })
 	}
 	if err != nil {
 		if calls.IsBadInput(err) {
@@ -39,7 +34,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 		a.reject(w, err)
 		return
 	}
-	a.writeGate(w, s, weirhttp.Outcome(made), denial)
+	a.writeGate(w, s, denial)
 }
 
 // parseGate reads the path, the query and the header of a gate call. It returns the status
@@ -63,7 +58,7 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 }
 
 // writeGate writes the decision of a gate call.
-func (a *API) writeGate(w http.ResponseWriter, s *scratch, made weirhttp.Outcome, denial int) {
+func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 	h, o := w.Header(), &s.outcome
 	if o.Applied.Shadow { // a client that sees a limit would keep to it
 		would := "denied"
@@ -74,6 +69,7 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, made weirhttp.Outcome
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	made := weirhttp.Outcome(answerOf(&s.Request, &s.outcome))
 	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
 	if v := made.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}

@@ -201,11 +201,12 @@ var bodies = map[member]struct{ members, example string }{
 	batchMembers:    {"checks and together", `{"checks":[{"policy":"…","key":{…},"n":1}]}`},
 }
 
-// read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch.
+// read reads the body {"policy":"…","key":{…},"n":1} into s.call, or a batch into s.batch. Both
+// are as after release.
 // Members may come in any order; unknown members, repeated members and text behind the object
 // are errors. It reuses the memory of the key.
 func (s *scratch) read(takes member) error {
-	s.call = call{key: s.key[:0], Request: enforce.Request{Op: s.Op, Via: s.Via, N: 1}, granted: -1}
+	s.N, s.granted = 1, -1
 	if takes&actualMember != 0 {
 		s.actual = reserve.All
 	}
