@@ -23,7 +23,7 @@ type Protocol uint8
 const (
 	HTTP      Protocol = iota // POST /v1/…
 	Gate                      // ANY /gate/{policy}
-	GRPC                      // Envoy's rate limit service, over gRPC and as JSON
+	GRPC                      // Envoy's rate limit service
 	RESP                      // Redis clients
 	Protocols = iota
 )

@@ -7,7 +7,7 @@
 //
 // Every error is an *Error with the byte of the mistake. A parameter want is the beginning
 // of a sentence, such as "n must be a string". The error completes it with the value that
-// was found: "n must be a string, not an array". After an error the reader must be Reset.
+// was found: "n must be a string, not an array".
 package strictjson
 
 import (
@@ -22,21 +22,31 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// Reader reads the values of one text after another. Reset begins a text.
+// Reader reads one text after another. After an error only Read is called.
 type Reader struct {
 	dec     jsontext.Decoder
 	text    bytes.Buffer
 	b       []byte // the whole text
-	scratch []byte // unescaped strings, until the next Reset
+	scratch []byte // unescaped strings, until the next Read
 	last    int    // where the last name or value begins, or the one that was expected
 }
 
-// Reset begins a text. Results of Text of the last one become invalid. The reader keeps b
-// and does not change it.
-func (r *Reader) Reset(b []byte) {
+// Read reads b, a text of one object, as Object does. More text behind it is an *Error with the
+// problem more. Results of Text of the last call become invalid. The reader keeps b and does not
+// change it.
+func (r *Reader) Read(b []byte, want, more string, member func(name []byte) error) error {
 	r.b, r.scratch, r.last = b, r.scratch[:0], 0
 	r.text = *bytes.NewBuffer(b)
 	r.dec.Reset(&r.text)
+	if err := r.Object(want, member); err != nil {
+		return err
+	}
+	read := r.dec.InputOffset()
+	if _, err := r.dec.ReadToken(); err == io.EOF {
+		return nil
+	}
+	r.last = r.placeBehind(read)
+	return r.Fault(more)
 }
 
 // Object reads an object. It calls member for each member, which reads the value.
@@ -72,18 +82,8 @@ func (r *Reader) Array(want string, element func() error) error {
 	return err
 }
 
-// End returns an *Error with the problem unless the text ends here.
-func (r *Reader) End(problem string) error {
-	read := r.dec.InputOffset()
-	if _, err := r.dec.ReadToken(); err == io.EOF {
-		return nil
-	}
-	r.last = r.placeBehind(read)
-	return r.Fault(problem)
-}
-
 // Text reads a string. Escapes become the UTF-8 of their character. The caller must not
-// change the result or append to it. It is valid until the next Reset. The parts of want are
+// change the result or append to it. It is valid until the next Read. The parts of want are
 // joined for an error only.
 func (r *Reader) Text(want ...string) ([]byte, error) {
 	if err := r.expect('"', want...); err != nil {

@@ -25,8 +25,7 @@ func read(r *Reader, text string) (it item, err error) {
 		}
 		return string(b)
 	}
-	r.Reset([]byte(text))
-	bad := r.Object("the text must be an object", func(name []byte) error {
+	bad := r.Read([]byte(text), "the text must be an object", "more text", func(name []byte) error {
 		switch string(name) {
 		case "name":
 			it.name = text2("name must be a string")
@@ -49,9 +48,6 @@ func read(r *Reader, text string) (it item, err error) {
 		}
 		return err
 	})
-	if bad == nil {
-		bad = r.End("more text")
-	}
 	return it, bad
 }
 
@@ -107,8 +103,7 @@ func TestReaderErrors(t *testing.T) {
 func TestNoAllocations(t *testing.T) {
 	r, text := new(Reader), []byte(`{"a":"`+strings.Repeat(`\u00e9`, 100)+`","\n":-12}`)
 	one := func() {
-		r.Reset(text)
-		err := r.Object("", func(name []byte) (err error) {
+		err := r.Read(text, "", "", func(name []byte) (err error) {
 			if string(name) == "a" {
 				_, err = r.Text("")
 			} else {
@@ -116,7 +111,7 @@ func TestNoAllocations(t *testing.T) {
 			}
 			return err
 		})
-		if err != nil || r.End("") != nil {
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

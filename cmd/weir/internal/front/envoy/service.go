@@ -1,6 +1,6 @@
-// Package envoy is version 3 of Envoy's rate limit service on a Weir engine, over gRPC
-// and, as in the reference implementation, as JSON over HTTP. A request names a domain
-// and descriptors. The answer has a status for each descriptor, in their order.
+// Package envoy is version 3 of Envoy's rate limit service on a Weir engine, over gRPC. A
+// request names a domain and descriptors. The answer has a status for each descriptor, in
+// their order.
 //
 // A request is all or nothing: a descriptor over its limit charges none of the others
 // (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one

@@ -176,13 +176,8 @@ func (p *parser) parse(b []byte, line *Line) error {
 	if len(b) > MaxLineBytes {
 		return errTooLong
 	}
-	p.Reset(b)
 	p.line = line
-	err := p.Object("a line must be an object", p.field)
-	if err == nil {
-		err = p.End("more text behind the object; write one object per line")
-	}
-	if err != nil {
+	if err := p.Read(b, "a line must be an object", "more text behind the object; write one object per line", p.field); err != nil {
 		return err
 	}
 	return line.check()

@@ -48,8 +48,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 // next body may be short and slow.
 func (s *scratch) release() {
 	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
-		s.body, s.answer = nil, nil
-		s.json.Reset(nil)
+		s.body, s.answer, s.json = nil, nil, strictjson.Reader{}
 	}
 	clear(s.key)
 	s.call, s.into, s.to, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, nil, enforce.Outcome{}, nil, false
@@ -214,12 +213,7 @@ func (s *scratch) read(takes member) error {
 	if len(bytes.TrimLeft(s.body, " \t\r\n")) == 0 {
 		return calls.BadInput("the body is empty; send %s", bodies[takes].example)
 	}
-	s.json.Reset(s.body)
-	err := s.json.Object("the body must be an object, {…}", s.member)
-	if err == nil {
-		err = s.json.End("more text behind the object; send one object")
-	}
-	if err != nil {
+	if err := s.json.Read(s.body, "the body must be an object, {…}", "more text behind the object; send one object", s.member); err != nil {
 		return calls.BadInput("body, %v", err)
 	}
 	const instant = grantedMember | atMember
