@@ -12,7 +12,7 @@ import (
 // key. [Compile] and [Together] make it. It never changes, and its fields must not be changed.
 type Compiled struct {
 	Name       string   // the policy's name; joined rules have those of all with "+" between them
-	Mode       Mode     // of every attempt (R6)
+	Mode       Mode     // the mode of every attempt (R6)
 	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
 	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 

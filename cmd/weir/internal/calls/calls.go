@@ -263,7 +263,7 @@ func (p *Rule) RecordSettlement(t *enforce.Target, granted, refunded, above int6
 // ErrBusy rejects a request beyond a [Capacity].
 var ErrBusy = errors.New("no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir")
 
-// Capacity bounds how many requests are in flight at once. Further requests are
+// Capacity bounds the number of requests in flight. Further requests are
 // rejected immediately: a queue would add its length to every answer, while callers
 // time out and retry. Requests that are still being received take no place, so slow
 // clients cannot fill it.

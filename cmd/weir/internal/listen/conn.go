@@ -124,7 +124,7 @@ func (c *Conn) Spend(n int) bool {
 
 // awaitAdmission waits until a connection without allowance is admitted, for minAge, and
 // then closes it. So the first calls of a client have time to be decoded, and a stranger
-// that returns at once does not take the processor.
+// that returns immediately does not take the processor.
 func (c *Conn) awaitAdmission() {
 	timer := time.NewTimer(minAge)
 	defer timer.Stop()
@@ -217,7 +217,7 @@ func clientOf(c net.Conn) netip.Prefix {
 // deadline is the deadline of one direction of a Conn. To pass one to the system takes two
 // readings of the clock and a change of a timer. net/http sets seven for each request, and
 // a call waits under few of them: together they are a twentieth of the time of a gate call.
-// So the system gets a deadline when a call begins, or at once if one is in progress.
+// So the system gets a deadline when a call begins, or immediately if one is in progress.
 //
 // The deadline in force is never later than the wanted one. It may be earlier by slack; a
 // call that it ends too early continues.

@@ -52,7 +52,7 @@ const (
 //     one of an address that has its half. An admitted connection is never closed for a
 //     newer one.
 //   - One client address holds at most PerAddress connections, and at most half of the
-//     slots that admitted connections leave. Further ones are closed at once.
+//     slots that admitted connections leave. Further ones are closed immediately.
 //   - A connection that is not admitted within AdmitWithin is closed, and so is one that
 //     sends more than Allowance before.
 type Listener struct {

@@ -26,7 +26,7 @@ const (
 // matches nothing.
 type Secret struct {
 	key   []byte // random, for the digests
-	path  string // of the file; "" for a text
+	path  string // the file; "" for a text
 	warn  func(error)
 	words atomic.Pointer[[]digest]
 }

@@ -291,7 +291,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.drain()
 }
 
-// drain waits for the requests in flight, up to Limits.Drain: on all listeners at once,
+// drain waits for the requests in flight, up to Limits.Drain: on all listeners together,
 // since each may have slow requests, and on that of operators last.
 func (s *Server) drain() error {
 	bound := s.config.Limits.Drain

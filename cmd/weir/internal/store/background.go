@@ -15,7 +15,7 @@ import (
 )
 
 // OpenInBackground is Open for a program that must start without waiting for its store. It
-// returns at once and connects on a goroutine, which retries until it succeeds or the
+// returns immediately and connects on a goroutine, which retries until it succeeds or the
 // store is closed. Until then the engine's calls return an error that wraps
 // engine.ErrUnavailable and the last error. Calls before the end of the first attempt wait
 // for it.
@@ -27,7 +27,7 @@ import (
 // the warnings about the server. It runs on the goroutine, which waits for it. The error
 // of OpenInBackground wraps ErrURL.
 //
-// Memory and directories are opened at once, without a goroutine.
+// Memory and directories are opened immediately, without a goroutine.
 func OpenInBackground(name string, o Options, onChange func(err error, warnings []string)) (*Store, error) {
 	l, err := parse(name)
 	if err != nil {

@@ -127,7 +127,7 @@ func WithConn(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, listen.ConnOf(c))
 }
 
-// errNoSlot rejects an authenticated request whose connection got no slot of its own.
+// errNoSlot rejects an authenticated request if its connection got no slot.
 var errNoSlot error = &calls.Problem{Err: calls.ErrBusy,
 	Detail: "no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections"}
 

@@ -99,7 +99,7 @@ const (
 	// API.Bodies. Nearly every body is shorter.
 	shortBody = 4 << 10
 
-	// longBodies is how many longer bodies are received at once: 16 MiB of them.
+	// longBodies is the number of longer bodies that are received together, 16 MiB.
 	longBodies = 256
 )
 

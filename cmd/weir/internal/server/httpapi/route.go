@@ -22,7 +22,7 @@ type route struct {
 	decide  func(*API, *scratch) error // instead of serve, for a parsed body
 	summary string                     // for openapi.json
 	takes   member                     // members of the body
-	op      weir.Op                    // of the request
+	op      weir.Op                    // the op of the request
 }
 
 var (
@@ -191,7 +191,7 @@ func strict(h http.Header) {
 	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
 }
 
-// refuse answers a request whose body no handler reads.
+// refuse answers a request that no handler reads.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	stopReading(w, r)
 	weirhttp.WriteError(w, status, detail)
