@@ -39,11 +39,11 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = strconv.AppendBool(b, d.Allowed)
 	b = append(b, `,"policy":`...)
 	b = AppendString(b, a.Compiled.Name)
-	b = appendInt(b, `,"granted":`, d.Granted)
-	b = appendInt(b, `,"remaining":`, d.Remaining)
-	b = appendInt(b, `,"retry_after_ms":`, ceil(d.RetryAfter, time.Millisecond))
-	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
-	b = appendInt(b, `,"reset_after_ms":`, ceil(d.ResetAfter, time.Millisecond))
+	b = strconv.AppendInt(append(b, `,"granted":`...), d.Granted, 10)
+	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
+	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(d.RetryAfter, time.Millisecond), 10)
+	b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
+	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(d.ResetAfter, time.Millisecond), 10)
 	b = append(b, `,"at":"`...)
 	b = AppendInstant(b, d.At)
 	b = append(b, `","limit":`...)
@@ -85,10 +85,6 @@ func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
 			}
 		}
 	}
-}
-
-func appendInt(b []byte, member string, n int64) []byte {
-	return strconv.AppendInt(append(b, member...), n, 10)
 }
 
 // Millis converts a wait to whole milliseconds, rounded up; weir.Never is -1.
@@ -149,8 +145,8 @@ func (by *Applied) Append(b []byte) []byte {
 	if by.Shadow {
 		d := &by.Would
 		b = strconv.AppendBool(append(b, `,"shadow":true,"would":{"allowed":`...), d.Allowed)
-		b = appendInt(b, `,"granted":`, d.Granted)
-		b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
+		b = strconv.AppendInt(append(b, `,"granted":`...), d.Granted, 10)
+		b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
 		b = append(AppendString(append(b, `,"limit":`...), d.Limit), '}')
 	}
 	return b

@@ -29,29 +29,29 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 		b = append(b, ':')
 		b = AppendString(b, a.Key.Value(dim))
 	}
-	b = appendInt(b, `},"max":`, s.Max)
-	b = appendInt(b, `,"used":`, s.Used)
-	b = appendInt(b, `,"remaining":`, s.Remaining)
-	b = appendInt(b, `,"window_ms":`, ceil(s.Window+s.MaxHold, time.Millisecond))
+	b = strconv.AppendInt(append(b, `},"max":`...), s.Max, 10)
+	b = strconv.AppendInt(append(b, `,"used":`...), s.Used, 10)
+	b = strconv.AppendInt(append(b, `,"remaining":`...), s.Remaining, 10)
+	b = strconv.AppendInt(append(b, `,"window_ms":`...), ceil(s.Window+s.MaxHold, time.Millisecond), 10)
 	if s.MinInterval > 0 {
-		b = appendInt(b, `,"min_interval_ms":`, ceil(s.MinInterval, time.Millisecond))
+		b = strconv.AppendInt(append(b, `,"min_interval_ms":`...), ceil(s.MinInterval, time.Millisecond), 10)
 	}
 	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
 	switch {
 	case l.Kind == weir.Bucket:
-		b = appendInt(b, `,"burst":`, s.Burst)
+		b = strconv.AppendInt(append(b, `,"burst":`...), s.Burst, 10)
 	case l.Kind == weir.Concurrency:
-		b = appendInt(b, `,"max_hold_ms":`, Millis(s.MaxHold))
+		b = strconv.AppendInt(append(b, `,"max_hold_ms":`...), Millis(s.MaxHold), 10)
 	case l.Period != nil:
 		b = append(append(b, `,"period":"`...), l.Period.Period.String()...)
 		b = AppendString(append(b, `","zone":`...), l.Period.Zone.String())
 		if anchor := l.Period.Anchor; anchor > 1 { // missing = 1
-			b = appendInt(b, `,"anchor":`, int64(anchor))
+			b = strconv.AppendInt(append(b, `,"anchor":`...), int64(anchor), 10)
 		}
 	}
-	b = appendInt(b, `,"retry_after_ms":`, ceil(s.RetryAfter, time.Millisecond))
-	b = appendInt(b, `,"next_ms":`, ceil(s.NextAfter, time.Millisecond))
-	b = appendInt(b, `,"reset_after_ms":`, ceil(s.ResetAfter, time.Millisecond))
+	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(s.RetryAfter, time.Millisecond), 10)
+	b = strconv.AppendInt(append(b, `,"next_ms":`...), ceil(s.NextAfter, time.Millisecond), 10)
+	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(s.ResetAfter, time.Millisecond), 10)
 	return append(b, '}')
 }
 
