@@ -74,11 +74,9 @@ func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 // connection is not closed for a newer one. It reports false if the bound of admitted
 // connections is reached; the caller then rejects the request and closes the connection.
 func (c *Conn) Admit() bool {
-	return c == nil || c.admitted.Load() || c.takeSlot()
-}
-
-// takeSlot is Admit for a connection that is not admitted yet.
-func (c *Conn) takeSlot() bool {
+	if c.Admitted() {
+		return true
+	}
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
