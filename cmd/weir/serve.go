@@ -31,7 +31,7 @@ type serveOptions struct {
 	storeTimeout time.Duration
 	maxMemory    int64
 
-	hosts   hostNames
+	hosts   []string
 	secrets secretFiles
 	tls     listen.TLSFiles
 

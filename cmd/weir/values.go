@@ -221,20 +221,16 @@ func misread(kind, text string) error {
 	return nil
 }
 
-// hostNames are names of hosts. Each Set of their value adds one.
-type hostNames []string
-
-// String returns the names as a list of YAML.
-func (n hostNames) String() string { return "[" + strings.Join(n, ", ") + "]" }
-
-// namesValue is a list of names of hosts.
-func namesValue(to *hostNames) *value {
-	return newValue(to, nil, value{kind: "names"}, func(text string) (hostNames, error) {
+// namesValue is a list of names of hosts, as YAML. Each Set adds one.
+func namesValue(to *[]string) *value {
+	v := newValue(to, nil, value{kind: "names"}, func(text string) ([]string, error) {
 		if _, err := listen.ParseNames(text); err != nil {
 			return nil, wrongText("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
 		}
 		return append(*to, text), nil
 	})
+	v.get = func() string { return "[" + strings.Join(*to, ", ") + "]" }
+	return v
 }
 
 // modeValue is the permissions of a file, 1 to 0777, as chmod reads them.

@@ -28,19 +28,21 @@ func (r *row) add(columns ...[]byte) {
 func (r *row) spaced(b []byte) error {
 	for len(b) > 0 {
 		isTime := slices.Contains(r.schema.brackets, len(r.values))
-		end, isEscaped := bytes.IndexByte(b, ']'), false
+		end, isEscaped := -1, false
 		switch {
-		case isTime && (b[0] != '[' || end < 0):
-			return errBracket
-		case !isTime && b[0] != '"':
+		case isTime:
+			if end = bytes.IndexByte(b, ']'); b[0] != '[' || end < 0 {
+				return errBracket
+			}
+		case b[0] == '"':
+			if end, isEscaped = quoteEnd(b); end < 0 {
+				return errQuote
+			}
+		default:
 			word, rest, _ := bytes.Cut(b, []byte(" "))
 			r.add(word)
 			b = rest
 			continue
-		case !isTime:
-			if end, isEscaped = quoteEnd(b); end < 0 {
-				return errQuote
-			}
 		}
 		text := b[1:end]
 		if isEscaped {

@@ -106,29 +106,21 @@ func readable(f Format, lines [][]byte, o Options) (n, withoutZone int) {
 		switch {
 		case err == errNoZone:
 			withoutZone++
-		case (r.schema.columns != nil || r.jsonFits(f)) && (err == nil || f == JSONL):
+		case r.isTypical() && (err == nil || f == JSONL):
 			n++
 		}
 	}
 	return n, withoutZone
 }
 
-// jsonFits reports whether an object has the members that are typical of a format. Every
-// object with a time can be of nginx, and with a request of Caddy.
-func (r *row) jsonFits(f Format) bool {
-	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool { return r.find(name) >= 0 })
+// isTypical reports whether a line has the columns of its format, or an object the members that
+// are typical of it. Every object with a time can be of nginx, and with a request of Caddy.
+func (r *row) isTypical() bool {
+	lacks := func(names string) bool {
+		return !slices.ContainsFunc(strings.Fields(names), func(name string) bool { return r.find(name) >= 0 })
 	}
-	switch f {
-	case JSONL:
-		return has("at_us") || has("trace") && has("sample") && has("dropped") // a line of calls, or the header
-	case Traefik:
-		return has("ClientHost", "ClientAddr", "DownstreamStatus", "StartUTC")
-	case Envoy:
-		return has("start_time") && has("response_code", "authority", ":authority", "x_forwarded_for") ||
-			has("start_time", "timestamp", "time") && has("response_flags", "downstream_remote_address", "downstream_remote_address_without_port")
-	}
-	return true
+	isFulfilled := func(all []string) bool { return !slices.ContainsFunc(all, lacks) }
+	return r.schema.typical == nil || slices.ContainsFunc(r.schema.typical, isFulfilled)
 }
 
 // parser reads the lines of one file.

@@ -9,28 +9,29 @@ import (
 // layout describes the lines of a format: the columns or the members that have each field,
 // with spaces between them. The first with a value counts. Members have dotted paths.
 type layout struct {
-	time    string // the instant, the best first
-	fields  map[Field]string
-	target  string        // targets of requests; their parts are the path and the query
-	request string        // a request line; its parts are the method, the target and the host
-	how     map[Field]how // from the places of fields, where it is not that of fieldHow
+	time    string           // the instant, the best first
+	fields  map[Field]string // for a text also fields of the request's header
+	target  string           // targets of requests; their parts are the path and the query
+	request string           // a request line; its parts are the method, the target and the host
+	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
 
 	// Of a text:
 	columns string             // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
 	least   int                // the least number of columns
 	most    bool               // there are no further columns
 	split   func(r *row) error // splits a line into columns
-	headers map[string]string  // columns with fields of the request's header, by name in lower case
 
 	// Of JSON:
-	prefixes []string // names of header fields begin with them, such as http_
-	needs    string   // an object of every entry; "" = none
+	prefixes []string   // names of header fields begin with them, such as http_
+	needs    string     // an object of every entry; "" = none
+	typical  [][]string // an object of this format has a member of each text in one of the lists; nil = any object may have it
 }
 
 const forwardedFor = "x-forwarded-for" // the header that lists the addresses of a client and of proxies
 
 // clfFields and clfColumns are those of the common log format and its relatives.
-var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "status", Bytes: "bytes", Referer: "referer", UserAgent: "user_agent"}
+var clfFields = map[Field]string{RemoteAddr: "remote", User: "user", Status: "status", Bytes: "bytes", Referer: "referer", UserAgent: "user_agent",
+	headerPrefix + forwardedFor: "x_forwarded_for"}
 
 const clfColumns = `remote ident user [time] "request" status bytes`
 
@@ -42,13 +43,13 @@ var lines = map[Format]*layout{
 	Common: {time: "time", fields: clfFields, request: "request", columns: clfColumns, least: 7, most: true, split: (*row).clf},
 	// The tenth column is that of the main format in the configuration of nginx.
 	Combined: {time: "time", fields: clfFields, request: "request", columns: clfColumns + ` "referer" "user_agent" "x_forwarded_for"`, least: 9,
-		split: (*row).clf, headers: map[string]string{forwardedFor: "x_forwarded_for"}},
+		split: (*row).clf},
 	Traefik: {time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
 		split: (*row).traefik},
 	Envoy: {time: "start_time", request: "request", least: 13, most: true, split: (*row).words,
-		fields:  map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent"},
-		columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`,
-		headers: map[string]string{forwardedFor: "x_forwarded_for", "x-request-id": "request_id"}},
+		fields: map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
+			headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"},
+		columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`},
 	ALB: {time: "time", request: "request", least: 17, split: (*row).words, // 17 columns are those of the first version
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
@@ -56,12 +57,12 @@ var lines = map[Format]*layout{
 	CloudFront: {time: "timestamp(ms) timestamp time", columns: cloudFrontColumns, least: 12, split: (*row).w3c,
 		how: map[Field]how{User: percentDecoded, UserAgent: percentDecoded, Referer: percentDecoded},
 		fields: map[Field]string{RemoteAddr: "c-ip", Method: "cs-method", Path: "cs-uri-stem cs-uri", Query: "cs-uri-query", Host: "x-host-header cs(Host) cs-host",
-			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)"}},
+			Status: "sc-status", Bytes: "sc-bytes", User: "cs-username", UserAgent: "cs(User-Agent)", Referer: "cs(Referer)", headerPrefix + forwardedFor: forwardedFor}},
 }
 
 // objects are the formats with lines of JSON. The units of a trace are its bytes.
 var objects = map[Format]*layout{
-	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}},
+	JSONL: {time: "at_us", fields: map[Field]string{Bytes: "n"}, typical: [][]string{{"at_us"}, {"trace", "sample", "dropped"}}}, // a line of calls, or the header
 	NginxJSON: {time: "msec time_iso8601 time timestamp @timestamp ts time_local date datetime start_time",
 		fields: map[Field]string{
 			RemoteAddr: "remote_addr client_ip remote_ip client_addr remote_address client ip remote clientip",
@@ -98,7 +99,7 @@ var objects = map[Format]*layout{
 			UserAgent:  "request_User-Agent",
 			Referer:    "request_Referer",
 		},
-		target: "RequestPath", prefixes: []string{"request_", ""}},
+		target: "RequestPath", prefixes: []string{"request_", ""}, typical: [][]string{{"ClientHost ClientAddr DownstreamStatus StartUTC"}}},
 	Envoy: {time: "start_time timestamp time",
 		fields: map[Field]string{
 			RemoteAddr: "downstream_remote_address downstream_remote_address_without_port downstream_direct_remote_address x_forwarded_for",
@@ -110,7 +111,9 @@ var objects = map[Format]*layout{
 			UserAgent:  "user_agent",
 			Referer:    "referer",
 		},
-		target: "path x_envoy_original_path x_envoy_origin_path :path", prefixes: []string{""}},
+		target: "path x_envoy_original_path x_envoy_origin_path :path", prefixes: []string{""},
+		typical: [][]string{{"start_time", "response_code authority :authority x_forwarded_for"},
+			{"start_time timestamp time", "response_flags downstream_remote_address downstream_remote_address_without_port"}}},
 }
 
 // schema is the places of the facts in the lines of a file.
@@ -180,6 +183,12 @@ func newSchema(l *layout, o Options) *schema {
 	if l.split == nil {
 		return s
 	}
+	s.from[headerPrefix+"user-agent"], s.from[headerPrefix+"referer"] = s.from[UserAgent], s.from[Referer]
+	for f, column := range l.fields {
+		if strings.HasPrefix(string(f), headerPrefix) {
+			s.from[f] = places(nil, column)
+		}
+	}
 	for i, name := range strings.Fields(l.columns) {
 		switch name[0] {
 		case '"':
@@ -199,12 +208,12 @@ const fieldsHeader = "#Fields:"
 // w3cSchema returns the schema of columns. isExact reports that a header in the file names them.
 func w3cSchema(o Options, columns string, isExact bool) *schema {
 	l := *lines[CloudFront]
-	l.columns, l.headers = columns, map[string]string{forwardedFor: forwardedFor}
+	l.columns = columns
 	s := newSchema(&l, o)
 	s.isExact = isExact
 	for _, name := range s.columns {
 		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
-			l.headers[strings.ToLower(inner[:len(inner)-1])] = name
+			s.from[Field(headerPrefix+strings.ToLower(inner[:len(inner)-1]))] = places(nil, name)
 		}
 	}
 	if o.Fields["time"] == "" && !slices.Contains(s.columns, "timestamp(ms)") && !slices.Contains(s.columns, "timestamp") {
@@ -235,7 +244,7 @@ func (r *row) get(f Field) []byte {
 // forwarded returns X-Forwarded-For, or a list in place of the client address, as Traefik
 // logs it.
 func (r *row) forwarded() (list []byte) {
-	if list = r.header(forwardedFor); hasValue(list) {
+	if list = r.get(headerPrefix + forwardedFor); hasValue(list) {
 		return list
 	}
 	list = nil
@@ -250,20 +259,10 @@ func (r *row) forwarded() (list []byte) {
 	return list
 }
 
-// header returns a field of the request's header. The elements of X-Forwarded-For in JSON are
+// header returns a field of the request's header from JSON. The elements of X-Forwarded-For are
 // joined by commas, as HTTP joins several lines of one field.
 func (r *row) header(name string) (value []byte) {
-	s := r.schema
-	switch {
-	case s.columns == nil:
-	case s.headers[name] != "":
-		return r.at(place{path: s.headers[name]})
-	case name == "user-agent":
-		return r.firstOf(s.from[UserAgent])
-	case name == "referer":
-		return r.firstOf(s.from[Referer])
-	}
-	for _, prefix := range s.prefixes {
+	for _, prefix := range r.schema.prefixes {
 		i := r.find(prefix + name)
 		if i < 0 {
 			continue

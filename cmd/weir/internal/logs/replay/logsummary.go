@@ -37,19 +37,11 @@ func (c *LogCounts) Errors() int64 { return c.Log.Bad + c.NoKey + c.BadUnits + c
 
 // count counts a request without a decision, and reports whether it has one.
 func (c *LogCounts) count(o logOutcome) (decided bool) {
-	switch o {
-	case outside:
-		c.Filtered++
-	case badUnits:
-		c.BadUnits++
-	case rejected:
-		c.Rejected++
-	case noKey:
-		c.NoKey++
-	default:
-		return true
+	undecided := [...]*int64{noKey: &c.NoKey, badUnits: &c.BadUnits, outside: &c.Filtered, rejected: &c.Rejected}
+	if decided = int(o) >= len(undecided); !decided {
+		*undecided[o]++
 	}
-	return false
+	return decided
 }
 
 // LogPolicySummary counts the decisions of one policy.
