@@ -61,11 +61,11 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 // decideCheck makes the decision. If a shadow cannot decide, that is an error here: its
 // answer would hide the fault.
 func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
-	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := source.policy(name)
+	p, err := findPolicy(file, name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -76,7 +76,7 @@ func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []strin
 	defer closeStore(store, &err)
 	rule, err := enforce.NewRule(p, store.Engine)
 	if err != nil {
-		return nil, nil, usage("", "%s: %w", source.name, err)
+		return nil, nil, usage("", "%s: %w", file.Name, err)
 	}
 	target, err := parseKey(rule, pairs)
 	if err != nil {

@@ -29,40 +29,28 @@ func policiesFlag(cmd *cobra.Command, path *string) {
 	cmd.MarkFlagFilename("policies", "yaml", "yml")
 }
 
-// policySource is a policy file as it was read.
-type policySource struct {
-	file *policy.File
-	name string // path of the file, or builtIn
-	text []byte // nil for the built-in policies
-}
-
-// loadPolicies reads a policy file. If path is "", it returns the built-in
-// policies and writes a note.
-func loadPolicies(path string, stderr io.Writer) (policySource, error) {
+// loadPolicies reads a policy file. If path is "", it returns the built-in policies, without a
+// text, and writes a note.
+func loadPolicies(path string, stderr io.Writer) (file *policy.File, text []byte, err error) {
 	if path == "" {
-		file := policy.Demo()
+		file = policy.Demo()
 		file.Name = builtIn
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
-		return policySource{file: file, name: builtIn}, nil
+		return file, nil, nil
 	}
-	text, err := policy.ReadFile(path)
-	if err != nil {
-		return policySource{}, err
+	if text, err = policy.ReadFile(path); err == nil {
+		file, err = policy.Parse(path, text)
 	}
-	file, err := policy.Parse(path, text)
-	if err != nil {
-		return policySource{}, err
-	}
-	return policySource{file, path, text}, nil
+	return file, text, err
 }
 
-// policy returns the policy of that name.
-func (s *policySource) policy(name string) (*policy.Definition, error) {
-	if p := s.file.Definition(name); p != nil {
+// findPolicy returns the policy of that name.
+func findPolicy(file *policy.File, name string) (*policy.Definition, error) {
+	if p := file.Definition(name); p != nil {
 		return p, nil
 	}
-	known := names(s.file)
-	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)), "%s has no policy %q", s.name, name)
+	known := names(file)
+	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)), "%s has no policy %q", file.Name, name)
 }
 
 func names(file *policy.File) []string {

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
 )
 
 // replayOptions are the flags of weir replay.
@@ -72,20 +73,20 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) (err erro
 		return err
 	}
 	defer closeStore(store, &err)
-	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	if isTrace {
-		return replayTrace(cmd, o, files, log.Trace(), source, store)
+		return replayTrace(cmd, o, files, log.Trace(), file, store)
 	}
-	return replayLogs(cmd, o, files, log, source, store)
+	return replayLogs(cmd, o, files, log, file, store)
 }
 
-func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.Reader, source policySource, on *store.Store) (err error) {
-	runner, err := replay.New(source.file, on.Engine)
+func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.Reader, policies *policy.File, on *store.Store) (err error) {
+	runner, err := replay.New(policies, on.Engine)
 	if err != nil {
-		return usage("", "%s: %w", source.name, err)
+		return usage("", "%s: %w", policies.Name, err)
 	}
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {

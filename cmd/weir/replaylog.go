@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
+	"github.com/weirlimit/weir/policy"
 )
 
 // logOptions are the flags of weir replay and weir suggest for access logs.
@@ -88,15 +89,15 @@ func openLogs(cmd *cobra.Command, files []string, o accesslog.Options) (*accessl
 }
 
 // replayLogs decides the requests of access logs and prints the summary.
-func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *accesslog.Reader, source policySource, on *store.Store) error {
+func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *accesslog.Reader, policies *policy.File, on *store.Store) error {
 	if o.log.Policy != "" {
-		if _, err := source.policy(o.log.Policy); err != nil {
+		if _, err := findPolicy(policies, o.log.Policy); err != nil {
 			return err
 		}
 	}
-	runner, err := replay.NewLogRunner(source.file, on.Engine, o.log.LogOptions)
+	runner, err := replay.NewLogRunner(policies, on.Engine, o.log.LogOptions)
 	if err != nil {
-		return usage("", "%s: %w", source.name, err)
+		return usage("", "%s: %w", policies.Name, err)
 	}
 	if err := o.log.addOld(cmd, runner); err != nil {
 		return err
@@ -115,7 +116,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 		return unreachable(on.Name, err)
 	}
 	warnLog(cmd, &s.LogCounts)
-	if err := o.report.write(func() *report.Page { return replayPage(&o.report, &s, log.Files(), source.file) }); err != nil {
+	if err := o.report.write(func() *report.Page { return replayPage(&o.report, &s, log.Files(), policies) }); err != nil {
 		return err
 	}
 	for _, p := range s.Policies {
@@ -129,12 +130,12 @@ func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error 
 	if o.against == "" {
 		return nil
 	}
-	old, err := loadPolicies(o.against, cmd.ErrOrStderr())
+	old, _, err := loadPolicies(o.against, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	if err := runner.Against(o.against, old.file, weir.NewMemory()); err != nil {
-		return usage("", "%s: %w", old.name, err)
+	if err := runner.Against(o.against, old, weir.NewMemory()); err != nil {
+		return usage("", "%s: %w", old.Name, err)
 	}
 	return nil
 }

@@ -68,12 +68,12 @@ func serve(cmd *cobra.Command, o *serveOptions, table settings) error {
 
 // serve begins to connect to the store, and runs a server until a signal.
 func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer) (err error) {
-	source, err := o.loadPolicies(stderr)
+	file, text, err := o.loadPolicies(stderr)
 	if err != nil {
 		return err
 	}
 	config := &o.config
-	config.Policies, config.Log, config.Version = source.file, log, version()
+	config.Policies, config.Log, config.Version = file, log, version()
 	stopTraces, err := o.startTraces(log)
 	if err != nil {
 		return err
@@ -92,7 +92,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	defer closeStore(store, &err)
 	if store.Shared && table.setting("instances").source == "" {
-		noteInstances(stderr, source.file)
+		noteInstances(stderr, file)
 	}
 	if config.Recorder, err = o.record.open(table, log); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	var reloaders []*reloader
 	if o.policies != "" {
-		policies = policyReloader(o.policies, source.text, s, log)
+		policies = policyReloader(o.policies, text, s, log)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
@@ -189,9 +189,9 @@ func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *rel
 
 // loadPolicies reads the policies to serve. With an Envoy configuration and without
 // a file there are none.
-func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
+func (o *serveOptions) loadPolicies(stderr io.Writer) (file *policy.File, text []byte, err error) {
 	if o.policies == "" && o.envoyConfig != "" {
-		return policySource{file: &policy.File{Name: "none"}, name: "none"}, nil
+		return &policy.File{Name: "none"}, nil, nil
 	}
 	return loadPolicies(o.policies, stderr)
 }

@@ -64,23 +64,23 @@ func snippet(cmd *cobra.Command, o *snippetOptions, proxy string) error {
 // fit sets the policy and the dimension from --policies, or returns an error if a
 // snippet cannot send the keys of the policy: it sends one value.
 func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
-	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	if !cmd.Flags().Changed("policy") {
-		if len(source.file.Policies) != 1 {
-			return usage("name one of "+listed(names(source.file)), "%s has several policies, and --policy is missing", source.name)
+		if len(file.Policies) != 1 {
+			return usage("name one of "+listed(names(file)), "%s has several policies, and --policy is missing", file.Name)
 		}
-		o.Policy = source.file.Policies[0].Name
+		o.Policy = file.Policies[0].Name
 	}
-	p, err := source.policy(o.Policy)
+	p, err := findPolicy(file, o.Policy)
 	if err != nil {
 		return err
 	}
 	compiled, err := p.Compile()
 	if err != nil {
-		return usage("", "%s: %w", source.name, err)
+		return usage("", "%s: %w", file.Name, err)
 	}
 	by, byFlag := compiled.Dimensions, cmd.Flags().Changed("dimension")
 	switch {
