@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -86,15 +87,7 @@ const sparkColumns = 32
 
 // sparkline returns counts as blocks, and the span of one column. Only 0 is a dot.
 func sparkline(counts []int64, width time.Duration) (line string, column time.Duration) {
-	merge := (len(counts) + sparkColumns - 1) / sparkColumns
-	merged := make([]int64, 0, sparkColumns)
-	for part := range slices.Chunk(counts, merge) {
-		sum := int64(0)
-		for _, n := range part {
-			sum += n
-		}
-		merged = append(merged, sum)
-	}
+	merged := report.Merge(counts, sparkColumns)
 	blocks := []rune("·▁▂▃▄▅▆▇█")
 	highest := slices.Max(merged)
 	var b strings.Builder
@@ -105,7 +98,7 @@ func sparkline(counts []int64, width time.Duration) (line string, column time.Du
 		}
 		b.WriteRune(blocks[min(i, len(blocks)-1)])
 	}
-	return b.String(), width * time.Duration(merge)
+	return b.String(), width * time.Duration((len(counts)+sparkColumns-1)/sparkColumns)
 }
 
 // keyText returns a key such as ip=192.0.2.7, or - for the only key of a limit without

@@ -171,9 +171,7 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 // reloader of the secrets.
 func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *reloader, err error) {
 	c := &o.config
-	if c.Hosts, err = listen.ParseNames(o.hosts...); err != nil {
-		return nil, usage("", "--host: %w", err)
-	}
+	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
 	if c.Limits.Linger == 0 {
 		c.Limits.Linger = -1
 	}

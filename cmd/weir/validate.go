@@ -96,7 +96,7 @@ type validFile struct {
 	Concurrency []kindLimit       `json:"concurrency,omitempty"`
 	Changes     []string          `json:"changes,omitempty"` // against the older file; a sentence each
 
-	rows    [][]string // for people: policy, limit, sentence, worst case
+	rows    [][]string // for people: an indent, policy, limit, sentence, worst case
 	cluster bool       // print the slots of a Redis Cluster
 }
 
@@ -176,7 +176,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 			if i > 0 {
 				name = ""
 			}
-			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i, c) + warnsAt(p, i)})
+			v.rows = append(v.rows, []string{"", name, l.Name, p.Sentence(i), worstCase(p, i, c) + warnsAt(p, i)})
 			v.addKind(p, i, c, nextWindows(c, now))
 		}
 		v.Limits += len(p.Limits)
@@ -190,11 +190,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 // write writes the result for people.
 func (v *validFile) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
-	if len(v.rows) > 0 {
-		var table strings.Builder
-		writeTable(&table, "llll", v.rows)
-		b.WriteString("  " + strings.TrimSuffix(strings.ReplaceAll(table.String(), "\n", "\n  "), "  "))
-	}
+	writeTable(b, "lllll", v.rows)
 	for i := range v.Fixed {
 		b.WriteString(v.Fixed[i].beginnings())
 	}

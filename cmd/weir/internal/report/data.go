@@ -1,6 +1,7 @@
 package report
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -15,11 +16,11 @@ func (v View) forScript(steps int) View {
 	v.Candidates = append([]Candidate{}, v.Candidates...)
 	for i := range v.Candidates {
 		c := &v.Candidates[i]
-		c.Series = merge(c.Series, steps)
+		c.Series = Merge(c.Series, steps)
 	}
 	t := &v.Timeline
 	t.Width *= time.Duration(max(1, (len(t.Allowed)+steps-1)/steps))
-	t.Allowed, t.Denied = merge(t.Allowed, steps), merge(t.Denied, steps)
+	t.Allowed, t.Denied = Merge(t.Allowed, steps), Merge(t.Denied, steps)
 	return v
 }
 
@@ -59,16 +60,16 @@ func bars(bins []Bin) []Bin {
 	return all
 }
 
-// merge adds neighbouring numbers until there are at most n.
-func merge(series []int64, n int) []int64 {
+// Merge adds neighbouring numbers until there are at most n.
+func Merge(series []int64, n int) []int64 {
 	per := (len(series) + n - 1) / n
 	if per <= 1 {
 		return series
 	}
 	out := make([]int64, 0, n)
-	for i := 0; i < len(series); i += per {
+	for part := range slices.Chunk(series, per) {
 		var sum int64
-		for _, x := range series[i:min(i+per, len(series))] {
+		for _, x := range part {
 			sum += x
 		}
 		out = append(out, sum)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 var (
@@ -177,22 +178,12 @@ func sentence(s string) string { return clip(s, maxSentence) }
 // clip escapes the characters of s that are invisible or change the direction of writing,
 // and shortens it to most characters.
 func clip(s string, most int) string {
-	head := first(s, most)
-	out := string(answer.Printable([]byte(head)))
-	if cut := first(out, most); len(head) < len(s) || len(cut) < len(out) {
-		return cut + "…"
+	start := shorten.Cut(s, 4*(most+1)) // has more characters than most if s has: each takes at most 4 bytes
+	text := []rune(string(answer.Printable([]byte(start))))
+	if len(text) > most {
+		return string(text[:most]) + "…"
 	}
-	return out
-}
-
-// first returns the first n characters of s.
-func first(s string, n int) string {
-	for i := range s {
-		if n--; n < 0 {
-			return s[:i]
-		}
-	}
-	return s
+	return string(text)
 }
 
 // grouped returns a number, 0 or more, such as 1,234,567.

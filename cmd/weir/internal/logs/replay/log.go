@@ -131,32 +131,30 @@ func (p *logPolicy) missing() error {
 // Run decides every request of a log and returns the summary. The error is that of the
 // engine or of ctx, or a *[LogError].
 func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary, error) {
+	all := slices.Concat(r.policies, r.old)
 	err := r.selector.each(ctx, log, func(e *accesslog.Entry, n int64) error {
 		outcome := noKey
-		for _, p := range r.policies {
+		for i, p := range all {
 			o, err := r.decide(ctx, p, e, n)
 			if err != nil {
 				return err
 			}
-			outcome = max(outcome, o)
+			if i < len(r.policies) {
+				outcome = max(outcome, o)
+			}
 		}
 		if r.selector.counts.count(outcome) {
 			r.summary.count(e.At, outcome)
-		}
-		for _, p := range r.old {
-			if _, err := r.decide(ctx, p, e, n); err != nil {
-				return err
-			}
 		}
 		return nil
 	})
 	s := r.finish(log)
 	if err == nil {
-		var all []*dimension
+		var dimensions []*dimension
 		for _, p := range r.policies {
-			all = append(all, p.values...)
+			dimensions = append(dimensions, p.values...)
 		}
-		err = r.selector.problem(all)
+		err = r.selector.problem(dimensions)
 	}
 	return s, err
 }
