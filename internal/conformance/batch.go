@@ -112,8 +112,8 @@ func batchReport(c Config, history int, want *session, batch []step, i int, a an
 	return b.String()
 }
 
-// liveBatches decides batches by the engine's own clock in several goroutines, with many
-// more units than fit. It returns a report unless exactly those that fit were granted. Nor
+// liveBatches decides batches by the engine's own clock in several goroutines, some requests
+// with an idempotency key, and with many more units than fit. It returns a report unless exactly those that fit were granted. Nor
 // may the instant of a request lie before that of an earlier one for the same key.
 func liveBatches(e engine.Engine, c Config) string {
 	const fit, size = 100, 16
@@ -128,18 +128,22 @@ func liveBatches(e engine.Engine, c Config) string {
 		problem string
 	}
 	results := make(chan result)
-	for range c.Goroutines {
+	ids := c.claims(limiter.Compiled(), "id")
+	for g := range c.Goroutines {
 		go func() {
 			var r result
-			for range 8*fit/size/c.Goroutines + 1 {
+			for n := range 8*fit/size/c.Goroutines + 1 {
 				calls := make([]weir.Call, size)
 				for i := range calls {
 					calls[i] = weir.Call{Limiter: limiter, Key: weir.K(values[i%2]), Request: weir.Request{N: 1}}
+					if ids && i%4 == 0 {
+						calls[i].Request.ID = fmt.Sprint(g, " ", n, " ", i)
+					}
 				}
 				weir.DecideAll(context.Background(), calls)
 				for i := range calls {
 					d := &calls[i].Decision
-					if err := errors.Join(calls[i].Err, c.checkMark(d, weir.AllOrNothing, "")); err != nil {
+					if err := errors.Join(calls[i].Err, c.checkMark(d, weir.AllOrNothing, calls[i].Request.ID)); err != nil {
 						r.problem = err.Error()
 					} else if i > 1 && d.At.Before(calls[i-2].Decision.At) {
 						r.problem = fmt.Sprintf("request %d of a batch is decided %v before request %d for the same key", i, calls[i-2].Decision.At.Sub(d.At), i-2)

@@ -1,0 +1,55 @@
+package conformance
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// TestSpecificationKeepsThePromise: random attempts, many at the end of an announced wait, stand
+// the audit of concurrent histories: no window, span of a bucket or interval has too much, no
+// denial is unjustified, and nothing else is recorded. The audit shares no code with the
+// specification, and here each call takes no time.
+func TestSpecificationKeepsThePromise(t *testing.T) {
+	c := DefaultConfig(nil)
+	granted, denied := 0, 0
+	for seed := range uint64(600) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		h := newConcurrentHistory(r, spec.New(), &c)
+		if h.pace >= cold { // so many keys that none is denied
+			continue
+		}
+		live, at := h.limiter, time.Duration(0)
+		step := int64(h.policy.limits[0].Window)
+		for range 120 {
+			a := call{key: r.IntN(len(h.keys)), n: r.Int64N(4), from: at, to: at + 1}
+			h.limiter = live.At(time.UnixMicro(defaultEpoch).Add(at))
+			var err error
+			if a.decision, err = h.limiter.AllowN(context.Background(), keyOf(live, h.keys[a.key]), a.n); err != nil {
+				t.Fatal(err)
+			}
+			h.calls = append(h.calls, a)
+			if a.decision.Allowed {
+				granted++
+			} else {
+				denied++
+			}
+			if r.IntN(2) == 0 {
+				at += max(0, a.decision.RetryAfter)
+			}
+			at += time.Duration(r.Int64N(3) * r.Int64N(step/10)).Truncate(us)
+		}
+		if err := h.look(); err != nil {
+			t.Fatal(err)
+		}
+		if breach := h.audit(); breach != "" {
+			t.Errorf("seed %d: %s\n%s", seed, breach, h.describe())
+		}
+	}
+	if granted < 5000 || denied < 5000 {
+		t.Errorf("%d granted and %d denied: the histories are too tame", granted, denied)
+	}
+}
