@@ -57,6 +57,8 @@ func TestR14BadInput(t *testing.T) {
 		"before 1970":        {decide(Request{N: 1, At: time.Unix(0, -1).UTC()}), errInstant, "1969-12-31T23:59:59.999999999Z; use 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, or leave it out to decide now"},
 		"after the last":     {failed(l.At(time.UnixMicro(MaxInstant+1)).Allow(ctx, k)), errInstant, "or call the Limiter itself to decide now"},
 		"far away":           {failed(l.At(time.Unix(1<<58, 0)).Allow(ctx, k)), errInstant, ""},
+		"far back":           {decide(Request{N: 1, At: time.Unix(-1<<58, 0)}), errInstant, ""},
+		"behind no instant":  {decide(Request{N: 1, At: time.Time{}.Add(1)}), errInstant, "0001-01-01T00:00:00.000000001Z"},
 		"wait n":             {failed(l.WaitN(ctx, k, -1)), errUnits, ""},
 		"wait at":            {failed(l.At(at).Wait(ctx, k)), errInstant, "without an instant"},
 		"count at":           {failed(l.At(time.Time{}).Count(ctx, k, "user", 1)), errInstant, ""},
