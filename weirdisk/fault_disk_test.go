@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -118,6 +119,35 @@ func TestSecondProcess(t *testing.T) {
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
 	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
 		t.Errorf("got %v, want ErrInUse with the %s", err, holder)
+	}
+}
+
+// TestPartOfAHeader: a power failure during the creation of a segment leaves any part of its
+// header. The segment holds nothing then.
+func TestPartOfAHeader(t *testing.T) {
+	needs.Time(t)
+	dir := t.TempDir()
+	e := open(t, dir, SyncAlways())
+	granted(t, e, 3)
+	e.Close()
+	m, err := readManifest(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Next = 2
+	whole := (&header{number: 2, base: 1, identity: m.Identity}).bytes()
+	for from := range len(whole) {
+		for to := from + 1 + from%3; to <= len(whole); to += 3 {
+			b := slices.Clone(whole)
+			clear(b[from:to])
+			if err := m.write(neverSynced, dir); err != nil {
+				t.Fatal(err)
+			}
+			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
+			e := open(t, dir, light)
+			wantLeft(t, e, 7, "zeros from", from, "to", to)
+			e.Close()
+		}
 	}
 }
 

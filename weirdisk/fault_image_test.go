@@ -493,3 +493,42 @@ func TestSnapshotThatFailedToSync(t *testing.T) {
 		os.RemoveAll(image)
 	}
 }
+
+// TestFirstOpensCanBeKilled: the process is killed before any step of its first Open, and so
+// is the next one. The third makes durable what it goes on with: a grant survives a power
+// failure that leaves nothing else.
+func TestFirstOpensCanBeKilled(t *testing.T) {
+	needs.Time(t)
+	t.Parallel()
+	opened := func(x *tape, dir string) *Engine {
+		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for first, most := 0, 1; first <= most; first++ {
+		for second, longest := first+rand.IntN(4), first+1; second <= longest; second += 4 {
+			x, parent := new(tape), t.TempDir()
+			opened(x, filepath.Join(parent, "1")).Close()
+			most = len(x.steps)
+			if err := x.kill(filepath.Join(parent, "2"), first); err != nil {
+				t.Fatal(err)
+			}
+			opened(x, filepath.Join(parent, "2")).Close()
+			longest = len(x.steps)
+			if err := x.kill(filepath.Join(parent, "3"), second); err != nil {
+				t.Fatal(err)
+			}
+			e := opened(x, filepath.Join(parent, "3"))
+			granted(t, e, 3)
+			e.Close()
+			if err := x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))); err != nil {
+				t.Fatal(err)
+			}
+			after := open(t, filepath.Join(parent, "image"), light)
+			wantLeft(t, after, 7, "killed before steps", first, second)
+			after.Close()
+		}
+	}
+}
