@@ -54,18 +54,14 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	}
 }
 
-// More connections than a listener accepts, most of them idle, and a call without a message do
-// not keep weir serve from ending before --drain. A connection that has sent nothing may take
+// More connections than a listener accepts, most of them idle, a call without a message and a
+// health watch do not keep weir serve from ending before --drain. A connection that has sent nothing may take
 // the five seconds of net/http.
 func TestTerminateBesideOpenConnections(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t), "--drain", "1h")
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
-	half := dialRaw(t, f.rpc)
-	if half.call(limitMethod) != nil || half.message(100, nil) != nil {
-		t.Fatal("no call")
-	}
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {
 		for i := range 30 {
 			c, err := net.DialTimeout("tcp", address, testTimeout)
@@ -84,6 +80,11 @@ func TestTerminateBesideOpenConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+	// The last ones: a listener closes the oldest connections for newer ones.
+	half, watch := dialRaw(t, f.rpc), dialRaw(t, f.rpc)
+	if half.call(limitMethod) != nil || half.message(100, nil) != nil || watch.call(watchMethod) != nil || watch.message(0, nil) != nil {
+		t.Fatal("no call")
 	}
 	f.terminate(t) // while all of them are open
 	select {

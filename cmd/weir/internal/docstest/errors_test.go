@@ -53,6 +53,16 @@ func TestMissingPart(t *testing.T) {
 	}
 }
 
+// TestErrorsAreFound: errors in output, in problem documents and in text.
+func TestErrorsAreFound(t *testing.T) {
+	const page = "Text `weir: bad key` and `ERR no such\npolicy here` and `weir serve`.\n```\n$ weir serve\nweir serve: the address\nis in use\n\n$ weir check\n" +
+		"allowed\n```\n```json\n{\"detail\":\"no \\\"a\\\"\"}\n```\n"
+	want := []string{"weir serve: the address is in use", "no \"a\"", "weir: bad key", "ERR no such policy here"}
+	if got := quotedErrors(page); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 // quotedErrors returns the errors that a page shows: output, problem documents, and code in
 // text that begins as errors do. Blocks of http are left out: another test runs them.
 func quotedErrors(page string) []string {

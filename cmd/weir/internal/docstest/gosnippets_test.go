@@ -123,6 +123,20 @@ func commented(code string) string {
 	return b.String()
 }
 
+// TestSnippetsAreFound: a page has snippets of several forms, and text that is none.
+func TestSnippetsAreFound(t *testing.T) {
+	const page = "Text `weir.K(\"a\")`.\n\n```go\nfirst()\n```\n- item\n\n  ```go\n  second()\n  ```\n\n```\nd := third()\n```\n" +
+		"```sh\nweir.K(1)\n```\n\nText:\n\n    d := weir.K(\"4\")\n\n    make run\n\n~~~go\nfifth()\n~~~\n"
+	var got []string
+	for _, s := range snippetsOfPage("p.md", page) {
+		got = append(got, fmt.Sprintf("%d %s", s.line, strings.TrimSpace(s.text)))
+	}
+	want := []string{"4 first()", "9 second()", "13 d := third()", "21 d := weir.K(\"4\")\n\nmake run", "26 fifth()"}
+	if !slices.Equal(got, want) {
+		t.Errorf("a page has %q, want %q", got, want)
+	}
+}
+
 // likeGo matches a line of Go in a block of an unknown language.
 var likeGo = regexp.MustCompile(`(?m):=|^\s*(func|package|import|type|var|defer|switch|for|if) .*[{(")]|\b\w+\.[A-Z]\w*\(`)
 

@@ -108,3 +108,10 @@ func TestBadNames(t *testing.T) {
 		}
 	}
 }
+
+func FuzzNames(f *testing.F) {
+	for _, s := range []string{"", ":", "[", "]:", "a:1", "[::1]:1", "::", "[]"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, host string) { Names{}.Has(host) })
+}

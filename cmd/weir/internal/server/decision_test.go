@@ -49,7 +49,7 @@ func TestCheckShowsTheBindingLimit(t *testing.T) {
 		POST /v1/check {$errors,"n":2} => 200 {"allowed":true,…"remaining":0,…"name":"channel",…"name":"category",…
 		POST /v1/check {$errors} => 200 {"allowed":false,…"limit":"category",…"limits":[{"name":"channel","key":{},…"used":2,…
 		POST /v1/check {"n":3,"key":{"category":"errors"},"policy":"slack"}
-		=> 200 …"retry_after_ms":-1,"retry_after_us":-1,…never allows more than 2…
+		=> 200 …"retry_after_ms":-1,"retry_after_us":-1,…never allows more than 2…"retry_after_ms":-1,…
 		POST /v1/check {"policy":"slack","key":{"category":"info"}} => 200 {"allowed":true,…
 		# a part
 		POST /v1/check {"policy":"batch","n":6} => 200 {"allowed":true,…"granted":4,…"retry_after_ms":-1,…"limit":"limit",…
@@ -101,13 +101,22 @@ func TestKeysAreOpaque(t *testing.T) {
 	`)
 }
 
-// A full engine rejects new keys, and keeps deciding for the existing ones.
+// A full engine rejects new keys, and keeps deciding for the existing ones. It has metrics of
+// its bound, which one without a bound has not.
 func TestFullStoreRejectsOnlyNewKeys(t *testing.T) {
-	s, logged := newServer(t, weir.NewMemory(weir.MaxKeys(1)))
+	s, logged := newServer(t, weir.NewMemory(weir.MaxKeys(1), weir.MaxBytes(1<<20)))
 	play(t, s, `
 		POST /v1/check {"policy":"search","key":{"ip":"first"}} => 200 {"allowed":true,…
 		POST /v1/check {"policy":"search","key":{"ip":"second"}} => 503 …as many keys as it may…
 		POST /v1/check {"policy":"search","key":{"ip":"first"}} => 200 {"allowed":true,…
+		metric weir_store_max_bytes 1.048576e+06
+		metric weir_store_full_total 1
+	`)
+	unbounded, _ := newServer(t, nil)
+	play(t, unbounded, `
+		GET /metrics => 200 …weir_store_bytes…
+		! weir_store_max_bytes
+		! weir_store_full_total
 	`)
 	if strings.Contains(logged.String(), "second") || !strings.Contains(logged.String(), "no decision could be made") {
 		t.Errorf("the log should name the error and not the key: %s", logged)
