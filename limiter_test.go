@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // failed returns the error of a call.
@@ -22,9 +23,7 @@ func TestR14BadInput(t *testing.T) {
 	k, at := K("42"), time.UnixMicro(1_700_000_000_000_000)
 	decide := func(r Request) error { return failed(l.Decide(ctx, k, r)) }
 	longID := strings.Repeat("x", MaxIDBytes+1)
-	if _, err := l.Record(ctx, K("o"), MaxUnits); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Record(ctx, K("o"), MaxUnits))(t)
 	for name, c := range map[string]struct {
 		err, want error
 		says      string

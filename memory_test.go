@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/memstats"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -19,11 +21,7 @@ var ctx = context.Background()
 // mustNew returns a limiter or fails the test.
 func mustNew(t testing.TB, p Policy, opts ...Option) *Limiter {
 	t.Helper()
-	l, err := New(p, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(New(p, opts...))(t)
 }
 
 // perUser is a policy of n units a window for each user.
@@ -87,7 +85,7 @@ func TestBytesAKey(t *testing.T) {
 			continue // it takes seconds
 		}
 		l := mustNew(t, perUser(1000, time.Hour))
-		before := heapBytes()
+		before := memstats.Live()
 		for i := range c.events {
 			at := time.UnixMicro(1_700_000_000_000_000 + int64(i))
 			for _, u := range users[:c.keys] {
@@ -96,7 +94,7 @@ func TestBytesAKey(t *testing.T) {
 				}
 			}
 		}
-		got := float64(heapBytes()-before)/float64(c.keys) - 16
+		got := float64(memstats.Live()-before)/float64(c.keys) - 16
 		t.Logf("%d events a key: %.1f bytes", c.events, got)
 		if got > c.most {
 			t.Errorf("%d events a key: %.1f bytes, want at most %.0f", c.events, got, c.most)
@@ -106,14 +104,6 @@ func TestBytesAKey(t *testing.T) {
 		}
 		runtime.KeepAlive(l)
 	}
-}
-
-func heapBytes() int64 {
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // TestR13AtTheCap: at the cap a new key is rejected, a key that counts is never removed,
@@ -147,9 +137,7 @@ func TestR13AtTheCap(t *testing.T) {
 						t.Fatalf("key %d at the cap: %v %v, want a denial: its history still counts", i, d, err)
 					}
 				}
-				if _, err := l.Peek(ctx, K("new"), 1); err != nil {
-					t.Errorf("a peek at the cap: %v", err)
-				}
+				must.Get(l.Peek(ctx, K("new"), 1))(t)
 				// Many keys: some meet a block of the table that is full, and others do not.
 				others := make([]Key, 1000)
 				for i := range others {

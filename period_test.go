@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -40,24 +41,16 @@ func unpackZones(t *testing.T) zoneData {
 	if err != nil {
 		t.Fatal("go env GOROOT:", err)
 	}
-	archive, err := zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib/time/zoneinfo.zip"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	archive := must.Get(zip.OpenReader(filepath.Join(strings.TrimSpace(string(root)), "lib/time/zoneinfo.zip")))(t)
 	defer archive.Close()
 	dir := t.TempDir()
-	if err := os.CopyFS(dir, archive); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.CopyFS(dir, archive))
 	return zoneData(dir)
 }
 
 func (d zoneData) load(t *testing.T, name string) *time.Location {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(string(d), name))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(string(d), name)))(t)
 	zone, err := time.LoadLocationFromTZData(name, text)
 	if err != nil {
 		t.Fatal(name, err)

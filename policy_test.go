@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestNewChecksEveryField: a value out of range is an error with the limit, the field and
@@ -169,10 +171,7 @@ func TestDimensions(t *testing.T) {
 		{Name: "b", Max: 1, Window: time.Second, By: []string{"y", "x"}},
 		{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}},
 	}}
-	rules, err := p.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(p.Compile())(t)
 	if got, want := rules.Dimensions, []string{"y", "x", "z"}; !slices.Equal(got, want) {
 		t.Errorf("dimensions %q, want %q", got, want)
 	}

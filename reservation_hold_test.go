@@ -14,17 +14,12 @@ import (
 )
 
 // farm returns a limiter of 3 at once for at most 30s, 2 a render farm, and 100 a day.
-func farm(t *testing.T, opts ...weir.Option) *weir.Limiter {
-	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+func farm(opts ...weir.Option) *weir.Limiter {
+	return must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
 		{Name: "all", Kind: weir.Concurrency, Max: 50, MaxHold: time.Minute, Cost: 5},
-	}}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	}}, opts...))
 }
 
 // TestSettlementsEndHolds: Done keeps the charge of the rates, Commit corrects it and
@@ -40,16 +35,14 @@ func TestSettlementsEndHolds(t *testing.T) {
 		"cancel":      {func(r *weir.Reservation) error { return r.Cancel(ctx) }, 0},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := farm(t)
+			l := farm()
 			r, other := reserve(t, l, 2), reserve(t, l, 1)
 			wantUsed(t, l, 3, 3, 10)
 			if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1}); r != nil || d.Allowed || err != nil || d.Limit != "running" {
 				t.Errorf("a fourth: %+v, %v; want a denial of running", d, err)
 			}
 			wantUsed(t, l, 3, 3, 10) // a denial for concurrency charges no rate
-			if err := c.settle(r); err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
+			wantError(t, name, c.settle(r), nil)
 			wantUsed(t, l, c.day+1, 1, 5)
 			for _, again := range []error{r.Done(ctx), r.Commit(ctx, 1), r.Cancel(ctx), r.Extend(ctx)} {
 				if !errors.Is(again, weir.ErrSettled) {
@@ -61,9 +54,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 			wantUsed(t, l, c.day+1, 1, 5)
 			time.Sleep(time.Microsecond)
 			wantUsed(t, l, c.day+1, 0, 5) // the hold of other ended by time
-			if err := other.Done(ctx); err != nil {
-				t.Errorf("a hold of which a limit is left: %v", err)
-			}
+			wantError(t, "a hold of which a limit is left", other.Done(ctx), nil)
 			wantUsed(t, l, c.day+1, 0, 0)
 		})
 	}
@@ -73,7 +64,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 // corrected until the reservation expires.
 func TestHoldEndsByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := farm(t)
+		l := farm()
 		r := reserve(t, l, 2)
 		if got, want := r.HeldUntil(), time.Now().Add(30*time.Second); !got.Equal(want) {
 			t.Errorf("held until %v, want %v", got, want)
@@ -85,13 +76,9 @@ func TestHoldEndsByTime(t *testing.T) {
 			}
 		}
 		wantUsed(t, l, 2, 0, 0)
-		if err := r.Commit(ctx, 1); err != nil {
-			t.Error(err)
-		}
+		wantError(t, "commit", r.Commit(ctx, 1), nil)
 		wantUsed(t, l, 1, 0, 0)
-		if err := r.Done(ctx); !errors.Is(err, weir.ErrSettled) {
-			t.Errorf("%v, want ErrSettled", err)
-		}
+		wantError(t, "done", r.Done(ctx), weir.ErrSettled)
 	})
 }
 
@@ -99,43 +86,35 @@ func TestHoldEndsByTime(t *testing.T) {
 // the rates as they are.
 func TestExtendRenewsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := farm(t)
+		l := farm()
 		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 2, TTL: time.Minute})
 		if err != nil {
 			t.Fatal(err)
 		}
 		for range 3 {
 			time.Sleep(29 * time.Second)
-			if err := r.Extend(ctx); err != nil {
-				t.Fatal(err)
-			}
+			wantError(t, "extend", r.Extend(ctx), nil)
 			wantUsed(t, l, 2, 2, 5)
 		}
 		time.Sleep(30*time.Second - time.Microsecond)
 		wantUsed(t, l, 2, 2, 5)
 		time.Sleep(time.Microsecond)
 		wantUsed(t, l, 2, 0, 5)
-		if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
-			t.Errorf("a hold that ended: %v, want ErrExpired", err)
-		}
+		wantError(t, "a hold that ended", r.Extend(ctx), weir.ErrExpired)
 		wantUsed(t, l, 2, 0, 5)
-		if err := r.Cancel(ctx); err != nil {
-			t.Error(err)
-		}
+		wantError(t, "cancel", r.Cancel(ctx), nil)
 		wantUsed(t, l, 0, 0, 0)
 	})
 }
 
 // TestExtendOfNoHold: a policy without holds, and units that were taken back.
 func TestExtendOfNoHold(t *testing.T) {
-	r := reserve(t, model(t, weir.AllOrNothing), 10)
+	r := reserve(t, model(weir.AllOrNothing), 10)
 	if err := r.Extend(ctx); !errors.Is(err, &weir.InputError{Field: "kind"}) || !errors.Is(err, weir.ErrInput) || !r.HeldUntil().IsZero() {
 		t.Errorf("%v, %v; want errKind", err, r.HeldUntil())
 	}
-	if err := r.Done(ctx); err != nil {
-		t.Errorf("Done without a hold: %v", err)
-	}
-	l := farm(t)
+	wantError(t, "Done without a hold", r.Done(ctx), nil)
+	l := farm()
 	r, d, err := l.Reserve(ctx, acme, weir.Request{N: 2})
 	if err != nil {
 		t.Fatal(err)
@@ -143,17 +122,13 @@ func TestExtendOfNoHold(t *testing.T) {
 	if _, err := l.Refund(ctx, acme, d.At, 2); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
-		t.Errorf("units that were taken back: %v, want ErrExpired", err)
-	}
+	wantError(t, "units that were taken back", r.Extend(ctx), weir.ErrExpired)
 	wantUsed(t, l, 0, 0, 0)
 	empty, _, err := l.Reserve(ctx, acme, weir.Request{N: 0})
 	if err != nil || empty == nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(empty.Extend(ctx), empty.Done(ctx)); err != nil {
-		t.Errorf("0 units: %v", err)
-	}
+	wantError(t, "0 units", errors.Join(empty.Extend(ctx), empty.Done(ctx)), nil)
 	wantUsed(t, l, 0, 0, 0)
 }
 
@@ -177,18 +152,13 @@ func (s *slow) Do(ctx context.Context, calls []engine.Call) {
 func TestExtendThatComesTooLate(t *testing.T) {
 	for _, c := range []slow{{before: 2 * time.Second}, {after: 2 * time.Second}} {
 		synctest.Test(t, func(t *testing.T) {
-			l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+			l := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
-			}}, weir.WithEngine(&slow{weir.NewMemory(), engine.Record, c.before, c.after}))
-			if err != nil {
-				t.Fatal(err)
-			}
+			}}, weir.WithEngine(&slow{weir.NewMemory(), engine.Record, c.before, c.after})))
 			r := reserve(t, l, 2)
 			time.Sleep(29 * time.Second)
-			if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
-				t.Errorf("%v, want ErrExpired", err)
-			}
+			wantError(t, "extend", r.Extend(ctx), weir.ErrExpired)
 			wantUsed(t, l, 2, 0)
 		})
 	}
@@ -212,7 +182,7 @@ func TestHoldsInDoubt(t *testing.T) {
 				// The fault begins with each of the calls of the engine.
 				for begin := range 5 {
 					store := &failing{Faulty: weirtest.NewFaulty(weir.NewMemory()), fault: fault, left: -1}
-					l := farm(t, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
+					l := farm(weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 					r := reserve(t, l, 2)
 					time.Sleep(time.Second)
 					store.left = begin
@@ -256,28 +226,18 @@ func TestDegradedHolds(t *testing.T) {
 	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {
 		synctest.Test(t, func(t *testing.T) {
 			store := weirtest.NewFaulty(weir.NewMemory())
-			l := farm(t, weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
+			l := farm(weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
 			held := reserve(t, l, 2)
 			store.Break(weirtest.Down())
 			r := reserve(t, l, 1)
-			if err := r.Extend(ctx); err != nil {
-				t.Error(err)
-			}
-			if err := held.Extend(ctx); !errors.Is(err, weir.ErrUnavailable) {
-				t.Errorf("%v, want ErrUnavailable", err)
-			}
-			if err := held.Done(ctx); !errors.Is(err, weir.ErrUnavailable) {
-				t.Errorf("%v, want ErrUnavailable", err)
-			}
+			wantError(t, "extend", r.Extend(ctx), nil)
+			wantError(t, "extend of a hold of the store", held.Extend(ctx), weir.ErrUnavailable)
+			wantError(t, "done of a hold of the store", held.Done(ctx), weir.ErrUnavailable)
 			store.Restore()
-			if err := r.Cancel(ctx); err != nil { // the units of held are at the same instant
-				t.Error(err)
-			}
+			wantError(t, "cancel", r.Cancel(ctx), nil) // the units of held are at the same instant
 			wantUsed(t, l, 2, 2, 5)
 			time.Sleep(time.Second)
-			if err := errors.Join(held.Extend(ctx), held.Done(ctx)); err != nil {
-				t.Error(err)
-			}
+			wantError(t, "when it is back", errors.Join(held.Extend(ctx), held.Done(ctx)), nil)
 			wantUsed(t, l, 2, 0, 0)
 		})
 	}

@@ -16,16 +16,11 @@ import (
 )
 
 // model returns a limiter of the tokens of a language model.
-func model(t *testing.T, mode weir.Mode, opts ...weir.Option) *weir.Limiter {
-	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "model", Mode: mode, Limits: []weir.Limit{
+func model(mode weir.Mode, opts ...weir.Option) *weir.Limiter {
+	return must(weir.New(weir.Policy{Name: "model", Mode: mode, Limits: []weir.Limit{
 		{Name: "minute", Max: 1000, Window: time.Minute, By: []string{"tenant"}},
 		{Name: "hour", Max: 5000, Window: time.Hour, By: []string{"tenant"}},
-	}}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	}}, opts...))
 }
 
 var acme = weir.K("acme")
@@ -38,6 +33,14 @@ func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 		t.Fatalf("reserving %d: %+v, %v", n, d, err)
 	}
 	return r
+}
+
+// wantError compares the error of a settlement; want is nil if it must succeed.
+func wantError(t *testing.T, about string, err, want error) {
+	t.Helper()
+	if !errors.Is(err, want) {
+		t.Errorf("%s: %v, want %v", about, err, want)
+	}
 }
 
 // wantUsed compares the units that count now in each limit.
@@ -58,7 +61,7 @@ func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 // reservation are recorded at the instant of the settlement.
 func TestReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := model(t, weir.AllOrNothing)
+		l := model(weir.AllOrNothing)
 		less, more, none, same := reserve(t, l, 400), reserve(t, l, 300), reserve(t, l, 200), reserve(t, l, 100)
 		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1}); r != nil || d.Allowed || err != nil {
 			t.Errorf("without room: %v, %+v, %v; want a denial and no reservation", r, d, err)
@@ -83,7 +86,7 @@ func TestReservation(t *testing.T) {
 
 // TestReservationSettlesOnce: of several concurrent settlements one succeeds.
 func TestReservationSettlesOnce(t *testing.T) {
-	l := model(t, weir.AllOrNothing)
+	l := model(weir.AllOrNothing)
 	r := reserve(t, l, 500)
 	var all sync.WaitGroup
 	results := make(chan error, 16)
@@ -110,7 +113,7 @@ func TestReservationSettlesOnce(t *testing.T) {
 // with their windows.
 func TestReservationExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := model(t, weir.AllOrNothing)
+		l := model(weir.AllOrNothing)
 		short, _, err := l.Reserve(ctx, acme, weir.Request{N: 300, TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
@@ -129,15 +132,11 @@ func TestReservationExpires(t *testing.T) {
 		wantUsed(t, l, 600, 600)
 		time.Sleep(time.Hour - 10*time.Second - 1)
 		wantUsed(t, l, 0, 600)
-		if err := long.Cancel(ctx); err != nil {
-			t.Errorf("a moment before the longest window is over: %v", err)
-		}
+		wantError(t, "a moment before the longest window is over", long.Cancel(ctx), nil)
 		wantUsed(t, l, 0, 300)
 		time.Sleep(time.Nanosecond)
 		wantUsed(t, l, 0, 0)
-		if err := long.Cancel(ctx); !errors.Is(err, weir.ErrSettled) {
-			t.Errorf("settled and expired: %v, want ErrSettled", err)
-		}
+		wantError(t, "settled and expired", long.Cancel(ctx), weir.ErrSettled)
 	})
 }
 
@@ -145,7 +144,7 @@ func TestReservationExpires(t *testing.T) {
 // not with the request or the answer, and with the first decision for a repeated ID.
 func TestReservationLastsFromItsDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := model(t, weir.AllOrNothing, weir.WithEngine(&slow{weir.NewMemory(), engine.Attempt, time.Second, time.Second}))
+		l := model(weir.AllOrNothing, weir.WithEngine(&slow{weir.NewMemory(), engine.Attempt, time.Second, time.Second}))
 		reserve := func(id string) *weir.Reservation {
 			r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second, ID: id})
 			if err != nil {
@@ -156,46 +155,36 @@ func TestReservationLastsFromItsDecision(t *testing.T) {
 		in, late := reserve("a"), reserve("b") // decided after 1s and 3s
 		again := reserve("a")
 		time.Sleep(5*time.Second - 1) // just below 11s
-		if err := in.Cancel(ctx); err != nil {
-			t.Errorf("before its time is over: %v", err)
-		}
+		wantError(t, "before its time is over", in.Cancel(ctx), nil)
 		time.Sleep(time.Nanosecond)
-		if err := again.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
-			t.Errorf("10s after the first decision for its ID: %v, want ErrExpired", err)
-		}
+		wantError(t, "10s after the first decision for its ID", again.Cancel(ctx), weir.ErrExpired)
 		time.Sleep(2 * time.Second)
-		if err := late.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
-			t.Errorf("10s after its decision: %v, want ErrExpired", err)
-		}
+		wantError(t, "10s after its decision", late.Cancel(ctx), weir.ErrExpired)
 	})
 }
 
 // TestReservationModes: a partial grant is a reservation of that part; a denial is none.
 func TestReservationModes(t *testing.T) {
-	l := model(t, weir.Partial)
+	l := model(weir.Partial)
 	first, second := reserve(t, l, 900), reserve(t, l, 900)
 	if second.Units() != 100 {
 		t.Errorf("the second is of %d units, want the 100 that were left", second.Units())
 	}
-	if err := errors.Join(first.Cancel(ctx), second.Commit(ctx, 120)); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "both", errors.Join(first.Cancel(ctx), second.Commit(ctx, 120)), nil)
 	wantUsed(t, l, 120, 120)
 
-	l = model(t, weir.CountDenied)
+	l = model(weir.CountDenied)
 	first = reserve(t, l, 900)
 	if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 200}); r != nil || d.Allowed || err != nil {
 		t.Errorf("denied: %v, %+v, %v", r, d, err)
 	}
-	if err := first.Cancel(ctx); err != nil {
-		t.Fatal(err)
-	}
+	wantError(t, "cancel", first.Cancel(ctx), nil)
 	wantUsed(t, l, 200, 200) // the denied attempt counts, as ever in this mode
 }
 
 // TestReservationBadInput: bad input reserves and settles nothing (R14).
 func TestReservationBadInput(t *testing.T) {
-	l := model(t, weir.AllOrNothing)
+	l := model(weir.AllOrNothing)
 	now := time.Now()
 	for _, c := range []struct {
 		limiter *weir.Limiter
@@ -205,7 +194,7 @@ func TestReservationBadInput(t *testing.T) {
 	}{
 		{l, acme, weir.Request{N: 1, TTL: -1}, "ttl"},
 		{l, acme, weir.Request{N: 1, TTL: time.Hour + 1}, "ttl"},
-		{farm(t), acme, weir.Request{N: 1, TTL: time.Minute - 1}, "ttl"}, // it would end before its hold
+		{farm(), acme, weir.Request{N: 1, TTL: time.Minute - 1}, "ttl"}, // it would end before its hold
 		{l, acme, weir.Request{N: -1}, "units"},
 		{l, weir.K("a", "b"), weir.Request{N: 1}, "key"},
 		{l, acme, weir.Request{Op: weir.OpRecord, N: 1}, "request"},
@@ -220,12 +209,8 @@ func TestReservationBadInput(t *testing.T) {
 		t.Error("the zero Limiter reserves")
 	}
 	r := reserve(t, l, 10)
-	if err := r.Commit(ctx, -1); !errors.Is(err, &weir.InputError{Field: "units"}) {
-		t.Errorf("-1 units used: %v", err)
-	}
-	if err := r.Commit(ctx, 0); err != nil {
-		t.Errorf("bad input settled the reservation: %v", err)
-	}
+	wantError(t, "-1 units used", r.Commit(ctx, -1), &weir.InputError{Field: "units"})
+	wantError(t, "after bad input", r.Commit(ctx, 0), nil)
 	wantUsed(t, l, 0, 0)
 }
 
@@ -237,24 +222,16 @@ func TestReservationInDoubt(t *testing.T) {
 		actual int64
 	}{"refund made": {weirtest.Lost(), 3}, "record made": {weirtest.Lost(), 25}, "refund not made": {unsure, 3}, "record not made": {unsure, 25}} {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
+		l := model(weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 		r := reserve(t, l, 10)
 		store.Break(c.fault)
 		for range 2 {
-			if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrOutcomeUnknown) {
-				t.Errorf("%s: %v, want ErrOutcomeUnknown", name, err)
-			}
+			wantError(t, name, r.Commit(ctx, c.actual), weir.ErrOutcomeUnknown)
 		}
 		store.Restore()
-		if err := r.Commit(ctx, 4); !errors.Is(err, weir.ErrSettled) {
-			t.Errorf("%s, by other units: %v, want ErrSettled", name, err)
-		}
-		if err := r.Commit(ctx, c.actual); err != nil {
-			t.Errorf("%s, again: %v", name, err)
-		}
-		if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrSettled) {
-			t.Errorf("%s, when it is settled: %v, want ErrSettled", name, err)
-		}
+		wantError(t, name+", by other units", r.Commit(ctx, 4), weir.ErrSettled)
+		wantError(t, name+", again", r.Commit(ctx, c.actual), nil)
+		wantError(t, name+", when it is settled", r.Commit(ctx, c.actual), weir.ErrSettled)
 		if n, err := l.Count(ctx, acme, "hour", time.Hour); err != nil || n != c.actual {
 			t.Errorf("%s: %d count, %v; want %d", name, n, err, c.actual)
 		}
@@ -265,7 +242,7 @@ func TestReservationInDoubt(t *testing.T) {
 // charged once. Settlements of both reservations with the same number are made once.
 func TestReservationInDoubtByID(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
+	l := model(weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 	request := weir.Request{N: 10, ID: "an answer"}
 	store.Break(weirtest.Lost())
 	if r, _, err := l.Reserve(ctx, acme, request); r != nil || !errors.Is(err, weir.ErrOutcomeUnknown) {
@@ -282,9 +259,7 @@ func TestReservationInDoubtByID(t *testing.T) {
 	}
 	wantUsed(t, l, 10, 10)
 	for _, r := range both {
-		if err := r.Commit(ctx, 25); err != nil {
-			t.Error(err)
-		}
+		wantError(t, "commit", r.Commit(ctx, 25), nil)
 	}
 	wantUsed(t, l, 25, 25)
 	if r, _, _ := l.Reserve(ctx, acme, request); !errors.Is(r.Commit(ctx, 24), &weir.InputError{Field: "id"}) {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // capped is the policy of a transfer: units of the day, by account.
@@ -53,13 +54,9 @@ func TestTogetherRejects(t *testing.T) {
 	begin := time.Unix(7, 0)
 	one, same := good(), good()
 	one.Request.At, same.Request.At = begin, begin.Add(999)
-	if err := DecideTogether(ctx, []Call{one, same}); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, DecideTogether(ctx, []Call{one, same}))
 	// Other numbers of the limit for another key are no mistake.
-	if err := DecideTogether(ctx, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, DecideTogether(ctx, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}))
 	// A limit of another kind has another history (R12).
 	fixed := capped("p", 11)
 	fixed.Limits[0].Kind = Fixed
@@ -88,9 +85,7 @@ func TestTogetherWithoutStates(t *testing.T) {
 		limit           string
 	}{{3, 7, ""}, {11, 7, "day"}} {
 		calls := []Call{attempt(l, K("a"), c.sent), attempt(l, K("b"), 1)}
-		if err := DecideTogether(ctx, calls); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, DecideTogether(ctx, calls))
 		for i, limit := range []string{c.limit, ""} {
 			if d := calls[i].Decision; d.Allowed != (c.limit == "") || d.Remaining != c.remaining || d.Limit != limit {
 				t.Errorf("%d units, call %d: %+v", c.sent, i, d)

@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
@@ -44,9 +45,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 		for path, text := range files {
 			if strings.HasSuffix(arg, path) {
 				own := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
-				if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(own, []byte(text), 0o600))
 				arg = strings.TrimSuffix(arg, path) + own
 			}
 		}
@@ -93,21 +92,12 @@ func local(address string) string {
 // get asks for a path and returns the answer.
 func (w *weir) get(addr, path string, header http.Header) (status int, body []byte) {
 	w.t.Helper()
-	r, err := http.NewRequest("GET", "http://"+addr+path, nil)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest("GET", "http://"+addr+path, nil))(w.t)
 	r.Header = header
 	client := http.Client{Timeout: testTimeout}
-	res, err := client.Do(r)
-	if err != nil {
-		w.t.Fatal(err)
-	}
+	res := must.Get(client.Do(r))(w.t)
 	defer res.Body.Close()
-	if body, err = io.ReadAll(res.Body); err != nil {
-		w.t.Fatal(err)
-	}
-	return res.StatusCode, body
+	return res.StatusCode, must.Get(io.ReadAll(res.Body))(w.t)
 }
 
 // gets requests paths and compares the status; 200 also means 204.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -24,15 +25,8 @@ policies:
 
 func newSet(t *testing.T, src string) *Set {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, err := New(f, weir.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	f := must.Get(policy.Parse("weir.yaml", []byte(src)))(t)
+	return must.Get(New(f, weir.NewMemory()))(t)
 }
 
 // TestSetMethods: each method decides, charges, refunds or resets as its name states, by the
@@ -57,9 +51,7 @@ func TestSetMethods(t *testing.T) {
 	}
 	o, err = s.Record(ctx, "api", ann, 3)
 	wants(o, err, true, -2)
-	if err := s.Reset(ctx, "api", ann); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, s.Reset(ctx, "api", ann))
 	for range 2 { // an idempotency key charges once
 		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"})
 		wants(o, err, true, 0)
@@ -111,13 +103,8 @@ func TestSetReload(t *testing.T) {
 	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed {
 		t.Fatal(o, err)
 	}
-	f, err := policy.Parse("weir.yaml", []byte(two))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Reload(f); err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(two)))(t)
+	must.Do(t, s.Reload(f))
 	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed || o.Remaining != 1 {
 		t.Errorf("the second of 3: %+v, %v", o, err)
 	}
@@ -136,12 +123,8 @@ func TestSetWatch(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	write := func(limit string) {
 		t.Helper()
-		if err := os.WriteFile(path+".new", []byte("version: 1\npolicies: {a: {limit: "+limit+"}}"), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Rename(path+".new", path); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path+".new", []byte("version: 1\npolicies: {a: {limit: "+limit+"}}"), 0o600))
+		must.Do(t, os.Rename(path+".new", path))
 	}
 	write("1 per hour")
 	s, err := Open(path, weir.NewMemory())
@@ -158,9 +141,7 @@ func TestSetWatch(t *testing.T) {
 			t.Errorf("%d left, %v; want %d", o.Remaining, err, want)
 		}
 	}
-	if err := <-reloaded; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-reloaded)
 	room(2)
 	write("2 per minit")
 	if err := <-reloaded; err == nil || !strings.Contains(err.Error(), "minit") {
@@ -168,9 +149,7 @@ func TestSetWatch(t *testing.T) {
 	}
 	room(2)
 	write("5 per hour")
-	if err := <-reloaded; err != nil {
-		t.Error(err)
-	}
+	must.Do(t, <-reloaded)
 	room(5)
 	stop()
 	if err := <-ended; !errors.Is(err, context.Canceled) {

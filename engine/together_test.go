@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // attempt returns a call of n units for a key.
@@ -20,9 +22,7 @@ func TestTogetherDecidesOneCall(t *testing.T) {
 		calls[i].At, calls[i].Given = 5, true
 	}
 	e := &recorder{}
-	if err := Together(t.Context(), e, calls); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Together(t.Context(), e, calls))
 	if len(e.calls) != 1 {
 		t.Fatalf("the engine got %d calls, want 1", len(e.calls))
 	}
@@ -131,9 +131,7 @@ func TestEngineErrorTogether(t *testing.T) {
 			t.Errorf("call %d: %+v", i, calls[i].Result)
 		}
 	}
-	if err := Together(t.Context(), &recorder{err: ErrFull}, nil); err != nil {
-		t.Errorf("no calls: %v", err)
-	}
+	must.Do(t, Together(t.Context(), &recorder{err: ErrFull}, nil))
 }
 
 func TestStrictestOutage(t *testing.T) {
@@ -162,9 +160,7 @@ func TestJoinedRulesAreKept(t *testing.T) {
 	rules := func(calls ...Call) *Compiled {
 		t.Helper()
 		e := &recorder{}
-		if err := Together(t.Context(), e, calls); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Together(t.Context(), e, calls))
 		return e.calls[0].Rules
 	}
 	first := rules(attempt(a, 1, "ann"), attempt(b, 1, "bob"))
@@ -187,9 +183,7 @@ func TestJoinedRulesAreKept(t *testing.T) {
 func TestJoinedRulesAreBounded(t *testing.T) {
 	a := byUser("a", 5)
 	for n := range int64(3 * maxJoins) {
-		if err := Together(t.Context(), &recorder{}, []Call{attempt(a, 1+n, "ann")}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, Together(t.Context(), &recorder{}, []Call{attempt(a, 1+n, "ann")}))
 		if kept := len(a.joins.all); kept > maxJoins {
 			t.Fatalf("%d joined rules are kept, want at most %d", kept, maxJoins)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // keyStore is a store whose answers depend on the key: it cannot read the history of "bad",
@@ -55,7 +56,7 @@ func TestBatchesFollowTheMode(t *testing.T) {
 		{fallback.Share, "allowed", "allowed", "denied"},
 	} {
 		store := &keyStore{Memory: weir.NewMemory()}
-		l := must(weir.New(twoPerUser, weir.WithEngine(fallback.New(store, c.mode, fallback.FailureThreshold(2)))))
+		l := must.Get(weir.New(twoPerUser, weir.WithEngine(fallback.New(store, c.mode, fallback.FailureThreshold(2)))))(t)
 		want := func(name string, keys []string, want ...string) {
 			t.Helper()
 			calls := []weir.Call{{Limiter: l, Request: weir.Request{N: 1}}}
@@ -93,7 +94,7 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &keyStore{Memory: weir.NewMemory(), down: true}
 		f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(3))
-		rules := must(twoPerUser.Compile())
+		rules := must.Get(twoPerUser.Compile())(t)
 		allow := func(key string) (engine.Result, error) {
 			calls := []engine.Call{{Rules: rules, Key: weir.K(key), N: 1}}
 			f.Do(ctx, calls)

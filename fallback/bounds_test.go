@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -27,12 +28,12 @@ type grant struct {
 	degraded bool
 }
 
-func newFleet(n int, p weir.Policy, opts ...fallback.Option) *fleet {
+func newFleet(t *testing.T, n int, p weir.Policy, opts ...fallback.Option) *fleet {
 	f := &fleet{store: weirtest.NewFaulty(weir.NewMemory())}
 	opts = append([]fallback.Option{fallback.Instances(n)}, opts...)
 	for range n {
 		engine := fallback.New(f.store, fallback.Share, opts...)
-		f.limiters = append(f.limiters, must(weir.New(p, weir.WithEngine(engine))))
+		f.limiters = append(f.limiters, must.Get(weir.New(p, weir.WithEngine(engine)))(t))
 	}
 	return f
 }
@@ -63,10 +64,7 @@ func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
 		}
 		i := round[0]
 		round = round[1:]
-		d, err := f.limiters[i].Allow(ctx, weir.K())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(f.limiters[i].Allow(ctx, weir.K()))(t)
 		if d.Allowed {
 			f.grants = append(f.grants, grant{time.Since(began), i, d.Degraded})
 		}
@@ -99,7 +97,7 @@ func TestShareBounds(t *testing.T) {
 		for seed := range uint64(4) {
 			p := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: most, Window: window}, {Name: "short", Max: most, Window: window / 2}}}
 			synctest.Test(t, func(t *testing.T) {
-				f := newFleet(3, p)
+				f := newFleet(t, 3, p)
 				f.run(t, rand.New(rand.NewPCG(seed, 0)), window, 0)
 				got, which := f.worst(window)
 				if got > 2*most {

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -26,9 +27,7 @@ func TestBreakerOpens(t *testing.T) {
 			s.Break(weirtest.Down())
 			s.fail(4)
 			s.Restore()
-			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(s.Peek(ctx, weir.K("42"), 1))(t)
 			s.want(up)
 		}
 		s.Break(weirtest.Down())
@@ -256,7 +255,7 @@ func TestOnStoreStatePanics(t *testing.T) {
 			}
 		}))
 		s.Break(weirtest.Down())
-		if got := caught(func() { s.fail(1) }); got != "listener" {
+		if got := must.Panic(func() { s.fail(1) }); got != "listener" {
 			t.Errorf("the caller caught %v, want the listener's panic", got)
 		}
 		s.want(down)
@@ -268,11 +267,4 @@ func TestOnStoreStatePanics(t *testing.T) {
 			t.Errorf("%d callbacks, want 2", told)
 		}
 	})
-}
-
-// caught returns the value that f panics with.
-func caught(f func()) (value any) {
-	defer func() { value = recover() }()
-	f()
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestDivide(t *testing.T) {
@@ -43,9 +44,7 @@ func TestDivideJoinedRules(t *testing.T) {
 		calls[i].Key, calls[i].N = engine.K("ann"), 1
 	}
 	var e recorder
-	if err := engine.Together(t.Context(), &e, calls); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, engine.Together(t.Context(), &e, calls))
 	joined := e.call.Rules
 	s := divide(joined, 2)
 	for i, policy := range []string{"a", "b"} {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	_ "github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -19,7 +20,7 @@ import (
 // down one allocates.
 func TestFallbackNoAllocation(t *testing.T) {
 	for _, mode := range modes {
-		limiter := must(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))
+		limiter := must.Get(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))(t)
 		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 {
 			t.Errorf("%v, up: %v allocations", mode, got)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -17,13 +18,6 @@ var (
 	ctx  = context.Background()
 	nine = time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)
 )
-
-func must[T any](v T, err error) T {
-	if err != nil {
-		panic(err)
-	}
-	return v
-}
 
 var modes = []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share}
 
@@ -50,10 +44,7 @@ func newStore(t *testing.T, p weir.Policy, mode engine.Outage, opts ...fallback.
 	t.Helper()
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
 	s.fallback = fallback.New(s.faulty, mode, opts...)
-	var err error
-	if s.Limiter, err = weir.New(p, weir.WithEngine(s.fallback)); err != nil {
-		t.Fatal(err)
-	}
+	s.Limiter = must.Get(weir.New(p, weir.WithEngine(s.fallback)))(t)
 	return s
 }
 
@@ -159,7 +150,7 @@ func TestFallbackAtInstants(t *testing.T) {
 // strictest mode decides about calls together.
 func TestFallbackModesOfLimiters(t *testing.T) {
 	s := newStore(t, ten, fallback.Deny, fallback.Instances(3))
-	limiter := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))
+	limiter := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))(t)
 	s.Break(weirtest.Down())
 	s.fail(5)
 	s.want(down)
@@ -167,8 +158,8 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
-	share := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Share)))
-	deny := must(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Deny)))
+	share := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Share)))(t)
+	deny := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Deny)))(t)
 	for _, c := range []struct {
 		limiters []*weir.Limiter
 		err      error

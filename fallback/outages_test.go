@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -26,10 +27,7 @@ var rewrite = flag.Bool("rewrite", false, "write the outcomes of testdata/outage
 // key have an outcome: the decision, or the kinds of its error.
 func TestOutages(t *testing.T) {
 	const path = "testdata/outages.txt"
-	text, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(path))(t)
 	var played strings.Builder
 	synctest.Test(t, func(t *testing.T) {
 		var o *outage
@@ -55,9 +53,7 @@ func TestOutages(t *testing.T) {
 		}
 	})
 	if *rewrite {
-		if err := os.WriteFile(path, []byte(played.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(played.String()), 0o644))
 	}
 }
 
@@ -89,7 +85,7 @@ func newOutage(t *testing.T, words []string) *outage {
 		case "threshold":
 			opts = append(opts, fallback.FailureThreshold(n))
 		case "timeout":
-			opts = append(opts, fallback.Timeout(must(time.ParseDuration(value))))
+			opts = append(opts, fallback.Timeout(must.Get(time.ParseDuration(value))(t)))
 		default:
 			t.Fatalf("%q: unknown word %q", words, w)
 		}
@@ -108,7 +104,7 @@ func (o *outage) change(t *testing.T, words []string) {
 	case "break silent":
 		o.Break(weirtest.Silent())
 	case "break slow":
-		o.Break(weirtest.Slow(must(time.ParseDuration(length))))
+		o.Break(weirtest.Slow(must.Get(time.ParseDuration(length))(t)))
 	case "restore":
 		o.Restore()
 	case "sleep 1s":

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -23,10 +24,7 @@ func of(n int64) weir.Policy {
 func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	t.Helper()
 	for ; n <= most; n++ {
-		d, err := l.Allow(ctx, weir.K())
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(l.Allow(ctx, weir.K()))(t)
 		if !d.Allowed {
 			if d.RetryAfter == 0 {
 				t.Errorf("denied with no wait: %+v", d)
@@ -71,13 +69,13 @@ func TestShareReload(t *testing.T) {
 	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	for i := range 3000 {
-		limiter := must(weir.New(of(9), weir.WithEngine(s.fallback)))
+		limiter := must.Get(weir.New(of(9), weir.WithEngine(s.fallback)))(t)
 		if d, err := limiter.Allow(ctx, weir.K()); err != nil || d.Allowed != (i < 3) {
 			t.Fatalf("policy %d: %+v, %v; want allowed %t", i, d, err, i < 3)
 		}
 	}
 	// A raised limit has a larger share of the same history (R12).
-	if got := granted(t, must(weir.New(of(15), weir.WithEngine(s.fallback))), 20); got != 2 {
+	if got := granted(t, must.Get(weir.New(of(15), weir.WithEngine(s.fallback)))(t), 20); got != 2 {
 		t.Errorf("granted %d after the share was raised from 3 to 5, want 2", got)
 	}
 }
@@ -109,13 +107,10 @@ func TestShareWait(t *testing.T) {
 
 // TestShareOfAPart: the share of a part of the rules counts for the keys of the whole.
 func TestShareOfAPart(t *testing.T) {
-	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
+	p := must.Get(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
-	}}.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}.Compile())(t)
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Share)

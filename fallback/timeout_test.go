@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -80,7 +81,7 @@ func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 		panics := func(context.Context, func()) error { panic(thrown) }
 		s.Break(panics)
 		for range 10 {
-			if got := caught(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
+			if got := must.Panic(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
 				t.Fatalf("caught %v, want %v", got, thrown)
 			}
 		}
@@ -90,7 +91,7 @@ func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 		s.Break(panics)
 		for range 3 {
 			time.Sleep(time.Second)
-			if got := caught(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
+			if got := must.Panic(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
 				t.Fatalf("a probe: caught %v, want %v", got, thrown)
 			}
 		}

@@ -3,16 +3,14 @@ package policy
 import (
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestLimitChangesNamesOldAndNew(t *testing.T) {
 	parse := func(lines string) *File {
 		t.Helper()
-		f, err := Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+		return must.Get(Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines)))(t)
 	}
 	before := parse(`  push:  {limit: "10 per minute per teacher, 3s apart"}
   slack: {limits: {channel: 100 per 30m, category: 2 per 30m per category}}

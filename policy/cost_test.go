@@ -2,10 +2,10 @@ package policy
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -116,11 +116,9 @@ func TestHostileFilesAllocateLittle(t *testing.T) {
 	}
 	for name, text := range bombs(size) {
 		text = text[:min(len(text), MaxBytes)]
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
+		before := memstats.Allocated()
 		_, err := Parse("bomb.yaml", []byte(text))
-		runtime.ReadMemStats(&after)
-		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 600*uint64(len(text)) {
+		if allocated := memstats.Allocated() - before; allocated > 600*uint64(len(text)) {
 			t.Errorf("%s: %d bytes allocated for %d of text", name, allocated, len(text))
 		}
 		if err != nil {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestLoadNamesThePath: the name in messages is the path, and the cause of an error is kept.
@@ -16,9 +18,7 @@ func TestLoadNamesThePath(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name string, src []byte) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, src, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, src, 0o600))
 		return path
 	}
 
@@ -47,9 +47,7 @@ func TestLoadNamesThePath(t *testing.T) {
 // is not read to its end.
 func TestSizeIsBounded(t *testing.T) {
 	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), MaxBytes-len(demoSource))...)
-	if _, err := Parse("f", largest); err != nil {
-		t.Errorf("a file of %d bytes: %v", len(largest), err)
-	}
+	must.Get(Parse("f", largest))(t)
 	want := "f: the file is larger than 256 KiB; split it, and run one weir for each part"
 	if _, err := Parse("f", append(largest, '\n')); err == nil || err.Error() != want {
 		t.Errorf("a file of a byte more: got %v, want %s", err, want)

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
@@ -193,11 +194,7 @@ func TestLimitLines(t *testing.T) {
 
 func readFile(t testing.TB, file string) []byte {
 	t.Helper()
-	src, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return src
+	return must.Get(os.ReadFile(file))(t)
 }
 
 // fixture is a policy file of an archive.
@@ -257,9 +254,7 @@ func (a *archive) golden(t *testing.T, name, got string) {
 
 func write(t *testing.T, file string, text []byte) {
 	t.Helper()
-	if err := os.WriteFile(file, text, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, text, 0o644))
 }
 
 // golden compares got with the file, or writes it.

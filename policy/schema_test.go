@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // schema has the members of a JSON Schema that the test reads.
@@ -25,9 +26,7 @@ type schema struct {
 // Parse.
 func TestSchemaHasTheWords(t *testing.T) {
 	var file schema
-	if err := json.Unmarshal(readFile(t, "weir.schema.json"), &file); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(readFile(t, "weir.schema.json"), &file))
 	def := func(name string) *schema { return file.Defs[name] }
 	line, long := def("limit").AnyOf[0], def("limit").AnyOf[1]
 	for of, c := range map[string]struct {

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -21,9 +22,7 @@ import (
 func run(t *testing.T, goCommand string, script string, args ...string) (code int, printed string) {
 	t.Helper()
 	fake := filepath.Join(t.TempDir(), "go")
-	if err := os.WriteFile(fake, []byte("#!/bin/sh\n"+goCommand+"\n"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(fake, []byte("#!/bin/sh\n"+goCommand+"\n"), 0o700))
 	var out bytes.Buffer
 	if !filepath.IsAbs(script) {
 		script = "./" + script
@@ -70,14 +69,9 @@ func TestPinImages(t *testing.T) {
 	for _, from := range []string{"golang:1.26-bookworm", "golang:1.26-bookworm@sha256:old"} {
 		file := filepath.Join(t.TempDir(), "Dockerfile")
 		before := "# FROM a comment\nFROM " + from + " AS build\nRUN make\n\nFROM scratch\nCOPY --from=build /weir /weir\n"
-		if err := os.WriteFile(file, []byte(before), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(file, []byte(before), 0o600))
 		code, printed := run(t, `[ "$3 $4" = "digest golang:1.26-bookworm" ] && echo `+digest, "pin-images", file)
-		after, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
+		after := must.Get(os.ReadFile(file))(t)
 		want := strings.Replace(before, from, "golang:1.26-bookworm@"+digest, 1)
 		if code != 0 || string(after) != want {
 			t.Errorf("from %s: exit code %d, it printed %sthe file is now\n%s\nwant\n%s", from, code, printed, after, want)
@@ -130,10 +124,7 @@ esac`
 func module(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	text, err := os.ReadFile(script)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(script))(t)
 	fuzz := "import \"testing\"\n\nfunc FuzzIt(f *testing.F) {}\n"
 	for name, content := range map[string]string{
 		"go.mod":      "module example.com/m\n\ngo 1.26\n",
@@ -155,12 +146,8 @@ func module(t *testing.T, script string) (dir string) {
 // edit writes a file.
 func edit(t *testing.T, name, content string) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+	must.Do(t, os.WriteFile(name, []byte(content), 0o700))
 }
 
 func git(t *testing.T, dir string, args ...string) {
@@ -329,9 +316,7 @@ func TestToolsWithoutRights(t *testing.T) {
 			edit(t, filepath.Join(bin, name), "#!/bin/sh\n"+text+"\n")
 		}
 		for _, name := range []string{"bash", "sh", "env", "tr"} {
-			if err := os.Symlink(needs.Program(t, name), filepath.Join(bin, name)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Symlink(needs.Program(t, name), filepath.Join(bin, name)))
 		}
 		cmd := exec.Command(filepath.Join(bin, "bash"), "tools")
 		cmd.Env = []string{"PATH=" + bin}
@@ -347,10 +332,7 @@ func TestToolsWithoutRights(t *testing.T) {
 func TestNightlyTargetsAreListed(t *testing.T) {
 	read := func(name string) string {
 		t.Helper()
-		b, err := os.ReadFile(filepath.Join("..", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(filepath.Join("..", name)))(t)
 		return string(b)
 	}
 	makefile, page := read("Makefile"), read("docs/testing.md")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // patience bounds every wait of a test; each should take far less.
@@ -72,18 +73,12 @@ var byTenant = By{"tenant": Metadata("tenant")}
 // limited serves the echo with both interceptors of one limiter, and returns a connection to it.
 func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := grpc.NewServer(grpc.ChainUnaryInterceptor(Unary(l, by, opts...)), grpc.ChainStreamInterceptor(Stream(l, by, opts...)))
 	s.RegisterService(&echo, nil)
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)
-	conn, err := grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -115,11 +110,7 @@ func through(stream grpc.ClientStream, text string) (string, error) {
 
 func newLimiter(t *testing.T, opts []weir.Option, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "calls", Limits: limits}, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(weir.New(weir.Policy{Name: "calls", Limits: limits}, opts...))(t)
 }
 
 // perTenant is n in an hour for each tenant.

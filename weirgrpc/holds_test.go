@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // atOnce is n at once for each tenant, for at most an hour.
@@ -25,9 +26,7 @@ func atOnce(n int64) weir.Limit {
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
-	if _, err := l.Decide(context.Background(), weir.K("acme"), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Decide(context.Background(), weir.K("acme"), weir.Request{Op: weir.OpPeek, N: 1, States: states}))(t)
 	for _, s := range states {
 		units = append(units, s.Used)
 	}
@@ -81,18 +80,11 @@ func TestCallsHoldUntilTheHandlerReturns(t *testing.T) {
 func TestStreamsHoldUntilTheHandlerReturns(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1000), atOnce(2))
 	conn := limited(t, l, byTenant)
-	first, err := many(t, as("acme"), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := through(first, "a"); err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(many(t, as("acme"), conn))(t)
+	must.Get(through(first, "a"))(t)
 	awaitUsed(t, l, 1, 1)
 	second, _ := many(t, as("acme"), conn)
-	if _, err := through(second, "a"); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(through(second, "a"))(t)
 	third, _ := many(t, as("acme"), conn)
 	if _, err := through(third, "a"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "tenant=acme") {
 		t.Errorf("a third stream: %v", err)
@@ -126,17 +118,10 @@ func TestHoldsEndWithAPanic(t *testing.T) {
 			})
 		},
 	} {
-		if err := l.Reset(context.Background(), weir.K("acme")); err != nil {
-			t.Fatal(err)
+		must.Do(t, l.Reset(context.Background(), weir.K("acme")))
+		if p := must.Panic(call); p != "a fault" {
+			t.Errorf("%s: recovered %v", name, p)
 		}
-		func() {
-			defer func() {
-				if p := recover(); p != "a fault" {
-					t.Errorf("%s: recovered %v", name, p)
-				}
-			}()
-			call()
-		}()
 		if got := used(t, l); got[0] != 1 || got[1] != 0 {
 			t.Errorf("%s: after the panic %v count, want 1 and 0", name, got)
 		}

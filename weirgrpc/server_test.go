@@ -20,6 +20,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func as(tenant string) context.Context {
@@ -37,9 +38,7 @@ func TestUnaryCallsEndAtTheLimit(t *testing.T) {
 			t.Errorf("%s: %q, %v", tenant, got, err)
 		}
 	}
-	if _, err := l.AllowN(context.Background(), weir.K("acme", "another method"), 1); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.AllowN(context.Background(), weir.K("acme", "another method"), 1))(t)
 	var trailer metadata.MD
 	got, err := once(as("acme"), conn, "hi", grpc.Trailer(&trailer))
 	s := status.Convert(err)
@@ -101,10 +100,7 @@ func TestViolations(t *testing.T) {
 		if d, err := l.AllowN(t.Context(), o.Key, c.before); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		var err error
-		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, States: o.States}); err != nil {
-			t.Fatal(err)
-		}
+		o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: c.n, States: o.States}))(t)
 		var got []string
 		for _, v := range o.quotaFailure().Violations {
 			got = append(got, fmt.Sprintf("%s %d: %s", v.QuotaId, v.QuotaValue, v.Description))
@@ -130,18 +126,13 @@ func TestNeverHasNoRetryInfo(t *testing.T) {
 			t.Errorf("a RetryInfo of %v", r)
 		}
 	}
-	if _, err := once(as("acme"), conn, "two"); err != nil {
-		t.Errorf("3 of 3: %v", err)
-	}
+	must.Get(once(as("acme"), conn, "two"))(t) // 3 of 3
 }
 
 // TestStreamsAreCharged: a stream is charged when it begins, and its messages are not.
 func TestStreamsAreCharged(t *testing.T) {
 	conn := limited(t, newLimiter(t, nil, perTenant(1)), byTenant)
-	first, err := many(t, as("acme"), conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(many(t, as("acme"), conn))(t)
 	for range 5 {
 		if got, err := through(first, "hi"); err != nil || got != "hi for acme" {
 			t.Fatalf("%q, %v", got, err)
@@ -233,9 +224,7 @@ func TestOnDenied(t *testing.T) {
 		return nil
 	})
 	conn := limited(t, newLimiter(t, nil, perTenant(0)), byTenant, OnDenied(nil), pass)
-	if _, err := once(as("a"), conn, "hi"); err != nil {
-		t.Errorf("let pass: %v", err)
-	}
+	must.Get(once(as("a"), conn, "hi"))(t)
 }
 
 func TestPeerIPIsTheKey(t *testing.T) {
@@ -256,14 +245,9 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`: func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
 		`weirgrpc: Stream: the function for "tenant" is nil`:                                  func() { Stream(l, By{"tenant": nil}) },
 	} {
-		func() {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panic %v, want %q", got, want)
-				}
-			}()
-			f()
-		}()
+		if got := must.Panic(f); got != want {
+			t.Errorf("panic %v, want %q", got, want)
+		}
 	}
 }
 

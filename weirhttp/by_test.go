@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyby"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // broken is an engine that fails.
@@ -98,14 +99,9 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirhttp: Middleware: the function for "ip" is nil`:                                                           func() { Middleware(l, By{"ip": nil}) },
 		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                    func() { ClientIP(IPv6Prefix(16)) },
 	} {
-		func() {
-			defer func() {
-				if got := recover(); got != want {
-					t.Errorf("panic %v, want %q", got, want)
-				}
-			}()
-			f()
-		}()
+		if got := must.Panic(f); got != want {
+			t.Errorf("panic %v, want %q", got, want)
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // structured matches a list of strings with parameters, as RFC 9651 writes it. Another
@@ -42,10 +43,7 @@ func TestPolicyField(t *testing.T) {
 		if len(limits) == 1 {
 			limits[0].Name = "limit"
 		}
-		rules, err := weir.Policy{Name: "p", Limits: limits}.Compile()
-		if err != nil {
-			t.Fatal(err)
-		}
+		rules := must.Get(weir.Policy{Name: "p", Limits: limits}.Compile())(t)
 		return PolicyField(rules)
 	}
 	wantField(t, "two limits and a gap", []string{field(slack.Limits...)}, `"p.channel";q=100;w=1800, "p.category";q=2;w=1800, "p.category.interval";q=1;w=3`)
@@ -110,10 +108,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 			t.Fatal(d, err)
 		}
 		o := Outcome{Compiled: l.Compiled(), N: c.n, States: make([]weir.LimitState, 1)}
-		var err error
-		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at, States: o.States}); err != nil {
-			t.Fatal(err)
-		}
+		o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at, States: o.States}))(t)
 		h := http.Header{}
 		o.WriteHeaders(h)
 		wantField(t, c.name, h["Ratelimit"], c.field)
@@ -184,9 +179,7 @@ func TestRetryAfterOfAnOverdrawnLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, search)
 		for range 2 {
-			if _, err := l.Record(t.Context(), weir.K("192.0.2.1"), 2); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Record(t.Context(), weir.K("192.0.2.1"), 2))(t)
 			time.Sleep(10 * time.Second)
 		}
 		r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
@@ -209,10 +202,7 @@ func TestNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 
 // TestDegradedDecisionsHaveNoFields: a fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
-	plan, err := search.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	plan := must.Get(search.Compile())(t)
 	o := Outcome{Compiled: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
 	o.WriteHeaders(h)

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // renders allows 3 at once for at most 30s, and 100 an hour.
@@ -27,9 +28,7 @@ var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
-	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, States: states}))(t)
 	for _, s := range states {
 		units = append(units, s.Used)
 	}
@@ -85,14 +84,9 @@ func TestMiddlewareHoldPanics(t *testing.T) {
 		}
 		panic("a fault")
 	}))
-	func() {
-		defer func() {
-			if p := recover(); p != "a fault" {
-				t.Errorf("recovered %v", p)
-			}
-		}()
-		get(h)
-	}()
+	if p := must.Panic(func() { get(h) }); p != "a fault" {
+		t.Errorf("recovered %v", p)
+	}
 	if got := used(t, l); got[0] != 0 || got[1] != 1 {
 		t.Errorf("after the panic %v count, want 0 and 1", got)
 	}

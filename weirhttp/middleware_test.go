@@ -14,15 +14,12 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func newLimiter(t *testing.T, p weir.Policy, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(p, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(weir.New(p, opts...))(t)
 }
 
 // search allows 2 per minute per ip.
@@ -56,10 +53,7 @@ type problem struct {
 
 func readProblem(t *testing.T, r *http.Response) problem {
 	t.Helper()
-	body, err := io.ReadAll(r.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	body := must.Get(io.ReadAll(r.Body))(t)
 	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
 		t.Errorf("Content-Type = %q, want application/problem+json", got)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -26,7 +27,7 @@ func TestBucketsAreSmall(t *testing.T) {
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range 100 {
-			must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))
+			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))(t)
 		}
 		if got := s.Must(t, "HGET", key, "h"); len(got) != 56 || s.Must(t, "HLEN", key) != "1" {
 			t.Errorf("%d an hour: %d bytes, want 56; %s fields, want 1", max, len(got), s.Must(t, "HLEN", key))
@@ -48,10 +49,7 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
 			z := l.Compiled().Limits[0].Period
 			for i := range 3 {
-				d, err := do(e, engine.Call{Rules: l.Compiled(), N: 1, ID: []string{"", "1", ""}[i]})
-				if err != nil {
-					t.Fatal(err)
-				}
+				d := must.Get(do(e, engine.Call{Rules: l.Compiled(), N: 1, ID: []string{"", "1", ""}[i]}))(t)
 				_, end := z.WindowAt(d.At.UnixMicro())
 				if d.Allowed != (i < 2) || i < 2 && d.Remaining != int64(1-i) || i == 2 && d.RetryAfter.Microseconds() != end-d.At.UnixMicro() {
 					t.Errorf("clock off by %v, %d limits, attempt %d: got %+v, the window ends at %d", off, len(limits), i, d, end)

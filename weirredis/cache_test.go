@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -103,7 +104,7 @@ func TestCachedDenialsAge(t *testing.T) {
 				}
 				time.Sleep(time.Until(start.Add(at)))
 				before := conn.calls
-				d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
+				d := must.Get(l.AllowN(ctx, weir.K("u"), 2))(t)
 				want := engine.Result{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 300 * time.Millisecond, ResetAfter: 900 * time.Millisecond, Cached: cached}
 				if age := at - 10*time.Millisecond; cached {
 					want.At, want.RetryAfter, want.ResetAfter = want.At.Add(age), want.RetryAfter-age, want.ResetAfter-age
@@ -132,7 +133,7 @@ func TestDenialsAreCachedUntilAUnitLeaves(t *testing.T) {
 			allowed, cached bool
 		}{{0, true, false}, {0, false, false}, {59 * time.Minute, false, true}, {2 * time.Minute, false, false}} {
 			now = now.Add(step.later)
-			if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed != step.allowed || d.Cached != step.cached {
+			if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Allowed != step.allowed || d.Cached != step.cached {
 				t.Errorf("%+v, attempt %d: got %+v, want it allowed: %v, cached: %v", limits, i, d, step.allowed, step.cached)
 			}
 		}
@@ -230,11 +231,11 @@ func TestWritesEndCachedDenials(t *testing.T) {
 				conn := &cannedConn{reply: denial}
 				l := limiter(t, newEngine(t, conn), "denied", weir.AllOrNothing, c.limits...)
 				r := reserve(t, conn, l, c.user)
-				must(t)(l.Allow(ctx, weir.K("u")))
+				must.Get(l.Allow(ctx, weir.K("u")))(t)
 				if err := w.do(conn, l, weir.K(c.user), r); err != nil {
 					t.Fatal(w.about, err)
 				}
-				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached != (c.keeps || w.keeps) {
+				if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Cached != (c.keeps || w.keeps) {
 					t.Errorf("%s %s: then %+v, want it cached: %v", w.about, about, d, c.keeps || w.keeps)
 				}
 			})
@@ -245,9 +246,7 @@ func TestWritesEndCachedDenials(t *testing.T) {
 // reserve returns a reservation of 2 units.
 func reserve(t *testing.T, c *cannedConn, l *weir.Limiter, user string) (r *weir.Reservation) {
 	t.Helper()
-	if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, weir.K(user), weir.Request{N: 2}); return err }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.granting(func() (err error) { r, _, err = l.Reserve(ctx, weir.K(user), weir.Request{N: 2}); return err }))
 	return r
 }
 
@@ -260,15 +259,15 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 		mode   weir.Mode
 		cached bool
 	}{{weir.AllOrNothing, true}, {weir.CountDenied, false}} {
-		must(t)(l.Allow(ctx, weir.K("u")))
-		must(t)(limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)).Allow(ctx, weir.K("v")))
-		if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached != c.cached {
+		must.Get(l.Allow(ctx, weir.K("u")))(t)
+		must.Get(limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)).Allow(ctx, weir.K("v")))(t)
+		if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Cached != c.cached {
 			t.Errorf("after a denial of another user, %v: %+v, want it cached: %v", c.mode, d, c.cached)
 		}
 	}
 	conn, counting := denying(t, weir.CountDenied)
 	for range 2 {
-		must(t)(counting.Allow(ctx, weir.K("u")))
+		must.Get(counting.Allow(ctx, weir.K("u")))(t)
 	}
 	if conn.calls != 2 {
 		t.Errorf("two denials that count took %d calls, want 2", conn.calls)
@@ -293,7 +292,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 				c := &cannedConn{reply: denial}
 				e := newEngine(t, c)
 				l := limiter(t, e, "others", weir.AllOrNothing, perUser(5, time.Second))
-				must(t)(l.AllowN(ctx, u, 2))
+				must.Get(l.AllowN(ctx, u, 2))(t)
 				asked := l
 				if about == "an attempt of other rules" { // the same history, other numbers
 					asked = limiter(t, e, "others", weir.AllOrNothing, perUser(6, time.Second))
@@ -308,7 +307,7 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 					t.Errorf("%s, in a batch: %v: got %+v, %v after %d calls; want it from the server", about, batch, calls[0].Decision, calls[0].Err, c.calls)
 				}
 				cached := about != "an attempt of fewer units" // its denial takes the place of the first
-				if d := must(t)(l.AllowN(ctx, u, 2)); d.Cached != cached && asked == l {
+				if d := must.Get(l.AllowN(ctx, u, 2))(t); d.Cached != cached && asked == l {
 					t.Errorf("%s, in a batch: %v: the same attempt after it: %+v, want cached: %v", about, batch, d, cached)
 				}
 			})
@@ -327,7 +326,7 @@ func TestCachedDenialsOfManyKeys(t *testing.T) {
 		buffer := []byte("user0000")
 		ask := func(i int) weir.Decision {
 			copy(buffer[4:], fmt.Sprintf("%04d", i/2))
-			return must(t)(l.Allow(ctx, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2))))
+			return must.Get(l.Allow(ctx, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2))))(t)
 		}
 		for i := range users {
 			c.reply = weirredis.Denial(nine.Add(time.Duration(i)*time.Second), 300_000, 900_000, 200_000)
@@ -372,7 +371,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 					if err := <-done; err != nil {
 						t.Fatal(err)
 					}
-					if d := must(t)(l.Allow(ctx, u)); d.Cached != w.keeps {
+					if d := must.Get(l.Allow(ctx, u))(t); d.Cached != w.keeps {
 						t.Errorf("a denial %s during %s, %d options: repeated as %+v, want it cached: %v", how, w.about, len(options), d, w.keeps)
 					}
 				})
@@ -396,10 +395,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 		for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cannedConn{reply: denial}
-				set, err := enforce.New(file, fallback.New(newEngine(t, c), mode))
-				if err != nil {
-					t.Fatal(err)
-				}
+				set := must.Get(enforce.New(file, fallback.New(newEngine(t, c), mode)))(t)
 				check := func(wantCached bool) {
 					t.Helper()
 					o, err := set.Check(ctx, "denied", values, 1)
@@ -409,9 +405,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 				}
 				check(false)
 				check(true)
-				if err := write(set); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, write(set))
 				check(false)
 			})
 		}
@@ -424,7 +418,7 @@ func TestCachedDenialsAreBounded(t *testing.T) {
 	e := newEngine(t, c, weirredis.DenialCacheTTL(time.Hour))
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
 	for i := range 70_000 {
-		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
+		must.Get(l.Allow(ctx, weir.K(fmt.Sprint(i))))(t)
 	}
 	if n := e.Cached(); n > 1<<16 || n < 1<<15 {
 		t.Errorf("%d denials are cached, want at most %d", n, 1<<16)
@@ -454,8 +448,8 @@ func TestCachedDenialsAndAnotherEngine(t *testing.T) {
 			now := nine
 			e.WithClock(func() time.Time { return now })
 			l := limiter(t, e, fmt.Sprint("processes", time.Now().UnixNano()), weir.AllOrNothing, perUser(5, time.Hour))
-			grant := must(t)(l.AllowN(ctx, u, 2))
-			attempt := func() weir.Decision { return must(t)(l.AllowN(ctx, u, c.n)) }
+			grant := must.Get(l.AllowN(ctx, u, 2))(t)
+			attempt := func() weir.Decision { return must.Get(l.AllowN(ctx, u, c.n))(t) }
 			denied := attempt()
 			now = now.Add(ttl / 2)
 			if d := attempt(); denied.Allowed || denied.Cached || !d.Cached {
@@ -516,7 +510,7 @@ func TestCachedDenialsByMode(t *testing.T) {
 		e.WithClock(func() time.Time { return nine })
 		l := limiter(t, e, fmt.Sprint("modes", time.Now().UnixNano()), mode, perUser(3, time.Hour))
 		for i, a := range attempts {
-			if d := must(t)(l.AllowN(ctx, weir.K("u"), a.n)); d.Granted != a.granted || d.Cached != a.cached {
+			if d := must.Get(l.AllowN(ctx, weir.K("u"), a.n))(t); d.Granted != a.granted || d.Cached != a.cached {
 				t.Errorf("%v: attempt %d of %d units: %+v, want %d, cached: %v", mode, i, a.n, d, a.granted, a.cached)
 			}
 		}
@@ -542,27 +536,20 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			}
 			p.Limits = append(p.Limits, limit)
 		}
-		l, err := weir.New(p, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(weir.New(p, weir.WithEngine(e)))(t)
 		grants := []time.Time{nine}
 		for range 300 {
 			k, n := weir.K([]string{"a", "b", "c"}[r.IntN(3)]), 1+r.Int64N(4)
 			switch r.IntN(40) {
 			case 0:
-				must(t)(l.Record(ctx, k, n))
+				must.Get(l.Record(ctx, k, n))(t)
 			case 1:
-				if _, err := l.Refund(ctx, k, grants[r.IntN(len(grants))], n); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Refund(ctx, k, grants[r.IntN(len(grants))], n))(t)
 			case 2:
-				if err := l.Reset(ctx, k); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, l.Reset(ctx, k))
 			}
 			before := conn.calls
-			d := must(t)(l.AllowN(ctx, k, n))
+			d := must.Get(l.AllowN(ctx, k, n))(t)
 			if d.Granted > 0 {
 				grants = append(grants[max(0, len(grants)-3):], d.At)
 			}
@@ -570,7 +557,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 				continue
 			}
 			remembered++
-			want := must(t)(l.At(d.At).Peek(ctx, k, n))
+			want := must.Get(l.At(d.At).Peek(ctx, k, n))(t)
 			want.Cached = true
 			if d.Allowed || d != want {
 				t.Fatalf("seed %d: from the cache %+v, from Redis %+v\n%+v", seed, d, want, p)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
@@ -60,11 +61,7 @@ func (p *processes) Do(ctx context.Context, calls []engine.Call) {
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
 	t.Helper()
-	e, err := weirredis.New(conn, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(weirredis.New(conn, opts...))(t)
 }
 
 func redisConn(t testing.TB) *redistest.Conn { return redistest.Shared(t).Conn(t) }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -22,10 +23,7 @@ func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
 
 func milliseconds(t testing.TB, text string) time.Duration {
 	t.Helper()
-	ms, err := strconv.ParseInt(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
+	ms := must.Get(strconv.ParseInt(text, 10, 64))(t)
 	return time.Duration(ms) * time.Millisecond
 }
 
@@ -42,11 +40,7 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	if m == nil {
 		return 0
 	}
-	n, err := strconv.Atoi(m[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.Atoi(m[1]))(t)
 }
 
 // TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window
@@ -80,7 +74,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		l := limiter(t, e, fmt.Sprint("expiry", i), weir.AllOrNothing, c.limit)
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		before := time.Now()
-		d := must(t)(l.Allow(ctx, weir.K("u")))
+		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
 		least := max(d.ResetAfter, c.limit.MinInterval)
 		if c.limit.Kind == weir.Bucket {
 			least = c.window // for any number of missing units
@@ -88,12 +82,12 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+c.window/4+5*time.Second {
 			t.Errorf("%+v: the key lives %v, want %v", c.limit, got, least)
 		}
-		for must(t)(l.Allow(ctx, weir.K("u"))).Allowed {
+		for must.Get(l.Allow(ctx, weir.K("u")))(t).Allowed {
 		}
 		renewed, written := commands(t, s, "pexpire"), commands(t, s, "hset")
 		for range 3 {
-			must(t)(l.Peek(ctx, weir.K("u"), 1))
-			must(t)(l.Allow(ctx, weir.K("u")))
+			must.Get(l.Peek(ctx, weir.K("u"), 1))(t)
+			must.Get(l.Allow(ctx, weir.K("u")))(t)
 		}
 		if n, m := commands(t, s, "pexpire"), commands(t, s, "hset"); n != renewed || m != written {
 			t.Errorf("%+v: denials and peeks renewed %d expiries and wrote %d times, want 0", c.limit, n-renewed, m-written)
@@ -110,7 +104,7 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 		l := limiter(t, e, "renewed"+strconv.Itoa(i), weir.AllOrNothing, limits...)
 		before := commands(t, s, "pexpire")
 		for i := range 100 {
-			must(t)(l.At(nine.Add(time.Duration(i)*24*time.Hour/10)).Allow(ctx, weir.K("u")))
+			must.Get(l.At(nine.Add(time.Duration(i)*24*time.Hour/10)).Allow(ctx, weir.K("u")))(t)
 		}
 		// The limit of an hour has ended at every step.
 		if n := commands(t, s, "pexpire") - before - 100*i; n < 9 || n > 12 {
@@ -130,7 +124,7 @@ func TestBatchesRenewExpiries(t *testing.T) {
 		moved   time.Duration // shift of the expiry that the header promises
 		renewed int
 	}{{"early", -30 * time.Minute, 1}, {"right", 0, 0}, {"late", time.Hour, 1}} {
-		must(t)(l.Allow(ctx, weir.K(c.user)))
+		must.Get(l.Allow(ctx, weir.K(c.user)))(t)
 		key := weirredis.Keys(l.Compiled(), weir.K(c.user), false)[0]
 		header := []byte(s.Must(t, "HGET", key, "h"))
 		promised := binary.BigEndian.Uint32(header[17:]) // the last four of its six bytes, in milliseconds
@@ -154,13 +148,13 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
 		before := time.Now()
-		must(t)(l.At(nine.Add(at)).Allow(ctx, weir.K("u")))
+		must.Get(l.At(nine.Add(at)).Allow(ctx, weir.K("u")))(t)
 		if got := ttl(t, s, key); shorter(got, time.Hour, before) || got > 3*time.Hour {
 			t.Errorf("recording %d at %v: the key lives %v, want one to three hours", i, at, got)
 		}
 	}
 	// With the server's clock, years later, the entries and the long life are gone.
-	must(t)(l.Allow(ctx, weir.K("u")))
+	must.Get(l.Allow(ctx, weir.K("u")))(t)
 	if got := ttl(t, s, key); got > 10*time.Second {
 		t.Errorf("on the server's clock again: the key lives %v, its window is a second", got)
 	}
@@ -174,21 +168,10 @@ func TestExpiryFollowsTheWindow(t *testing.T) {
 	for _, window := range []time.Duration{time.Minute, time.Hour, time.Minute, 24 * time.Hour} {
 		l := limiter(t, e, "follows", weir.AllOrNothing, perUser(1000, window))
 		before := time.Now()
-		must(t)(l.Allow(ctx, weir.K("u")))
+		must.Get(l.Allow(ctx, weir.K("u")))(t)
 		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
 		if got := ttl(t, s, key); shorter(got, window, before) || got > window+window/2+5*time.Second {
 			t.Errorf("window %v: the key lives %v", window, got)
 		}
-	}
-}
-
-// must returns the decision, or fails the test on an error.
-func must(t testing.TB) func(weir.Decision, error) weir.Decision {
-	return func(d weir.Decision, err error) weir.Decision {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return d
 	}
 }

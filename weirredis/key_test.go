@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -22,11 +23,7 @@ func plan(t testing.TB, p weir.Policy) *engine.Compiled {
 			l.Window = time.Minute
 		}
 	}
-	compiled, err := p.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compiled
+	return must.Get(p.Compile())(t)
 }
 
 func TestKeys(t *testing.T) {
@@ -97,10 +94,7 @@ func TestKeysDoNotDependOnTheOrderOfLimits(t *testing.T) {
 	values := map[string]string{"tenant": "t", "user": "u", "ip": "i"}
 	keys := func(cluster bool, limits ...weir.Limit) map[string]string {
 		p := plan(t, weir.Policy{Name: "p", Limits: limits})
-		k, err := p.Key(values)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(p.Key(values))(t)
 		byName := map[string]string{}
 		for i, key := range weirredis.Keys(p, k, cluster) {
 			byName[limits[i].Name] = key
@@ -184,7 +178,7 @@ func TestPrefixesShareNothing(t *testing.T) {
 	name := fmt.Sprint("prefixed", time.Now().UnixNano())
 	for _, prefix := range []string{"", "staging:", "production:"} {
 		l := limiter(t, newEngine(t, redisConn(t), weirredis.KeyPrefix(prefix)), name, weir.AllOrNothing, perUser(1, time.Hour))
-		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "id")); !d.Allowed || d.Replayed {
+		if d := must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "id"))(t); !d.Allowed || d.Replayed {
 			t.Errorf("prefix %q: got %+v, want a grant", prefix, d)
 		}
 		key := prefix + weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -21,18 +22,18 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
 		key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "first", false)
 		before := time.Now()
-		must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "first"))
+		must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "first"))(t)
 		least := l.Compiled().IdempotencyTTL
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
-		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "second")); d.Allowed {
+		if d := must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "second"))(t); d.Allowed {
 			t.Errorf("window %v: a second unit was granted", window)
 		}
 		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)); n != "0" {
 			t.Errorf("window %v: a denial stored a key", window)
 		}
-		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))
+		must.Get(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))(t)
 		if got := ttl(t, s, weirredis.OperationKey(l.Compiled(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
 			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
 		}
@@ -92,12 +93,12 @@ func TestReplayNamesARemovedLimit(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	name, key := fmt.Sprint("removed", time.Now().UnixNano()), weir.K("u")
 	small := weir.Limit{Name: "small", Max: 1, Window: time.Hour, By: []string{"user"}}
-	first := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))
+	first := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))(t)
 	if first.Granted != 1 || first.Limit != "small" {
 		t.Fatalf("got %+v, want one unit, bound by small", first)
 	}
 	first.Replayed = true
-	if again := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id")); fields(again) != fields(first) {
+	if again := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id"))(t); fields(again) != fields(first) {
 		t.Errorf("without the limit: got %+v, want %+v", again, first)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -23,11 +24,7 @@ var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // limiter returns a limiter with the limits on the engine.
 func limiter(t testing.TB, e engine.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e)))(t)
 }
 
 // do makes one call on an engine.
@@ -97,7 +94,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
 		for i := range n {
-			must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)))
+			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)))(t)
 		}
 		return s.Must(t, "HGET", key, "h")
 	}
@@ -143,7 +140,7 @@ func TestDamagedChunksAreAnError(t *testing.T) {
 	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
 	s.Must(t, "DEL", key)
 	for i := range 300 {
-		must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))
+		must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))(t)
 	}
 	chunks := slices.DeleteFunc(s.List(t, "HKEYS", key), func(field string) bool { return field == "h" })
 	if len(chunks) < 3 {

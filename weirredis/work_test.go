@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -25,10 +26,10 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 		before := counts(t, s)
 		for i := range steps {
 			at := nine.Add(time.Hour + time.Duration(i)*time.Hour/time.Duration(max))
-			if d := must(t)(l.At(at).Allow(ctx, weir.K("u"))); !d.Allowed || d.Remaining != 0 {
+			if d := must.Get(l.At(at).Allow(ctx, weir.K("u")))(t); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("max %d, step %d: got %+v, want the last unit", max, i, d)
 			}
-			if d := must(t)(l.At(at).Allow(ctx, weir.K("u"))); d.Allowed {
+			if d := must.Get(l.At(at).Allow(ctx, weir.K("u")))(t); d.Allowed {
 				t.Fatalf("max %d, step %d: got %+v, want a denial", max, i, d)
 			}
 		}
@@ -76,7 +77,7 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 	step := time.Hour / max
 	at := nine.Add(time.Hour - step) // instant of the newest
 	passes("a wait through most of it", 1, func() {
-		d := must(t)(l.At(at).Peek(ctx, weir.K("u"), max-7))
+		d := must.Get(l.At(at).Peek(ctx, weir.K("u"), max-7))(t)
 		if want := time.Hour - 7*step; d.RetryAfter != want {
 			t.Errorf("a wait for %d units: got %v, want %v", max-7, d.RetryAfter, want)
 		}
@@ -95,7 +96,7 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 	})
 	full := fields()
 	passes("recording after three quarters have left", 1, func() {
-		d := must(t)(l.At(at.Add(45*time.Minute)).Allow(ctx, weir.K("u")))
+		d := must.Get(l.At(at.Add(45*time.Minute)).Allow(ctx, weir.K("u")))(t)
 		if gone := int64(45 * time.Minute / step); d.Remaining != gone-1 {
 			t.Errorf("after three quarters: got remaining %d, want %d", d.Remaining, gone-1)
 		}
@@ -104,12 +105,12 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 		t.Errorf("%d of %d fields are left, want a quarter", left, full)
 	}
 	passes("a clock that steps back", 2, func() {
-		if d := must(t)(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u"))); d.ResetAfter != time.Hour {
+		if d := must.Get(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u")))(t); d.ResetAfter != time.Hour {
 			t.Errorf("after a correction: got %+v, want all to be over in an hour", d)
 		}
 	})
 	passes("recording when everything has left", 1, func() {
-		if d := must(t)(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u"))); d.Remaining != max-1 {
+		if d := must.Get(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u")))(t); d.Remaining != max-1 {
 			t.Errorf("on an empty history: got remaining %d, want %d", d.Remaining, max-1)
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -22,10 +23,7 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 	for name, address := range map[string]string{"main": f.addr, "grpc": f.rpc, "resp": f.resp} {
 		var conns []net.Conn
 		for range 100 { // the system accepts those that the listener does not
-			c, err := net.DialTimeout("tcp", address, testTimeout)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
 			conns = append(conns, c)
 		}
 		for range 3 {
@@ -64,21 +62,14 @@ func TestTerminateBesideOpenConnections(t *testing.T) {
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {
 		for i := range 30 {
-			c, err := net.DialTimeout("tcp", address, testTimeout)
-			if err != nil {
-				t.Fatal(err)
-			}
+			c := must.Get(net.DialTimeout("tcp", address, testTimeout))(t)
 			defer c.Close()
 			c.SetDeadline(time.Now().Add(testTimeout))
 			if ask == "" || i >= 9 {
 				continue
 			}
-			if _, err := io.WriteString(c, ask); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := c.Read(make([]byte, 512)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.WriteString(c, ask))(t)
+			must.Get(c.Read(make([]byte, 512)))(t)
 		}
 	}
 	// The last ones: a listener closes the oldest connections for newer ones.
@@ -98,7 +89,7 @@ func TestTerminateBesideOpenConnections(t *testing.T) {
 // awaitNotReady waits until /readyz fails.
 func (p *process) awaitNotReady(t *testing.T) {
 	t.Helper()
-	await(t, "/readyz fails", func() bool {
+	must.Await(t, "/readyz fails", func() bool {
 		status, _ := getPage(t, p.addr, "/readyz")
 		return status == 503
 	})
@@ -124,11 +115,11 @@ func TestTerminateAnswersOnEveryListener(t *testing.T) {
 			})
 		}
 	}
-	await(t, "answers", func() bool { return answered.Load() >= 1000 })
+	must.Await(t, "answers", func() bool { return answered.Load() >= 1000 })
 	f.terminate(t)
 	f.awaitNotReady(t)
 	before := answered.Load()
-	await(t, "answers while weir lingers", func() bool { return answered.Load() >= before+100 })
+	must.Await(t, "answers while weir lingers", func() bool { return answered.Load() >= before+100 })
 	left.Store(true)
 	all.Wait()
 	f.ended(t)

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -31,12 +32,8 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 		_, err = filler.Write(block)
 	}
 	f.await(t, "full", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
-	if err := os.Remove(filler.Name()); err != nil {
-		t.Fatal(err)
-	}
-	if err := filler.Truncate(0); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(filler.Name()))
+	must.Do(t, filler.Truncate(0))
 	f.await(t, "over", healthyAnswers, 1)
 }
 
@@ -52,10 +49,7 @@ func TestFullDiskAtTheEnd(t *testing.T) {
 	}
 	for i := range 100 { // more than fit into the page that the segment has
 		body := fmt.Sprintf(`{"policy": "jobs", "key": {"user": "%0100d"}}`, i)
-		r, err := http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body)))(t)
 		r.Body.Close()
 	}
 	p.terminate(t)

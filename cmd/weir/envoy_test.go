@@ -13,6 +13,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/rogpeppe/go-internal/testscript"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 )
@@ -60,9 +61,7 @@ func TestEnvoyHeaderNames(t *testing.T) {
 	request := envoy.Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "x-reset"}
 	for headers, want := range map[string][2]*envoy.Headers{"none": {}, "response": {&response, nil}, "request": {nil, &request}, "both": {&response, &request}} {
 		o := serveOptions{envoyHeaders: headers}
-		if err := o.configureEnvoy(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, o.configureEnvoy())
 		for i, got := range []*envoy.Headers{o.config.EnvoyOptions.Response, o.config.EnvoyOptions.Request} {
 			if (got == nil) != (want[i] == nil) || got != nil && *got != *want[i] {
 				t.Errorf("%s: got %+v, want %+v", headers, got, want[i])

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -31,9 +32,7 @@ func writeOutagePolicies(t *testing.T) string {
 func writePolicies(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -157,7 +156,7 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 			})
 		}
 	}
-	await(t, "grants", func() bool { return granted.Load() >= most/4 })
+	must.Await(t, "grants", func() bool { return granted.Load() >= most/4 })
 	first.kill()
 	all.Wait()
 	if lost := most - granted.Load(); lost < 0 || lost > unanswered.Load() || deniedCalls.Load() < clients {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // Escape sequences, marks of writing direction and invalid UTF-8 in file names,
@@ -29,9 +31,7 @@ func TestOutputIsEscaped(t *testing.T) {
 		log:                           "192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 1\n",
 		filepath.Join(dir, "t.jsonl"): "{\"at_us\":1,\"policy\":\"search\",\"key\":{\"ip\":\"\\u001b\\u202e\"}}\n{\"at_us\":1,\"policy\":\"" + evil + "\"}\n",
 	} {
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	for _, args := range [][]string{
 		{evil}, {"help", evil}, {"validate", evil}, {"validate", named}, {"validate", "--json", named}, {"validate", "--json", evil},

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
@@ -51,27 +52,14 @@ func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 // awaitOutput waits until stderr contains words, and returns all of stderr.
 func (p *process) awaitOutput(t *testing.T, words string) string {
 	t.Helper()
-	await(t, "stderr with "+words, func() bool { return strings.Contains(p.Output(), words) })
+	must.Await(t, "stderr with "+words, func() bool { return strings.Contains(p.Output(), words) })
 	return p.Output()
-}
-
-// await waits until ready reports true.
-func await(t *testing.T, what string, ready func() bool) {
-	t.Helper()
-	for end := time.Now().Add(testTimeout); !ready(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("timeout: %s", what)
-		}
-	}
 }
 
 // getPage returns the status and the body of a page, of the listener at an address.
 func getPage(t *testing.T, address, path string) (status int, body string) {
 	t.Helper()
-	r, err := http.Get("http://" + address + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.Get("http://" + address + path))(t)
 	defer r.Body.Close()
 	text, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -86,10 +74,7 @@ func metric(t *testing.T, address, series string) int64 {
 	_, text := getPage(t, address, "/metrics")
 	for line := range strings.Lines(text) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-			if err != nil {
-				t.Fatal(err)
-			}
+			v := must.Get(strconv.ParseFloat(strings.TrimSpace(value), 64))(t)
 			return int64(v)
 		}
 	}
@@ -106,9 +91,7 @@ func (p *process) kill() {
 // terminate sends SIGTERM.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.Process.Signal(syscall.SIGTERM))
 }
 
 // ended waits for the exit, which must be clean, and returns all of stderr.

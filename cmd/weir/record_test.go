@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 )
@@ -59,19 +60,10 @@ func (l *tally) add(policy, k string, allowed bool) {
 // replayed decides a trace by a policy file, and counts its attempts.
 func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay.Summary) {
 	t.Helper()
-	f, err := policy.Parse("policies", []byte(policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := replay.New(f, weir.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	runner := must.Get(replay.New(f, weir.NewMemory()))(t)
 	var answers bytes.Buffer
-	s, err := runner.Run(context.Background(), strings.NewReader(trace), &answers)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(runner.Run(context.Background(), strings.NewReader(trace), &answers))(t)
 	counts := tally{keys: map[string]verdicts{}}
 	out := bufio.NewScanner(&answers)
 	for line := range strings.Lines(trace) {
@@ -101,14 +93,10 @@ func TestRecordAgreesWithLive(t *testing.T) {
 	needs.Time(t)
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "trace.jsonl")
-	if err := os.WriteFile(file, []byte(recordedPolicies), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(recordedPolicies), 0o600))
 	// With a random secret about one run in 250 samples too few or too many of the 20 values.
 	secret := filepath.Join(dir, "secret")
-	if err := os.WriteFile(secret, []byte("a secret of a trace, 32 bytes long"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(secret, []byte("a secret of a trace, 32 bytes long"), 0o600))
 	f := openFronts(t, "--policies", file, "--record", trace, "--record-sample", "1/3", "--record-plain-keys", "--record-secret-file", secret)
 	talk := f.Output()
 	if !strings.Contains(talk, "records the calls of 1/3 of keys to "+trace+", at most 256MiB in 4 files") || !strings.Contains(talk, "writes the keys of callers readably") {
@@ -137,10 +125,7 @@ func TestRecordAgreesWithLive(t *testing.T) {
 	all.Wait()
 	f.terminate(t)
 	f.ended(t)
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(trace))(t)
 	got, s := replayed(t, recordedPolicies, string(text))
 	if s.Sample != 3 || s.Dropped != 0 || s.Errors != 0 || s.Denied == 0 || s.Allowed == 0 {
 		t.Errorf("summary %+v", s)
@@ -187,10 +172,7 @@ func TestRecordSurvivesKills(t *testing.T) {
 	p.kill()
 	close(stop)
 	<-done
-	text, err := os.ReadFile(trace)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(trace))(t)
 	whole := string(text[:bytes.LastIndexByte(text, '\n')+1])
 	got, s := replayed(t, "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n", whole)
 	if len(got) == 0 || s.Errors != 0 || strings.Contains(whole, "secret") {
@@ -211,20 +193,13 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "traces")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	trace := filepath.Join(dir, "trace.jsonl")
 	p := startServe(t, "--record", trace, "--record-sample", "1")
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(dir))
 	check := func() {
 		t.Helper()
-		r, err := http.Get("http://" + p.addr + "/gate/search?ip=a")
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.Get("http://" + p.addr + "/gate/search?ip=a"))(t)
 		r.Body.Close()
 		if r.StatusCode != 204 {
 			t.Errorf("status %d", r.StatusCode)
@@ -233,9 +208,7 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 	check()
 	awaitMetric(t, p.addr, `weir_recorded_calls_total{outcome="failed"}`)
 	p.awaitOutput(t, "calls could not be recorded; decisions go on")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	check()
 	awaitMetric(t, p.addr, `weir_recorded_calls_total{outcome="written"}`)
 	p.terminate(t)
@@ -249,5 +222,5 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 // awaitMetric waits until a counter is above 0.
 func awaitMetric(t *testing.T, addr, series string) {
 	t.Helper()
-	await(t, series, func() bool { return metric(t, addr, series) > 0 })
+	must.Await(t, series, func() bool { return metric(t, addr, series) > 0 })
 }

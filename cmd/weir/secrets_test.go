@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestSecretsAreReadAgain: SIGHUP reads secrets again, and so does a change of the file, with
@@ -17,27 +19,17 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(p *process, text string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		if p != nil {
-			if err := p.Process.Signal(syscall.SIGHUP); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.Process.Signal(syscall.SIGHUP))
 		}
 	}
 	set(nil, first)
 	p := startServe(t, "--token-file", path)
 	opens := func(token string) bool {
-		r, err := http.NewRequest("GET", "http://"+p.addr+"/v1/policies", nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(http.NewRequest("GET", "http://"+p.addr+"/v1/policies", nil))(t)
 		r.Header.Set("Authorization", "Bearer "+token)
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		res := must.Get(http.DefaultClient.Do(r))(t)
 		res.Body.Close()
 		return res.StatusCode == 200
 	}
@@ -45,7 +37,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		t.Fatal("at first the first token must open, and the second must not")
 	}
 	set(p, second)
-	await(t, "the second token opens", func() bool { return opens(second) })
+	must.Await(t, "the second token opens", func() bool { return opens(second) })
 	if opens(first) {
 		t.Error("the first token still opens")
 	}

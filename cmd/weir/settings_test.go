@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestSizesAndSharesAreExact: a value is printed as it is read, and any other text is an error
@@ -45,16 +47,12 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 	table := new(serveOptions).table()
 	for _, s := range table {
 		if s.value.kind == "string" && s.name != "store" {
-			if err := s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)))
 		}
 	}
 	for name, text := range map[string]string{"host": "weir.example.com", "max-memory": "1GiB", "insecure-listen": "true", "log-level": "warn",
 		"drain": "1m0s", "record-sample": "1/7", "otlp-ratio": "0.5", "socket-mode": "0600", "max-in-flight": "7", "store": "redis://127.0.0.1:6379"} {
-		if err := table.setting(name).value.Set(text); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, table.setting(name).value.Set(text))
 	}
 	for _, s := range table {
 		s.shown = nil

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func answerAt(t *testing.T, when time.Time, allowed, denied string) *topAnswer {
@@ -56,10 +58,7 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 		return a
 	}
 	page := answer(now, "4811", "1033").page(answer(now.Add(-2*time.Second), "4786", "1019"))
-	manual, err := os.ReadFile("../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	manual := must.Get(os.ReadFile("../../docs/metrics.md"))(t)
 	if !strings.Contains(string(manual), "$ weir top\n"+page+"```") {
 		t.Errorf("docs/metrics.md does not show\n%s", page)
 	}

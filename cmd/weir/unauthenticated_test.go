@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
@@ -64,10 +65,7 @@ type raw struct {
 
 func dialRaw(t *testing.T, address string) *raw {
 	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", address))(t)
 	r := &raw{Conn: c, frames: http2.NewFramer(c, nil), stream: ^uint32(0), gone: make(chan struct{})}
 	r.fields = hpack.NewEncoder(&r.text)
 	t.Cleanup(func() { c.Close() })
@@ -331,18 +329,16 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 		if token == "" {
 			continue
 		}
-		await(t, "the end of the attackers' connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 1 })
+		must.Await(t, "the end of the attackers' connections", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) == 1 })
 		before := metric(t, f.Admin, "weir_unauthorized_requests_total")
 		if before < 100 {
 			t.Errorf("%d unauthorized requests counted; want those of the attack", before)
 		}
 		r := dialRaw(t, f.rpc)
 		for range 100 {
-			if err := r.call(limitMethod); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.call(limitMethod))
 		}
-		await(t, "100 more unauthorized requests", func() bool { return metric(t, f.Admin, "weir_unauthorized_requests_total") == before+100 })
+		must.Await(t, "100 more unauthorized requests", func() bool { return metric(t, f.Admin, "weir_unauthorized_requests_total") == before+100 })
 	}
 }
 
@@ -351,28 +347,21 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := openAttacked(t, strangerToken)
-	request, err := proto.Marshal(&pb.RateLimitRequest{Domain: strings.Repeat("x", 900),
-		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	request := must.Get(proto.Marshal(&pb.RateLimitRequest{Domain: strings.Repeat("x", 900),
+		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}}))(t)
 	const clients, calls = 3, 100 // as many as gRPC allows on one connection
 	var all []*raw
 	for range clients {
 		r := dialRaw(t, f.rpc)
 		for range calls {
-			if err := r.call(limitMethod, "authorization", "Bearer "+strangerToken); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.call(limitMethod, "authorization", "Bearer "+strangerToken))
 		}
 		all = append(all, r)
 	}
 	for _, r := range all {
 		for r.stream = 1; r.stream < 2*calls; r.stream += 2 {
-			if err := r.message(len(request), request); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, r.message(len(request), request))
 		}
 	}
-	await(t, "the answers", func() bool { return metric(t, f.Admin, "weir_envoy_unknown_domains_total") == clients*calls })
+	must.Await(t, "the answers", func() bool { return metric(t, f.Admin, "weir_envoy_unknown_domains_total") == clients*calls })
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 3600))
@@ -39,11 +40,7 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 
 func mustCompile(t *testing.T, p weir.Policy) *engine.Compiled {
 	t.Helper()
-	rules, err := p.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rules
+	return must.Get(p.Compile())(t)
 }
 
 func TestAppendJSON(t *testing.T) {
@@ -142,10 +139,7 @@ func FuzzAppendString(f *testing.F) {
 				t.Errorf("%q: %U stands for itself in %s", s, r, b)
 			}
 		}
-		ref, err := json.Marshal(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		ref := must.Get(json.Marshal(s))(t)
 		var got, want any
 		decode(t, b, &got)
 		decode(t, ref, &want)
@@ -207,10 +201,7 @@ func TestPrintable(t *testing.T) {
 func FuzzPrintable(f *testing.F) {
 	f.Add("a\x1b\u202e\U000e0041\xff\u2028")
 	f.Fuzz(func(t *testing.T, s string) {
-		plain, err := json.Marshal(map[string]string{s: s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		plain := must.Get(json.Marshal(map[string]string{s: s}))(t)
 		var before, after map[string]string
 		json.Unmarshal(plain, &before)
 		made := Printable(bytes.Clone(plain))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestSpecificationKeepsThePromise: random attempts, many at the end of an announced wait, stand
@@ -27,10 +28,7 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 		for range 120 {
 			a := call{key: r.IntN(len(h.keys)), n: r.Int64N(4), from: at, to: at + 1}
 			h.limiter = live.At(time.UnixMicro(defaultEpoch).Add(at))
-			var err error
-			if a.decision, err = h.limiter.AllowN(context.Background(), keyOf(live, h.keys[a.key]), a.n); err != nil {
-				t.Fatal(err)
-			}
+			a.decision = must.Get(h.limiter.AllowN(context.Background(), keyOf(live, h.keys[a.key]), a.n))(t)
 			h.calls = append(h.calls, a)
 			if a.decision.Allowed {
 				granted++
@@ -42,9 +40,7 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 			}
 			at += time.Duration(r.Int64N(3) * r.Int64N(step/10)).Truncate(us)
 		}
-		if err := h.look(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, h.look())
 		if breach := h.audit(); breach != "" {
 			t.Errorf("seed %d: %s\n%s", seed, breach, h.describe())
 		}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const goodVector = `# R3: An entry counts for exactly one window.
@@ -101,15 +103,9 @@ func TestParseRejectsUnknownWords(t *testing.T) {
 // same vector.
 func FuzzParse(f *testing.F) {
 	f.Add(goodVector)
-	files, err := os.ReadDir(vectorDir)
-	if err != nil {
-		f.Fatal(err)
-	}
+	files := must.Get(os.ReadDir(vectorDir))(f)
 	for _, file := range files {
-		text, err := os.ReadFile(filepath.Join(vectorDir, file.Name()))
-		if err != nil {
-			f.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(filepath.Join(vectorDir, file.Name())))(f)
 		for _, vector := range strings.Split(string(text), "\n\n") {
 			f.Add(vector)
 		}

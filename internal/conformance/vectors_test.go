@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the specification's answers into weirtest/testdata/*.txt; read the difference before committing it")
@@ -25,14 +26,8 @@ func TestVectorsAsWritten(t *testing.T) {
 		t.Fatalf("no vectors: %v", err)
 	}
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		vectors, err := parseVectors(filepath.Base(file), string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(file))(t)
+		vectors := must.Get(parseVectors(filepath.Base(file), string(text)))(t)
 		if *rewrite {
 			rewriteFile(t, file, vectors)
 			continue
@@ -55,9 +50,7 @@ func rewriteFile(t *testing.T, file string, vectors []*vector) {
 			t.Fatalf("%s:%d: %v", file, v.line, err)
 		}
 	}
-	if err := os.WriteFile(file, []byte(formatted(vectors)), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(formatted(vectors)), 0o644))
 }
 
 // formatted is the text of a file of vectors.

@@ -11,17 +11,14 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 // attempt attempts units for the key u now.
 func attempt(t testing.TB, r *Rule, n int64) Outcome {
 	t.Helper()
-	o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return o
+	return must.Get(r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n}))(t)
 }
 
 // ruleOf is a policy p of those limits.
@@ -105,11 +102,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := ruleIn(t, "blocks.yaml", "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	job := func() Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, ID: "job"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return o
+		return must.Get(r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, ID: "job"}))(t)
 	}
 	store.Break(weirtest.Down())
 	if o := job(); !o.Decision.Allowed || !o.Decision.Degraded {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -75,14 +76,9 @@ func TestBlockRandomly(t *testing.T) {
 		}
 		p := f.Policies[0]
 		run := func(steps []traced) *Rule {
-			rule, err := NewRule(p, weir.NewMemory())
-			if err != nil {
-				t.Fatal(err)
-			}
+			rule := must.Get(NewRule(p, weir.NewMemory()))(t)
 			for _, s := range steps {
-				if _, err := rule.Decide(context.Background(), &s.ask); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(rule.Decide(context.Background(), &s.ask))(t)
 			}
 			return rule
 		}
@@ -97,10 +93,7 @@ func TestBlockRandomly(t *testing.T) {
 			}
 			a := Request{Target: rule.TargetOfKey(weir.K(values...), r.IntN(len(p.Plans)+1)), Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
 				N: int64(r.IntN(4)), At: now}
-			o, err := rule.Decide(context.Background(), &a)
-			if err != nil {
-				t.Fatal(err)
-			}
+			o := must.Get(rule.Decide(context.Background(), &a))(t)
 			steps = append(steps, traced{a, o})
 			fail := func(format string, args ...any) {
 				t.Helper()
@@ -120,10 +113,7 @@ func TestBlockRandomly(t *testing.T) {
 			for _, sooner := range []time.Duration{0, time.Microsecond} {
 				again := a
 				again.At = d.At.Add(d.RetryAfter - sooner)
-				after, err := run(steps).Decide(context.Background(), &again)
-				if err != nil {
-					t.Fatal(err)
-				}
+				after := must.Get(run(steps).Decide(context.Background(), &again))(t)
 				got := would(&after)
 				if full := got.Allowed && got.Granted == a.N; full != (sooner == 0) {
 					fail("%v before the wait of %v is over: %s", sooner, d.RetryAfter, brief(&after))
@@ -143,11 +133,7 @@ func TestBlockRandomly(t *testing.T) {
 			for i := range p.Limits {
 				count := func(steps []traced) int64 {
 					l := run(steps).Limiter(&a.Target, a.At)
-					n, err := l.At(d.At).Count(context.Background(), a.Key, p.Limits[i].Name, p.Limits[i].Window)
-					if err != nil {
-						t.Fatal(err)
-					}
-					return n
+					return must.Get(l.At(d.At).Count(context.Background(), a.Key, p.Limits[i].Name, p.Limits[i].Window))(t)
 				}
 				if before, after := count(steps[:len(steps)-1]), count(steps); before != after {
 					fail("a denial was charged %d in %s", after-before, p.Limits[i].Name)

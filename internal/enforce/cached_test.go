@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // caching is one process on a shared store. It repeats the denial of an attempt for ever,
@@ -66,9 +67,7 @@ func TestCachedDenialBeginsNoBlock(t *testing.T) {
 	if o := attempt(t, here, 1); o.Decision.Cached || o.Applied.Blocked.IsZero() {
 		t.Fatalf("denied by the store: %+v, want a block", o)
 	}
-	if err := reset(other, weir.K("u")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reset(other, weir.K("u")))
 	if o := attempt(t, here, 1); !o.Decision.Allowed {
 		t.Errorf("after a reset by another process: %+v, want the decision of the store", o)
 	}
@@ -84,9 +83,7 @@ func TestBlockBeginsInTheStore(t *testing.T) {
 		t.Fatalf("%+v, want the block of the other process", o)
 	}
 	e.before = nil
-	if err := reset(other, weir.K("u")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, reset(other, weir.K("u")))
 	attempt(t, other, 1)
 	if o := attempt(t, here, 2); o.Decision.Cached || o.Applied.Blocked.IsZero() {
 		t.Fatalf("denied by the store: %+v, want a block", o)

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -19,14 +20,9 @@ import (
 // rulesOf returns the rules of a file on an engine.
 func rulesOf(t testing.TB, source string, e engine.Engine) []*Rule {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
 	s := Set{Engine: e}
-	if err := s.Reload(f, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reload(f, nil))
 	return s.Version().Rules
 }
 
@@ -68,10 +64,7 @@ func at(s string) time.Time {
 
 // TestVersion: a reload makes a new version, unless it is not accepted.
 func TestVersion(t *testing.T) {
-	f, err := policy.Parse("weir.yaml", []byte(traceFile(t, "policies.yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(traceFile(t, "policies.yaml"))))(t)
 	s, refuse := Set{Engine: weir.NewMemory()}, errors.New("refused")
 	for i, accept := range []error{nil, nil, refuse} {
 		err := s.Reload(f, func(next, now *Version) error {
@@ -117,10 +110,7 @@ func TestChoose(t *testing.T) {
 		{"tenant=b user=root plan=big", "2027-01-01", 0, 1000, "big", "third"},
 		{"tenant=acme user=ann", "2027-01-01", 2, 100, "", "fourth"},
 	} {
-		whose, err := subject(t, r, c.whom)
-		if err != nil {
-			t.Fatal(err)
-		}
+		whose := must.Get(subject(t, r, c.whom))(t)
 		v := r.choose(&whose.Key, whose.Plan, at(c.when))
 		why := ""
 		if v.Override != nil {
@@ -307,10 +297,7 @@ func TestGivenInstantIsWholeMicroseconds(t *testing.T) {
 	given := time.Date(2026, 11, 20, 9, 0, 0, 1_999, time.FixedZone("east", 3600))
 	decide := func() weir.Decision {
 		t.Helper()
-		o, err := shadow.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, At: given})
-		if err != nil {
-			t.Fatal(err)
-		}
+		o := must.Get(shadow.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, At: given}))(t)
 		return o.Decision
 	}
 	want := decide()

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // item returns an attempt of the rule of that name.
@@ -34,10 +35,7 @@ func TestTogetherRejects(t *testing.T) {
 	id.ID = "op"
 	open := itemOf(rules, "part", "a", 1)
 	other := *open.Rule.Definition
-	var err error
-	if open.Rule, err = NewRule(&other, weir.NewMemory()); err != nil {
-		t.Fatal(err)
-	}
+	open.Rule = must.Get(NewRule(&other, weir.NewMemory()))(t)
 	for name, c := range map[string]struct {
 		item Item
 		text string
@@ -90,9 +88,7 @@ policies:
 				}
 				last = append(last, it)
 			}
-			if err := DecideTogether(context.Background(), last); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, DecideTogether(context.Background(), last))
 		}
 		return last
 	}
@@ -145,9 +141,7 @@ func TestTogetherMovesToTheBlock(t *testing.T) {
 			t.Fatalf("%+v, %v", items, err)
 		}
 		items = []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "blocks", "a", 1), itemOf(rules, "blocks", "a", 1)}
-		if err := DecideTogether(context.Background(), items); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, DecideTogether(context.Background(), items))
 		for i := range items {
 			o := &items[i].Outcome
 			if now := time.Now(); o.Allowed || !o.At.Equal(now) || o.RetryAfter != 5*time.Minute-time.Millisecond || o.Applied.Blocked.IsZero() != (i == 0) {
@@ -175,9 +169,7 @@ func TestTogetherFailsWithTheBlock(t *testing.T) {
 func TestTogetherOnAnEngineThatCannotBeCompared(t *testing.T) {
 	rules := batchRules(t, uncomparable{weir.NewMemory(), func() {}})
 	items := []Item{itemOf(rules, "plain", "a", 1), itemOf(rules, "plain", "b", 1)}
-	if err := DecideTogether(context.Background(), items); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, DecideTogether(context.Background(), items))
 	of := new(weir.CallError)
 	if err := DecideTogether(context.Background(), append(items, itemOf(rules, "part", "a", 1))); !errors.As(err, &of) || of.Call != 2 {
 		t.Errorf("%v, want an error of item 2", err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/weirredis"
@@ -27,10 +28,7 @@ const traces = "testdata/traces.txtar"
 // readTraces returns the archive of traces and of the policy files that they use.
 func readTraces(t testing.TB) *txtar.Archive {
 	t.Helper()
-	text, err := os.ReadFile(traces)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(traces))(t)
 	return txtar.Parse(text)
 }
 
@@ -70,9 +68,7 @@ func TestTraces(t *testing.T) {
 		})
 	}
 	if *rewrite {
-		if err := os.WriteFile(traces, txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(traces, txtar.Format(archive), 0o644))
 	}
 }
 
@@ -159,9 +155,7 @@ func stepTogether(t *testing.T, rules []*Rule, words []string) string {
 		r := named(rules, name)
 		items = append(items, Item{Rule: r, Request: r.request(t, append([]string{words[0], "check"}, strings.Fields(rest)...))})
 	}
-	if err := DecideTogether(context.Background(), items); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, DecideTogether(context.Background(), items))
 	var all []string
 	for i := range items {
 		if items[i].Err != nil {
@@ -179,10 +173,7 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	a := r.request(t, words)
 	switch {
 	case words[1] == "unblocked":
-		d, err := r.Limiter(&a.Target, a.At).Decide(context.Background(), a.Key, weir.Request{Op: peek, N: a.N, At: a.At})
-		if err != nil {
-			t.Fatal(err)
-		}
+		d := must.Get(r.Limiter(&a.Target, a.At).Decide(context.Background(), a.Key, weir.Request{Op: peek, N: a.N, At: a.At}))(t)
 		return brief(&Outcome{Decision: d})
 	case a.Op == weir.OpRefund:
 		a.From = a.At
@@ -241,9 +232,5 @@ func onEach(t *testing.T, test func(t *testing.T, e engine.Engine)) {
 }
 
 func onRedis(t *testing.T, conn weirredis.Conn) engine.Engine {
-	e, err := weirredis.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return e
+	return must.Get(weirredis.New(conn))(t)
 }

@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // never is an interval longer than a test, so that only events find changes.
@@ -33,23 +35,17 @@ func newWatcher(path string, every time.Duration) *Watcher {
 
 func write(t *testing.T, path, content string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(content), 0o600))
 }
 
 func rename(t *testing.T, from, to string) {
 	t.Helper()
-	if err := os.Rename(from, to); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Rename(from, to))
 }
 
 func symlink(t *testing.T, to, path string) {
 	t.Helper()
-	if err := os.Symlink(to, path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Symlink(to, path))
 }
 
 // want waits for a report. On a busy machine a file may stay empty longer than Settle
@@ -98,9 +94,7 @@ func TestKubernetesLinksAreReported(t *testing.T) {
 	in := func(name string) string { return filepath.Join(dir, name) }
 	version := func(name, content string) {
 		t.Helper()
-		if err := os.Mkdir(in(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Mkdir(in(name), 0o700))
 		write(t, filepath.Join(in(name), "weir.yaml"), content)
 		symlink(t, name, in("..data_tmp"))
 		rename(t, in("..data_tmp"), in("..data"))
@@ -110,9 +104,7 @@ func TestKubernetesLinksAreReported(t *testing.T) {
 	reports := watch(t, newWatcher(in("weir.yaml"), never))
 	version("..2026_2", "two")
 	want(t, reports, "two")
-	if err := os.RemoveAll(in("..2026_1")); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.RemoveAll(in("..2026_1")))
 	version("..2026_3", "three")
 	want(t, reports, "three")
 }
@@ -134,9 +126,7 @@ func TestGoneAndBack(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.yaml")
 	write(t, path, "one")
 	reports := watch(t, newWatcher(path, 10*time.Millisecond))
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Remove(path))
 	if c := <-reports; !os.IsNotExist(c.Err) {
 		t.Fatalf("reported %q, %v; want a missing file", c.Bytes, c.Err)
 	}
@@ -187,9 +177,7 @@ func TestMissingDirectoryWarns(t *testing.T) {
 	if c := <-reports; !os.IsNotExist(c.Err) {
 		t.Errorf("reported %v, want a missing file", c)
 	}
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Mkdir(dir, 0o700))
 	write(t, w.Path, "two")
 	want(t, reports, "two")
 }

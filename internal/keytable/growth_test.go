@@ -2,10 +2,10 @@ package keytable
 
 import (
 	"encoding/binary"
-	"runtime"
 	"runtime/debug"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -18,7 +18,7 @@ func TestGrowthLeavesLittleGarbage(t *testing.T) {
 	}
 	table := newTable(0, 0, 1)
 	group, _ := table.Group("g", 1000)
-	before := allocated()
+	before := memstats.Allocated()
 	var key [8]byte
 	for i := range uint64(race.Fewer(2_000_000)) {
 		text := string(binary.LittleEndian.AppendUint64(key[:0], i))
@@ -30,15 +30,9 @@ func TestGrowthLeavesLittleGarbage(t *testing.T) {
 			s.Insert(k.Key, k.text).Unlock()
 		}
 		if n := i + 1; n >= 300_000 && n%100_000 == 0 {
-			if got, own := float64(allocated()-before), float64(table.Bytes()); got > most*own {
+			if got, own := float64(memstats.Allocated()-before), float64(table.Bytes()); got > most*own {
 				t.Errorf("%d keys: %.0f bytes were allocated, %.2f times the %.0f bytes of the table", n, got, got/own, own)
 			}
 		}
 	}
-}
-
-func allocated() uint64 {
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return m.TotalAlloc
 }

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // suiteCase is a case of github.com/yaml/yaml-test-suite (MIT licence): a text,
@@ -53,17 +55,12 @@ func TestYAMLTestSuite(t *testing.T) {
 
 func suite(t testing.TB) (cases []suiteCase) {
 	t.Helper()
-	f, err := os.Open("testdata/yaml-test-suite.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(os.Open("testdata/yaml-test-suite.jsonl"))(t)
 	defer f.Close()
 	lines := bufio.NewScanner(f)
 	for lines.Scan() {
 		var c suiteCase
-		if err := json.Unmarshal(lines.Bytes(), &c); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, json.Unmarshal(lines.Bytes(), &c))
 		cases = append(cases, c)
 	}
 	if len(cases) < 400 {

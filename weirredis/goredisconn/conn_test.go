@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -22,11 +23,7 @@ func conn(t *testing.T, o *redis.Options) *goredisconn.Conn {
 	t.Helper()
 	client := redis.NewClient(o)
 	t.Cleanup(func() { client.Close() })
-	c, err := goredisconn.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(goredisconn.New(client))(t)
 }
 
 func TestConformance(t *testing.T) {
@@ -55,10 +52,7 @@ func TestClusterClientIsACluster(t *testing.T) {
 // MaxRetries of the client.
 func TestLostDecisionsAreNotRetried(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr)
-	engine, err := weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5}))
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := must.Get(weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5})))(t)
 	l, err := weir.New(weir.Policy{Name: "lost", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}, weir.WithEngine(engine))
 	if err != nil {
 		t.Fatal(err)

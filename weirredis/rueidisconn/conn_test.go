@@ -10,6 +10,7 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
@@ -20,10 +21,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 // conn returns a connection, which ends with the test.
 func conn(t *testing.T, o rueidis.ClientOption) *rueidisconn.Conn {
 	t.Helper()
-	c, err := rueidisconn.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(rueidisconn.New(o))(t)
 	t.Cleanup(c.Close)
 	return c
 }

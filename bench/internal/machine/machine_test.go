@@ -4,14 +4,14 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestField(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "facts")
 	text := "processor\t: 0\nmodel name\t: Quick 9000 @ 3: GHz\nmodel names: no\nPRETTY_NAME=\"An OS\"\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(text), 0o600))
 	for name, want := range map[string]string{
 		"model name":  "Quick 9000 @ 3: GHz",
 		"PRETTY_NAME": `"An OS"`,

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"reflect"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func TestRead(t *testing.T) {
@@ -59,10 +61,7 @@ func TestRecoverReturnsTheMistake(t *testing.T) {
 	if n := Number(Must([]byte(`-0`)), 1); n != 0 {
 		t.Errorf("-0: got %d", n)
 	}
-	defer func() {
-		if recover() == nil {
-			t.Error("another panic was recovered")
-		}
-	}()
-	try(func() { panic("another panic") })
+	if must.Panic(func() { try(func() { panic("another panic") }) }) == nil {
+		t.Error("another panic was recovered")
+	}
 }

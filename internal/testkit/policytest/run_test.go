@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -27,14 +28,8 @@ tests:
 // failure returns the failure of a policy test with these steps, "" if it passes.
 func failure(t *testing.T, words string) string {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(policies+words))
-	if err != nil {
-		t.Fatal(err)
-	}
-	failed, err := Run(f.Tests[0])
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(policies+words)))(t)
+	failed := must.Get(Run(f.Tests[0]))(t)
 	if failed == nil {
 		return ""
 	}

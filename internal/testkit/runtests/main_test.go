@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -18,12 +19,8 @@ func write(t *testing.T, files map[string]string) {
 	dir := t.TempDir()
 	for name, text := range files {
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 	}
 	t.Chdir(dir)
 }
@@ -101,12 +98,8 @@ func TestFailures(t *testing.T) {
 	needs.Program(t, "gcc")
 	write(t, tree)
 	for name, text := range failures {
-		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
+		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
 	}
 	printed, err := ran(t, "test")
 	if want := "5 passed, 4 failed, 1 skipped"; err == nil || lastLine(printed) != want {
@@ -144,14 +137,8 @@ func TestGoItselfFails(t *testing.T) {
 // every package of them. The race detector runs where memory is shared.
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Chdir("../../..")
-	all, err := modules(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	work, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := must.Get(modules("."))(t)
+	work := must.Get(exec.Command("go", "list", "-m", "-f", "{{.Dir}}").Output())(t)
 	for _, dir := range all {
 		if full, _ := filepath.Abs(dir); !slices.Contains(strings.Fields(string(work)), full) {
 			t.Errorf("go.work leaves out the module %s", dir)
@@ -162,23 +149,14 @@ func TestNothingIsLeftOut(t *testing.T) {
 			t.Errorf("no module %s in %q", dir, all)
 		}
 	}
-	everything, err := exec.Command("go", append([]string{"list"}, patterns(all)...)...).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	everything := must.Get(exec.Command("go", append([]string{"list"}, patterns(all)...)...).Output())(t)
 	for _, tier := range tiers {
-		steps, err := stepsOf(tier)
-		if err != nil {
-			t.Fatal(err)
-		}
+		steps := must.Get(stepsOf(tier))(t)
 		var covered []string
 		for _, s := range steps {
 			covered = append(covered, s.packages...)
 		}
-		listed, err := exec.Command("go", append([]string{"list"}, covered...)...).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		listed := must.Get(exec.Command("go", append([]string{"list"}, covered...)...).Output())(t)
 		for pkg := range strings.FieldsSeq(string(everything)) {
 			if !slices.Contains(strings.Fields(string(listed)), pkg) {
 				t.Errorf("%s leaves out %s", tier, pkg)

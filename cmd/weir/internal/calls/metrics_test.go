@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -35,10 +36,7 @@ func (o *observed) rule(t *testing.T, name string, limits []string, warns []int,
 	for _, limit := range limits {
 		p.Limits = append(p.Limits, weir.Limit{Name: limit, Max: 10, Window: time.Minute, By: []string{limit}})
 	}
-	r, err := enforce.NewRule(p, weir.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(enforce.NewRule(p, weir.NewMemory()))(t)
 	of := o.Rule(r, old)
 	r.Handle = of
 	return r, of

@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // figures are the cells of the README's comparison that come from bench/results.csv: the row
@@ -34,10 +36,7 @@ const (
 // bench/results.csv, rounded, and that every other figure there has a reason.
 func TestReadmeComparison(t *testing.T) {
 	readme := read(t, "README.md")
-	lines, err := csv.NewReader(strings.NewReader(read(t, "bench/results.csv"))).ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	lines := must.Get(csv.NewReader(strings.NewReader(read(t, "bench/results.csv"))).ReadAll())(t)
 	results := map[string]string{} // by section, table, row and column, and without the section
 	for _, v := range lines {
 		results[strings.Join(v[:4], "|")], results[strings.Join(v[1:4], "|")] = v[4], v[4]
@@ -129,9 +128,5 @@ func plain(cell string) string {
 
 func number(t *testing.T, text string) float64 {
 	t.Helper()
-	n, err := strconv.ParseFloat(strings.TrimSpace(strings.ReplaceAll(text, ",", "")), 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.ParseFloat(strings.TrimSpace(strings.ReplaceAll(text, ",", "")), 64))(t)
 }

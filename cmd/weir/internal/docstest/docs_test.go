@@ -9,12 +9,15 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // root is the module's directory, seen from here.
@@ -32,7 +35,7 @@ func pages(t *testing.T) []string {
 func files(t *testing.T, match func(path string) bool) []string {
 	t.Helper()
 	var found []string
-	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+	must.Do(t, fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
 		if entry.IsDir() && path != "." && (name == "testdata" || name == "node_modules" || path == "bin" || name[0] == '.' && name != ".github") {
 			return fs.SkipDir
@@ -41,35 +44,20 @@ func files(t *testing.T, match func(path string) bool) []string {
 			found = append(found, path)
 		}
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return found
 }
 
 // glob returns the paths under root that match, relative to root.
 func glob(t *testing.T, pattern string) []string {
 	t.Helper()
-	matches, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range matches {
-		if matches[i], err = filepath.Rel(root, matches[i]); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return matches
+	return must.Get(fs.Glob(os.DirFS(root), path.Clean(pattern)))(t)
 }
 
 // read returns the file at a path relative to root.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, path))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
 	return string(text)
 }
 
@@ -183,7 +171,7 @@ func quoted(t *testing.T, path string) []string {
 func TestEveryVectorIsFound(t *testing.T) {
 	page := read(t, "docs/semantics.md")
 	for _, path := range glob(t, "weirtest/testdata/*.txt") {
-		if !strings.Contains(page, "](../"+filepath.ToSlash(path)+")") {
+		if !strings.Contains(page, "](../"+path+")") {
 			t.Errorf("%s is not named in semantics.md", path)
 		}
 	}
@@ -208,10 +196,7 @@ func examplesOfRoot(t *testing.T) []string {
 	t.Helper()
 	var names []string
 	for _, path := range glob(t, "example*_test.go") {
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
-		if err != nil {
-			t.Fatal(err)
-		}
+		file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution))(t)
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Example") {
 				names = append(names, f.Name.Name)

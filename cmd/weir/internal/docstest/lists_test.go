@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestListsAreComplete: a page that lists things of a kind names each of them.
@@ -88,9 +90,7 @@ func policyWords(t *testing.T) []string {
 			AnyOf      []struct{ Properties map[string]any }
 		} `json:"$defs"`
 	}
-	if err := json.Unmarshal([]byte(read(t, "policy/weir.schema.json")), &schema); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(t, "policy/weir.schema.json")), &schema))
 	var words []string
 	for _, def := range schema.Defs {
 		words = slices.AppendSeq(words, maps.Keys(def.Properties))

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -51,10 +52,7 @@ func migratingStore(t *testing.T) engine.Engine {
 	t.Helper()
 	client := redis.NewClient(&redis.Options{Addr: redistest.Start(t).Addr})
 	t.Cleanup(func() { client.Close() })
-	conn, err := goredisconn.New(client)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(goredisconn.New(client))(t)
 
 	store, err := weirredis.New(conn)
 	if err != nil {

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
@@ -125,10 +126,7 @@ func attackLimiter(t *testing.T, limiter *weir.Limiter) score {
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 	return attack(func(key string, at []int64) []int64 {
 		return passing(at, func(at int64) bool {
-			d, err := limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key))
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key)))(t)
 			return d.Allowed
 		})
 	})
@@ -146,25 +144,14 @@ func compare(t *testing.T, name string, got score) {
 // filePolicy returns a policy of the section's file.
 func filePolicy(t *testing.T, section, name string) weir.Policy {
 	t.Helper()
-	file, err := policy.Parse(section, []byte(onlyBlock(t, section, "yaml")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := file.Definition(name).Policy()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	file := must.Get(policy.Parse(section, []byte(onlyBlock(t, section, "yaml"))))(t)
+	return must.Get(file.Definition(name).Policy())(t)
 }
 
 // newLimiter returns a limiter of the policy in memory.
 func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
 	t.Helper()
-	limiter, err := weir.New(p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return limiter
+	return must.Get(weir.New(p))(t)
 }
 
 // TestMigratingNode runs the limiters of Node in virtual time, and the code that replaces
@@ -230,10 +217,7 @@ func (n *node) testRisingStack(t *testing.T) {
 		limiter := newLimiter(t, weir.Policy{Name: "imports", Mode: mode, Limits: []weir.Limit{weir.PerMinute(10)}})
 		var answers []string
 		for i := range int64(4) {
-			d, err := limiter.At(time.Unix(i, 0)).AllowN(t.Context(), weir.K(), 4)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(limiter.At(time.Unix(i, 0)).AllowN(t.Context(), weir.K(), 4))(t)
 			answers = append(answers, fmt.Sprintf("%d/%d", d.Granted, d.Remaining))
 		}
 		row := regexp.MustCompile(`(?m)^\| ` + name + ` \| [^|]* \| ` + regexp.QuoteMeta(strings.Join(answers, ", ")) + ` \|$`)
@@ -261,9 +245,7 @@ func (n *node) testRedbackCount(t *testing.T) {
 		t.Errorf("the service counts %s of 3", got[3])
 	}
 	limiter, start := newLimiter(t, filePolicy(t, "Redback", "failed-logins")), time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
-	if _, err := limiter.At(start).Record(t.Context(), weir.K("ann"), 3); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(limiter.At(start).Record(t.Context(), weir.K("ann"), 3))(t)
 	after, err := limiter.At(start.Add(600*time.Second)).Count(t.Context(), weir.K("ann"), "limit", 20*time.Second)
 	if err != nil || after != 0 {
 		t.Errorf("after a lap Weir counts %d, %v; want 0", after, err)
@@ -281,17 +263,11 @@ func (n *node) testEnvoy(t *testing.T) {
 	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
 		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
 	program.Serve(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
-	conn, err := grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials())))(t)
 	defer conn.Close()
 	r := &pb.RateLimitRequest{Domain: "web", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}}
 	for i := range 25 {
-		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r)
-		if err != nil {
-			t.Fatal(err)
-		}
+		answer := must.Get(pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r))(t)
 		want := pb.RateLimitResponse_OK
 		if i >= 20 {
 			want = pb.RateLimitResponse_OVER_LIMIT
@@ -373,21 +349,14 @@ func (n *node) runNew(t *testing.T, address, module string, calls []call) []json
 // moduleDir returns a new directory whose modules find the packages.
 func (n *node) moduleDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp(n.dir, "module")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return must.Get(os.MkdirTemp(n.dir, "module"))(t)
 }
 
 func (n *node) runIn(t *testing.T, dir, module string, calls []call, mode string) (results []json.RawMessage) {
 	t.Helper()
 	path := filepath.Join(dir, "limiter.mjs")
 	write(t, path, module)
-	input, err := json.Marshal(calls)
-	if err != nil {
-		t.Fatal(err)
-	}
+	input := must.Get(json.Marshal(calls))(t)
 	cmd := exec.Command("node", "--no-warnings", "calls.mjs", path, mode)
 	cmd.Dir = n.dir
 	cmd.Stdin = bytes.NewReader(input)
@@ -405,9 +374,7 @@ func (n *node) runIn(t *testing.T, dir, module string, calls []call, mode string
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o666))
 }
 
 // TestMigratingScripts runs the scripts of the page on a real server in virtual time.

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
@@ -63,12 +64,8 @@ func checkShownAnswer(t *testing.T, real string) {
 		t.Fatalf("the README has %d JSON answers, want 1", len(blocks))
 	}
 	var shown, answer map[string]any
-	if err := json.Unmarshal([]byte(blocks[0]), &shown); err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal([]byte(real), &answer); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(blocks[0]), &shown))
+	must.Do(t, json.Unmarshal([]byte(real), &answer))
 	wait := regexp.MustCompile(`[0-9.]+s$`)
 	for member, want := range shown {
 		got, ok := answer[member]
@@ -149,18 +146,13 @@ func TestReadmeOneShotCommands(t *testing.T) {
 // command only.
 func TestReadmeCheckout(t *testing.T) {
 	edit := command(t, "README.md", "go mod edit")
-	checkout, err := filepath.Abs(root)
-	if err != nil {
-		t.Fatal(err)
-	}
+	checkout := must.Get(filepath.Abs(root))(t)
 	script := strings.Replace(edit, "=../weir", "="+checkout, 1)
 	if script == edit {
 		t.Fatalf("no =../weir in the README's %q", edit)
 	}
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(read(t, "examples/push/main.go")), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(read(t, "examples/push/main.go")), 0o666))
 	shell(t, dir, "go mod init example.com/program")
 	shell(t, dir, script)
 	shell(t, dir, "GOFLAGS=-mod=mod go build -o program .")
@@ -232,9 +224,7 @@ func runUntilReady(t *testing.T, cmd *exec.Cmd, addresses ...string) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and its children
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
@@ -25,15 +26,10 @@ policies:
   search:
     limit: 5 per minute per ip
 `
-	if err := os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(file), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(file), 0o666))
 	cmd := exec.Command(program.Path(t), "validate", "--cluster", "weir.yaml")
 	cmd.Dir = dir
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(cmd.Output())(t)
 	found := false
 	for _, b := range blocksOfPage(read(t, "docs/redis.md")) {
 		if !strings.HasPrefix(b.text, "weir.yaml: ok") {
@@ -66,10 +62,7 @@ func TestRedisPageNamesTheServer(t *testing.T) {
 	if tested == nil || least == nil {
 		t.Fatal("redis.md does not name the version that tests run on, and the least version")
 	}
-	out, err := exec.Command(needs.Program(t, "redis-server"), "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out := must.Get(exec.Command(needs.Program(t, "redis-server"), "--version").Output())(t)
 	here := serverHere.FindStringSubmatch(string(out))
 	if here == nil {
 		t.Fatalf("redis-server --version prints %s", out)

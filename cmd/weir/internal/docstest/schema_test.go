@@ -14,6 +14,7 @@ import (
 
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/internal/yamlnode"
 	"github.com/weirlimit/weir/policy"
@@ -56,9 +57,7 @@ func TestSchemaAgreesWithParse(t *testing.T) {
 	const golden = "testdata/schema.golden"
 	got := strings.Join(verdicts, "")
 	if *rewriteSchemaVerdicts {
-		if err := os.WriteFile(filepath.Join(policies, golden), []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(policies, golden), []byte(got), 0o644))
 	} else if want := string(readPolicies(t, golden)); got != want {
 		for _, line := range verdicts {
 			if !strings.Contains(want, line) {
@@ -79,10 +78,7 @@ func FuzzSchema(f *testing.F) {
 		if _, err := policy.Parse("fuzz.yaml", src); err != nil {
 			return
 		}
-		value, err := yamlValue(src)
-		if err != nil {
-			t.Fatal(err)
-		}
+		value := must.Get(yamlValue(src))(t)
 		if err := schema.Validate(value); err != nil {
 			t.Errorf("%q: Parse takes it, the schema does not: %v", src, err)
 		}
@@ -91,11 +87,7 @@ func FuzzSchema(f *testing.F) {
 
 func readPolicies(t testing.TB, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(policies, name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return text
+	return must.Get(os.ReadFile(filepath.Join(policies, name)))(t)
 }
 
 // policyFiles returns the policy files in the archives of package policy, by name.
@@ -107,10 +99,7 @@ func policyFiles(t testing.TB, pattern string) map[string][]byte {
 	}
 	found := map[string][]byte{}
 	for _, path := range paths {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		text := must.Get(os.ReadFile(path))(t)
 		for _, f := range txtar.Parse(text).Files {
 			name, ending, _ := strings.Cut(f.Name, ".")
 			switch ending {
@@ -130,19 +119,10 @@ func policyFiles(t testing.TB, pattern string) map[string][]byte {
 
 func compiledSchema(t testing.TB) *validator.Schema {
 	t.Helper()
-	document, err := validator.UnmarshalJSON(bytes.NewReader(readPolicies(t, "weir.schema.json")))
-	if err != nil {
-		t.Fatal(err)
-	}
+	document := must.Get(validator.UnmarshalJSON(bytes.NewReader(readPolicies(t, "weir.schema.json"))))(t)
 	c := validator.NewCompiler()
-	if err := c.AddResource("weir.schema.json", document); err != nil {
-		t.Fatal(err)
-	}
-	schema, err := c.Compile("weir.schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return schema
+	must.Do(t, c.AddResource("weir.schema.json", document))
+	return must.Get(c.Compile("weir.schema.json"))(t)
 }
 
 // yamlValue reads a file as an editor would, into the values of encoding/json.

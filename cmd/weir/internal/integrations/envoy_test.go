@@ -14,6 +14,8 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	manager "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestEnvoySnippet parses the snippet with Envoy's own definitions, so names and values
@@ -23,10 +25,7 @@ func TestEnvoySnippet(t *testing.T) {
 		if o.Secret {
 			continue
 		}
-		files, err := Render("envoy", o)
-		if err != nil {
-			t.Fatal(err)
-		}
+		files := must.Get(Render("envoy", o))(t)
 		var config bootstrap.Bootstrap
 		if err := protojson.Unmarshal(asJSON(t, files[0].Text), &config); err != nil {
 			t.Fatalf("%+v: %v\n%s", o, err, files[0].Text)
@@ -36,18 +35,14 @@ func TestEnvoySnippet(t *testing.T) {
 		}
 		var connections manager.HttpConnectionManager
 		network := config.GetStaticResources().GetListeners()[0].GetFilterChains()[0].GetFilters()[0]
-		if err := network.GetTypedConfig().UnmarshalTo(&connections); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, network.GetTypedConfig().UnmarshalTo(&connections))
 		if err := connections.ValidateAll(); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
 		filters := connections.GetHttpFilters()
 		if o.Header != "" {
 			var script lua.Lua
-			if err := filters[0].GetTypedConfig().UnmarshalTo(&script); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, filters[0].GetTypedConfig().UnmarshalTo(&script))
 			if err := script.ValidateAll(); err != nil {
 				t.Errorf("%+v: %v", o, err)
 			}
@@ -57,9 +52,7 @@ func TestEnvoySnippet(t *testing.T) {
 			filters = filters[1:]
 		}
 		var limit filter.RateLimit
-		if err := filters[0].GetTypedConfig().UnmarshalTo(&limit); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, filters[0].GetTypedConfig().UnmarshalTo(&limit))
 		if err := limit.ValidateAll(); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
@@ -75,9 +68,7 @@ func TestEnvoySnippet(t *testing.T) {
 			Domain      string
 			Descriptors []struct{ Key string }
 		}
-		if err := yaml.Unmarshal([]byte(files[1].Text), &rules); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, yaml.Unmarshal([]byte(files[1].Text), &rules))
 		if rules.Domain != limit.Domain || len(rules.Descriptors) != 1 || rules.Descriptors[0].Key != key {
 			t.Errorf("%+v: weir limits %+v, Envoy asks for %s, %s", o, rules, limit.Domain, key)
 		}
@@ -91,9 +82,5 @@ func asJSON(t *testing.T, text string) []byte {
 	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	b, err := json.Marshal(v)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return must.Get(json.Marshal(v))(t)
 }

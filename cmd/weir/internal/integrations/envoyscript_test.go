@@ -10,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v4"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -47,21 +48,14 @@ want(status{"a\1b"}, "400", "a control character")
 // TestEnvoyKeyScript runs the script of Envoy's snippet in the Lua of HAProxy, because
 // Envoy is not installed.
 func TestEnvoyKeyScript(t *testing.T) {
-	files, err := Render("envoy", Options{Header: "X-User"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(Render("envoy", Options{Header: "X-User"}))(t)
 	var root yaml.Node
-	if err := yaml.Unmarshal([]byte(files[0].Text), &root); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, yaml.Unmarshal([]byte(files[0].Text), &root))
 	dir := t.TempDir()
 	script := inlineString(&root)
 	config := "global\n    lua-load " + filepath.Join(dir, "key.lua") + "\nfrontend f\n    bind 127.0.0.1:1\n    mode http\n    timeout client 1s\n"
 	for name, text := range map[string]string{"key.lua": script + keyScriptCases, "haproxy.cfg": config} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
 	}
 	if out, err := exec.Command(needs.Program(t, "haproxy"), "-c", "-f", filepath.Join(dir, "haproxy.cfg")).CombinedOutput(); err != nil || script == "" {
 		t.Errorf("%v\n%s\n%s", err, out, script)

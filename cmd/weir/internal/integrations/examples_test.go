@@ -19,6 +19,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -55,9 +56,7 @@ func TestWebExamples(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			if err := os.CopyFS(dir, os.DirFS(filepath.Join("../../../..", "examples", e.name))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("../../../..", "examples", e.name))))
 			command := e.command(t, dir)
 			for name, test := range webTests {
 				t.Run(name, func(t *testing.T) {
@@ -120,9 +119,7 @@ func limitsWeb(s *stand) {
 	var problem struct {
 		RetryAfter int64 `json:"retry_after_ms"`
 	}
-	if err := json.Unmarshal([]byte(r.body), &problem); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, json.Unmarshal([]byte(r.body), &problem))
 	if ms := problem.RetryAfter; ms > before.RetryAfter || ms < after.RetryAfter {
 		s.t.Errorf("the wait is %d ms; before it was %d, afterwards %d", ms, before.RetryAfter, after.RetryAfter)
 	}
@@ -210,10 +207,7 @@ func (p peeked) used() int64 { return p.Limits[0].Used }
 func (s *stand) peek(policy, dimension, value string) (p peeked) {
 	s.t.Helper()
 	body, _ := json.Marshal(map[string]any{"policy": policy, "key": map[string]string{dimension: value}})
-	res, err := http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	res := must.Get(http.Post("http://"+s.options.Weir+"/v1/peek", "application/json", bytes.NewReader(body)))(s.t)
 	defer res.Body.Close()
 	if err := json.NewDecoder(res.Body).Decode(&p); err != nil || len(p.Limits) != 1 {
 		s.t.Fatalf("peek of %q: %s: %+v, %v", value, res.Status, p, err)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // Clients that use all connections of HAProxy leave none for its requests to weir. Weir
@@ -42,10 +44,7 @@ func (s *stand) together(n int) (passed int) {
 	s.t.Helper()
 	clients := make([]net.Conn, n)
 	for i := range clients {
-		c, err := net.Dial("tcp", s.options.Listen)
-		if err != nil {
-			s.t.Fatal(err)
-		}
+		c := must.Get(net.Dial("tcp", s.options.Listen))(s.t)
 		defer c.Close()
 		c.SetDeadline(time.Now().Add(testTimeout))
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n", s.options.Listen)

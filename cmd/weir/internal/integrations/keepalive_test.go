@@ -11,15 +11,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // forward forwards connections to an address and counts them.
 func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	made = new(atomic.Int64)
 	go func() {

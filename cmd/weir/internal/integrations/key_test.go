@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // keyCase is a header with one key, two keys or a bad key. The test replaces @ by a
@@ -136,10 +137,7 @@ func TestCountedKeyIsPassed(t *testing.T) {
 // sendLines sends a request with raw header lines.
 func (s *stand) sendLines(path string, c keyCase) (int, error) {
 	s.t.Helper()
-	conn, err := net.Dial("tcp", s.options.Listen)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	conn := must.Get(net.Dial("tcp", s.options.Listen))(s.t)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(testTimeout))
 	for i := 0; i < len(c.fields); i += 2 {
@@ -239,10 +237,7 @@ func (s *stand) sendFields(path string, c keyCase) (int, error) {
 	if s.client.Transport.(*http.Transport).Protocols.HTTP2() {
 		scheme = "https://"
 	}
-	r, err := http.NewRequest("GET", scheme+s.options.Listen+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest("GET", scheme+s.options.Listen+path, nil))(s.t)
 	for i := 0; i < len(c.fields); i += 2 {
 		name := http.CanonicalHeaderKey(c.fields[i])
 		r.Header[name] = append(r.Header[name], c.fields[i+1])

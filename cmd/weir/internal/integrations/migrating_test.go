@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
@@ -86,10 +87,7 @@ func migratingStand(t *testing.T) *stand {
 // migratingBlock returns the block of a language in the page's section about nginx.
 func migratingBlock(t *testing.T, language string) string {
 	t.Helper()
-	page, err := os.ReadFile(filepath.Join("../../../..", "docs", "migrating.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(filepath.Join("../../../..", "docs", "migrating.md")))(t)
 	_, section, _ := strings.Cut(string(page), "\n## nginx limit_req\n")
 	section, _, _ = strings.Cut(section, "\n## ")
 	m := regexp.MustCompile("(?ms)^```" + language + "\n(.*?)^```$").FindStringSubmatch(section)

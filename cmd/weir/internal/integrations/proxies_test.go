@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // proxy is a program with a snippet.
@@ -45,10 +47,7 @@ func startNginx(s *stand) {
 }
 
 func read(s *stand, name string) string {
-	b, err := os.ReadFile(filepath.Join(s.dir, name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(filepath.Join(s.dir, name)))(s.t)
 	return string(b)
 }
 

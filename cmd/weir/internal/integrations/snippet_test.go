@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the files beside the templates")
@@ -18,18 +20,13 @@ func TestFilesForReaders(t *testing.T) {
 			if allow && r.noAllow != "" {
 				continue
 			}
-			files, err := Render(r.name, Options{Allow: allow})
-			if err != nil {
-				t.Fatal(err)
-			}
+			files := must.Get(Render(r.name, Options{Allow: allow}))(t)
 			for _, f := range files {
 				dir := filepath.Join(r.name, name)
 				path := filepath.Join(dir, f.Name)
 				if *rewrite {
 					os.MkdirAll(dir, 0o777)
-					if err := os.WriteFile(path, []byte(f.Text), 0o666); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, os.WriteFile(path, []byte(f.Text), 0o666))
 				}
 				got, err := os.ReadFile(path)
 				if err != nil || string(got) != f.Text {

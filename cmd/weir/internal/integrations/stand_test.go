@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -63,10 +64,7 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	change(&s.options)
 	s.secrets = thisSecret
 	s.startWeir()
-	files, err := Render(p.name, s.options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := must.Get(Render(p.name, s.options))(t)
 	for _, f := range files {
 		if p.edit != nil {
 			f.Text = p.edit(t, f.Text)
@@ -86,9 +84,7 @@ const (
 func (s *stand) write(name, text string) (path string) {
 	s.t.Helper()
 	path = filepath.Join(s.dir, name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, os.WriteFile(path, []byte(text), 0o644))
 	return path
 }
 
@@ -101,9 +97,7 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, cmd.Start())
 	s.t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nginx has workers
 		cmd.Wait()
@@ -145,22 +139,13 @@ func (s *stand) get(path string, fields ...string) reply {
 
 func (s *stand) do(method, path, body string, fields ...string) reply {
 	s.t.Helper()
-	r, err := http.NewRequest(method, "http://"+s.options.Listen+path, strings.NewReader(body))
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	r := must.Get(http.NewRequest(method, "http://"+s.options.Listen+path, strings.NewReader(body)))(s.t)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
-	res, err := s.client.Do(r)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	res := must.Get(s.client.Do(r))(s.t)
 	defer res.Body.Close()
-	b, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	b := must.Get(io.ReadAll(res.Body))(s.t)
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // queue is a listener of connections that the test makes.
@@ -191,9 +193,7 @@ func TestAllowanceOfStrangers(t *testing.T) {
 			t.Helper()
 			client := v.clients[len(v.clients)-1]
 			go client.Write(make([]byte, n))
-			if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(io.ReadFull(c, make([]byte, n)))(t)
 		}
 		c := v.connect("192.0.2.1")
 		read(c, 60)
@@ -364,16 +364,12 @@ func TestBusyConnectionsSetFewDeadlines(t *testing.T) {
 		b := make([]byte, 1)
 		for range 1000 {
 			c.SetReadDeadline(time.Now().Add(idle))
-			if _, err := c.Read(b); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Read(b))(t)
 			c.SetReadDeadline(time.Time{})
 			c.SetReadDeadline(time.Now().Add(5 * time.Second))
 			c.SetReadDeadline(time.Now().Add(10 * time.Second))
 			c.SetWriteDeadline(time.Now().Add(20 * time.Second))
-			if _, err := c.Write(b); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(c.Write(b))(t)
 			c.SetReadDeadline(time.Unix(1, 0)) // ends a read that has not begun
 			if _, err := c.Read(b); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Fatalf("a read after its deadline: %v", err)
@@ -398,9 +394,7 @@ func TestWriteContinuesAfterAnEarlyDeadline(t *testing.T) {
 		c, below, client := pipe(t)
 		go io.ReadFull(client, make([]byte, 3))
 		c.SetWriteDeadline(time.Now().Add(10 * time.Second))
-		if _, err := c.Write([]byte("one")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(c.Write([]byte("one")))(t)
 		time.Sleep(slack / 2)
 		c.SetWriteDeadline(time.Now().Add(10 * time.Second)) // slack / 2 later than the one in force
 		got := make(chan string)

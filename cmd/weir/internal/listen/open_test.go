@@ -10,25 +10,20 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func socket(t *testing.T) (path string, a Address) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "weir.sock")
-	a, err := Parse("unix:" + path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path, a
+	return path, must.Get(Parse("unix:" + path))(t)
 }
 
 func TestUnixSocket(t *testing.T) {
 	path, a := socket(t)
 	for _, c := range []struct{ asked, want os.FileMode }{{0, 0o660}, {0o600, 0o600}, {0o666, 0o666}} {
-		l, err := Open(Config{Address: a, Mode: c.asked})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(Open(Config{Address: a, Mode: c.asked}))(t)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode() != os.ModeSocket|c.want {
 			t.Errorf("mode %o: %v, %v; want a socket of %o", c.asked, info.Mode(), err, c.want)
@@ -41,14 +36,8 @@ func TestUnixSocket(t *testing.T) {
 			}
 			dialled <- err
 		}()
-		if conn, err := l.Accept(); err != nil {
-			t.Errorf("Accept: %v", err)
-		} else {
-			conn.Close()
-		}
-		if err := <-dialled; err != nil {
-			t.Errorf("Dial: %v", err)
-		}
+		must.Get(l.Accept())(t).Close()
+		must.Do(t, <-dialled)
 		if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "another process listens") {
 			t.Errorf("a second listener: %v, want an error about the other listener", err)
 		}
@@ -62,22 +51,15 @@ func TestUnixSocket(t *testing.T) {
 // A socket that a killed process left behind is replaced; any other file is left alone.
 func TestStaleSocket(t *testing.T) {
 	path, a := socket(t)
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}); err != nil {
-		t.Fatal(err)
-	}
+	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
+	must.Do(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	syscall.Close(fd)
 	l, err := Open(Config{Address: a})
 	if err != nil {
 		t.Fatalf("over a socket without a listener: %v", err)
 	}
 	l.Close()
-	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte("precious"), 0o600))
 	if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("over a file: %v, want an error that it is not a socket", err)
 	}
@@ -90,10 +72,7 @@ func TestStaleSocket(t *testing.T) {
 func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newListener(nowhere{}, Config{Conns: 1})
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		c := must.Get(l.Accept())(t)
 		c.(*Conn).Admit()
 		failed := make(chan error, 1)
 		go func() {

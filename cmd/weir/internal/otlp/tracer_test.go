@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // collector reads spans with the generated code of the protocol.
@@ -75,20 +76,14 @@ func text(attributes []*common.KeyValue) string {
 
 func newTracer(t *testing.T, c Config) *Tracer {
 	t.Helper()
-	tracer, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return tracer
+	return must.Get(New(c))(t)
 }
 
 func closed(t *testing.T, tracer *Tracer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	if err := tracer.Close(ctx); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, tracer.Close(ctx))
 }
 
 var denied = observe.Span{Protocol: observe.Gate, Policy: `sea"rch`, Outcome: observe.Denied, Limit: "ip", Degraded: true,

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 )
@@ -48,15 +49,8 @@ policies:
 // rule returns a rule of the policies.
 func rule(t testing.TB, name string) *enforce.Rule {
 	t.Helper()
-	f, err := policy.Parse("policies", []byte(policies))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := enforce.NewRule(f.Definition(name), weir.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	return must.Get(enforce.NewRule(f.Definition(name), weir.NewMemory()))(t)
 }
 
 // open opens a recorder of a new directory, all keys and one file unless c differs.
@@ -69,10 +63,7 @@ func open(t testing.TB, c Config) (*Recorder, string) {
 	if c.FileBytes == 0 {
 		c.FileBytes = 1 << 20
 	}
-	r, err := Open(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(c))(t)
 	t.Cleanup(r.Close)
 	return r, c.Path
 }
@@ -80,10 +71,7 @@ func open(t testing.TB, c Config) (*Recorder, string) {
 // lines returns the lines of a file, of which every one must end.
 func lines(t testing.TB, path string) []string {
 	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	if !bytes.HasSuffix(b, []byte("\n")) {
 		t.Fatalf("%s ends within a line: %q", path, b)
 	}
@@ -354,10 +342,7 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 		got := lines(t, path)
 		dropped := int64(0)
 		for _, line := range got[:len(got)-1] {
-			h, err := accesslog.ParseTraceHeader([]byte(line))
-			if err != nil {
-				t.Fatal(err)
-			}
+			h := must.Get(accesslog.ParseTraceHeader([]byte(line)))(t)
 			dropped += h.Dropped
 		}
 		if dropped != maxCalls+6 || !strings.HasPrefix(got[len(got)-1], `{"at_us":1048576,`) {
@@ -385,7 +370,7 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 		p.Decided(attempt(1, fmt.Sprint(i)), int64(i), Granted)
 	}
 	r.writer.waitTaken()
-	until(func() bool { return r.Failed() > 0 })
+	must.Await(t, "writes fail", func() bool { return r.Failed() > 0 })
 	if n := calls(); n != r.Written() || n+r.Failed() != 2000 {
 		t.Errorf("%d calls, %d written, %d failed", n, r.Written(), r.Failed())
 	}
@@ -454,11 +439,4 @@ func BenchmarkDecided(b *testing.B) {
 func sleepPeriods(n int) {
 	time.Sleep(time.Duration(n)*period + period/2)
 	synctest.Wait()
-}
-
-// until waits until done reports true.
-func until(done func() bool) {
-	for !done() {
-		time.Sleep(time.Millisecond)
-	}
 }

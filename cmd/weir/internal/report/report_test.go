@@ -6,15 +6,15 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // text returns a report as text.
 func text(t *testing.T, p *Page) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := Write(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Write(&b, p))
 	return b.String()
 }
 

@@ -7,25 +7,20 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestSealedTokensOpenUnchanged: a token opens to its content for any bytes in the key,
 // and no two tokens are equal.
 func TestSealedTokensOpenUnchanged(t *testing.T) {
-	s, err := newSeal("a secret")
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(newSeal("a secret"))(t)
 	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, hold: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
 		key: enforce.Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
 	first, second := s.token(&want), s.token(&want)
 	if first == second {
 		t.Error("two reservations have one id")
 	}
-	got, err := s.open(first)
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := must.Get(s.open(first))(t)
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("opened %+v, want %+v", *got, want)
 	}
@@ -38,9 +33,7 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 		t.Errorf("extended: opened %+v, %v, want %+v", *got, err, *next)
 	}
 	same, _ := newSeal("a secret")
-	if _, err := same.open(first); err != nil {
-		t.Errorf("another server with the secret: %v", err)
-	}
+	must.Get(same.open(first))(t) // another server with the secret
 	other, _ := newSeal("another secret")
 	if _, err := other.open(first); err != errNoReservation {
 		t.Errorf("another secret: %v", err)
@@ -59,10 +52,7 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 // FuzzUnseal opens tokens with any content, as of another version: each is read or
 // rejected without panic.
 func FuzzUnseal(f *testing.F) {
-	s, err := newSeal("a secret")
-	if err != nil {
-		f.Fatal(err)
-	}
+	s := must.Get(newSeal("a secret"))(f)
 	f.Add([]byte{})
 	f.Add([]byte{0, 1, 2, 0, 3, 0, 1, 'm', 1, 's', 1, 'p', 1, 'a', 1, 'b'})
 	f.Add([]byte{1, 1, 2, 4, 3, 5, 1, 'm', 1, 's', 1, 'p'})

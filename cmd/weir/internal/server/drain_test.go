@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // held is an engine that holds its decisions until they are released.
@@ -129,9 +130,7 @@ func TestDrainCutsOffHangingRequests(t *testing.T) {
 // serveInMemory serves over a listener in memory until the end of a bubble of synctest.
 func serveInMemory(t *testing.T, s *Server) *bufconn.Listener {
 	t.Helper()
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Listen())
 	s.main.socket.Listener.Close()
 	on := bufconn.Listen(1 << 20)
 	s.main.socket.Listener = on
@@ -162,10 +161,7 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 				on := serveInMemory(t, s)
 				var slow []net.Conn
 				for range 20 {
-					conn, err := on.Dial()
-					if err != nil {
-						t.Fatal(err)
-					}
+					conn := must.Get(on.Dial())(t)
 					defer conn.Close()
 					conn.SetDeadline(time.Now().Add(patience))
 					fmt.Fprint(conn, c.half)
@@ -214,10 +210,7 @@ func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {
 // statusOf reads an answer and returns its status.
 func statusOf(t *testing.T, c net.Conn) int {
 	t.Helper()
-	r, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	return r.StatusCode
 }
 
@@ -248,7 +241,7 @@ func TestBodiesAreBounded(t *testing.T) {
 // awaitBodies waits until n long bodies are being read.
 func awaitBodies(t *testing.T, s *Server, n int64) {
 	t.Helper()
-	eventually(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight() == n })
+	must.Await(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight() == n })
 }
 
 // TestLongBodiesInFlightAreBounded: few long bodies are read at a time, so that they take

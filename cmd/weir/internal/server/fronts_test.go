@@ -27,6 +27,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/resp"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // withGRPC adds Envoy's rate limit service with one rule to the configuration.
@@ -50,10 +51,7 @@ func proxyOf(t *testing.T, s *Server, config *tls.Config) *grpc.ClientConn {
 	if _, port, err := net.SplitHostPort(address); err == nil && !strings.HasPrefix(address, "unix:") {
 		address = net.JoinHostPort("127.0.0.1", port)
 	}
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(creds))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(address, grpc.WithTransportCredentials(creds)))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -90,11 +88,8 @@ func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, descr
 	t.Helper()
 	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, &envoy.Access{Capacity: s.capacity})
 	go l.Serve(on)
-	conn, err := grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) }))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) })))(t)
 	defer l.Drain(ctx)
 	defer conn.Close()
 	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, requestTo(domain, descriptors...))
@@ -120,9 +115,7 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 		ENVOY search ip=1 => OK 2/5
 		ENVOY edge user=ann => OVER_LIMIT 0/2
 	`)
-	if err := rules("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, rules("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"))
 	play(t, s, "ENVOY edge user=ann => OK 0/3")
 	if err := s.Reload(parsed(t, "  edge: {limit: 5 per minute}\n"), nil); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("a policy with the name of a domain: %v, want an error", err)
@@ -160,10 +153,7 @@ func TestEntriesSelectThePlan(t *testing.T) {
 // TestProxiesNeedTheToken: the service requires the token of HTTP decisions. Health
 // checks need none.
 func TestProxiesNeedTheToken(t *testing.T) {
-	token, err := listen.SecretText("0123456789abcdef0123456789abcdef")
-	if err != nil {
-		t.Fatal(err)
-	}
+	token := must.Get(listen.SecretText("0123456789abcdef0123456789abcdef"))(t)
 	e := &counting{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e, withGRPC(t), func(c *Config) { c.Auth.Token = token })
 	start(t, s)
@@ -195,10 +185,7 @@ func TestEnvoyConfigurationNeedsNoPolicyFile(t *testing.T) {
 // sendTo sends commands on a new connection and returns all answers.
 func sendTo(t *testing.T, dial func() (net.Conn, error), commands ...string) string {
 	t.Helper()
-	c, err := dial()
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(dial())(t)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprintf(c, "%s\r\nQUIT\r\n", strings.Join(commands, "\r\n"))

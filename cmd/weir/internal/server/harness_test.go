@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -39,11 +40,7 @@ policies:
 
 func file(t testing.TB) *policy.File {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(source))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
 }
 
 // newServer returns a server on the engine, or on a memory engine for nil, and its log.
@@ -58,10 +55,7 @@ func newServer(t testing.TB, e engine.Engine, change ...func(*Config)) (*Server,
 	for _, f := range change {
 		f(&c)
 	}
-	s, err := New(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(c))(t)
 	return s, &logged
 }
 
@@ -140,11 +134,7 @@ func withQuery(raw string) func(*http.Request) {
 // policyOf returns the policy in force of that name.
 func policyOf(t *testing.T, s *Server, name string) *enforce.Rule {
 	t.Helper()
-	p, err := s.set().Rule(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
+	return must.Get(s.set().Rule(name))(t)
 }
 
 // patience bounds every wait of a test; each should take far less.
@@ -154,9 +144,7 @@ const patience = 20 * time.Second
 func start(t *testing.T, s *Server) (stop func() error) {
 	t.Helper()
 	if s.main.socket == nil {
-		if err := s.Listen(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Listen())
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -177,10 +165,7 @@ func start(t *testing.T, s *Server) (stop func() error) {
 
 func dial(t *testing.T, s *Server) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", s.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", s.Addr()))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return c
@@ -197,20 +182,10 @@ func checkOver(s *Server, body string) (*http.Response, string, error) {
 	return r, string(b), err
 }
 
-// eventually waits until a condition holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("it never happened: %s", what)
-		}
-	}
-}
-
 // untilDraining waits until the server drains.
 func untilDraining(t *testing.T, s *Server) {
 	t.Helper()
-	eventually(t, "the server drains", s.api.Draining.Load)
+	must.Await(t, "the server drains", s.api.Draining.Load)
 }
 
 const searchBody = `{"policy":"search","key":{"ip":"1"}}`
@@ -234,9 +209,7 @@ func TestServeOverTheNetwork(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), "\r\nRateLimit: \"search\";r=0;t=") || !strings.Contains(string(raw), "\r\nRateLimit-Policy: ") {
 		t.Errorf("want the spelling of the draft for the fields on the wire: %v\n%s", err, raw)
 	}
-	if err := stop(); err != nil {
-		t.Errorf("Serve: %v, want nil", err)
-	}
+	must.Do(t, stop())
 	if _, _, err := checkOver(s, searchBody); err == nil {
 		t.Error("a stopped server still answers")
 	}

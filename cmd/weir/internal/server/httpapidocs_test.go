@@ -15,6 +15,7 @@ import (
 
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -35,10 +36,7 @@ var (
 // in an example that succeeds. go test ./cmd/weir/internal/server -run HTTPAPIPage -update writes
 // the answers.
 func TestHTTPAPIPage(t *testing.T) {
-	page, err := os.ReadFile(httpAPIPage)
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile(httpAPIPage))(t)
 	_, rest, _ := strings.Cut(string(page), "```yaml\n")
 	policies, _, _ := strings.Cut(rest, "```\n")
 	synctest.Test(t, func(t *testing.T) {
@@ -73,19 +71,14 @@ func TestHTTPAPIPage(t *testing.T) {
 		})
 		document.wantAllCalled()
 		if *updateDocs {
-			if err := os.WriteFile(httpAPIPage, []byte(written), 0o644); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.WriteFile(httpAPIPage, []byte(written), 0o644))
 		}
 	})
 }
 
 func pageServer(t *testing.T, policies string, change ...func(*Config)) *Server {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(policies))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(policies)))(t)
 	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = f })...)
 	s.api.Reread = func() error { return s.Reload(f, nil) }
 	return s
@@ -128,20 +121,13 @@ type openAPIDocument struct {
 func openDocument(t *testing.T, s *Server) *openAPIDocument {
 	t.Helper()
 	text := []byte(ask(s, "GET", "/openapi.json", "").body)
-	v, err := validator.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	v := must.Get(validator.UnmarshalJSON(bytes.NewReader(text)))(t)
 	d := &openAPIDocument{t: t, compiler: validator.NewCompiler(), called: map[string]bool{}}
-	if err := d.compiler.AddResource("openapi.json", v); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, d.compiler.AddResource("openapi.json", v))
 	var document struct {
 		Paths map[string]map[string]any `json:"paths"`
 	}
-	if err := json.Unmarshal(text, &document); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal(text, &document))
 	d.paths = document.Paths
 	return d
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // tlsOn returns a change of the configuration that serves TLS for 127.0.0.1, with
@@ -43,9 +44,7 @@ func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 		return path
 	}
 	pair := server.Issue(t, "weir.test")
@@ -53,15 +52,10 @@ func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded
 	if trusted != "" {
 		files.ClientCA = write("ca", trusted)
 	}
-	loaded, err := listen.LoadTLS(files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	loaded = must.Get(listen.LoadTLS(files, nil))(t)
 	return loaded, func(pem string) {
 		write("ca", pem)
-		if err := loaded.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, loaded.Reload())
 	}
 }
 
@@ -69,10 +63,7 @@ func loadTLS(t *testing.T, server *listentest.Authority, trusted string) (loaded
 func status(t *testing.T, config *tls.Config, url string) (status int, protocol string) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
-	r, err := client.Get(url)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(client.Get(url))(t)
 	defer r.Body.Close()
 	io.Copy(io.Discard, r.Body)
 	return r.StatusCode, r.Proto
@@ -141,9 +132,7 @@ func TestUnixSocketsAreServed(t *testing.T) {
 	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil {
 		t.Errorf("gRPC over a socket: %v, %v", a, err)
 	}
-	if err := stop(); err != nil {
-		t.Errorf("Serve: %v", err)
-	}
+	must.Do(t, stop())
 	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
 		t.Errorf("sockets that are still there: %v, %v", left, err)
 	}
@@ -163,7 +152,7 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 	<-e.arrived
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	eventually(t, "the main listener takes no requests", func() bool {
+	must.Await(t, "the main listener takes no requests", func() bool {
 		c, err := net.Dial("tcp", s.Addr())
 		if err == nil {
 			c.Close()
@@ -176,20 +165,13 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 		}
 	}
 	close(e.release)
-	if err := <-answered; err != nil {
-		t.Errorf("the last request: %v", err)
-	}
-	if err := <-stopped; err != nil {
-		t.Errorf("Serve: %v", err)
-	}
+	must.Do(t, <-answered)
+	must.Do(t, <-stopped)
 }
 
 // If one listener cannot be opened, no other stays open.
 func TestListenAllOrNone(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	taken := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	for name, change := range map[string]func(*Config){
 		"main":  func(c *Config) { c.Listen = taken.Addr().String() },
@@ -220,21 +202,14 @@ func secretIn(t *testing.T, words string) (s *listen.Secret, rotate func(words s
 	path := filepath.Join(t.TempDir(), "secret")
 	write := func(words string) {
 		t.Helper()
-		if err := os.WriteFile(path, []byte(words), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(path, []byte(words), 0o600))
 	}
 	write(words)
-	s, err := listen.SecretFile(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s = must.Get(listen.SecretFile(path, nil))(t)
 	return s, func(words string) {
 		t.Helper()
 		write(words)
-		if err := s.Reload(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Reload())
 	}
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -45,10 +46,7 @@ func everything(t *testing.T) []string {
 		c.Policies.Definition("search").WarnPercents = []int{80}
 	})
 	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
-	engine, err := weirdisk.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine := must.Get(weirdisk.Open(t.TempDir()))(t)
 	t.Cleanup(func() { engine.Close() })
 	disk, _ := newServer(t, fallback.New(engine, fallback.Deny), func(c *Config) { c.Disk = engine })
 	var pages []string
@@ -70,10 +68,7 @@ func everything(t *testing.T) []string {
 // TestDocsListEveryMetric: docs/metrics.md and /metrics have the same metrics, types and
 // labels.
 func TestDocsListEveryMetric(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/metrics.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	page := must.Get(os.ReadFile("../../../../docs/metrics.md"))(t)
 	listed := map[string]string{}
 	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {

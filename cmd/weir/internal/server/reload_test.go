@@ -4,31 +4,26 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/testkit/memstats"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
 // parsed parses valid policies.
 func parsed(t testing.TB, lines string) *policy.File {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines)))(t)
 }
 
 func reload(t testing.TB, s *Server, lines string) {
 	t.Helper()
-	if err := s.Reload(parsed(t, lines), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Reload(parsed(t, lines), nil))
 }
 
 // TestReloadKeepsHistories: a new number applies to the next decision and to the units
@@ -152,20 +147,11 @@ func TestReloadsFreeOldPolicies(t *testing.T) {
 		}
 	}
 	round(0, 200)
-	before := heap()
+	before := memstats.Live()
 	round(200, 3000)
-	if grown := heap() - before; grown > 1<<20 {
+	if grown := memstats.Live() - before; grown > 1<<20 {
 		t.Errorf("3,000 reloads took %d bytes", grown)
 	}
-}
-
-// heap returns the bytes in use after a collection.
-func heap() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 func TestReloadCallAppliesTheFile(t *testing.T) {
@@ -208,10 +194,7 @@ func TestNewRejectsBadConfigurations(t *testing.T) {
 			t.Errorf("%s: %v, want an error that holds %q", name, err, c.word)
 		}
 	}
-	s, err := New(Config{Policies: file(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(New(Config{Policies: file(t)}))(t)
 	if s.Addr() != "127.0.0.1:7070" || s.config.Limits.Conns != 10_000 {
 		t.Errorf("defaults: %s, %+v", s.Addr(), s.config.Limits)
 	}
@@ -269,14 +252,10 @@ func TestMetricsCountDecisions(t *testing.T) {
 
 func TestBannerNamesListenersAndCalls(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory())
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Listen())
 	defer s.main.socket.Close()
 	var b strings.Builder
-	if err := s.Banner(&b); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Banner(&b))
 	want := `weir listens on http://` + s.Addr() + `
   store     memory
   policies  weir.yaml

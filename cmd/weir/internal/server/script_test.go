@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // play runs a script: calls, each with its whole answer as a pattern.
@@ -91,10 +93,7 @@ func (p *player) step() {
 		name, text, _ := strings.Cut(rest, " ")
 		p.names[name] = text
 	case "sleep":
-		d, err := time.ParseDuration(rest)
-		if err != nil {
-			p.t.Fatal(err)
-		}
+		d := must.Get(time.ParseDuration(rest))(p.t)
 		time.Sleep(d)
 	case "reload":
 		reload(p.t, p.s, "  "+rest+"\n")

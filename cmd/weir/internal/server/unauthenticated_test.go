@@ -21,6 +21,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // dialFrom connects from an address of this machine.
@@ -118,14 +119,10 @@ func answersHonest(t *testing.T, s *Server) {
 	c.Close()
 	proxy := proxyFrom(t, s, "127.0.0.2")
 	defer proxy.Close()
-	if _, err := rateLimit(t, proxy, tokenWord, "nothing", "user=a"); err != nil {
-		t.Errorf("gRPC: %v", err)
-	}
+	must.Get(rateLimit(t, proxy, tokenWord, "nothing", "user=a"))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if _, err := grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}); err != nil {
-		t.Errorf("gRPC, health: %v", err)
-	}
+	must.Get(grpc_health_v1.NewHealthClient(proxy).Check(ctx, &grpc_health_v1.HealthCheckRequest{}))(t)
 }
 
 // A listener with callers in all slots answers probes, and other callers get 503 until a
@@ -159,7 +156,7 @@ func TestFullListenerAnswersProbes(t *testing.T) {
 		}
 		first.Close()
 		if token == nil {
-			eventually(t, "another caller is served", func() bool {
+			must.Await(t, "another caller is served", func() bool {
 				_, got := call("/v1/policies")
 				return got == 200
 			})
@@ -182,7 +179,7 @@ func TestConnectionsWithoutCredentialsAreClosed(t *testing.T) {
 	start(t, s)
 	shown := "Authorization: Bearer " + tokenWord + "\r\n"
 	var caller talk
-	eventually(t, "a connection is admitted in time, also on a busy machine", func() bool {
+	must.Await(t, "a connection is admitted in time, also on a busy machine", func() bool {
 		c, err := net.Dial("tcp", s.Addr())
 		caller = talkTo(t, c, err)
 		return caller.get("/v1/policies", shown) == 200
@@ -299,7 +296,7 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 				}
 			}()
 		}
-		eventually(t, "all are held or closed", func() bool { return s.main.socket.Conns()+int(closed.Load()) == clients })
+		must.Await(t, "all are held or closed", func() bool { return s.main.socket.Conns()+int(closed.Load()) == clients })
 		if held := s.main.socket.Conns(); held != c.want || closed.Load() != int64(clients-c.want) {
 			t.Errorf("--max-connections-per-address %d, token %t: one address holds %d connections and %d are closed, want %d of %d", c.set, c.guards.Token != nil, held, closed.Load(), c.want, clients)
 		}
@@ -309,10 +306,6 @@ func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 // proxyFrom returns a client of the gRPC listener that connects from an address.
 func proxyFrom(t *testing.T, s *Server, from string) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dialFrom(from, s.GRPCAddr()) }))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return conn
+	return must.Get(grpc.NewClient(s.GRPCAddr(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return dialFrom(from, s.GRPCAddr()) })))(t)
 }

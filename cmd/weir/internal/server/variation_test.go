@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -31,10 +32,7 @@ policies:
 
 func variedServer(t *testing.T, e engine.Engine) (*Server, func() string) {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", []byte(varied))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(varied)))(t)
 	s, logged := newServer(t, e, func(c *Config) { c.Policies = f })
 	return s, logged.String
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -24,10 +25,7 @@ type news struct {
 func openInBackground(t *testing.T, name string) (*Store, <-chan news) {
 	t.Helper()
 	changes := make(chan news, 100)
-	s, err := OpenInBackground(name, Options{}, func(err error, warnings []string) { changes <- news{err, warnings} })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(OpenInBackground(name, Options{}, func(err error, warnings []string) { changes <- news{err, warnings} }))(t)
 	t.Cleanup(func() {
 		s.Close()
 		if s.background != nil {
@@ -127,10 +125,7 @@ func TestBackgroundRetriesUnfitServers(t *testing.T) {
 func TestBackgroundEnds(t *testing.T) {
 	release := make(chan struct{})
 	silent := listen(t, func(c net.Conn) { <-release })
-	s, err := OpenInBackground("redis://"+silent, Options{}, func(error, []string) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(OpenInBackground("redis://"+silent, Options{}, func(error, []string) {}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := s.Ready(ctx); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not answered yet") {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -26,20 +27,14 @@ func decide(t *testing.T, s *Store) bool {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := l.Allow(context.Background(), weir.K("42"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	d := must.Get(l.Allow(context.Background(), weir.K("42")))(t)
 	return d.Allowed
 }
 
 // mustOpen opens a store for the length of the test.
 func mustOpen(t *testing.T, name string) *Store {
 	t.Helper()
-	s, err := Open(name, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(name, Options{}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -83,14 +78,9 @@ func TestOpenTLS(t *testing.T) {
 	pair := authority.Issue(t, "store.test")
 	for name, text := range map[string]string{"key": pair.Key, "cert": pair.Cert, "ca": authority.PEM} {
 		files[name] = filepath.Join(dir, name+".pem")
-		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(files[name], []byte(text), 0o600))
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
 	redistest.Start(t, "--tls-port", port, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
@@ -105,10 +95,7 @@ func TestOpenTLS(t *testing.T) {
 // TestOpenFile: histories survive the end of a store, and one process at a time has them.
 func TestOpenFile(t *testing.T) {
 	name := "file:" + t.TempDir() + "/weir?sync=always"
-	s, err := Open(name, Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(name, Options{}))(t)
 	if !decide(t, s) || s.Shared || s.Memory != nil || s.Err() != nil {
 		t.Errorf("want a grant in a store of one process: %+v, %v", s, s.Err())
 	}
@@ -119,9 +106,7 @@ func TestOpenFile(t *testing.T) {
 	if _, err := Open(name, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("opened twice: %v, want ErrRefused", err)
 	}
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Close())
 	again := mustOpen(t, name)
 	if decide(t, again) {
 		t.Error("the grant was forgotten")

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // counting counts the calls of an engine.
@@ -138,10 +139,7 @@ func FuzzRequest(f *testing.F) {
 		{Domain: "d", Descriptors: descriptors{{Entries: entryList{{Key: "l", Value: "v"}}, HitsAddend: wrapperspb.UInt64(1 << 32)}, {Entries: entryList{{Key: "l", Value: "v"}}, IsNegativeHits: true}}},
 		{Domain: "d", Descriptors: descriptors{{Entries: entryList{{Key: "x"}}, Limit: &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: 1, Unit: 2}}}},
 	} {
-		b, err := proto.Marshal(r)
-		if err != nil {
-			f.Fatal(err)
-		}
+		b := must.Get(proto.Marshal(r))(f)
 		f.Add(b)
 		f.Add(append(b, b...))
 	}
@@ -155,9 +153,7 @@ func FuzzRequest(f *testing.F) {
 		}
 		c := newClock(weir.NewMemory())
 		s := newService(Options{Engine: c})
-		if err := s.Load(parse(t, fuzzConfig), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Load(parse(t, fuzzConfig), nil))
 		peek := &pb.RateLimitRequest{Domain: "d"}
 		for _, d := range r.Descriptors {
 			peek.Descriptors = append(peek.Descriptors, &common.RateLimitDescriptor{Entries: d.Entries, HitsAddend: wrapperspb.UInt64(0)})

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -98,9 +99,7 @@ func connect(t testing.TB, e engine.Engine, config *envoyconf.Config, change ...
 		f(&o)
 	}
 	s := newService(o)
-	if err := s.Load(config, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Load(config, nil))
 	conn := serve(t, s)
 	p := &proxy{t: t, conn: conn, c: pb.NewRateLimitServiceClient(conn), service: s}
 	if config != nil {
@@ -116,12 +115,8 @@ func serve(t testing.TB, s *Service) *grpc.ClientConn {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		if err := l.Drain(ctx); err != nil {
-			t.Errorf("drain: %v", err)
-		}
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		must.Do(t, l.Drain(ctx))
+		must.Do(t, <-served)
 	})
 	return dial(t, address)
 }
@@ -129,10 +124,7 @@ func serve(t testing.TB, s *Service) *grpc.ClientConn {
 // start serves on a free port. served gets the result of Serve.
 func start(t testing.TB, s *Service) (l *Listener, address string, served chan error) {
 	t.Helper()
-	on, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	on := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l, served = NewListener(s, nil, &Access{Capacity: calls.NewCapacity(1000)}), make(chan error, 1)
 	go func() { served <- l.Serve(on) }()
 	return l, on.Addr().String(), served
@@ -141,21 +133,13 @@ func start(t testing.TB, s *Service) (l *Listener, address string, served chan e
 // parse reads a configuration.
 func parse(t testing.TB, src string) *envoyconf.Config {
 	t.Helper()
-	c, err := envoyconf.Parse("limits.yaml", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(envoyconf.Parse("limits.yaml", []byte(src)))(t)
 }
 
 // examples returns the reference's examples.
 func examples(t testing.TB) *envoyconf.Config {
 	t.Helper()
-	c, err := envoyconf.Load("../envoyconf/testdata/manual")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(envoyconf.Load("../envoyconf/testdata/manual"))(t)
 }
 
 // descriptor reads "key=value,key=value" and, behind spaces, "hits:3", "refund" and
@@ -186,11 +170,7 @@ func descriptor(t testing.TB, text string) *common.RateLimitDescriptor {
 
 func numeral(t testing.TB, text string) uint64 {
 	t.Helper()
-	n, err := strconv.ParseUint(text, 10, 64)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return n
+	return must.Get(strconv.ParseUint(text, 10, 64))(t)
 }
 
 // brief returns an answer in short: the code, then for each status its code, its

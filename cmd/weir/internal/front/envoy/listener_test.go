@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // Health checks succeed for every name that proxies and platforms use.
@@ -40,9 +41,7 @@ func TestHealthOfKnownNames(t *testing.T) {
 // no request is lost.
 func TestDrainUnderLoad(t *testing.T) {
 	s := newService(Options{})
-	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, s.Load(parse(t, hitsConfig), nil))
 	// Two servers behind one name, as for proxies; the first one stops.
 	var addresses []string
 	var listeners []*Listener
@@ -53,10 +52,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	defer listeners[1].server.Stop()
 
 	watch := dial(t, addresses[0])
-	health, err := grpc_health_v1.NewHealthClient(watch).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	health := must.Get(grpc_health_v1.NewHealthClient(watch).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{}))(t)
 	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
 		t.Fatalf("health at first: %v, %v", r, err)
 	}
@@ -84,11 +80,8 @@ func TestDrainUnderLoad(t *testing.T) {
 		})
 	}
 	until := func(n int64) {
-		for deadline := time.Now().Add(patience); answered.Load() < n; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%d requests answered, want %d", answered.Load(), n)
-			}
-		}
+		t.Helper()
+		must.Await(t, fmt.Sprint(n, " requests are answered"), func() bool { return answered.Load() >= n })
 	}
 	until(200)
 	listeners[0].NotServing()
@@ -99,9 +92,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	watch.Close() // or the watch would last
-	if err := listeners[0].Drain(ctx); err != nil {
-		t.Errorf("drain: %v", err)
-	}
+	must.Do(t, listeners[0].Drain(ctx))
 	until(answered.Load() + 200)
 	close(stop)
 	callers.Wait()
@@ -130,10 +121,7 @@ func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 
 func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := must.Get(grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...))(t)
 	t.Cleanup(func() { conn.Close() })
 	return conn
 }
@@ -155,9 +143,7 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		e := &held{weir.NewMemory(), make(chan struct{}, 1), make(chan struct{})}
 		s := newService(Options{Engine: e})
-		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, s.Load(parse(t, hitsConfig), nil))
 		l, address, served := start(t, s)
 		c := pb.NewRateLimitServiceClient(dial(t, address))
 		answer := make(chan error, 1)
@@ -188,9 +174,7 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 		if err := <-drained; (err == nil) != inTime {
 			t.Errorf("in time %t: drain returned %v", inTime, err)
 		}
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+		must.Do(t, <-served)
 		cancel()
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -148,12 +149,7 @@ func TestHangingStoreDelaysFewRequests(t *testing.T) {
 		}
 		cancel()
 	}
-	for f.Status().Cause == nil {
-		if time.Now().After(deadline) {
-			t.Fatal("the breaker does not open")
-		}
-		time.Sleep(time.Millisecond)
-	}
+	must.Await(t, "the breaker opens", func() bool { return f.Status().Cause != nil })
 }
 
 // Each error of an engine has a code, and counts as bad input or as a failure.

@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -43,25 +44,15 @@ func policies(t testing.TB, e engine.Engine) []*enforce.Rule {
 // policyOn returns a policy on an engine.
 func policyOn(t testing.TB, p weir.Policy, e engine.Engine) *enforce.Rule {
 	t.Helper()
-	rule, err := enforce.NewRule(&policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}, e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return rule
+	return must.Get(enforce.NewRule(&policy.Definition{Name: p.Name, Mode: p.Mode, Limits: p.Limits}, e))(t)
 }
 
 // fileOn returns the policies of a file on an engine.
 func fileOn(t testing.TB, e engine.Engine, lines string) (all []*enforce.Rule) {
 	t.Helper()
-	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:"+lines))
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:"+lines)))(t)
 	for _, p := range file.Policies {
-		rule, err := enforce.NewRule(p, e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		rule := must.Get(enforce.NewRule(p, e))(t)
 		all = append(all, rule)
 	}
 	return all
@@ -69,9 +60,7 @@ func fileOn(t testing.TB, e engine.Engine, lines string) (all []*enforce.Rule) {
 
 func connectPolicies(t testing.TB, e engine.Engine, config *envoyconf.Config) *proxy {
 	p := connect(t, e, nil)
-	if err := p.service.Load(config, policies(t, e)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.service.Load(config, policies(t, e)))
 	return p
 }
 
@@ -170,9 +159,7 @@ func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
 		all[i].Handle = &got
 	}
 	p := connect(t, e, nil)
-	if err := p.service.Load(nil, all); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.service.Load(nil, all))
 	p.in("api").wants("OVER_LIMIT | OVER_LIMIT 0/0 1m0s", "user=root")
 	p.in("api").wants("OK | OK 1/3 1m0s", "user=ann hits:2")
 	if a := p.in("api").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 2 {
@@ -186,9 +173,7 @@ func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
 	}
 	login := all[2]
 	whose := login.TargetOfKey(weir.K("ann"), 0)
-	if _, err := login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}))(t)
 	if a := p.in("login").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 1 {
 		t.Errorf("an attempt that charged nothing gave hits back: %s", brief(a))
 	}
@@ -220,9 +205,7 @@ func TestReloadKeepsHistories(t *testing.T) {
 		p := connect(t, c, config("2", "k"))
 		load := func(config *envoyconf.Config) {
 			t.Helper()
-			if err := p.service.Load(config, nil); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, p.service.Load(config, nil))
 		}
 		p.wants("OK | OK 0/2 1m0s", "k=v hits:2")
 		load(config("3", "k"))
@@ -265,9 +248,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		c.limit.Name, c.limit.By = "limit", []string{"user"}
 		e := newClock(weir.NewMemory())
 		p := connect(t, e, nil)
-		if err := p.service.Load(nil, []*enforce.Rule{policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, e)}); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.service.Load(nil, []*enforce.Rule{policyOn(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, e)}))
 		p = p.in("p")
 		for _, step := range c.steps {
 			p.wants(step[1], "user=ann "+step[0])
@@ -353,15 +334,10 @@ func (o *opening) Do(ctx context.Context, calls []engine.Call) {
 // granted. The request was denied, so the grant is refunded.
 func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	e := &opening{Engine: weir.NewMemory()}
-	rule, err := enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
-		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, apart{e})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rule := must.Get(enforce.NewRule(&policy.Definition{Name: "guard", Blocks: []time.Duration{time.Hour},
+		Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}, apart{e}))(t)
 	p := connect(t, apart{e}, nil)
-	if err := p.service.Load(nil, []*enforce.Rule{rule}); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.service.Load(nil, []*enforce.Rule{rule}))
 	guard := p.in("guard")
 	guard.wants("OVER_LIMIT | OVER_LIMIT 0/2 1µs | OK 2/2 0s", "user=late", "user=other")
 	if e.attempts != 1 || e.refunds != 1 {
@@ -430,10 +406,7 @@ func TestOverridesAddFewNames(t *testing.T) {
 		names := map[string]bool{}
 		for i := range 10_000 {
 			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
-			l, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}}}, o)
-			if err != nil {
-				t.Fatal(err)
-			}
+			l := must.Get(s.override(d, &call{entries: []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}}}, o))(t)
 			names[l.enforced.Limits[0].Name] = true
 		}
 		if len(names) > most {

@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // counted returns the rules of the client's domain with granted hits, and the number of
@@ -123,9 +124,7 @@ descriptors:
 			t.Errorf("%s: %d rules and values, want %d; those without a value: %q", when, len(all), maxDetails+4,
 				slices.DeleteFunc(all, func(s string) bool { return strings.HasPrefix(s, "k_") }))
 		}
-		if err := p.service.Load(parse(t, config), nil); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, p.service.Load(parse(t, config), nil))
 	}
 	if hits := p.hits("a_b_c", func(h *Hits) int64 { return h.Granted.Load() }); hits != 2 {
 		t.Errorf("%d hits of two rules with equal spelling, want 2", hits)
@@ -237,9 +236,7 @@ descriptors:
 	if got := reported(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if err := p.service.Load(parse(t, strings.Replace(config, "share_threshold: true", "share_threshold: false", 1)), nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, p.service.Load(parse(t, strings.Replace(config, "share_threshold: true", "share_threshold: false", 1)), nil))
 	if got := reported(); !slices.Equal(got, want[1:]) { // keys of other entries are not the same keys
 		t.Errorf("after a reload: got %q, want %q", got, want[1:])
 	}
@@ -258,9 +255,7 @@ func TestRequestsJoinTheirTrace(t *testing.T) {
 		{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}}}}
 	for _, sent := range [][]string{nil, {"traceparent", "one"}, {"traceparent", "one", "traceparent", "two"}} {
 		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs(sent...))
-		if _, err := s.answer(ctx, r); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(s.answer(ctx, r))(t)
 	}
 	if len(*tracer) != 3 || (*tracer)[0] != " allowed" || (*tracer)[1] != "one allowed" || (*tracer)[2] != " allowed" {
 		t.Errorf("%q", *tracer)

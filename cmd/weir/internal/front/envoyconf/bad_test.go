@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/policy"
 )
@@ -17,10 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write the golden files instead of com
 // badFiles returns the archive of bad files: NAME.yaml, each with its error as NAME.golden.
 func badFiles(t testing.TB) *txtar.Archive {
 	t.Helper()
-	text, err := os.ReadFile("testdata/bad.txtar")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/bad.txtar"))(t)
 	return txtar.Parse(text)
 }
 
@@ -42,9 +40,7 @@ func TestBadFilesNameThePlace(t *testing.T) {
 		}
 	}
 	if *rewrite {
-		if err := os.WriteFile("testdata/bad.txtar", txtar.Format(archive), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("testdata/bad.txtar", txtar.Format(archive), 0o644))
 	}
 }
 
@@ -65,18 +61,12 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	write := func(name, text string) {
 		t.Helper()
 		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o755))
+		must.Do(t, os.WriteFile(path, []byte(text), 0o644))
 	}
 	link := func(to, name string) {
 		t.Helper()
-		if err := os.Symlink(to, filepath.Join(dir, name)); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
 	_, err := Load(dir)
 	if err == nil || !strings.Contains(err.Error(), "no *.yaml") {

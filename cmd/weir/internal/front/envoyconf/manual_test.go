@@ -7,16 +7,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // manual loads the examples of the reference's manual.
 func manual(t *testing.T) *Config {
 	t.Helper()
-	c, err := Load("testdata/manual")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(Load("testdata/manual"))(t)
 }
 
 // entries reads "key=value,key=value".
@@ -49,10 +47,7 @@ func TestExamplesOfTheManualMatch(t *testing.T) {
 	if len(c.Warnings) > 0 || len(c.Domains) != 13 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
 	}
-	text, err := os.ReadFile("testdata/manual.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(os.ReadFile("testdata/manual.txt"))(t)
 	n := 0
 	for line := range strings.Lines(string(text)) {
 		call, want, found := strings.Cut(strings.TrimSpace(line), " -> ")

@@ -4,15 +4,13 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 func parse(t testing.TB, src string) *Config {
 	t.Helper()
-	c, err := Parse("limits.yaml", []byte(src))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return must.Get(Parse("limits.yaml", []byte(src)))(t)
 }
 
 // The descriptors of a level are matched in this order.

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestProtocolErrorsEndTheConnection: earlier commands are answered first.
@@ -123,10 +124,7 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 			return policies()
 		}
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := serveOn(t, s, l)
 	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
 	send(t, idle, "PING\r\n")

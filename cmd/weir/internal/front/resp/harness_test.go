@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -38,9 +39,7 @@ func policies(t testing.TB, e engine.Engine, more ...weir.Policy) func() *enforc
 		file.Policies = append(file.Policies, &policy.Definition{Name: p.Name, Limits: p.Limits})
 	}
 	set := enforce.Set{Engine: e}
-	if err := set.Reload(&file, nil); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, set.Reload(&file, nil))
 	return set.Version
 }
 
@@ -54,10 +53,7 @@ func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change .
 	t.Helper()
 	c := Config{Policies: policies(t, e, more...), Capacity: calls.NewCapacity(1000), Version: "1.2.3", Log: slog.New(slog.DiscardHandler),
 		Errors: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}
-	var err error
-	if c.Reservations, err = reserve.New(c.Policies, e, "", nil); err != nil {
-		t.Fatal(err)
-	}
+	c.Reservations = must.Get(reserve.New(c.Policies, e, "", nil))(t)
 	for _, f := range change {
 		f(&c)
 	}
@@ -67,11 +63,7 @@ func newTestServerOn(t testing.TB, e engine.Engine, more []weir.Policy, change .
 // secret returns a secret of one word.
 func secret(t testing.TB, word string) *listen.Secret {
 	t.Helper()
-	s, err := listen.SecretText(word)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return s
+	return must.Get(listen.SecretText(word))(t)
 }
 
 // say sends text to a new session and returns the answers.
@@ -87,10 +79,7 @@ func say(t testing.TB, s *Server, text string) string {
 // listening serves on loopback until the test ends.
 func listening(t testing.TB, s *Server) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := serveOn(t, s, l)
 	t.Cleanup(func() {
 		stop(t, s)
@@ -114,18 +103,13 @@ func serveOn(t testing.TB, s *Server, l net.Listener) (ended *sync.WaitGroup) {
 func stop(t testing.TB, s *Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := s.Shutdown(ctx); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, s.Shutdown(ctx))
 }
 
 // dial connects. Each operation has the timeout patience.
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
-	c, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := must.Get(net.Dial("tcp", address))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return c
@@ -133,9 +117,7 @@ func dial(t testing.TB, address string) net.Conn {
 
 func send(t testing.TB, c net.Conn, text string) {
 	t.Helper()
-	if _, err := c.Write([]byte(text)); err != nil {
-		t.Fatal(err)
-	}
+	must.Get(c.Write([]byte(text)))(t)
 }
 
 // wantAnswer reads the bytes of an answer and compares them with want.

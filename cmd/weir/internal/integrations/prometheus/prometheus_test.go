@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -60,9 +61,7 @@ func TestDashboard(t *testing.T) {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(read(t, "dashboard.json")), &d); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, json.Unmarshal([]byte(read(t, "dashboard.json")), &d))
 	rules := "groups:\n- name: panels\n  rules:\n"
 	n := 0
 	for _, p := range d.Panels {
@@ -76,9 +75,7 @@ func TestDashboard(t *testing.T) {
 		t.Fatalf("%d expressions, want a dashboard", n)
 	}
 	file := t.TempDir() + "/panels.yml"
-	if err := os.WriteFile(file, []byte(rules), 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(file, []byte(rules), 0o666))
 	promtool(t, "check", "rules", file)
 }
 
@@ -92,9 +89,6 @@ func label(title string, n int) []byte {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(file))(t)
 	return string(b)
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // example is a real line of a format with the fields that it has. A field with the value
@@ -152,10 +154,7 @@ func read(t *testing.T, text string, o Options, names ...string) (at string, val
 	t.Helper()
 	var fields []Field
 	for _, name := range names {
-		f, err := ParseField(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := must.Get(ParseField(name))(t)
 		fields = append(fields, f)
 	}
 	o.Stdin = strings.NewReader(text)

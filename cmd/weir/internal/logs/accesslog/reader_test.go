@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // lineAt returns a combined line at a second of a day, for a path.
@@ -28,9 +30,7 @@ func lineAt(second int, path string) string {
 func write(t *testing.T, name string, b []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, b, 0o666); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b, 0o666))
 	return path
 }
 
@@ -40,10 +40,7 @@ func paths(t *testing.T, files []string, o Options) (string, *Reader) {
 	if o.Reorder == 0 {
 		o.Reorder = DefaultReorder
 	}
-	r, err := Open(files, o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open(files, o))(t)
 	defer r.Close()
 	var all []string
 	for e, err := range r.Entries(Path) {
@@ -65,10 +62,7 @@ func gzipped(text string) []byte {
 }
 
 func zstandard(t *testing.T, text string) []byte {
-	w, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := must.Get(zstd.NewWriter(nil))(t)
 	return w.EncodeAll([]byte(text), nil)
 }
 
@@ -244,10 +238,7 @@ func TestOpenNamesTheMistake(t *testing.T) {
 func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	in, out := io.Pipe()
 	go io.WriteString(out, lineAt(1, "a"))
-	r, err := Open([]string{"-"}, Options{Stdin: in})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open([]string{"-"}, Options{Stdin: in}))(t)
 	if e, err := r.next(); err != nil || e.Line != 1 {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -312,16 +303,10 @@ func BenchmarkReader(b *testing.B) {
 func TestAllocationsOfALine(t *testing.T) {
 	for _, format := range formats {
 		text := bytes.ReplaceAll(logOf(format, 3000), []byte("+0130"), []byte("+0100")) // time.Parse allocates other zones
-		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)}))(t)
 		r.fields = benchFields
 		next := func() {
-			e, err := r.next()
-			if err != nil {
-				t.Fatal(err)
-			}
+			e := must.Get(r.next())(t)
 			for _, f := range benchFields {
 				e.Get(f)
 			}
@@ -380,10 +365,7 @@ func TestReversedLinesTakeFewSteps(t *testing.T) {
 	for i := range n {
 		text.WriteString(lineAt(n-i, "a"))
 	}
-	r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text.String()), Reorder: 24 * time.Hour})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text.String()), Reorder: 24 * time.Hour}))(t)
 	steps := 0
 	r.sources.first().waiting.compare = func(a, b *Entry) int {
 		steps++

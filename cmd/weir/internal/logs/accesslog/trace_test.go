@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const trace = `{"trace":1,"sample":10,"keys":"hashed","dropped":0}
@@ -23,10 +24,7 @@ func TestTracesAreRead(t *testing.T) {
 	ip, _ := ParseField("key.ip")
 	policy, _ := ParseField("policy")
 	for text, bad := range map[string]int64{trace: 1, `{"trace":1,"sample":` + "\n" + trace: 2, `{"trace":1,"sample":10}` + "\n" + trace: 2, `{"trace":1,"sample":-1,"dropped":0}` + "\n" + trace: 2} {
-		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder}))(t)
 		var got []string
 		for e, err := range r.Entries(ip, policy, Bytes) {
 			if err != nil {

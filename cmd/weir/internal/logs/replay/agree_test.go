@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -21,14 +22,9 @@ func TestEnginesAgree(t *testing.T) {
 	trace := randomTrace(rand.New(rand.NewPCG(1, 2)), 4000)
 	onRedis, _ := enginetest.On(t, redistest.Start(t).Addr)
 	answers := func(e engine.Engine) string {
-		r, err := New(fileOf(append(policyOfEachMode(), policies...)), e)
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(New(fileOf(append(policyOfEachMode(), policies...)), e))(t)
 		var out strings.Builder
-		if _, err := r.Run(t.Context(), strings.NewReader(trace), &out); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(r.Run(t.Context(), strings.NewReader(trace), &out))(t)
 		return out.String()
 	}
 	want := strings.Split(strings.TrimSuffix(answers(spec.New()), "\n"), "\n")
@@ -79,10 +75,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("\n \r\n\t\n{}\n\xff\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`))
 	f.Fuzz(func(t *testing.T, trace []byte) {
 		var out strings.Builder
-		summary, err := newRunner(t, spec.New()).Run(t.Context(), strings.NewReader(string(trace)), &out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		summary := must.Get(newRunner(t, spec.New()).Run(t.Context(), strings.NewReader(string(trace)), &out))(t)
 		want := 0
 		for line := range strings.SplitSeq(string(trace), "\n") {
 			// A longer line is an error, also if it is blank.

@@ -12,6 +12,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/testkit/memstats"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -19,20 +21,14 @@ import (
 func logRun(t testing.TB, policies, log string, o LogOptions, against ...string) (LogSummary, error) {
 	t.Helper()
 	parse := func(text string) *policy.File {
-		f, err := policy.Parse("weir.yaml", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return f
+		return must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
 	}
 	r, err := NewLogRunner(parse(policies), weir.NewMemory(), o)
 	if err != nil {
 		return LogSummary{}, err
 	}
 	for _, old := range against {
-		if err := r.Against("old.yaml", parse(old), weir.NewMemory()); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, r.Against("old.yaml", parse(old), weir.NewMemory()))
 	}
 	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
 	if err != nil {
@@ -45,10 +41,7 @@ func logRun(t testing.TB, policies, log string, o LogOptions, against ...string)
 func keysOf(t *testing.T, texts ...string) (all []LogKey) {
 	t.Helper()
 	for _, text := range texts {
-		k, err := ParseLogKey(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		k := must.Get(ParseLogKey(text))(t)
 		all = append(all, k)
 	}
 	return all
@@ -57,10 +50,7 @@ func keysOf(t *testing.T, texts ...string) (all []LogKey) {
 func whereOf(t *testing.T, texts ...string) (all []LogWhere) {
 	t.Helper()
 	for _, text := range texts {
-		w, err := ParseLogWhere(text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := must.Get(ParseLogWhere(text))(t)
 		all = append(all, w)
 	}
 	return all
@@ -136,18 +126,12 @@ func TestAgainstAnotherFile(t *testing.T) {
 		}
 		denied := [2]map[string]bool{{}, {}}
 		for i, file := range files {
-			s, err := logRun(t, file, log.String(), LogOptions{Policy: "both", Keys: o.Keys, Units: one})
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := must.Get(logRun(t, file, log.String(), LogOptions{Policy: "both", Keys: o.Keys, Units: one}))(t)
 			for _, k := range s.Policies[0].Top {
 				denied[i][name(k.Key)] = true
 			}
 		}
-		s, err := logRun(t, files[0], log.String(), o, files[1])
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(logRun(t, files[0], log.String(), o, files[1]))(t)
 		var names []string
 		for _, c := range s.Against.Policies {
 			names = append(names, fmt.Sprint(c.Policy, " ", c.Old != nil, " ", c.New != nil, " ", c.KeysNewlyDenied != nil))
@@ -253,31 +237,20 @@ func (s *keyStream) Read(b []byte) (int, error) {
 // 200,000 of the keys that fit, because two million take minutes under the race detector.
 func TestTooManyKeysStopTheReplay(t *testing.T) {
 	const left = 200_000
-	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r, err := NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip")))(t)
+	r := must.Get(NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}))(t)
 	r.keys = MaxLogKeys - left
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream), Reorder: accesslog.DefaultReorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream), Reorder: accesslog.DefaultReorder}))(t)
 	s, err := r.Run(t.Context(), in)
 	var wrong *LogError
 	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != left {
 		t.Errorf("got %d requests, %v", s.Requests, err)
 	}
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if m.HeapAlloc > 400<<20*left/MaxLogKeys {
-		t.Errorf("%d MiB are live", m.HeapAlloc>>20)
+	live := memstats.Live()
+	if live > 400<<20*left/MaxLogKeys {
+		t.Errorf("%d MiB are live", live>>20)
 	}
-	t.Logf("%d MiB are live", m.HeapAlloc>>20)
+	t.Logf("%d MiB are live", live>>20)
 	runtime.KeepAlive(r)
 }
 

@@ -24,6 +24,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
@@ -175,19 +176,13 @@ func compareLog(t *testing.T, r *rand.Rand, w logWriter, name string) {
 	files, requests, bad := randomLog(t, r, w)
 	n := func(most int) int { return 1 + r.IntN(most) }
 	text := fmt.Sprintf(diffPolicies, n(6), n(60), n(9), n(9), n(4), n(30), n(9), n(5), n(4), 500+r.IntN(9000))
-	f, err := policy.Parse("weir.yaml", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
 	o := LogOptions{Keys: keysOf(t, "ip=remote_addr", "path=path", "agent=user_agent"), Units: LogUnits{N: 1 + r.Int64N(2), Bytes: r.IntN(2) == 0},
 		TrustedProxies: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}}
 	if r.IntN(3) == 0 {
 		o.Where = whereOf(t, "status=4*")
 	}
-	runner, err := NewLogRunner(f, weir.NewMemory(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	runner := must.Get(NewLogRunner(f, weir.NewMemory(), o))(t)
 	format := accesslog.Auto
 	if r.IntN(2) == 0 {
 		format = w.format
@@ -242,9 +237,7 @@ func randomLog(t *testing.T, r *rand.Rand, w logWriter) (files []string, request
 			}
 		}
 		name := filepath.Join(t.TempDir(), fmt.Sprintf("access.log.%d", i))
-		if err := os.WriteFile(name, packed(t, r, b.Bytes()), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile(name, packed(t, r, b.Bytes()), 0o600))
 		files = append(files, name)
 	}
 	slices.SortStableFunc(requests, func(a, b request) int { return a.at.Compare(b.at) })
@@ -265,10 +258,7 @@ func packed(t *testing.T, r *rand.Rand, text []byte) []byte {
 		}
 		return b.Bytes()
 	case 1:
-		z, err := zstd.NewWriter(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		z := must.Get(zstd.NewWriter(nil))(t)
 		return z.EncodeAll(text[cut:], z.EncodeAll(text[:cut], nil))
 	}
 	return text
@@ -279,10 +269,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 	t.Helper()
 	for _, p := range got.Policies {
 		d := f.Definition(p.Policy)
-		limiter, err := weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits}, weir.WithEngine(spec.New()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		limiter := must.Get(weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits}, weir.WithEngine(spec.New())))(t)
 		var want LogDecisions
 		keys, limits := map[string]*LogKeySummary{}, map[string]int64{}
 		for i := range requests {
@@ -303,10 +290,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 			if o.Units.Bytes {
 				n = q.bytes
 			}
-			d, err := limiter.At(q.at).AllowN(t.Context(), weir.K(values...), n)
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(limiter.At(q.at).AllowN(t.Context(), weir.K(values...), n))(t)
 			k := keys[string(key)]
 			if k == nil {
 				k = &LogKeySummary{Key: named(limiter.Compiled().Dimensions, string(key))}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestLogKeysCountRequestsWithoutAKey reads one line of each outcome.
@@ -16,18 +17,12 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, err := NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}}))(t)
 	var got []string
-	err = k.Each(t.Context(), in, func(key []byte, _, n int64) error {
+	must.Do(t, k.Each(t.Context(), in, func(key []byte, _, n int64) error {
 		got = append(got, fmt.Sprint(k.Named(string(key)), n))
 		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	c, err := k.Counts(in)
 	if fmt.Sprint(got, k.Dimensions(), c.NoKey, c.Rejected, c.Filtered, err) != "[[{route /api/} {ip 192.0.2.1}] 7] [route ip] 1 1 1 <nil>" {
 		t.Errorf("got %v, %v, %+v, %v", got, k.Dimensions(), c, err)

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // parseLine reads one line of a trace. The error is a *LineError; the line then has the
@@ -89,9 +90,7 @@ func TestParseLineSizes(t *testing.T) {
 		const head, tail = `{"at_us":1,"policy":"p","key":{"k":"`, `"}}`
 		return []byte(head + strings.Repeat("v", size-len(head)-len(tail)) + tail)
 	}
-	if _, err := parseLine(line(MaxLineBytes)); err != nil {
-		t.Errorf("a line of %d bytes: got %v, want it read", MaxLineBytes, err)
-	}
+	must.Get(parseLine(line(MaxLineBytes)))(t)
 	if _, err := parseLine(line(MaxLineBytes + 1)); err != errTooLong {
 		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, errTooLong)
 	}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -34,21 +35,14 @@ func fileOf(policies []weir.Policy) *policy.File {
 
 func newRunner(t testing.TB, e engine.Engine) *Runner {
 	t.Helper()
-	r, err := New(fileOf(policies), e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	return must.Get(New(fileOf(policies), e))(t)
 }
 
 // run replays the trace on a fresh memory engine and returns the answers.
 func run(t *testing.T, trace string) (string, Summary) {
 	t.Helper()
 	var out strings.Builder
-	summary, err := newRunner(t, weir.NewMemory()).Run(t.Context(), strings.NewReader(trace), &out)
-	if err != nil {
-		t.Fatal(err)
-	}
+	summary := must.Get(newRunner(t, weir.NewMemory()).Run(t.Context(), strings.NewReader(trace), &out))(t)
 	return out.String(), summary
 }
 

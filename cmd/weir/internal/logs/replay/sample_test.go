@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -17,10 +18,7 @@ var rewrite = flag.Bool("rewrite", false, "write the answers of testdata/sample.
 // The answers of the sample were computed by hand.
 func TestSampleOnBothEngines(t *testing.T) {
 	const path = "testdata/sample.txt"
-	src, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	src := must.Get(os.ReadFile(path))(t)
 	text := strings.TrimSuffix(string(src), "\n")
 	var trace []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -32,9 +30,7 @@ func TestSampleOnBothEngines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			got := annotate(text, replaySample(t, e, trace))
 			if *rewrite && name == "memory" {
-				if err := os.WriteFile(path, []byte(got+"\n"), 0o644); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, os.WriteFile(path, []byte(got+"\n"), 0o644))
 			} else if got != text {
 				compareLines(t, strings.Split(text, "\n"), got, strings.Split(text, "\n"))
 			}
@@ -45,14 +41,8 @@ func TestSampleOnBothEngines(t *testing.T) {
 // replaySample returns the answers to the lines of a trace.
 func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	t.Helper()
-	file, err := policy.Load("testdata/sample.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := New(file, e)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(policy.Load("testdata/sample.yaml"))(t)
+	runner := must.Get(New(file, e))(t)
 	var out strings.Builder
 	summary, err := runner.Run(t.Context(), strings.NewReader(strings.Join(trace, "\n")), &out)
 	if err != nil || summary.Lines != int64(len(trace)) {

@@ -10,6 +10,7 @@ import (
 	"testing/iotest"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const (
@@ -38,9 +39,7 @@ func TestLineEndings(t *testing.T) {
 	} {
 		for _, in := range []io.Reader{strings.NewReader(c.trace), iotest.HalfReader(strings.NewReader(c.trace))} {
 			var out strings.Builder
-			if _, err := newRunner(t, weir.NewMemory()).Run(t.Context(), in, &out); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(newRunner(t, weir.NewMemory()).Run(t.Context(), in, &out))(t)
 			if out.String() != c.want {
 				t.Errorf("%s: got\n%swant\n%s", c.name, out.String(), c.want)
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
@@ -68,22 +69,13 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 // replayed decides a log by one limit.
 func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.LogSummary {
 	t.Helper()
-	f, err := policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit))
-	if err != nil {
-		t.Fatal(err)
-	}
-	runner, err := replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
+	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
 	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := runner.Run(context.Background(), in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(runner.Run(context.Background(), in))(t)
 	return &s
 }
 
@@ -118,10 +110,7 @@ func TestOneDayDecides(t *testing.T) {
 			}
 		}
 	}
-	r, err := run(t, log.String(), Options{Windows: []time.Duration{time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := must.Get(run(t, log.String(), Options{Windows: []time.Duration{time.Minute}}))(t)
 	w := &r.Windows[0]
 	if len(w.WithoutDay) != 3 || w.WithoutDay[1].Limit >= w.WithoutDay[0].Limit || !strings.Contains(w.Suggested.Why, "without 2026-03-06") {
 		t.Errorf("got %+v, %q", w.WithoutDay, w.Suggested.Why)

@@ -10,15 +10,13 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // ipKey returns the key of clients.
 func ipKey(t *testing.T) []replay.LogKey {
 	t.Helper()
-	k, err := replay.ParseLogKey("ip=remote_addr")
-	if err != nil {
-		t.Fatal(err)
-	}
+	k := must.Get(replay.ParseLogKey("ip=remote_addr"))(t)
 	return []replay.LogKey{k}
 }
 

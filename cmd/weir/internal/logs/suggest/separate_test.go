@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -55,14 +56,8 @@ func TestScriptsNextToPeopleStandApart(t *testing.T) {
 // TestTheBestWindowFitsTheLog reads the example of a quarter of an hour. Its hour denies more
 // than its minute, and is a guess.
 func TestTheBestWindowFitsTheLog(t *testing.T) {
-	log, err := os.ReadFile("../../../../../examples/logs/access.log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	result, err := run(t, string(log), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	log := must.Get(os.ReadFile("../../../../../examples/logs/access.log"))(t)
+	result := must.Get(run(t, string(log), Options{}))(t)
 	if w := result.Windows[result.Best]; w.Window != time.Minute || w.Suggested.Basis != Gap || w.Suggested.KeysDenied != 2 {
 		t.Errorf("the best window is %v, which denies %d keys; want a minute and the 2 scripts", w.Window, w.Suggested.KeysDenied)
 	}
@@ -72,16 +67,11 @@ func TestTheBestWindowFitsTheLog(t *testing.T) {
 // took most of the time.
 func (p *planted) suggest(t *testing.T, o Options) []Window {
 	t.Helper()
-	source, err := replay.NewLogKeys(replay.LogOptions{Keys: ipKey(t)})
-	if err != nil {
-		t.Fatal(err)
-	}
+	source := must.Get(replay.NewLogKeys(replay.LogOptions{Keys: ipKey(t)}))(t)
 	o = withDefaults(o)
 	all := requests{memory: o.Memory}
 	for _, r := range p.all {
-		if err := all.add(keyenc.Append(nil, r.key), r.at, 1); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, all.add(keyenc.Append(nil, r.key), r.at, 1))
 	}
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone}
 	all.fill(result, &o, source)
@@ -152,10 +142,7 @@ func TestAWideGapTellsScriptsBySize(t *testing.T) {
 	for _, at := range slices.Sorted(maps.Keys(lines)) {
 		log.WriteString(lines[at])
 	}
-	result, err := run(t, log.String(), Options{Windows: []time.Duration{time.Minute}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	result := must.Get(run(t, log.String(), Options{Windows: []time.Duration{time.Minute}}))(t)
 	if s := result.Windows[0].Suggested; s.Limit < 6 || s.Limit > 12 || s.KeysDenied != 2 {
 		t.Errorf("limit %d, which denies %d keys; want 6 … 12 and the 2 scripts: %s", s.Limit, s.KeysDenied, s.Why)
 	}

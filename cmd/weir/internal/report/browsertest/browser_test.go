@@ -17,6 +17,7 @@ import (
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -94,7 +95,7 @@ func open(t *testing.T, url string, s screen) *tab {
 	b.do() // a timeout before the first action would be that of the tab
 	b.Context, end = context.WithTimeout(ctx, 2*time.Minute)
 	t.Cleanup(end)
-	err := chromedp.Listen(ctx, func(event any) {
+	must.Do(t, chromedp.Listen(ctx, func(event any) {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		switch e := event.(type) {
@@ -109,10 +110,7 @@ func open(t *testing.T, url string, s screen) *tab {
 		case *log.EventEntryAdded:
 			b.faults = append(b.faults, e.Entry.Text)
 		}
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	t.Cleanup(b.quiet)
 	b.look(s)
 	b.do(chromedp.Navigate(url))
@@ -134,19 +132,13 @@ func (b *tab) look(s screen) {
 
 func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
-	if err := chromedp.Do(b.Context, actions...); err != nil {
-		b.t.Fatal(err)
-	}
+	must.Do(b.t, chromedp.Do(b.Context, actions...))
 }
 
 // get returns the value of an action.
 func get[T any](b *tab, a chromedp.Action[T]) T {
 	b.t.Helper()
-	v, err := chromedp.Run(b.Context, a)
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	return v
+	return must.Get(chromedp.Run(b.Context, a))(b.t)
 }
 
 // call sends a command of the protocol.

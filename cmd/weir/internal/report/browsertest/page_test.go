@@ -18,16 +18,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestPolicyForbidsConnections adds to the page the elements that would fetch, as markup in
 // a log would if it were not text.
 func TestPolicyForbidsConnections(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	var connections atomic.Int32
 	go func() {
@@ -174,10 +172,7 @@ func TestTablesAreSorted(t *testing.T) {
 	}
 	numbers := func(cell int) (all []int) {
 		for _, s := range column(cell) {
-			n, err := strconv.Atoi(s)
-			if err != nil {
-				t.Fatal(err)
-			}
+			n := must.Get(strconv.Atoi(s))(t)
 			all = append(all, n)
 		}
 		return all
@@ -239,10 +234,7 @@ var axe []byte
 func (b *tab) accessible() {
 	b.t.Helper()
 	if len(axe) == 0 {
-		var err error
-		if axe, err = os.ReadFile(filepath.Join(needs.Modules(b.t, "testdata"), "node_modules/axe-core/axe.min.js")); err != nil {
-			b.t.Fatal(err)
-		}
+		axe = must.Get(os.ReadFile(filepath.Join(needs.Modules(b.t, "testdata"), "node_modules/axe-core/axe.min.js")))(b.t)
 	}
 	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
 	r := eval[struct{ Violations, Passes []string }](b, `axe.run(document).then((r) => ({
@@ -342,12 +334,9 @@ func TestCopyButton(t *testing.T) {
 
 	b := open(t, url, wide)
 	for _, name := range []string{"clipboard-read", "clipboard-write"} {
-		_, err := cdp.Call(b, chromedp.FromContext(b).Browser, browser.SetPermission, browser.SetPermissionParams{
+		must.Get(cdp.Call(b, chromedp.FromContext(b).Browser, browser.SetPermission, browser.SetPermissionParams{
 			Permission: &browser.PermissionDescriptor{Name: name}, Setting: browser.PermissionSettingGranted,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		}))(t)
 	}
 	b.click(button)
 	b.until("document.querySelector(`" + status + "`).textContent === 'Copied'")

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var day = time.Date(2026, 3, 5, 8, 0, 0, 0, time.UTC)
@@ -101,12 +102,8 @@ func hostilePage() *report.Page {
 func write(t *testing.T, p *report.Page) string {
 	t.Helper()
 	var b bytes.Buffer
-	if err := report.Write(&b, p); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, report.Write(&b, p))
 	name := filepath.Join(t.TempDir(), "report.html")
-	if err := os.WriteFile(name, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(name, b.Bytes(), 0o600))
 	return "file://" + name
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var update = flag.Bool("update", false, "write openapi.json anew")
@@ -24,15 +25,10 @@ type object = map[string]any
 // TestOpenAPIFollowsTheRoutes compares openapi.json with the document that the table of
 // routes yields; go test ./cmd/weir/internal/server/httpapi -update writes it.
 func TestOpenAPIFollowsTheRoutes(t *testing.T) {
-	want, err := json.MarshalIndent(openAPIOf(routes), "", " ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(json.MarshalIndent(openAPIOf(routes), "", " "))(t)
 	want = append(want, '\n')
 	if *update {
-		if err := os.WriteFile("openapi.json", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.WriteFile("openapi.json", want, 0o644))
 		return
 	}
 	if !bytes.Equal(openAPI, want) {
@@ -44,20 +40,11 @@ func TestOpenAPIFollowsTheRoutes(t *testing.T) {
 // (spec.openapis.org/oas/3.1/schema/2022-10-07), and its schemas by JSON Schema 2020-12.
 func TestOpenAPIIsValid(t *testing.T) {
 	document := readJSON(t, openAPI)
-	file, err := os.ReadFile("testdata/openapi-3.1-schema.json")
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := must.Get(os.ReadFile("testdata/openapi-3.1-schema.json"))(t)
 	c := validator.NewCompiler()
-	if err := c.AddResource("openapi-3.1-schema.json", readJSON(t, file)); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.AddResource("openapi.json", document); err != nil {
-		t.Fatal(err)
-	}
-	if err := c.MustCompile("openapi-3.1-schema.json").Validate(document); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, c.AddResource("openapi-3.1-schema.json", readJSON(t, file)))
+	must.Do(t, c.AddResource("openapi.json", document))
+	must.Do(t, c.MustCompile("openapi-3.1-schema.json").Validate(document))
 	for name := range document.(object)["components"].(object)["schemas"].(object) {
 		if _, err := c.Compile("openapi.json#/components/schemas/" + name); err != nil {
 			t.Errorf("schema %s: %v", name, err)
@@ -73,11 +60,7 @@ func TestOpenAPIIsValid(t *testing.T) {
 
 func readJSON(t *testing.T, text []byte) any {
 	t.Helper()
-	v, err := validator.UnmarshalJSON(bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return v
+	return must.Get(validator.UnmarshalJSON(bytes.NewReader(text)))(t)
 }
 
 // problems are the statuses of problem documents besides those that follow from a role or

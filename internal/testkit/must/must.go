@@ -1,0 +1,47 @@
+// Package must ends a test whose preparation fails: a file that cannot be read, a server that
+// does not listen. Errors that a test is about are compared by the test itself.
+package must
+
+import (
+	"testing"
+	"time"
+)
+
+// Get returns the value of a call, or fails the test with its error:
+//
+//	text := must.Get(os.ReadFile("weir.yaml"))(t)
+func Get[T any](value T, err error) func(t testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Do(t, err)
+		return value
+	}
+}
+
+// Do fails the test with the error of a call, if there is one.
+func Do(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// patience is far more than any condition should take.
+const patience = time.Minute
+
+// Await waits until a condition holds, or fails the test.
+func Await(t testing.TB, condition string, holds func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("not after %v: %s", patience, condition)
+		}
+	}
+}
+
+// Panic returns what a call panics with, nil if it returns.
+func Panic(call func()) (value any) {
+	defer func() { value = recover() }()
+	call()
+	return nil
+}
