@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Compiled is the rules of a policy that has been checked, or of calls that are decided
-// together: every number is whole microseconds or units, every dimension an index into the
-// key. [Compile] and [Together] make it. It never changes, and its fields must not be changed.
+// Compiled is the rules of a checked policy, or of calls that are decided together. Every
+// number is in whole microseconds or units, and every dimension is an index into the key.
+// [Compile] and [Together] make it. Its fields must not be changed, except Slot by engines.
 type Compiled struct {
 	Name       string   // the policy's name; joined rules have those of all with "+" between them
-	Mode       Mode     // the mode of every attempt (R6)
+	Mode       Mode     // applies to every attempt (R6)
 	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
 	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 
-	// Rates are the rules of the limits of all kinds but Concurrency, and Holds those of kind
-	// Concurrency, on the same histories and for the same keys. A reservation settles them
-	// apart (R17). Rates are the rules themselves if no limit is of kind Concurrency. Either is
-	// nil if it would have no limits. Engines need neither.
+	// Rates has the limits of all kinds but Concurrency, and Holds those of kind Concurrency.
+	// Both use the same histories and keys as the whole. A reservation settles them apart
+	// (R17). If no limit is of kind Concurrency, Rates is the whole itself. Either is nil if it
+	// would have no limits. Engines need neither.
 	Rates, Holds *Compiled
 
 	// IdempotencyTTL is the time for which an operation with an ID is remembered, from the
@@ -27,7 +27,7 @@ type Compiled struct {
 	// Rates and Holds remember operations as long as the whole.
 	IdempotencyTTL time.Duration
 
-	// LongestWindow is the longest window of the limits. Of a bucket it is the time in which
+	// LongestWindow is the longest window of the limits. A bucket counts with the time in which
 	// it fills, if that is longer.
 	LongestWindow time.Duration
 
@@ -44,24 +44,24 @@ type Compiled struct {
 	// policies, and dimensions may have a name in common.
 	Joined bool
 
-	// Slot is a cache for the engine that used the rules last: its own form of them. Engines
-	// overwrite each other's value. An engine recognises its own by a type of the engine's
-	// package with a pointer to the engine.
+	// Slot caches the rules in the form of the engine that used them last. Engines overwrite
+	// each other's value. An engine recognises its value by a type of its own package, which
+	// has a pointer to the engine.
 	Slot atomic.Pointer[any]
 
-	number uint64 // no other rules of the process have it
+	number uint64 // unique in the process
 	joins  joins
 }
 
 // minIdempotencyTTL is the least time for which an operation is remembered. With a window
-// of a second, a retry may come after the first call has stopped to count; it must not be
+// of a second, a retry may come after the first call has stopped counting. It must not be
 // charged again.
 const minIdempotencyTTL = time.Minute
 
 // Compile returns the rules of a policy. Policy.Compile of package weir checks a policy and
 // calls it. dimensions are the names of the key's values. limits are valid, and at least one.
-// Compile keeps both slices and sets the fields of the limits that follow from others: Policy,
-// Refill and Shared, and Capacity, except that of a Bucket that is not 0.
+// Compile keeps both slices and sets the derived fields of the limits: Policy, Refill, Shared
+// and Capacity. It keeps the Capacity of a Bucket unless that is 0.
 func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {

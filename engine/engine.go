@@ -26,8 +26,7 @@ type Engine interface {
 	//   - It skips calls with an Err, and clears the Result and the States of all others
 	//     first. A call that fails has the zero Result and cleared States.
 	//   - Calls without an instant share one reading of the engine's clock, as far as R1 and R2
-	//     allow: after a change of its history by another caller, a decision has a later
-	//     instant.
+	//     allow: a decision has a later instant if another caller has changed its history.
 	//   - A denial, a peek and a count change nothing (R4).
 	//   - A history belongs to the limit's policy (Limit.Policy), the limit's name and kind, and
 	//     the names and values of the dimensions that it counts by, so rules with other numbers
@@ -42,8 +41,8 @@ type Engine interface {
 	//     changes. With other units, another Op or another From it gets an InputError.
 	//   - It returns soon after ctx ends, with the context's error or a decision. An engine that
 	//     never waits may ignore ctx.
-	//   - It rejects a call that it does not support, such as one under a limit of some kind,
-	//     with an InputError. weirtest.Claims describes these calls to the kit.
+	//   - It rejects a call that it does not support, such as one under an unsupported kind of
+	//     limit, with an InputError. weirtest.Claims describes these calls to the kit.
 	//   - It keeps no part of calls after it has returned: not the key, the States or the ID.
 	Do(ctx context.Context, calls []Call)
 }
@@ -73,10 +72,9 @@ const (
 	Reset
 )
 
-// Oldest, as the From of a refund, stands for the oldest entries that count, in each limit
-// its own, as many as the units need. It serves callers that do not know which grant was
-// unused. The entries that remain are newer, so they count for longer than the unused one
-// would have.
+// Oldest, as the From of a refund, selects the oldest entries that count: in each limit its
+// own, and as many as the units need. It serves callers that cannot name the unused grant.
+// The entries that remain are newer, so they count for longer than the unused one would have.
 const Oldest int64 = -1
 
 // Call is one operation on the histories of a key, with its outcome. An engine gets valid

@@ -138,7 +138,7 @@ func TestKeysOfRules(t *testing.T) {
 		`weir: bad key: policy "api" needs a value for "ip"; it counts by ["user" "ip"]`: {"user": "ann"},
 		`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`:  {"user": "ann", "ip": long},
 	} {
-		for range 20 { // of several mistakes it is always the same
+		for range 20 { // the error names the same mistake each time
 			if _, err := c.Key(values); !errors.Is(err, &InputError{Field: "key"}) || err.Error() != want {
 				t.Errorf("got  %v\nwant %s", err, want)
 			}

@@ -8,8 +8,8 @@ import (
 // A denial is not an error (R15). An error means that no decision was possible and
 // nothing changed.
 var (
-	// ErrInput is wrapped by each error of bad input, an *InputError or a weir.PolicyError:
-	// every engine would reject the same call (R14).
+	// ErrInput is wrapped by each error of bad input, an *InputError or a weir.PolicyError.
+	// Every engine would reject the same call (R14).
 	ErrInput = errors.New("weir: bad input")
 
 	// ErrOverflow: recording would take a history above MaxUnits.
@@ -18,8 +18,8 @@ var (
 	// None is forgotten early, and nothing was recorded (R13).
 	ErrFull = errors.New("weir: the engine is full")
 
-	// Stores. Only a call that failed with ErrUnavailable can be repeated without the
-	// risk of a second charge.
+	// The errors of stores follow. Only a call that failed with ErrUnavailable can be repeated
+	// without the risk of a second charge.
 
 	// ErrUnavailable: the store could not be reached, and nothing was recorded.
 	ErrUnavailable = errors.New("weir: the store is unavailable")
@@ -32,8 +32,8 @@ var (
 	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
 )
 
-// InputError is the error of bad input in a call. errors.Is finds it as [ErrInput], and by its
-// field as &InputError{Field: "key"}.
+// InputError is the error of bad input in a call. For errors.Is it matches [ErrInput], and
+// &InputError{Field: "key"} if its Field is "key".
 type InputError struct {
 	Field   string // the wrong part of the call: units, key, instant, limit, span, kind, id, request or ttl
 	Problem string // the wrong value, and the next step

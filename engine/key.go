@@ -12,8 +12,8 @@ import (
 // bytes each. Values are opaque bytes: two different tuples never share a history (R14). The
 // zero Key has no values.
 type Key struct {
-	// Two values stand apart, so that most keys refer to no slice, which K would have to
-	// allocate. An array of four costs 20 ns a call (BenchmarkAllow).
+	// The first two values have fields of their own, so most keys need no slice and K
+	// allocates nothing. An array of four costs 20 ns a call (BenchmarkAllow).
 	first, second string
 	rest          []string
 	n             int

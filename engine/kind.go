@@ -10,12 +10,12 @@ const (
 	Rolling Kind = iota
 
 	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
-	// Periods of a Zone. Each holds at most Max units. A window's length across the edge of
-	// two may hold 2 * Max.
+	// Periods of a Zone. Each holds at most Max units. A span of one Window across the edge
+	// of two windows may hold 2 * Max.
 	Fixed
 
 	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
-	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
+	// Each holds at most Max units. A span of one Window across two may hold 2 * Max.
 	FixedFromFirst
 
 	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window

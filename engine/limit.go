@@ -25,21 +25,21 @@ type Limit struct {
 	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
 	Name        string // unique in the policy, never ""
 	Kind        Kind   // where windows begin (R3)
-	Max         int64  // units, 0 … MaxUnits; of a Bucket the units that flow in per Window
-	Window      int64  // 1 ms … 400 days; of a Period the longest it usually lasts; of Concurrency the longest hold
+	Max         int64  // units, 0 … MaxUnits; for a Bucket the units that flow in per Window
+	Window      int64  // 1 ms … 400 days; for a Period the longest it usually lasts; for Concurrency the longest hold
 	MinInterval int64  // least time between two grants, 0 … Window
 	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
 	Capacity    int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
 	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
 
-	// Period is the windows of a Fixed limit with a Period, otherwise nil (R3). Its method
-	// WindowAt returns the window that contains an instant: its first instant, which can be
-	// before 1970, and the first one behind it.
+	// Period has the windows of a Fixed limit with a Period, otherwise it is nil (R3). Its
+	// method WindowAt returns the window that contains an instant: the first instant of the
+	// window, which can be before 1970, and the first one behind it.
 	Period *calendar.Windows
 
 	// Refill is the rate of a Bucket: one unit flows in every Micros + Rest/Per microseconds
-	// (R16). Of other kinds it is zero.
+	// (R16). For other kinds it is zero.
 	Refill window.Refill
 
 	// Shared are the dimensions that all limits of the policy count by, as indices into the

@@ -10,7 +10,7 @@ const Never time.Duration = -1
 // from At. The zero Result allows nothing. Its fields are those of weir.Decision.
 type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
-	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a Refund or a Count, units
+	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund, taken back; for a Count, counted
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
 	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
 	ResetAfter time.Duration // time until no unit counts
@@ -34,11 +34,11 @@ type State struct {
 	Kind             Kind          // the limit's kind
 	Max              int64         // units per window, or held units of Concurrency
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
-	Window           time.Duration // its length; 0 of Concurrency
+	Window           time.Duration // length of the window; 0 for Concurrency
 	MaxHold          time.Duration // longest time of a hold of Concurrency; 0 for other kinds
 	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
-	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max
+	Remaining        int64         // Max, or Burst, less Used, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in; 0 if none counts
 	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended

@@ -16,7 +16,7 @@ import (
 // CallError is bad input in one of several calls that are decided together. Nothing has
 // changed. An engine that cannot decide joined rules names the call by Limit.Call.
 type CallError struct {
-	Call int   // its index in the calls of Together, from 0
+	Call int   // index of the call in the calls of Together, from 0
 	Err  error // the reason
 }
 
@@ -57,7 +57,8 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	return nil
 }
 
-// attempts returns 1, or 0 if all calls are peeks: so is the whole then (R4).
+// attempts returns the units of the whole: 1, or 0 if all calls are peeks, because the whole
+// is then a peek (R4).
 func attempts(calls []Call) int64 {
 	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
 		return 1
@@ -78,28 +79,28 @@ func outage(calls []Call) Outage {
 
 var strength = [...]int{OutageDeny: 3, OutageShare: 2, OutageAllow: 1}
 
-// joined is the rules of calls that are decided together. They have a limit for each history,
-// with a Cost of all units for it, or -1 if all calls for it are peeks.
+// joined is the rules of calls that are decided together. They have one limit for each
+// history. Its Cost is the sum of the units that the calls take of it, or -1 if all are peeks.
 type joined struct {
 	rules  *Compiled
-	places [][]int // for each call the places of its limits
+	places [][]int // for each call the indices of its limits in rules
 }
 
-// joins are the joined rules by the calls, kept with the rules of their first call.
+// joins caches joined rules by their calls. Each Compiled has those that its calls begin.
 type joins struct {
 	mu  sync.Mutex // protects all
 	all map[string]*joined
 }
 
-// maxJoins bounds the joined rules that are kept. Calls with ever new numbers of units have
-// ever new rules; at the bound all are dropped.
+// maxJoins bounds the joined rules of one cache. Calls with ever new numbers of units need
+// ever new rules. At the bound all are dropped.
 const maxJoins = 32
 
 // join returns the rules that decide calls together, and their key.
 func join(calls []Call) (*joined, Key, error) {
 	var key Key
 	var dimensions []string
-	var indices [][]int // for each call, and each value of its key, the index in the key of all
+	var indices [][]int // for each call, and each value of its key, the index in the joined key
 	var room [256]byte
 	name := room[:0]
 	for i := range calls {
@@ -160,8 +161,8 @@ func (c *Call) checkTogether(first *Call) error {
 	return c.Rules.CheckKey(&c.Key)
 }
 
-// joinKey adds the values of the call's key to k, those of a dimension and value once, and
-// returns their indices.
+// joinKey adds the values of the call's key to k and returns their indices there. A value
+// that k already has in the same dimension is not added again.
 func (c *Call) joinKey(k *Key, dimensions *[]string) (indices []int) {
 	for i, name := range c.Rules.Dimensions {
 		value, at := c.Key.Value(i), 0
@@ -197,8 +198,9 @@ func joinRules(calls []Call, dimensions []string, indices [][]int) (*joined, err
 	return j, nil
 }
 
-// joinLimits adds the limits of call i, whose key has these indices in that of all, and
-// returns their places. A limit for a history that is known is charged there.
+// joinLimits adds the limits of call i and returns their indices. key has the indices of the
+// call's values in the joined key. If an earlier call has a limit for the same history, the
+// units are added to that limit's Cost.
 func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err error) {
 	own := calls[i].Rules
 	for _, l := range own.Limits {
@@ -228,7 +230,7 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 	return places, nil
 }
 
-// charge returns the Cost of a limit that is charged units.
+// charge returns the Cost that charges a limit so many units.
 func charge(units int64) int64 {
 	if units == 0 {
 		return -1
@@ -236,7 +238,7 @@ func charge(units int64) int64 {
 	return units
 }
 
-// pick returns the elements of all at some places.
+// pick returns the elements of all at the given indices.
 func pick(all, places []int) (picked []int) {
 	for _, at := range places {
 		picked = append(picked, all[at])

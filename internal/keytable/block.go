@@ -11,8 +11,8 @@ import (
 )
 
 // The slots of a shard stand in blocks. The high bits of a hash choose the block, as in
-// extendible hashing. Other bits choose the group of eight slots in it at which a search begins.
-// A byte for each slot, its tag, holds seven further bits, so that a search reads one slot.
+// extendible hashing. Other bits choose a group of eight slots, at which a search in the block
+// begins. A byte for each slot, its tag, has seven further bits, so most searches read one slot.
 // A block that is full is split in two, so a step of growth moves the slots of one block.
 
 // directory finds the block of a hash. It never changes: growth replaces it, so callers
@@ -25,8 +25,8 @@ type directory struct {
 // noSlots is the directory from which the first block of a shard is built.
 var noSlots = &directory{shift: 32, blocks: make([]block, 1)}
 
-// block is the words of tags, a word for each group and the state behind them, and the slots.
-// Tags stand apart from slots, so that those of all blocks take few pages of memory.
+// block has the tags and the slots: a word of tags for each group, with the state behind them.
+// Tags are stored apart from slots, so that the tags of all blocks take few pages of memory.
 type block struct {
 	tags   *atomic.Uint64 // the first one
 	slots  *Slot          // the first one
@@ -34,9 +34,9 @@ type block struct {
 }
 
 // sizes are the numbers of groups of a block. A block that is full gets the next size, and
-// one of the last size is split. The memory of the larger ones fills size classes or pages of Go's
-// allocator, and blocks are three quarters full on average. With smaller blocks the directory would
-// be larger, which each step of growth copies.
+// one of the last size is split. The memory of the larger ones fills size classes or pages of
+// Go's allocator, and blocks are three quarters full on average. Each step of growth copies the
+// directory, which would be larger with smaller blocks.
 var sizes = [...]uint32{1, 2, 3, 4, 6, 8, 12, 19, 28, 40, 56, 80, 112}
 
 const (
@@ -101,11 +101,12 @@ func matches(word uint64, tag uint8) uint64 {
 // reads the clock before it calls Confirm, which saves a tenth of a decision on many keys
 // (bench/speed).
 //
-// It needs no lock, and may miss a slot that moves meanwhile; then the caller locks the shard
-// and uses Lookup.
+// Find needs no lock, but it may miss a slot that moves meanwhile. Without a slot the caller
+// locks the shard and uses Lookup.
 func (s *Shard) Find(k Key) *Slot { return s.tagged(k, 0) }
 
-// Confirm returns a slot of Find if it may have the key, or else another one, or nil.
+// Confirm returns slot, which Find has returned, if it may have the key. Otherwise it returns
+// another slot that may have it, or nil.
 func (s *Shard) Confirm(slot *Slot, k Key) *Slot {
 	if slot.fits(k) {
 		return slot
@@ -131,8 +132,8 @@ func (s *Shard) Lookup(k Key, text string) *Slot {
 	}
 }
 
-// tagged returns a slot with the tag of the key, behind as many others, and begins to load it.
-// It returns nil if there is none.
+// tagged returns the slot with the tag of the key behind skip others, and begins to load it. It
+// returns nil if there is none.
 func (s *Shard) tagged(k Key, skip int) *Slot {
 	d := s.directory.Load()
 	if d == nil {
@@ -160,8 +161,8 @@ func (s *Shard) tagged(k Key, skip int) *Slot {
 	return nil
 }
 
-// Insert adds a slot with an empty history for a key that has none, locked. Reserve has made
-// room for it. It returns nil if there is no room for a long key.
+// Insert adds a slot with an empty history for a key without one, and returns it locked. Reserve
+// must have made room for it. Insert returns nil if there is no room for a long key.
 func (s *Shard) Insert(k Key, text string) *Slot {
 	b := s.directory.Load().block(k.low())
 	slot, group, i := b.free(k.low())
@@ -175,7 +176,7 @@ func (s *Shard) Insert(k Key, text string) *Slot {
 	return slot
 }
 
-// free finds the first slot for a hash without a key.
+// free finds the first slot without a key for a hash.
 func (b block) free(low uint32) (slot *Slot, group uint32, i int) {
 	for group = b.home(low); ; {
 		if m := ^b.group(group).Load() & highBits; m != 0 {
@@ -276,8 +277,8 @@ func (t *Table) newBlock(depth, groups uint32) (b block) {
 	return b
 }
 
-// freeBlock gives a block without keys back. Its memory waits for the next block of its size,
-// because growth would leave much garbage. A search that still reads the block finds no slot
+// freeBlock gives a block without keys back. Its memory is kept for the next block of its size;
+// otherwise growth would leave much garbage. A search that still reads the block finds no slot
 // with its key there, or the right one.
 func (t *Table) freeBlock(b block) {
 	t.Give(b.bytes())
@@ -301,8 +302,8 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 			}
 		}
 	}
-	// All bytes are taken at once, and before anything is allocated: a flood of new keys at a
-	// cap gets here again and again.
+	// All bytes are taken in one step before anything is allocated, because a flood of new keys
+	// at a cap gets here again and again.
 	first, second := block{groups: groupsFor(used - upper + n)}, block{}
 	bytes := first.bytes()
 	if depth > common {
@@ -370,7 +371,7 @@ func (b block) live(yield func(*Slot) bool) {
 	}
 }
 
-// take moves all slots of a block to those of the directory.
+// take moves all slots of a block to the blocks of the directory.
 func (d *directory) take(from block) {
 	for group := range from.groups {
 		word := from.group(group).Load()

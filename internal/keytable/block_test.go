@@ -124,7 +124,7 @@ type model struct {
 	s     *Shard
 	arena *tally
 	held  map[string]named // by group and text
-	names []string         // of held, at their places
+	names []string         // the keys of held, at their places
 	place map[string]int
 	next  int64 // entries, one for each key, have different instants
 	at    map[string]int64

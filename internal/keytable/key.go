@@ -13,7 +13,7 @@ import (
 // inlineKey bytes is compared by its text as well.
 type Key struct {
 	hash   uint64
-	state  uint64 // a slot with the key has it while unlocked
+	state  uint64 // the state of an unlocked slot with the key
 	lo, hi uint64 // its bytes as two little-endian words, or the first eight and 0
 }
 
@@ -24,7 +24,7 @@ const inlineKey = 16
 const longSize = inlineKey + 1
 
 // hasher makes hashes that callers cannot foresee, so that an attacker cannot choose keys that
-// collide: multiplications of which both halves are folded together, as in wyhash.
+// collide. It multiplies and folds both halves of the product together, as wyhash does.
 type hasher [3]uint64
 
 func newHasher() (h hasher) {
@@ -87,9 +87,9 @@ func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 }
 
 // uneven spreads the half of a hash that finds the block, so that the density of keys doubles from
-// the lowest places to the highest. With the same density everywhere all blocks would be full at
-// once, and what they leave as they grow would be as large as the table. Here some grow at any
-// time, in memory that others have left (TestGrowthLeavesLittleGarbage).
+// the lowest places to the highest. With the same density everywhere, all blocks would be full at
+// the same time, and the memory that they leave as they grow would be as large as the table. Here
+// some blocks grow at any time, in memory that others have left (TestGrowthLeavesLittleGarbage).
 func uneven(low uint64) uint64 {
 	return low + low*(1<<hashShift-low)>>hashShift*11/32
 }
@@ -108,8 +108,8 @@ func (k *Key) low() uint32 { return uint32(k.hash) }
 // tagOf is a byte of a hash that the block keeps for each slot.
 func tagOf(hash uint64) uint8 { return liveTag | uint8(hash>>32) }
 
-// Has reports whether a slot has the key with that text. Its state was found to fit. The
-// caller has locked the slot, or the shard.
+// Has reports whether a slot, the state of which fits the key, has the key with that text. The
+// caller has locked the slot or the shard.
 func (s *Shard) Has(slot *Slot, k Key, text string) bool {
 	return slot.lo == k.lo && slot.hi == k.hi || len(text) > inlineKey && s.hasLong(slot, text)
 }

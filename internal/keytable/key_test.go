@@ -37,7 +37,7 @@ func TestKeysComeBack(t *testing.T) {
 			if s != table.At(int(k.hash>>58)) || k.Bit() != 1<<(k.hash>>58) {
 				t.Fatalf("a key with hash %x is in another shard", k.hash)
 			}
-			if s.Lookup(k.Key, text) != nil { // of the same bytes
+			if s.Lookup(k.Key, text) != nil { // these bytes were inserted before
 				continue
 			}
 			slot := s.insert(t, table, &k)
@@ -165,7 +165,7 @@ func TestHashesAreSpread(t *testing.T) {
 	for _, prefix := range []string{"", "user-", strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 100)} {
 		const keys = 64_000
 		var shards [shardCount]int
-		var blocks [64]int // of a directory of 64 places
+		var blocks [64]int // keys in each block of a directory of 64 places
 		homes := make([]int, fullGroups)
 		var tags [128]int
 		d, b := directory{shift: 32 - 6}, block{groups: fullGroups}

@@ -10,7 +10,7 @@ import "sync/atomic"
 //go:noescape
 func prefetch(slot *Slot)
 
-// storeRelease stores a value behind all stores before it. Store would wait until these have
+// storeRelease stores a value behind all earlier stores. Store would wait until these have
 // reached the cache.
 //
 //go:noescape

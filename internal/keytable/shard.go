@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Shard is the part of the keys under one lock. The lock of a slot, too, is needed for its
-// history. A caller that has locked a slot waits for no shard.
+// Shard is the part of the keys under one lock. Each history has the lock of its slot besides.
+// A caller that has locked a slot waits for no shard.
 //
 // The fields that Find reads come first. Decisions that need no lock of the shard change no
 // field of that cache line.
@@ -16,15 +16,15 @@ type Shard struct {
 	directory atomic.Pointer[directory] // nil if there are no slots
 	Arena     window.Arena              // the entries of the histories, and long keys
 
-	sync.Mutex        // protects all but directory, which it only replaces
+	sync.Mutex        // protects the following, and changes of directory and Arena
 	used       int    // slots with a key
 	hand       uint32 // the hash at which the sweep goes on
 	handGroup  uint32 // the group in that block
 }
 
-// Lock locks the shard. It looks at the lock for about a microsecond, as long as others need it,
-// before the caller parks. A parked caller needs much longer if all processors are busy: it
-// runs when the goroutine that unlocks the shard parks or yields.
+// Lock locks the shard. It tries for about a microsecond, the time for which others hold the
+// lock, before the caller parks. A parked caller waits much longer if all processors are busy:
+// it runs when the goroutine that unlocks the shard parks or yields.
 func (s *Shard) Lock() {
 	for range 100 {
 		if s.TryLock() {
@@ -47,8 +47,8 @@ func (s *Shard) Len() int { return s.used }
 const Hashes uint64 = 1 << 32
 
 // Visit calls visit with about n slots from a place on, each locked, and returns the next
-// place. The shard is locked. Visits of all places, between which the shard is unlocked, see
-// each slot that stays: a slot may move, and its place does not change.
+// place. The shard is locked. It may be unlocked between two visits: visits of all places see
+// each slot that stays, because a slot that moves keeps its place.
 func (s *Shard) Visit(place uint64, n int, visit func(*Slot)) (next uint64) {
 	d := s.directory.Load()
 	if d == nil {

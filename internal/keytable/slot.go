@@ -7,11 +7,11 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Slot is one history with the key that it belongs to, in a cache line. Its memory stays that
-// of a slot, so a caller can lock one that it found without the lock of the shard.
+// Slot is one history with its key, in a cache line. Its memory is never used for anything but
+// slots, so a caller can lock a slot that it found without the lock of the shard.
 type Slot struct {
 	state  atomic.Uint64
-	lo, hi uint64 // the key, as in Key; of a long one its run and size instead of hi
+	lo, hi uint64 // the key, as in Key; for a long key hi is its run and size
 	window.History
 }
 
@@ -58,9 +58,9 @@ func (slot *Slot) SetVirtual(is bool) {
 // fits reports whether the slot may have the key.
 func (slot *Slot) fits(k Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
 
-// TryLock locks the slot if its state is as the key says, and reports whether it is: it may
-// have the key, and its newest entries were recorded on the same clock. It needs no lock of
-// the shard; then the key is compared afterwards, under the lock.
+// TryLock locks the slot if its state is that of the key, and reports whether it is. The slot
+// then may have the key, and its newest entries were recorded on the same clock. A caller
+// without the lock of the shard compares the key afterwards, under the lock of the slot (Has).
 func (slot *Slot) TryLock(k Key) bool {
 	return slot.state.CompareAndSwap(k.state, k.state|locked) || slot.await(k.state)
 }
@@ -79,7 +79,7 @@ func (slot *Slot) await(want uint64) bool {
 	}
 }
 
-// Release unlocks a slot that TryLock has locked, and nothing has changed its state.
+// Release unlocks a slot that TryLock has locked, if its state has not changed since.
 func (slot *Slot) Release(k Key) { storeRelease(&slot.state, k.state) }
 
 // Lock locks a slot of a locked shard.
@@ -93,7 +93,7 @@ func (slot *Slot) Lock() {
 }
 
 // vacate waits until a slot of a locked shard is unlocked, takes its key, and returns its
-// state. The content of the slot is then that of the caller.
+// state. The caller then owns the content of the slot.
 func (slot *Slot) vacate() (state uint64) {
 	for tries := 0; ; tries++ {
 		if state = slot.state.Load(); state&locked == 0 && slot.state.CompareAndSwap(state, 0) {
@@ -103,7 +103,7 @@ func (slot *Slot) vacate() (state uint64) {
 	}
 }
 
-// Unlock unlocks the slot, or nothing if it was removed.
+// Unlock unlocks the slot. It does nothing if the slot was removed.
 func (slot *Slot) Unlock() { storeRelease(&slot.state, slot.state.Load()&^locked) }
 
 // wait lets the holder of a lock go on, which often needs less than a microsecond. If it

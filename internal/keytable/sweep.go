@@ -7,8 +7,8 @@ const (
 	// fourth new key, so that memory follows the histories that count (R13).
 	SweepEvery = 32
 
-	// A sweep beside a recording leaves histories that expired less than sweepLate ago: a key
-	// that is used once a window would else be removed and inserted all the time.
+	// A sweep beside a recording leaves histories that expired less than sweepLate ago.
+	// Otherwise a key that is used once a window would be removed and inserted all the time.
 	sweepLate = 1_000_000
 
 	// VirtualSlack is the time that histories at instants of callers outlive their
@@ -23,7 +23,7 @@ const (
 	reclaimRate = 4
 )
 
-// SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A count would
+// SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A counter would
 // be one more cache line that all callers change.
 func SweepDue(now int64) bool {
 	const odd = 0x9e3779b97f4a7c15 // so that instants at equal distances are spread
@@ -110,10 +110,10 @@ func (s *Shard) release(t *Table) {
 	s.hand, s.handGroup = 0, 0
 }
 
-// Reclaim removes expired histories and returns their number: first in a set of shards,
-// with places that can be used again immediately, and then in the others by turns, for the bytes
-// they give back. No shard may be locked by the caller, and only one caller at a time may
-// reclaim.
+// Reclaim removes expired histories and returns their number. It begins with the shards in the
+// set first, because the caller can use places there immediately. Then it goes through the
+// shards by turns, for the bytes that they give back. The caller must have locked no shard, and
+// only one caller at a time may reclaim.
 func (t *Table) Reclaim(first uint64, now int64, isVirtual bool) (removed int) {
 	vain := &t.vain
 	if isVirtual {

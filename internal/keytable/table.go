@@ -15,10 +15,10 @@ import (
 	"sync/atomic"
 )
 
-// Table holds the histories of all keys. A caller locks the slots of its keys, if it finds
-// them, in the order of Key.Before. If it does not, or needs more room, it locks the shards
-// of all its keys first. So a decision over several limits is atomic, and no caller that holds a
-// slot waits for a shard. Start it with Init.
+// Table holds the histories of all keys. A caller locks the slots of its keys in the order of
+// Key.Before. If a slot is missing, or more room is needed, the caller first locks the shards of
+// all its keys. So a decision over several limits is atomic, and no caller that holds a slot
+// waits for a shard. Start a Table with Init.
 type Table struct {
 	shards [shardCount]Shard // first, so that each begins on a cache line
 
@@ -30,12 +30,12 @@ type Table struct {
 	// element that was read never changes.
 	retain atomic.Pointer[[]int64]
 	mu     sync.Mutex        // protects the following
-	groups map[string]uint32 // the name of a group to its number
+	groups map[string]uint32 // numbers of groups by name
 
 	spare [len(sizes)]sync.Pool // memory of blocks, by their size
 
-	// Of Reclaim, whose caller holds a lock: the shard at which it goes on, and the last instants
-	// of the engine's clock and of callers at which it found nothing.
+	// The state of Reclaim, which the lock of its caller protects: the shard at which it goes on,
+	// and the last instants of the engine's clock and of callers at which it found nothing.
 	next              int
 	vain, vainVirtual int64
 
@@ -71,7 +71,7 @@ func (t *Table) SetCaps(maxKeys, maxBytes, keys int64) {
 
 // Group returns the number of a group of histories, such as those of one limit. They are
 // kept for the longest window that the group was ever given, in microseconds (R12). longer
-// reports that the group was kept for less so far.
+// reports that they were kept for less so far.
 func (t *Table) Group(name string, window int64) (group uint32, longer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

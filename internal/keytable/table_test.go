@@ -83,7 +83,7 @@ func TestSizes(t *testing.T) {
 			t.Errorf("a block of %d groups is full with %d slots: a search of it would not end", groups, most)
 		}
 	}
-	for _, groups := range sizes[6:] { // of these the memory fills size classes, or pages
+	for _, groups := range sizes[6:] { // the memory of these fills size classes, or pages
 		if got := int(groups) * groupSlots * slotBytes; !slices.Contains([]int{6144, 9728, 14336, 20480, 28672}, got) && got%8192 != 0 {
 			t.Errorf("the slots of %d groups have %d bytes", groups, got)
 		}

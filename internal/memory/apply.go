@@ -18,9 +18,9 @@ func (m *Memory) NotBefore(at int64) {
 	m.base += max(at-m.now(), 0)
 }
 
-// Apply makes a change again. A history without the entry of a Refund stays as it is, and
-// an operation replaces only one that is remembered for less long. Apply forgets no history,
-// so changes of different histories can be applied at the same time. The errors are
+// Apply makes a change again. A Refund changes nothing in a history without its entry. An
+// operation replaces another one only if that is remembered for less long. Apply forgets no
+// history, so changes of different histories can be applied at the same time. The errors are
 // engine.ErrFull, at a cap, and an engine.InputError for a key that does not fit the name.
 //
 // For several changes of one Name, Apply is faster with copies of a Change that was
@@ -144,8 +144,8 @@ func (m *Memory) applyTo(slot *keytable.Slot, a *window.Arena, c *Change) bool {
 	return true
 }
 
-// applyOperation remembers an operation, unless one of its name is remembered for longer: a
-// Dump may have read it before another call took its place.
+// applyOperation remembers an operation, unless another one of its name is remembered for as
+// long: a Dump may have read the operation before a later call took its place.
 func (m *Memory) applyOperation(c *Change) error {
 	o := c.Operation
 	s := m.operations.shard(m, o.Name)

@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// claim is the histories of a call while it is decided. It is named once, and then held and
-// released, perhaps several times.
+// claim is the histories of a call while it is decided. Memory.name sets their keys once. Then
+// they are held and released, perhaps several times.
 type claim struct {
 	records []record
 	at      moment
@@ -35,14 +35,14 @@ type record struct {
 	full  bool       // the shard has no room for the key
 	isNew bool       // the key was inserted
 
-	// corrected reports that h is a copy on which the clock's correction was made (R2), or
-	// the change of a bucket's rate (R12).
+	// corrected reports that h is a copy, which storeCopies can store: with a correction of the
+	// clock (R2), with another rate of a bucket (R12), or for a refund of all or none.
 	corrected bool
 
-	// Of a refund: the units that it took, the end of their entry, and the cutoff.
+	// For a refund: the units that it took, the end of their entry, and the cutoff.
 	took, refunded, cutoff int64
 
-	// As the attempt found it:
+	// Before the attempt:
 	room   int64 // units that fitted
 	closed bool  // the minimum interval had not passed
 
@@ -54,8 +54,8 @@ type record struct {
 // since they would point into themselves.
 var noHistory = window.Empty
 
-// name sets the keys of the records. Those of several values stand in the buffer that it
-// returns, if there are any; put it back with putBuffer.
+// name sets the keys of the records. Keys of several values stand in the buffer that it
+// returns, which is nil without such keys. Put it back with putBuffer.
 func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]byte) {
 	value, text, hashed := -1, "", keytable.Text{} // limits of a policy often count by the same value
 	for i := range c.records {
@@ -80,7 +80,7 @@ func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]b
 	return buffer
 }
 
-// buffers lends calls room for encoded keys.
+// buffers are reusable buffers for encoded keys.
 var buffers = sync.Pool{New: func() any { b := make([]byte, 0, 256); return &b }}
 
 func putBuffer(b *[]byte) {
@@ -160,9 +160,9 @@ func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
 // missing, where there is any.
 //
 // The clock is read under the locks, unless the caller gave the instant or a batch has read it.
-// It is read again for a batch if a history is missing or a second ahead: a decision must not
-// happen at an instant before a sweep that has removed a history which still counted then (R1,
-// R3), and an old reading is no corrected clock (R2).
+// For a batch it is read again in two cases. If a history is missing, a sweep may have removed
+// it after the reading of the batch, and it may have counted at that reading (R1, R3). If a
+// history is a second ahead, the reading may just be old, which is no corrected clock (R2).
 func (m *Memory) hold(c *claim, insert bool) {
 	t := &m.table
 	c.locks = c.shards()
@@ -248,8 +248,8 @@ func (m *Memory) release(c *claim) {
 	c.locks = 0
 }
 
-// sweepAfter releases the histories and sweeps a few slots of each shard that is free: with every
-// fourth new key, and now and then.
+// sweepAfter sweeps a few slots of each shard that is free, with every fourth new key and now
+// and then. It releases the histories before.
 func (m *Memory) sweepAfter(c *claim) {
 	if !c.inserted && !keytable.SweepDue(c.raw) {
 		return

@@ -35,7 +35,7 @@ func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 // Decide decides one call without a result.
 func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 
-// decideAt decides a call, if it has no instant of its own at that one.
+// decideAt decides a call at its own instant, or at the given one if it has none.
 func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
@@ -55,8 +55,7 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	}
 }
 
-// Allow decides an attempt of n units under rules of m. It spares a caller the Call. The zero
-// Time is now.
+// Allow decides an attempt of n units under rules of m, without a Call. The zero Time is now.
 func (m *Memory) Allow(b *Rules, k *engine.Key, n int64, at time.Time, d *engine.Result) error {
 	when := moment{}
 	if !at.IsZero() {
@@ -84,8 +83,8 @@ func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error
 }
 
 // decide decides a request. try is false if allowOne has failed, because the first way of
-// decideOn would most likely fail too. An answer of a hundred bytes that is copied from
-// function to function takes as long as deciding it, so d is a reference.
+// decideOn would most likely fail too. d is a pointer, because copying its hundred bytes from
+// function to function takes as long as the decision.
 func (m *Memory) decide(b *Rules, k *engine.Key, req *request, try bool, d *engine.Result) error {
 	// The records stand on the stack, as many as the rules need: clearing room for
 	// engine.MaxLimits would cost as much as a decision.

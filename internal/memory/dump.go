@@ -10,13 +10,14 @@ type DumpPlace struct {
 	shard          int
 	hash           uint64
 	names          []string
-	history        Change // used again
+	history        Change // reused for each visit
 	operations     []*operation
-	operationShard int // the one that is next
+	operationShard int // the next shard of operations
 }
 
-// Dump calls visit with about n histories or, behind the last one, operations at a place, and
-// moves the place. It reports whether more are left. A Change is valid during the call only.
+// Dump calls visit with about n histories from a place on, and moves the place. Behind the last
+// history it visits operations. It reports whether more are left. A Change is valid during the
+// call only.
 //
 // It leaves out histories that no longer count at now, on the engine's clock. Each is visited
 // under its own lock. Callers that add keys to the same shard wait for the n histories. So visit
@@ -62,7 +63,7 @@ func (m *Memory) read(c *Change, h *window.History, a *window.Arena) {
 }
 
 // dumpOperations visits all operations that were remembered before its first call and still
-// are, without a lock: Apply of one never replaces a later one.
+// are. It needs no lock, because Apply never replaces a later operation.
 func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more bool) {
 	for ; len(p.operations) == 0; p.operationShard++ {
 		if p.operationShard == len(m.operations.shards) {

@@ -59,17 +59,17 @@ type Change struct {
 	Cap        int64 // Append: the history was cut to so many units (engine.CountDenied), if Capped
 	Capped     bool
 
-	// Of a Replace. A history of a bucket has no entries (R16): one unit flows in every
-	// Window / Max microseconds, in lowest terms. The bucket is full at Full + Part/Max; units were
-	// last taken from a full one at Front. Max is 0 of a history with entries.
+	// For a Replace. The history of a bucket has no entries (R16): one unit flows in every
+	// Window / Max microseconds, in lowest terms. The bucket is full at Full + Part/Max. Units
+	// were last taken from a full bucket at Front. Max is 0 for a history with entries.
 	Max, Window       int64
 	Full, Part, Front int64
 	Entries           []Entry // oldest first
 
 	Operation *Operation // Remember: the operation
 
-	// Room of the first change is for the use of Append. A Memory keeps its array for later
-	// changes.
+	// Room of the first change is a buffer for Journal.Append. A Memory keeps its array for
+	// later changes.
 	Room []byte
 
 	limit *limitRules // the limit of Name, kept by Apply
@@ -89,7 +89,8 @@ type Operation struct {
 }
 
 // Split returns the names of the policy and the limit, its kind, and the names and values of
-// the dimensions. It reports false for a name that no engine has made, or another key.
+// the dimensions. It reports false for a name that no engine makes, or a key that does not
+// fit the name.
 func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, values []string, ok bool) {
 	names := strings.Split(c.Name, "\x00")
 	if len(names) < 3 {
@@ -116,7 +117,7 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 }
 
 // Split returns the name of the policy, the names and values of the key's dimensions, and
-// the idempotency key. It reports false for a name that no engine has made.
+// the idempotency key. It reports false for a name that no engine makes.
 func (o *Operation) Split() (policy string, dimensions, values []string, id string, ok bool) {
 	var parts []string
 	for rest := []byte(o.Name); len(rest) > 0; {
@@ -136,8 +137,8 @@ func (o *Operation) Split() (policy string, dimensions, values []string, id stri
 	return parts[0], dimensions, values, parts[n-1], true
 }
 
-// report is the changes of one call. It is used again, because that of each decision would be
-// allocated.
+// report is the changes of one call. Reports are reused, because each decision would allocate
+// one.
 type report struct {
 	memory  *Memory
 	now     int64
@@ -154,8 +155,8 @@ func (m *Memory) newReport(now int64, virtual bool) *report {
 	return r
 }
 
-// add adds a change of the limit's history. k is nil for one of all histories of the limit. A
-// report does not keep it, so the caller's key stays on the stack.
+// add adds a change of the limit's history. k is nil for a change of all histories of the limit.
+// A report does not keep k, so the caller's key stays on the stack.
 func (r *report) add(kind ChangeKind, l *limitRules, k *engine.Key) *Change {
 	n := len(r.changes)
 	if n == cap(r.changes) {
@@ -235,8 +236,8 @@ func (r *report) remembered(p *engine.Compiled, name string, op engine.Op, asked
 		Operation: &Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}})
 }
 
-// clear makes a change the zero Change with the arrays of c. An Append is cleared field by
-// field, which takes a third of the time.
+// clear makes c the zero Change, except for its arrays. An Append is cleared field by field,
+// which takes a third of the time.
 func (c *Change) clear() {
 	if c.Key = c.Key[:0]; c.Kind == Append && !c.Capped {
 		c.End, c.Units, c.Cutoff = 0, 0, 0 // add sets the others
@@ -249,7 +250,7 @@ func (c *Change) clear() {
 	*c = Change{Key: c.Key, Entries: entries, Room: c.Room}
 }
 
-// mostKept bounds the entries of which a report keeps the array.
+// mostKept bounds the array of entries that a report keeps.
 const mostKept = 1 << 10
 
 // send appends the changes to the journal, if there are any.

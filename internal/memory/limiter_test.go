@@ -75,7 +75,7 @@ func limits(n int) policy {
 type limiter struct {
 	memory *Memory
 	rules  *engine.Compiled
-	at     time.Time // of the calls, if it is set
+	at     time.Time // the instant of the calls, if it is set
 }
 
 // on returns a limiter of a policy.

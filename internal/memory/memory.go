@@ -25,12 +25,13 @@ import (
 // none.
 //
 // A key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one with ten
-// entries about 140. A further entry takes 4 to 6 bytes, and 8 to 12 if it has several units, the
-// window is longer than an hour, or the mode is CountDenied. Every fourth new key, and one in a few dozen other
-// recordings, sweeps: it looks at a few histories and removes
-// those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
-// remove a history that still counts: at the cap, recordings that need more room are
-// rejected with engine.ErrFull (R13).
+// entries about 140. A further entry takes 4 to 6 bytes. It takes 8 to 12 if it has several
+// units, the window is longer than an hour, or the mode is CountDenied.
+//
+// Every fourth new key, and one in a few dozen other recordings, sweeps: it looks at a few
+// histories and removes those that no longer count. Peeks and denials remove none. MaxKeys and
+// MaxBytes never remove a history that still counts: at the cap, recordings that need more
+// room are rejected with engine.ErrFull (R13).
 //
 // Histories recorded at instants that the caller passed (Limiter.At) live in their own
 // time. Only recordings at such instants remove them, an hour of that time after they
@@ -119,7 +120,7 @@ const (
 	fromCaller
 )
 
-// momentOf returns the instant of a call: its own one, or else another.
+// momentOf returns the instant of a call: its own, or otherwise the given one.
 func momentOf(c *engine.Call, otherwise moment) moment {
 	if c.Given {
 		return moment{c.At, fromCaller}

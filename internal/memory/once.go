@@ -13,25 +13,25 @@ import (
 )
 
 // operations are the decisions with an idempotency key (Request.ID), by policy, key and
-// id. They stand apart from histories, so that decisions without an id do not pay for
+// id. They are stored apart from histories, so that decisions without an id do not pay for
 // them.
 type operations struct {
 	shards [16]operationShard
 }
 
-// operationShard is a part of them under one lock, which is held while an operation of it
-// is decided: of two callers with one id the second waits for the first. A caller that
-// holds it may lock shards of histories, never the reverse.
+// operationShard is a part of the operations under one lock. The lock is held while an
+// operation is decided, so of two callers with one id the second waits for the first. A
+// caller that holds it may lock shards of histories, never the reverse.
 type operationShard struct {
 	mu     sync.Mutex // protects the following
 	byName map[string]*operation
 
 	// The operations decided on the engine's clock, and those at instants of callers.
-	// Like histories, each are removed by their own time alone (R13).
+	// Like histories, both are removed by their own time alone (R13).
 	real, virtual byExpiry
 }
 
-// operation is one decision, and the answer when the call is made again.
+// operation is one decision, with the result that a repeated call gets.
 type operation struct {
 	name    string
 	op      engine.Op
@@ -39,12 +39,12 @@ type operation struct {
 	from    int64 // refund: the instant of the entry
 	until   int64 // the operation is known before this instant
 	virtual bool
-	place   int // in its heap
+	place   int // index in its heap
 	result  engine.Result
 }
 
-// operationBytes is the memory of an operation besides its name: in itself, in the map
-// and in the heap.
+// operationBytes is the memory of an operation without its name: the struct, and its places
+// in the map and in the heap.
 const operationBytes = 296
 
 // removedAtCap is the most operations that a caller at a cap removes.
@@ -192,7 +192,7 @@ func (s *operationShard) heap(virtual bool) *byExpiry {
 	return &s.real
 }
 
-// removeOver removes at most n operations that are over.
+// removeOver removes at most n operations that are no longer known at now.
 func (s *operationShard) removeOver(m *Memory, now int64, virtual bool, n int) (removed int) {
 	if virtual {
 		now -= keytable.VirtualSlack
@@ -212,7 +212,7 @@ func (s *operationShard) remove(m *Memory, o *operation) {
 	m.releaseOperation(len(o.name))
 }
 
-// removeOver removes all operations on the engine's clock that are over.
+// removeOver removes all operations on the engine's clock that are no longer known at now.
 func (all *operations) removeOver(m *Memory, now int64) (removed int) {
 	for i := range all.shards {
 		s := &all.shards[i]
@@ -223,8 +223,8 @@ func (all *operations) removeOver(m *Memory, now int64) (removed int) {
 	return removed
 }
 
-// removeSome removes some operations that are over. It skips locked shards: the caller may
-// hold one.
+// removeSome removes some operations that are no longer known at now. It skips locked shards,
+// because the caller may hold one.
 func (all *operations) removeSome(m *Memory, now int64, virtual bool) (removed int) {
 	for i := range all.shards {
 		if s := &all.shards[i]; s.mu.TryLock() {
@@ -246,7 +246,7 @@ func (all *operations) len() int {
 	return n
 }
 
-// byExpiry is a heap of operations, the one that is over first in front.
+// byExpiry is a heap of operations by until, the earliest in front.
 type byExpiry []*operation
 
 func (h byExpiry) Len() int           { return len(h) }
@@ -271,8 +271,8 @@ func (h *byExpiry) Pop() any {
 
 // operationName consists of the policy's name, the key's values by the names of their
 // dimensions, and the id, each behind its length, so that no two operations share one
-// (R14). Dimensions stand in the order of their names: a policy whose limits changed
-// places has the same operations (R12).
+// (R14). Dimensions stand in the order of their names, so that a change of the order of limits
+// keeps the operations (R12).
 func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
 	b := keyenc.Append(room[:0], p.Name)

@@ -6,11 +6,11 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// refund decides a refund (R10). If full is set there is no room to remember it, so one that
-// would take units fails. name is that of the operation to remember, if it is one.
+// refund decides a refund (R10). If full is set there is no room to remember it, so a refund
+// that would take units fails. name is the name of the operation to remember, or "".
 //
-// A history that must be corrected (R2) or may not change is refunded on a copy, and so are
-// the others of the call: they are stored together or not at all.
+// If a history must be corrected (R2), or full is set, the units are taken from copies of all
+// histories of the call. The copies are stored together or not at all.
 func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) error {
 	b := m.Rules(call.Rules)
 	c := &claim{records: make([]record, len(b.limits)), at: at}
@@ -76,7 +76,7 @@ func (r *record) refund(at, n, now int64) int64 {
 	return min(n, r.took)
 }
 
-// count returns the units recorded in the last microseconds of a limit (R11).
+// count returns the units that a limit recorded in the last call.From microseconds (R11).
 func (m *Memory) count(call *engine.Call, at moment) int64 {
 	var records [1]record
 	c := &claim{records: records[:], at: at}
@@ -110,7 +110,7 @@ func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 			r.slot = nil
 		}
 	}
-	if m.journal != nil { // it may have histories that a sweep has removed
+	if m.journal != nil { // the journal may have histories that a sweep has removed
 		r := m.newReport(m.now(), false)
 		for i := range limits {
 			r.add(Remove, &limits[i], k)

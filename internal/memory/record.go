@@ -8,8 +8,8 @@ import (
 )
 
 // record adds units to all histories that are charged, or to none: each step that can fail
-// comes before the first write. denied reports that they are those of a denied attempt in
-// CountDenied. done is false if that needs the shards, and they are not held.
+// comes before the first write. denied reports that CountDenied records a denied attempt. done
+// is false if the locks of the shards are needed and not held.
 func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bool) (done bool, err error) {
 	if req.Op == engine.Record {
 		if err := c.overflow(b.mode, units); err != nil {
@@ -69,8 +69,8 @@ func (c *claim) overflow(mode window.Mode, units int64) error {
 }
 
 // prepare inserts the keys that are missing, and makes room for the entries of all histories
-// and for their corrections. Otherwise it changes nothing, and the error names the cap that was
-// met. Keys are counted first, and given back if bytes are missing.
+// and for their corrections. Without room it changes nothing, and the error names the cap that
+// was met. Keys are counted first, and given back if bytes are missing.
 func (m *Memory) prepare(c *claim) error {
 	missing := 0
 	for i := range c.records {

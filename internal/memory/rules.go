@@ -34,8 +34,8 @@ type limitRules struct {
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
 
-// Rules returns the form of the rules in m. Compiled rules remember the last engine that used
-// them, so this is one load, except for rules that several engines use by turns.
+// Rules returns the rules in the form of m. Compiled rules keep the form of the engine that used
+// them last, so this is one load unless several engines use the rules by turns.
 func (m *Memory) Rules(p *engine.Compiled) *Rules {
 	if slot := p.Slot.Load(); slot != nil {
 		if b, ok := (*slot).(*Rules); ok && b.engine == m {
@@ -105,8 +105,8 @@ func retention(l *engine.Limit) int64 {
 	return l.Window
 }
 
-// ofAllKinds returns the limits of the rules, and each of them with the histories that it had
-// when it was of another kind.
+// ofAllKinds returns the limits of the rules. Each appears once for every kind of which it has
+// or had histories.
 func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 	for i, l := range m.Rules(p).limits {
 		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
@@ -196,7 +196,7 @@ func (r *rates) number(f window.Refill) uint32 {
 	return n
 }
 
-// numbered returns the rate of a number, nil of 0.
+// numbered returns the rate with a number, or nil for 0.
 func (r *rates) numbered(n uint32) *window.Refill {
 	if n == 0 {
 		return nil

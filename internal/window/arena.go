@@ -18,7 +18,7 @@ type Arena struct {
 
 	_      [48]byte // readers of pages share no cache line with fields that change
 	states []pageState
-	open   [pagedClasses][]uint32 // pages of a class with a free place, the next to be used last
+	open   [pagedClasses][]uint32 // pages of a class with a free run; the last is used next
 	gone   []uint32               // numbers of freed pages
 	empty  uint32                 // a page without runs that is kept for any class, or 0
 }
@@ -53,8 +53,8 @@ const (
 // pageState is the arena's record of a page.
 type pageState struct {
 	class uint8
-	used  uint16                 // runs
-	place uint32                 // in the open pages of the class, if it has a free place
+	used  uint16                 // runs in use
+	place uint32                 // index in the open pages of its class, if a run is free
 	free  [pageUnits / 64]uint64 // bit i is set if run i of the page is free
 }
 
@@ -66,7 +66,7 @@ func classUnits(class int) int {
 	return (2 + (class-1)&1) << ((class - 1) / 2)
 }
 
-// classFor is the smallest class of at least that many words.
+// classFor is the smallest class with runs of at least that many words.
 func classFor(words int) int {
 	class := 0
 	for classUnits(class)*unitWords < words {
@@ -128,7 +128,7 @@ func (s *pageState) take() int {
 	panic("window: a page with a free run has none")
 }
 
-// begin makes an empty page one of a class.
+// begin gives an empty page to a class.
 func (a *Arena) begin(page uint32, class int) {
 	s := &a.states[page]
 	*s = pageState{class: uint8(class), place: uint32(len(a.open[class]))}
@@ -189,7 +189,7 @@ func (a *Arena) Free(r Run) {
 	last := open[len(open)-1]
 	open[s.place], a.states[last].place = last, s.place
 	a.open[class] = open[:len(open)-1]
-	if a.empty == 0 { // so that a number of runs that goes up and down adds no pages
+	if a.empty == 0 { // kept, so that runs that come and go add no pages
 		a.empty = page
 		return
 	}
@@ -213,7 +213,7 @@ func (a *Arena) Release() {
 	a.states, a.open, a.gone, a.empty = nil, [pagedClasses][]uint32{}, nil, 0
 }
 
-// unlimited is the budget of an arena of its own.
+// unlimited is the budget of an arena for one history (Clone).
 type unlimited struct{}
 
 func (unlimited) Take(int) bool { return true }

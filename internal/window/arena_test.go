@@ -70,7 +70,7 @@ func TestArenaRunsKeepTheirWords(t *testing.T) {
 		}
 		refused, classes := 0, map[Run]bool{}
 		for range 6 {
-			growing := 2 + r.IntN(7) // of 10 steps
+			growing := 2 + r.IntN(7) // steps of 10 that allocate
 			for range 600 {
 				if r.IntN(10) >= growing && len(runs) > 0 {
 					free(r.IntN(len(runs)))

@@ -3,14 +3,14 @@ package window
 // A history of a bucket has no entries. It holds
 //
 //	end, total   the instant at which the bucket is full: end + total/Per microseconds (R16)
-//	front        the instant of the newest take from a full bucket, or at which it got its rate
-//	             (R12). A reading of the clock before it finds the bucket as it was then
+//	front        the instant of the newest take from a full bucket, or of its newest rate (R12).
+//	             A reading of the clock before it finds the bucket as it was then
 //	Last         the instant of the newest attempt, as in every history
 //	run          the rate by which it refills, as the engine numbers rates
 //
 // A bucket that was never used is Empty, which reads as one that is full.
 
-// Rate returns the number of the rate of a bucket, 0 of a history with entries.
+// Rate returns the number of the rate of a bucket, or 0 for a history with entries.
 func (h *History) Rate() uint32 {
 	if h.form() != bucket {
 		return 0
@@ -34,7 +34,7 @@ func (h *History) missing(now int64) (micros, rest int64) {
 	return l.end - now, l.total
 }
 
-// Missing returns the units that are missing from the bucket at now, a part as one.
+// Missing returns the units that are missing from the bucket at now, rounded up.
 func (h *History) Missing(f *Refill, now int64) int64 {
 	micros, rest := h.missing(now)
 	if micros|rest == 0 {
@@ -44,7 +44,7 @@ func (h *History) Missing(f *Refill, now int64) int64 {
 }
 
 // Take takes n units from the bucket at now, 0 < n <= Refill.MaxExact. If floor is set, it
-// takes no more than empty the bucket (R16).
+// takes at most the units in the bucket (R16).
 func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	h.setRate(r.Rate)
 	h.Last = now
@@ -68,7 +68,7 @@ func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	l.end, l.total = now+add, part
 }
 
-// plus carries a numerator of up to 2 * Per.
+// plus carries a numerator below 2 * Per.
 func (f *Refill) plus(micros, rest int64) (int64, int64) {
 	if rest >= f.Per {
 		return micros + 1, rest - f.Per
@@ -81,9 +81,9 @@ func later(micros, rest, than, thanRest int64) bool {
 	return micros > than || micros == than && rest > thanRest
 }
 
-// GiveBack returns up to n units granted at instant at to the bucket, or the oldest grant's
-// if oldest is set, and returns their number. A grant from before the bucket was last full
-// has flowed in already (R10, R16). The bucket may have been full before now after it, so
+// GiveBack gives up to n units granted at instant at back to the bucket, or those of the
+// oldest grants if oldest is set. It returns their number. A grant from before the bucket was
+// last full has flowed in already (R10, R16). Afterwards the bucket may be full before now, so
 // that an attempt at an earlier reading of the clock finds no unit missing (R2).
 func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64 {
 	l, missing := h.log(), h.Missing(f, now)
@@ -99,8 +99,8 @@ func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64
 	return n
 }
 
-// until is the time until at most that many units are missing from the bucket, fewer than
-// at now, rounded up.
+// until is the time until at most so many units are missing from the bucket, rounded up. More
+// are missing at now.
 func (h *History) until(f *Refill, now, units int64) int64 {
 	less, rest := f.Time(units)
 	l := h.log()
@@ -111,11 +111,11 @@ func (h *History) until(f *Refill, now, units int64) int64 {
 	return wait
 }
 
-// Pace gives a bucket the rate of the rule at now, and old is its rate so far. The units that
-// are missing stay missing, and so does the time that the next one has waited (R12).
+// Pace changes the rate of a bucket from old to that of the rule, at now. The units that are
+// missing stay missing, and the next one keeps the time that it has waited (R12).
 func (h *History) Pace(r *Rule, old *Refill, now int64) {
 	units := h.Missing(old, now)
-	// The next unit has waited for as long as the bucket is ahead of needing it whole.
+	// The next unit has waited for the time by which less than the whole of it is missing.
 	micros, rest := h.missing(now)
 	whole, part := old.Time(units)
 	waited := whole - micros
@@ -136,8 +136,8 @@ func (h *History) Pace(r *Rule, old *Refill, now int64) {
 	*h.log() = log{now + micros, now, rest}
 }
 
-// SetBucket makes the history, which is Empty, a bucket as another one was: its rate, and
-// its Full, Part, Front and Last.
+// SetBucket makes an Empty history a bucket with the rate and the state of another one: its
+// Full, Part, Front and Last.
 func (h *History) SetBucket(rate uint32, full, part, front, last int64) {
 	h.setRate(rate)
 	h.Last = last

@@ -15,8 +15,8 @@ func (h *History) clear(a *Arena) {
 	}
 }
 
-// take takes n units from the entries of which the first is i and the last is j-1: each of
-// them loses all its units, but for the last one, which keeps the rest.
+// take takes n units from the entries i … j-1. The last of them keeps rest units, and the
+// others are removed.
 func (h *History) take(a *Arena, r *entries, i, j int, n, rest int64) {
 	switch {
 	case n == h.Total():
@@ -69,7 +69,7 @@ func (r *entries) search(end int64) int {
 }
 
 // RefundOldest takes up to n units back from the oldest entries that count at cutoff, from as
-// many as needed, and returns their number. Last does not move (R10).
+// many entries as needed. It returns the number of units. Last does not move (R10).
 func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
 	used, first := h.Used(a, cutoff)
 	if took = min(n, used); took == 0 {
@@ -84,10 +84,10 @@ func (h *History) RefundOldest(a *Arena, cutoff, n int64) (took int64) {
 	return took
 }
 
-// Cap drops units that CountDenied does not keep (R6): those of the newest entry above most,
-// and entries older than the newest ones that reach most units. Older ones cannot change a
-// decision or a wait. The oldest entry of the rest stays whole, so the total is at most
-// 2*MaxUnits - 1. The history is no narrow one: there entries of one instant are not one.
+// Cap drops the units that CountDenied does not keep (R6). It cuts the newest entry to most
+// units, and keeps the newest entries that together reach most. Older ones cannot change a
+// decision or a wait. The oldest entry that is kept stays whole, so the total is at most
+// 2*MaxUnits - 1. The history is not narrow, because there each unit is an entry.
 func (h *History) Cap(a *Arena, most int64) {
 	l, r := h.log(), h.entries(a)
 	switch {
@@ -113,16 +113,16 @@ func (h *History) Cap(a *Arena, most int64) {
 	}
 }
 
-// Step is the time by which a clock must be behind a history to count as corrected: 1 s in
-// microseconds. By less, its readings only arrived in another order (R2).
+// Step is the least time by which a corrected clock is behind a history: 1 s in microseconds.
+// A smaller difference means that readings of the clock arrived in another order (R2).
 const Step int64 = 1_000_000
 
 // Behind reports whether a clock at raw is so far behind the history that it must have
 // been corrected (R2).
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
-// Redate merges the entries of the future into one entry of now, of at most MaxUnits,
-// where end is the end of an entry of now (R2). The arena is one of the history alone.
+// Redate merges the entries of the future into one entry of now, of at most MaxUnits (R2).
+// end is the end of an entry of now. The arena has no other history.
 func (h *History) Redate(a *Arena, end, now int64) {
 	if h.Rate() != 0 { // as much is missing now as was at the newest attempt
 		l := h.log()
@@ -181,8 +181,8 @@ func (h *History) Replace(a *Arena, all []Entry, last int64) bool {
 	return true
 }
 
-// Copy returns a copy of the history, of which the entries are in the arena a, with entries
-// in another one, or reports false if that has no room.
+// Copy returns a copy of the history, with its entries copied from arena a to another one.
+// It reports false if that arena has no room.
 func (h *History) Copy(a, to *Arena) (copied History, ok bool) {
 	copied = *h
 	if h.form() == bucket || h.run == 0 {

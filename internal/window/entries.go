@@ -1,11 +1,11 @@
 package window
 
-// entries is the entries of a history in its arena or in the history itself, for all work
-// that is not on the way of the commonest attempts.
+// entries gives access to the entries of a history, in its arena or in the history itself.
+// The commonest attempts do without it.
 type entries struct {
 	form  form
 	n     int
-	base  int64    // an end that is at most a window behind, or a cell and a window before, every end
+	base  int64    // the newest end, or Last; no end is older by more than a window and a cell
 	words []uint32 // the run, or nil
 	head  int
 	h     *History
@@ -128,8 +128,8 @@ func (r *entries) put(i int, end, units int64) {
 	w[0], w[1] = uint32(low), uint32(low>>32)
 }
 
-// setUnits changes the units of an entry of a log. Those of the only one are the total, which the
-// caller changes.
+// setUnits changes the units of an entry of a log. Without a run the units of the only entry
+// are the total, which the caller changes.
 func (r *entries) setUnits(i int, units int64) {
 	if r.words != nil {
 		end, _ := r.at(i)
@@ -156,8 +156,8 @@ func (h *History) drop(r *entries, n int) {
 	l.front, _ = r.at(0)
 }
 
-// remove removes the entries i … j-1, not all, from their places. It does not change the
-// total of a log.
+// remove removes the entries i … j-1, but not all entries. It does not change the total of a
+// log.
 func (h *History) remove(r *entries, i, j int) {
 	gap := j - i
 	switch {

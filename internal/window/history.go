@@ -3,19 +3,18 @@ package window
 import "unsafe"
 
 // History holds the recorded units of one limit and one key: the instant of the newest
-// recorded attempt, and entries of (end, units) in the order of their ends. No entry is
-// without units.
+// recorded attempt, and entries of (end, units) in the order of their ends. Every entry has
+// units.
 //
-// It has one of four forms, of which the last three store a history as log. A form is
-// chosen when nothing counts, and changes to one with more room when an entry does not fit.
+// A history has one of four forms. All but narrow store it as a log. The form is chosen when
+// nothing counts, and changes to one with more room when an entry does not fit.
 //
-// Start from Empty, not from the zero History. All numbers that a method needs are in the
-// history, so that most decisions read 40 bytes; else they read the run of its entries in
-// an arena.
+// Start from Empty, not from the zero History. Most decisions read only the 40 bytes of the
+// history. The others also read the run of its entries in an arena.
 type History struct {
 	Last int64 // exact instant of the newest recorded attempt; the minimum interval begins there (R5)
 
-	run Run    // the entries in the arena; of a bucket the number of its rate
+	run Run    // the entries in the arena; for a bucket the number of its rate
 	pos uint32 // the form in the high bits, and below it the place of the oldest entry in the ring
 	stamps
 }
@@ -24,9 +23,9 @@ type History struct {
 type form uint32
 
 const (
-	// narrow is for windows below 2^32 µs and entries of one unit: an entry is the low 32 bits
-	// of its end, which lose nothing, because every entry was within a window of Last when
-	// Last was recorded. Units of one instant are entries of their own.
+	// narrow is for windows below 2^32 µs and entries of one unit. An entry is the low 32 bits
+	// of its end. These suffice, because every entry was within a window of Last when Last was
+	// recorded. Each unit of one instant is an entry of its own.
 	narrow form = iota
 	packed      // an entry takes 8 bytes: the low 46 bits of its end, and 18 bits of units
 	wide        // an entry takes 16 bytes
@@ -40,7 +39,7 @@ const (
 	// NarrowSpan is longer than a window of narrow entries.
 	NarrowSpan = 1 << 32
 
-	// A window has at most 400 days, and so has a cell (R9): ends are within 814 days.
+	// Windows and cells have at most 400 days each (R9), so ends are within 2^46 µs, 814 days.
 	endBits     = 46
 	endMask     = 1<<endBits - 1
 	packedUnits = 1<<(64-endBits) - 1
@@ -52,16 +51,17 @@ const (
 type stamps struct {
 	n uint32 // entries
 
-	// Without a run these are all entries. With a run the oldest is first here and the newest
-	// second, so that a denial reads nothing else, and the run is a ring of all but the oldest.
+	// Without a run these are all entries. With a run the first is the oldest entry and the
+	// second the newest, so that a denial reads nothing else. The run is then a ring of all
+	// entries but the oldest.
 	stamp [inlineStamps]uint32
 }
 
-// log is the state of the other forms. A single entry is (end, total). Several are in the
-// run, the newest included, behind a word with their number.
+// log is the state of the other forms. A single entry is (end, total). Several are all in
+// the run, behind a word with their number.
 type log struct {
-	end   int64 // end of the newest entry, long without one
-	front int64 // end of the oldest entry, long without one
+	end   int64 // end of the newest entry, or long without entries
+	front int64 // end of the oldest entry, or long without entries
 	total int64 // units of all entries
 }
 
@@ -78,8 +78,8 @@ func (h *History) set(f form, head int) { h.pos = uint32(f)<<formShift | uint32(
 // log returns the state of a history that is not narrow.
 func (h *History) log() *log { return (*log)(unsafe.Pointer(&h.stamps)) }
 
-// Add is an entry to be recorded: units, above 0, that end at an instant, of an attempt at
-// now. The entries before drop, a result of Used, no longer count.
+// Add is an entry to be recorded: the Units, above 0, of an attempt at Now, with their End.
+// Drop is the number of entries that no longer count, as Used returns it.
 type Add struct {
 	End, Now, Units int64
 	Drop            int
@@ -117,8 +117,8 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, drop int) {
 	}
 }
 
-// leftNarrow is the number of narrow entries that have left: those that are older than Last
-// by at least left. The oldest one has.
+// leftNarrow returns the number of narrow entries that have left: they are older than Last
+// by at least left. The oldest entry has left.
 func (h *History) leftNarrow(ring []uint32, left int64) int {
 	last := uint32(h.Last)
 	if ring == nil {
@@ -129,7 +129,7 @@ func (h *History) leftNarrow(ring []uint32, left int64) int {
 		return i
 	}
 	n := int(h.n) - 1
-	// Mostly few have left. With many, halving finds the place.
+	// Usually few have left. After eight tries a binary search finds the place.
 	lo, place := 0, h.head()
 	for lo < min(n, 8) {
 		if int64(last-ring[place]) < left {
@@ -184,8 +184,8 @@ func (h *History) Ready(a *Arena, e *Add) bool {
 	return r.form == wide || r.unitsAt(r.n-1)+e.Units <= packedUnits
 }
 
-// Grow makes a history Ready, or reports false if the arena has no room. It changes no
-// entry, but narrow entries of one instant can become one, so that e.Drop is another number.
+// Grow makes a history Ready, or reports false if the arena has no room. It keeps all units,
+// but narrow entries of one instant can become one entry. e.Drop is changed accordingly.
 func (h *History) Grow(a *Arena, e *Add) bool {
 	old := h.entries(a)
 	f := old.form
@@ -206,7 +206,7 @@ func (h *History) Grow(a *Arena, e *Add) bool {
 	return true
 }
 
-// rebuild moves all entries to a run with room for so many, in that form.
+// rebuild moves all entries to a run in the form f, with room for so many entries.
 func (h *History) rebuild(a *Arena, f form, room int) bool {
 	old := h.entries(a)
 	run, ok := a.Alloc(runWords(f, room))
@@ -245,9 +245,9 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 	return true
 }
 
-// Record drops the entries before e.Drop and adds one. If its end is not behind the newest
-// entry, as after a change of Cells or Window, its units join that one: ends never run back
-// (R9). The history is Ready.
+// Record drops the e.Drop oldest entries and adds an entry. If its end is not behind the
+// newest entry, as after a change of Cells or Window, its units join that entry, because ends
+// never run back (R9). The history is Ready.
 func (h *History) Record(a *Arena, e *Add) {
 	if h.form() == narrow {
 		if int(h.n) == e.Drop {
@@ -281,7 +281,7 @@ func (h *History) Record(a *Arena, e *Add) {
 	h.Last = e.Now
 }
 
-// recordNarrow is Record of one unit in a narrow history, of which some entries still count.
+// recordNarrow records one unit in a narrow history. Some of its entries still count.
 func (h *History) recordNarrow(ring []uint32, drop int, now int64) {
 	kept := int(h.n) - drop
 	if ring == nil {
@@ -313,7 +313,7 @@ func (h *History) ring(a *Arena) []uint32 {
 	return a.Words(h.run)
 }
 
-// restart makes an entry the only one, in the form that it needs. The history keeps its run.
+// restart makes e the only entry, in the form that e needs. The history keeps its run.
 func (h *History) restart(a *Arena, e *Add) {
 	h.Last = e.Now
 	if e.Narrow && e.Units == 1 {
@@ -337,7 +337,7 @@ func (h *History) restart(a *Arena, e *Add) {
 	}
 }
 
-// End is the end of the newest entry, long without one.
+// End returns the end of the newest entry, or long without entries.
 func (h *History) End() int64 {
 	switch {
 	case h.form() != narrow:
@@ -360,8 +360,8 @@ func (h *History) Total() int64 {
 	return h.log().total
 }
 
-// Leave returns the end of the oldest entry with which at least need of the units behind the
-// entries before drop have left; 0 < need <= used.
+// Leave returns the end of the last entry that must leave until need units have left. Entries
+// leave oldest first, and the drop oldest ones have left already. 0 < need <= used.
 func (h *History) Leave(a *Arena, drop int, need int64) int64 {
 	if h.form() != narrow {
 		if l := h.log(); drop == 0 && (need == 1 || h.run == 0) {
@@ -403,9 +403,10 @@ func (h *History) Free(a *Arena) {
 	*h = Empty
 }
 
-// One decides one unit of a narrow history, as Used, Ready and Record do, in one pass. now is
-// not before Last. used is the number of units that count before the attempt, and front the
-// end of the oldest entry afterwards. In every other case it reports false and changes nothing.
+// One decides and records one unit in a narrow history, as Used, Ready and Record do, in one
+// pass. now is not before Last. used is the number of units that count before the attempt, and
+// front is the end of the oldest entry afterwards. ok is false, and nothing changes, if the
+// attempt needs those methods: for another form, or an entry without room.
 func (h *History) One(a *Arena, most, window, now int64) (used, front int64, ok bool) {
 	n, left := int64(h.n), h.Last+window-now
 	if h.form() != narrow || most == 0 {
@@ -421,8 +422,8 @@ func (h *History) One(a *Arena, most, window, now int64) (used, front int64, ok 
 	}
 	var ring []uint32
 	if h.run != 0 {
-		// The free place behind the newest entry is written before it is certain that the entry
-		// is added, so that its cache line comes together with that of the oldest ones.
+		// The free place behind the newest entry is written early, before it is certain that an
+		// entry is added. So its cache line is loaded together with that of the oldest entries.
 		if ring = a.Words(h.run); n <= int64(len(ring)) {
 			ring[wrap(h.head()+int(n)-1, len(ring))] = uint32(now)
 		}
@@ -439,7 +440,7 @@ func (h *History) One(a *Arena, most, window, now int64) (used, front int64, ok 
 	return used, h.Last - int64(uint32(h.Last)-h.stamp[0]), true
 }
 
-// fits reports whether another entry fits behind so many narrow ones.
+// fits reports whether another narrow entry fits behind kept ones.
 func (h *History) fits(ring []uint32, kept int) bool {
 	if ring == nil {
 		return kept < inlineStamps
@@ -447,8 +448,8 @@ func (h *History) fits(ring []uint32, kept int) bool {
 	return kept <= len(ring)
 }
 
-// Until is an instant from which no entry counts a window later, or at which the bucket is
-// full. It needs no arena.
+// Until returns an instant: one window after it no entry counts. For a bucket it is the instant
+// at which the bucket is full. It needs no arena.
 func (h *History) Until() int64 {
 	if h.form() == narrow {
 		return h.Last

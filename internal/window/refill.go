@@ -9,7 +9,7 @@ type Refill struct {
 	Micros   int64 // whole microseconds of T
 	Rest     int64 // numerator of the rest, 0 … Per-1
 	Per      int64 // denominator: Max / gcd(Max, Window); 0 = no bucket
-	MaxExact int64 // most units with a Time that is exact as a double, too: Time(MaxExact) <= MaxUnits
+	MaxExact int64 // most units with a Time that a double holds exactly: Time(MaxExact) <= MaxUnits
 }
 
 // NewRefill returns the rate of most units per window, both above 0.

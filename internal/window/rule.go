@@ -3,8 +3,8 @@
 // long to wait. It has no clock, lock, map or context; the instant is always an argument.
 // Comments cite the rules of docs/semantics.md.
 //
-// Start at [History], the entries of one limit and one key. From its [State] follow room,
-// interval and wait, and from these by [Grant] the units that a mode grants.
+// Start at [History], the entries of one limit and one key. Look returns its [State], with
+// the room and the minimum interval. [Grant] returns the units that a mode grants with these.
 package window
 
 // Never is the wait of an attempt that can never fit (R8).
@@ -35,7 +35,7 @@ type Rule struct {
 	Refill      *Refill // a bucket's rate, with capacity Max (R16); otherwise nil
 }
 
-// Cutoff returns the newest mark of entries that no longer count at now (R3).
+// Cutoff returns the newest end of an entry that no longer counts at now (R3).
 func (r *Rule) Cutoff(now int64) int64 {
 	if r.Stop != 0 {
 		return r.Start - 1
@@ -66,8 +66,8 @@ func (r *Rule) End(t int64) int64 {
 }
 
 // EndOf returns the end of the entry to which units recorded at now belong: that of the
-// open window if windows begin with their first unit, otherwise the rule's End (R3). A
-// correction of the clock comes first.
+// open window if windows begin with their first unit, otherwise the rule's End (R3). Correct
+// the clock before (Redate).
 func (h *History) EndOf(r *Rule, now int64) int64 {
 	if r.Narrow {
 		return now
