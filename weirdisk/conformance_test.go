@@ -19,7 +19,7 @@ func TestConformance(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var restarts atomic.Int64 // of all engines, which the kit opens side by side
+			var restarts atomic.Int64 // total of all engines, which the kit opens side by side
 			weirtest.Run(t, func(t *testing.T) engine.Engine {
 				e := &restarting{t: t, mode: mode}
 				e.restart(t.TempDir())
@@ -43,7 +43,7 @@ type restarting struct {
 	e        *Engine
 	dir      string
 	calls    int    // since the last restart
-	policy   string // of the last call
+	policy   string // name in the last call
 	restarts int
 	fresh    int // restarts since the directory was empty
 }

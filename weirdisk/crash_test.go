@@ -159,7 +159,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 		if err != nil || int64(len(whole)) != size {
 			t.Fatalf("seed %d: the log has %d bytes, want %d (%v)", seed, len(whole), size, err)
 		}
-		ends := map[int64]bool{size: true} // of batches
+		ends := map[int64]bool{size: true} // offsets at which batches end
 		for _, start := range framesOf(t, whole) {
 			ends[start] = true
 		}

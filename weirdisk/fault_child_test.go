@@ -23,7 +23,7 @@ const childEnv = "WEIRDISK_CHILD"
 // childConfig is the value of childEnv.
 type childConfig struct {
 	Dir         string
-	Mode        string // of syncing: always or 100ms
+	Mode        string // mode of syncing: always or 100ms
 	AnswerFirst bool   // the file layer reports writes before it makes them: the engine is wrong
 	Once        []event
 }

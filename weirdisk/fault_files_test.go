@@ -21,7 +21,7 @@ type hooked struct {
 type operation struct {
 	step
 	path string
-	on   *hookedFile // of an open file
+	on   *hookedFile // the open file, if there is one
 }
 
 func (x *hooked) open(path string, create bool, at int64) (file, error) {
@@ -54,7 +54,7 @@ type hookedFile struct {
 	file
 	of     *hooked
 	path   string
-	end    int64 // of the last write
+	end    int64 // offset behind the last write
 	number int   // on the tape
 }
 
@@ -121,7 +121,7 @@ func answerFirst() files {
 type faulty struct {
 	hooked
 	writes, syncs, creates atomic.Bool                   // fail
-	hang                   atomic.Pointer[chan struct{}] // of a write
+	hang                   atomic.Pointer[chan struct{}] // a write waits for it
 }
 
 func newFaulty() *faulty {
@@ -135,7 +135,7 @@ func newFaulty() *faulty {
 			return syscall.ENOSPC
 		case o.kind == stepSync && f.syncs.Load():
 			return syscall.EIO
-		case o.kind == stepWrite && f.writes.Load(): // of a part, as on a full disk
+		case o.kind == stepWrite && f.writes.Load(): // writes a part, as on a full disk
 			o.on.file.Write(o.data[:len(o.data)/2])
 			return syscall.ENOSPC
 		}

@@ -384,7 +384,7 @@ func (t *tape) mix(test *testing.T, dir, other string, crash int, r *rand.Rand) 
 	case 0:
 		kind = "missing"
 		if len(all) == 2 && crash < len(t.steps) && path != last {
-			return kind // of a new directory, of which the segment is not written
+			return kind // the directory is new, and its segment is not written
 		}
 		os.Remove(path)
 	case 1:

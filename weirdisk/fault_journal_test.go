@@ -19,8 +19,8 @@ type event struct {
 	Key    uint32 // index of the key
 	N      int64  // units; of a refund, those that it took
 	At     int64  // instant of the decision, microseconds
-	Used   int64  // of state: the units that count
-	ID     uint64 // of the idempotency key, 0 = none
+	Used   int64  // state: the units that count
+	ID     uint64 // number of the idempotency key, 0 = none
 }
 
 type eventKind uint8

@@ -23,12 +23,12 @@ type tape struct {
 type step struct {
 	kind stepKind
 	file int    // number of the file
-	name string // of create, remove and rename
-	to   string // of rename
+	name string // create, remove and rename: the name
+	to   string // rename: the new name
 	at   int64  // offset of write, size of truncate
-	data []byte // of write
-	mark *event // of mark
-	ends int    // of sync and syncDir: the step at which it returned, 0 if it has not
+	data []byte // write: the bytes
+	mark *event // mark: the event
+	ends int    // sync and syncDir: the step at which it returned, 0 if it has not
 }
 
 type stepKind uint8
@@ -41,10 +41,10 @@ const (
 	stepRemove
 	stepRename
 	stepSyncDir
-	stepReturn // of a sync
+	stepReturn // a sync returns
 	stepLost   // a sync failed: the system dropped the unsynced writes of the file, and reports that once
 	stepMark
-	stepOpen // of a file that is there; a tape has none
+	stepOpen // opens a file that is there; a tape has none
 )
 
 // add appends a step and returns its place.
@@ -243,7 +243,7 @@ func (t *tape) image(dir string, crash int, d damage, r *rand.Rand) error {
 			names[s.name] = s.file
 		case stepRemove:
 			delete(names, s.name)
-		case stepRename: // of the file, also if an older one has kept the name
+		case stepRename: // the file moves, also if an older one has kept the name
 			names[s.to] = moved
 			if names[s.name] == moved {
 				delete(names, s.name)

@@ -34,7 +34,7 @@ func newDuel(t *testing.T, e *weirredis.Engine, mode weir.Mode, limits ...weir.L
 // answer is the answer to one call.
 type answer struct {
 	result engine.Result
-	state  engine.State // of the only limit, if it is requested
+	state  engine.State // the state of the only limit, if it is requested
 	err    error
 }
 

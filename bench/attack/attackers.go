@@ -55,7 +55,7 @@ func attacks() []attack {
 // field is the state that all attacks share.
 type field struct {
 	*target
-	generation   atomic.Int64 // of the rotating token
+	generation   atomic.Int64 // number of the current rotating token
 	unauthorized atomic.Int64
 
 	mu      sync.Mutex // protects the following

@@ -41,7 +41,7 @@ const slack = int64(time.Millisecond)
 //     A grant or an unknown counts if it may lie in the window before the denial.
 func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int) {
 	var grants []audit.Grant
-	var froms, untils []int64 // of each possible grant
+	var froms, untils []int64 // bounds of each possible grant
 	for _, c := range calls {
 		if c.verdict == granted {
 			grants = append(grants, audit.Grant{Call: c.call, Return: c.returned})

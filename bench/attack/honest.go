@@ -22,7 +22,7 @@ const (
 )
 
 const (
-	users        = 8  // of the audited policy
+	users        = 8  // keys of the audited policy
 	stay         = 40 // calls on one connection; a new one then proves that there is room
 	patience     = 5 * time.Second
 	honestSource = "127.0.0.1"

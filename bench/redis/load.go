@@ -98,7 +98,7 @@ func (d load) fill(l redispeers.Limiter, keys []string) {
 // tally is the result of one caller. Its histogram pads it, so callers share no cache
 // lines.
 type tally struct {
-	times   stat.Histogram // of all decisions, in nanoseconds
+	times   stat.Histogram // durations of all decisions, in nanoseconds
 	granted int64
 	failed  int64
 	err     error // the first

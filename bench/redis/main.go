@@ -33,7 +33,7 @@ import (
 
 var (
 	ctx     = context.Background()
-	address string // of the server that is measured, host:port
+	address string // address of the measured server, host:port
 )
 
 func main() {

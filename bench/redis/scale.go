@@ -5,7 +5,7 @@ import "time"
 // sizes bounds the work of the workloads.
 type sizes struct {
 	callers  []int
-	keys     int           // of the loads with many keys
+	keys     int           // number in the loads with many keys
 	warming  time.Duration // by the clock, before a measurement
 	running  time.Duration // by the clock, of a measurement
 	turn     time.Duration // by the clock, where two are measured in turns

@@ -88,7 +88,7 @@ type way struct {
 	beside  int // the index of the way to compare with
 	server  int
 	request request
-	bound   float64 // of the ratio to goal; 0 = none
+	bound   float64 // bound of the ratio to goal; 0 = none
 	goal    int     // the index of a way
 }
 

@@ -27,7 +27,7 @@ import (
 type options struct {
 	store     string
 	processes int
-	callers   int // of each process
+	callers   int // callers in each process
 	max       int64
 	window    time.Duration
 	length    time.Duration

@@ -13,9 +13,9 @@ import (
 // answer is the result of one step. The zero answer is that of a reset without error.
 type answer struct {
 	err      string            // one of errorWords or the text of an unknown error; "" = none
-	decision weir.Decision     // of take, peek and record
-	states   []weir.LimitState // of take, peek and record with states
-	units    int64             // of refund and count
+	decision weir.Decision     // set by take, peek and record
+	states   []weir.LimitState // set by take, peek and record with states
+	units    int64             // set by refund and count
 }
 
 // errorWords are the words of a vector for the errors that it may expect: fields of bad

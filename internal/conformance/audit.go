@@ -73,8 +73,9 @@ func byInstant(grants []grantSpan) []grantSpan {
 	return all
 }
 
-// auditSpans checks the grants that lie entirely within less than a window, or than the
-// minimum interval, both shorter by slack. If several calls do, so do their grants.
+// auditSpans checks that grants which surely lie within a window fit the limit, and that no
+// two of them surely lie within the minimum interval. Both are shortened by slack. A grant lies
+// surely within a span if its call and return do.
 func auditSpans(grants []grantSpan, limit weir.Limit, slack time.Duration, how string) string {
 	if units := maxWithin(grants, limit.Window-slack, func(g grantSpan) int64 { return g.units }); units > maxIn(limit) {
 		return fmt.Sprintf("%d units %s granted within %v, at most %d allowed\n  The promise: %s\n  %s",
@@ -164,7 +165,8 @@ func missing(limit weir.Limit, grants []grantSpan, end int64) (most, left int64)
 }
 
 // auditFixed trusts the engine's instants and checks that no fixed window holds more than
-// Max, and no bucket grants more than it held. It skips FixedFromFirst windows in CountDenied, because denials open windows there.
+// Max, and no bucket grants more than it held. It skips FixedFromFirst windows in CountDenied,
+// because denials open windows there.
 func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
 	if limit.Kind == weir.Bucket {
 		if most, _ := missing(limit, grants, 0); most > limit.Capacity() {
@@ -238,7 +240,7 @@ func (h *concurrentHistory) auditDenials() string {
 func (h *concurrentHistory) justified(c call) bool {
 	for i, limit := range h.policy.limits {
 		counted, gap := int64(0), false
-		var latest []grantSpan // of a bucket: as if each grant came as late as possible
+		var latest []grantSpan // for a bucket: as if each grant came as late as possible
 		for _, g := range h.calls {
 			if g.decision.Granted == 0 || g.from >= c.to || h.ids[i][g.key] != h.ids[i][c.key] {
 				continue

@@ -13,7 +13,7 @@ type fromStore struct {
 	decision weir.Decision
 }
 
-// rememberDenial keeps a denial that the engine may repeat. That of CountDenied is recorded,
+// rememberDenial keeps a denial that the engine may repeat. A denial of CountDenied is recorded,
 // so it is never repeated (R6).
 func (g *liveHistory) rememberDenial(s step, a answer) {
 	d := a.decision

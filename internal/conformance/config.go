@@ -14,15 +14,15 @@ import (
 
 // Config sets the size of a run. DefaultConfig returns the defaults.
 type Config struct {
-	Vectors     fs.FS  // of *.txt files
-	Attempts    int    // of the differential; peeks and other operations do not count
+	Vectors     fs.FS  // *.txt files
+	Attempts    int    // attempts of the differential, without peeks and other operations
 	Hammers     int    // concurrent histories; the live histories are four times as many
-	Goroutines  int    // of one concurrent history
-	Seed        uint64 // of the random choices
+	Goroutines  int    // goroutines of each concurrent history
+	Seed        uint64 // seed of the random choices
 	FixedLimits bool   // no vector and no random history changes limits (R12)
 	Separate    bool   // cached denials need not see the calls of other processes
 
-	CacheTTL time.Duration // of cached denials; 0 = there are none (R8)
+	CacheTTL time.Duration // longest age of a cached denial; 0 = there are none (R8)
 
 	Claims func(*engine.Call) bool // the calls that the engine decides; nil = all
 }

@@ -57,7 +57,7 @@ const tenth = 100 * time.Millisecond
 // of the engine's clock, and the second by its distance from the first.
 func (f instantForm) decidesNow(l *weir.Limiter) error {
 	key := weir.K(f.name)
-	clock := func() (time.Time, error) { // of the same key: servers of a cluster have a clock each
+	clock := func() (time.Time, error) { // reads it by the same key: servers of a cluster have a clock each
 		d, err := l.Peek(context.Background(), key, 1)
 		return d.At, err
 	}

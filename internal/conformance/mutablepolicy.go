@@ -132,7 +132,7 @@ func limitText(limit weir.Limit) string { return "limit " + limit.Name + texts(l
 // policies are the policies of a vector after some of its steps.
 type policies struct {
 	all     []*mutablePolicy
-	current *mutablePolicy // of the next step
+	current *mutablePolicy // the policy of the next step
 }
 
 func newPolicies(v *vector) policies {

@@ -96,7 +96,7 @@ func holds(k, parts []keyPart) bool {
 func (g *randomHistory) longest() time.Duration {
 	longest := time.Duration(0)
 	for _, limit := range g.policy.current() {
-		longest = max(longest, limit.Window+cell(limit)) // of a bucket at most this
+		longest = max(longest, limit.Window+cell(limit)) // a bucket needs at most this
 	}
 	return longest
 }

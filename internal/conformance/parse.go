@@ -75,7 +75,7 @@ func parseVector(file string, line int, block []string) (*vector, error) {
 
 // parser holds a partly read vector.
 type parser struct {
-	policies // of v after the steps so far
+	policies // those of v after the steps so far
 	v        *vector
 	note     []string
 }

@@ -20,7 +20,7 @@ type randomHistory struct {
 	keys     [][]keyPart
 	contract *contract
 
-	now     time.Duration   // of the last step that is neither a peek nor a count
+	now     time.Duration   // instant of the last step that is neither a peek nor a count
 	wrote   int             // the key of that step if it changed a history, else -1
 	newest  time.Duration   // the furthest instant of a recording
 	edges   []time.Duration // instants that answers announced

@@ -17,9 +17,9 @@ import (
 type session struct {
 	policies
 	engine  engine.Engine
-	prefix  string // of every policy's name
+	prefix  string // begins the name of every policy
 	epoch   int64
-	limiter *weir.Limiter // of the current policy
+	limiter *weir.Limiter // applies the current policy
 	live    bool          // steps use the engine's clock instead of their instants
 }
 

@@ -29,12 +29,12 @@ type step struct {
 	op    string
 	at    time.Duration
 	n     int64         // units of take, peek, record and refund
-	from  time.Duration // of refund: the instant at which the units were granted, or oldest
-	limit string        // of count
-	last  time.Duration // of count
+	from  time.Duration // refund: the instant at which the units were granted, or oldest
+	limit string        // count: the limit's name
+	last  time.Duration // count: the span
 	key   []keyPart
 	id    string   // idempotency key; "" = none
-	words []string // of change and use: the other words of the line
+	words []string // change and use: the other words of the line
 
 	states bool // the call requests the states of the limits
 	want   answer

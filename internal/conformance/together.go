@@ -74,7 +74,7 @@ type togetherModel struct {
 	tested   [2]*weir.Limiter
 	single   [2][]*weir.Limiter // by policy and limit
 	now      int64
-	wait     time.Duration // of the last calls
+	wait     time.Duration // until the last calls would be granted
 	last     []weir.Call
 }
 

@@ -11,7 +11,7 @@ import (
 type vector struct {
 	name     string // its first comment: the rule and a sentence
 	file     string
-	line     int   // of its first line in file, from 1
+	line     int   // number of its first line in file, from 1
 	epoch    int64 // the instant of @0s, in microseconds since 1970
 	policies []*mutablePolicy
 	head     []string // the lines before the first step, as written

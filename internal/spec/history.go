@@ -16,7 +16,7 @@ type entry struct {
 // not change it; they return another history.
 type history struct {
 	entries []entry // u rises
-	bucket  *bucket // of a Bucket that was used (R16); then there are no entries
+	bucket  *bucket // set for a Bucket that was used (R16); then there are no entries
 	tried   bool    // any attempt was ever recorded
 	last    int64   // the exact instant of the newest recorded attempt (R5)
 }

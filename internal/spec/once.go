@@ -12,7 +12,7 @@ import (
 type operation struct {
 	op     engine.Op
 	n      int64
-	from   int64 // of a refund: the instant of the entry
+	from   int64 // refund: the instant of the entry
 	result engine.Result
 	until  int64
 }

@@ -16,7 +16,7 @@ type view struct {
 	past   []history // one for each limit
 }
 
-// second is the time by which a clock is behind if R2 takes it as corrected.
+// second is the least time by which a clock is behind if R2 takes it as corrected.
 const second = 1_000_000
 
 // see applies R2. If the clock is behind by less than a second, the decision happens at
@@ -170,10 +170,10 @@ func (v view) take(i int, c *engine.Call, granted int64) (*bucket, error) {
 	return b.minus(v.now, v.unitsOf(i, granted), engine.MaxUnits), nil
 }
 
-// refund is v after up to n units of the entry granted at instant at, or of the oldest
-// entries that count, were taken back in every limit, and the most that were taken in one
-// (R10). Neither last nor any other entry changes, so a later decision at an earlier instant
-// is right, too.
+// refund is v after up to n units were taken back in every limit: from the entry granted at
+// instant at, or from the oldest entries that count (R10). It also returns the most units that
+// were taken in one limit. Neither last nor any other entry changes, so a later decision at an
+// earlier instant is right, too.
 func (v view) refund(at, n int64) (view, int64) {
 	after := view{now: v.now, limits: v.limits}
 	most := int64(0)

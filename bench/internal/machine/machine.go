@@ -17,7 +17,7 @@ type Machine struct {
 	OS     string // system, kernel and architecture
 	Go     string
 	Load   string // load averages over 1, 5 and 15 minutes before the measurement
-	Commit string // of the checkout, with a note if files differ from it
+	Commit string // the commit of the checkout, with a note if files differ from it
 }
 
 // Here describes this machine and the checkout in the current directory. Unknown values

@@ -24,7 +24,7 @@ import (
 
 // Failure is the first step of a test that misses its expectation.
 type Failure struct {
-	Line    int    // of the step in the file
+	Line    int    // line of the step in the file
 	Problem string // the expectation, the decision and its reason
 }
 
