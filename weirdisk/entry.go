@@ -16,29 +16,29 @@ import (
 // The kinds of entries, in the low bits of their first byte.
 const (
 	entryLimit     = 0 // number, name, keep: names the histories of a limit in this segment
-	entryAppend    = 1 // a memory.Change, as the next four
+	entryAppend    = 1 // 1 to 4 are a memory.Change: append, refund, replace, remove
 	entryRemove    = 4
 	entryOperation = 5
 
 	kindBits    = 0x0f
 	flagVirtual = 0x10
-	flagSame    = 0x20 // the span of an append is that of the limit's append before
+	flagSame    = 0x20 // the span of an append is that of the limit's last append
 	flagMore    = 0x40 // an append with a cap, or a replace by a bucket
 )
 
-// errEntry is the error of a batch that is whole and cannot be read.
+// errEntry is the error of a whole batch that cannot be read.
 var errEntry = errors.New("holds an entry that cannot be read")
 
-// codec writes or reads the entries of one segment, value by value. Instants are differences
-// to the one before, at first to that of the segment's header.
+// codec writes or reads the entries of one segment, value by value. An instant is stored as
+// the difference to the last one, the first as the difference to that of the segment's header.
 type codec struct {
 	b        []byte // written so far, or left to read
 	writes   bool
-	bad      bool // a value that was read is missing or out of range
-	previous int64
+	bad      bool  // a value that was read is missing or out of range
+	previous int64 // the last instant
 }
 
-// check reports whether what was read so far is right. ok is a condition of the last value.
+// check reports whether all values read so far are right. ok is a condition of the last one.
 func (c *codec) check(ok bool) bool {
 	c.bad = c.bad || !ok && !c.writes
 	return !c.bad
@@ -55,7 +55,7 @@ func (c *codec) varint(v *int64) {
 	}
 }
 
-// difference is an instant as its difference to another one.
+// difference is an instant, stored as its difference to another one.
 func (c *codec) difference(v *int64, to int64) {
 	d := *v - to
 	c.varint(&d)
@@ -68,7 +68,7 @@ func (c *codec) number(v *int64, most int64) {
 	c.check(*v >= 0 && *v <= most)
 }
 
-// units is a number of units. Other numbers have the same range.
+// units is a number of units, or another number in the same range.
 func (c *codec) units(v *int64) { c.number(v, engine.MaxUnits) }
 
 func (c *codec) bytes(v *[]byte) {
@@ -105,8 +105,8 @@ func (c *codec) instant(v *int64) {
 	c.check(*v >= 0 && *v <= engine.MaxInstant)
 }
 
-// limit is the entry of a limit, behind its first byte: its number, its name and how long its
-// histories are kept.
+// limit is the entry of a limit, behind its first byte: its number, its name, and the time for
+// which its histories are kept.
 func (c *codec) limit(number *int64, name *string, keep *int64) {
 	c.number(number, math.MaxUint32)
 	c.text(name)
@@ -209,8 +209,8 @@ type encoder struct {
 type knownLimit struct {
 	defined bool
 	keep    int64         // the longest so far
-	span    int64         // of the last append
-	change  memory.Change // that was read last, of which arrays are used again
+	span    int64         // At - Cutoff of the last append
+	change  memory.Change // read last; its arrays are reused
 }
 
 // begin begins another segment.
@@ -221,7 +221,7 @@ func (e *encoder) begin(base int64) {
 	e.codec = codec{writes: true, previous: base}
 }
 
-// change appends a change to b. It appends nothing if the segment has it already.
+// change appends a change to b, and nothing if the segment has the change already.
 func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	e.b = b
 	first := flagIf(x.Virtual, flagVirtual)
@@ -243,8 +243,8 @@ func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	return e.b
 }
 
-// define returns the limit of a change. It defines one that is new in the segment, or whose
-// histories are kept for longer.
+// define returns the limit of a change. It appends the limit's entry if the limit is new in the
+// segment, or if its histories are kept for longer from now on.
 func (e *encoder) define(number int64, x *memory.Change) *knownLimit {
 	for int(number) >= len(e.limits) {
 		e.limits = append(e.limits, knownLimit{})
@@ -263,7 +263,7 @@ type decoder struct {
 	codec
 	memory *memory.Memory
 	limits map[int64]*knownLimit
-	newest int64 // instant that is not of a caller
+	newest int64 // newest instant of the engine's clock
 }
 
 func (d *decoder) begin(h *header) {

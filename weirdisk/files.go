@@ -9,7 +9,7 @@ import (
 // files is the part of a file system that the log needs. Tests inject faults here.
 type files interface {
 	// open opens a file for writing from an offset on. With create it makes the file, or
-	// empties it.
+	// empties an existing one.
 	open(path string, create bool, at int64) (file, error)
 	rename(from, to string) error
 	remove(path string) error
@@ -21,8 +21,8 @@ type files interface {
 type file interface {
 	io.WriteCloser
 	Truncate(size int64) error
-	// allocate extends the file with zeros, so that a sync of writes there need not make its
-	// size durable. It may do nothing. The next write goes where the last one ended.
+	// allocate extends the file with zeros, so that a sync of writes there need not make a new
+	// size durable. It may do nothing. The next write still goes where the last one ended.
 	allocate(offset, n int64)
 	// sync returns once everything written is on stable storage.
 	sync() error
@@ -63,8 +63,8 @@ func (system) syncDir(path string) error {
 // systemFile is a file of the operating system.
 type systemFile struct{ *os.File }
 
-// newFile returns a new file with b in it, durable under a name that is not. After an error
-// there is none.
+// newFile returns a new file with b in it. Its content is durable, but not its name (syncDir).
+// After an error there is no file.
 func newFile(on files, path string, b []byte) (file, error) {
 	f, err := on.open(path, true, 0)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 	"github.com/weirlimit/weir/internal/memory"
 )
 
-// FormatError is the error of a file that cannot be used. Open changes nothing then.
+// FormatError is the error of a file that cannot be used. Open has changed nothing.
 type FormatError struct {
 	File    string
-	Offset  int64 // in bytes, of the first part that cannot be read
+	Offset  int64 // byte at which the first unreadable part begins
 	Problem error
 }
 
@@ -37,13 +37,13 @@ var (
 	errRenamed = errors.New("holds a segment of another number")
 )
 
-// Cut is the end of a log that was written only in part, as the end of the process or a
-// power failure leave it.
+// Cut is an end of the log that was written only in part, as the end of the process or a
+// power failure leaves it.
 type Cut struct {
 	File   string
-	Offset int64 // where the first byte was cut
-	Bytes  int64 // cut from there on; 0 = nothing was cut
-	Always bool  // the process that wrote it has used SyncAlways
+	Offset int64 // offset of the first byte that was cut
+	Bytes  int64 // number of bytes that were cut; 0 = nothing was cut
+	Always bool  // the process that wrote the file used SyncAlways
 }
 
 // String describes the cut, and the changes that may be missing.
@@ -63,8 +63,8 @@ type contents struct {
 	cut      Cut
 }
 
-// load makes the content of the directory again in a new memory engine. It changes no file (D4).
-// The log can hold histories that no longer count, so the caps apply behind it.
+// load reads the directory into a new memory engine. It changes no file (D4). The log can hold
+// histories that no longer count, so the caps apply only after they are removed.
 func load(o *options, dir string) (*contents, error) {
 	m := memory.New(memory.Options{Journal: o.memory.Journal})
 	c := &contents{decoder: decoder{memory: m}}
@@ -113,8 +113,8 @@ func (c *contents) find(dir string) error {
 	return nil
 }
 
-// accept reads the header of a segment. The error is that of one that the manifest cannot have
-// meant, or that it does not name and that may hold changes.
+// accept reads the header of a segment. It returns an error if the segment cannot be the one
+// that the manifest names, or if the manifest does not name it and it may hold changes.
 func (m *manifest) accept(s *stored, number uint64) (err error) {
 	named, part := m.names(number), len(bytes.TrimRight(s.data, "\x00")) <= headerSize
 	s.header, err = readHeader(s.data)
@@ -140,8 +140,8 @@ func (m *manifest) accept(s *stored, number uint64) (err error) {
 	return errUnnamed
 }
 
-// verify checks all frames of a segment in one pass, and finds its end. All up to the stable
-// offset must be there. Only the last segment may go on behind it, and have a torn end.
+// verify checks all frames of a segment in one pass, and finds its end. All frames up to the
+// stable offset must be there. Only the last segment may go on behind it and have a torn end.
 func (c *contents) verify(s *stored, want stable, last bool) error {
 	s.at, s.synced = stable{s.header.number, headerSize, s.sum}, want.End
 	found := s.at == want
@@ -187,7 +187,7 @@ func (c *contents) replay(progress func(done, total int64)) error {
 	return nil
 }
 
-// bytes is those of all segments.
+// bytes is the sum of the bytes of all segments.
 func (c *contents) bytes() (n int64) {
 	for _, s := range c.segments {
 		n += s.at.End
@@ -198,9 +198,9 @@ func (c *contents) bytes() (n int64) {
 // lockName is the file that names the process with the directory.
 const lockName = "LOCK"
 
-// list returns the numbers of the segments in the directory. The error is that of a directory
-// with no file of ours and others. A new file system may have a directory such as lost+found or
-// .snapshot.
+// list returns the numbers of the segments in the directory. It returns an error if the
+// directory has files, and none of them is ours. Directories such as lost+found or .snapshot,
+// which a new file system may have, are ignored.
 func list(dir string) (numbers []uint64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -11,12 +11,13 @@ import (
 	"syscall"
 )
 
-// noFollow makes an open fail on a symbolic link, which could lead to a file of somebody else.
+// noFollow makes an open fail on a symbolic link, which could lead to a file of another user.
 const noFollow = syscall.O_NOFOLLOW
 
-// checkAccess returns an error for a directory in which the process may not create files or,
-// unless anyAccess is set, others can replace them: its owner is neither this user nor root, or
-// everybody can write to it. Its group may, as in a volume of Kubernetes with an fsGroup.
+// checkAccess returns an error for a directory in which the process may not create files. Unless
+// anyAccess is set, it also returns one if others can replace the files: the owner is neither
+// this user nor root, or all users can write there. The group may write, as in a volume of
+// Kubernetes with an fsGroup.
 func checkAccess(dir string, anyAccess bool) error {
 	const write = 2
 	if err := syscall.Access(dir, write); err != nil || anyAccess {
@@ -36,8 +37,8 @@ func checkAccess(dir string, anyAccess bool) error {
 }
 
 // lockDir locks the directory by its lock file until the file is closed or the process
-// ends. The file names the holder. To lock a directory that must exist already, as Check
-// does, create is false.
+// ends. The file names the holder. Without create, as for Check, the file must exist already
+// and is not written.
 func lockDir(path string, create bool) (*os.File, error) {
 	flags := os.O_RDONLY
 	if create {
@@ -59,7 +60,7 @@ func lockDir(path string, create bool) (*os.File, error) {
 		return f, nil
 	}
 	host, _ := os.Hostname()
-	// The name is written over the one before: a full disk has the room of that.
+	// The name overwrites the last one, because a full disk still has that room.
 	name := fmt.Sprintf("process %d on host %s\n", os.Getpid(), host)
 	if _, err = f.WriteAt([]byte(name), 0); err == nil {
 		err = f.Truncate(int64(len(name)))

@@ -22,12 +22,12 @@ const (
 	frameSize  = 4 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
 	maxBatch   = 1 << 30                        // most bytes of a batch
 
-	// flagRepair of a segment: it was begun after a failure. The manifest names it once it has a
-	// whole snapshot, and any other one before it has a frame.
+	// flagRepair marks a segment that was begun after a failure. The manifest names it once it
+	// has a whole snapshot. It names any other segment before that has a frame.
 	flagRepair = 1
 )
 
-// marker begins a frame. A search for the frames behind damage need not look at other bytes.
+// marker begins a frame. A search for frames behind damage looks only at markers.
 var marker = []byte{0xf7, 'w', 'd', 0xfe}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -57,8 +57,8 @@ func (h *header) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
-// sum returns the checksum in the header. Those of all frames depend on it. So a frame of
-// another segment or directory is no frame here.
+// sum returns the checksum in the header. The checksums of all frames depend on it, so a frame
+// of another segment or directory is no frame here.
 func (h *header) sum() uint32 { return binary.LittleEndian.Uint32(h.bytes()[headerSize-4:]) }
 
 var (
@@ -100,8 +100,8 @@ func sums(header uint32, offset int64, head, entries []byte) (first, second uint
 	return first, crc32.Update(first, castagnoli, entries)
 }
 
-// seal completes a frame, which begins with frameSize bytes of room, for a place. The segment is
-// on stable storage up to an offset. It returns the checksum of the entries.
+// seal fills in the first frameSize bytes of a frame for its offset. The segment is on stable
+// storage up to synced. seal returns the checksum of the entries.
 func seal(b []byte, header uint32, offset, synced int64) uint32 {
 	copy(b, marker)
 	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameSize))
@@ -112,11 +112,11 @@ func seal(b []byte, header uint32, offset, synced int64) uint32 {
 	return second
 }
 
-// lag returns offset-synced for the beginning of a frame, at most the greatest number.
+// lag returns offset-synced for the head of a frame, at most math.MaxUint32.
 func lag(offset, synced int64) uint32 { return uint32(min(offset-synced, math.MaxUint32)) }
 
-// syncedBefore returns the offset up to which a segment was on stable storage by the lag of
-// a frame. The greatest lag states nothing.
+// syncedBefore returns the offset up to which a segment was on stable storage, by the lag of a
+// frame at an offset. The greatest lag states nothing, so the offset is 0.
 func syncedBefore(offset int64, lag uint32) int64 {
 	if lag == math.MaxUint32 {
 		return 0
@@ -130,16 +130,16 @@ type stored struct {
 	header header
 	sum    uint32 // the header's checksum
 	data   []byte
-	at     stable // its end, behind the last whole frame
-	synced int64  // on stable storage up to here at least
+	at     stable // the end, behind the last whole frame
+	synced int64  // offset up to which it is on stable storage, at least
 
-	summed int64 // bytes of which checksums were made
+	summed int64 // bytes in checksums so far
 }
 
 // frame is a frame as read.
 type frame struct {
 	entries []byte
-	synced  int64  // the segment was on stable storage up to here when the frame was written
+	synced  int64  // offset up to which the segment was on stable storage when the frame was written
 	sum     uint32 // the entries' checksum
 }
 
@@ -167,9 +167,9 @@ func (s *stored) frameAt(offset int64) (f frame, ok bool) {
 	return f, f.sum == crc32.Update(first, castagnoli, f.entries)
 }
 
-// frameBehind reports whether, behind an offset, there is a frame that states that the segment
-// was on stable storage beyond the offset. Then the frame at the offset was damaged later.
-// Otherwise it was never written whole. The search takes linear time.
+// frameBehind reports whether a frame behind the offset proves that the segment was on stable
+// storage beyond the offset. Then the frame at the offset was damaged later. Otherwise it was
+// never written whole. The search takes linear time.
 func (s *stored) frameBehind(offset int64) bool {
 	for at := offset + 1; ; at++ {
 		next := bytes.Index(s.data[at:], marker)
@@ -193,7 +193,7 @@ const manifestName = "MANIFEST"
 // manifest is the content of that file: a line of JSON, and a line with its checksum.
 type manifest struct {
 	Format   int      `json:"format"`
-	Identity string   `json:"identity"` // random, of the directory
+	Identity string   `json:"identity"` // random name of the directory
 	Always   bool     `json:"always"`   // the last process has used SyncAlways
 	Segments []stable `json:"segments"` // oldest first
 
@@ -204,8 +204,8 @@ type manifest struct {
 	Histories int   `json:"histories"` // histories and operations in it
 }
 
-// stable is a segment that is on stable storage up to an offset. Only the last one may go on
-// behind it.
+// stable is a segment that is on stable storage up to an offset. Only the last segment may go on
+// behind its offset.
 type stable struct {
 	Number uint64 `json:"number"`
 	End    int64  `json:"end"`

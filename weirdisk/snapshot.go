@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// A snapshot follows once the changes since the last one take as many bytes as it and
-	// minGrowth. So the directory holds about three times as many at the end of the next one.
+	// A snapshot follows once the changes since the last one take as many bytes as that and
+	// minGrowth. So the directory has about three times the bytes of a snapshot at the end of
+	// the next one.
 	minGrowth = 4 << 20
 
 	// keeperTick is the time between two looks at the log's size, and between two attempts
@@ -20,9 +21,10 @@ const (
 	// it does not grow.
 	idleTick = time.Minute
 
-	// A step of a snapshot visits a few histories, each under its own lock, and a bounded
-	// number of entries. After snapshotBatch bytes it waits for the writer. So callers wait for
-	// no more to be written, and those that wait for a processor wait for no more steps.
+	// A step of a snapshot visits a few histories, each under its own lock. After snapshotBatch
+	// bytes the snapshot waits for the writer. So a caller waits at most for so many bytes of
+	// the snapshot to be written, and a goroutine that waits for a processor at most for the
+	// steps that produce them.
 	snapshotStep  = 32
 	snapshotBatch = 16 << 10
 )
@@ -36,7 +38,7 @@ type keeper struct {
 	now    chan struct{}   // requests a snapshot
 
 	manifest manifest // as it is in the directory
-	noted    bool     // the last write of the manifest has not failed
+	noted    bool     // the last write of the manifest succeeded
 
 	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
@@ -89,7 +91,7 @@ func (k *keeper) resume(c *contents) error {
 	l.end, l.synced = last.at, last.at
 	k.deleteUnnamed()
 	*k.manifest.last() = last.at
-	k.note(k.manifest) // after an error the one before is right too
+	k.note(k.manifest) // after an error the old manifest is right too
 	return nil
 }
 
@@ -98,7 +100,7 @@ func (k *keeper) begin() error {
 	if k.manifest.Identity == "" {
 		k.manifest.Identity = rand.Text()
 	}
-	k.noted = false // the one before may not be durable
+	k.noted = false // the manifest that was read may not be durable
 	f, h, err := k.next(false)
 	if err != nil {
 		return err
@@ -113,9 +115,10 @@ func (k *keeper) begin() error {
 	return nil
 }
 
-// harden opens a segment behind its last whole frame, durable with its name. The process
-// that made it may have ended before, or after a sync that failed. After such a sync the
-// system may take for durable what it has in memory only, so that is written again.
+// harden opens a segment behind its last whole frame, and makes the segment and its name
+// durable. The process that wrote it may have ended before a sync, or after a sync that failed.
+// After such a failure the system may treat bytes as durable that it has in memory only, so
+// these are written again.
 func (l *log) harden(s *stored) (file, error) {
 	f, err := l.files.open(s.path, false, s.synced)
 	if err != nil {
@@ -137,21 +140,21 @@ func (l *log) harden(s *stored) (file, error) {
 	return f, err
 }
 
-// finish leaves a directory of which every byte is named: the log is synced, and will not go on.
+// finish makes the manifest name every byte of the log, which is synced and will not go on.
 func (k *keeper) finish() error {
 	*k.manifest.last() = k.log.end
-	k.note(k.manifest) // after an error the one before is right too
+	k.note(k.manifest) // after an error the old manifest is right too
 	return k.log.file.Truncate(k.log.end.End)
 }
 
-// note writes a manifest, which may be the durable one from now on.
+// note writes a manifest. Even after an error it may be the durable one from now on.
 func (k *keeper) note(m manifest) error {
 	err := m.write(k.log.files, k.log.dir)
 	k.noted = err == nil
 	return err
 }
 
-// next makes the next segment, which the manifest allows to exist before that.
+// next makes the next segment. The manifest has its number as Next before the file exists.
 func (k *keeper) next(repair bool) (file, header, error) {
 	l := k.log
 	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
@@ -178,9 +181,10 @@ func (k *keeper) next(repair bool) (file, header, error) {
 }
 
 // snapshot begins a segment, writes all that counts into it between the changes of callers,
-// and deletes the segments before. Out of service it brings the log back. Then no call is
-// answered before the snapshot is whole, so the manifest names the segment only behind that. If
-// it fails, the next tick tries again: the disk may have room for a part of it only.
+// and deletes the earlier segments. If the log is out of service, snapshot brings it back. Then
+// no call is answered before the snapshot is whole, so the manifest names the segment only
+// afterwards. If the snapshot fails, as on a disk with room for a part of it, the next tick
+// tries again.
 func (k *keeper) snapshot() {
 	l, repair := k.log, k.log.outOfService()
 	if !repair && l.mode != syncAlways { // otherwise callers wait while the writer syncs
@@ -222,8 +226,9 @@ func (k *keeper) snapshot() {
 	}
 	err = k.note(m)
 	if repair || err == nil {
-		// Of a repair, the segment has all that counts from now on, as the ones before do,
-		// whether the note fails or not: no call has been answered since the failure.
+		// After a repair both the new segment and the old ones have all that counts, because no
+		// call has been answered since the failure. So the new manifest is right even if its
+		// write has failed.
 		k.manifest = m
 	}
 	switch {
@@ -235,14 +240,14 @@ func (k *keeper) snapshot() {
 	}
 }
 
-// fill writes all that counts at now to the segment, durably, and returns the manifest behind
-// it: the last segment alone. The snapshot is not whole if the log accepts no more, or the keeper
-// must stop.
+// fill writes all that counts at now to the segment, durably. It returns the manifest that
+// follows, which names this segment alone. whole is false if the log accepts no more, or if the
+// keeper must stop.
 func (k *keeper) fill(now int64) (m manifest, whole bool) {
 	m = k.manifest
 	m.Next, m.Snapshot, m.Histories = 0, 0, 0
 	place := memory.DumpPlace{}
-	accepted, bytes := true, 0 // bytes since the writer had all
+	accepted, bytes := true, 0 // bytes that the writer may not have written
 	add := func(c *memory.Change) {
 		n, ok := k.log.add([]memory.Change{*c}, false)
 		bytes, accepted = bytes+n, accepted && ok
@@ -271,8 +276,8 @@ func (k *keeper) fill(now int64) (m manifest, whole bool) {
 	return m, err == nil
 }
 
-// deleteUnnamed deletes segments that the manifest does not name: older ones, and one that an
-// attempt has left. The manifest must be durable.
+// deleteUnnamed deletes the segments that the manifest does not name: older ones, and one that
+// an unfinished snapshot has left. The manifest must be durable.
 func (k *keeper) deleteUnnamed() {
 	numbers, err := list(k.log.dir)
 	if err != nil {

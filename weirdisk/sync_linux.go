@@ -14,6 +14,6 @@ func (f systemFile) sync() error {
 	}
 }
 
-// allocate extends a file with zeros for which the disk has room. A file system that cannot,
-// or is full, leaves the file as it is.
+// allocate extends a file with zeros and reserves their room on the disk. A file system that is
+// full, or cannot do that, leaves the file as it is.
 func (f systemFile) allocate(offset, n int64) { syscall.Fallocate(int(f.Fd()), 0, offset, n) }

@@ -9,7 +9,7 @@
 //
 // It decides in memory, as weir.Memory does, and writes every change to a log before the
 // answer. Callers that wait share one write, and with [SyncAlways] one sync (group commit).
-// The next start makes the state again from the log.
+// The next start rebuilds the state from the log.
 //
 // A grant is in the hands of the operating system before its answer. So the end of the
 // process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). docs/durability.md
@@ -29,12 +29,12 @@
 // durable the segments before are deleted.
 //
 // The file MANIFEST states which segments must exist, and up to where they are on stable
-// storage. So a missing, cut, exchanged or foreign file is an error and no silent loss. Only the
-// end of the last segment may be torn.
+// storage. So a missing, cut, exchanged or foreign file is an error, not a silent loss. Only
+// the end of the last segment may be torn.
 //
-// A failing disk (D5) fails calls with [engine.ErrUnavailable] or, if they were decided in
-// memory already, [engine.ErrOutcomeUnknown]. Package fallback decides during that time. The engine
-// begins a new segment with a whole snapshot as soon as the disk accepts one.
+// While a disk fails (D5), calls fail with [engine.ErrUnavailable] or, if they were decided in
+// memory already, [engine.ErrOutcomeUnknown]. Package fallback can decide during that time. The
+// engine begins a new segment with a whole snapshot as soon as the disk accepts one.
 //
 // # Alternatives
 //
@@ -61,7 +61,7 @@ import (
 )
 
 var (
-	// ErrInUse: another process has the directory. The error names it.
+	// ErrInUse: another process has the directory. The error names the process.
 	ErrInUse = errors.New("weirdisk: the directory is in use")
 
 	// errAccess: others can replace files of the directory.
@@ -92,13 +92,13 @@ var _ engine.Engine = (*Engine)(nil)
 type Option func(*options)
 
 type options struct {
-	sync      time.Duration  // between syncs, or syncAlways
-	memory    memory.Options // its caps
+	sync      time.Duration  // time between syncs, or syncAlways
+	memory    memory.Options // caps of the memory engine
 	anyAccess bool
 	progress  func(done, total int64)
 	files     files
 	growth    int64         // bytes after which a snapshot follows
-	tick      time.Duration // the keeper's
+	tick      time.Duration // interval of the keeper
 }
 
 const (
@@ -107,8 +107,8 @@ const (
 	defaultSync = 100 * time.Millisecond
 )
 
-// SyncAlways returns the option to have each change on stable storage before its answer.
-// Nothing acknowledged is lost by a power failure.
+// SyncAlways returns the option to have each change on stable storage before its answer. A
+// power failure loses nothing that was acknowledged.
 func SyncAlways() Option { return func(o *options) { o.sync = syncAlways } }
 
 // SyncEvery returns the option to write each change before its answer, and to sync every d,
@@ -118,22 +118,21 @@ func SyncEvery(d time.Duration) Option {
 	return func(o *options) { o.sync = max(d, time.Millisecond) }
 }
 
-// AnyAccess returns the option to accept a directory that belongs to another user than this one
-// or root, or to which everybody can write. Others can then change histories. The default is an
-// error.
+// AnyAccess returns the option to accept a directory in which other users can change histories:
+// another user but root owns it, or all users can write there. Without it Open returns an error.
 func AnyAccess() Option { return func(o *options) { o.anyAccess = true } }
 
-// Progress returns the option to have f called during Open, from time to time, with the bytes of
-// the log that are read and those of all.
+// Progress returns the option to call f from time to time during Open, with the bytes of the log
+// that are read and the bytes in all.
 func Progress(f func(done, total int64)) Option { return func(o *options) { o.progress = f } }
 
-// MaxKeys returns the option to cap the number of keys, as weir.MaxKeys does. Histories of the
-// directory that still count must fit too; otherwise Open fails. If the log has others that
-// the cap has no room for, Open takes the memory of all of them for a moment.
+// MaxKeys returns the option to cap the number of keys, as weir.MaxKeys does. Open fails unless
+// the histories of the directory that still count fit the cap. Until Open returns, histories
+// of the log that no longer count may exceed it.
 func MaxKeys(n int) Option { return func(o *options) { o.memory.MaxKeys = int64(max(n, 0)) } }
 
-// MaxBytes returns the option to cap the memory of histories, as weir.MaxBytes does. Open
-// treats it as MaxKeys.
+// MaxBytes returns the option to cap the memory of histories, as weir.MaxBytes does. For Open it
+// is like MaxKeys.
 func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = max(n, 0) } }
 
 // Open opens the engine in a directory, or makes a new one there. It returns once all
@@ -162,7 +161,7 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 }
 
 // claim checks whether a directory can be used, and locks it. With create it makes the directory
-// and the lock file, unless they are there.
+// and the lock file if they are missing.
 func claim(dir string, create, anyAccess bool) (lock *os.File, err error) {
 	if create {
 		err = os.MkdirAll(dir, 0o700)
@@ -187,7 +186,8 @@ func openError(dir string, err error) error {
 	return fmt.Errorf("weirdisk: %s: %w%s", dir, err, nextStep(err, ""))
 }
 
-// nextStep returns the next step after an error, behind a semicolon, or otherwise.
+// nextStep returns the next step after an error, behind a semicolon, or otherwise if none is
+// known.
 func nextStep(err error, otherwise string) string {
 	for _, known := range nextSteps {
 		if errors.Is(err, known.cause) {
@@ -230,8 +230,8 @@ func (e *Engine) start(o *options) error {
 	e.identity = e.keeper.manifest.Identity
 	l.accepts = true
 	e.run(l.run)
-	// A process may be killed soon, again and again. Beside its callers it may never complete a
-	// snapshot, so one that is due comes before them.
+	// A process that is killed soon after each start may never complete a snapshot beside its
+	// callers. So a snapshot that is due is completed before them.
 	if e.keeper.due() {
 		e.keeper.snapshot()
 	}
@@ -276,8 +276,8 @@ func (e *Engine) close() error {
 	return nil
 }
 
-// Do decides calls in their order. It returns once the changes of all of them are written,
-// or synced with SyncAlways: they wait together. If that fails, every call that changed
+// Do decides calls in their order. It returns once the changes of all calls are written, and
+// with SyncAlways synced: the calls wait together. If that fails, every call that changed
 // something has the error. Peeks, counts and denials wait for nothing.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	service, err := e.log.enter()
@@ -316,14 +316,14 @@ func (e *Engine) Len() int { return e.memory.Len() }
 // Bytes is the memory of histories, keys, operations and tables.
 func (e *Engine) Bytes() int64 { return e.memory.Bytes() }
 
-// Caps are those of MaxKeys and MaxBytes, 0 for none.
+// Caps are MaxKeys and MaxBytes, 0 for no cap.
 func (e *Engine) Caps() (keys, bytes int64) { return e.memory.Caps() }
 
 // Rejected is the number of attempts and records rejected with ErrFull so far.
 func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
 
-// Err returns the reason for which the engine is out of service, such as a full disk, and nil
-// while it is in service.
+// Err returns the reason why the engine is out of service, such as a full disk, and nil while
+// it is in service.
 func (e *Engine) Err() error {
 	if !e.log.outOfService() {
 		return nil
@@ -341,11 +341,11 @@ func (e *Engine) Recovery() Cut { return e.cut }
 // Stats are counts since Open, and sizes now.
 type Stats struct {
 	Bytes     int64 // all segments together
-	Entries   int64 // changes, and histories of snapshots, in the segments
-	Batches   int64 // writes of some of them
+	Entries   int64 // changes, and histories of snapshots, that were written
+	Batches   int64 // writes of entries
 	Syncs     int64
 	Snapshots int64
-	Failures  int64 // times that a write or a sync failed
+	Failures  int64 // failed writes and syncs
 }
 
 // Stats returns the counts.

@@ -16,12 +16,12 @@ import (
 // next one. It is the journal of the memory engine.
 //
 // A write or a sync that fails takes the log out of service. Then only a new segment with a
-// whole snapshot brings it back: the system may have dropped unsynced data, and reports
-// that once.
+// whole snapshot brings it back: the system may have dropped unsynced data, and it reports
+// that only once.
 type log struct {
 	files files
 	dir   string
-	mode  time.Duration // between syncs, or syncAlways
+	mode  time.Duration // time between syncs, or syncAlways
 
 	// service counts the times that the log went out of service and came back. It is odd
 	// while the log is out of service. Every call reads it, and pending.
@@ -31,14 +31,14 @@ type log struct {
 	mu      sync.Mutex // protects the following
 	accepts bool       // entries are added: the log is in service, or a snapshot brings it back
 	encoder encoder
-	next    *batch // to which entries are added
-	written *batch // the one before, which is being written or done
-	spare   []byte // of a batch that is done, for the next one
+	next    *batch // entries are added to it
+	written *batch // the batch before next: it is being written, or done
+	spare   []byte // bytes of a finished batch, reused for a new one
 	end     stable // the segment up to the last write
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
 	cause   error  // why the last write or sync failed, nil in service
-	closed  bool   // by Close
+	closed  bool   // Close was called
 	stats   Stats  // without Bytes
 
 	wake chan struct{} // the next batch must be written
@@ -46,22 +46,22 @@ type log struct {
 	// Only the writer changes the segment. syncMu is held to sync it and to change it.
 	syncMu sync.Mutex
 	file   file
-	lost   error  // why the first sync of the segment failed
-	header uint32 // checksum of its header
-	ahead  int64  // it is allocated up to here
+	lost   error  // why a sync of the segment failed, or nil
+	header uint32 // checksum of the segment's header
+	ahead  int64  // offset up to which the file is allocated
 }
 
 // batch is a group of entries that one write hands over.
 type batch struct {
-	b     []byte // with room for the beginning of a frame
-	count int64  // entries
-	turn  *turn  // made behind the batch, or nil
+	b     []byte // frameSize bytes of room, then the entries
+	count int64  // number of entries
+	turn  *turn  // follows the batch, or nil
 	done  chan struct{}
 	err   error // valid once done is closed
 }
 
-// turn makes the log go on in a new segment. seal, unless it is nil, makes the segment before
-// and the new one durable in the manifest, before anything is written to the new one.
+// turn makes the log go on in a new segment. seal, unless it is nil, writes a manifest that
+// names the end of the old segment and the new one, before an entry goes to the new one.
 type turn struct {
 	file   file
 	header header
@@ -69,14 +69,14 @@ type turn struct {
 }
 
 const (
-	// maxPending bounds the entries that wait for a disk that hangs. Beyond it, calls fail.
+	// maxPending bounds the bytes that wait for a disk that hangs. Beyond it, calls fail.
 	maxPending = 16 << 20
 
 	// maxSpare bounds the buffer that is kept for the next batch.
 	maxSpare = 1 << 20
 
-	// allocateAhead is the number of bytes allocated at once. A sync within them
-	// takes half the time of one that makes a new size durable.
+	// allocateAhead is the number of bytes that are allocated in one step. A sync within them
+	// takes half the time of a sync that makes a new size durable.
 	allocateAhead = 1 << 20
 )
 
@@ -92,13 +92,13 @@ func newBatch(spare []byte) *batch {
 
 func (b *batch) empty() bool { return b.count == 0 && b.turn == nil }
 
-// finish wakes those that wait for a batch, and drops its bytes.
+// finish wakes the callers that wait for a batch, and drops its bytes.
 func (b *batch) finish(err error) {
 	b.b, b.err = nil, err
 	close(b.done)
 }
 
-// begin makes an empty batch the next one, and returns the one before. l.mu is held.
+// begin makes an empty batch the next one, and returns the batch that was next. l.mu is held.
 func (l *log) begin() *batch {
 	b := l.next
 	l.next, l.spare = newBatch(l.spare), nil
@@ -109,8 +109,8 @@ func (l *log) begin() *batch {
 // Append adds changes to the log. The memory engine calls it under its locks.
 func (l *log) Append(changes []memory.Change) { l.add(changes, true) }
 
-// add adds changes of a caller, which waits for them, or of a snapshot. They stand in one batch,
-// so a restart finds all of them or none. It reports false if the log accepts no changes.
+// add adds changes of a caller, which waits for them, or of a snapshot. They are in one batch, so
+// a restart finds all of them or none. add reports false if the log accepts no changes.
 func (l *log) add(changes []memory.Change, ofCaller bool) (bytes int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -140,8 +140,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// enter returns the service in which a call begins, or the error of a log that is out of
-// service. Nothing has changed then.
+// enter returns the value of l.service for a call that begins. It returns an error if the log is
+// out of service or too many bytes wait; then the call must change nothing.
 func (l *log) enter() (service uint64, err error) {
 	switch service = l.service.Load(); {
 	case service&1 != 0:
@@ -156,7 +156,7 @@ func (l *log) enter() (service uint64, err error) {
 // outOfService reports whether calls fail.
 func (l *log) outOfService() bool { return l.service.Load()&1 != 0 }
 
-// failure returns the reason for which the log is or was out of service.
+// failure returns the reason why the log is or was out of service.
 func (l *log) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -169,8 +169,8 @@ func (l *log) failure() error {
 	return fmt.Errorf("%s was out of service for a moment", l.dir)
 }
 
-// wait returns once the system has all entries so far, and has synced them with SyncAlways. It
-// fails if the log went out of service since the call entered.
+// wait returns once all entries so far are written, and with SyncAlways synced. It fails if the
+// log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) (err error) {
 	l.mu.Lock()
 	b, left := l.newest(), l.service.Load() != service
@@ -199,8 +199,8 @@ func (l *log) newest() *batch {
 	return l.next
 }
 
-// flushed returns once all entries so far are written. It fails if the log accepts none:
-// entries may have been dropped.
+// flushed returns once all entries so far are written. It fails if the log accepts no entries,
+// because some may have been dropped.
 func (l *log) flushed() error {
 	l.mu.Lock()
 	b, accepts := l.newest(), l.accepts
@@ -227,7 +227,7 @@ func (l *log) run(stop <-chan struct{}) {
 }
 
 // gather lets callers that are ready to run add their entries to the batch, as long as it
-// grows. Without it most batches have one entry: the writer runs next after the first one.
+// grows. Without it most batches have one entry, because the writer runs right after the first.
 func (l *log) gather() {
 	for before := int64(0); ; {
 		runtime.Gosched()
@@ -306,7 +306,7 @@ func (l *log) write(b *batch) error {
 	return nil
 }
 
-// use goes on behind the header of a segment, which is on stable storage.
+// use makes the log go on behind the header of a segment. The header is on stable storage.
 func (l *log) use(f file, h *header) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -321,7 +321,7 @@ func (l *log) use(f file, h *header) {
 	l.synced = l.end
 }
 
-// sync makes all that is written durable, and returns its end.
+// sync makes all written bytes durable, and returns their end.
 func (l *log) sync() (end stable, err error) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -331,7 +331,7 @@ func (l *log) sync() (end stable, err error) {
 	if done {
 		return end, nil
 	}
-	if l.lost == nil { // another sync may succeed, of less
+	if l.lost == nil { // a sync after a failed one may succeed without the lost bytes
 		l.lost = l.file.sync()
 	}
 	if l.lost != nil {
@@ -373,8 +373,8 @@ func (l *log) fail(err error) {
 	l.begin().finish(err)
 }
 
-// turn makes the entries from now on go into a new segment, and returns once the log goes on
-// there. After a failure, without a seal, the log accepts entries again.
+// turn makes all further entries go into a new segment, and returns once the log goes on there.
+// A turn without a seal is a repair: the log then accepts entries again.
 func (l *log) turn(t *turn) error {
 	l.mu.Lock()
 	b, refused := l.next, !l.accepts && t.seal != nil || l.closed
@@ -390,8 +390,8 @@ func (l *log) turn(t *turn) error {
 	return b.err
 }
 
-// complete counts a snapshot, which replaces all segments before. After a repair it puts the log
-// back into service, unless something has failed meanwhile.
+// complete counts a snapshot, which replaces all earlier segments. After a repair it puts the
+// log back into service, unless a write or a sync has failed meanwhile.
 func (l *log) complete(repair bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -414,7 +414,7 @@ func (l *log) shut() {
 // size is the bytes of all segments.
 func (l *log) size() int64 { return l.counts().Bytes }
 
-// counts returns the counts, and sizes now.
+// counts returns the counts, with the size of all segments now.
 func (l *log) counts() Stats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
