@@ -15,13 +15,13 @@ type batch struct {
 
 	// The queue's mutex protects the following until started is set.
 	ready   bool // a caller may receive from start
-	big     bool // it counts as a big batch
-	claimed bool // a caller is about to send it
-	started bool // it is being sent
+	big     bool // the queue counts the batch as big
+	claimed bool // a caller is about to send the batch
+	started bool // the batch is being sent
 	waiting []*caller
 	stays   bool               // a caller that cannot leave waits for start
-	callers int                // that have not left; always protected
-	sentFor int                // callers when it was sent
+	callers int                // callers that have not left; always protected
+	sentFor int                // callers when the batch was sent
 	until   time.Time          // the last deadline
 	endless bool               // a caller has no deadline
 	cancel  context.CancelFunc // ends the call when all callers have left
@@ -35,10 +35,10 @@ type caller struct {
 	err   error
 }
 
-// result returns the reply to me. The batch is done, so it does not refer to me again.
+// result returns the reply to me. The batch is done, so nothing else writes to me.
 func (b *batch) result(me *caller) (reply, time.Time, error) { return me.reply, b.sent, me.err }
 
-// errUnanswered is the error of a caller in a batch that was not sent to its end.
+// errUnanswered is the error of a caller if the call of its batch was aborted.
 var errUnanswered = errors.New("the call for several callers was aborted")
 
 // newBatch returns an empty batch.
@@ -78,8 +78,8 @@ func (b *batch) call(ctx context.Context, q *queue) {
 	}
 }
 
-// close removes the callers that have left; the requests do not change any more. It
-// returns the context of the call, and the requests; ctx is the sender's.
+// close removes the callers that have left. From then on the requests do not change. It
+// returns the context of the call, and the requests. ctx is the sender's context.
 func (b *batch) close(ctx context.Context, q *queue) (callCtx context.Context, cancel context.CancelFunc, answers []answer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

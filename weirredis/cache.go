@@ -16,16 +16,17 @@ import (
 // A denial stays the same until an entry leaves or the minimum interval has passed, if no
 // call writes to one of its histories. Its age is measured from before its request was
 // sent, on this process's monotonic clock, so no other machine's clock matters. The instant
-// of a cached answer is counted from the reply: it is never later than the server's clock,
-// so a wait is never too short, and no later reply of the server has an earlier instant.
+// of a cached answer is the instant of the reply plus the time since the reply arrived. It is
+// never later than the server's clock. So a wait is never too short, and no later reply of the
+// server has an earlier instant.
 //
-// Every write of this engine to a history ends the denials that depend on it, and a denial
-// whose reply was under way meanwhile is not cached. A write of another process becomes
-// visible when the denial expires, after ttl at the latest.
+// Every write of this engine to a history ends the denials that depend on it. A denial is not
+// cached if such a write came while its reply was under way. A write of another process
+// becomes visible when the denial expires, after ttl at the latest.
 type denialCache struct {
 	ttl  time.Duration // most age of a denial; 0 turns the cache off
 	seed maphash.Seed
-	size atomic.Int64 // cached denials; an empty cache costs one load
+	size atomic.Int64 // number of cached denials; an empty cache costs one load
 
 	// writes counts this engine's writes to histories, by the hash of their keys.
 	// Histories of one hash share a counter; that only ends more denials.
@@ -33,8 +34,8 @@ type denialCache struct {
 
 	shards [16]denialShard
 
-	// latest are denials that shards hold, too. They are found without a lock and
-	// without packing the request.
+	// latest has recent denials of the shards, by rules and key. They are found without a
+	// lock and without packing the request.
 	latest [1024]atomic.Pointer[cachedDenial]
 }
 
@@ -43,19 +44,19 @@ type denialShard struct {
 	denials map[string]*cachedDenial
 }
 
-// cachedDenial is the denial of one request; there is one for each tuple of keys. It is
-// not changed after it was added.
+// cachedDenial is the latest denial for one tuple of keys. It is not changed after it was
+// added.
 type cachedDenial struct {
 	arg       [argBytes]byte
 	plan      string
 	sent      time.Time
-	took      time.Duration // until the reply arrived
-	validFor  time.Duration // from sent on
-	histories []uint16      // indices of their counters in denialCache.writes
+	took      time.Duration // time from sent until the reply arrived
+	validFor  time.Duration // time from sent
+	histories []uint16      // the indices of the histories' counters in denialCache.writes
 	version   uint32        // sum of those counters before the request was sent
 	reply     reply
 
-	// The call, for latest.
+	// The call, which latestDenial compares.
 	rules *engine.Compiled
 	key   engine.Key
 	n     int64
@@ -65,7 +66,7 @@ type cachedDenial struct {
 // is denied all the time then costs the server ten calls a second.
 const defaultCacheTTL = 100 * time.Millisecond
 
-// maxShard bounds the cache: 16 shards of so many denials.
+// maxShard bounds the denials of each of the 16 shards.
 const maxShard = 4096
 
 // maxValid bounds reply.validFor in microseconds, so that the time.Duration cannot
@@ -99,7 +100,7 @@ func (c *denialCache) latestDenial(of *engine.Call, since func(time.Time) time.D
 	return ok
 }
 
-// slot returns the place in latest of a key under some rules.
+// slot returns the place in latest for a key under some rules.
 func (c *denialCache) slot(p *engine.Compiled, k *engine.Key) *atomic.Pointer[cachedDenial] {
 	hash := maphash.String(c.seed, p.Name)
 	for i := range k.Len() {
@@ -108,7 +109,7 @@ func (c *denialCache) slot(p *engine.Compiled, k *engine.Key) *atomic.Pointer[ca
 	return &c.latest[hash%uint64(len(c.latest))]
 }
 
-// repeat returns d as of now, and reports whether it is still valid.
+// repeat returns the reply of d as of now, and reports whether d is still valid.
 func (c *denialCache) repeat(d *cachedDenial, since func(time.Time) time.Duration) (r reply, ok bool) {
 	sum := uint32(0)
 	for _, i := range d.histories {
@@ -174,7 +175,7 @@ func (c *denialCache) shard(joined string) *denialShard {
 	return &c.shards[maphash.String(c.seed, joined)%uint64(len(c.shards))]
 }
 
-// after returns the reply so many microseconds later, without a write in between.
+// after returns the reply to the same request us microseconds later, without a write meanwhile.
 func (r *reply) after(us int64) reply {
 	c := *r
 	c.at += us
@@ -182,14 +183,14 @@ func (r *reply) after(us int64) reply {
 	if c.wait > 0 {
 		c.wait -= us
 	}
-	if c.reset > 0 { // else no unit counts
+	if c.reset > 0 { // otherwise no unit counts
 		c.reset = max(0, c.reset-us)
 	}
 	return c
 }
 
 // replied ends the cached denials of the histories that req wrote to, or may have
-// written to: r is its reply, err its error.
+// written to. r is the reply to req, and err its error.
 func (c *denialCache) replied(req *request, r *reply, err error) {
 	if req.writes() && (err != nil || r.granted > 0 || req.op != engine.Attempt || req.mode == engine.CountDenied) {
 		c.wrote(req.keys()...)
@@ -207,8 +208,8 @@ func (c *denialCache) wrote(keys ...string) {
 	}
 }
 
-// add caches the reply to req if it is a denial that can be repeated. The request was
-// sent at that time, when its histories had that version. A denial by a limit of kind
+// add caches the reply to req if it is a denial that can be repeated. sent is the time at which
+// the request was sent, and version that of its histories before. A denial by a limit of kind
 // Concurrency is not cached: a settlement by another process may end it at any time (R17).
 func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
 	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
@@ -224,8 +225,8 @@ func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint3
 	c.slot(of.Rules, &of.Key).Store(d)
 }
 
-// cloneKey returns the key with values of its own. The caller's may be parts of a large
-// string, or of a buffer that is reused.
+// cloneKey returns the key with copies of its values. The caller's values may be parts of a
+// large string, or of a buffer that is reused.
 func cloneKey(k *engine.Key) engine.Key {
 	values := make([]string, k.Len())
 	for i := range values {
@@ -249,7 +250,7 @@ func (c *denialCache) store(joined string, d *cachedDenial) {
 	c.size.Add(int64(len(s.denials) - before))
 }
 
-// evict removes the expired ones among eight denials, and in any case the eighth.
+// evict looks at eight denials. It removes the expired ones, and the eighth in any case.
 func (s *denialShard) evict(now time.Time) {
 	seen := 0
 	for joined, d := range s.denials {

@@ -2,8 +2,8 @@ package weirredis
 
 import "context"
 
-// Conn runs scripts on Redis: one server, a Sentinel group, or a Cluster. The
-// adapters rueidisconn and goredisconn are Conns; any other client can be one.
+// Conn runs scripts on Redis: one server, a Sentinel group, or a Cluster. The packages
+// rueidisconn and goredisconn have Conns, and any other client can be made one.
 //
 //   - Eval runs the script at most once. A script that may have run is never sent
 //     again: its decision may have been counted.

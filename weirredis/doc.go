@@ -16,8 +16,8 @@
 // Histories are as durable as the server. A server that loses writes in a failover, or
 // evicts keys, loses grants; a window may then hold up to twice its limit. Check rejects
 // servers that evict. While the server is unreachable nothing is decided; package
-// fallback adds an outage policy. A call whose reply was lost is never repeated, because
-// it may have been counted: its error wraps weir.ErrOutcomeUnknown.
+// fallback adds an outage policy. A call is never repeated after its reply was lost, because
+// it may have been counted. Its error wraps weir.ErrOutcomeUnknown.
 //
 // The clock is the server's, so the clocks of processes need not agree.
 //

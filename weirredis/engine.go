@@ -17,7 +17,7 @@ type Engine struct {
 	conn   Conn
 	decide *Script
 	prefix string // begins all keys
-	spread bool   // keys are spread over the slots of a Cluster
+	spread bool   // conn is a Cluster: keys are spread over its slots
 	queue  *queue // nil = every request has a call of its own
 	cache  *denialCache
 	now    func() time.Time
@@ -68,10 +68,10 @@ func (e *Engine) address() string {
 	return ""
 }
 
-// Do decides calls in their order ([engine.Engine]). Several calls are sent in one round
-// trip, up to 128 of them, and decided at one reading of the server's clock. A reset, and
-// in a Cluster every call, has a round trip of its own: the keys of a script must share a
-// slot. For one key, no call is decided before an earlier one.
+// Do decides calls in their order ([engine.Engine]). Up to 128 calls share a round trip and one
+// reading of the server's clock. A reset has a round trip of its own. In a Cluster every call
+// has one, because the keys of a script must share a slot. For one key, no call is decided at an
+// earlier instant than a call before it.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	t := trip{e: e, ctx: ctx}
 	for i := range calls {
@@ -123,8 +123,8 @@ func (e *Engine) do(ctx context.Context, c *engine.Call) {
 	e.finish(ctx, c, &req, &r, err, version, sent)
 }
 
-// send returns the reply to req and when it was sent. The queue may send it in one call
-// with requests of other callers.
+// send returns the reply to req and the time at which req was sent. The queue may send it in one
+// call with requests of other callers.
 func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, error) {
 	if e.queue == nil {
 		return e.callOne(ctx, req)
@@ -132,15 +132,15 @@ func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, erro
 	return e.queue.send(ctx, req)
 }
 
-// maxTries bounds the calls of one request. The second has the windows around the server's
+// maxTries bounds the calls of one request. The second call has the windows around the server's
 // instant, so a third is needed only if a window ends between them.
 const maxTries = 4
 
 // errWindows is the error of a request after maxTries.
 var errWindows = ReplyError("weirredis: the clock of the server leaves every window that is sent; is it being set?")
 
-// finish sets the answer of a call. A request outside of the windows of its Periods was not
-// decided and is sent again with those around the server's instant.
+// finish sets the answer of a call. A request was not decided if the server's instant is outside
+// the windows of its Periods. It is then sent again with the windows around that instant.
 func (e *Engine) finish(ctx context.Context, c *engine.Call, req *request, r *reply, err error, version uint32, sent time.Time) {
 	for try := 1; err == nil && r.outside; try++ {
 		if try == maxTries {
@@ -174,9 +174,9 @@ func (e *Engine) reset(ctx context.Context, c *engine.Call) {
 	}
 }
 
-// order moves cached denials to the instant of an earlier call for the same histories (R1).
-// Such a denial may be behind the server's clock by the time of a round trip, but the
-// server's clock has passed that instant, so the denial is valid there.
+// order moves cached denials to the instant of an earlier call for the same histories (R1). The
+// instant of a cached denial may be behind the server's clock by the time of a round trip. The
+// server's clock has passed the instant of the earlier call, so the denial is valid there.
 func (e *Engine) order(calls []engine.Call) {
 	if slices.IsSortedFunc(calls, func(a, b engine.Call) int { return a.Result.At.Compare(b.Result.At) }) {
 		return
@@ -208,11 +208,11 @@ type trip struct {
 	ctx      context.Context
 	calls    []*engine.Call
 	requests []request
-	versions []uint32 // the cache's, before the trip
+	versions []uint32 // denialCache.version of each request, before the trip
 }
 
-// answerFromCache answers a call with a cached denial. It does not if a call of the same
-// policy waits for the trip, because that one may change the answer.
+// answerFromCache answers a call with a cached denial, and reports whether it did. It does not
+// if a call of the same policy waits for the trip, because that call may change the answer.
 func (t *trip) answerFromCache(c *engine.Call) bool {
 	if c.Given || c.ID != "" || c.States != nil || c.Op != engine.Attempt || t.e.cache.size.Load() == 0 ||
 		slices.ContainsFunc(t.calls, func(other *engine.Call) bool { return other.Rules == c.Rules || other.Rules.Name == c.Rules.Name }) {
@@ -221,7 +221,7 @@ func (t *trip) answerFromCache(c *engine.Call) bool {
 	return t.e.cache.latestDenial(c, t.e.since)
 }
 
-// add adds a call. It sends the calls before it if no more fit.
+// add adds a call. If no more calls fit, it sends the collected ones before.
 func (t *trip) add(c *engine.Call) {
 	if len(t.calls) == maxRequests {
 		t.send()

@@ -24,13 +24,12 @@ var (
 
 // StoreError means that Redis was unreachable, rejected the call, or did not reply. It
 // wraps engine.ErrOutcomeUnknown or engine.ErrUnavailable, and the cause. It wraps a context's
-// error only if the context of the call has ended: a timeout of the client itself is not
-// the caller's.
+// error only if the context of the call has ended, not after a timeout of the client itself.
 type StoreError struct {
 	Address string // the server's address, never with a password; "" if the Conn has none
 	Err     error
-	// OutcomeUnknown reports whether the script may have run: the call was sent and its
-	// reply was lost. A retry could count twice.
+	// OutcomeUnknown reports whether the script may have run: the call was sent, and its
+	// reply was lost. A retry could be counted a second time.
 	OutcomeUnknown bool
 }
 
@@ -96,9 +95,9 @@ func (e *stateError) Unwrap() []error {
 	return []error{ErrState, engine.ErrUnreadable, engine.ErrUnavailable}
 }
 
-// callError returns the error of this package for a failed call. ctx is the call's
-// context, keys are those of the decision, p is its policy. writes reports whether the
-// call would have recorded units.
+// callError returns the error of this package for a failed call. ctx is the call's context,
+// keys are the keys of its histories, and p has its rules. writes reports whether the call could
+// have changed a history.
 func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, keys []string, writes bool) error {
 	var rejected ReplyError
 	if !errors.As(err, &rejected) {
@@ -167,11 +166,11 @@ func quoteKeys(keys []string) string {
 	return strings.Join(quoted, ", ")
 }
 
-// clientTimeout is a timeout of the client itself. It hides the context's error in it,
-// which callers would mistake for the end of their own context.
+// clientTimeout is a timeout of the client itself. It hides the context error inside, because
+// callers would mistake that for the end of their own context.
 type clientTimeout struct{ error }
 
-// Is reports whether the error is the target, unless that is a context's error.
+// Is reports whether the error is the target. It is never a context's error.
 func (e clientTimeout) Is(target error) bool {
 	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
 }
@@ -188,8 +187,8 @@ func callersError(ctx context.Context, err error) error {
 	return err
 }
 
-// hasEnded reports whether ctx is done or its deadline has passed: several contexts of
-// one deadline do not end at the same instant.
+// hasEnded reports whether ctx is done or its deadline has passed. Contexts with the same
+// deadline do not end at exactly the same instant.
 func hasEnded(ctx context.Context) bool {
 	deadline, ok := ctx.Deadline()
 	return ctx.Err() != nil || ok && time.Until(deadline) <= 0

@@ -12,11 +12,12 @@ import (
 //
 //	weir3:{push}teacher:teacher=2:42
 //
-// the version of the layout, behind the KeyPrefix if there is one; a hash tag; the limit's name; its kind, such as "/bucket", unless
-// it is rolling (R12); then for each dimension of the limit its name, the length of the value
-// in bytes, and the value. Names never contain "}", "/", ":" or "=", and the length marks the
-// end of a value. So no two histories share a key, for any bytes in the values (R14). The decimal length keeps keys readable in
-// redis-cli; internal/keyenc has a binary one.
+// It has these parts: the KeyPrefix, if there is one; the version of the layout; a hash tag; the
+// limit's name; its kind, such as "/bucket", unless it is rolling (R12). Then each dimension of
+// the limit has its name, the length of the value in bytes, and the value. Names never contain
+// "}", "/", ":" or "=", and the length marks the end of a value. So no two histories share a key,
+// for any bytes in the values (R14). The decimal length keeps keys readable in redis-cli;
+// internal/keyenc has a binary one.
 //
 // An operation with an idempotency key has a key of its own: see operationKey.
 //
@@ -31,11 +32,11 @@ import (
 // Cluster then begin empty.
 const layout = "weir3:{"
 
-// kindMarks are the kinds in keys.
+// kindMarks are the texts for kinds in keys.
 var kindMarks = [...]string{engine.Rolling: "", engine.Fixed: "/fixed", engine.FixedFromFirst: "/fixed_from_first", engine.Bucket: "/bucket", engine.Concurrency: "/concurrency"}
 
-// keysOf returns the keys of the rules' histories for k, in the order of its limits, and
-// all of them in one string. With one limit it returns only the string.
+// keysOf returns the keys of the rules' histories for k, in the order of the limits, and all
+// keys joined in one string. With one limit it returns only the string.
 func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, joined string) {
 	limits := p.Limits
 	var room [256]byte
@@ -65,7 +66,7 @@ func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, jo
 	return several, joined
 }
 
-// keysFor returns the keys of the rules' histories for k, in the order of its limits.
+// keysFor returns the keys of the rules' histories for k, in the order of the limits.
 func (e *Engine) keysFor(p *engine.Compiled, k *engine.Key) []string {
 	several, joined := e.keysOf(p, k)
 	if several == nil {
@@ -144,9 +145,8 @@ func appendSpread(b []byte, p *engine.Compiled, k *engine.Key, dims []int) []byt
 //
 //	weir3:{push}!teacher=2:42:36:dc0fd1d6-…
 //
-// It has the tag of its decision; a mark with which no limit's name begins; all
-// dimensions of the key in the order of their names; the length of the idempotency key;
-// the idempotency key.
+// It has the tag of its decision; "!", with which no limit's name begins; all dimensions of the
+// key in the order of their names; the length of the idempotency key; the idempotency key.
 func (e *Engine) operationKey(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
 	b := append(e.appendTag(room[:0], p, &p.Limits[0], k), '!')

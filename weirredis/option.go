@@ -14,8 +14,8 @@ type options struct {
 
 // DisableBatching sends every request in a call of its own. By default requests that
 // arrive while calls are in flight share the next call. That halves the server's work
-// for a decision and serves several times as many callers. In a Cluster, whose keys may
-// not meet in one call, requests are never batched.
+// for a decision and serves several times as many callers. In a Cluster requests are never
+// batched, because the keys of a call must share a slot.
 func DisableBatching() Option { return func(o *options) { o.batching = false } }
 
 // KeyPrefix puts a text before every key, so that several installations, such as staging
@@ -24,11 +24,11 @@ func DisableBatching() Option { return func(o *options) { o.batching = false } }
 // than 64 bytes, and one with a brace, because braces mark the slot of a key in a Cluster.
 func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
-// DenialCacheTTL sets how long a denial may be repeated from memory: 100 ms by default,
-// 0 turns the cache off. Such an answer is marked Cached (R8). It ends earlier when its
-// answer can change, and immediately when this engine writes to one of its histories.
-// Writes of other processes stay unseen until it expires: after a refund or a reset there
-// its wait is too long, after a grant or a record there it may be too short.
+// DenialCacheTTL sets the time for which a denial may be repeated from memory: 100 ms by
+// default, and 0 turns the cache off. A repeated denial is marked Cached (R8). A cached denial
+// ends sooner when the answer can change, and immediately when this engine writes to one of its
+// histories. Writes of other processes stay unseen until it expires: after a refund or a reset
+// there its wait is too long, after a grant or a record there it may be too short.
 //
 // The cache repeats attempts of the same units at the engine's clock. Requests for states,
 // with an idempotency key or at an instant of the caller are always sent to the server, as

@@ -8,10 +8,9 @@ import (
 	"time"
 )
 
-// queue collects requests that one script decides. While calls are in flight, further
-// callers wait in a batch. When a call may start, one of them sends the batch for all.
-// There is no timer and no background goroutine. A caller that finds the queue free
-// sends its request immediately.
+// queue collects requests that one script decides. A caller that finds the queue free sends its
+// request immediately. While calls are in flight, further callers wait in a batch. When a call
+// may start, one of them sends the batch for all. There is no timer and no background goroutine.
 //
 // The callers of a big batch mostly return together. So after a big batch the next call
 // starts only after other runnable goroutines had the processor.
@@ -24,9 +23,9 @@ type queue struct {
 
 	mu            sync.Mutex // protects the following, and the fields of batches that name it
 	inFlight      int        // calls in flight or about to start
-	big           int        // big batches among those
+	big           int        // big batches among the calls in flight
 	lastBig       bool       // the call that started last was a big batch
-	callers       int        // that wait or are part of a call in flight
+	callers       int        // callers that wait or are part of a call in flight
 	recentCallers [2]int     // callers when the last two batches were sent
 	waiting       []*batch   // batches that are not sent yet, oldest first
 }
@@ -39,8 +38,8 @@ const (
 	// bigBatch is the number of callers from which a batch is big.
 	bigBatch = 4
 
-	// minShare is the number of callers that a batch takes in any case. Smaller batches
-	// cost more calls than two in flight gain.
+	// minShare is the number of callers that a batch takes in any case. With smaller batches
+	// the additional calls cost more than the second call in flight gains.
 	minShare = 8
 
 	// maxRequests is the number of requests in one call. Longer calls make others wait
@@ -48,7 +47,7 @@ const (
 	maxRequests = 128
 )
 
-// send returns the reply to req, and when it was sent.
+// send returns the reply to req, and the time at which req was sent.
 func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error) {
 	q.mu.Lock()
 	q.callers++
@@ -88,9 +87,9 @@ func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error
 }
 
 // sendBatch sends b and releases its place in flight. Until the batch has its share,
-// runnable goroutines can still join: the first yield runs callers that were just
-// answered, the second those that waited for a processor meanwhile. Of 64 callers one
-// yield collects 45, two collect 60.
+// runnable goroutines can still join. The first yield runs callers that were just answered.
+// The second yield runs those that waited for a processor meanwhile. Of 64 callers one yield
+// collects 45, and two collect 60.
 func (q *queue) sendBatch(ctx context.Context, b *batch) {
 	defer q.release(b)
 	for range 2 {
@@ -102,9 +101,9 @@ func (q *queue) sendBatch(ctx context.Context, b *batch) {
 	b.call(ctx, q)
 }
 
-// share returns the number of callers of one batch: half of the callers. Those of a call
-// that has just ended are on their way back, so the last two batches count, too. q.mu is
-// held.
+// share returns the number of callers of one batch: half of the callers. The callers of a call
+// that has just ended will return soon, so the numbers at the last two batches count, too. q.mu
+// is held.
 func (q *queue) share() int {
 	return max(minShare, (max(q.callers, q.recentCallers[0], q.recentCallers[1])+1)/2)
 }
@@ -148,7 +147,7 @@ func (q *queue) startNext() {
 	}
 }
 
-// sending removes b, which is sent now. q.mu is held.
+// sending removes b from the waiting batches, because b is sent now. q.mu is held.
 func (q *queue) sending(b *batch) {
 	q.remove(b)
 	b.sentFor = b.callers
@@ -160,7 +159,7 @@ func (q *queue) sending(b *batch) {
 	}
 }
 
-// release ends the call of a batch, or of a single request for nil.
+// release ends the call of a batch, or of a single request if b is nil.
 func (q *queue) release(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -200,7 +199,7 @@ func (q *queue) claim(ctx context.Context, b *batch, me *caller) bool {
 	return false
 }
 
-// leave removes me from its batch and returns its error. A request that was not sent yet
+// leave removes me from its batch and returns the error of ctx. A request that was not sent yet
 // will not be sent. A call that was sent ends when all its callers have left.
 func (q *queue) leave(ctx context.Context, b *batch, me *caller) error {
 	q.mu.Lock()

@@ -13,7 +13,7 @@ import (
 const (
 	replyDecided = iota
 	replyReplayed
-	replyOutside // nothing is decided: another window of a Period is needed
+	replyOutside // nothing is decided, because another window of a Period is needed
 	replyError
 )
 
@@ -34,10 +34,10 @@ type reply struct {
 	reset     int64
 	validFor  int64 // time for which the denial stays the same if no call writes
 
-	states   string // packed, if they were wanted
+	states   string // the packed states, if they were requested
 	limit    string // the limit that bound a replayed operation
-	cached   bool   // repeated by the denial cache
-	replayed bool   // the stored reply of an operation
+	cached   bool   // the denial cache repeated the reply
+	replayed bool   // this is the stored reply of an operation
 	outside  bool   // the script decided nothing at the instant
 }
 
@@ -92,10 +92,10 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 	return r, "", badReply{len(text)}
 }
 
-// isSpan reports whether microseconds are those of a span, or -1 for never.
+// isSpan reports whether micros is a valid span, or -1 for never.
 func isSpan(micros int64) bool { return micros >= -1 && micros <= engine.MaxInstant }
 
-// badReply is the error of a reply that no script of this package gives.
+// badReply is the error of a reply that no script of this package makes.
 type badReply struct{ size int }
 
 // Error names the likely cause.

@@ -7,12 +7,12 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// request is one call for the script decide, with its keys and its packed arguments, whose
-// layout stands in lua/decide.lua. It does not refer to the call: a request in flight may
-// outlast its callers.
+// request is one call for the script decide, with its keys and its packed arguments.
+// lua/decide.lua describes their layout. A request does not refer to the call, because it may be
+// in flight after its caller has left.
 type request struct {
-	several   []string // the keys of the histories, if there are several
-	joined    string   // these keys in one string
+	several   []string // the keys of the histories, nil for a single one
+	joined    string   // all keys of histories in one string
 	operation string   // the key of the operation, if there is an idempotency key
 	plan      *plan
 	arg       [argBytes]byte
@@ -25,14 +25,14 @@ type request struct {
 // plan is the packed limits of rules.
 type plan struct {
 	text  string
-	until int64 // the windows of Periods in text are current before that instant; 0 = always
+	until int64 // the windows of Periods in text are current before this instant; 0 = always
 }
 
 const (
 	argBytes = 1 + 1 + 7 + 7 + 7 // a request behind the number of its plan
 
-	// serverClock stands for the server's clock in place of an instant, and oldest for the
-	// oldest entries of a refund. Both are above every instant and exact in Lua.
+	// serverClock replaces an instant and selects the server's clock. oldest replaces the instant
+	// of a grant and selects the oldest entries. Both are above every instant and exact in Lua.
 	serverClock = engine.MaxInstant + 1
 	oldest      = engine.MaxInstant + 1
 
@@ -66,7 +66,7 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	b := append(req.arg[:0], byte(c.Op), flags)
 	append7(append7(append7(b, at), c.N), from)
 	req.several, req.joined = e.keysOf(c.Rules, &c.Key)
-	if c.Op == engine.Count { // only one limit, because the instant does not depend on other histories
+	if c.Op == engine.Count { // only one history, because the instant depends on no other
 		req.joined, req.several = req.keys()[c.Limit], nil
 	}
 	return req
@@ -97,8 +97,8 @@ func (req *request) canCache() bool {
 // writes reports whether a call, which is no count, can write to a history.
 func writes(c *engine.Call) bool { return c.Op != engine.Peek && c.N > 0 }
 
-// planOf returns the packed limits of a call. Those of a Period are current at the instant of
-// the call, by the clock of this process.
+// planOf returns the packed limits of a call. The windows of Periods are those around the
+// instant of the call, by the clock of this process.
 func (e *Engine) planOf(c *engine.Call) *plan {
 	if c.Op == engine.Count {
 		return newPlan(c, e.around(c))
@@ -116,7 +116,7 @@ func (e *Engine) planOf(c *engine.Call) *plan {
 	return p
 }
 
-// around returns the instant around which the windows of Periods are sent.
+// around returns the instant in the windows of Periods that are sent.
 func (e *Engine) around(c *engine.Call) int64 {
 	if !c.Given {
 		return e.now().UnixMicro()

@@ -10,7 +10,7 @@ import (
 type Script struct {
 	Name string
 	Text string
-	SHA1 string // of Text, in lower-case hexadecimal, for EVALSHA
+	SHA1 string // hash of Text, in lower-case hexadecimal, for EVALSHA
 }
 
 // The scripts run as they stand in the folder lua.

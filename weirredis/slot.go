@@ -11,7 +11,7 @@ import (
 const slots = 16384
 
 // Pinned reports whether a Cluster keeps all histories of the rules in one slot, and so on
-// one server. It does if the limits have no dimension in common.
+// one server. This is so if the limits have no dimension in common.
 func Pinned(p *engine.Compiled) bool { return len(p.Limits[0].Shared) == 0 }
 
 // DescribeSlots returns a sentence about the slots of the rules' histories in a Cluster.

@@ -18,7 +18,7 @@ import (
 // Conn is a weirredis.Conn on a go-redis client of the caller. It never closes the client.
 type Conn struct {
 	client  redis.UniversalClient
-	cluster *redis.ClusterClient // the client, if it is for a Cluster; else nil
+	cluster *redis.ClusterClient // the client if it is for a Cluster, otherwise nil
 	address string
 }
 
@@ -27,9 +27,9 @@ type Conn struct {
 // histories between its servers when one of them is down.
 //
 // A decision is never sent twice, for any MaxRetries and MaxRedirects of the client: its
-// commands are marked NoRetry. A Cluster's redirections are followed. A client without
+// commands are marked NoRetry. Redirections of a Cluster are followed. A client without
 // retries does not notice that a node is gone. So Conn reloads the slots when a node does
-// not reply; ClusterStateReloadInterval need not be short.
+// not reply, and ClusterStateReloadInterval need not be short.
 func New(client redis.UniversalClient) (*Conn, error) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -49,7 +49,7 @@ type once struct{ *redis.Cmd }
 // NoRetry reports that the command must not be retried.
 func (once) NoRetry() bool { return true }
 
-// Eval runs the script once at most.
+// Eval runs the script at most once.
 //
 // go-redis waits for a reply until its ReadTimeout, even after the context has ended. So
 // Eval returns without the call when ctx is done. The call's connection stays busy until
@@ -119,7 +119,7 @@ func (c *Conn) run(ctx context.Context, command, script string, keys, args []str
 	return cmd.Text()
 }
 
-// classify returns the error as the contract of Conn demands.
+// classify returns the error in the form that weirredis.Conn demands.
 func classify(err error) error {
 	var rejected redis.Error
 	var op *net.OpError

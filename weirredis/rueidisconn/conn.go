@@ -19,7 +19,7 @@ import (
 type Conn struct {
 	client  rueidis.Client
 	address string
-	scripts sync.Map // *weirredis.Script to *rueidis.Lua
+	scripts sync.Map // *rueidis.Lua by *weirredis.Script
 }
 
 const (
@@ -57,7 +57,7 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	return c, nil
 }
 
-// Eval runs the script once at most. It returns when ctx is done.
+// Eval runs the script at most once. It returns when ctx is done.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	lua, ok := c.scripts.Load(s)
 	if !ok {
@@ -77,7 +77,7 @@ type noDeadline struct{ context.Context }
 // Deadline returns none.
 func (noDeadline) Deadline() (deadline time.Time, ok bool) { return deadline, false }
 
-// classify returns the error as the contract of Conn demands.
+// classify returns the error in the form that weirredis.Conn demands.
 func classify(err error) error {
 	if err == nil {
 		return nil
