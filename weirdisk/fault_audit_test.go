@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// ledger adds up what callers did in all lives of one directory, and collects contradictions.
+// ledger adds up the calls in all lives of one directory, and collects contradictions.
 // Of a directory after a power failure, changes behind the last safe event may be lost.
 //
 // Shared keys get attempts of all callers. The acknowledged grants of no window exceed
@@ -240,7 +240,7 @@ func fullest(grants []grant, window time.Duration) (from, most int64) {
 
 // table is a policy of the callers. Each call uses one of its versions, so numbers, windows and
 // rates change between calls of every sort. Versions behind the first one have a longer window or
-// a smaller Max: whatever they grant, the first one could.
+// a smaller Max, so the first one would grant all that they grant.
 type table struct {
 	versions []weir.Policy
 	max      int64

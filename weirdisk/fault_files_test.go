@@ -144,8 +144,8 @@ func newFaulty() *faulty {
 	return f
 }
 
-// flaky are files on the tape of which some operations fail, and are counted. A failing write makes
-// a part, and a failing sync drops what was not synced.
+// flaky returns files on the tape. Some of their operations fail, and failures counts them. A
+// failing write writes a part, and a failing sync drops the unsynced writes.
 func (t *tape) flaky(r *rand.Rand, failures *int) files {
 	var mu sync.Mutex
 	return &hooked{t.under(neverSynced), func(o operation, do func() error) error {
@@ -173,7 +173,7 @@ func (t *tape) flaky(r *rand.Rand, failures *int) files {
 	}}
 }
 
-// lose notes that a sync above the tape has failed and dropped what was not synced.
+// lose notes that a sync above the tape has failed and dropped the unsynced writes.
 func (t *tape) lose(o operation) {
 	t.add(step{kind: stepLost, file: o.on.file.(*hookedFile).number})
 }

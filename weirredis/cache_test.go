@@ -275,7 +275,7 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 }
 
 // TestOtherRequestsAreNeverCached lists requests that are sent to the server though the same
-// attempt has a cached denial, and whose answers end no cached denial and are not cached.
+// attempt has a cached denial. Their answers end no cached denial and are not cached.
 func TestOtherRequestsAreNeverCached(t *testing.T) {
 	u := weir.K("u")
 	for about, request := range map[string]weir.Request{

@@ -95,7 +95,7 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	e.order(calls)
 }
 
-// do decides one call, whose result and states are clear.
+// do decides one call. Its result and states are clear.
 func (e *Engine) do(ctx context.Context, c *engine.Call) {
 	if err := ctx.Err(); err != nil {
 		c.Fail(err)

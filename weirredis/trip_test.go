@@ -130,7 +130,7 @@ func TestDoInAClusterSendsEachCallAlone(t *testing.T) {
 }
 
 // TestDoKeepsTheOrderOfInstants: a cached denial is not decided before an earlier call
-// of the batch for the same key, whose instant is the server's (R1). Other keys do not matter.
+// of the batch for the same key, which has the server's instant (R1). Other keys do not matter.
 func TestDoKeepsTheOrderOfInstants(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		canned := &cannedConn{}

@@ -81,15 +81,15 @@ func Hammers(n int) Option { return func(c *conformance.Config) { c.Hammers = n 
 // support them.
 func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }
 
-// CachesDenials permits denials that are marked Cached, as those of an engine on a shared
-// store. Each must repeat a denial of the same attempt that is younger than ttl (R8).
-// Without this option no answer may be marked.
+// CachesDenials permits denials that are marked Cached, as an engine on a shared store marks
+// them. Each must repeat a denial of the same attempt that is younger than ttl (R8). Without
+// this option no answer may be marked.
 func CachesDenials(ttl time.Duration) Option {
 	return func(c *conformance.Config) { c.CacheTTL = ttl }
 }
 
-// Separate is for an engine that spreads its calls over several others, as processes on one
-// store do. There a cached denial may be from before a call of another process (R8).
+// Separate is for an engine that spreads its calls over several engines, as processes on one
+// store do. A cached denial may then be older than a call of another process (R8).
 func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }
 
 // Claims is for an engine that decides only the calls that claims reports, by their Rules, Op

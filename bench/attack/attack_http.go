@@ -59,7 +59,7 @@ func slowHeader(ctx context.Context, f *field) {
 	trickle(ctx, conn, "POST /v1/check HTTP/1.1\r\nHost: weir\r\nX-"+strings.Repeat("x", 200))
 }
 
-// slowBody sends a header at once, and then one byte of the body each second.
+// slowBody sends a header, and then one byte of the body each second.
 func slowBody(ctx context.Context, f *field, path, token string) {
 	conn, err := dial(ctx, f.HTTP)
 	if err != nil {

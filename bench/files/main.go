@@ -6,7 +6,7 @@
 //	go run ./files -rounds 9
 //	go run ./files -quick
 //
-// The program is built from this checkout, and run anew for each measurement. Times are
+// The program is built from this checkout. Each measurement is a process of its own. Times are
 // processor time of the process, everything included from its start to its end.
 package main
 

@@ -5,9 +5,9 @@
 //	go run ./grpc -rounds 9 -for 2s -callers 16,64
 //
 // The servers are processes of their own; Weir's is its program, built from this
-// checkout. All run at once, and one at a time serves the same clients, in shuffled
-// order within each round. A ratio compares two servers in one round; the median over
-// the rounds is printed. It needs Linux.
+// checkout. All servers run for the whole measurement, but only one at a time serves the
+// clients, in shuffled order within each round. A ratio compares two servers in one round;
+// the median over the rounds is printed. It needs Linux.
 package main
 
 import (

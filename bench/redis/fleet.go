@@ -47,7 +47,7 @@ func (f *fleet) again(k int) redispeers.Request {
 	return redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.sent[k]-1)}
 }
 
-// units returns 1, or 100 to 199 for a heavy fleet, whose limit must be a multiple of
+// units returns 1, or 100 to 199 for a heavy fleet. The limit of that must be a multiple of
 // HeaviestUnits.
 func (f *fleet) units(k int) int64 {
 	if f.heavy {

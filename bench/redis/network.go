@@ -77,8 +77,8 @@ func (d distance) run(contestant string) contest.Metrics {
 	return m
 }
 
-// startRelay starts a relay to the server in a process of its own, whose processor time and
-// heap are not those of the contestant.
+// startRelay starts a relay to the server in a process of its own, so that its processor time
+// and heap are not counted for the contestant.
 func startRelay(server string, trip time.Duration) (addr string, stop func()) {
 	cmd := exec.Command(must(os.Executable()), "-relay", trip.String(), "-server", server)
 	cmd.Stderr = os.Stderr

@@ -100,7 +100,7 @@ func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 	})
 }
 
-// pipelines sends depth commands at once; every caller has its own connection.
+// pipelines sends depth commands in one write; every caller has its own connection.
 func pipelines(depth int) func(*server, int, time.Duration) (int64, error) {
 	asks := make([]string, keys)
 	const granted = "*9\r\n:1\r\n"

@@ -16,7 +16,7 @@ import (
 const (
 	holdCallers = 64
 	holdRounds  = 4 // reservations of a caller
-	holdMax     = 8 // units at once
+	holdMax     = 8 // most units that are held at any instant
 
 	// holdSlack is how much the engine's clock may differ from that of this process within
 	// a history.

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// once makes many operations, twice as many as fit, each in several goroutines at once. It
-// returns a report of the first operation that was charged twice or got different
+// once makes many operations, twice as many as fit, each in several concurrent goroutines.
+// It returns a report of the first operation that was charged twice or got different
 // answers, or "".
 func once(e engine.Engine, c Config) string {
 	const fit, operations = 100, 200

@@ -108,7 +108,7 @@ func (m *togetherModel) use(i int, policy weir.Policy) error {
 }
 
 // change changes numbers and windows of a policy, as a reload does (R12). No window becomes longer
-// than at first: an engine may have forgotten what no longer counted.
+// than at first, because an engine may have forgotten units that no longer counted.
 func (m *togetherModel) change(r *rand.Rand) {
 	i := r.IntN(len(m.first))
 	policy := m.first[i]

@@ -342,7 +342,7 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 	return true
 }
 
-// places returns the places of all hashes whose first bits are those of low.
+// places returns the places of all hashes that have their first bits in common with low.
 func (d *directory) places(low, bits uint32) []block {
 	span := uint32(1) << (d.bits() - bits)
 	start := d.place(low) &^ (span - 1)

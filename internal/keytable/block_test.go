@@ -245,7 +245,7 @@ func (m *model) remove(name string) {
 	m.forget(name)
 }
 
-// look compares what the shard has of a name with the map.
+// look compares the slot of a name with the map.
 func (m *model) look(name string) {
 	m.t.Helper()
 	k := m.key(name)

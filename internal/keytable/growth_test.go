@@ -9,7 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-// TestGrowthLeavesLittleGarbage: a growing table allocates hardly more than it holds: what a block leaves, another one takes. So a cap on bytes bounds the memory of the process.
+// TestGrowthLeavesLittleGarbage: a growing table allocates hardly more than it holds, because a
+// new block takes the memory that another one has left. So a cap on bytes bounds the memory of
+// the process.
 func TestGrowthLeavesLittleGarbage(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // a collection would drop the blocks that wait
 	most := 1.25

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// equal reports whether two keys are the same to a table: in their bytes and groups, whatever
-// their hashes are.
+// equal reports whether two keys are the same to a table: in their bytes and groups, with any
+// hashes.
 func (k *named) equal(other *named) bool {
 	const group = 1<<hashShift - 1
 	return k.lo == other.lo && k.hi == other.hi && k.state&group == other.state&group && k.text == other.text

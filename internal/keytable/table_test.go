@@ -199,9 +199,9 @@ func TestSweepKeepsTwoTimesApart(t *testing.T) {
 	}
 }
 
-// TestReclaim: a caller at a cap removes what is over in its shards first, and then in the
-// others by turns. After one that found nothing, a second at the same instant looks at a
-// group of slots: a flood of new keys costs little.
+// TestReclaim: a caller at a cap removes expired histories from its shards first, and then from
+// the others by turns. After a Reclaim that found nothing, the next at the same instant looks
+// at one group of slots, so that a flood of new keys costs little.
 func TestReclaim(t *testing.T) {
 	table := newTable(0, 0, 1)
 	group, _ := table.Group("g", 1_000_000)

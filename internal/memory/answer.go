@@ -53,7 +53,7 @@ func binding(mode window.Mode, records []record, n, granted int64) *record {
 	return b
 }
 
-// describe returns the state of a limit, whose own wait is known.
+// describe returns the state of a limit. wait is the limit's own wait.
 func describe(l *engine.Limit, h *window.History, a *window.Arena, r *window.Rule, s *window.State, now, wait int64) engine.State {
 	d := l.Describe()
 	d.Used, d.Remaining, d.RetryAfter = s.Used, s.Room(r), span(wait)

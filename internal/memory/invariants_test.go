@@ -110,8 +110,8 @@ func checkEmptied(t *testing.T, m *Memory) {
 	}
 }
 
-// checkHistory walks the entries: ends rise to End, units add up to Total, and each limit of the
-// walk is what Used and Leave return. A bucket has no entries.
+// checkHistory walks the entries: ends rise to End, units add up to Total, and Used and Leave
+// return the same numbers at each end. A bucket has no entries.
 func checkHistory(t *testing.T, h *window.History, a *window.Arena) {
 	t.Helper()
 	if h.Rate() != 0 {

@@ -139,7 +139,7 @@ func TestArenaClassesAreTight(t *testing.T) {
 }
 
 // TestArenaPagesChangeTheirClass: a page without runs serves another class, and the page of a
-// large run is given back at once.
+// large run is given back immediately.
 func TestArenaPagesChangeTheirClass(t *testing.T) {
 	b := &counted{}
 	a := Arena{Budget: b}

@@ -55,7 +55,7 @@ local function number(s, p)
   return decode('>I7', s, p + 1), flag, p + 8
 end
 
--- coded returns the bytes of an entry of some units, a time before the next entry (R7); also those of a number, as its gap.
+-- coded returns the bytes of an entry: its units, and its gap, the time to the next entry (R7). A number is coded as a gap.
 local function coded(gap, units)
   local flag, text = units == 1 and 0 or 1
   if gap < 16384 then text = encode('>I2', gap + flag * 32768)
@@ -67,8 +67,9 @@ local function coded(gap, units)
 end
 
 -- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil (R13).
--- It is renewed once in a quarter of a span, and lives a second longer, because the clock may step back (R2). Real time may
--- pass more slowly than given instants: there the promise is marked by 2^44, and the key lives a span and two hours longer.
+-- The promise is renewed once in a quarter of a span. The key lives a second longer, because the clock may step back (R2).
+-- Real time may pass more slowly than given instants. With these the promise is marked by 2^44, and the key lives a span and
+-- two hours longer.
 local function expiry(promised, raw, ends, span, given)
   local spare, clock, longer = ceil(span / 4000), 0, 1000
   if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
@@ -78,9 +79,10 @@ local function expiry(promised, raw, ends, span, given)
 end
 
 -- short decides an attempt of one unit under rolling limits without interval, cells and cost, if entries that leave have a
--- unit each, and no chunk begins or ends. It returns nil and has changed nothing if the functions further down are needed: each call of a
--- script creates its functions again, which takes longer than a decision (go run ./redis in bench has the times). As in
--- decide, a limit prepares its change as if those after it granted; if one denies, the decision begins again without it.
+-- unit each, and no chunk begins or ends. Otherwise it returns nil and has changed nothing, and the functions further down
+-- decide. Each call of a script creates its functions again, which takes longer than a decision, so those are created only
+-- if they are needed (go run ./redis in bench has the times). As in decide, a limit prepares its change as if the limits
+-- after it granted the unit. If one denies, the decision begins again and grants nothing.
 local heads, read = {}, 0 -- the headers of the request's histories, false without one; those up to read are read
 local pending = {} -- for each limit of the request its key, its new header, and its new time to live or false
 local function short(plan, raw, given, k)
@@ -245,8 +247,8 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
   end
 end
 
--- write stores a prepared change of a history: the chunks before at and from to on that are over, the header, the numbers
--- and texts of other chunks, and the expiry.
+-- write stores a prepared change of a history. It deletes the chunks from .. at - 1 and to .. top - 1, and sets the header, the
+-- chunks in chunks (number and text by turns), and the time to live.
 local function write(key, head, from, at, to, top, chunks, ttl)
   if from < at or to < top then
     local dead = {}
@@ -338,7 +340,8 @@ local function corrections()
   return retreat, correct
 end
 
--- history returns a history, corrected if the clock was (R2); then the number behind the stored chunks, and whether it was.
+-- history returns a history, corrected if the clock was (R2). The last two results are the number behind the stored chunks
+-- and whether it was corrected.
 local function history(key, stored, raw, now, mark)
   local last, newest, units, first, total, promised, from, to, skip, late, tail = load(stored)
   local head, top, corrected = stored or '', to, last - raw >= 1000000
@@ -413,8 +416,8 @@ local function buckets()
   return refill, bucketed, inflow, exceeds, missing
 end
 
--- leaving returns the mark of the entry with which need of the units that count have left (R8). Older entries begin at a
--- place and end at the mark edge. Behind them is an entry of push units with that mark, or none, and then the newest.
+-- leaving returns the mark of the last entry that must leave until need units have left (R8). The older entries begin at a
+-- place and end at the mark edge. Then comes an entry of push units with that mark, or none, and then the newest entry.
 local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
   local gone = 0
   if u < edge then
@@ -426,7 +429,7 @@ end
 
 -- decide decides an attempt, a peek or a record: all limits record, or none (R4 to R8, R10). It returns the reply, whether
 -- units were recorded, and the instant. Nothing is written before every limit is decided. A limit prepares its change as
--- if those after it granted as much as those before; if one grants less, the decision begins again with less.
+-- if the limits after it granted as much as those before. If one grants less, the decision begins again with less.
 local function decide(plan, op, flags, raw, given, n, _, k)
   local mode, count = byte(plan, 1, 2)
   local now = ahead(k, count, raw)
@@ -594,8 +597,8 @@ local function others()
     return encode('>I7I7B', behind, units - took, #entries) .. entries
   end
 
-  -- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, also
-  -- none that no longer counts, because the newest attempt does not move and a later decision may be earlier (R2).
+  -- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, not
+  -- even one that no longer counts: the newest attempt does not move, so a later decision may be at an earlier instant (R2).
   local function taken(key, stored, raw, now, want, granted, kind, window, a, b)
     local cut, mark = seen(kind, now, window, a, b)
     local last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =

@@ -114,7 +114,7 @@ func (s *Server) Stderr() string {
 	return s.said.String()
 }
 
-// Kill ends the process at once.
+// Kill ends the process with SIGKILL.
 func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()

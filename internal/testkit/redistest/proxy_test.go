@@ -45,7 +45,7 @@ func dial(t *testing.T, p *Proxy) net.Conn {
 	return c
 }
 
-// say sends text and reads an answer of n bytes, or what comes before the end.
+// say sends text and reads an answer of n bytes, or all bytes before the end.
 func say(t *testing.T, c net.Conn, text string, n int) (string, error) {
 	t.Helper()
 	if _, err := io.WriteString(c, text); err != nil {
