@@ -267,8 +267,8 @@ func TestDamagedImages(t *testing.T) {
 	}
 }
 
-// TestMixedDirectories: whole files are missing, empty, exchanged, renamed, of another directory or of
-// an earlier time. The directory is rejected, or it has everything.
+// TestMixedDirectories: whole files are missing, empty, exchanged, renamed, of another
+// directory or of an earlier time. The directory is rejected, or it has everything.
 func TestMixedDirectories(t *testing.T) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	other := filepath.Join(t.TempDir(), "other")

@@ -8,9 +8,9 @@ import (
 	"os"
 )
 
-// event is one line of a child's journal. The child writes an event before each operation
-// and after each answer. The journal is a pipe: an event is in
-// the parent's hands when write returns, so a kill loses none.
+// event is one line of a child's journal. The child writes an event before each operation and
+// after each answer. The journal is a pipe: an event is in the parent's hands when write
+// returns, so a kill loses none.
 type event struct {
 	Kind   eventKind
 	Op     op

@@ -169,8 +169,9 @@ func TestEdgesOfChunks(t *testing.T) {
 	}
 }
 
-// TestSingleUnitsOfLongHistories: attempts of one unit on a history in chunks, of which entries leave, some of them
-// refunded in the middle of a chunk; so entries without units become the oldest (R3, R8, R10).
+// TestSingleUnitsOfLongHistories: attempts of one unit on a history in chunks, of which entries
+// leave, some of them refunded in the middle of a chunk; so entries without units become the
+// oldest (R3, R8, R10).
 func TestSingleUnitsOfLongHistories(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	for seed := range uint64(4) {

@@ -380,8 +380,8 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	}
 }
 
-// TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or package
-// enforce ends the cached denials of the engine behind it.
+// TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or
+// package enforce ends the cached denials of the engine behind it.
 func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  denied:\n    limit: 5 per second per user\n"))
 	if err != nil {

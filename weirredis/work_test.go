@@ -49,9 +49,8 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 }
 
 // TestLongHistoriesArePassedByChunks expires most of 18,000 units together. No decision reads
-// more than the heads of the chunks, even for a wait across all entries (R8), and a corrected clock each
-// head twice. A recording
-// deletes the chunks that are over in one command.
+// more than the heads of the chunks, even for a wait across all entries (R8), and a corrected
+// clock each head twice. A recording deletes the chunks that are over in one command.
 func TestLongHistoriesArePassedByChunks(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t))

@@ -31,8 +31,7 @@ type Faulty struct {
 // begins.
 type Fault func(ctx context.Context, call func()) error
 
-// NewFaulty returns an engine that behaves like e until it is broken.
-// It panics if e is nil.
+// NewFaulty returns an engine that behaves like e until it is broken. It panics if e is nil.
 func NewFaulty(e engine.Engine) *Faulty {
 	if isnil.Is(e) {
 		panic("weirtest: NewFaulty needs an engine, not nil")
@@ -75,8 +74,7 @@ func Lost() Fault {
 	}
 }
 
-// Slow is a store that needs d for every call. A call is not made
-// if its context ends before.
+// Slow is a store that needs d for every call. A call is not made if its context ends before.
 func Slow(d time.Duration) Fault {
 	return func(ctx context.Context, call func()) error {
 		t := time.NewTimer(d)

@@ -50,8 +50,8 @@ func logs(entries int) int {
 	return max(min(scale.logs, 20*scale.logs*scale.logs/entries), scale.logs/5)
 }
 
-// plenty is a limit that no log here reaches. The yardstick's
-// floating-point instants cannot resolve much larger ones.
+// plenty is a limit that no log here reaches. The yardstick's floating-point instants cannot
+// resolve much larger ones.
 const plenty = 1_000_000
 
 func formNames() []string {

@@ -5,9 +5,9 @@
 //	go run ./resp -rounds 9 -for 2s -callers 16,64
 //	go run ./resp -quick
 //
-// One process of weir, built from this checkout, serves both protocols in turn, in
-// shuffled order within each round. A ratio compares two ways in one round, and the median over the rounds is
-// printed. It needs Linux.
+// One process of weir, built from this checkout, serves both protocols in turn, in shuffled
+// order within each round. A ratio compares two ways in one round, and the median over the
+// rounds is printed. It needs Linux.
 package main
 
 import (

@@ -6,8 +6,7 @@ import "math/rand/v2"
 // user number or half a UUID.
 const keySize = 16
 
-// makeKeys returns n different keys, cut from one string: they cost the
-// collector nothing.
+// makeKeys returns n different keys, cut from one string: they cost the collector nothing.
 func makeKeys(n int) []string {
 	all := make([]byte, 0, n*keySize)
 	for i := range n {

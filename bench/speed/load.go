@@ -146,8 +146,8 @@ func batch(l peers.Limiter, keys []string, r *random) (yes int64) {
 	return yes
 }
 
-// random is xorshift64*: a nanosecond a number, so the choice of a
-// key is negligible. Its seed is not 0.
+// random is xorshift64*: a nanosecond a number, so the choice of a key is negligible. Its seed
+// is not 0.
 type random uint64
 
 func (r *random) below(n int) int {

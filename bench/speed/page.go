@@ -267,8 +267,8 @@ func (p page) attackTable() {
 		decimal(get(peakMiB), 0), decimal(get(rejected), 0), decimal(get(forgotten), 0), victims, decimal(get(cpu), 0))
 }
 
-// ratio formats a ratio, decimal a number with places digits behind the point;
-// a missing measurement is a dash.
+// ratio formats a ratio, decimal a number with places digits behind the point; a missing
+// measurement is a dash.
 func ratio(v float64) string { return decimal(v, 2) }
 
 func decimal(v float64, places int) string {

@@ -38,8 +38,8 @@ func writeLog(out io.Writer) error {
 	for day := range 2 {
 		s.day(begin.AddDate(0, 0, day))
 	}
-	// The scripts: a steady scraper, a crawler in bursts,
-	// a slow scraper, and guesses of passwords from three addresses.
+	// The scripts: a steady scraper, a crawler in bursts, a slow scraper, and guesses of
+	// passwords from three addresses.
 	s.every("203.0.113.9", at(begin, 0, 13, 0), at(begin, 0, 15, 30), 3*time.Second, "GET /product/%d", 200)
 	for burst := range 12 {
 		from := at(begin, 1, 9, 0).Add(time.Duration(burst) * 10 * time.Minute)

@@ -32,8 +32,8 @@ var instantForms = []instantForm{
 	}},
 }
 
-// instants decides requests without an instant, and at the first and the last one that a
-// caller may give, in every form, and refunds. It returns a report of the first wrong answer, or "".
+// instants decides requests without an instant, and at the first and the last one that a caller
+// may give, in every form, and refunds. It returns a report of the first wrong answer, or "".
 func instants(e engine.Engine, c Config) string {
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "instants", Limits: []weir.Limit{
 		{Name: "tenth", Max: 1, Window: tenth, By: []string{"k"}},

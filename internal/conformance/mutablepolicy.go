@@ -61,8 +61,8 @@ func (b *mutablePolicy) clone() *mutablePolicy {
 	return &c
 }
 
-// declare adds a limit: NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=K] [burst=N] [period=P]
-// [zone=Z] [anchor=N] [by=DIM,DIM].
+// declare adds a limit: NAME max=N window=D [interval=D] [cells=N] [cost=N] [kind=K] [burst=N]
+// [period=P] [zone=Z] [anchor=N] [by=DIM,DIM].
 func (b *mutablePolicy) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")

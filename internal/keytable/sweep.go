@@ -19,7 +19,8 @@ const (
 	reclaimSlots = 4096
 
 	// reclaimRate bounds the slots by the microseconds since a Reclaim found nothing. Otherwise
-	// a flood of new keys at a cap would cost a look at 4096 slots each (the attack in bench/speed).
+	// a flood of new keys at a cap would cost a look at 4096 slots each (the attack in
+	// bench/speed).
 	reclaimRate = 4
 )
 

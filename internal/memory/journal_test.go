@@ -346,8 +346,8 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	}
 }
 
-// TestJournalDumpLocksOneHistory: callers of a known history go on while Dump waits in its shard for
-// the caller of another one.
+// TestJournalDumpLocksOneHistory: callers of a known history go on while Dump waits in its
+// shard for the caller of another one.
 func TestJournalDumpLocksOneHistory(t *testing.T) {
 	m := New(Options{})
 	l := m.on(perUser(1<<40, time.Hour))

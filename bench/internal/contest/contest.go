@@ -89,8 +89,8 @@ func spawn(args []string) (Metrics, error) {
 	return m, json.Unmarshal(out, &m)
 }
 
-// Results are the metrics of every run, by workload and contestant, in the
-// order of the rounds. A run that failed has no metrics.
+// Results are the metrics of every run, by workload and contestant, in the order of the rounds.
+// A run that failed has no metrics.
 type Results map[string]map[string][]Metrics
 
 func (r Results) add(workload, contestant string, m Metrics) {

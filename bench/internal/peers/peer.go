@@ -18,8 +18,8 @@ import (
 // Limiter decides for one limit over any number of keys. It is safe for
 // concurrent use.
 type Limiter interface {
-	// Allow reports whether key may act now, and counts the act if so. A
-	// Blocking peer always returns true, after its wait.
+	// Allow reports whether key may act now, and counts the act if so. A Blocking peer always
+	// returns true, after its wait.
 	Allow(key string) bool
 }
 

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Median returns the middle of the values, or the mean of the two in the
-// middle; NaN of none. values is not changed.
+// Median returns the middle of the values, or the mean of the two in the middle; NaN of none.
+// values is not changed.
 func Median(values []float64) float64 {
 	n := len(values)
 	if n == 0 {

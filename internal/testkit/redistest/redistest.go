@@ -58,8 +58,8 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the one server of the tests of a package. The package's
-// TestMain must end with os.Exit(redistest.Main(m)), which stops it.
+// Shared returns the one server of the tests of a package. The package's TestMain must end with
+// os.Exit(redistest.Main(m)), which stops it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
 	needs.Redis(t)
