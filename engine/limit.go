@@ -89,8 +89,8 @@ func (l *Limit) Describe() State {
 
 // Keep returns the most microseconds for which a granted unit can count: the window with a
 // cell, the longest a period can last, or the time in which an empty bucket fills. An engine
-// may forget a history so long after its newest entry, or an hour after it if that is longer
-// and instants are given (R13).
+// may forget a history when this time has passed since its newest entry. If instants are
+// given, an hour must also have passed (R13).
 func (l *Limit) Keep() int64 {
 	switch {
 	case l.Kind == Bucket:

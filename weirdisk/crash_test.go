@@ -129,9 +129,9 @@ func act(r *rand.Rand, e engine.Engine) error {
 	return err
 }
 
-// TestEveryPrefixIsAState: a log that ends at any byte opens as the state after a call or,
-// within a settlement or another call of two steps, between its steps. The state has all
-// calls whose entries are whole, and later calls go on from there.
+// TestEveryPrefixIsAState: a log that is cut at any byte opens as the state after a call.
+// Within a call of two steps, such as a settlement, it may be the state between them. The
+// state has all calls that are whole in the log, and later calls go on from there.
 func TestEveryPrefixIsAState(t *testing.T) {
 	needs.Time(t)
 	for seed := range uint64(race.Fewer(3)) {

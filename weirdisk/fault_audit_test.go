@@ -10,11 +10,11 @@ import (
 )
 
 // ledger adds up the calls in all lives of one directory, and collects contradictions.
-// Of a directory after a power failure, changes behind the last safe event may be lost.
+// After a power failure, changes behind the last safe event may be lost.
 //
 // Shared keys get attempts of all callers. The acknowledged grants of no window exceed
-// Max, and after each start the units that count are at least those acknowledged and safe, and
-// at most all that were acknowledged or are in flight.
+// Max. After each start the units that count are at least those that were acknowledged and
+// safe, and at most all that were acknowledged or are in flight.
 //
 // An own key gets operations of one caller, one after the other. Its count is known
 // exactly, except for the effect of operations without an answer, and of those that may be lost.

@@ -203,8 +203,8 @@ func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []str
 // rejection is the form of the error of a damaged directory: it names file and offset.
 var rejection = regexp.MustCompile(`([0-9]+\.weirlog|MANIFEST), offset [0-9]+: `)
 
-// spoiledImages spoils directories. Each is rejected with file and offset and is not changed, or
-// has the state before a crash, of which no change before safe is missing.
+// spoiledImages spoils directories. Each is rejected with file and offset and not changed, or it
+// has a state from before the crash with all changes before safe.
 func spoiledImages(t *testing.T, spoil func(x *tape, dir string, crash int, r *rand.Rand) (kind string, safe int)) (rejected map[string]int) {
 	needs.Time(t)
 	t.Parallel()

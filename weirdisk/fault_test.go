@@ -145,9 +145,9 @@ func leave(t testing.TB, dir string, segment []byte, always bool) {
 	write(t, filepath.Join(dir, lockName), nil)
 }
 
-// TestDamage: a flipped bit in any byte is refused with file and offset, or cut if it is in
-// the last frame of a process that was killed. It never panics, and changes no file when
-// refused. After a Close it is always refused.
+// TestDamage: Open refuses a directory with a flipped bit in any byte, with file and offset. If
+// the bit is in the last frame of a killed process, Open may cut that instead. Open never
+// panics, and changes no file when it refuses. After a Close it always refuses.
 func TestDamage(t *testing.T) {
 	needs.Time(t)
 	dir := t.TempDir()

@@ -73,9 +73,9 @@ func TestLagOfManyBytes(t *testing.T) {
 	}
 }
 
-// TestNothingIsNoBatch: a change that says nothing new, such as a limit that is kept for no
-// longer than the log has already, leaves no batch without entries behind, which a start would
-// take for damage. It comes if two callers use a longer window first at the same time.
+// TestNothingIsNoBatch: a change may add nothing to the log, such as a limit with a time that
+// the log has already. Then no batch without entries is written, because a start would take it
+// for damage. Two callers that use a longer window first make such a change.
 func TestNothingIsNoBatch(t *testing.T) {
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {

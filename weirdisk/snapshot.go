@@ -22,9 +22,8 @@ const (
 	idleTick = time.Minute
 
 	// A step of a snapshot visits a few histories, each under its own lock. After snapshotBatch
-	// bytes the snapshot waits for the writer. So a caller waits at most for so many bytes of
-	// the snapshot to be written, and a goroutine that waits for a processor at most for the
-	// steps that produce them.
+	// bytes the snapshot waits for the writer. So a caller waits for no more bytes than these to
+	// be written, and a goroutine that waits for a processor waits for no more steps.
 	snapshotStep  = 32
 	snapshotBatch = 16 << 10
 )

@@ -10,7 +10,7 @@ import (
 )
 
 // TestSnapshotOfAChangingHistory: a history that changes while snapshots are written is the same
-// after a restart, also if nothing but snapshots is left of it. So are those beside it.
+// after a restart, also if only snapshots of it are left. So are the histories beside it.
 func TestSnapshotOfAChangingHistory(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, SyncEvery(time.Hour))

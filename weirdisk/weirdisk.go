@@ -18,8 +18,8 @@
 // # Design
 //
 // The log holds changes of histories, not requests: the instant, the key, the units. The memory
-// engine appends them under the locks of these histories, so the order in the log is the
-// order of the changes of every history. Applying them needs no policy and decides nothing.
+// engine appends them under the locks of these histories. So the changes of a history are in
+// the log in their order. Applying them needs no policy and decides nothing.
 // One goroutine writes for all callers that wait, and syncs with SyncAlways.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
@@ -309,8 +309,8 @@ func mayChange(c *engine.Call) bool {
 	return c.Op != engine.Peek && c.Op != engine.Count && (c.N > 0 || c.Op == engine.Reset)
 }
 
-// Len is the number of keys held, counted once for each limit they have a history in,
-// idle ones included, and of operations with an idempotency key.
+// Len is the number of keys held, idle ones included, and of operations with an idempotency
+// key. A key counts once for each limit that it has a history in.
 func (e *Engine) Len() int { return e.memory.Len() }
 
 // Bytes is the memory of histories, keys, operations and tables.

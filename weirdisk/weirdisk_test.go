@@ -90,8 +90,8 @@ func TestSnapshotIsDue(t *testing.T) {
 	}
 }
 
-// TestLongerWindowSurvivesRestart: a history that counts for longer than the rules that made
-// it asked for is there after a restart, even if the new rules have changed nothing (R12).
+// TestLongerWindowSurvivesRestart: rules with a longer window keep a history for longer. It is
+// there after a restart, even if the new rules have changed no history (R12).
 func TestLongerWindowSurvivesRestart(t *testing.T) {
 	const short = 50 * time.Millisecond
 	window := func(d time.Duration) weir.Limit {

@@ -60,8 +60,9 @@ type batch struct {
 	err   error // valid once done is closed
 }
 
-// turn makes the log go on in a new segment. seal, unless it is nil, writes a manifest that
-// names the end of the old segment and the new one, before an entry goes to the new one.
+// turn makes the log go on in a new segment. seal, unless it is nil, is called before an entry
+// goes to the new segment. It writes a manifest with the end of the old segment and with the new
+// one.
 type turn struct {
 	file   file
 	header header

@@ -83,7 +83,7 @@ func TestLimitsThatAreOnlyRead(t *testing.T) {
 }
 
 // TestRefundsOfOldestSpanEntries: in a long history a refund of engine.Oldest takes its units
-// from as many entries as it needs, in every part of the history, and leaves those that no
+// from as many entries as it needs, in every part of the history. It leaves the entries that no
 // longer count (R2, R10).
 func TestRefundsOfOldestSpanEntries(t *testing.T) {
 	conn := redisConn(t)
@@ -169,9 +169,9 @@ func TestEdgesOfChunks(t *testing.T) {
 	}
 }
 
-// TestSingleUnitsOfLongHistories: attempts of one unit on a history in chunks, of which entries
-// leave, some of them refunded in the middle of a chunk; so entries without units become the
-// oldest (R3, R8, R10).
+// TestSingleUnitsOfLongHistories makes attempts of one unit on a history in chunks while entries
+// leave. Some entries were refunded in the middle of a chunk, so entries without units become
+// the oldest (R3, R8, R10).
 func TestSingleUnitsOfLongHistories(t *testing.T) {
 	e := newEngine(t, redisConn(t))
 	for seed := range uint64(4) {

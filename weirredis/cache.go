@@ -77,9 +77,9 @@ func newDenialCache(ttl time.Duration) *denialCache {
 	return &denialCache{ttl: ttl, seed: maphash.MakeSeed()}
 }
 
-// latestDenial answers an attempt now from the latest denial of its key, if rules, key
-// and units are the same, and reports whether it did. It costs two hashes and one reading of
-// the clock.
+// latestDenial answers an attempt now from the latest denial of its key, if rules, key and
+// units are the same. It reports whether it did. It costs two hashes and one reading of the
+// clock.
 func (c *denialCache) latestDenial(of *engine.Call, since func(time.Time) time.Duration) bool {
 	if c.size.Load() == 0 {
 		return false

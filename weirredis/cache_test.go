@@ -315,8 +315,8 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 	}
 }
 
-// TestCachedDenialsOfManyKeys: with more users than the table of latest denials holds,
-// each gets his own denial again, even if the memory of his name is reused.
+// TestCachedDenialsOfManyKeys: with more users than the table of latest denials holds, each
+// user's own denial is repeated, even if the memory of the name is reused.
 func TestCachedDenialsOfManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 3000

@@ -17,8 +17,8 @@ import "context"
 //     follows redirections, and finds a primary's successor without a retry.
 //   - Eval is safe for concurrent use and returns when ctx is done.
 //
-// A Conn can also be a Topology, so that the Engine spreads keys over the slots of a
-// Cluster, and a fmt.Stringer, so that errors contain the server's address.
+// A Conn can also be a Topology; then the Engine can spread keys over the slots of a Cluster. It
+// can be a fmt.Stringer; then errors contain the server's address.
 type Conn interface {
 	Eval(ctx context.Context, s *Script, keys, args []string) (string, error)
 }

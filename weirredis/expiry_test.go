@@ -43,9 +43,9 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	return must.Get(strconv.Atoi(m[1]))(t)
 }
 
-// TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window
-// or bucket is over and its interval is open (R3, R5, R16), and at most a quarter of a window
-// longer. Denials and peeks do not change the expiry (R4, R13).
+// TestKeysLiveAsLongAsNeeded: a key lives until its newest entry no longer counts, its window is
+// over or its bucket full, and its interval is open (R3, R5, R16). It lives at most a quarter of
+// a window longer. Denials and peeks do not change the expiry (R4, R13).
 func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))

@@ -25,9 +25,9 @@ var replyPolicies = [][]weir.Limit{
 }
 
 // FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a
-// decision under its rules or an error, and the error of an unreadable reply does not hide
-// that the call may have been counted (R15). A reply that ends too early has no decision
-// for the last caller.
+// decision under its rules or an error. The error of an unreadable reply does not hide that the
+// call may have been counted (R15). A reply that ends too early has no decision for the last
+// caller.
 func FuzzReplies(f *testing.F) {
 	denial, grant := weirredis.Denial(nine, 1, 2, 1), weirredis.Grant(nine, 3)
 	failed := "\x01\x00\x05weir:"

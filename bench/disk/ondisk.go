@@ -115,9 +115,9 @@ func findDamage(_, dir string) contest.Metrics {
 	return contest.Metrics{"seconds": time.Since(began).Seconds()}
 }
 
-// block measures peeks in an engine with many keys, beside 64 callers. They record units of
-// these keys, so that snapshots follow each other, or else units in a second engine on disk,
-// while the first one is idle. Slow peeks of an idle engine are the machine's own.
+// block measures peeks in an engine with many keys, beside 64 callers. These record units of
+// the same keys, so that snapshots follow each other. In the control they record units in a
+// second engine on disk, and the first one is idle: its slow peeks are the machine's own.
 func block(contestant, dir string) contest.Metrics {
 	e, err := weirdisk.Open(dir, weirdisk.SyncEvery(100*time.Millisecond))
 	check(err)

@@ -8,11 +8,11 @@
 // the server's main thread means more: it bounds a server, and it stands still while
 // another process has the core.
 //
-// It starts one redis-server without persistence on a free loopback port, runs all contestants
-// on it in interleaved rounds, each measurement in a process of its own, and stops it.
-// Measurements with a network have servers of their own, with an append-only file, behind a
-// relay that delays. Markdown goes to stdout, the goals of the project last. It exits 1 if Weir
-// let more through than its limit.
+// It starts one redis-server without persistence on a free loopback port, and stops it at the
+// end. All contestants run on it in interleaved rounds, each measurement in a process of its
+// own. Measurements with a network have servers of their own, with an append-only file, behind
+// a relay that delays. Markdown goes to stdout, the goals of the project last. The exit code is
+// 1 if Weir let more through than its limit.
 package main
 
 import (

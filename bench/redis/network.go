@@ -45,8 +45,8 @@ func network() []contest.Workload {
 	return all
 }
 
-// run measures the best rate of a contestant, with every caller sending one request after the
-// other, and then its latency at shares of that rate.
+// run measures the best rate of a contestant, where every caller sends one request after the
+// other. Then it measures the latency at shares of that rate.
 func (d distance) run(contestant string) contest.Metrics {
 	s := must(redisserver.Start("--appendonly", "yes", "--appendfsync", "everysec"))
 	defer s.Stop()

@@ -7,8 +7,8 @@
 //	go run ./soak -for 3m        a short run; its numbers are less reliable
 //
 // The first sixth of the time is warm-up. The exit code is 1 if
-//   - resident memory or goroutines of the last fifth differ from the first fifth by more
-//     than 5 %;
+//   - resident memory or goroutines differ by more than 5 % between the first and the last
+//     fifth;
 //   - a request got an answer that is not allowed;
 //   - the log contains an error.
 package main

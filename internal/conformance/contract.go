@@ -10,9 +10,10 @@ import (
 
 // contract decides which steps an engine must answer by the rules. Engines may forget a
 // history when its newest entry no longer counts (R13); the specification never does. So
-// two kinds of steps are out of contract: an instant far behind a write, and a history
-// that had expired when its window was made longer, or its interval, if it was a full bucket.
-// Peeks, counts and denials write nothing, at any instant (R4).
+// two kinds of steps are out of contract: those at an instant far behind a write, and those on
+// a history that had expired before its window became longer. So are steps on a full bucket
+// that had expired before its interval became longer. Peeks, counts and denials write nothing,
+// at any instant (R4).
 type contract struct {
 	high  time.Duration // the furthest instant of a write so far
 	lives map[string]life

@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestFullBucketsMayBeForgotten: once a bucket may be full and its interval is over, a step
-// under a longer interval is out of contract, because an engine may have forgotten the last
-// grant (R13).
+// TestFullBucketsMayBeForgotten: an engine may forget the last grant of a bucket once the bucket
+// may be full and its interval is over. So a step under a longer interval is then out of
+// contract (R13).
 func TestFullBucketsMayBeForgotten(t *testing.T) {
 	limit := weir.Limit{Name: "l", Kind: weir.Bucket, Max: 5, Burst: 2, Window: 10 * time.Second}
 	longer := limit

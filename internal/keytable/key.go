@@ -86,10 +86,10 @@ func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 	return Key{h, state, k.lo, k.hi}
 }
 
-// uneven spreads the half of a hash that finds the block, so that the density of keys doubles from
-// the lowest places to the highest. With the same density everywhere, all blocks would be full at
-// the same time, and the memory that they leave as they grow would be as large as the table. Here
-// some blocks grow at any time, in memory that others have left (TestGrowthLeavesLittleGarbage).
+// uneven spreads the half of a hash that finds the block: the density of keys doubles from the
+// lowest places to the highest. With an even density all blocks would be full at the same time,
+// and as they grow they would leave as much memory as the table holds. Here some blocks grow at
+// any time, in memory that others have left (TestGrowthLeavesLittleGarbage).
 func uneven(low uint64) uint64 {
 	return low + low*(1<<hashShift-low)>>hashShift*11/32
 }

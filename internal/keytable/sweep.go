@@ -3,8 +3,8 @@ package keytable
 import "math/bits"
 
 const (
-	// A sweep looks at one group of slots with one in SweepEvery recordings and with every
-	// fourth new key, so that memory follows the histories that count (R13).
+	// One in SweepEvery recordings, and every fourth new key, sweeps one group of slots. So
+	// memory follows the histories that count (R13).
 	SweepEvery = 32
 
 	// A sweep beside a recording leaves histories that expired less than sweepLate ago.

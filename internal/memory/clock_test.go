@@ -218,9 +218,9 @@ func (p *pause) Append([]Change) {
 	}
 }
 
-// TestR2LongBatch: the reading of the clock of a batch that lasts for seconds does not make a
-// later grant, of the batch or of another caller meanwhile, one of the future, which would be
-// corrected into the past.
+// TestR2LongBatch: a batch may last for seconds after its reading of the clock. A grant that
+// comes meanwhile, of the batch or of another caller, does not count as one of the future,
+// which R2 would correct into the past.
 func TestR2LongBatch(t *testing.T) {
 	for _, beside := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,9 +13,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-// TestCallersDoNotBlockEachOther: many callers decide over several limits, which they have in
-// different orders, while keys come and go, blocks are split and shrink, sweeps, dumps and resets
-// pass, and bytes run out. All of them end, and every history is whole afterwards.
+// TestCallersDoNotBlockEachOther: many callers decide over several limits in different orders.
+// Meanwhile keys come and go, blocks are split and shrink, sweeps, dumps and resets run, and
+// bytes run out. All callers return, and every history is whole afterwards.
 func TestCallersDoNotBlockEachOther(t *testing.T) {
 	for _, o := range []Options{{}, {MaxBytes: 1 << 20}, {MaxKeys: 3000}, {Journal: &counter{}}} {
 		m := New(o)

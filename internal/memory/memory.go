@@ -142,8 +142,8 @@ func (m *Memory) instant(at moment) int64 {
 	return at.micros
 }
 
-// Len is the number of keys held, counted once for each limit they have a history in,
-// idle ones included, and of operations with an idempotency key.
+// Len is the number of keys held, idle ones included, and of operations with an idempotency
+// key. A key counts once for each limit that it has a history in.
 func (m *Memory) Len() int { return m.table.Len() + m.operations.len() }
 
 // Bytes is the memory of histories, keys, operations and tables.

@@ -269,10 +269,10 @@ func (h *byExpiry) Pop() any {
 	return o
 }
 
-// operationName consists of the policy's name, the key's values by the names of their
-// dimensions, and the id, each behind its length, so that no two operations share one
-// (R14). Dimensions stand in the order of their names, so that a change of the order of limits
-// keeps the operations (R12).
+// operationName consists of the policy's name, the names and values of the key's dimensions,
+// and the id. Each part stands behind its length, so that no two operations share a name (R14).
+// Dimensions stand in the order of their names, so that a change of the order of limits keeps
+// the operations (R12).
 func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
 	b := keyenc.Append(room[:0], p.Name)

@@ -130,8 +130,8 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 	return strings.Join(parts, "\x00")
 }
 
-// rule returns the numbers of the limit. Windows of the calendar are a grid of cells as
-// wide as they are, whose units leave at the end of the cell, not a window later (R3).
+// rule returns the numbers of the limit. Fixed windows without a Period are a grid of cells as
+// wide as the window. Their units leave at the end of the cell, not a window later (R3).
 func rule(l *engine.Limit, mode window.Mode) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
 		FromFirst: l.Kind == engine.FixedFromFirst, Refill: &l.Refill}

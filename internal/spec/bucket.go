@@ -40,8 +40,8 @@ func (b *bucket) at(now int64) *bucket {
 // part is missing cannot be granted.
 func (b *bucket) units(now int64) int64 { return ceil(b.at(now).missing) }
 
-// minus is the bucket after n more units are taken at an instant, but no more than leave
-// most units missing, unless as many are missing already.
+// minus is the bucket after n more units are taken at an instant. The number of missing units
+// is at most most afterwards, unless more were missing already.
 func (b *bucket) minus(now, n, most int64) *bucket {
 	c := b.at(now)
 	missing := new(big.Rat).Add(c.missing, big.NewRat(n, 1))
@@ -69,8 +69,8 @@ func (b *bucket) until(units int64) int64 {
 	return b.asOf + ceil(more.Quo(more, b.rate))
 }
 
-// paced is the bucket with the rate of a changed limit. The whole units that are missing
-// stay, and so does the time that the next one has already waited, rounded up to a
+// paced is the bucket with the rate of a changed limit. The whole units that are missing stay
+// missing. The next one keeps the time that it has already waited, rounded up to a
 // microsecond, but not beyond the whole unit (R12).
 func (b *bucket) paced(limit engine.Limit, now int64) *bucket {
 	rate := rateOf(limit)

@@ -157,9 +157,9 @@ func (h history) filled() history {
 	return h
 }
 
-// trimmed is h with the newest entry capped at most, and only the newest entries
-// that reach most units, the oldest of them whole: in CountDenied no other entry can
-// change a decision or a wait (R6).
+// trimmed is h with the newest entry capped at most units, and without the entries older than
+// those that reach most units. The oldest entry that stays is whole. In CountDenied no other
+// entry can change a decision or a wait (R6).
 func (h history) trimmed(most int64) history {
 	h.entries = slices.Clone(h.entries)
 	if newest := len(h.entries) - 1; newest >= 0 {

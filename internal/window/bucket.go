@@ -4,7 +4,7 @@ package window
 //
 //	end, total   the instant at which the bucket is full: end + total/Per microseconds (R16)
 //	front        the instant of the newest take from a full bucket, or of its newest rate (R12).
-//	             A reading of the clock before it finds the bucket as it was then
+//	             A reading of the clock before front finds the bucket as it was at front
 //	Last         the instant of the newest attempt, as in every history
 //	run          the rate by which it refills, as the engine numbers rates
 //

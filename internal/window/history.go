@@ -245,9 +245,9 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 	return true
 }
 
-// Record drops the e.Drop oldest entries and adds an entry. If its end is not behind the
-// newest entry, as after a change of Cells or Window, its units join that entry, because ends
-// never run back (R9). The history is Ready.
+// Record drops the e.Drop oldest entries and adds an entry. Ends never run back (R9): if the
+// end is not behind the newest entry, as after a change of Cells or Window, the units join
+// that entry. The history is Ready.
 func (h *History) Record(a *Arena, e *Add) {
 	if h.form() == narrow {
 		if int(h.n) == e.Drop {

@@ -17,9 +17,10 @@ func SleepUntil(due time.Time) {
 	}
 }
 
-// Offer sends requests at random instants at a rate, in requests a second, for a while, whether
-// or not those before were answered. It returns their times in nanoseconds, each counted from the
-// instant at which it was due, and how many failed. send is called concurrently.
+// Offer sends requests at random instants for a while, with a rate in requests a second. It does
+// not wait for the answers to earlier ones. It returns the times of the requests in nanoseconds,
+// each counted from the instant at which the request was due, and the number that failed. send
+// is called concurrently.
 func Offer(rate float64, length time.Duration, send func(r uint64) error) (times *stat.Histogram, failed int64) {
 	runtime.GOMAXPROCS(runtime.NumCPU() + 1) // one thread sleeps between requests
 	var mu sync.Mutex                        // protects times and failed
