@@ -123,8 +123,8 @@ func TestRefundsOfOldestSpanEntries(t *testing.T) {
 	}
 }
 
-// TestEdgesOfChunks: entries are recorded or taken back when some, none or all of a chunk have
-// left its front. All waits afterwards are exact (R8).
+// TestEdgesOfChunks: entries are recorded or taken back when none, some or all entries of the
+// first chunk have left. All waits afterwards are exact (R8).
 func TestEdgesOfChunks(t *testing.T) {
 	conn := redisConn(t)
 	second := func(s int) int64 { return nine.Add(time.Duration(s) * time.Second).UnixMicro() }

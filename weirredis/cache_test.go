@@ -82,8 +82,8 @@ func (c *cannedConn) granting(do func() error) error {
 }
 
 // TestCachedDenialsAge follows a denial through time. It is returned from the cache with
-// shorter waits until it could change, or its time has passed: by default 100 ms. The waits
-// are counted from the reply, which took 10 ms, and the time from the call.
+// shorter waits until it could change, or until its time has passed: by default 100 ms. Waits
+// are counted from the reply, which took 10 ms. The time is counted from the call.
 func TestCachedDenialsAge(t *testing.T) {
 	for _, c := range []struct {
 		opts []weirredis.Option
@@ -344,7 +344,7 @@ func TestCachedDenialsOfManyKeys(t *testing.T) {
 }
 
 // TestDenialDuringWriteIsNotCached: a denial is not cached if a write ran between its call and
-// its reply, in whichever way it was sent.
+// its reply, for each way in which the denied attempt was sent.
 func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	u := weir.K("u")
 	attempts := map[string]func(*weir.Limiter) error{

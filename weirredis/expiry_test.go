@@ -33,7 +33,7 @@ func shorter(lives, least time.Duration, before time.Time) bool {
 	return lives < least-time.Since(before)-10*time.Millisecond
 }
 
-// commands returns how often the server has run a command.
+// commands returns the number of times that the server has run a command.
 func commands(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()
 	m := regexp.MustCompile(`cmdstat_` + name + `:calls=(\d+)`).FindStringSubmatch(s.Must(t, "INFO", "commandstats"))

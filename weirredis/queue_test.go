@@ -94,8 +94,8 @@ func (o *queued) allowAll(ctx context.Context, name string, n int) (all []chan e
 	return all
 }
 
-// call returns the last of n calls, and fails the test unless it is about the users, if any
-// are named.
+// call returns the last of n calls. If users are named, it fails the test unless the call is
+// about them.
 func (o *queued) call(n int, users ...string) *slowCall {
 	o.t.Helper()
 	synctest.Wait()
@@ -259,7 +259,7 @@ func TestDisableBatchingSendsEachCallAlone(t *testing.T) {
 }
 
 // TestCancelledBeforeTheCallIsNotSent: a caller cancelled before the call is not part of it,
-// whether it was the first or not, and its error says that nothing was sent.
+// whether it was the first or not. Its error is that of a call that was not sent.
 func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
 	for patient := range 3 {
 		withQueue(t, func(t *testing.T, o *queued, end func()) {

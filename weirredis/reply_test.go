@@ -81,8 +81,8 @@ func checkReply(t *testing.T, c *engine.Call) {
 	}
 }
 
-// TestReplayedDenialOfAFormerLimit: a remembered denial may be of a limit that the policy has no
-// more, at a place that it does not have (R15).
+// TestReplayedDenialOfAFormerLimit: a remembered denial may be by a limit that the policy no
+// longer has, at an index beyond its limits (R15).
 func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x06former"}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// movingConn returns answers[i] to call i, and then the last answer for ever. "" is a
+// movingConn returns answers[i] to call i, and the last answer to all further calls. "" is a
 // grant.
 type movingConn struct {
 	answers []string

@@ -159,7 +159,7 @@ func TestDifferentKeysDiffer(t *testing.T) {
 }
 
 // TestHashesAreSpread: keys that count up, of all lengths, are spread evenly over shards, groups
-// and tags, and over blocks as the density says.
+// and tags. Over blocks they are spread by the density.
 func TestHashesAreSpread(t *testing.T) {
 	table := newTable(0, 0, 3)
 	for _, prefix := range []string{"", "user-", strings.Repeat("x", 12), strings.Repeat("x", 13), strings.Repeat("x", 100)} {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-// newTable returns an empty table of which the hashes depend on the seed alone.
+// newTable returns an empty table. Its hashes depend on the seed alone.
 func newTable(maxKeys, maxBytes int64, seed uint64) *Table {
 	t := &Table{}
 	t.Init(maxKeys, maxBytes)
@@ -223,7 +223,7 @@ func TestReclaim(t *testing.T) {
 	if passed := (table.next - shard + shardCount) % shardCount; passed > 1 {
 		t.Errorf("%d shards were swept in vain, at one instant", passed)
 	}
-	table.Reclaim(^uint64(0), 1_002_000, true) // in vain, and says nothing about the other time
+	table.Reclaim(^uint64(0), 1_002_000, true) // finds nothing, which has no effect on the other time
 	mine := table.At(5).Len() / 2
 	if n := table.Reclaim(1<<5, 1_002_000, false); n < mine*3/4 {
 		t.Errorf("%d removed, and about %d are over in the first shard", n, mine)
@@ -429,7 +429,7 @@ func TestCallersFindWhatMoves(t *testing.T) {
 	}
 }
 
-// confirmed finds a key as callers do that have not locked the shard.
+// confirmed finds a key as callers without the lock of the shard do.
 func (s *Shard) confirmed(k Key) *Slot {
 	slot := s.Find(k)
 	if slot == nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/weirlimit/weir/internal/keytable"
 )
 
-// A call that waits for a shard's lock decides after the calls that held it meanwhile. A
-// decision at an instant before a sweep of theirs would miss entries that still count at
-// it; before a refund, it must find all others (R1, R3).
+// A call that waits for a shard's lock decides after the calls that held it meanwhile. Those
+// calls may have swept. A decision at an instant before the sweep would miss entries that still
+// count then. Before a refund, it must find all other entries (R1, R3).
 
 // shardOf returns the shard of the key in the limiter's first limit.
 func shardOf(m *Memory, l *limiter, k engine.Key) *keytable.Shard {
@@ -92,7 +92,7 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 }
 
 // TestPeeksAndDenialsRemoveNothing: calls that record nothing may be at any instant of the caller,
-// and remove no history, whichever way decides them (R4, R13).
+// and remove no history, by the short way and the general one (R4, R13).
 func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 	start, busy := time.UnixMicro(1_000_000_000_000_000), K("busy")
 	window := limit{Name: "l", Max: 2, Window: time.Minute, By: []string{"user"}}

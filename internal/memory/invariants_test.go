@@ -98,7 +98,8 @@ func checkWhole(t *testing.T, m *Memory) {
 	}
 }
 
-// checkEmptied removes all as when everything is over, and checks that all memory is given back.
+// checkEmptied removes all histories, as if they had expired, and checks that all memory is given
+// back.
 func checkEmptied(t *testing.T, m *Memory) {
 	t.Helper()
 	m.table.Sweep(engine.MaxInstant)

@@ -313,8 +313,8 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 	}
 }
 
-// TestJournalDumpIsBounded: one call visits about as many histories as it is told to, and all
-// calls together visit each history once, whole.
+// TestJournalDumpIsBounded: one call visits about as many histories as requested, and all calls
+// together visit each history once, whole.
 func TestJournalDumpIsBounded(t *testing.T) {
 	const users, entries, most = 20_000, 3, 20
 	m := New(Options{})

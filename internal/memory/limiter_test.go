@@ -33,7 +33,7 @@ type limit struct {
 	Period              calendar.Period // in UTC
 }
 
-// compile returns the rules of the policy, which is not checked.
+// compile returns the rules of the policy without a check.
 func (p policy) compile() *engine.Compiled {
 	var dimensions []string
 	var limits []engine.Limit

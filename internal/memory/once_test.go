@@ -152,8 +152,8 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 	})
 }
 
-// TestApplyForgetsNoOperation: an operation that is applied removes no other one, even if the
-// other is over at its instant: a snapshot is in no order of time.
+// TestApplyForgetsNoOperation: Apply of an operation removes no other one, even if the other is
+// over at its instant, because a snapshot is in no order of time.
 func TestApplyForgetsNoOperation(t *testing.T) {
 	m := New(Options{})
 	at := time.UnixMicro(1_700_000_000_000_000)

@@ -91,7 +91,7 @@ func (p *plain) redate(end, now int64) {
 	}
 }
 
-// leave is the end of the entry with which need of the units that count have left.
+// leave is the end of the last entry that must leave until need units have left.
 func (p *plain) leave(cutoff, need int64) int64 {
 	for _, e := range p.entries {
 		if e.End > cutoff {
@@ -567,8 +567,8 @@ func (h *History) all(a *Arena) (all []Entry) {
 	return all
 }
 
-// TestEndsFarApart: a history holds ends as far apart as the longest window and cells as wide make
-// them, and farther.
+// TestEndsFarApart: a history holds ends as far apart as the longest window and the widest cell
+// make them, and farther.
 func TestEndsFarApart(t *testing.T) {
 	for _, apart := range []int64{814 * 86_400_000_000, endMask} {
 		a, h := &Arena{Budget: unlimited{}}, Empty

@@ -119,8 +119,8 @@ func (s *suite) try(m *mutant, dir string) (caught string, output []byte, err er
 	return "", nil, nil
 }
 
-// inOrder returns the layers, and first the unit tests of the mutant's package: they mostly fail,
-// in a few seconds.
+// inOrder returns the layers, with the unit tests of the mutant's package first, because these
+// mostly fail in a few seconds.
 func (s *suite) inOrder(m *mutant) []layer {
 	var first, others []layer
 	for _, l := range s.layers {

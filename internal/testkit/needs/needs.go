@@ -1,7 +1,7 @@
 // Package needs declares the things that a test needs beside the Go toolchain: a program, a
 // right, time. Where one is missing, the test is skipped with a sentence that names it and
 // the next step. A test without a declaration fails there instead. Build tags were an
-// alternative; a test that they exclude is not even counted.
+// alternative, but a test that they exclude is not even counted.
 //
 // With -short every test that declares a need is skipped, so `go test -short` is `make quick`.
 //

@@ -55,7 +55,7 @@ func (c *Cluster) Conn(t testing.TB) *Conn {
 // NewConn returns a Conn to the server at addr. It connects with the first call.
 func NewConn(addr string) *Conn { return &Conn{addr: addr, idle: map[string][]*wire{}} }
 
-// Eval runs the script once at most. It returns when ctx is done.
+// Eval runs the script at most once. It returns when ctx is done.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	parts, err := c.eval(ctx, c.addr, s, slices.Concat([]string{strconv.Itoa(len(keys))}, keys, args))
 	switch {

@@ -37,9 +37,9 @@ func launch(dir string, args []string) (*Server, error) {
 	return nil, last
 }
 
-// freePort returns a port that is free, with a free bus port. It is below the ephemeral
-// ports of the system: a client that keeps dialling a dead server's port among those may
-// get that very port as its own, and so reach itself.
+// freePort returns a port that is free, with a free bus port. It is below the ephemeral ports
+// of the system. A client that keeps dialling an ephemeral port of a dead server may get that
+// port as its own, and so reach itself.
 func freePort() (string, error) {
 	var last error
 	for range 100 {
