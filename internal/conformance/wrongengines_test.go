@@ -42,6 +42,9 @@ func policyOf(c *engine.Compiled) weir.Policy {
 		for _, dim := range l.By {
 			limit.By = append(limit.By, c.Dimensions[dim])
 		}
+		if l.Kind == weir.Concurrency {
+			limit.Window, limit.MaxHold = 0, limit.Window
+		}
 		if l.Cell > 0 {
 			limit.Cells = int((l.Window + l.Cell - 1) / l.Cell)
 		}
