@@ -47,7 +47,7 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		t.Error("a bad file has taken the good token away")
 	}
 	set(nil, third)
-	await(t, "a token opens that was written without a signal", func() bool { return opens(third) })
+	must.Await(t, "a token opens that was written without a signal", func() bool { return opens(third) })
 	p.terminate(t)
 	talk := p.ended(t)
 	for _, token := range []string{first, second, third, bad} {
