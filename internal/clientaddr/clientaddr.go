@@ -4,6 +4,7 @@ package clientaddr
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -58,12 +59,7 @@ func (p Proxies) With(r netip.Prefix) Proxies {
 
 // Trusts reports whether an address is that of a trusted proxy.
 func (p Proxies) Trusts(a netip.Addr) bool {
-	for _, r := range p {
-		if r.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p, func(r netip.Prefix) bool { return r.Contains(a) })
 }
 
 // Follow reads the addresses of X-Forwarded-For from the peer at towards the client, and

@@ -72,12 +72,10 @@ type Handle interface {
 
 // Call is a call with its outcome.
 type Call struct {
-	Request Request
-	Outcome Outcome   // without an Err
-	Err     error     // as Rule.Decide returned it
-	Began   time.Time // by the clock of this process
-	Took    time.Duration
-	Index   int // among calls that were made in one step: Took is the duration of all of them
+	Item
+	Began time.Time // by the clock of this process
+	Took  time.Duration
+	Index int // among calls that were made in one step: Took is the duration of all of them
 }
 
 // Target puts values, each of another name, in the order of the policy's dimensions. Every
@@ -148,7 +146,7 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 	}
 	began := time.Now()
 	o, err := r.decide(ctx, a)
-	r.Handle.Observe(Call{Request: *a, Outcome: o, Err: err, Began: began, Took: time.Since(began)})
+	r.Handle.Observe(Call{Item: Item{r, *a, o, err}, Began: began, Took: time.Since(began)})
 	return o, err
 }
 

@@ -36,7 +36,7 @@ func observeAll(items []Item, all error, began time.Time) {
 		if it.Rule == nil || it.Rule.Handle == nil {
 			continue
 		}
-		c := Call{Request: it.Request, Outcome: it.Outcome, Err: it.Err, Began: began, Took: took, Index: index}
+		c := Call{Item: *it, Began: began, Took: took, Index: index}
 		if all != nil {
 			c.Err = all
 		}

@@ -79,7 +79,7 @@ func fitting(items []*item) []*item {
 // back, or a shadowed one.
 func (c *call) quotaSpared() bool {
 	return slices.ContainsFunc(c.items, func(it item) bool {
-		return it.quota && (it.kind == refunded || it.kind == shadowed)
+		return (it.kind == refunded || it.kind == shadowed) && it.limit != nil && it.limit.rule.Quota
 	})
 }
 

@@ -144,17 +144,14 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 // without dimensions accepts any entries, since a descriptor must have one.
 func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
 	if len(d.policy.Dimensions()) == 0 {
-		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Key != d.policy.PlanBy })
+		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Name != d.policy.PlanBy })
 	}
-	var few [8]enforce.Pair
-	values := few[:0]
-	for _, e := range entries {
-		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == e.Key }) {
-			return enforce.Target{}, fmt.Errorf("entries: %w", calls.BadInput("the key %q is given twice; give it once", e.Key))
+	for i, e := range entries {
+		if slices.ContainsFunc(entries[:i], func(v envoyconf.Entry) bool { return v.Name == e.Name }) {
+			return enforce.Target{}, fmt.Errorf("entries: %w", calls.BadInput("the key %q is given twice; give it once", e.Name))
 		}
-		values = append(values, enforce.Pair{Name: e.Key, Value: e.Value})
 	}
-	t, err := d.policy.Target(values)
+	t, err := d.policy.Target(entries)
 	if err == nil {
 		err = d.policy.Compiled.CheckKey(&t.Key)
 	}

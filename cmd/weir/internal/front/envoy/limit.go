@@ -198,7 +198,7 @@ func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_Rat
 // appendKeys appends the keys of entries.
 func appendKeys(b []byte, entries []envoyconf.Entry) []byte {
 	for i := range entries {
-		b = keyenc.Append(b, entries[i].Key)
+		b = keyenc.Append(b, entries[i].Name)
 	}
 	return b
 }

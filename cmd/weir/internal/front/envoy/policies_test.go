@@ -406,14 +406,14 @@ func TestOverridesAddFewNames(t *testing.T) {
 		names := map[string]bool{}
 		for i := range 10_000 {
 			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
-			l := must.Get(s.override(d, &call{entries: []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}}}, o))(t)
+			l := must.Get(s.override(d, &call{entries: []envoyconf.Entry{{Name: fmt.Sprint("k", i), Value: "v"}}}, o))(t)
 			names[l.enforced.Limits[0].Name] = true
 		}
 		if len(names) > most {
 			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
 		}
 		d.overrides.all = nil
-		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.all) > 0 {
+		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Name: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.all) > 0 {
 			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.all))
 		}
 	}

@@ -183,8 +183,8 @@ func (s *Service) refund(ctx context.Context, c *call, charged []*item) (kept in
 		if calls[i].Err != nil {
 			kept, err = kept+it.n, calls[i].Err
 		} else if took := calls[i].Result.Granted; took > 0 && it.rule.Handle != nil {
-			it.rule.Handle.Observe(enforce.Call{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
-				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}})
+			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
+				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
 		}
 		it.charged = 0
 	}

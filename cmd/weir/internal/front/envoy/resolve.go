@@ -59,7 +59,6 @@ const (
 // item is one descriptor of a request, with its result.
 type item struct {
 	kind   kind
-	quota  bool           // it counts among the items with quota, of which one must not be over
 	limit  *limit         // nil for a policy
 	rule   *enforce.Rule  // the rule of the limit, or the policy
 	target enforce.Target // in the rule
@@ -122,7 +121,7 @@ func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) 
 		if e.GetKey() == "" {
 			return calls.BadInput("entries[%d].key must not be empty", j)
 		}
-		c.entries = append(c.entries, envoyconf.Entry{Key: e.Key, Value: e.Value})
+		c.entries = append(c.entries, envoyconf.Entry{Name: e.Key, Value: e.Value})
 	}
 	it.n = int64(max(c.request.HitsAddend, 1))
 	if hits := d.HitsAddend; hits != nil {
@@ -159,7 +158,6 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	if it.limit != nil {
 		it.applyRule(c)
 	}
-	it.quota = it.kind != unlimited && it.limit != nil && it.limit.rule.Quota
 	if d.IsNegativeHits && it.kind != unlimited {
 		it.kind = refunded
 	}

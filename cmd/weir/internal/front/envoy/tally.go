@@ -75,7 +75,7 @@ func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) strin
 			continue
 		}
 		levels = levels[1:]
-		b = append(b, e.Key...)
+		b = append(b, e.Name...)
 		if e.Value != "" {
 			b = append(append(b, '_'), e.Value...)
 		}

@@ -112,7 +112,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("got %v, %v", c, err)
 		}
 		if err == nil {
-			c.Domains[0].Match([]Entry{{"k", "abc"}, {"k", ""}})
+			c.Domains[0].Match([]Entry{{Name: "k", Value: "abc"}, {Name: "k"}})
 		}
 	})
 }

@@ -154,7 +154,7 @@ func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
 	f.take(n, d.cost(p))
 	here := p.below(d)
 	to := &node{shared: d.shared, rule: f.limit(m, d, here)}
-	name := Entry{d.key, d.value}
+	name := Entry{Name: d.key, Value: d.value}
 	if above.exact[name] != nil {
 		f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.path)
 	}

@@ -21,7 +21,7 @@ func manual(t *testing.T) *Config {
 func entries(text string) (e []Entry) {
 	for _, each := range strings.Split(text, ",") {
 		key, value, _ := strings.Cut(each, "=")
-		e = append(e, Entry{key, value})
+		e = append(e, Entry{Name: key, Value: value})
 	}
 	return e
 }

@@ -1,9 +1,13 @@
 package envoyconf
 
-import "strings"
+import (
+	"strings"
 
-// Entry is a key and a value of a request's descriptor.
-type Entry struct{ Key, Value string }
+	"github.com/weirlimit/weir/policy"
+)
+
+// Entry is a key and a value of a request's descriptor. With a policy it is a dimension.
+type Entry = policy.Dimension
 
 // node is one level of a domain's tree with its descriptor.
 type node struct {
@@ -73,9 +77,9 @@ func (n *node) next(e *Entry) *node {
 		}
 	}
 	for i := range n.wild {
-		if w := &n.wild[i]; w.key.matches(e.Key) && w.value.matches(e.Value) {
+		if w := &n.wild[i]; w.key.matches(e.Name) && w.value.matches(e.Value) {
 			return w.to
 		}
 	}
-	return n.exact[Entry{Key: e.Key}]
+	return n.exact[Entry{Name: e.Name}]
 }
