@@ -75,8 +75,11 @@ func (r *reloader) apply(text []byte, err error) error {
 	return r.parse(text, err)
 }
 
-// run reloads after changes until ctx is done.
+// run reloads after changes until ctx is done. Without a path there are none.
 func (r *reloader) run(ctx context.Context) {
+	if r.watch.Path == "" {
+		return
+	}
 	r.watch.Run(ctx, func(c filewatch.Content) {
 		r.mu.Lock()
 		defer r.mu.Unlock()

@@ -2,6 +2,7 @@ package resp
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -82,16 +83,14 @@ func parseHeader(text string, at int, what string, most int) (n, next int, err e
 	if line[:end-1] == "-1" {
 		return -1, at + 1 + end + 1, nil
 	}
-	for i := range end - 1 {
-		if line[i] < '0' || line[i] > '9' {
-			return 0, 0, protocolError("the length of " + what + " is not a number")
-		}
-		n = 10*n + int(line[i]-'0')
-	}
-	if end == 1 || n > most {
+	count, err := strconv.ParseUint(line[:end-1], 10, 32)
+	switch {
+	case end > 1 && err != nil:
+		return 0, 0, protocolError("the length of " + what + " is not a number")
+	case end == 1 || count > uint64(most):
 		return 0, 0, protocolError(fmt.Sprintf("the length of %s is not 0 to %d", what, most))
 	}
-	return n, at + 1 + end + 1, nil
+	return int(count), at + 1 + end + 1, nil
 }
 
 // parseLine parses a command in the form of a line of words.
