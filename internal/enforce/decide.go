@@ -85,13 +85,11 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 	var few [4]string
 	ordered := few[:0]
 	for _, name := range r.Compiled.Dimensions {
-		i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == name })
-		if i < 0 {
-			return Target{}, r.keyError(values)
+		if i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == name }); i >= 0 {
+			ordered = append(ordered, values[i].Value)
 		}
-		ordered = append(ordered, values[i].Value)
 	}
-	t, expected := Target{}, len(r.Compiled.Dimensions)
+	t, expected := Target{}, len(ordered)
 	if i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == r.PlanBy }); i >= 0 && r.PlanBy != "" {
 		if len(values[i].Value) > weir.MaxValueBytes {
 			return Target{}, r.keyError(values)
@@ -101,7 +99,7 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 			expected++
 		}
 	}
-	if len(values) != expected {
+	if len(ordered) < len(r.Compiled.Dimensions) || len(values) != expected {
 		return Target{}, r.keyError(values)
 	}
 	t.Key = engine.K(ordered...)

@@ -54,20 +54,22 @@ func (memory) open(o Options) (*Store, error) {
 	return &Store{Engine: m, Memory: m, Name: "memory"}, nil
 }
 
-// parameters reads the text after a question mark.
-func parameters(text string) (map[string]string, error) {
+// parameters reads the text after a question mark, and passes each parameter to set in
+// alphabetical order.
+func parameters(text string, set func(name, value string) error) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return nil, errors.New("the text after the ? is not name=value&…")
+		return errors.New("the text after the ? is not name=value&…")
 	}
-	once := map[string]string{}
-	for name, all := range values {
-		if len(all) > 1 {
-			return nil, errors.New("a parameter is given twice; give each once")
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if len(values[name]) > 1 {
+			return errors.New("a parameter is given twice; give each once")
 		}
-		once[name] = all[0]
+		if err := set(name, values[name][0]); err != nil {
+			return err
+		}
 	}
-	return once, nil
+	return nil
 }
 
 // fileScheme begins the name of a directory.
@@ -103,33 +105,23 @@ func parseFile(text string) (*directory, error) {
 		return nil, fmt.Errorf("file:%s: a shell does not replace ~ here; write file:$HOME%s", path, path[1:])
 	}
 	d := &directory{path: filepath.Clean(path), mode: "100ms", sync: weirdisk.SyncEvery(100 * time.Millisecond)}
-	if err := d.query(query); err != nil {
+	if err := parameters(query, d.set); err != nil {
 		return nil, fmt.Errorf("file:%s: %w", d.path, err)
 	}
 	return d, nil
 }
 
-// query reads the parameters after a question mark.
-func (d *directory) query(text string) error {
-	values, err := parameters(text)
-	if err != nil {
-		return err
+// set sets a parameter.
+func (d *directory) set(name, value string) error {
+	switch {
+	case name == "sync":
+		return d.setSync(value)
+	case name != "access":
+		return fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones", name, didYouMean(name, "sync", "access"))
+	case value != "any":
+		return fmt.Errorf("access=%s is not access=any, which accepts a directory that others can change", value)
 	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		switch value := values[name]; {
-		case name == "sync":
-			err = d.setSync(value)
-		case name != "access":
-			err = fmt.Errorf("there is no parameter %q%s; sync= and access= are the only ones", name, didYouMean(name, "sync", "access"))
-		case value != "any":
-			err = fmt.Errorf("access=%s is not access=any, which accepts a directory that others can change", value)
-		default:
-			d.anyAccess = true
-		}
-		if err != nil {
-			return err
-		}
-	}
+	d.anyAccess = true
 	return nil
 }
 
@@ -240,7 +232,7 @@ func parseURL(text string) (*target, error) {
 	if err := t.path(path); err != nil {
 		return nil, err
 	}
-	return t, t.query(query)
+	return t, parameters(query, t.set)
 }
 
 // credentials reads user[:password], both percent-encoded.
@@ -317,29 +309,21 @@ func (t *target) database(text string) error {
 	return nil
 }
 
-// query reads the parameters after a question mark.
-func (t *target) query(text string) error {
-	values, err := parameters(text)
-	if err != nil {
-		return err
-	}
-	for _, name := range slices.Sorted(maps.Keys(values)) {
-		switch value := values[name]; {
-		case name == "ca" && t.tls:
-			t.ca = value
-		case name == "ca":
-			return fmt.Errorf("ca= is for TLS; write %s", t.otherScheme())
-		case name == "prefix":
-			if t.prefix = value; strings.ContainsAny(value, "{}") || len(value) > 64 {
-				return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
-			}
-		case name == "db" && t.kind == sentinel:
-			if err := t.database(value); err != nil {
-				return err
-			}
-		default:
-			return fmt.Errorf("%s:// has no parameter of that name; there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)
+// set sets a parameter.
+func (t *target) set(name, value string) error {
+	switch {
+	case name == "ca" && t.tls:
+		t.ca = value
+	case name == "ca":
+		return fmt.Errorf("ca= is for TLS; write %s", t.otherScheme())
+	case name == "prefix":
+		if t.prefix = value; strings.ContainsAny(value, "{}") || len(value) > 64 {
+			return errors.New("prefix= is longer than 64 bytes or has a brace, which marks the slot of a key in a Cluster; use a short text, as in ?prefix=staging")
 		}
+	case name == "db" && t.kind == sentinel:
+		return t.database(value)
+	default:
+		return fmt.Errorf("%s:// has no parameter of that name; there are prefix=, ca= (with TLS) and db= (with Sentinels)", t.scheme)
 	}
 	return nil
 }
