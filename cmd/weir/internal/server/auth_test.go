@@ -311,6 +311,10 @@ func TestOpenListenersRejectForeignHosts(t *testing.T) {
 	if r := ask(s, "GET", "/readyz", "", called("evil.example")); r.body != "{\"ready\":true}\n" {
 		t.Errorf("/readyz shows a stranger's page %s", r.body)
 	}
+	operated, _ := newServer(t, nil, func(c *Config) { c.Auth.Admin = secret(t, adminWord) })
+	if r := ask(operated, "GET", "/readyz", "", called("evil.example")); r.body != "{\"ready\":true}\n" {
+		t.Errorf("with a token for operators alone, /readyz shows a stranger's page %s", r.body)
+	}
 	if r := ask(s, "GET", "/gate/search?ip=2", "", called("shop.example")); r.status != 204 {
 		t.Errorf("a gate with the Host of the proxy's client: status %d, want 204", r.status)
 	}
