@@ -46,8 +46,8 @@ func (t *TLS) Reload() error {
 	return nil
 }
 
-// AcceptsClientCerts reports whether clients may send certificates.
-func (t *TLS) AcceptsClientCerts() bool { return t.files.ClientCA != "" }
+// AcceptsClientCerts reports whether clients may send certificates; false for nil.
+func (t *TLS) AcceptsClientCerts() bool { return t != nil && t.files.ClientCA != "" }
 
 // Config returns a listener's configuration for protocols in order of preference, such as
 // "h2" and "http/1.1"; none for a protocol without an ALPN name.

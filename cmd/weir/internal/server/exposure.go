@@ -1,20 +1,17 @@
 package server
 
-import (
-	"fmt"
-)
+import "fmt"
 
 // exposed returns an error for a listener that other machines can reach without a
 // secret or certificate, nil if there is none.
 func (s *Server) exposed() error {
 	c := &s.config
-	clients := c.TLS != nil && c.TLS.AcceptsClientCerts()
 	for _, p := range s.ports {
 		secret, flag := c.Auth.Token, "--token-file"
 		if p.flag == adminFlag {
 			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}
-		if !p.address.Local() && secret == nil && !clients && !c.Insecure {
+		if !p.address.Local() && secret == nil && !c.TLS.AcceptsClientCerts() && !c.Insecure {
 			return fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
 				p.flag, p.address, flag)
 		}
@@ -25,7 +22,7 @@ func (s *Server) exposed() error {
 // checkGatesOnly returns an error for a listener on which no call could be authorised:
 // one without gates, where the gate secret is the only secret.
 func (s *Server) checkGatesOnly() error {
-	if !s.api.GatesOnly || s.config.TLS != nil && s.config.TLS.AcceptsClientCerts() {
+	if !s.api.GatesOnly || s.config.TLS.AcceptsClientCerts() {
 		return nil
 	}
 	for _, flag := range []struct{ name, value string }{{respFlag, s.config.RESPListen}, {grpcFlag, s.config.GRPCListen}} {

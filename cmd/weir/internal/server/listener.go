@@ -168,7 +168,7 @@ func (s *Server) serveRESP(l *listener) {
 		Policies: s.policies.Version, Reservations: s.reservations, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
 		Token: c.Auth.Token, Admin: c.Auth.Admin, NoReset: s.admin != nil, Version: c.Version, Log: s.log,
 	}
-	if c.TLS != nil && c.TLS.AcceptsClientCerts() {
+	if c.TLS.AcceptsClientCerts() {
 		config.TLS = c.TLS
 	}
 	s.resp = resp.New(config)

@@ -223,15 +223,6 @@ func reject(ctx context.Context, err error) (context.Context, error) {
 // rejection is the context key of the error of a rejected call with a deadline.
 type rejection struct{}
 
-// rejectionOf returns the error of a rejected call, or nil.
-func rejectionOf(ctx context.Context) error {
-	if _, timed := ctx.Deadline(); !timed {
-		return nil
-	}
-	err, _ := ctx.Value(rejection{}).(error)
-	return err
-}
-
 // serviceDesc is the protocol's service with a handler that rejects calls before it decodes
 // their messages.
 var serviceDesc = grpc.ServiceDesc{
@@ -244,7 +235,7 @@ var serviceDesc = grpc.ServiceDesc{
 // handle reads a request and returns its answer, if the gate of the listener lets it in.
 // There are no interceptors.
 func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
-	if err := rejectionOf(ctx); err != nil {
+	if err, rejected := ctx.Value(rejection{}).(error); rejected {
 		return nil, err
 	}
 	r := new(pb.RateLimitRequest)
