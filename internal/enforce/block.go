@@ -52,7 +52,7 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 		if p.BlockOf(i) == 0 {
 			continue
 		}
-		limit := blockLimit(p, i)
+		limit := weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 		if b.single[i], err = newBlockLimiter(p, []weir.Limit{limit}, base, e); err != nil {
 			return nil, err
 		}
@@ -76,11 +76,6 @@ func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
 		}
 	}
 	return weir.New(none, weir.WithEngine(e), weir.WithOutage(p.WhenStoreIsDown))
-}
-
-// blockLimit returns the limit that stores the blocks of limit i as its histories.
-func blockLimit(p *policy.Definition, i int) weir.Limit {
-	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }
 
 // newBlockLimiter compiles the limits of blocks. base has the policy's dimensions.
