@@ -111,7 +111,7 @@ func (p *lineParser) apart(comma token) {
 	case t.text == wordBlock:
 		fail(t.at, "write then block", "then is missing before block")
 	case t.text == wordPer:
-		fail(comma.at, "remove the comma, as in "+p.keyExample(), "a comma before per")
+		fail(comma.at, "remove the comma", "a comma before per")
 	case t.text == forAtMost[1] && p.d.kinds[weir.Concurrency]:
 		fail(t.at, "write for at most 30s", "for is missing before at")
 	case p.follow(atOnce) && p.d.hasWindow:

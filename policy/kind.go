@@ -38,9 +38,20 @@ func (d *limitBuilder) setKind(at, i int) {
 // complete checks the words of a limit together and sets the fields that follow from
 // several of them.
 func (d *limitBuilder) complete() {
-	d.completeAtOnce()
-	d.completeBucket()
-	d.completeFixed()
+	switch kind := d.kind(); {
+	case kind == weir.Concurrency || d.hasHold:
+		d.completeAtOnce()
+	case kind == weir.Bucket:
+		d.completeBucket()
+	case kind == weir.FixedFromFirst && d.period == weir.Month:
+		fail(d.at.window, "write per 30d, or fixed alone for months of the calendar", "windows from the first hit have one length, and months vary")
+	case kind == weir.FixedFromFirst:
+		d.noCalendar("a window from the first hit")
+	case kind == weir.Fixed:
+		d.completePeriod()
+	default:
+		d.checkRolling()
+	}
 	d.limit.Kind = d.kind()
 	if d.unlimited {
 		d.completeUnlimited()
@@ -54,8 +65,6 @@ func (d *limitBuilder) completeAtOnce() {
 		fail(d.at.hold, "write kind: concurrency", "a rolling limit holds nothing")
 	case d.hasHold && !d.kinds[weir.Concurrency] && (d.hasWindow || d.kinds[weir.Fixed] || d.kinds[weir.Bucket]):
 		fail(d.at.hold, "remove it, or "+example, "the time of a hold belongs to a concurrency limit")
-	case !d.hasHold && !d.kinds[weir.Concurrency]:
-		return
 	case d.kinds[weir.Fixed]:
 		fail(d.at.kind, "remove fixed: "+example, "a concurrency limit has no windows")
 	case d.hasBurst:
@@ -78,8 +87,6 @@ func failAtOncePerWindow(at int, window string) {
 
 func (d *limitBuilder) completeBucket() {
 	switch {
-	case !d.kinds[weir.Bucket]:
-		return
 	case d.kinds[weir.Rolling]:
 		fail(d.at.burst, "write kind: bucket, or remove burst", "a rolling limit has no burst")
 	case d.kinds[weir.Fixed]:
@@ -107,15 +114,9 @@ func (d *limitBuilder) noCalendar(limit string) {
 	}
 }
 
-func (d *limitBuilder) completeFixed() {
+// checkRolling rejects the words for fixed windows.
+func (d *limitBuilder) checkRolling() {
 	switch {
-	case d.kinds[weir.Concurrency] || d.kinds[weir.Bucket]:
-	case d.kinds[weir.FixedFromFirst] && d.period == weir.Month:
-		fail(d.at.window, "write per 30d, or fixed alone for months of the calendar", "windows from the first hit have one length, and months vary")
-	case d.kinds[weir.FixedFromFirst]:
-		d.noCalendar("a window from the first hit")
-	case d.kinds[weir.Fixed]:
-		d.completePeriod()
 	case d.limit.Zone != "":
 		fail(d.at.zone, "write fixed in "+d.limit.Zone, "a time zone without fixed: rolling windows begin at every instant")
 	case d.anchor != weir.NoPeriod:

@@ -252,15 +252,6 @@ func (p *lineParser) expect(words []string, next string) {
 	}
 }
 
-// keyExample returns a window and the key at the next token.
-func (p *lineParser) keyExample() string {
-	key := p.token.text
-	if !weir.ValidName(key) {
-		key = "user"
-	}
-	return "per " + formatWindow(p.d.limit.Window) + " per " + key
-}
-
 // nothing fails if there are words left.
 func (p *lineParser) nothing() {
 	t := p.token

@@ -57,21 +57,17 @@ func (p *Definition) limiting() weir.Policy {
 // unsupported names the parts of p that a weir.Limiter cannot apply.
 func (p *Definition) unsupported() string {
 	var parts []string
-	for _, part := range []struct {
-		word string
-		used bool
-	}{
-		{"shadow", p.Shadow},
-		{"count: reported", p.Reported},
-		{"blocks", p.Blocks != nil},
-		{"warn", p.WarnPercents != nil},
-		{"plans", p.Plans != nil},
-		{"overrides", p.Overrides != nil},
-	} {
-		if part.used {
-			parts = append(parts, part.word)
+	add := func(word string, used bool) {
+		if used {
+			parts = append(parts, word)
 		}
 	}
+	add("shadow", p.Shadow)
+	add("count: reported", p.Reported)
+	add("blocks", p.Blocks != nil)
+	add("warn", p.WarnPercents != nil)
+	add("plans", p.Plans != nil)
+	add("overrides", p.Overrides != nil)
 	return strings.Join(parts, ", ")
 }
 

@@ -99,19 +99,8 @@ func (d *policyBuilder) limitOf(k weir.Kind) int {
 // checkCells rejects cells without a limit that has them.
 func (d *policyBuilder) checkCells() {
 	if d.cells > 0 && d.limitOf(weir.Rolling) < 0 {
-		fail(d.valueAt("cells"), "remove cells: "+withoutCells(d.policy.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
+		fail(d.valueAt("cells"), "remove cells", "cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
 	}
-}
-
-// withoutCells returns the reason why limits of a kind have no cells.
-func withoutCells(k weir.Kind) string {
-	switch k {
-	case weir.Bucket:
-		return "a bucket is stored as one number anyway"
-	case weir.Concurrency:
-		return "holds end one by one"
-	}
-	return "a fixed window is stored as one number anyway"
 }
 
 // checkCountDenied rejects plans and overrides under denied: counted. Such a history keeps
