@@ -84,3 +84,21 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 		t.Errorf("got %+v, want only ErrFull", calls[0])
 	}
 }
+
+// TestBatchesDecideOnTheEngineOfEachCall: neighbours in a batch can have limiters on different
+// engines.
+func TestBatchesDecideOnTheEngineOfEachCall(t *testing.T) {
+	var calls []Call
+	for range 2 {
+		l := mustNew(t, perUser(1, time.Hour), WithEngine(NewMemory()))
+		calls = append(calls, Call{Limiter: l, Key: K("a"), Request: Request{N: 1}})
+	}
+	for _, want := range []bool{true, false} {
+		DecideAll(ctx, calls)
+		for i := range calls {
+			if c := &calls[i]; c.Err != nil || c.Decision.Allowed != want {
+				t.Errorf("engine %d: %+v, %v; want allowed %v", i, c.Decision, c.Err, want)
+			}
+		}
+	}
+}
