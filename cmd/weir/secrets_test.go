@@ -15,7 +15,8 @@ import (
 // and without a policy file. An invalid secret changes nothing; the log has the reason and not
 // the secret.
 func TestSecretsAreReadAgain(t *testing.T) {
-	const first, second, third, bad = "the-first-of-the-tokens", "the-second-of-the-tokens", "the-third-of-the-tokens", "too-short"
+	const first, second, third = "the-first-of-the-tokens", "the-second-of-the-tokens", "the-third-of-the-tokens"
+	const linked, bad = "the-token-behind-a-link", "too-short"
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(p *process, text string) {
 		t.Helper()
@@ -48,9 +49,14 @@ func TestSecretsAreReadAgain(t *testing.T) {
 	}
 	set(nil, third)
 	must.Await(t, "a token opens that was written without a signal", func() bool { return opens(third) })
+	target := filepath.Join(t.TempDir(), "token")
+	must.Do(t, os.WriteFile(target, []byte(linked), 0o600))
+	must.Do(t, os.Symlink(target, path+".link"))
+	must.Do(t, os.Rename(path+".link", path))
+	must.Await(t, "a token opens behind a link in place of the file", func() bool { return opens(linked) })
 	p.terminate(t)
 	talk := p.ended(t)
-	for _, token := range []string{first, second, third, bad} {
+	for _, token := range []string{first, second, third, linked, bad} {
 		if strings.Contains(talk, token) {
 			t.Errorf("the log holds the token %s:\n%s", token, talk)
 		}
