@@ -34,10 +34,12 @@ const (
 	limitMethod   = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
 	strangerToken = "the-token-of-honest-callers"
 
-	// maxResident bounds the resident memory of a server under attack. memoryLimit makes
-	// the collector run often enough, however late it is scheduled.
-	maxResident = 100 << 20
-	memoryLimit = "GOMEMLIMIT=64MiB"
+	// maxResident bounds the resident memory of a server under attack, in MiB. Each connection
+	// may take four times as much where no token is required (docs/service.md), so there the
+	// bound is the one of make attack. memoryLimit makes the collector run often enough, however
+	// late it is scheduled.
+	maxResident, maxResidentOpen = 100, 200
+	memoryLimit                  = "GOMEMLIMIT=64MiB"
 
 	// maxStrangers is the number of connections without a complete authorized call.
 	maxStrangers = 256
@@ -126,8 +128,8 @@ func (r *raw) bomb() error {
 }
 
 // duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
-// the resident memory must stay below maxResident.
-func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
+// the resident memory must stay below a bound in MiB.
+func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func()) {
 	t.Helper()
 	var running sync.WaitGroup
 	for _, attack := range attacks {
@@ -176,8 +178,8 @@ func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 	<-over
 	<-measured
 	t.Logf("%d honest calls, at most %d MiB resident", honest, most.Load()>>20)
-	if most.Load() >= maxResident {
-		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, maxResident>>20)
+	if most.Load()>>20 >= bound {
+		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, bound)
 	}
 }
 
@@ -314,17 +316,19 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 	t.Parallel()
 	for _, token := range []string{"", strangerToken} {
 		f := openAttacked(t, token)
+		bound := int64(maxResident)
+		if token == "" {
+			bound = maxResidentOpen
+		}
 		t.Run("token "+token, func(t *testing.T) { // the strangers' connections end with it
-			f.duringAttacks(t, partials(t, f.rpc, 2*maxStrangers))
-			f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 10_000, 60<<10), bombs(t, f.rpc))
-			f.duringAttacks(t, watches(t, f.rpc, 1000), halves(t, f.rpc, 10_000, 0), pieces(t, f.rpc))
+			f.duringAttacks(t, bound, partials(t, f.rpc, 2*maxStrangers))
+			f.duringAttacks(t, bound, deadlines(t, f.rpc, 200), halves(t, f.rpc, 10_000, 60<<10), bombs(t, f.rpc))
+			f.duringAttacks(t, bound, watches(t, f.rpc, 1000), halves(t, f.rpc, 10_000, 0), pieces(t, f.rpc))
 			if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
 				t.Errorf("%d closings are counted; want %d at least", n, maxStrangers)
 			}
 			f.awaitOutput(t, "a newer connection needed the slot")
-			if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
-				t.Errorf("%d connections are open; want %d at most", n, maxStrangers+1)
-			}
+			must.Await(t, "the end of the connections above the bound", func() bool { return metric(t, f.Admin, `weir_connections{listener="grpc"}`) <= maxStrangers+1 })
 		})
 		if token == "" {
 			continue
