@@ -38,4 +38,11 @@ func TestRulesGoFromABusyEngineToAFreshOne(t *testing.T) {
 	take(fresh, rules, true)
 	take(fresh, rules, false)
 	take(busy, rules, false)
+
+	// Each engine numbers the histories of policies by itself, from the first on.
+	one, other, p, q := memory.New(memory.Options{}), memory.New(memory.Options{}), rulesNamed("p"), rulesNamed("q")
+	take(one, p, true)
+	take(other, q, true)
+	take(other, p, true)
+	take(one, q, true)
 }
