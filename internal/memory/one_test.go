@@ -51,6 +51,23 @@ func TestShortWayTakesNoCost(t *testing.T) {
 	}
 }
 
+// TestShortWayKnowsALowerMax: after Max was lowered several units must leave before one fits, and
+// the wait ends with the last of them (R8, R12).
+func TestShortWayKnowsALowerMax(t *testing.T) {
+	m := New(Options{})
+	p, start := perUser(5, time.Minute), time.Unix(1_700_000_000, 0)
+	for i := range 4 {
+		if d, err := m.on(p).At(start.Add(time.Duration(i) * time.Second)).Allow(K("a")); err != nil || !d.Allowed {
+			t.Fatalf("%+v, %v", d, err)
+		}
+	}
+	p.Limits[0].Max = 2
+	d, err := m.on(p).At(start.Add(4 * time.Second)).Allow(K("a"))
+	if err != nil || d.Allowed || d.Remaining != -2 || d.RetryAfter != 58*time.Second {
+		t.Errorf("%+v, %v; want a denial with -2 left, until the third unit leaves in 58s", d, err)
+	}
+}
+
 // BenchmarkOne compares the short way of one unit with the general way, on the same keys in
 // alternating rounds.
 func BenchmarkOne(b *testing.B) {
