@@ -229,15 +229,19 @@ func TestR2LongBatch(t *testing.T) {
 			l := m.on(perUser(1, 10*time.Second))
 			start := time.Now()
 			var first engine.Result
-			calls := []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}, {Rules: l.rules, Key: K("b"), N: 1}}
+			a, b := K("a"), K("b")
+			for i := 0; shardOf(m, l, b) == shardOf(m, l, a); i++ { // the shard of a is locked during Append
+				b = K(fmt.Sprint("b", i))
+			}
+			calls := []engine.Call{{Rules: l.rules, Key: a, N: 1}, {Rules: l.rules, Key: b, N: 1}, {Rules: l.rules, Key: b, N: 1}}
 			if beside {
-				p.do = func() { first, _ = l.Allow(K("b")) } // another key; stands for another goroutine
+				p.do = func() { first, _ = l.Allow(b) } // another key; stands for another goroutine
 			}
 			if m.Do(ctx, calls); !beside {
 				first = calls[1].Result
 			}
 			time.Sleep(time.Until(start.Add(10 * time.Second)))
-			d, _ := l.Allow(K("b"))
+			d, _ := l.Allow(b)
 			if d.Allowed && d.At.Sub(first.At) < 10*time.Second {
 				t.Errorf("b, beside another caller %t: 1 unit per 10 s, granted twice within %v", beside, d.At.Sub(first.At))
 			}
