@@ -204,16 +204,3 @@ func TestRefundWithoutRoomTakesNothing(t *testing.T) {
 	}
 	compareContent(t, "a refund without room", content(m), before)
 }
-
-// TestNewKeysOfTwoLimitsFindRoom: each limit makes room in the block of its own key, so new keys
-// never meet a cap that nobody set (R13).
-func TestNewKeysOfTwoLimitsFindRoom(t *testing.T) {
-	p := limits(2)
-	p.Limits[0].By, p.Limits[1].By = []string{"user"}, []string{"path"}
-	l := newLimiter(p)
-	for i := range 100_000 {
-		if _, err := l.Allow(K(fmt.Sprint("u", i), fmt.Sprint("p", i))); err != nil {
-			t.Fatalf("new key %d: %v", i, err)
-		}
-	}
-}
