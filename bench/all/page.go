@@ -41,12 +41,11 @@ func page(cells []cell, quick bool) string {
 	for _, s := range sections {
 		s.write(&b, cells)
 	}
-	fmt.Fprint(&b, "\n## Machine\n\n")
-	table := report.Table("measured on", "")
+	var facts []string
 	for _, c := range of(cells, theMachine, "") {
-		table.Row(c.row, c.value)
+		facts = append(facts, c.row+": "+c.value)
 	}
-	table.Print(&b)
+	fmt.Fprintf(&b, "\n## Machine\n\n%s.\n", strings.Join(facts, "; "))
 	return b.String()
 }
 

@@ -1,5 +1,5 @@
-// Package must ends a test whose preparation fails: a file that cannot be read, a server that
-// does not listen. Errors that a test is about are compared by the test itself.
+// Package must ends a test whose preparation fails, for example because a file cannot be read or
+// a port is taken. A test compares the errors of its subject itself.
 package must
 
 import (
@@ -27,7 +27,7 @@ func Do(t testing.TB, err error) {
 }
 
 // patience is far more than any condition should take.
-const patience = time.Minute
+const patience = 20 * time.Second
 
 // Await waits until a condition holds, or fails the test.
 func Await(t testing.TB, condition string, holds func() bool) {
@@ -39,7 +39,7 @@ func Await(t testing.TB, condition string, holds func() bool) {
 	}
 }
 
-// Panic returns what a call panics with, nil if it returns.
+// Panic returns the value with which a call panics, nil if it returns.
 func Panic(call func()) (value any) {
 	defer func() { value = recover() }()
 	call()
