@@ -1,7 +1,9 @@
 package memory
 
 import (
+	"encoding/binary"
 	"fmt"
+	"reflect"
 	"testing"
 	"time"
 
@@ -98,5 +100,29 @@ func BenchmarkOne(b *testing.B) {
 			}
 			b.ReportMetric(float64(took[0])/float64(took[1]), "short/general")
 		})
+	}
+}
+
+// TestKeysOfOneHash: keys whose hashes are equal have a history each, under one limit and under
+// two (R14). Callers cannot find such keys: they contain a secret of the engine.
+func TestKeysOfOneHash(t *testing.T) {
+	for n := 1; n <= 2; n++ {
+		m := New(Options{})
+		seed := reflect.ValueOf(&m.table).Elem().FieldByName("seeds").Index(0).Uint()
+		half := binary.LittleEndian.AppendUint64(nil, seed) // the hash is a product with this half ^ seed
+		first, second := string(half)+"12345678", string(half)+"abcdefgh"
+		if a, b := m.table.Text(first).In(&m.table, 0, false), m.table.Text(second).In(&m.table, 0, false); a.Before(&b) || b.Before(&a) {
+			t.Fatal("the hashes differ")
+		}
+		l := m.on(limits(n))
+		for i := range int64(6) {
+			key := first
+			if i%2 == 1 {
+				key = second
+			}
+			if d, err := l.Allow(K(key)); err != nil || d.Remaining != 99-i/2 {
+				t.Errorf("%d limits, unit %d of a key: %d left, %v; want %d", n, i/2+1, d.Remaining, err, 99-i/2)
+			}
+		}
 	}
 }
