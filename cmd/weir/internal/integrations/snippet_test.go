@@ -30,7 +30,7 @@ func TestFilesForReaders(t *testing.T) {
 				}
 				got, err := os.ReadFile(path)
 				if err != nil || string(got) != f.Text {
-					t.Errorf("%s differs from the template (%v); run go test ./integrations -run FilesForReaders -rewrite, and review it", path, err)
+					t.Errorf("%s differs from the template (%v); run go test ./cmd/weir/internal/integrations -run FilesForReaders -rewrite, and review it", path, err)
 				}
 			}
 		}
