@@ -24,27 +24,24 @@ type Limiter struct {
 	at     time.Time
 }
 
+// own stands for a memory engine of the limiter's own.
+var own engine.Engine = new(Memory)
+
 // Option changes a Limiter that New makes.
 type Option func(*Limiter)
 
 // WithEngine makes the limiter decide on e instead of a memory engine of its own.
 // Limiters on one engine share the histories of policies and limits with the same names
-// (R12). A nil engine changes nothing.
-func WithEngine(e engine.Engine) Option {
-	return func(l *Limiter) {
-		if e != nil {
-			l.engine = e
-		}
-	}
-}
+// (R12). A nil engine is an error of [New], because limits that several processes share would
+// silently become limits of each.
+func WithEngine(e engine.Engine) Option { return func(l *Limiter) { l.engine = e } }
 
 // WithOutage sets the answer to calls that the store cannot decide (R15), where the engine is
 // that of package fallback. The default is the mode of that engine.
 func WithOutage(o engine.Outage) Option { return func(l *Limiter) { l.outage = o } }
 
 // New checks every field of the policy and returns its limiter. The error is a
-// *PolicyError that names the limit and the field, or an *InputError for a nil pointer as
-// the engine.
+// *PolicyError that names the limit and the field, or an *InputError for a nil engine.
 func New(p Policy, opts ...Option) (*Limiter, error) {
 	rules, err := p.Compile()
 	if err != nil {
@@ -57,14 +54,15 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 			return nil, err
 		}
 	}
+	l.engine = own
 	for _, o := range opts {
 		o(l)
 	}
-	if l.engine == nil {
-		l.engine = NewMemory()
-	}
 	if isnil.Is(l.engine) {
-		return nil, engine.Input("request", "WithEngine got a nil %T; open the engine first, or leave the option out for one in memory", l.engine)
+		return nil, engine.Input("request", "WithEngine got a nil engine; open the engine first, or leave the option out for one in memory")
+	}
+	if l.engine == own {
+		l.engine = NewMemory()
 	}
 	if m, ok := l.engine.(*Memory); ok {
 		if m.engine == nil {

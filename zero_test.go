@@ -28,6 +28,7 @@ func TestZeroValues(t *testing.T) {
 		want string
 	}{
 		"policy":               {func() error { _, err := weir.New(weir.Policy{}); return err }, "Name: empty"},
+		"no engine":            {on(nil), "open the engine first"},
 		"nil memory":           {on((*weir.Memory)(nil)), "open the engine first"},
 		"zero memory":          {on(new(weir.Memory)), "weir.NewMemory"},
 		"nil disk":             {on((*weirdisk.Engine)(nil)), "open the engine first"},
