@@ -26,6 +26,7 @@ func main() {
 	ofBatches := flag.Bool("batches", false, "run the mutants of batches")
 	onRedis := flag.Bool("redis", false, "run the mutants of the Redis engine; needs redis-server")
 	only := flag.String("only", "", "run only mutants with this text in their description or file")
+	skip := flag.Int("skip", 0, "leave out so many mutants at the start of the list, to go on with a run that was stopped")
 	parallel := flag.Int("parallel", runtime.NumCPU(), "run this many mutants side by side")
 	flag.Parse()
 	s := &memory
@@ -35,7 +36,7 @@ func main() {
 	case *onRedis:
 		s = &redis
 	}
-	if err := s.run(*only, max(*parallel, 1)); err != nil {
+	if err := s.run(*only, *skip, max(*parallel, 1)); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -43,13 +44,13 @@ func main() {
 
 // run runs the mutants of the suite, several side by side, and prints a line for each. After
 // the last it returns an error if one survived or could not run.
-func (s *suite) run(only string, parallel int) error {
+func (s *suite) run(only string, skip, parallel int) error {
 	mutants, err := s.mutants()
 	if err != nil {
 		return err
 	}
 	chosen := mutants[:0]
-	for _, m := range mutants {
+	for _, m := range mutants[min(skip, len(mutants)):] {
 		if strings.Contains(m.about+m.file, only) {
 			chosen = append(chosen, m)
 		}

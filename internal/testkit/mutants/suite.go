@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	_ "embed"
 	"encoding/json"
@@ -26,6 +27,7 @@ type suite struct {
 type layer struct {
 	name, pkg string
 	args      []string
+	limit     time.Duration // of a run with a mutant; 0 until a run without one was timed
 }
 
 //go:embed memory.txt
@@ -34,19 +36,19 @@ var memoryList string
 var memory = suite{
 	file: "memory.txt", list: memoryList, dir: ".",
 	layers: []layer{
-		{"vectors", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
-		{"differential", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
-		{"instants", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^instants$"}},
-		{"hammer", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
-		{"live", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
-		{"together", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^together$"}},
-		{"once", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-		{"unit", ".", []string{"-test.run=^Test(R1|R7|NoA|Sweep|Virtual|Keys|Wait|Through|Periods|Bucket|Together)"}},
-		{"unit", "engine", nil},
-		{"unit", "internal/memory", []string{"-test.skip=^TestMemoryConformance"}},
-		{"unit", "internal/keytable", nil},
-		{"unit", "internal/window", nil},
-		{"hammer", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
+		{name: "vectors", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
+		{name: "differential", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
+		{name: "instants", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^instants$"}},
+		{name: "hammer", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
+		{name: "live", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
+		{name: "together", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^together$"}},
+		{name: "once", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
+		{name: "unit", pkg: ".", args: []string{"-test.run=^Test(R1|R7|NoA|Sweep|Virtual|Keys|Wait|Through|Periods|Bucket|Together)"}},
+		{name: "unit", pkg: "engine"},
+		{name: "unit", pkg: "internal/memory", args: []string{"-test.skip=^TestMemoryConformance"}},
+		{name: "unit", pkg: "internal/keytable"},
+		{name: "unit", pkg: "internal/window"},
+		{name: "hammer", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
 	},
 }
 
@@ -56,10 +58,10 @@ var batchesList string
 var batches = suite{
 	file: "batches.txt", list: batchesList, dir: ".",
 	layers: []layer{
-		{"unit", ".", []string{"-test.run=^TestBatch"}},
-		{"batches", "internal/memory", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{"enforce", "internal/enforce", []string{"-test.run=Batches|Crosses|Together|Traces|Warn"}},
-		{"http", "cmd/weir/internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
+		{name: "unit", pkg: ".", args: []string{"-test.run=^TestBatch"}},
+		{name: "batches", pkg: "internal/memory", args: []string{"-test.run=^TestMemoryConformance$/^batches$"}},
+		{name: "enforce", pkg: "internal/enforce", args: []string{"-test.run=Batches|Crosses|Together|Traces|Warn"}},
+		{name: "http", pkg: "cmd/weir/internal/server", args: []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
 }
 
@@ -69,21 +71,25 @@ var redisList string
 var redis = suite{
 	file: "redis.txt", list: redisList, dir: "weirredis",
 	layers: []layer{
-		{"vectors", ".", []string{"-test.run=^TestConformance$/^default$/^vectors$"}},
-		{"differential", ".", []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^default$/^differential$", "-weirtest.attempts=20000"}},
-		{"instants", ".", []string{"-test.run=^TestConformance$/^default$/^instants$"}},
-		{"live", ".", []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
-		{"together", ".", []string{"-test.run=^TestConformance$/./^together$"}},
-		{"unit", ".", []string{"-test.skip=^TestConformance"}},
-		{"unit", "goredisconn", nil},
-		{"unit", "rueidisconn", nil},
-		{"hammer", ".", []string{"-test.run=^TestConformance$/./^hammer$|^TestConformanceOfSeveralProcesses$/^hammer$", "-weirtest.hammers=20"}},
+		{name: "vectors", pkg: ".", args: []string{"-test.run=^TestConformance$/^default$/^vectors$"}},
+		{name: "differential", pkg: ".", args: []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^default$/^differential$", "-weirtest.attempts=20000"}},
+		{name: "instants", pkg: ".", args: []string{"-test.run=^TestConformance$/^default$/^instants$"}},
+		{name: "live", pkg: ".", args: []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
+		{name: "together", pkg: ".", args: []string{"-test.run=^TestConformance$/./^together$"}},
+		{name: "unit", pkg: ".", args: []string{"-test.skip=^TestConformance"}},
+		{name: "unit", pkg: "goredisconn"},
+		{name: "unit", pkg: "rueidisconn"},
+		{name: "hammer", pkg: ".", args: []string{"-test.run=^TestConformance$/./^hammer$|^TestConformanceOfSeveralProcesses$/^hammer$", "-weirtest.hammers=20"}},
 	},
 }
 
-// layerTimeout bounds the run of one layer. A mutant that hangs counts as caught, by its time
-// limit: a busy machine is late, too.
-const layerTimeout = 3 * time.Minute
+// A mutant that hangs counts as caught, by its time limit: a layer gets ten times the time that
+// it took without a mutant, and at least half a minute. firstLimit bounds that first run.
+const (
+	timesAsLong = 10
+	leastLimit  = 30 * time.Second
+	firstLimit  = 10 * time.Minute
+)
 
 // try runs the layers with a mutant, or without one if m is nil; dir holds its binaries. It
 // returns the first layer that failed, "" for none, and its output.
@@ -103,7 +109,8 @@ func (s *suite) try(m *mutant, dir string) (caught string, output []byte, err er
 			}
 			built[l.pkg] = true
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), layerTimeout)
+		start := time.Now()
+		ctx, cancel := context.WithTimeout(context.Background(), cmp.Or(l.limit, firstLimit))
 		test := exec.CommandContext(ctx, binary, append([]string{"-test.failfast"}, l.args...)...)
 		test.Dir = filepath.Join(s.dir, l.pkg)
 		output, err := test.CombinedOutput()
@@ -114,6 +121,8 @@ func (s *suite) try(m *mutant, dir string) (caught string, output []byte, err er
 			return l.name + ", by its time limit", output, nil
 		case err != nil:
 			return l.name, output, nil
+		case m == nil:
+			l.limit = max(leastLimit, timesAsLong*time.Since(start))
 		}
 	}
 	return "", nil, nil
@@ -121,9 +130,10 @@ func (s *suite) try(m *mutant, dir string) (caught string, output []byte, err er
 
 // inOrder returns the layers, with the unit tests of the mutant's package first, because these
 // mostly fail in a few seconds.
-func (s *suite) inOrder(m *mutant) []layer {
-	var first, others []layer
-	for _, l := range s.layers {
+func (s *suite) inOrder(m *mutant) []*layer {
+	var first, others []*layer
+	for i := range s.layers {
+		l := &s.layers[i]
 		if m != nil && l.name == "unit" && l.pkg == path.Dir(m.file) {
 			first = append(first, l)
 		} else {
