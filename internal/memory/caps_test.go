@@ -204,3 +204,18 @@ func TestRefundWithoutRoomTakesNothing(t *testing.T) {
 	}
 	compareContent(t, "a refund without room", content(m), before)
 }
+
+// TestRoomIsMadeWhereTheKeyGoes: many keys of a limit find room beside a limit with one key.
+func TestRoomIsMadeWhereTheKeyGoes(t *testing.T) {
+	p := perUser(1, time.Hour)
+	p.Limits = append([]limit{{Name: "all", Max: 1 << 40, Window: time.Hour}}, p.Limits...)
+	l := newLimiter(p)
+	for i := range 200_000 {
+		if d, err := l.Allow(K(fmt.Sprint(i))); err != nil || !d.Allowed {
+			t.Fatalf("key %d: %+v, %v", i, d, err)
+		}
+	}
+	if n := l.memory.Len(); n != 200_001 {
+		t.Errorf("%d histories of 200,001 keys", n)
+	}
+}
