@@ -90,15 +90,6 @@ func (e *Entry) Get(f Field) (value []byte, ok bool) {
 // hasValue reports whether the text of a field is a value.
 func hasValue(text []byte) bool { return len(text) > 0 && string(text) != "-" }
 
-// keep copies the fields of a line.
-func (e *Entry) keep(r *row, fields []Field) {
-	e.At, e.fields, e.values, e.ends = r.instant, fields, e.values[:0], e.ends[:0]
-	for _, f := range fields {
-		e.values = append(e.values, r.get(f)...)
-		e.ends = append(e.ends, uint32(len(e.values)))
-	}
-}
-
 const (
 	entryBytes = 192       // an entry and its place among the others, without values
 	maxReused  = 512       // bytes of values that an unused entry keeps room for

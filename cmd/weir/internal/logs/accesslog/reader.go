@@ -137,24 +137,18 @@ func (r *Reader) Entries(fields ...Field) iter.Seq2[*Entry, error] {
 
 // next returns the next entry, valid until the following call, or io.EOF.
 func (r *Reader) next() (*Entry, error) {
-	isTaken := false // the first entry of the first source
 	if e := r.current; e != nil {
 		r.current, r.room = nil, r.room+e.size()
 		if cap(e.values) > maxReused {
 			e.values = nil
 		}
 		r.free = append(r.free, e)
-		isTaken = true
 	}
-	for ; r.sources.Len() > 0 && (isTaken || r.sources.first().waiting.Len() == 0); isTaken = false {
-		if err := r.fillFirst(); err != nil {
-			return nil, err
-		}
+	s, err := r.earliest()
+	if err != nil {
+		return nil, err
 	}
-	if r.sources.Len() == 0 {
-		return nil, io.EOF
-	}
-	e := heap.Pop(&r.sources.first().waiting).(*Entry)
+	e := heap.Pop(&s.waiting).(*Entry)
 	r.current = e
 	if e.At < r.last {
 		r.stats.Late++
@@ -163,20 +157,27 @@ func (r *Reader) next() (*Entry, error) {
 	return e, nil
 }
 
-// fillFirst reads lines of the first source, and puts it at its new place. It closes one
-// without entries.
-func (r *Reader) fillFirst() error {
-	s := heap.Pop(&r.sources).(*source)
-	err := s.fill()
-	if err == nil && s.waiting.Len() == 0 {
-		s.close()
-		return nil
+// earliest returns the source of the next entry, or io.EOF. It reads lines of the first source
+// until that one stays the first, and closes sources without further entries.
+func (r *Reader) earliest() (*source, error) {
+	for r.sources.Len() > 0 {
+		s := r.sources.first()
+		if err := s.fill(); err != nil {
+			return nil, err
+		}
+		if s.waiting.Len() == 0 {
+			heap.Pop(&r.sources)
+			s.close()
+			continue
+		}
+		if heap.Fix(&r.sources, 0); r.sources.first() == s {
+			return s, nil
+		}
 	}
-	heap.Push(&r.sources, s)
-	return err
+	return nil, io.EOF
 }
 
-// entry returns an entry with the fields of the line read last.
+// entry returns an entry with a copy of the fields of the line read last.
 func (r *Reader) entry() (e *Entry) {
 	if r.stats.Entries == 0 {
 		r.names = r.row.fieldNames()
@@ -186,7 +187,11 @@ func (r *Reader) entry() (e *Entry) {
 	} else {
 		e = &Entry{}
 	}
-	e.keep(&r.row, r.fields)
+	e.At, e.fields, e.values, e.ends = r.row.instant, r.fields, e.values[:0], e.ends[:0]
+	for _, f := range r.fields {
+		e.values = append(e.values, r.row.get(f)...)
+		e.ends = append(e.ends, uint32(len(e.values)))
+	}
 	return e
 }
 
