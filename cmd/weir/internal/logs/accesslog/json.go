@@ -29,24 +29,23 @@ func sameName(a []byte, b string) bool {
 		return false
 	}
 	for i, c := range a {
-		if c != b[i] && folded[c] != folded[b[i]] {
+		if c != b[i] && fold(c) != fold(b[i]) {
 			return false
 		}
 	}
 	return true
 }
 
-// folded maps letters to lower case, and - to _.
-var folded = func() (t [256]byte) {
-	for c := range t {
-		t[c] = byte(c)
-		if 'A' <= c && c <= 'Z' {
-			t[c] = byte(c) | 0x20
-		}
+// fold maps letters to lower case, and - to _.
+func fold(c byte) byte {
+	switch {
+	case 'A' <= c && c <= 'Z':
+		return c | 0x20
+	case c == '-':
+		return '_'
 	}
-	t['-'] = '_'
-	return t
-}()
+	return c
+}
 
 const (
 	errObject    = problem("an object of JSON should stand here")
@@ -125,20 +124,13 @@ func (j *jsonReader) readLine(r *row) error {
 
 // members reads an object. Its members have dotted paths that begin with a prefix.
 func (j *jsonReader) members(prefix []byte) error {
-	if _, err := j.dec.ReadToken(); err != nil {
-		return err
-	}
-	for j.dec.PeekKind() != '}' {
+	return j.each('}', func() error {
 		name, err := j.raw()
-		if err == nil {
-			err = j.value(j.row.join(prefix, name[1:len(name)-1]), false)
-		}
 		if err != nil {
 			return err
 		}
-	}
-	_, err := j.dec.ReadToken()
-	return err
+		return j.value(j.row.join(prefix, name[1:len(name)-1]), false)
+	})
 }
 
 // value reads the value of a member or an element. The elements of an array have its path.
@@ -150,20 +142,24 @@ func (j *jsonReader) value(path []byte, isElement bool) error {
 		j.row.values = append(j.row.values, value{path: path, isObject: true})
 		return j.members(j.row.join(path, []byte(".")))
 	case isKept && kind == '[' && !isElement:
-		if _, err := j.dec.ReadToken(); err != nil {
-			return err
-		}
-		for j.dec.PeekKind() != ']' {
-			if err := j.value(path, true); err != nil {
-				return err
-			}
-		}
-		_, err := j.dec.ReadToken()
-		return err
+		return j.each(']', func() error { return j.value(path, true) })
 	}
 	raw, err := j.raw()
 	if err == nil && isKept {
 		j.row.values = append(j.row.values, value{path: path, text: j.row.decoded(raw)})
+	}
+	return err
+}
+
+// each reads an object or an array, whose end is given. It calls next before each member or
+// element, which reads it.
+func (j *jsonReader) each(end jsontext.Kind, next func() error) error {
+	_, err := j.dec.ReadToken()
+	for err == nil && j.dec.PeekKind() != end {
+		err = next()
+	}
+	if err == nil {
+		_, err = j.dec.ReadToken()
 	}
 	return err
 }
