@@ -23,7 +23,7 @@ func (r *row) add(columns ...[]byte) {
 	}
 }
 
-// spaced splits the rest of a line into columns with one space between them, and checks them.
+// spaced splits a line, or the rest of one, into columns with one space between them, and checks them.
 // A column may be quoted, and a time may stand in brackets.
 func (r *row) spaced(b []byte) error {
 	for len(b) > 0 {
@@ -104,10 +104,10 @@ func (r *row) check() error {
 	return nil
 }
 
-// clf reads the columns of the common log format and those behind them. A user name may
-// have spaces.
-func (r *row) clf() error {
-	b, space := r.line[clfStart(r.line):], []byte(" ")
+// clf splits a line into the columns of the common log format and those behind them. A user
+// name may have spaces.
+func (r *row) clf(b []byte) error {
+	b, space := b[clfStart(b):], []byte(" ")
 	remote, rest, _ := bytes.Cut(b, space)
 	for bytes.HasSuffix(remote, []byte(",")) { // a list of addresses, as Traefik and proxies log it
 		var next []byte
@@ -165,30 +165,27 @@ func hasPort(b []byte) bool {
 }
 
 // traefik reads Traefik's common log format. Other formats may have as many columns.
-func (r *row) traefik() error {
-	err := r.clf()
+func (r *row) traefik(b []byte) error {
+	err := r.clf(b)
 	const count = 9
-	if err == nil && (r.values[count].isQuoted || !bytes.HasSuffix(r.line, []byte("ms"))) {
+	if err == nil && (r.values[count].isQuoted || !bytes.HasSuffix(b, []byte("ms"))) {
 		return errColumns
 	}
 	return err
 }
 
-// words reads a line of columns with one space between them.
-func (r *row) words() error { return r.spaced(r.line) }
-
-// w3c reads a line of a W3C log: columns with one tab between them, or spaces.
-func (r *row) w3c() error {
-	if bytes.IndexByte(r.line, '\t') < 0 {
-		for text := range bytes.FieldsSeq(r.line) {
+// w3c splits a line of a W3C log: columns with one tab between them, or spaces.
+func (r *row) w3c(b []byte) error {
+	if bytes.IndexByte(b, '\t') < 0 {
+		for text := range bytes.FieldsSeq(b) {
 			r.add(text)
 		}
 	} else {
-		for text := range bytes.SplitSeq(r.line, []byte("\t")) {
+		for text := range bytes.SplitSeq(b, []byte("\t")) {
 			r.add(text)
 		}
 	}
-	if n := len(r.values); r.schema.isExact && n != len(r.schema.columns) || !r.schema.isExact && n < r.schema.least {
+	if n := len(r.values); n < r.schema.least || r.schema.most && n > len(r.schema.columns) {
 		return errW3C
 	}
 	return nil

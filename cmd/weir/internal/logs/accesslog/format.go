@@ -170,7 +170,7 @@ func (p *parser) parse(r *row, line []byte) error {
 		return r.readInstant()
 	}
 	r.reset(line, p.text)
-	err := p.text.split(r)
+	err := p.text.split(r, line)
 	if err == nil {
 		err = r.readInstant()
 	}

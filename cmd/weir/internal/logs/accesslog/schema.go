@@ -16,10 +16,10 @@ type layout struct {
 	how     map[Field]how    // from the places of fields, where it is not that of fieldHow
 
 	// Of a text:
-	columns string             // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
-	least   int                // the least number of columns
-	most    bool               // there are no further columns
-	split   func(r *row) error // splits a line into columns
+	columns string                       // as the format's documentation has them, between quotes or brackets as the line has them; "" = JSON
+	least   int                          // the least number of columns
+	most    bool                         // there are no further columns
+	split   func(r *row, b []byte) error // splits a line into columns
 
 	// Of JSON:
 	prefixes []string   // names of header fields begin with them, such as http_
@@ -46,11 +46,11 @@ var lines = map[Format]*layout{
 		split: (*row).clf},
 	Traefik: {time: "time", fields: clfFields, request: "request", columns: clfColumns + " referer user_agent count router server duration", least: 13, most: true,
 		split: (*row).traefik},
-	Envoy: {time: "start_time", request: "request", least: 13, most: true, split: (*row).words,
+	Envoy: {time: "start_time", request: "request", least: 13, most: true, split: (*row).spaced,
 		fields: map[Field]string{RemoteAddr: "x_forwarded_for", Status: "response_code", Bytes: "bytes_sent", Host: "authority", UserAgent: "user_agent",
 			headerPrefix + forwardedFor: "x_forwarded_for", headerPrefix + "x-request-id": "request_id"},
 		columns: `[start_time] "request" response_code response_flags bytes_received bytes_sent duration upstream_service_time "x_forwarded_for" user_agent request_id authority upstream_host`},
-	ALB: {time: "time", request: "request", least: 17, split: (*row).words, // 17 columns are those of the first version
+	ALB: {time: "time", request: "request", least: 17, split: (*row).spaced, // 17 columns are those of the first version
 		how:     map[Field]how{RemoteAddr: beforePort},
 		fields:  map[Field]string{RemoteAddr: "client:port", Status: "elb_status_code", Bytes: "sent_bytes", UserAgent: "user_agent"},
 		columns: `type time elb client:port target:port request_processing_time target_processing_time response_processing_time elb_status_code target_status_code received_bytes sent_bytes "request" "user_agent" ssl_cipher ssl_protocol target_group_arn trace_id domain_name chosen_cert_arn matched_rule_priority request_creation_time actions_executed redirect_url error_reason target:port_list target_status_code_list classification classification_reason conn_trace_id`},
@@ -129,7 +129,6 @@ type schema struct {
 	brackets []int    // columns between brackets
 	status   int      // the column of the status
 	date     string   // the column with the date of a time; "" = none
-	isExact  bool     // a header in the file names the columns
 }
 
 // place is a column or the dotted path of a member, and the way from its text to a fact.
@@ -209,8 +208,10 @@ const fieldsHeader = "#Fields:"
 func w3cSchema(o Options, columns string, isExact bool) *schema {
 	l := *lines[CloudFront]
 	l.columns = columns
+	if isExact {
+		l.least, l.most = len(strings.Fields(columns)), true
+	}
 	s := newSchema(&l, o)
-	s.isExact = isExact
 	for _, name := range s.columns {
 		if inner, ok := strings.CutPrefix(name, "cs("); ok && strings.HasSuffix(inner, ")") {
 			s.from[Field(headerPrefix+strings.ToLower(inner[:len(inner)-1]))] = places(nil, name)
