@@ -19,6 +19,7 @@ import (
 const MaxLineBytes = 128 << 10
 
 const (
+	stdin       = "-"      // the name of standard input
 	sampleBytes = 64 << 10 // read from a file to detect its format
 	maxWaiting  = 1 << 17  // entries of one file that wait to be sorted
 )
@@ -43,7 +44,6 @@ type source struct {
 	format Format
 	start  int64 // the least instant of the sample, less the window
 	parser *parser
-	stdin  bool
 	once   bool // standard input or a pipe, which cannot be opened again
 
 	closers []func()
@@ -59,8 +59,8 @@ type source struct {
 // open opens a file, detects its format, and closes it again. Standard input and pipes stay
 // open.
 func (r *Reader) open(name string, index int) (*source, error) {
-	s := &source{Reader: r, name: name, index: index, stdin: name == "-", waiting: timeline[*Entry]{compare: (*Entry).compare}}
-	if s.stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
+	s := &source{Reader: r, name: name, index: index, waiting: timeline[*Entry]{compare: (*Entry).compare}}
+	if name == stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
 		return nil, errors.New("standard input, -, is given twice")
 	}
 	err := s.openLines()
@@ -112,7 +112,7 @@ func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 // openLines opens the file for reading, decompressed.
 func (s *source) openLines() error {
 	in := s.options.Stdin
-	if s.once = s.stdin; !s.stdin {
+	if s.once = s.name == stdin; !s.once {
 		f, err := os.Open(s.name)
 		if err != nil {
 			return err
