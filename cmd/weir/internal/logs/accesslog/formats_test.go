@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -344,7 +345,7 @@ func FuzzLine(f *testing.F) {
 				if err != nil {
 					break
 				}
-				if e.At < 0 || e.At > maxAt {
+				if e.At < 0 || e.At > weir.MaxInstant {
 					t.Fatalf("%s, %q: the instant %d", format, text, e.At)
 				}
 			}

@@ -3,12 +3,11 @@ package accesslog
 import (
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
-const (
-	micro = 1_000_000
-	maxAt = 1<<53 - 1 // weir.MaxInstant
-)
+const micro = 1_000_000
 
 const (
 	errTime   = problem("the time is in no known notation; use RFC 3339, 10/Oct/2000:13:55:36 -0700, or a number since 1970")
@@ -62,7 +61,7 @@ func parseNumberTime(b []byte) (int64, error) {
 }
 
 func inRange(at int64) (int64, error) {
-	if at < 0 || at > maxAt {
+	if at < 0 || at > weir.MaxInstant {
 		return 0, errRange
 	}
 	return at, nil
