@@ -10,10 +10,7 @@
 // specification.
 package engine
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Engine stores histories and decides calls. It is safe for concurrent use.
 type Engine interface {
@@ -133,8 +130,5 @@ const (
 
 // String returns the last word of the constant's name, such as "Deny".
 func (o Outage) String() string {
-	if o > OutageShare {
-		return fmt.Sprintf("Outage(%d)", uint8(o))
-	}
-	return [...]string{"Default", "Deny", "Allow", "Share"}[o]
+	return named("Outage", uint8(o), "Default", "Deny", "Allow", "Share")
 }

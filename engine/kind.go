@@ -29,10 +29,7 @@ const (
 
 // String returns the name of the kind's constant.
 func (k Kind) String() string {
-	if k > Concurrency {
-		return fmt.Sprintf("Kind(%d)", uint8(k))
-	}
-	return [...]string{"Rolling", "Fixed", "FixedFromFirst", "Bucket", "Concurrency"}[k]
+	return named("Kind", uint8(k), "Rolling", "Fixed", "FixedFromFirst", "Bucket", "Concurrency")
 }
 
 // Mode decides how many of n units an attempt may get and the cost of a denial (R6).
@@ -52,8 +49,13 @@ const (
 
 // String returns the name of the mode's constant.
 func (m Mode) String() string {
-	if m > CountDenied {
-		return fmt.Sprintf("Mode(%d)", uint8(m))
+	return named("Mode", uint8(m), "AllOrNothing", "Partial", "CountDenied")
+}
+
+// named returns the name of a value of an enumeration. An unknown one is shown as "Kind(9)".
+func named(kind string, value uint8, names ...string) string {
+	if int(value) < len(names) {
+		return names[value]
 	}
-	return [...]string{"AllOrNothing", "Partial", "CountDenied"}[m]
+	return fmt.Sprintf("%s(%d)", kind, value)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // CallError is bad input in one of several calls that are decided together. Nothing has
@@ -46,24 +47,18 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	if err != nil {
 		return err
 	}
-	states := make([]State, len(j.rules.Limits))
-	one := []Call{{Rules: j.rules, Key: key, N: attempts(calls), At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: states}}
+	whole := Call{Rules: j.rules, Key: key, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: make([]State, len(j.rules.Limits))}
+	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
+		whole.N = 1 // otherwise the whole is a peek (R4)
+	}
+	one := []Call{whole}
 	if e.Do(ctx, one); one[0].Err != nil {
 		return one[0].Err
 	}
 	for i := range calls {
-		j.answer(&calls[i], i, &one[0].Result, states)
+		j.answer(&calls[i], i, &one[0].Result, whole.States)
 	}
 	return nil
-}
-
-// attempts returns the units of the whole: 1, or 0 if all calls are peeks, because the whole
-// is then a peek (R4).
-func attempts(calls []Call) int64 {
-	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
-		return 1
-	}
-	return 0
 }
 
 // outage returns the strictest answer of the calls while the store is away.
@@ -261,7 +256,7 @@ func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 		if l.Cost > l.Capacity {
 			wait = Never // also without a state
 		}
-		if !r.Allowed && longer(wait, longest) {
+		if !r.Allowed && window.Longer(int64(wait), int64(longest)) {
 			longest, r.Limit = wait, l.Name
 		}
 		if c.States != nil {
@@ -277,6 +272,3 @@ func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 	}
 	c.Result = r
 }
-
-// longer reports whether a wait is longer than another; Never is the longest.
-func longer(a, b time.Duration) bool { return a == Never && b != Never || b != Never && a > b }
