@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -30,7 +31,7 @@ type syntax struct {
 	settles int64    // the units that were used, of a reservation without a number
 	needs   *operand // a number that must be there; nil = none
 	numbers int      // the most numbers: the one that it needs, and n
-	options options
+	options []string // the last arguments, each a name and a value, in any order
 }
 
 // operand is a number that a command needs.
@@ -43,16 +44,6 @@ type operand struct {
 var (
 	grantInstant = &operand{"the instant of the grant", anyUnits, "the seventh element of the answer to WEIR.CHECK"}
 	countSpan    = &operand{"last_ms", "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
-)
-
-// options is a set of options. They are the last arguments of a command, each a name and
-// a value, in any order.
-type options uint8
-
-const (
-	optionID    options = 1 << iota // ID id: the idempotency key
-	optionTTL                       // TTL n: of a reservation, in milliseconds
-	optionLimit                     // LIMIT name: the limit of a count
 )
 
 // readArguments parses the arguments of a command: a policy, its dimensions, the numbers of the
@@ -107,47 +98,41 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		}
 	}
 	a.Target, err = a.policy.Target(a.pairs)
-	if err == nil && syntax.options&optionTTL != 0 {
+	if err == nil && slices.Contains(syntax.options, "TTL") {
 		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
 	}
 	return a, err
 }
 
-// optionNames are the names of options, in the order of their bits.
-var optionNames = []string{"ID", "TTL", "LIMIT"}
-
 // cutOptions parses the options and returns the arguments before them. Each option appears
 // at most once. It has no =, so a dimension is never mistaken for one.
-func (a *arguments) cutOptions(args []string, allowed options) ([]string, error) {
+func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 	for len(args) >= 2 {
 		n := len(args) - 2
-		value, option := args[n+1], options(0)
-		for i, name := range optionNames {
-			if strings.EqualFold(name, args[n]) {
-				option = allowed & (1 << i)
-			}
-		}
-		switch option {
-		case optionID:
+		value := args[n+1]
+		switch name := strings.ToUpper(args[n]); {
+		case !slices.Contains(allowed, name):
+			return args, nil
+		case name == "ID" && a.ID == "":
 			if a.ID = value; value == "" || len(value) > weir.MaxIDBytes {
 				return nil, calls.BadInput("an ID has 1 to %d bytes; leave ID out for an operation without one", weir.MaxIDBytes)
 			}
-		case optionTTL:
-			n, err := number(value, "TTL, in milliseconds,", anyUnits)
-			if a.ttl = n; err != nil {
+		case name == "TTL" && a.ttl == 0:
+			var err error
+			if a.ttl, err = number(value, "TTL, in milliseconds,", anyUnits); err != nil {
 				return nil, err
 			}
-			if n == 0 {
+			if a.ttl == 0 {
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
-		case optionLimit:
+		case name == "LIMIT" && a.Limit == "":
 			if a.Limit = value; value == "" {
 				return nil, calls.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
 			}
-		default:
+		default: // it is given twice
 			return args, nil
 		}
-		args, allowed = args[:n], allowed&^option
+		args = args[:n]
 	}
 	return args, nil
 }
