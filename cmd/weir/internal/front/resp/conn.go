@@ -48,30 +48,21 @@ func (c *conn) serve() {
 	if !c.handshake() {
 		return
 	}
-	if c.session.ended { // no free slot for a client with a certificate
-		if c.write() {
-			c.closeWrite()
-		}
-		return
-	}
-	for c.read() {
+	for !c.session.ended && c.read() {
 		used, err := c.session.answer(c.text())
+		if err == nil && c.session.locked() && c.unauthorized >= maxUnauthorized {
+			err = errUnauthorized
+		}
 		if err != nil {
 			c.session.out = appendError(c.session.out, codeInput, err.Error())
-		} else if c.session.locked() && c.unauthorized >= maxUnauthorized {
-			c.session.out = appendError(c.session.out, codeInput, errUnauthorized.Error())
-			err = errUnauthorized
+			c.session.ended = true
 		}
 		if !c.write() {
 			return
 		}
-		if err != nil || c.session.ended {
-			c.closeWrite()
-			return
-		}
 		c.drop(used)
 	}
-	if c.server.isDraining() {
+	if c.session.ended && c.write() || c.server.isDraining() { // a client with a certificate may have found no slot
 		c.closeWrite()
 	}
 }
