@@ -5,8 +5,8 @@ import "time"
 // calendar divides instants into the days of a time zone.
 type calendar struct {
 	zone   *time.Location
-	starts []int64 // days, ascending
-	names  []string
+	days   []Day
+	starts []int64 // of the days, ascending
 }
 
 // newCalendar returns the days of from … to, at most the newest MaxDays.
@@ -17,7 +17,7 @@ func newCalendar(zone *time.Location, from, to int64) *calendar {
 		start, end := time.Date(year, month, d, 0, 0, 0, 0, zone), time.Date(year, month, d+1, 0, 0, 0, 0, zone)
 		if end.UnixMicro() > from {
 			c.starts = append(c.starts, start.UnixMicro())
-			c.names = append(c.names, start.Format(time.DateOnly))
+			c.days = append(c.days, Day{Date: start.Format(time.DateOnly)})
 		}
 	}
 	return c
@@ -26,7 +26,7 @@ func newCalendar(zone *time.Location, from, to int64) *calendar {
 // day returns the index of an instant's day, -1 for an earlier one. Near is the index of
 // an instant close by.
 func (c *calendar) day(at int64, near int) int {
-	for near+1 < len(c.names) && at >= c.starts[near+1] {
+	for near+1 < len(c.starts) && at >= c.starts[near+1] {
 		near++
 	}
 	for near >= 0 && at < c.starts[near] {
@@ -39,12 +39,8 @@ func (c *calendar) day(at int64, near int) int {
 // edges.
 const quarter = 15 * 60 * second
 
-// count counts all requests by hour of the day and by day.
-func (c *calendar) count(r *requests) (hours [24]int64, days []Day) {
-	days = make([]Day, len(c.names))
-	for i, name := range c.names {
-		days[i].Date = name
-	}
+// count counts all requests by day, and returns their numbers by hour of the day.
+func (c *calendar) count(r *requests) (hours [24]int64) {
 	slot, hour, day := int64(-1), 0, -1
 	r.eachKey(func(_ uint32, all []request) {
 		for _, r := range all {
@@ -55,9 +51,9 @@ func (c *calendar) count(r *requests) (hours [24]int64, days []Day) {
 			}
 			hours[hour]++
 			if day >= 0 {
-				days[day].Requests++
+				c.days[day].Requests++
 			}
 		}
 	})
-	return hours, days
+	return hours
 }

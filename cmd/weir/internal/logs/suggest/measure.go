@@ -20,7 +20,7 @@ func (r *requests) measure(windows []int64, days *calendar, scripts, steady []bo
 	type counts struct{ all, ordinary, uneven histogram }
 	var peaks []counts
 	for _, w := range windows {
-		all = append(all, &measured{window: w, days: make([]int64, len(days.names)+1)})
+		all = append(all, &measured{window: w, days: make([]int64, len(days.days)+1)})
 		peaks = append(peaks, counts{histogram{}, histogram{}, histogram{}})
 	}
 	var h history

@@ -71,7 +71,7 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 		result.Unit = "bytes"
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
-	result.Hours, result.Days = days.count(r)
+	result.Hours, result.Days = days.count(r), days.days
 	windows := make([]int64, len(o.Windows))
 	for i, w := range o.Windows {
 		windows[i] = w.Microseconds()
