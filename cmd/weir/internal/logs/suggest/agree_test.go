@@ -38,10 +38,7 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 		units := replay.LogUnits{N: 1 + int64(seed%2), Bytes: seed%5 == 4}
 		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/2%2]
 		limits := []int64{0, 1, 2, 3, 5, 8, 13}
-		result, err := run(t, log.String(), Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		result := must.Get(run(t, log.String(), Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}}))(t)
 		if late > 0 && result.Log.Late == 0 {
 			t.Fatalf("seed %d: no line is late", seed)
 		}
@@ -71,10 +68,7 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	t.Helper()
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
 	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}))(t)
 	s := must.Get(runner.Run(context.Background(), in))(t)
 	return &s
 }

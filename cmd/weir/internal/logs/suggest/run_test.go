@@ -23,10 +23,7 @@ func ipKey(t *testing.T) []replay.LogKey {
 // run runs suggest on a text.
 func run(t *testing.T, log string, o Options) (*Result, error) {
 	t.Helper()
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}))(t)
 	if o.Keys == nil {
 		o.Keys = ipKey(t)
 	}
