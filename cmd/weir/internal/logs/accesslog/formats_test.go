@@ -159,15 +159,10 @@ func read(t *testing.T, text string, o Options, names ...string) (at string, val
 		fields = append(fields, f)
 	}
 	o.Stdin = strings.NewReader(text)
-	r, err := Open([]string{"-"}, o)
-	if err != nil {
-		t.Fatalf("Open: %v", err)
-	}
+	r := must.Get(Open([]string{"-"}, o))(t)
 	values = map[string]string{}
 	for e, err := range r.Entries(append(fields, Forwarded)...) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		at = time.UnixMicro(e.At).UTC().Format(time.RFC3339Nano)
 		for i, f := range append(fields, Forwarded) {
 			if v, ok := e.Get(f); ok {

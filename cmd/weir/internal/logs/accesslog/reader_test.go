@@ -44,9 +44,7 @@ func paths(t *testing.T, files []string, o Options) (string, *Reader) {
 	defer r.Close()
 	var all []string
 	for e, err := range r.Entries(Path) {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		p, _ := e.Get(Path)
 		all = append(all, string(p[1:]))
 	}
@@ -277,15 +275,10 @@ func BenchmarkReader(b *testing.B) {
 			text := logOf(format, lines)
 			b.ReportAllocs()
 			for range b.N {
-				r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)})
-				if err != nil {
-					b.Fatal(err)
-				}
+				r := must.Get(Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text)}))(b)
 				n := 0
 				for e, err := range r.Entries(benchFields...) {
-					if err != nil {
-						b.Fatal(err)
-					}
+					must.Do(b, err)
 					for _, f := range benchFields {
 						e.Get(f)
 					}
@@ -341,11 +334,9 @@ func TestLinesThatWaitHaveABound(t *testing.T) {
 		field Field
 		lines int64 // that fit in 256 KiB
 	}{{Path, 1000}, {UserAgent, 10}} {
-		r, err := Open([]string{"-"}, Options{Stdin: new(longLines), Reorder: DefaultReorder})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := must.Get(Open([]string{"-"}, Options{Stdin: new(longLines), Reorder: DefaultReorder}))(t)
 		r.room = 256 << 10
+		var err error
 		for _, err = range r.Entries(c.field) {
 		}
 		place, problem, _ := strings.Cut(fmt.Sprint(err), ": ")

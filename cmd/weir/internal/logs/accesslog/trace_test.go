@@ -27,9 +27,7 @@ func TestTracesAreRead(t *testing.T) {
 		r := must.Get(Open([]string{"-"}, Options{Stdin: strings.NewReader(text), Format: JSONL, Reorder: DefaultReorder}))(t)
 		var got []string
 		for e, err := range r.Entries(ip, policy, Bytes) {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, err)
 			key, _ := e.Get(ip)
 			n, _ := e.Get(Bytes)
 			name, _ := e.Get(policy)
