@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -80,8 +79,6 @@ func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain) (*domai
 // ruleID identifies a rule by its place. Paths alone are ambiguous: keys may hold dots.
 func ruleID(r *envoyconf.Rule) string { return strings.Join(r.Keys, "\x00") + "\x00" + r.Path }
 
-var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
-
 // addPolicy adds a policy as a domain of its name: requests name it, and the entries of a
 // descriptor name its dimensions. The mode partial becomes all or nothing: the protocol has no
 // partial grants.
@@ -89,7 +86,7 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	name := p.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
-			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
+			return fmt.Errorf("envoy: policy %q: the name is taken by a domain of the Envoy configuration; rename one of them", name)
 		}
 	}
 	d := &domain{name: name, histories: envoyconf.PolicyName(name), policy: p}

@@ -153,19 +153,6 @@ var (
 	errBusy   = status.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
 )
 
-// do admits the connection of an authorized call, and calls f within the capacity.
-func (a *Access) do(from net.Addr, f func() error) error {
-	if !listen.ConnFrom(from).Admit() {
-		a.Capacity.Reject()
-		return errNoSlot
-	}
-	err := a.Capacity.Do(f)
-	if err == calls.ErrBusy {
-		return errBusy
-	}
-	return err
-}
-
 // healthPrefix begins the methods that need no authorization.
 var healthPrefix = "/" + grpc_health_v1.Health_ServiceDesc.ServiceName + "/"
 
@@ -232,8 +219,8 @@ var serviceDesc = grpc.ServiceDesc{
 	Metadata:    pb.RateLimitService_ServiceDesc.Metadata,
 }
 
-// handle reads a request and returns its answer, if the gate of the listener lets it in.
-// There are no interceptors.
+// handle reads a request and returns its answer within the capacity, if the gate of the
+// listener lets it in. It admits the connection. There are no interceptors.
 func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
 	if err, rejected := ctx.Value(rejection{}).(error); rejected {
 		return nil, err
@@ -244,11 +231,18 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 	}
 	l := srv.(*Listener)
 	p, _ := peer.FromContext(ctx) // gRPC sets it
+	if !listen.ConnFrom(p.Addr).Admit() {
+		l.access.Capacity.Reject()
+		return nil, errNoSlot
+	}
 	var answered *pb.RateLimitResponse
-	err := l.access.do(p.Addr, func() (err error) {
+	err := l.access.Capacity.Do(func() (err error) {
 		answered, err = l.service.answer(ctx, r)
 		return err
 	})
+	if err == calls.ErrBusy {
+		err = errBusy
+	}
 	return answered, err
 }
 

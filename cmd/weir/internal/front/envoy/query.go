@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -79,10 +80,7 @@ func (c *call) take(items []*item, asked []enforce.Item) (err error) {
 	for i, it := range items {
 		a := &asked[i]
 		it.charged = 0
-		if a.Err != nil {
-			if err == nil {
-				err = a.Err
-			}
+		if err = cmp.Or(err, a.Err); a.Err != nil {
 			continue
 		}
 		it.take(c, a)

@@ -55,8 +55,7 @@ func (s *Service) write(c *call) *pb.RateLimitResponse {
 		}
 		a.Statuses[i] = st
 	}
-	o := &s.options
-	a.ResponseHeadersToAdd, a.RequestHeadersToAdd = c.fields(o.Response), c.fields(o.Request)
+	a.ResponseHeadersToAdd, a.RequestHeadersToAdd = c.fields(s.options.Response), c.fields(s.options.Request)
 	if c.degraded {
 		a.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{"degraded": structpb.NewBoolValue(true)}}
 	}
