@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const benchConfig = `
@@ -34,9 +35,7 @@ func BenchmarkAnswer(b *testing.B) {
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s := newService(Options{Engine: weir.NewMemory(), Top: func() *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
-			if err := s.Load(parse(b, benchConfig), nil); err != nil {
-				b.Fatal(err)
-			}
+			must.Do(b, s.Load(parse(b, benchConfig), nil))
 			var wired [][]byte
 			for i := range 1000 {
 				r := &pb.RateLimitRequest{Domain: "bench"}
@@ -46,26 +45,18 @@ func BenchmarkAnswer(b *testing.B) {
 					}
 					r.Descriptors = append(r.Descriptors, descriptor(b, d))
 				}
-				w, err := proto.Marshal(r)
-				if err != nil {
-					b.Fatal(err)
-				}
+				w := must.Get(proto.Marshal(r))(b)
 				wired = append(wired, w)
 			}
 			b.ReportAllocs()
 			i := 0
 			for b.Loop() {
 				r := new(pb.RateLimitRequest)
-				if err := proto.Unmarshal(wired[i%len(wired)], r); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, proto.Unmarshal(wired[i%len(wired)], r))
 				a, err := s.answer(context.Background(), r)
-				if err != nil {
-					b.Fatal(err)
-				}
-				if _, err := proto.Marshal(a); err != nil {
-					b.Fatal(err)
-				}
+				must.Do(b, err)
+				_, err = proto.Marshal(a)
+				must.Do(b, err)
 				i++
 			}
 		})

@@ -110,13 +110,7 @@ func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
 	}
 	r.InitialState(state)
-	conn, err := grpc.NewClient("servers:///all", grpc.WithResolvers(r), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return conn
+	return dial(t, "servers:///all", grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
 }
 
 func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
