@@ -127,10 +127,7 @@ func TestSetWatch(t *testing.T) {
 		must.Do(t, os.Rename(path+".new", path))
 	}
 	write("1 per hour")
-	s, err := Open(path, weir.NewMemory())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(Open(path, weir.NewMemory()))(t)
 	write("2 per hour") // a change between Open and Watch is noticed
 	ctx, stop := context.WithCancel(context.Background())
 	reloaded, ended := make(chan error), make(chan error)

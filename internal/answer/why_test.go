@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // story is one decision about one limit, and the sentence it must give.
@@ -195,10 +196,7 @@ func TestWhyShowsHostileKeys(t *testing.T) {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	plan, err := weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Compile()
-	if err != nil {
-		b.Fatal(err)
-	}
+	plan := must.Get(weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "push", Max: 10, Window: minute, By: []string{"teacher"}}}}.Compile())(b)
 	a := Answer{Compiled: plan, Key: weir.K("42"), N: 1,
 		Decision: weir.Decision{Limit: "push", RetryAfter: second, At: instant},
 		States:   []weir.LimitState{{Name: "push", Max: 10, Window: minute, Used: 10, RetryAfter: second}}}
