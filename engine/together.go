@@ -47,7 +47,8 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	if err != nil {
 		return err
 	}
-	whole := Call{Rules: j.rules, Key: key, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls), States: make([]State, len(j.rules.Limits))}
+	whole := Call{Rules: j.rules, Key: key, At: calls[0].At, Given: calls[0].Given, Outage: outage(calls)}
+	whole.States = make([]State, len(j.rules.Limits))
 	if slices.ContainsFunc(calls, func(c Call) bool { return c.N > 0 }) {
 		whole.N = 1 // otherwise the whole is a peek (R4)
 	}
