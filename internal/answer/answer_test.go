@@ -24,10 +24,10 @@ var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 36
 // slack is an answer about two limits, one of them shared by all callers.
 func slack(t *testing.T, d weir.Decision) *Answer {
 	t.Helper()
-	plan := mustCompile(t, weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
+	plan := must.Get(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute},
 		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, By: []string{"category"}},
-	}})
+	}}.Compile())(t)
 	d.At = instant
 	return &Answer{Compiled: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute, Used: 63, Remaining: 37,
@@ -36,11 +36,6 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 			RetryAfter: 411_999_001 * time.Microsecond, NextAfter: 411_999_001 * time.Microsecond,
 			ResetAfter: 1702 * time.Second},
 	}}
-}
-
-func mustCompile(t *testing.T, p weir.Policy) *engine.Compiled {
-	t.Helper()
-	return must.Get(p.Compile())(t)
 }
 
 func TestAppendJSON(t *testing.T) {
@@ -290,20 +285,12 @@ func readBack(t *testing.T, shown string) time.Duration {
 	t.Helper()
 	var total time.Duration
 	if days, rest, ok := strings.Cut(shown, "d"); ok {
-		n, err := time.ParseDuration(days + "h")
-		if err != nil {
-			t.Fatalf("%s: %v", shown, err)
-		}
-		total, shown = 24*n, rest
+		total, shown = 24*must.Get(time.ParseDuration(days+"h"))(t), rest
 	}
 	if shown == "" {
 		return total
 	}
-	d, err := time.ParseDuration(shown)
-	if err != nil {
-		t.Fatalf("%s: %v", shown, err)
-	}
-	return total + d
+	return total + must.Get(time.ParseDuration(shown))(t)
 }
 
 func TestShown(t *testing.T) {

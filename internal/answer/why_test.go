@@ -12,6 +12,7 @@ import (
 // story is one decision about one limit, and the sentence it must give.
 type story struct {
 	name  string
+	limit weir.Limit // of kindStories; the others have the numbers of state
 	mode  weir.Mode
 	op    weir.Op
 	n     int64
@@ -129,8 +130,8 @@ var stories = []story{
 
 func TestWhy(t *testing.T) {
 	for _, s := range stories {
-		plan := mustCompile(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
-			Name: "push", Max: s.state.Max, Window: s.state.Window, MinInterval: s.state.MinInterval, By: []string{"teacher"}, Kind: s.kind}}})
+		plan := must.Get(weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
+			Name: "push", Max: s.state.Max, Window: s.state.Window, MinInterval: s.state.MinInterval, By: []string{"teacher"}, Kind: s.kind}}}.Compile())(t)
 		s.state.Name = "push"
 		a := Answer{Compiled: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
 			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}
@@ -208,17 +209,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 }
 
 // kindStories are decisions about buckets, periods and limits of what is in use at once.
-var kindStories = []struct {
-	name  string
-	limit weir.Limit
-	mode  weir.Mode
-	op    weir.Op
-	n     int64
-	d     weir.Decision
-	state weir.LimitState
-	units string
-	want  string
-}{
+var kindStories = []story{
 	{name: "an empty bucket", limit: tenPerSecond, n: 1,
 		d:     weir.Decision{Limit: "p", RetryAfter: 37 * time.Millisecond},
 		state: weir.LimitState{Used: 20, RetryAfter: 37 * time.Millisecond, NextAfter: 37 * time.Millisecond},
@@ -316,8 +307,8 @@ func answerOf(t *testing.T, l weir.Limit, mode weir.Mode, state weir.LimitState)
 	if l.Kind == weir.Fixed {
 		l.MinInterval = state.MinIntervalAfter
 	}
-	plan := mustCompile(t, weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
-		l, {Name: "other", Max: weir.MaxUnits, Window: second, By: []string{"user"}}}})
+	plan := must.Get(weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
+		l, {Name: "other", Max: weir.MaxUnits, Window: second, By: []string{"user"}}}}.Compile())(t)
 	of := plan.Limits[0].Describe()
 	state.Name, state.Kind, state.Max, state.Burst, state.Window, state.MaxHold = of.Name, of.Kind, of.Max, of.Burst, of.Window, of.MaxHold
 	return &Answer{Compiled: plan, Key: weir.K("ann"), N: 1,
