@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	_ "embed" // the template, the style and the script
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"html/template"
 	"io"
@@ -36,12 +35,8 @@ var (
 func Write(out io.Writer, p *Page) error {
 	var b bytes.Buffer
 	for rows := MaxRows; ; rows /= 2 {
-		d, err := newDocument(p, rows)
-		if err != nil {
-			return err
-		}
 		b.Reset()
-		if err := page.Execute(&b, d); err != nil {
+		if err := page.Execute(&b, newDocument(p, rows)); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 		if b.Len() <= MaxBytes || rows == 0 {
@@ -63,11 +58,12 @@ type document struct {
 	Page                               // with at most MaxSources sources and notes
 	Span                  string       // the number of requests and their time
 	Style                 template.CSS // and the script, with their hashes for the security policy
-	Script, Data          template.JS
+	Script                template.JS
 	StyleHash, ScriptHash string
 	Tabs                  []tab
 	Sections              []*View
-	ViewsLeft             int64 // views that are not shown
+	Data                  []View // of the sections; the template writes it as JSON
+	ViewsLeft             int64  // views that are not shown
 	SourcesLeft           int
 	InHours               int64 // the sum of Hours
 }
@@ -78,7 +74,7 @@ type tab struct {
 	View int
 }
 
-func newDocument(p *Page, rows int) (*document, error) {
+func newDocument(p *Page, rows int) *document {
 	d := &document{
 		Page: *p, Span: grouped(p.Requests) + " requests",
 		Style: template.CSS(style), Script: template.JS(script), StyleHash: hash(style), ScriptHash: hash(script),
@@ -92,7 +88,7 @@ func newDocument(p *Page, rows int) (*document, error) {
 	for _, n := range p.Hours {
 		d.InHours += n
 	}
-	views := slices.Clone(p.Views[:min(len(p.Views), MaxViews)])
+	views := p.Views[:min(len(p.Views), MaxViews)]
 	if first := p.First; first < len(views) {
 		for i := range views {
 			place := i
@@ -101,59 +97,40 @@ func newDocument(p *Page, rows int) (*document, error) {
 			}
 			d.Tabs = append(d.Tabs, tab{shown(views[i].Name), place})
 		}
-		first := views[p.First]
-		copy(views[1:], views[:p.First])
-		views[0] = first
+		views = slices.Concat(views[first:first+1], views[:first], views[first+1:])
 	}
-	steps := stepsOf(views)
-	var data []View
-	nameOf := shown
+	steps, nameOf := stepsOf(views), shown
 	if p.MaskKeys {
-		nameOf = masked()
+		names := map[string]string{}
+		nameOf = func(key string) string {
+			if names[key] == "" {
+				names[key] = fmt.Sprintf("key %d", len(names)+1)
+			}
+			return names[key]
+		}
 	}
 	for i := range views {
 		v := views[i].shown(rows, nameOf)
 		d.Sections = append(d.Sections, v)
-		data = append(data, v.forScript(steps))
+		d.Data = append(d.Data, v.forScript(steps))
 	}
-	b, err := json.Marshal(data) // escapes < > & U+2028 U+2029
-	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
-	}
-	d.Data = template.JS(b)
-	return d, nil
+	return d
 }
 
 // shown returns a view as the template prints it: with the marked limit among the candidates,
 // and with at most so many rows.
 func (v View) shown(most int, nameOf func(key string) string) *View {
-	v.LimitWord, v.Candidates = cmp.Or(v.LimitWord, "limit"), candidates(&v)
+	v.LimitWord = cmp.Or(v.LimitWord, "limit")
+	i, found := slices.BinarySearchFunc(v.Candidates, v.Limit, func(c Candidate, limit int64) int { return cmp.Compare(c.Limit, limit) })
+	if !found && v.Limit > 0 {
+		v.Candidates = slices.Insert(slices.Clone(v.Candidates), i, Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied})
+	}
 	v.Limits = v.Limits[:min(len(v.Limits), MaxSources)]
 	v.Rows = slices.Clone(v.Rows[:min(len(v.Rows), most)])
 	for i := range v.Rows {
 		v.Rows[i].Key = nameOf(v.Rows[i].Key)
 	}
 	return &v
-}
-
-// candidates returns the candidates of v with the marked limit among them.
-func candidates(v *View) []Candidate {
-	i, found := slices.BinarySearchFunc(v.Candidates, v.Limit, func(c Candidate, limit int64) int { return cmp.Compare(c.Limit, limit) })
-	if found || v.Limit <= 0 {
-		return v.Candidates
-	}
-	return slices.Insert(slices.Clone(v.Candidates), i, Candidate{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied})
-}
-
-// masked returns a function that replaces keys by numbers.
-func masked() func(key string) string {
-	names := map[string]string{}
-	return func(key string) string {
-		if names[key] == "" {
-			names[key] = fmt.Sprintf("key %d", len(names)+1)
-		}
-		return names[key]
-	}
 }
 
 // instant returns a time in UTC as text, to the second.
