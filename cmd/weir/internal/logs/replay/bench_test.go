@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // benchTrace is a trace of checks over that many keys, about a hundred
@@ -34,9 +35,7 @@ func BenchmarkRun(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				r := newRunner(b, weir.NewMemory())
-				if _, err := r.Run(b.Context(), bytes.NewReader(trace), io.Discard); err != nil {
-					b.Fatal(err)
-				}
+				must.Get(r.Run(b.Context(), bytes.NewReader(trace), io.Discard))(b)
 			}
 			b.ReportMetric(float64(lines)*float64(b.N)/b.Elapsed().Seconds(), "lines/s")
 		})

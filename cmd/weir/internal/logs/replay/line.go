@@ -103,9 +103,6 @@ func (l *Line) has(name string) bool {
 	return l.given>>i&1 != 0
 }
 
-// reset sets l to the line without fields. It keeps the memory of the key.
-func (l *Line) reset() { *l = Line{Key: l.Key[:0], N: 1} }
-
 // check returns an error for the first number out of range (R14), then for the first
 // missing field that the op needs.
 func (l *Line) check() error {
@@ -172,10 +169,7 @@ type parser struct {
 
 // parse reads b into line. It reuses the memory of line.Key.
 func (p *parser) parse(b []byte, line *Line) error {
-	line.reset()
-	if len(b) > MaxLineBytes {
-		return errTooLong
-	}
+	*line = Line{Key: line.Key[:0], N: 1}
 	p.line = line
 	if err := p.Read(b, "a line must be an object", "more text behind the object; write one object per line", p.field); err != nil {
 		return err
@@ -247,7 +241,7 @@ func (p *parser) dimension(name []byte) (err error) {
 // parseAt returns at_us of a line with an error before that field.
 func parseAt(b []byte) (at int64, ok bool) {
 	var members map[string]json.RawMessage
-	if len(b) > MaxLineBytes || json.Unmarshal(b, &members) != nil {
+	if json.Unmarshal(b, &members) != nil {
 		return 0, false
 	}
 	at, err := strconv.ParseInt(string(members["at_us"]), 10, 64)

@@ -154,7 +154,7 @@ func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary,
 		for _, p := range r.policies {
 			dimensions = append(dimensions, p.values...)
 		}
-		err = r.selector.problem(dimensions)
+		err = r.selector.problem(dimensions, log)
 	}
 	return s, err
 }
@@ -164,8 +164,12 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 	if outcome := r.selector.readKey(p.values, e); outcome != allowed {
 		return outcome, nil
 	}
-	key := r.key(p)
-	if key < 0 {
+	key := p.keys.Add(r.selector.encoded)
+	if key == len(p.stats) { // a new one
+		p.stats = append(p.stats, keyStats{})
+		r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.selector.encoded)
+	}
+	if r.keys > MaxLogKeys || r.keyBytes > MaxLogKeyBytes {
 		return 0, &LogError{fmt.Sprintf("the logs have more than %d keys or %d MiB of keys, too many for the summary; select requests with --where",
 			MaxLogKeys, MaxLogKeyBytes>>20)}
 	}
@@ -188,19 +192,6 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 		return rejected, nil
 	}
 	return 0, err
-}
-
-// key returns the number of a request's key. It is -1 if there is no room for another key.
-func (r *LogRunner) key(p *logPolicy) int {
-	key := p.keys.Add(r.selector.encoded)
-	if key == len(p.stats) {
-		p.stats = append(p.stats, keyStats{})
-		r.keys, r.keyBytes = r.keys+1, r.keyBytes+len(r.selector.encoded)
-	}
-	if r.keys > MaxLogKeys || r.keyBytes > MaxLogKeyBytes {
-		return -1
-	}
-	return key
 }
 
 // count counts a decision, that before shadow mode.

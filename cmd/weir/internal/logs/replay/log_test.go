@@ -3,6 +3,7 @@ package replay
 import (
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"runtime"
@@ -30,19 +31,20 @@ func logRun(t testing.TB, policies, log string, o LogOptions, against ...string)
 	for _, old := range against {
 		must.Do(t, r.Against("old.yaml", parse(old), weir.NewMemory()))
 	}
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r.Run(t.Context(), in)
+	return r.Run(t.Context(), opened(t, strings.NewReader(log)))
+}
+
+// opened opens a log.
+func opened(t testing.TB, in io.Reader) *accesslog.Reader {
+	t.Helper()
+	return must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: in, Reorder: accesslog.DefaultReorder}))(t)
 }
 
 // keysOf reads keys as on the command line.
 func keysOf(t *testing.T, texts ...string) (all []LogKey) {
 	t.Helper()
 	for _, text := range texts {
-		k := must.Get(ParseLogKey(text))(t)
-		all = append(all, k)
+		all = append(all, must.Get(ParseLogKey(text))(t))
 	}
 	return all
 }
@@ -50,8 +52,7 @@ func keysOf(t *testing.T, texts ...string) (all []LogKey) {
 func whereOf(t *testing.T, texts ...string) (all []LogWhere) {
 	t.Helper()
 	for _, text := range texts {
-		w := must.Get(ParseLogWhere(text))(t)
-		all = append(all, w)
+		all = append(all, must.Get(ParseLogWhere(text))(t))
 	}
 	return all
 }
@@ -211,7 +212,7 @@ func TestGlob(t *testing.T) {
 		{"", "", true}, {"", "a", false}, {"*", "", true}, {"a*", "a", true}, {"a*c", "abbc", true}, {"a*c", "abcb", false},
 		{"*b*", "abc", true}, {"a?c", "abc", true}, {"a?c", "ac", false}, {"/search*", "/search/a/b", true}, {"**a", "bba", true}, {"*a*a*a", "aa", false},
 	} {
-		if got := newGlob(c.glob).MatchString(c.text); got != c.want {
+		if got := must.Get(ParseLogWhere("path=" + c.glob))(t).glob.MatchString(c.text); got != c.want {
 			t.Errorf("%q, %q: got %v", c.glob, c.text, got)
 		}
 	}
@@ -240,8 +241,7 @@ func TestTooManyKeysStopTheReplay(t *testing.T) {
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip")))(t)
 	r := must.Get(NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}))(t)
 	r.keys = MaxLogKeys - left
-	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: new(keyStream), Reorder: accesslog.DefaultReorder}))(t)
-	s, err := r.Run(t.Context(), in)
+	s, err := r.Run(t.Context(), opened(t, new(keyStream)))
 	var wrong *LogError
 	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != left {
 		t.Errorf("got %d requests, %v", s.Requests, err)

@@ -91,13 +91,8 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	if !utf8.ValidString(glob) {
 		return LogWhere{}, fmt.Errorf("%q: the pattern is not UTF-8; write * or ? for such bytes", text)
 	}
-	return LogWhere{f, glob, newGlob(glob)}, nil
-}
-
-// newGlob compiles a pattern.
-func newGlob(glob string) *regexp.Regexp {
 	words := strings.NewReplacer(`\*`, ".*", `\?`, ".")
-	return regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")
+	return LogWhere{f, glob, regexp.MustCompile("(?s)^" + words.Replace(regexp.QuoteMeta(glob)) + "$")}, nil
 }
 
 // LogUnits is the number of units of each request.
@@ -127,10 +122,9 @@ type LogKeys struct {
 	one        []byte // a value
 	encoded    []byte // a key
 	counts     LogCounts
-	read       []bool   // by Where: the field was read of some line
-	seen       []bool   // by Where: some line had the field
-	sized      bool     // some line had a size
-	names      []string // the fields of the first line, for messages
+	read       []bool // by Where: the field was read of some line
+	seen       []bool // by Where: some line had the field
+	sized      bool   // some line had a size
 }
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
@@ -187,7 +181,6 @@ func (s *LogKeys) each(ctx context.Context, log *accesslog.Reader, visit func(e 
 			return err
 		}
 	}
-	s.names = log.Names()
 	return nil
 }
 
@@ -295,31 +288,31 @@ func (s *LogKeys) client(e *accesslog.Entry, peer string) (key string, ok bool) 
 }
 
 // problem returns the error of logs without a readable line, or of a field that no line has.
-func (s *LogKeys) problem(all []*dimension) error {
-	log, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
-	if log.Entries == 0 {
-		if len(log.First) > 0 {
-			return &LogError{"no line is readable; the first is " + log.First[0].Error()}
+func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
+	lines, skipped := &s.counts.Log, s.counts.Filtered+s.counts.BadUnits
+	if lines.Entries == 0 {
+		if len(lines.First) > 0 {
+			return &LogError{"no line is readable; the first is " + lines.First[0].Error()}
 		}
 		return &LogError{"the logs have no lines"}
 	}
-	fields := "; the lines have " + strings.Join(s.names, ", ")
+	fields := "; the lines have " + strings.Join(log.Names(), ", ")
 	for i, w := range s.Where {
 		if s.read[i] && !s.seen[i] && w.Glob != "" {
 			return &LogError{fmt.Sprintf("no line has the field %s%s", w.Field, fields)}
 		}
 	}
-	if s.Units.Bytes && !s.sized && skipped < log.Entries {
+	if s.Units.Bytes && !s.sized && skipped < lines.Entries {
 		return &LogError{fmt.Sprintf("no line has the field %s of --units%s", accesslog.Bytes, fields)}
 	}
-	if skipped == log.Entries {
+	if skipped == lines.Entries {
 		return nil // no key was read
 	}
 	for _, d := range all {
 		switch k := d.sources[0]; {
 		case d.had || k.Prefix != "":
-		case slices.Contains(s.names, string(k.Field)):
-			return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, log.Entries)}
+		case slices.Contains(log.Names(), string(k.Field)):
+			return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, lines.Entries)}
 		default:
 			return &LogError{fmt.Sprintf("no line has the field %s of the key %s%s", k.Field, k.Dimension, fields)}
 		}
@@ -366,7 +359,7 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 // without a readable line, or of a field that no line has.
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
 	s.counts.Log = log.Stats()
-	return s.counts, s.problem(s.dimensions)
+	return s.counts, s.problem(s.dimensions, log)
 }
 
 // values appends the values of an encoded key. They share its memory.

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -13,10 +12,7 @@ import (
 func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	log := logLine(1772697600, "192.0.2.1", "/api/a", 7) + logLine(1772697601, "-", "/api/a", 7) +
 		logLine(1772697602, "2001:db8::1", "/static/x", 7) + logLine(1772697603, strings.Repeat("a", 1025), "/api/", 7)
-	in, err := accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder})
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := opened(t, strings.NewReader(log))
 	k := must.Get(NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}}))(t)
 	var got []string
 	must.Do(t, k.Each(t.Context(), in, func(key []byte, _, n int64) error {

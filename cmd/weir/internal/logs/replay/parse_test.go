@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // parseLine reads one line of a trace. The error is a *LineError; the line then has the
@@ -85,15 +84,7 @@ func TestParseLineRejects(t *testing.T) {
 	}
 }
 
-func TestParseLineSizes(t *testing.T) {
-	line := func(size int) []byte {
-		const head, tail = `{"at_us":1,"policy":"p","key":{"k":"`, `"}}`
-		return []byte(head + strings.Repeat("v", size-len(head)-len(tail)) + tail)
-	}
-	must.Get(parseLine(line(MaxLineBytes)))(t)
-	if _, err := parseLine(line(MaxLineBytes + 1)); err != errTooLong {
-		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, errTooLong)
-	}
+func TestParseBoundsTheDimensions(t *testing.T) {
 	key := func(n int) []byte {
 		var pairs []string
 		for i := range n {

@@ -65,9 +65,7 @@ func TestAnswersComeBeforeTheNextLine(t *testing.T) {
 		}
 	}
 	trace.Close()
-	if err := <-done; err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, <-done)
 }
 
 type failing struct{ err error }
