@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"math"
+	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
@@ -16,11 +17,11 @@ type measured struct {
 }
 
 // measure computes the peak of every key in every window.
-func (r *requests) measure(windows []int64, days *calendar, scripts, steady []bool) (all []*measured) {
+func (r *requests) measure(windows []time.Duration, days *calendar, scripts, steady []bool) (all []*measured) {
 	type counts struct{ all, ordinary, uneven histogram }
 	var peaks []counts
 	for _, w := range windows {
-		all = append(all, &measured{window: w, days: make([]int64, len(days.days)+1)})
+		all = append(all, &measured{window: w.Microseconds(), days: make([]int64, len(days.days)+1)})
 		peaks = append(peaks, counts{histogram{}, histogram{}, histogram{}})
 	}
 	var h history
@@ -103,11 +104,11 @@ func (e *effect) timeline() replay.Timeline {
 	return t
 }
 
-// decideAll returns the effects of limits, ascending: for each window its own.
-func (r *requests) decideAll(windows []*measured, limits [][]int64, scripts []bool) [][]effect {
+// decideAll returns the effects of the limits of each window, ascending.
+func (r *requests) decideAll(windows []*measured, o *Options, scripts []bool) [][]effect {
 	all := make([][]effect, len(windows))
 	for i, m := range windows {
-		for _, limit := range limits[i] {
+		for _, limit := range m.limits(o) {
 			all[i] = append(all[i], newEffect(m.window, limit, &r.slots))
 		}
 	}

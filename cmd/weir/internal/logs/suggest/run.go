@@ -72,23 +72,15 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	}
 	days := newCalendar(o.Zone, r.slots.From, r.slots.To)
 	result.Hours, result.Days = days.count(r), days.days
-	windows := make([]int64, len(o.Windows))
-	for i, w := range o.Windows {
-		windows[i] = w.Microseconds()
-	}
 	scripts, steady := r.scripts()
-	all := r.measure(windows, days, scripts, steady)
-	limits := make([][]int64, len(all))
-	for i, m := range all {
-		limits[i] = m.limits(o)
-	}
-	effects := r.decideAll(all, limits, scripts)
+	all := r.measure(o.Windows, days, scripts, steady)
+	effects := r.decideAll(all, o, scripts)
 	choices := make([]choice, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
 	}
 	named := func(key uint32) replay.Key { return source.Named(r.keys.Text(int(key))) }
-	for i, d := range r.describe(windows, choices) {
+	for i, d := range r.describe(all, choices) {
 		w := all[i].propose(effects[i], choices[i], d, result, o)
 		w.Top, w.Heaviest = d.top.result(named), d.heaviest.result(named)
 		result.Windows = append(result.Windows, w)
