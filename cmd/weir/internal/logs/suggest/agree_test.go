@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -38,7 +37,8 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 		units := replay.LogUnits{N: 1 + int64(seed%2), Bytes: seed%5 == 4}
 		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/2%2]
 		limits := []int64{0, 1, 2, 3, 5, 8, 13}
-		result := must.Get(run(t, log.String(), Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}}))(t)
+		o := Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}}
+		result := must.Get(run(t, log.String(), o))(t)
 		if late > 0 && result.Log.Late == 0 {
 			t.Fatalf("seed %d: no line is late", seed)
 		}
@@ -68,8 +68,7 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	t.Helper()
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
 	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
-	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}))(t)
-	s := must.Get(runner.Run(context.Background(), in))(t)
+	s := must.Get(runner.Run(context.Background(), opened(t, log)))(t)
 	return &s
 }
 

@@ -16,21 +16,26 @@ import (
 // ipKey returns the key of clients.
 func ipKey(t *testing.T) []replay.LogKey {
 	t.Helper()
-	k := must.Get(replay.ParseLogKey("ip=remote_addr"))(t)
-	return []replay.LogKey{k}
+	return []replay.LogKey{must.Get(replay.ParseLogKey("ip=remote_addr"))(t)}
 }
 
 // run runs suggest on a text.
 func run(t *testing.T, log string, o Options) (*Result, error) {
 	t.Helper()
-	in := must.Get(accesslog.Open([]string{"-"}, accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}))(t)
 	if o.Keys == nil {
 		o.Keys = ipKey(t)
 	}
 	if o.Units == (replay.LogUnits{}) {
 		o.Units.N = 1
 	}
-	return Run(context.Background(), in, withDefaults(o))
+	return Run(context.Background(), opened(t, log), withDefaults(o))
+}
+
+// opened opens a log.
+func opened(t *testing.T, log string) *accesslog.Reader {
+	t.Helper()
+	o := accesslog.Options{Stdin: strings.NewReader(log), Reorder: accesslog.DefaultReorder}
+	return must.Get(accesslog.Open([]string{"-"}, o))(t)
 }
 
 // withDefaults returns options with the defaults of weir suggest.
