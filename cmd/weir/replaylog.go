@@ -149,7 +149,7 @@ func warnCount(cmd *cobra.Command, n int64, one, many, rest string) {
 
 // warnBadLines prints the lines that were skipped.
 func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
-	warnCount(cmd, s.Log.Bad, "line was", "lines were", "skipped, of "+number(s.Log.Lines)+"; the first:")
+	warnCount(cmd, s.Log.Bad, "line was", "lines were", "skipped, of "+number(s.Log.Lines())+"; the first:")
 	for _, bad := range s.Log.First {
 		fmt.Fprintf(cmd.ErrOrStderr(), "  %v\n", bad)
 	}

@@ -67,7 +67,7 @@ func (o *reportOptions) write(page func() *report.Page) error {
 
 // newPage returns a page with the part that both verbs have.
 func newPage(title string, o *reportOptions, files []accesslog.File, log *accesslog.Stats) *report.Page {
-	p := &report.Page{Title: title, Lines: log.Lines, Bad: log.Bad, MaskKeys: o.maskKeys}
+	p := &report.Page{Title: title, Lines: log.Lines(), Bad: log.Bad, MaskKeys: o.maskKeys}
 	for _, f := range files {
 		p.Sources = append(p.Sources, report.Source{Name: f.Name, Format: string(f.Format)})
 	}

@@ -155,8 +155,7 @@ func read(t *testing.T, text string, o Options, names ...string) (at string, val
 	t.Helper()
 	var fields []Field
 	for _, name := range names {
-		f := must.Get(ParseField(name))(t)
-		fields = append(fields, f)
+		fields = append(fields, must.Get(ParseField(name))(t))
 	}
 	o.Stdin = strings.NewReader(text)
 	r := must.Get(Open([]string{"-"}, o))(t)

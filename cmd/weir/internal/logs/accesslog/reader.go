@@ -28,7 +28,6 @@ type Options struct {
 
 // Stats counts the lines read so far.
 type Stats struct {
-	Lines      int64     // lines that are neither blank nor comments: Entries + Bad
 	Entries    int64     // readable lines, those still in the window of Reorder included
 	Bad        int64     // lines that are not readable
 	First      []BadLine // the first ten of them
@@ -37,6 +36,9 @@ type Stats struct {
 	Sample     int64     // recorded traces have one of Sample keys, each with all of its calls; 0 or 1 = all keys
 	Dropped    int64     // calls of these keys that are missing
 }
+
+// Lines returns the number of lines that are neither blank nor comments.
+func (s *Stats) Lines() int64 { return s.Entries + s.Bad }
 
 const firstBad = 10
 

@@ -60,8 +60,7 @@ func gzipped(text string) []byte {
 }
 
 func zstandard(t *testing.T, text string) []byte {
-	w := must.Get(zstd.NewWriter(nil))(t)
-	return w.EncodeAll([]byte(text), nil)
+	return must.Get(zstd.NewWriter(nil))(t).EncodeAll([]byte(text), nil)
 }
 
 func TestSortsLinesWithinTheWindow(t *testing.T) {
@@ -135,7 +134,7 @@ func TestCountsBadLines(t *testing.T) {
 		strings.Repeat("x", MaxLineBytes+100) + "\n" + strings.TrimSpace(lineAt(2, "b"))
 	got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text)})
 	s := r.Stats()
-	if got != "0 a b" || s.Lines != 17 || s.Entries != 3 || s.Before2000 != 1 || s.Bad != 14 || len(s.First) != firstBad {
+	if got != "0 a b" || s.Lines() != 17 || s.Entries != 3 || s.Before2000 != 1 || s.Bad != 14 || len(s.First) != firstBad {
 		t.Errorf("got %s, %+v", got, s)
 	}
 	if want := "-:5: " + errColumns.Error(); s.First[0].Error() != want {
@@ -340,10 +339,10 @@ func TestLinesThatWaitHaveABound(t *testing.T) {
 		for _, err = range r.Entries(c.field) {
 		}
 		place, problem, _ := strings.Cut(fmt.Sprint(err), ": ")
-		if problem != "the lines that wait to be sorted take more than 128 MiB; use a shorter --reorder, or fields with shorter values" || place != fmt.Sprint("-:", r.stats.Lines) {
-			t.Errorf("%v: %v after %d lines", c.field, err, r.stats.Lines)
+		if problem != "the lines that wait to be sorted take more than 128 MiB; use a shorter --reorder, or fields with shorter values" || place != fmt.Sprint("-:", r.stats.Lines()) {
+			t.Errorf("%v: %v after %d lines", c.field, err, r.stats.Lines())
 		}
-		if n := r.stats.Lines; n < c.lines || n > 2*c.lines {
+		if n := r.stats.Lines(); n < c.lines || n > 2*c.lines {
 			t.Errorf("%v: %d lines fit, want at least %d", c.field, n, c.lines)
 		}
 	}

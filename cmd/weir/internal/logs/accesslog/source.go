@@ -278,7 +278,6 @@ func (s *source) read() error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	if err != nil {
-		s.stats.Lines++
 		s.stats.Bad++
 		if len(s.stats.First) < firstBad {
 			s.stats.First = append(s.stats.First, BadLine{s.name, s.line, err.Error()})
@@ -310,7 +309,6 @@ func (s *source) take(line []byte) error {
 	}
 	e := s.entry()
 	e.File, e.Line = s.name, s.line
-	s.stats.Lines++
 	s.stats.Entries++
 	if e.At < year2000 {
 		s.stats.Before2000++
