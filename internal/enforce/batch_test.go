@@ -69,7 +69,7 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 	single := batchRules(t, weir.NewMemory())
 	r := rand.New(rand.NewPCG(1, 1))
 	now := at("2027-01-01")
-	denied, blocked, warned, would := 0, 0, 0, 0
+	seen := map[string]int{}
 	for range 300 {
 		now = now.Add(time.Duration(r.Int64N(20_000_000)) * time.Microsecond)
 		items := make([]Item, r.IntN(8)+1)
@@ -99,28 +99,23 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 			if err != nil {
 				continue
 			}
-			denied += one(!want.Decision.Allowed)
-			blocked += one(!want.Applied.Blocked.IsZero())
-			warned += one(want.Applied.Warnings != nil)
-			would += one(want.Applied.Shadow && !want.Applied.Would.Allowed)
+			for what, is := range map[string]bool{"denied": !want.Decision.Allowed, "blocked": !want.Applied.Blocked.IsZero(),
+				"warned": want.Applied.Warnings != nil, "would be denied": want.Applied.Shadow && !want.Applied.Would.Allowed} {
+				if is {
+					seen[what]++
+				}
+			}
 		}
 	}
-	if denied == 0 || blocked == 0 || warned == 0 || would == 0 {
-		t.Errorf("%d denied, %d blocked, %d warned, %d would be denied: want some of each", denied, blocked, warned, would)
+	if len(seen) != 4 {
+		t.Errorf("%v: want some of each", seen)
 	}
-}
-
-func one(yes bool) int {
-	if yes {
-		return 1
-	}
-	return 0
 }
 
 // TestBatchesOfShadowsPassWithoutTheStore: an item of a shadow passes with the reason, and
 // an item with an Err is left alone.
 func TestBatchesOfShadowsPassWithoutTheStore(t *testing.T) {
-	rules := batchRules(t, down{weir.NewMemory()})
+	rules := batchRules(t, down)
 	before := errors.New("before")
 	items := []Item{
 		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a")}, N: 1}},

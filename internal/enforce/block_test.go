@@ -27,12 +27,16 @@ func ruleOf(t *testing.T, e engine.Engine, limits string) *Rule {
 	return rulesOf(t, "version: 1\npolicies:\n  p: {limits: "+limits+"}\n", e)[0]
 }
 
-// slow is an engine that delays every decision except those of blocks.
-type slow struct{ engine.Engine }
+// slow is an engine that delays the decisions of one policy, and not those of its blocks.
+type slow struct {
+	engine.Engine
+	by     time.Duration
+	policy string // "" = every policy, and blocks
+}
 
 func (s slow) Do(ctx context.Context, calls []engine.Call) {
-	if calls[0].Rules.Name == "guard" {
-		time.Sleep(time.Second)
+	if s.policy == "" || calls[0].Rules.Name == s.policy {
+		time.Sleep(s.by)
 	}
 	s.Engine.Do(ctx, calls)
 }
@@ -41,7 +45,7 @@ func (s slow) Do(ctx context.Context, calls []engine.Call) {
 // decided denies nothing.
 func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := ruleIn(t, "blocks.yaml", "guard", slow{weir.NewMemory()})
+		r := ruleIn(t, "blocks.yaml", "guard", slow{weir.NewMemory(), time.Second, "guard"})
 		decide := func(n int64) Outcome { return attempt(t, r, n) }
 		decide(2)
 		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
@@ -60,21 +64,22 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 // TestBlocksDenyNothingInAnOutage: during an outage the mode of the policy decides, and
 // blocks deny nothing.
 func TestBlocksDenyNothingInAnOutage(t *testing.T) {
-	f := fallback.New(down{}, fallback.Deny, fallback.Instances(3))
+	decide := func(e engine.Engine, name string) (Outcome, error) {
+		r := ruleIn(t, "blocks.yaml", name, e)
+		return r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")})
+	}
+	f := fallback.New(down, fallback.Deny, fallback.Instances(3))
 	for name, want := range map[string]int64{"share": 0, "open": 1} {
-		r := ruleIn(t, "blocks.yaml", name, f)
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")})
+		o, err := decide(f, name)
 		if err != nil || o.Decision.Granted != want || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%s: %+v, %v; want %d granted and no block", name, o, err, want)
 		}
 	}
-	share := fallback.New(down{}, fallback.Share, fallback.Instances(2))
-	r := ruleIn(t, "blocks.yaml", "share", share)
-	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
+	two := fallback.New(down, fallback.Share, fallback.Instances(2))
+	if o, err := decide(two, "share"); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
 	}
-	r = ruleIn(t, "blocks.yaml", "guard", f)
-	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
+	if o, err := decide(f, "guard"); err == nil || o.Decision.Allowed {
 		t.Errorf("deny: %+v, %v", o, err)
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
-	"sort"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -139,22 +140,20 @@ func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
 			blocked[until] = s.told
 		}
 	}
-	sort.Slice(grants, func(i, j int) bool { return grants[i].Before(grants[j]) })
+	slices.SortFunc(grants, time.Time.Compare)
 	for i := 3; i < len(grants); i++ {
 		if span := grants[i].Sub(grants[i-3]); span < window {
 			t.Errorf("4 grants of at most 3 within %v of %v", span, window)
 		}
 	}
-	var ends []time.Time
 	for until, told := range blocked {
-		ends = append(ends, until)
 		for _, s := range all {
 			if d := &s.o.Decision; d.Allowed && s.asked.After(told) && d.At.Before(until) {
 				t.Errorf("granted at %v, called %v after a block until %v was reported", d.At, s.asked.Sub(told), until)
 			}
 		}
 	}
-	sort.Slice(ends, func(i, j int) bool { return ends[i].Before(ends[j]) })
+	ends := slices.SortedFunc(maps.Keys(blocked), time.Time.Compare)
 	for i := 1; i < len(ends); i++ {
 		if apart := ends[i].Sub(ends[i-1]); apart < block {
 			t.Errorf("a block until %v, and another until %v: %v apart, and each lasts %v", ends[i-1], ends[i], apart, block)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -153,16 +154,10 @@ func TestBadSubjects(t *testing.T) {
 	}
 }
 
-// down is an engine that always fails.
-type down struct{ engine.Engine }
-
 var errDown = errors.New("the store is out")
 
-func (down) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(errDown)
-	}
-}
+// down is an engine that always fails.
+var down = &failing{weir.NewMemory(), func() bool { return true }}
 
 // TestShadow: a shadow counts, allows everything and reports its decision. An outage
 // stops no caller, and bad input is an error.
@@ -180,7 +175,7 @@ func TestShadow(t *testing.T) {
 	if o, err := r.Decide(context.Background(), &ask); !errors.Is(err, &weir.InputError{Field: "units"}) {
 		t.Errorf("-1 units: %+v, %v", o, err)
 	}
-	r, ask.N = ruleIn(t, "policies.yaml", "shadow", down{}), 2
+	r, ask.N = ruleIn(t, "policies.yaml", "shadow", down), 2
 	if o, err := r.Decide(context.Background(), &ask); err != nil || !errors.Is(o.Err, errDown) || !o.Decision.Allowed || o.Decision.Granted != 2 || !o.Decision.Degraded {
 		t.Errorf("a store that is away: %+v, %v", o, err)
 	}
@@ -194,8 +189,8 @@ func TestShadow(t *testing.T) {
 func TestConcurrently(t *testing.T) {
 	r := ruleIn(t, "policies.yaml", "api", weir.NewMemory())
 	var wg sync.WaitGroup
-	var granted [8]int64
-	for i := range granted {
+	var granted atomic.Int64
+	for i := range 8 {
 		wg.Go(func() {
 			for range 50 {
 				whose := r.TargetOfKey(weir.K("acme", "ann"), i%3)
@@ -203,17 +198,13 @@ func TestConcurrently(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				granted[i] += o.Decision.Granted
+				granted.Add(o.Decision.Granted)
 			}
 		})
 	}
 	wg.Wait()
-	sum := int64(0)
-	for _, n := range granted {
-		sum += n
-	}
-	if sum != 2 {
-		t.Errorf("%d granted by one history under an override of 2", sum)
+	if n := granted.Load(); n != 2 {
+		t.Errorf("%d granted by one history under an override of 2", n)
 	}
 }
 

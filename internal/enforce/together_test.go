@@ -57,7 +57,7 @@ func TestTogetherRejects(t *testing.T) {
 	if m.Len() != 0 {
 		t.Errorf("%d histories, want none", m.Len())
 	}
-	out := batchRules(t, down{weir.NewMemory()})
+	out := batchRules(t, down)
 	items := []Item{itemOf(out, "plain", "a", 1), itemOf(out, "shadow", "a", 1)}
 	if err := DecideTogether(ctx, items); !errors.Is(err, errDown) || items[1].Outcome.Allowed {
 		t.Errorf("without the store: %v, %+v", err, items)
@@ -123,19 +123,11 @@ policies:
 	}
 }
 
-// unhurried is an engine whose calls take a millisecond each.
-type unhurried struct{ engine.Engine }
-
-func (e unhurried) Do(ctx context.Context, calls []engine.Call) {
-	time.Sleep(time.Millisecond)
-	e.Engine.Do(ctx, calls)
-}
-
 // TestTogetherMovesToTheBlock: without an instant, a denial is of the instant at which the last
 // of its blocks began, and the wait of all items lasts as long as that block.
 func TestTogetherMovesToTheBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		rules := batchRules(t, unhurried{weir.NewMemory()})
+		rules := batchRules(t, slow{weir.NewMemory(), time.Millisecond, ""})
 		items := []Item{itemOf(rules, "blocks", "a", 2)}
 		if err := DecideTogether(context.Background(), items); err != nil || !items[0].Outcome.Allowed {
 			t.Fatalf("%+v, %v", items, err)

@@ -28,8 +28,7 @@ const traces = "testdata/traces.txtar"
 // readTraces returns the archive of traces and of the policy files that they use.
 func readTraces(t testing.TB) *txtar.Archive {
 	t.Helper()
-	text := must.Get(os.ReadFile(traces))(t)
-	return txtar.Parse(text)
+	return txtar.Parse(must.Get(os.ReadFile(traces))(t))
 }
 
 // traceFile returns a policy file of the archive.
@@ -124,24 +123,18 @@ var ops = map[string]weir.Op{"check": check, "peek": peek, "record": record, "re
 // request reads the words of a call: its instant, its operation, the key, the units and the id.
 func (r *Rule) request(t *testing.T, words []string) (a Request) {
 	t.Helper()
-	after, err := time.ParseDuration(strings.TrimPrefix(words[0], "@"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	a = Request{Op: ops[words[1]], At: start.Add(after)}
+	a = Request{Op: ops[words[1]], At: start.Add(must.Get(time.ParseDuration(strings.TrimPrefix(words[0], "@")))(t))}
 	var key []string
 	for _, w := range words[2:] {
 		if id, ok := strings.CutPrefix(w, "#"); ok {
 			a.ID = id
 		} else if strings.Contains(w, "=") {
 			key = append(key, w)
-		} else if a.N, err = strconv.ParseInt(w, 10, 64); err != nil {
-			t.Fatal(err)
+		} else {
+			a.N = must.Get(strconv.ParseInt(w, 10, 64))(t)
 		}
 	}
-	if a.Target, err = subject(t, r, strings.Join(key, " ")); err != nil {
-		t.Fatal(err)
-	}
+	a.Target = must.Get(subject(t, r, strings.Join(key, " ")))(t)
 	return a
 }
 
