@@ -23,7 +23,7 @@ package weirgrpc
 import (
 	"context"
 	"errors"
-	"log/slog"
+	"strconv"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -35,7 +35,8 @@ import (
 	"github.com/weirlimit/weir/internal/keyby"
 )
 
-// pushbackTrailer is the wait for clients with a retry policy.
+// pushbackTrailer is the wait for clients with a retry policy: milliseconds, rounded up, or −1 for
+// a call that must not be retried.
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
 // Unary returns an interceptor that passes a call on when l grants it. by names the
@@ -83,7 +84,7 @@ func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), h
 	}
 	if !o.Decision.Allowed {
 		if err := l.onDenied(ctx, o); err != nil {
-			trailer(metadata.Pairs(pushbackTrailer, o.pushback()))
+			trailer(metadata.Pairs(pushbackTrailer, strconv.FormatInt(answer.Millis(o.Decision.RetryAfter), 10)))
 			return err
 		}
 	}
@@ -119,7 +120,8 @@ func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
 // has hung up: a call that is cancelled immediately must not be free.
 func (l *limit) attempt(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
 	rules := l.limiter.Compiled()
-	key, err := readKey(ctx, c, rules, l.values)
+	of := func(value ValueFunc) (string, error) { return value(ctx, c) }
+	key, err := keyby.Read[*KeyError](rules, l.values, ErrValue, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -170,13 +172,4 @@ func toStatus(err error) *status.Status {
 		return status.New(codes.InvalidArgument, key.Problem)
 	}
 	return status.New(answer.ToError(err, errorCodes))
-}
-
-// statusOf is the default of OnError.
-func statusOf(err error, log *slog.Logger) *status.Status {
-	s := toStatus(err)
-	if s.Code() == codes.Internal {
-		log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
-	}
-	return s
 }

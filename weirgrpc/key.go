@@ -8,11 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
-	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // Call is a call to be counted.
@@ -34,12 +31,6 @@ type ValueFunc = func(context.Context, *Call) (string, error)
 // ErrValue reports that a ValueFunc failed for a reason other than the call. The default
 // answer is INTERNAL and a log line, also with AllowWhenDown.
 var ErrValue = errors.New("weirgrpc: a value function failed")
-
-// readKey returns the key of a call. values are in the order of the policy's dimensions. The
-// error is a *KeyError or wraps ErrValue.
-func readKey(ctx context.Context, c *Call, p *engine.Compiled, values []ValueFunc) (weir.Key, error) {
-	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
-}
 
 // Metadata returns a function that takes the metadata of that name from the incoming call.
 // Metadata that is missing, empty or sent twice is a *KeyError.

@@ -3,6 +3,8 @@ package weirgrpc
 import (
 	"context"
 	"log/slog"
+
+	"google.golang.org/grpc/codes"
 )
 
 // Option adjusts interceptors.
@@ -30,7 +32,13 @@ func newConfig(opts []Option) config {
 		c.onDenied = func(_ context.Context, o *Outcome) error { return o.Status().Err() }
 	}
 	if log := c.errorLog; c.onError == nil {
-		c.onError = func(_ context.Context, err error) error { return statusOf(err, log).Err() }
+		c.onError = func(_ context.Context, err error) error {
+			s := toStatus(err)
+			if s.Code() == codes.Internal {
+				log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+			}
+			return s.Err()
+		}
 	}
 	return c
 }

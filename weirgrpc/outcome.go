@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -79,7 +78,8 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	}
 	var subject []string
 	for _, dim := range l.By {
-		name, value := o.Compiled.Dimensions[dim], shown(o.Key.Value(dim))
+		name := o.Compiled.Dimensions[dim]
+		value := strings.ToValidUTF8(shorten.Text(o.Key.Value(dim)), "\uFFFD") // fit for a trailer
 		if v.QuotaDimensions == nil {
 			v.QuotaDimensions = map[string]string{}
 		}
@@ -90,17 +90,6 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 		v.Subject = "all callers"
 	}
 	return v
-}
-
-// shown returns a value of a key in a form fit for a trailer: UTF-8 of at most 64 bytes.
-func shown(value string) string {
-	return strings.ToValidUTF8(shorten.Text(value), "\uFFFD")
-}
-
-// pushback returns the value of the trailer grpc-retry-pushback-ms: milliseconds, rounded
-// up, or −1 for a call that must not be retried.
-func (o *Outcome) pushback() string {
-	return strconv.FormatInt(answer.Millis(o.Decision.RetryAfter), 10)
 }
 
 type contextKey struct{}
