@@ -14,7 +14,6 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -125,13 +124,4 @@ func byLength(_ context.Context, c *Call) int64 {
 		return 0
 	}
 	return int64(len(strings.TrimSpace(s.Value)))
-}
-
-// broken is an engine that cannot decide.
-type broken struct{ err error }
-
-func (b broken) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(b.err)
-	}
 }

@@ -2,6 +2,7 @@ package weirgrpc
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -37,13 +38,7 @@ func used(t *testing.T, l *weir.Limiter) (units []int64) {
 // interceptor returns.
 func awaitUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
-	var got []int64
-	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if got = used(t, l); slices.Equal(got, want) {
-			return
-		}
-	}
-	t.Fatalf("%v count, want %v", got, want)
+	must.Await(t, fmt.Sprint("units count: ", want), func() bool { return slices.Equal(used(t, l), want) })
 }
 
 // TestCallsHoldUntilTheHandlerReturns: concurrent calls never hold more than Max, and all

@@ -21,6 +21,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 func as(tenant string) context.Context {
@@ -280,7 +281,9 @@ func TestErrorsHaveACode(t *testing.T) {
 		{fmt.Errorf("store: %w", context.DeadlineExceeded), codes.DeadlineExceeded},
 		{errors.New("secret trouble"), codes.Unavailable},
 	} {
-		l := newLimiter(t, []weir.Option{weir.WithEngine(broken{c.err})}, perTenant(1))
+		store := weirtest.NewFaulty(weir.NewMemory())
+		store.Break(func(context.Context, func()) error { return c.err })
+		l := newLimiter(t, []weir.Option{weir.WithEngine(store)}, perTenant(1))
 		_, err := once(as("a"), limited(t, l, byTenant), "hi")
 		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
 			t.Errorf("%v: %v, want %v", c.err, err, c.want)
