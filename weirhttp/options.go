@@ -37,7 +37,13 @@ func newConfig(opts []Option) config {
 	}
 	if c.onError == nil {
 		log := c.errorLog
-		c.onError = func(w http.ResponseWriter, _ *http.Request, err error) { writeDecisionError(w, err, log) }
+		c.onError = func(w http.ResponseWriter, _ *http.Request, err error) {
+			status, detail := answerTo(err)
+			if status == http.StatusInternalServerError {
+				log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
+			}
+			WriteError(w, status, detail)
+		}
 	}
 	return c
 }
@@ -105,13 +111,4 @@ func answerTo(err error) (status int, detail string) {
 		return http.StatusBadRequest, key.Problem
 	}
 	return answer.ToError(err, errorAnswers)
-}
-
-// writeDecisionError is the default of OnError.
-func writeDecisionError(w http.ResponseWriter, err error, log *slog.Logger) {
-	status, detail := answerTo(err)
-	if status == http.StatusInternalServerError {
-		log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
-	}
-	WriteError(w, status, detail)
 }
