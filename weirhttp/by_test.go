@@ -15,16 +15,8 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyby"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/weirtest"
 )
-
-// broken is an engine that fails.
-type broken struct{ err error }
-
-func (b broken) Do(_ context.Context, calls []engine.Call) {
-	for i := range calls {
-		calls[i].Fail(b.err)
-	}
-}
 
 func with(name, value string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Add(name, value) }
@@ -134,7 +126,9 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		{context.DeadlineExceeded, 503},
 		{errors.New("secret trouble"), 503},
 	} {
-		l, n := newLimiter(t, search, weir.WithEngine(broken{c.err})), new(served)
+		store := weirtest.NewFaulty(weir.NewMemory())
+		store.Break(func(context.Context, func()) error { return c.err })
+		l, n := newLimiter(t, search, weir.WithEngine(store)), new(served)
 		serve := func(opts ...Option) *http.Response { return get(Middleware(l, By{"ip": ClientIP()}, opts...)(n)) }
 		r := serve()
 		p := readProblem(t, r)

@@ -43,8 +43,7 @@ func TestPolicyField(t *testing.T) {
 		if len(limits) == 1 {
 			limits[0].Name = "limit"
 		}
-		rules := must.Get(weir.Policy{Name: "p", Limits: limits}.Compile())(t)
-		return PolicyField(rules)
+		return PolicyField(must.Get(weir.Policy{Name: "p", Limits: limits}.Compile())(t))
 	}
 	wantField(t, "two limits and a gap", []string{field(slack.Limits...)}, `"p.channel";q=100;w=1800, "p.category";q=2;w=1800, "p.category.interval";q=1;w=3`)
 	for _, c := range []struct {
