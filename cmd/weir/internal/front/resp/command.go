@@ -94,24 +94,6 @@ func init() {
 	}
 }
 
-// longestName is the length of the longest name.
-const longestName = len("WEIR.POLICIES")
-
-// commandNamed returns the command of that name, in any case, or nil.
-func commandNamed(name string) *command {
-	if len(name) > longestName {
-		return nil
-	}
-	var upper [longestName]byte
-	for i := range len(name) {
-		upper[i] = name[i]
-		if 'a' <= name[i] && name[i] <= 'z' {
-			upper[i] -= 'a' - 'A'
-		}
-	}
-	return byName[string(upper[:len(name)])]
-}
-
 // unknownCommand returns the error for an unknown command. Clients match its first two
 // words.
 func unknownCommand(name string) string {

@@ -54,7 +54,7 @@ func (c *session) answer(text string) (used int, err error) {
 
 // command answers one command, or adds it to the batch.
 func (c *session) command(args []string) {
-	cmd := commandNamed(args[0])
+	cmd := byName[strings.ToUpper(args[0])]
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
 		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
