@@ -2,7 +2,8 @@ package resp
 
 import (
 	"context"
-	"net"
+	"fmt"
+	"net/netip"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -28,11 +30,7 @@ func run(t *testing.T, dir, name string, args ...string) string {
 
 func portOf(t *testing.T, address string) string {
 	t.Helper()
-	_, port, err := net.SplitHostPort(address)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
+	return fmt.Sprint(must.Get(netip.ParseAddrPort(address))(t).Port())
 }
 
 func TestRedisCLISendsCommands(t *testing.T) {
