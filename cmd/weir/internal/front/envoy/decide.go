@@ -90,8 +90,7 @@ func (s *Service) grantAll(c *call, items []*item) (bool, error) {
 		return !items[0].over, err
 	}
 	granted, err := c.decideTogether(items)
-	var apart *weir.CallError
-	if err != nil && errors.As(err, &apart) { // nothing has changed
+	if _, apart := errors.AsType[*weir.CallError](err); apart { // nothing has changed
 		return s.grantInSteps(c, items)
 	}
 	return granted, err

@@ -86,7 +86,8 @@ func (ds domains) addPolicy(p *enforce.Rule, e engine.Engine) error {
 	name := p.Name
 	for _, d := range ds {
 		if d.rules != nil && (d.name == name || d.histories == name) {
-			return fmt.Errorf("envoy: policy %q: the name is taken by a domain of the Envoy configuration; rename one of them", name)
+			return fmt.Errorf("envoy: policy %q: the name is taken by a domain of the Envoy configuration; "+
+				"rename one of them", name)
 		}
 	}
 	d := &domain{name: name, histories: envoyconf.PolicyName(name), policy: p}

@@ -36,8 +36,11 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 		return l, nil
 	}
 	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
-	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
+	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: r.Window}
 	if l.windows != Rolling {
+		// A fixed window has a history of its own, with its number in the key. It lasts longer
+		// than the window, so that differences between clocks do not end it early.
+		w.Window = min(2*r.Window, weir.MaxWindow)
 		// Windows of other kinds have histories of their own. The salt of an override
 		// holds its period already.
 		kind := l.windows.String()
@@ -109,16 +112,6 @@ const (
 
 // String returns the word of the command line.
 func (w Windows) String() string { return [...]string{"rolling", "fixed", "calendar-month"}[w] }
-
-// span returns the window of the histories. A fixed window has a history of its own, with
-// its number in the key. This history lasts longer than the window, so that differences
-// between clocks do not end it early.
-func (w Windows) span(period time.Duration) time.Duration {
-	if w == Rolling {
-		return period
-	}
-	return min(2*period, weir.MaxWindow)
-}
 
 // at returns the number of the fixed window at now, and its end.
 func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (number int64, ends time.Time) {

@@ -53,9 +53,7 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 		if st.Name == "" { // unknown
 			return a.Outcome.RetryAfter
 		}
-		if wait = max(wait, st.RetryAfter); st.RetryAfter == weir.Never {
-			return weir.Never
-		}
+		wait = time.Duration(max(uint64(wait), uint64(st.RetryAfter))) // weir.Never, -1, is the longest
 	}
 	return wait
 }
