@@ -45,8 +45,7 @@ func BenchmarkAnswer(b *testing.B) {
 					}
 					r.Descriptors = append(r.Descriptors, descriptor(b, d))
 				}
-				w := must.Get(proto.Marshal(r))(b)
-				wired = append(wired, w)
+				wired = append(wired, must.Get(proto.Marshal(r))(b))
 			}
 			b.ReportAllocs()
 			i := 0

@@ -110,7 +110,8 @@ func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
 	}
 	r.InitialState(state)
-	return dial(t, "servers:///all", grpc.WithResolvers(r), grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
+	inTurn := grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`)
+	return dial(t, "servers:///all", grpc.WithResolvers(r), inTurn)
 }
 
 func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {

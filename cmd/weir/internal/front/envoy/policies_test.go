@@ -52,8 +52,7 @@ func fileOn(t testing.TB, e engine.Engine, lines string) (all []*enforce.Rule) {
 	t.Helper()
 	file := must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:"+lines)))(t)
 	for _, p := range file.Policies {
-		rule := must.Get(enforce.NewRule(p, e))(t)
-		all = append(all, rule)
+		all = append(all, must.Get(enforce.NewRule(p, e))(t))
 	}
 	return all
 }
@@ -266,15 +265,13 @@ func TestPolicyItemsAreDecidedInOneStep(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &counting{Engine: c}
 		p := connect(t, e, nil)
-		if err := p.service.Load(nil, fileOn(t, e, `
+		must.Do(t, p.service.Load(nil, fileOn(t, e, `
   plain: {limit: 3 per minute per user, plan-by: plan, plans: {pro: 10 per minute}, overrides: [{for: {user: root}, limit: 100 per minute, why: us, until: forever}]}
   month: {limit: "9 per month, fixed", plan-by: plan, plans: {pro: "50 per month, fixed"}}
   bucket: {limit: "10 per second, burst 20", plan-by: plan, plans: {pro: "10 per second, burst 50"}}
   seen: {limit: 1 per minute per user, shadow: true}
   guard: {limit: "2 per minute per user, then block 1h"}
-`)); err != nil {
-			t.Fatal(err)
-		}
+`)))
 		steps := func(want int, domain, answer string, descriptors ...string) {
 			t.Helper()
 			e.calls = 0
