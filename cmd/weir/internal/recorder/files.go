@@ -275,14 +275,14 @@ func (w *writer) write(calls []call) {
 func (w *writer) appendLine(b []byte, c *call) []byte {
 	w.line = replay.Line{At: c.at, Policy: c.of.name, Key: w.line.Key[:0], N: c.n, Op: c.op, GrantedAt: c.granted}
 	rest := c.data[:c.key]
-	for i, name := range c.of.dimensions {
+	for _, name := range c.of.dimensions {
 		var value []byte
 		value, rest, _ = keyenc.Next(rest)
-		text := string(value)
-		if !c.of.public[i][text] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
-			text = w.hash(name, value)
+		pair := enforce.Pair{Name: name, Value: string(value)}
+		if !c.of.public[pair] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
+			pair.Value = w.hash(name, value)
 		}
-		w.line.Key = append(w.line.Key, enforce.Pair{Name: name, Value: text})
+		w.line.Key = append(w.line.Key, pair)
 	}
 	if c.plan != "" {
 		w.line.Key = append(w.line.Key, enforce.Pair{Name: c.of.planBy, Value: c.plan})

@@ -114,12 +114,11 @@ func Open(c Config) (*Recorder, error) {
 // dropped.
 func (r *Recorder) Close() {
 	r.mu.Lock()
-	again := r.closed
-	r.closed = true
-	r.mu.Unlock()
-	if !again {
+	if !r.closed {
+		r.closed = true
 		close(r.closing)
 	}
+	r.mu.Unlock()
 	select {
 	case <-r.done:
 	case <-time.After(closeTime):
@@ -183,51 +182,40 @@ type Policy struct {
 	to         *Recorder
 	name       string
 	dimensions []string
-	planBy     string            // the name of the value that chooses a plan; "" if it is a dimension
-	plans      []string          // names of plans
-	sampleBy   []int             // the indexes of the dimensions that choose the sample
-	public     []map[string]bool // by dimension: values that the policy file names
+	planBy     string                // the name of the value that chooses a plan; "" if it is a dimension
+	plans      []string              // names of plans
+	sampleBy   []int                 // the indexes of the dimensions that choose the sample
+	public     map[enforce.Pair]bool // values that the policy file names
 }
 
 // Policy returns the recorder of a rule. Its file names some values of keys: those of
 // overrides, and the plans if plan-by is a dimension. These stay readable, because a replay
 // finds overrides and plans by them.
 func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
-	p := &Policy{to: r, name: rule.Name, dimensions: rule.Dimensions(), public: make([]map[string]bool, len(rule.Dimensions()))}
+	p := &Policy{to: r, name: rule.Name, dimensions: rule.Dimensions(), public: map[enforce.Pair]bool{}}
 	for _, t := range rule.Plans {
 		p.plans = append(p.plans, t.Name)
 	}
-	if i := slices.Index(p.dimensions, rule.PlanBy); i >= 0 {
+	if slices.Contains(p.dimensions, rule.PlanBy) {
 		for _, name := range p.plans {
-			p.publish(i, name)
+			p.public[enforce.Pair{Name: rule.PlanBy, Value: name}] = true
 		}
 	} else {
 		p.planBy = rule.PlanBy
 	}
 	for _, o := range rule.Overrides {
 		for _, d := range o.For {
-			p.publish(slices.Index(p.dimensions, d.Name), d.Value)
+			p.public[d] = true
 		}
 	}
 	p.sampleBy = shared(rule)
 	return p
 }
 
-func (p *Policy) publish(dimension int, value string) {
-	if p.public[dimension] == nil {
-		p.public[dimension] = map[string]bool{}
-	}
-	p.public[dimension][value] = true
-}
-
 // shared returns the dimensions by which every limit of a rule counts, or all dimensions if
 // there is none. In the second case, some limit sees keys that are not in the sample.
-func shared(rule *enforce.Rule) (by []int) {
-	for i, d := range rule.Dimensions() {
-		if !slices.ContainsFunc(rule.Limits, func(l weir.Limit) bool { return !slices.Contains(l.By, d) }) {
-			by = append(by, i)
-		}
-	}
+func shared(rule *enforce.Rule) []int {
+	by := slices.Sorted(slices.Values(rule.Compiled.Limits[0].Shared))
 	if by == nil {
 		for i := range rule.Dimensions() {
 			by = append(by, i)
