@@ -216,7 +216,7 @@ func TestFilesHaveABound(t *testing.T) {
 			at++
 			p.Decided(attempt(1, fmt.Sprint(at)), at, Granted)
 			if at%8192 == 0 {
-				r.writer.waitTaken()
+				r.writer.waitTaken(t)
 			}
 		}
 		r.Close()
@@ -263,19 +263,17 @@ func TestFilesHaveABound(t *testing.T) {
 }
 
 // waitTaken waits until the writer has taken the buffer.
-func (w *writer) waitTaken() {
-	for {
-		w.mu.Lock()
-		n := len(w.calls)
-		w.mu.Unlock()
-		if n == 0 {
-			return
-		}
+func (w *writer) waitTaken(t *testing.T) {
+	t.Helper()
+	must.Await(t, "the buffer is taken", func() bool {
 		select {
 		case w.wake <- struct{}{}:
 		default:
 		}
-	}
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.calls) == 0
+	})
 }
 
 // TestOtherFilesAreSafe: a file that is no trace, or that another recorder writes, is an
@@ -342,8 +340,7 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 		got := lines(t, path)
 		dropped := int64(0)
 		for _, line := range got[:len(got)-1] {
-			h := must.Get(accesslog.ParseTraceHeader([]byte(line)))(t)
-			dropped += h.Dropped
+			dropped += must.Get(accesslog.ParseTraceHeader([]byte(line)))(t).Dropped
 		}
 		if dropped != maxCalls+6 || !strings.HasPrefix(got[len(got)-1], `{"at_us":1048576,`) {
 			t.Errorf("headers have %d dropped calls, want %d, in\n%s", dropped, maxCalls+6, got)
@@ -369,7 +366,7 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 	for i := range 2000 { // 130 KB
 		p.Decided(attempt(1, fmt.Sprint(i)), int64(i), Granted)
 	}
-	r.writer.waitTaken()
+	r.writer.waitTaken(t)
 	must.Await(t, "writes fail", func() bool { return r.Failed() > 0 })
 	if n := calls(); n != r.Written() || n+r.Failed() != 2000 {
 		t.Errorf("%d calls, %d written, %d failed", n, r.Written(), r.Failed())
