@@ -74,11 +74,6 @@ func text(attributes []*common.KeyValue) string {
 	return b.String()
 }
 
-func newTracer(t *testing.T, c Config) *Tracer {
-	t.Helper()
-	return must.Get(New(c))(t)
-}
-
 func closed(t *testing.T, tracer *Tracer) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -93,7 +88,7 @@ func TestSpansArrive(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "api-key=k")
 	t.Setenv("OTEL_RESOURCE_ATTRIBUTES", "zone=north")
 	c := newCollector(t)
-	tracer := newTracer(t, Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1})
+	tracer := must.Get(New(Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1}))(t)
 	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", denied)
 	tracer.Span("", observe.Span{Policy: "search", Outcome: observe.Error, Began: time.Unix(1, 0)})
 	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", denied) // not sampled by its caller
@@ -132,7 +127,7 @@ func TestEnvironment(t *testing.T) {
 	if !HasEndpoint() {
 		t.Error("the endpoint is not found")
 	}
-	tracer := newTracer(t, Config{Ratio: 0})
+	tracer := must.Get(New(Config{Ratio: 0}))(t)
 	tracer.Span("", denied)
 	closed(t, tracer)
 	if len(c.spans) != 1 || !strings.Contains(c.of, "service.name=limits ") {
@@ -142,7 +137,7 @@ func TestEnvironment(t *testing.T) {
 
 func TestRatio(t *testing.T) {
 	c := newCollector(t)
-	tracer := newTracer(t, Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25})
+	tracer := must.Get(New(Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25}))(t)
 	const calls = 4000
 	for range calls {
 		tracer.Span("", observe.Span{Began: time.Unix(1, 0)})
@@ -165,7 +160,8 @@ func TestLossesAreLogged(t *testing.T) {
 	away.Close()
 	for url, want := range map[string]string{away.URL: "refused", rejects.URL: "the collector answered 401 Unauthorized (body: who are you?"} {
 		var logged bytes.Buffer
-		tracer := newTracer(t, Config{Endpoint: url + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+		log := slog.New(slog.NewTextHandler(&logged, nil))
+		tracer := must.Get(New(Config{Endpoint: url + "/s3cret-path", Ratio: 1, Log: log}))(t)
 		tracer.Span("", denied)
 		closed(t, tracer)
 		text := logged.String()
@@ -185,7 +181,7 @@ func TestSlowCollectorBlocksNothing(t *testing.T) {
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer hangs.Close()
 	defer close(release)
-	tracer := newTracer(t, Config{Endpoint: hangs.URL, Ratio: 1})
+	tracer := must.Get(New(Config{Endpoint: hangs.URL, Ratio: 1}))(t)
 	for range 10_000 {
 		tracer.Span("", denied)
 	}
@@ -225,7 +221,7 @@ func TestEnvironmentIsChecked(t *testing.T) {
 func TestUnknownSamplerIsLogged(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "sometimes")
 	var logged bytes.Buffer
-	tracer := newTracer(t, Config{Endpoint: "http://127.0.0.1:4318", Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer := must.Get(New(Config{Endpoint: "http://127.0.0.1:4318", Log: slog.New(slog.NewTextHandler(&logged, nil))}))(t)
 	closed(t, tracer)
 	if !strings.Contains(logged.String(), "unsupported sampler: sometimes") {
 		t.Errorf("logged %q", &logged)
