@@ -34,7 +34,7 @@ func (c *Config) add(name string, src []byte) (err error) {
 	c.Files++
 	m := f.words(root, "the file", rootWords)
 	f.open(root, m)
-	f.descriptors(&f.domain.root, m, &place{path: f.domain.Name})
+	f.descriptors(&f.domain.root, m, &place{Rule: Rule{Path: f.domain.Name}})
 	return nil
 }
 
@@ -98,39 +98,35 @@ func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
 }
 
 // place is the position of a descriptor in the tree, with the parts of its rule that follow from
-// the path.
+// the path: Path, Keys, Levels, Varying and MetricLevels.
 type place struct {
-	path    string   // its name in metrics
-	keys    []string // one for each descriptor on the path, as in the following
-	levels  []string // the name in metrics
-	shared  []string // the pattern if its values share histories, otherwise ""
-	varying []int    // the levels that are not shared
-	metrics []int    // the levels with a metric for each value
+	Rule
+	shared []string // for each of Keys, the pattern if its values share histories, otherwise ""
 }
 
 // below returns the place of a descriptor under p.
 func (p *place) below(d *descriptor) *place {
-	level, name, shared := len(p.keys), d.key, ""
+	level, name, shared := len(p.Keys), d.key, ""
 	if d.value != "" {
 		name += "_" + d.value
 	}
-	to := &place{path: p.path + "." + name, varying: p.varying, metrics: p.metrics}
+	to := &place{Rule: Rule{Path: p.Path + "." + name, Varying: p.Varying, MetricLevels: p.MetricLevels}}
 	if d.shared {
 		shared = name // never empty, unlike that of a level that is not shared
 	} else {
-		to.varying = append(slices.Clip(p.varying), level)
+		to.Varying = append(slices.Clip(p.Varying), level)
 		if d.valueMetric && (d.value == "" || strings.Contains(d.value, "*")) {
-			to.metrics = append(slices.Clip(p.metrics), level)
+			to.MetricLevels = append(slices.Clip(p.MetricLevels), level)
 		}
 	}
-	to.keys, to.levels, to.shared = append(slices.Clip(p.keys), d.key), append(slices.Clip(p.levels), name), append(slices.Clip(p.shared), shared)
+	to.Keys, to.Levels, to.shared = append(slices.Clip(p.Keys), d.key), append(slices.Clip(p.Levels), name), append(slices.Clip(p.shared), shared)
 	return to
 }
 
 // cost returns the memory of the descriptor's place below p, in bytes.
 func (d *descriptor) cost(p *place) int {
 	const perLevel, part = 64, 16 // bytes of a level above, and of a piece between two *
-	return len(p.path) + 2*len(d.key+d.value) + perLevel*(len(p.keys)+1) + part*strings.Count(d.key+d.value, "*")
+	return len(p.Path) + 2*len(d.key+d.value) + perLevel*(len(p.Keys)+1) + part*strings.Count(d.key+d.value, "*")
 }
 
 // descriptor holds the words of one descriptor, without its limit.
@@ -156,7 +152,7 @@ func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
 	to := &node{shared: d.shared, rule: f.limit(m, d, here)}
 	name := Entry{Name: d.key, Value: d.value}
 	if above.exact[name] != nil {
-		f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.path)
+		f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.Path)
 	}
 	if above.exact == nil {
 		above.exact = map[Entry]*node{}
@@ -199,8 +195,8 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 		return nil
 	}
 	words := f.words(n, "rate_limit", limitWords)
-	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota, Keys: p.keys, Levels: p.levels, Varying: p.varying, MetricLevels: p.metrics,
-		History: HistoryName("rule", p.keys, p.shared)}
+	r := new(p.Rule)
+	r.Shadow, r.Quota, r.History = d.shadow, d.quota, HistoryName("rule", p.Keys, p.shared)
 	if d.detailed {
 		r.MetricLevels = r.Varying
 	}
