@@ -67,18 +67,14 @@ func (b *breaker) scheduleProbeLocked(now time.Time) {
 	b.probeAt = now.Add(probeMin + rand.N(probeMax-probeMin))
 }
 
-// probeSoon permits the next call to probe, after a probe without a result.
-func (b *breaker) probeSoon() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.probeAt = time.Time{}
-}
-
-// release ends a probe.
-func (b *breaker) release() {
+// release ends a probe. After one without a result, the next call may probe.
+func (b *breaker) release(hasResult bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.probing = false
+	if !hasResult {
+		b.probeAt = time.Time{}
+	}
 }
 
 // succeeded counts an answer of the store. While the breaker is open only a probe's

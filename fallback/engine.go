@@ -171,11 +171,11 @@ func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*e
 		}
 		return
 	}
+	worst, cause := unrelated, error(nil)
 	if probe {
-		defer f.breaker.release()
+		defer func() { f.breaker.release(worst > unrelated) }()
 	}
 	f.send(ctx, calls)
-	worst, cause := unrelated, error(nil)
 	for _, c := range open {
 		class := f.classify(ctx, c)
 		if class > worst {
@@ -201,10 +201,6 @@ func (f *Engine) send(ctx context.Context, calls []engine.Call) {
 // conclude updates the breaker and the counters by the worst answer of the calls sent.
 func (f *Engine) conclude(worst answerClass, cause error, probe bool) {
 	switch worst {
-	case unrelated:
-		if probe {
-			f.breaker.probeSoon()
-		}
 	case answered:
 		f.breaker.succeeded(probe)
 	case unreadable:
