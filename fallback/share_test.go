@@ -115,9 +115,8 @@ func TestShareOfAPart(t *testing.T) {
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Share)
 	calls := []engine.Call{{Rules: p.Holds, Key: weir.K("acme", "ann"), Op: engine.Record, N: 3}}
-	if e.Do(context.Background(), calls); calls[0].Err != nil {
-		t.Fatal(calls[0].Err)
-	}
+	e.Do(context.Background(), calls)
+	must.Do(t, calls[0].Err)
 	for key, want := range map[string]bool{"ann": false, "bob": true} {
 		calls := []engine.Call{{Rules: p, Key: weir.K("other", key), Op: engine.Peek, N: 1}}
 		e.Do(context.Background(), calls)
