@@ -46,8 +46,6 @@ func (b behaviour) certainty() float64 {
 
 const steadyLoad = 0.6 // people and offices lie below, scripts above
 
-func (b behaviour) isSteady() bool { return b.load() >= steadyLoad }
-
 // population describes the behaviour of all keys.
 type population struct {
 	peak, requests float64 // the 95th percentiles of ordinary keys
@@ -66,7 +64,7 @@ func (r *requests) populationOf() population {
 		all.peaks[b.peak]++
 		all.requests[b.requests]++
 		certain += b.certainty()
-		if b.isSteady() && b.minutes > 2 {
+		if b.load() >= steadyLoad && b.minutes > 2 {
 			steady += b.certainty()
 			return
 		}

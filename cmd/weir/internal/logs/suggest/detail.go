@@ -15,10 +15,10 @@ type detail struct {
 }
 
 // describe returns the details of limits, for each window of one.
-func (r *requests) describe(windows []*measured, choices []choice) []*detail {
+func (r *requests) describe(windows []*measured, choices []Suggestion) []*detail {
 	all := make([]*detail, len(windows))
 	for i, m := range windows {
-		all[i] = &detail{newEffect(m.window, choices[i].limit, &r.slots), ranking{order: byDenied}, ranking{order: byPeak}}
+		all[i] = &detail{newEffect(m.window, choices[i].Limit, &r.slots), ranking{order: byDenied}, ranking{order: byPeak}}
 	}
 	var h history
 	r.eachKey(func(key uint32, requests []request) {

@@ -2,6 +2,7 @@ package suggest
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
@@ -104,11 +105,12 @@ func (e *effect) timeline() replay.Timeline {
 	return t
 }
 
-// decideAll returns the effects of the limits of each window, ascending.
+// decideAll returns the effects of limits for each window, ascending: of the candidates, and
+// of those among which the suggestion is chosen.
 func (r *requests) decideAll(windows []*measured, o *Options, scripts []bool) [][]effect {
 	all := make([][]effect, len(windows))
 	for i, m := range windows {
-		for _, limit := range m.limits(o) {
+		for _, limit := range sortedOnce(slices.Concat(o.Limits, m.choices(o), m.candidates())) {
 			all[i] = append(all[i], newEffect(m.window, limit, &r.slots))
 		}
 	}

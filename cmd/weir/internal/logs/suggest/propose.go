@@ -18,12 +18,6 @@ const (
 	caught        = 0.95 // least share of the scripts' excess that a suggestion denies
 )
 
-// limits returns the limits to decide: the candidates, and those among which the
-// suggestion is chosen.
-func (m *measured) limits(o *Options) []int64 {
-	return sortedOnce(slices.Concat(o.Limits, m.choices(o), m.candidates()))
-}
-
 // sortedOnce returns the numbers in order, each once.
 func sortedOnce[T cmp.Ordered](all []T) []T { return slices.Compact(slices.Sorted(slices.Values(all))) }
 
@@ -51,34 +45,31 @@ func (m *measured) choices(o *Options) []int64 {
 			all = append(all, n)
 		}
 	}
-	for _, g := range m.gaps(peak, most) {
-		all = append(all, g.peak)
-	}
-	return sortedOnce(all)
-}
-
-// gap is the distance of a peak to the next one.
-type gap struct {
-	peak  int64
-	ratio float64 // the next peak by this one; +Inf for the largest
+	return sortedOnce(append(all, m.gaps(peak, most)...))
 }
 
 const maxGaps = 10
 
-// gaps returns the widest gaps behind peaks of from … to, at most maxGaps.
-func (m *measured) gaps(from, to int64) (all []gap) {
+// gaps returns the peaks of from … to before the widest gaps, at most maxGaps. The gap before
+// the next peak is their ratio; nothing is wider than that behind the largest peak.
+func (m *measured) gaps(from, to int64) (all []int64) {
+	var at []int
 	for i, p := range m.peaks {
-		if p.Peak < from || p.Peak > to {
-			continue
+		if from <= p.Peak && p.Peak <= to {
+			at = append(at, i)
 		}
-		g := gap{p.Peak, math.Inf(1)}
-		if i+1 < len(m.peaks) {
-			g.ratio = float64(m.peaks[i+1].Peak) / float64(p.Peak)
-		}
-		all = append(all, g)
 	}
-	slices.SortStableFunc(all, func(a, b gap) int { return cmp.Compare(b.ratio, a.ratio) })
-	return all[:min(len(all), maxGaps)]
+	ratio := func(i int) float64 {
+		if i+1 == len(m.peaks) {
+			return math.Inf(1)
+		}
+		return float64(m.peaks[i+1].Peak) / float64(m.peaks[i].Peak)
+	}
+	slices.SortStableFunc(at, func(i, j int) int { return cmp.Compare(ratio(j), ratio(i)) })
+	for _, i := range at[:min(len(at), maxGaps)] {
+		all = append(all, m.peaks[i].Peak)
+	}
+	return all
 }
 
 // effectOf returns the effect of a limit.
@@ -87,17 +78,10 @@ func effectOf(effects []effect, limit int64) *effect {
 	return &effects[i]
 }
 
-// choice is a suggested limit with its ground.
-type choice struct {
-	limit int64
-	floor int64 // the peak that it spares with headroom
-	basis Basis
-}
-
 // choose returns the suggested limit. With scripts it lies in the widest gap at or above the
 // peaks of ordinary keys, as long as it denies nearly all that scripts send beyond these.
 // Otherwise it spares the share of the keys that Options name.
-func (m *measured) choose(effects []effect, r *Result, o *Options) choice {
+func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 	choices := m.choices(o)
 	for len(choices) > 1 && float64(effectOf(effects, choices[0]).ordinary) > (1-o.Spare)/2*float64(r.Requests) {
 		choices = choices[1:]
@@ -116,21 +100,21 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) choice {
 		}
 		most = limit
 	}
-	c := choice{floor: choices[0], basis: Gap}
+	s := Suggestion{floor: choices[0], Basis: Gap}
 	if gaps := m.gaps(max(1, largest(m.ordinary)), most); len(gaps) > 0 {
-		c.floor = gaps[0].peak
+		s.floor = gaps[0]
 	}
-	c.limit = roundAbove(c.floor, min(most, c.floor+max(1, c.floor/2)))
-	if m.isContinuous(c.limit) {
+	s.Limit = roundAbove(s.floor, min(most, s.floor+max(1, s.floor/2)))
+	if m.isContinuous(s.Limit) {
 		return m.above(m.spared(effects, r, o), Spare)
 	}
-	return c
+	return s
 }
 
 // above returns a limit with headroom above a peak.
-func (m *measured) above(peak int64, basis Basis) choice {
+func (m *measured) above(peak int64, basis Basis) Suggestion {
 	peak = max(1, peak)
-	return choice{roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits)), peak, basis}
+	return Suggestion{Limit: roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits)), floor: peak, Basis: basis}
 }
 
 // spared returns the least decided limit that spares the share of all keys, and half of
@@ -177,28 +161,22 @@ func roundAbove(least, most int64) int64 {
 	return roundest(append(roundFrom(least, most), least), least+(least+3)/4)
 }
 
-// peaksOf returns the percentiles.
-func peaksOf(all []PeakCount) Peaks {
-	return Peaks{percentile(all, 0.5), percentile(all, 0.9), percentile(all, 0.99), percentile(all, 0.999), percentile(all, 1)}
-}
-
-// lineOf returns a limit as a line of a policy file.
-func lineOf(limit int64, w *Window, r *Result) string {
-	p := policy.Definition{Limits: []weir.Limit{{Max: limit, Window: w.Window, By: r.Dimensions}}, Units: []string{r.Unit}}
-	return p.Sentence(0)
-}
-
-// propose returns a window with its candidates and the suggestion.
-func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *Options) Window {
+// propose returns a window with its candidates and the whole suggestion.
+func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r *Result, o *Options) Window {
+	of := func(share float64) int64 { return percentile(m.peaks, share) }
 	w := Window{
-		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: m.peaks, Candidates: []Candidate{},
-		Timeline: d.timeline(), Denials: map[int64][]int64{c.limit: d.denied},
+		Window: time.Duration(m.window) * time.Microsecond,
+		Peaks:  Peaks{of(0.5), of(0.9), of(0.99), of(0.999), of(1)}, Histogram: m.peaks,
+		Candidates: []Candidate{}, Suggested: suggested,
+		Timeline: d.timeline(), Denials: map[int64][]int64{suggested.Limit: d.denied},
 	}
 	s := &w.Suggested
-	*s = Suggestion{Limit: c.limit, RequestsDenied: d.RequestsDenied, KeysDenied: d.KeysDenied, Line: lineOf(c.limit, &w, r), Basis: c.basis}
+	limit := weir.Limit{Max: s.Limit, Window: w.Window, By: r.Dimensions}
+	line := policy.Definition{Limits: []weir.Limit{limit}, Units: []string{r.Unit}}
+	s.Line, s.RequestsDenied, s.KeysDenied = line.Sentence(0), d.RequestsDenied, d.KeysDenied
 	w.Length = policy.FormatDuration(w.Window)
 	for _, p := range m.peaks {
-		if p.Peak <= c.limit {
+		if p.Peak <= s.Limit {
 			s.Low = p.Peak
 		} else if s.High == 0 {
 			s.High = p.Peak
@@ -206,27 +184,27 @@ func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *
 	}
 	limits := o.Limits
 	if limits == nil {
-		limits = sortedOnce(append(m.candidates(), c.limit))
+		limits = sortedOnce(append(m.candidates(), s.Limit))
 	}
 	for _, limit := range limits {
 		e := &d.effect
-		if limit != c.limit {
+		if limit != s.Limit {
 			e = effectOf(effects, limit)
 		}
 		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.denied
 	}
-	w.WithoutDay = m.withoutDays(c, r)
-	w.Suggested.Why = why(c, &w, r, o)
+	w.WithoutDay = m.withoutDays(s.Limit, r)
+	s.Why = why(&w, r, o)
 	return w
 }
 
 // withoutDays returns the suggestion without each day.
-func (m *measured) withoutDays(c choice, r *Result) (all []WithoutDay) {
+func (m *measured) withoutDays(suggested int64, r *Result) (all []WithoutDay) {
 	if len(r.Days) < 2 {
 		return nil
 	}
 	for i, day := range r.Days {
-		limit := c.limit
+		limit := suggested
 		if peak := m.without(i); peak < largest(m.ordinary) && peak > 0 {
 			limit = min(limit, roundAbove(peak, peak+max(1, peak/2)))
 		}
@@ -236,23 +214,23 @@ func (m *measured) withoutDays(c choice, r *Result) (all []WithoutDay) {
 }
 
 // why returns the reason of a suggestion as one sentence.
-func why(c choice, w *Window, r *Result, o *Options) string {
+func why(w *Window, r *Result, o *Options) string {
 	span := answer.Span(w.Window)
 	s := &w.Suggested
 	var b strings.Builder
 	switch {
-	case c.basis == Gap:
+	case s.Basis == Gap:
 		stand := "keys stand"
 		if s.KeysDenied == 1 {
 			stand = "key stands"
 		}
 		fmt.Fprintf(&b, "%d %s apart with %s in their fullest %s, and the others have at most %d",
 			s.KeysDenied, stand, fromTo(s.High, w.Peaks.Max), span, s.Low)
-	case c.basis == Spare:
+	case s.Basis == Spare:
 		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %d, and adds headroom",
-			span, percentText(o.Spare), c.floor)
+			span, percentText(o.Spare), s.floor)
 	default:
-		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %d, with headroom; try it on a longer log", little(r), c.floor)
+		fmt.Fprintf(&b, "%s, so the limit is the largest peak, %d, with headroom; try it on a longer log", little(r), s.floor)
 	}
 	var changed []string
 	for _, d := range w.WithoutDay {
@@ -260,10 +238,10 @@ func why(c choice, w *Window, r *Result, o *Options) string {
 			changed = append(changed, fmt.Sprintf("%d without %s", d.Limit, d.Date))
 		}
 	}
-	if len(changed) > 0 && c.basis != Few {
+	if len(changed) > 0 && s.Basis != Few {
 		fmt.Fprintf(&b, "; one day decides: it would be %s", strings.Join(changed, " or "))
 	}
-	if span := r.To.Sub(r.From); span < w.Window && c.basis != Few {
+	if span := r.To.Sub(r.From); span < w.Window && s.Basis != Few {
 		fmt.Fprintf(&b, "; the log spans only %v, less than one window", span.Round(time.Second))
 	}
 	return b.String()

@@ -84,6 +84,7 @@ type Suggestion struct {
 	Basis          Basis  `json:"basis"`
 	Low            int64  `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
 	High           int64  `json:"-"` // the least peak that it denies; 0 if it denies no key
+	floor          int64  // the peak that it spares with headroom
 }
 
 // Candidate returns the limit of the suggestion with its effect.

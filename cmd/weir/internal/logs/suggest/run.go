@@ -75,7 +75,7 @@ func (r *requests) fill(result *Result, o *Options, source *replay.LogKeys) {
 	scripts, steady := r.scripts()
 	all := r.measure(o.Windows, days, scripts, steady)
 	effects := r.decideAll(all, o, scripts)
-	choices := make([]choice, len(all))
+	choices := make([]Suggestion, len(all))
 	for i, m := range all {
 		choices[i] = m.choose(effects[i], result, o)
 	}
