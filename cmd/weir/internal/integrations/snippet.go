@@ -87,7 +87,13 @@ func Render(name string, o Options) ([]File, error) {
 		return nil, fmt.Errorf("there is no snippet for %q; there are %s", name, strings.Join(Names(), ", "))
 	}
 	r := snippets[i]
-	o.setDefaults(r)
+	o.Policy = cmp.Or(o.Policy, "search")
+	o.Dimension = cmp.Or(o.Dimension, "ip")
+	o.Weir = cmp.Or(o.Weir, r.weir)
+	o.App = cmp.Or(o.App, "127.0.0.1:8080")
+	o.Listen = cmp.Or(o.Listen, "0.0.0.0:80")
+	o.Timeout = cmp.Or(o.Timeout, "100ms")
+	o.Dir = cmp.Or(o.Dir, r.dir)
 	if err := o.check(r); err != nil {
 		return nil, err
 	}
@@ -116,16 +122,6 @@ func render(dir, file string, o Options) (File, error) {
 	var b bytes.Buffer
 	err = t.Execute(&b, o)
 	return File{made, b.String()}, err
-}
-
-func (o *Options) setDefaults(r snippet) {
-	o.Policy = cmp.Or(o.Policy, "search")
-	o.Dimension = cmp.Or(o.Dimension, "ip")
-	o.Weir = cmp.Or(o.Weir, r.weir)
-	o.App = cmp.Or(o.App, "127.0.0.1:8080")
-	o.Listen = cmp.Or(o.Listen, "0.0.0.0:80")
-	o.Timeout = cmp.Or(o.Timeout, "100ms")
-	o.Dir = cmp.Or(o.Dir, r.dir)
 }
 
 // The forms of values in a snippet. They exclude characters with a meaning in a
@@ -167,17 +163,13 @@ func (o *Options) check(r snippet) error {
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
 		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)
 	}
-	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); unix {
-		if !pathForm.MatchString(socket) {
-			return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
-		}
-		return checkAddresses(o.App, o.Listen)
+	addresses := []string{o.Weir, o.App, o.Listen}
+	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); unix && !pathForm.MatchString(socket) {
+		return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
+	} else if unix {
+		addresses = addresses[1:]
 	}
-	return checkAddresses(o.Weir, o.App, o.Listen)
-}
-
-func checkAddresses(all ...string) error {
-	for _, a := range all {
+	for _, a := range addresses {
 		host, port, err := net.SplitHostPort(a)
 		if err != nil || host == "" || port == "" || !addressForm.MatchString(a) {
 			return fmt.Errorf("%q is not an address; write host:port", a)
