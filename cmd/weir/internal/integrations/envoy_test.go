@@ -2,6 +2,7 @@ package integrations
 
 import (
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 
@@ -30,15 +31,9 @@ func TestEnvoySnippet(t *testing.T) {
 		if err := protojson.Unmarshal(asJSON(t, files[0].Text), &config); err != nil {
 			t.Fatalf("%+v: %v\n%s", o, err, files[0].Text)
 		}
-		if err := config.ValidateAll(); err != nil {
-			t.Errorf("%+v: %v", o, err)
-		}
 		var connections manager.HttpConnectionManager
 		network := config.GetStaticResources().GetListeners()[0].GetFilterChains()[0].GetFilters()[0]
 		must.Do(t, network.GetTypedConfig().UnmarshalTo(&connections))
-		if err := connections.ValidateAll(); err != nil {
-			t.Errorf("%+v: %v", o, err)
-		}
 		filters := connections.GetHttpFilters()
 		if o.Header != "" {
 			var script lua.Lua
@@ -53,7 +48,7 @@ func TestEnvoySnippet(t *testing.T) {
 		}
 		var limit filter.RateLimit
 		must.Do(t, filters[0].GetTypedConfig().UnmarshalTo(&limit))
-		if err := limit.ValidateAll(); err != nil {
+		if err := errors.Join(config.ValidateAll(), connections.ValidateAll(), limit.ValidateAll()); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
 		if limit.FailureModeDeny == o.Allow || limit.Timeout.AsDuration().Milliseconds() != 100 {

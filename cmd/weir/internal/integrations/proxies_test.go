@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -47,8 +46,7 @@ func startNginx(s *stand) {
 }
 
 func read(s *stand, name string) string {
-	b := must.Get(os.ReadFile(filepath.Join(s.dir, name)))(s.t)
-	return string(b)
+	return string(must.Get(os.ReadFile(filepath.Join(s.dir, name)))(s.t))
 }
 
 // each runs a test for every proxy, with both words of --when-down, beside other tests.
@@ -176,15 +174,7 @@ func TestLimitsByAddress(t *testing.T) {
 // decides waits until weir answers the proxy again, and checks its decisions.
 func (s *stand) decides(when, user string) {
 	s.t.Helper()
-	for end := time.Now().Add(testTimeout); ; {
-		r := s.get("/", "X-User", user)
-		if r.header.Get("RateLimit") != "" {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("%s: %d %v", when, r.status, r.header)
-		}
-	}
+	must.Await(s.t, when+": weir answers", func() bool { return s.get("/", "X-User", user).header.Get("RateLimit") != "" })
 }
 
 // The answers while weir hangs, after it was killed, and after a restart, within the

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // HAProxy adds the gate secret to requests of its clients only. Another user of the
@@ -60,9 +62,7 @@ func (s *stand) dialAsNobody(name string) net.Conn {
 		c, err = net.Dial("unix", name)
 	}()
 	<-done
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	must.Do(s.t, err)
 	s.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(testTimeout))
 	return c

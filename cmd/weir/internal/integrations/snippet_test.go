@@ -20,8 +20,7 @@ func TestFilesForReaders(t *testing.T) {
 			if allow && r.noAllow != "" {
 				continue
 			}
-			files := must.Get(Render(r.name, Options{Allow: allow}))(t)
-			for _, f := range files {
+			for _, f := range must.Get(Render(r.name, Options{Allow: allow}))(t) {
 				dir := filepath.Join(r.name, name)
 				path := filepath.Join(dir, f.Name)
 				if *rewrite {

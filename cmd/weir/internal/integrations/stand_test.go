@@ -64,8 +64,7 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	change(&s.options)
 	s.secrets = thisSecret
 	s.startWeir()
-	files := must.Get(Render(p.name, s.options))(t)
-	for _, f := range files {
+	for _, f := range must.Get(Render(p.name, s.options))(t) {
 		if p.edit != nil {
 			f.Text = p.edit(t, f.Text)
 		}

@@ -95,10 +95,8 @@ func TestOtherRequests(t *testing.T) {
 			t.Errorf("HEAD that is denied: %d %v %q", r.status, r.header, r.body)
 		}
 
-		pieces, err := http.NewRequest("POST", "http://"+s.options.Listen+"/", io.MultiReader(strings.NewReader("one"), strings.NewReader("two")))
-		if err != nil {
-			t.Fatal(err)
-		}
+		body := io.MultiReader(strings.NewReader("one"), strings.NewReader("two"))
+		pieces := must.Get(http.NewRequest("POST", "http://"+s.options.Listen+"/", body))(t)
 		pieces.Header.Set("X-User", "bob")
 		pieces.Header.Set("Expect", "100-continue")
 		res := must.Get(s.client.Do(pieces))(t)

@@ -7,10 +7,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
-	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
@@ -31,21 +32,13 @@ func (s *stand) startWeir() {
 func (s *stand) freezeWeir() {
 	s.t.Helper()
 	s.weir.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
-		running := 0
+	must.Await(s.t, "weir stops", func() bool {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
-		for _, thread := range threads {
-			if b, err := os.ReadFile(thread); err == nil && !strings.Contains(string(b), ") T ") {
-				running++
-			}
-		}
-		if err == nil && len(threads) > 0 && running == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("weir does not stop: %d of %d threads run, %v", running, len(threads), err)
-		}
-	}
+		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(thread string) bool {
+			b, err := os.ReadFile(thread)
+			return err == nil && !strings.Contains(string(b), ") T ")
+		})
+	})
 }
 
 // killWeir kills weir without a shutdown, like a crash.

@@ -89,6 +89,5 @@ func label(title string, n int) []byte {
 
 func read(t *testing.T, file string) string {
 	t.Helper()
-	b := must.Get(os.ReadFile(file))(t)
-	return string(b)
+	return string(must.Get(os.ReadFile(file))(t))
 }
