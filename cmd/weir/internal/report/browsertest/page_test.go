@@ -172,8 +172,7 @@ func TestTablesAreSorted(t *testing.T) {
 	}
 	numbers := func(cell int) (all []int) {
 		for _, s := range column(cell) {
-			n := must.Get(strconv.Atoi(s))(t)
-			all = append(all, n)
+			all = append(all, must.Get(strconv.Atoi(s))(t))
 		}
 		return all
 	}
