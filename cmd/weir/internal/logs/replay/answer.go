@@ -7,7 +7,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/policy"
 )
 
 // result is the result of one line.
@@ -111,14 +110,6 @@ type LimitSummary struct {
 	Limit  string `json:"limit"`
 	Denied int64  `json:"denied"` // checks denied
 	Cut    int64  `json:"cut"`    // checks allowed in part, with batch: partial
-}
-
-func newPolicySummary(p *policy.Definition) PolicySummary {
-	s := PolicySummary{Policy: p.Name, Shadow: p.Shadow, Limits: make([]LimitSummary, len(p.Limits))}
-	for i, l := range p.Limits {
-		s.Limits[i].Limit = l.Name
-	}
-	return s
 }
 
 // finish returns the counters of a Run.

@@ -192,7 +192,13 @@ func (p *parser) field(name []byte) (err error) {
 		*f.text(p.line), err = p.text(f.want, p.last[i])
 		p.last[i] = *f.text(p.line)
 	case f.name == "op":
-		p.line.Op, err = p.op(f.want)
+		var word []byte
+		word, err = p.Text(f.want)
+		op := slices.Index(opNames[:], string(word))
+		if err == nil && op < 0 {
+			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(word)))
+		}
+		p.line.Op = weir.Op(max(op, 0))
 	default:
 		err = p.Object(f.want, p.dimension)
 	}
@@ -209,18 +215,6 @@ func (p *parser) text(want, last string) (string, error) {
 		return last, err
 	}
 	return string(b), err
-}
-
-func (p *parser) op(want string) (weir.Op, error) {
-	name, err := p.Text(want)
-	if err != nil {
-		return 0, err
-	}
-	op := slices.Index(opNames[:], string(name))
-	if op < 0 {
-		return 0, p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
-	}
-	return weir.Op(op), nil
 }
 
 // dimension reads a dimension of the key.

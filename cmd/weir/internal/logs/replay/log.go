@@ -95,7 +95,10 @@ func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolic
 		if err != nil {
 			return nil, err
 		}
-		p := &logPolicy{rule: rule, summary: newLogPolicySummary(d)}
+		p := &logPolicy{rule: rule, summary: &LogPolicySummary{Policy: d.Name, Shadow: d.Shadow}}
+		for _, l := range d.Limits {
+			p.summary.Limits = append(p.summary.Limits, &LogLimitSummary{Limit: l.Name})
+		}
 		for _, name := range rule.Dimensions() {
 			p.values = append(p.values, r.selector.dimension(name))
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
-	"github.com/weirlimit/weir/policy"
 )
 
 // LogSummary is the summary of a replay of access logs.
@@ -122,14 +121,6 @@ const (
 	MaxTop     = 200 // in a summary
 	DefaultTop = 20  // printed of them, and in a LogChange
 )
-
-func newLogPolicySummary(p *policy.Definition) *LogPolicySummary {
-	s := &LogPolicySummary{Policy: p.Name, Shadow: p.Shadow}
-	for _, l := range p.Limits {
-		s.Limits = append(s.Limits, &LogLimitSummary{Limit: l.Name})
-	}
-	return s
-}
 
 // count counts a decided request.
 func (s *LogSummary) count(at int64, o logOutcome) {

@@ -40,7 +40,10 @@ func New(f *policy.File, e engine.Engine) (*Runner, error) {
 		if err != nil {
 			return nil, err
 		}
-		t := &tracePolicy{rule: rule, summary: newPolicySummary(p)}
+		t := &tracePolicy{rule, PolicySummary{Policy: p.Name, Shadow: p.Shadow, Limits: make([]LimitSummary, len(p.Limits))}}
+		for i, l := range p.Limits {
+			t.summary.Limits[i].Limit = l.Name
+		}
 		r.policies[p.Name] = t
 		r.order = append(r.order, t)
 	}
@@ -145,12 +148,11 @@ func isLineError(err error) bool {
 func (r *Runner) unknownPolicy(name string) error {
 	const most = 8
 	var known []string
-	for _, t := range r.order {
-		if len(known) == most {
-			known = append(known, "…")
-			break
-		}
+	for _, t := range r.order[:min(len(r.order), most)] {
 		known = append(known, t.summary.Policy)
+	}
+	if len(r.order) > most {
+		known = append(known, "…")
 	}
 	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name), strings.Join(known, ", ")))
 }

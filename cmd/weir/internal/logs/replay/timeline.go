@@ -21,8 +21,14 @@ const (
 type Slots struct {
 	From, To int64 // the least and the greatest instant, microseconds since 1970
 
-	shift  uint                // a slot has 2^shift seconds
-	counts map[int64]*[2]int64 // by slot: allowed and denied
+	shift  uint // a slot has 2^shift seconds
+	counts map[slotCount]int64
+}
+
+// slotCount names the number of the decisions in a slot that are denied, or allowed.
+type slotCount struct {
+	slot   int64
+	denied bool
 }
 
 // slot returns the slot of an instant.
@@ -34,36 +40,21 @@ func (t *Slots) Index(at int64) int { return int(t.slot(at) - t.slot(t.From)) }
 // Add counts a decision.
 func (t *Slots) Add(at int64, denied bool) {
 	if t.counts == nil {
-		t.From, t.To, t.counts = at, at, map[int64]*[2]int64{}
+		t.From, t.To, t.counts = at, at, map[slotCount]int64{}
 	}
 	t.From, t.To = min(t.From, at), max(t.To, at)
 	for t.Index(t.To) >= timelineSlots {
 		t.double()
 	}
-	kind := 0
-	if denied {
-		kind = 1
-	}
-	t.at(t.slot(at))[kind]++
-}
-
-// at returns the counts of a slot.
-func (t *Slots) at(slot int64) *[2]int64 {
-	n := t.counts[slot]
-	if n == nil {
-		n = new([2]int64)
-		t.counts[slot] = n
-	}
-	return n
+	t.counts[slotCount{t.slot(at), denied}]++
 }
 
 // double merges pairs of slots.
 func (t *Slots) double() {
 	before := t.counts
-	t.counts, t.shift = map[int64]*[2]int64{}, t.shift+1
-	for slot, n := range before {
-		sum := t.at(slot >> 1)
-		sum[0], sum[1] = sum[0]+n[0], sum[1]+n[1]
+	t.counts, t.shift = map[slotCount]int64{}, t.shift+1
+	for of, n := range before {
+		t.counts[slotCount{of.slot >> 1, of.denied}] += n
 	}
 }
 
@@ -75,8 +66,12 @@ func (t *Slots) Timeline() Timeline {
 	}
 	first, n := t.slot(t.From), t.Index(t.To)+1
 	s.Start, s.Allowed, s.Denied = time.Unix(first<<t.shift, 0).UTC(), make([]int64, n), make([]int64, n)
-	for slot, n := range t.counts {
-		s.Allowed[slot-first], s.Denied[slot-first] = n[0], n[1]
+	for of, n := range t.counts {
+		if of.denied {
+			s.Denied[of.slot-first] = n
+		} else {
+			s.Allowed[of.slot-first] = n
+		}
 	}
 	return s
 }
