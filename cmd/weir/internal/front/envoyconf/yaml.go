@@ -139,13 +139,11 @@ func (f *file) flag(m members, key string) bool {
 	if n == nil || n.Null() {
 		return false
 	}
-	if n.Kind == yamlnode.Scalar {
-		switch n.Text {
-		case "true", "True", "TRUE", "y", "Y", "yes", "on":
-			return true
-		case "false", "False", "FALSE", "n", "N", "no", "off":
-			return false
-		}
+	switch n.Text { // a mapping and a list have none
+	case "true", "True", "TRUE", "y", "Y", "yes", "on":
+		return true
+	case "false", "False", "FALSE", "n", "N", "no", "off":
+		return false
 	}
 	f.fail(n, "write true, or leave it out", "%s must be true or false, not %s", key, kindOf(n))
 	return false
