@@ -68,10 +68,11 @@ func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_Violation {
 	l := &o.Compiled.Limits[i]
 	v := &errdetails.QuotaFailure_Violation{
-		QuotaMetric: o.Compiled.Name,
-		QuotaId:     s.Name,
-		QuotaValue:  cmp.Or(s.Burst, s.Max),
-		Description: answer.Bound(l, s),
+		QuotaMetric:     o.Compiled.Name,
+		QuotaId:         s.Name,
+		QuotaValue:      cmp.Or(s.Burst, s.Max),
+		QuotaDimensions: map[string]string{},
+		Description:     answer.Bound(l, s),
 	}
 	if s.MinIntervalAfter > 0 {
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
@@ -80,9 +81,6 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	for _, dim := range l.By {
 		name := o.Compiled.Dimensions[dim]
 		value := strings.ToValidUTF8(shorten.Text(o.Key.Value(dim)), "\uFFFD") // fit for a trailer
-		if v.QuotaDimensions == nil {
-			v.QuotaDimensions = map[string]string{}
-		}
 		v.QuotaDimensions[name] = value
 		subject = append(subject, name+":"+value)
 	}
