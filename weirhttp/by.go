@@ -8,11 +8,8 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
-	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // By maps each dimension of a policy to the function that takes its value from a
@@ -37,12 +34,6 @@ type KeyError struct {
 
 // Error returns the problem.
 func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
-
-// readKey returns the key of a request. values are in the order of the policy's dimensions.
-// The error is a *KeyError or wraps ErrValue.
-func readKey(r *http.Request, p *engine.Compiled, values []ValueFunc) (weir.Key, error) {
-	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(r) })
-}
 
 // Header takes the value of a request header field. A field that is missing or empty is
 // a *KeyError: requests without it must not share one history by accident. So is a field

@@ -68,9 +68,13 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	case err == nil && o.Decision.Allowed:
 		o.writeHeaders(w.Header(), m.field)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
-		if held != nil {
-			m.serveHeld(w, r, next, held)
-			return
+		if held != nil { // the hold ends when the handler returns or panics
+			defer func() {
+				if err := held.Done(context.WithoutCancel(r.Context())); err != nil {
+					m.errorLog.Warn("the hold of a request could not be ended; it ends by time",
+						"policy", m.limiter.Compiled().Name, "error", err)
+				}
+			}()
 		}
 		next.ServeHTTP(w, r)
 	case err == nil:
@@ -83,21 +87,12 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// serveHeld passes a request on, and ends its hold when the handler returns or panics.
-func (m *middleware) serveHeld(w http.ResponseWriter, r *http.Request, next http.Handler, held *weir.Reservation) {
-	defer func() {
-		if err := held.Done(context.WithoutCancel(r.Context())); err != nil {
-			m.errorLog.Warn("the hold of a request could not be ended; it ends by time", "policy", m.limiter.Compiled().Name, "error", err)
-		}
-	}()
-	next.ServeHTTP(w, r)
-}
-
 // decideRequest attempts the request's units. held is nil if the policy has no limit of kind
 // Concurrency, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
 	rules := m.limiter.Compiled()
-	key, err := readKey(r, rules, m.values)
+	of := func(value ValueFunc) (string, error) { return value(r) }
+	key, err := keyby.Read[*KeyError](rules, m.values, ErrValue, of)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -108,10 +103,7 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 	} else {
 		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	}
-	if err != nil {
-		return nil, nil, err
-	}
-	return o, held, nil
+	return o, held, err
 }
 
 // passes reports whether a request passes uncounted, although err prevented a decision.
