@@ -73,12 +73,13 @@ func (a *Answer) subject() int {
 	return best
 }
 
-// matters reports whether s matters more than t for the next attempt.
+// matters reports whether s matters more than t for the next attempt. weir.Never is the longest
+// wait: without a sign, -1 is the greatest number.
 func matters(s, t *weir.LimitState) bool {
-	if s.RetryAfter != t.RetryAfter && t.RetryAfter != weir.Never {
-		return s.RetryAfter == weir.Never || s.RetryAfter > t.RetryAfter
+	if s.RetryAfter == t.RetryAfter {
+		return s.Remaining < t.Remaining
 	}
-	return s.RetryAfter == t.RetryAfter && s.Remaining < t.Remaining
+	return uint64(s.RetryAfter) > uint64(t.RetryAfter)
 }
 
 // appendUnknown appends the sentence of a decision without states.

@@ -243,13 +243,9 @@ func (o *Outcome) applyBlock(d *weir.Decision, states []weir.LimitState, by bloc
 	}
 }
 
-// longerWait returns the longer of two waits. a may be weir.Never.
-func longerWait(a, b time.Duration) time.Duration {
-	if a == weir.Never {
-		return a
-	}
-	return max(a, b)
-}
+// longerWait returns the longer of two waits. weir.Never is the longest: without a sign, -1 is
+// the greatest number.
+func longerWait(a, b time.Duration) time.Duration { return time.Duration(max(uint64(a), uint64(b))) }
 
 // shiftTo moves a denial to a later instant. Its waits end when they ended before.
 func shiftTo(at time.Time, d *weir.Decision, states []weir.LimitState) {

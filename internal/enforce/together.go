@@ -191,8 +191,7 @@ func (t *together) problem(it *Item) string {
 // decideCalls decides the calls.
 func (t *together) decideCalls(ctx context.Context) error {
 	err := weir.DecideTogether(ctx, t.calls)
-	var of *weir.CallError
-	if err != nil && errors.As(err, &of) {
+	if of, ok := errors.AsType[*weir.CallError](err); ok {
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
 	}
 	return err
