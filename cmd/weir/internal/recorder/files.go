@@ -35,17 +35,6 @@ type files struct {
 	calls   int64    // in files
 }
 
-// start opens a new file. An existing trace becomes the first older file. The error names
-// the file that is in the way, and nothing is changed then.
-func (s *files) start() error {
-	for i := 1; i < s.keep; i++ {
-		if err := checkTrace(s.name(i)); err != nil {
-			return err
-		}
-	}
-	return s.open()
-}
-
 // name returns the path of a file; 0 is the newest.
 func (s *files) name(i int) string {
 	if i == 0 {
@@ -82,10 +71,13 @@ func checkTrace(name string) error {
 	return nil
 }
 
-// open makes room for a new newest file and creates it.
+// open makes room for a new newest file and creates it. An existing trace becomes the first
+// older file. The error names the file that is in the way, and nothing is changed then.
 func (s *files) open() error {
-	if err := checkTrace(s.path); err != nil {
-		return err
+	for i := range s.keep {
+		if err := checkTrace(s.name(i)); err != nil {
+			return err
+		}
 	}
 	if err := s.shift(); err != nil {
 		return err

@@ -103,7 +103,7 @@ func Open(c Config) (*Recorder, error) {
 	}
 	r.writer = writer{Recorder: r, spare: make([]call, 0, maxCalls), files: files{path: c.Path, max: c.FileBytes, keep: c.Files,
 		header: header}}
-	if err := r.writer.files.start(); err != nil {
+	if err := r.writer.files.open(); err != nil {
 		return nil, err
 	}
 	go r.writer.run()
