@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
@@ -27,8 +28,10 @@ type domain struct {
 	policy    *enforce.Rule     // in a mode without partial grants; nil for rules
 	shown     []*shownLimit     // one for each limit of the policy
 
-	overrides  overrides
 	overridden *Hits // the hits of all overrides; nil for a policy
+
+	mu        sync.Mutex        // protects overrides
+	overrides map[string]*limit // by their numbers and keys
 }
 
 // compile returns the domains of a configuration and of policies.

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
-	"sync"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
@@ -133,12 +132,6 @@ const (
 	maxCachedBytes = 1 << 10 // bytes of the numbers and keys of an override
 )
 
-// overrides are the limits of overrides, by their numbers and keys.
-type overrides struct {
-	mu  sync.Mutex // protects all
-	all map[string]*limit
-}
-
 // overrideNames bounds the names of histories of overrides, for each domain and length of
 // a period. Two descriptors of one request are decided in one step if their names differ.
 const overrideNames = 64
@@ -172,18 +165,17 @@ func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_Rat
 	key = binary.AppendUvarint(key, uint64(o.UnitMultiplier.GetValue()))
 	key = appendKeys(key, c.entries)
 	c.text = key
-	cached := &d.overrides
-	cached.mu.Lock()
-	defer cached.mu.Unlock()
-	if l := cached.all[string(key)]; l != nil {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if l := d.overrides[string(key)]; l != nil {
 		return l, nil
 	}
 	l, err := s.newOverride(d, o, c.entries)
 	if err == nil && len(key) <= maxCachedBytes {
-		if cached.all == nil || len(cached.all) == maxCached {
-			cached.all = map[string]*limit{}
+		if d.overrides == nil || len(d.overrides) == maxCached {
+			d.overrides = map[string]*limit{}
 		}
-		cached.all[string(key)] = l
+		d.overrides[string(key)] = l
 	}
 	return l, err
 }

@@ -409,9 +409,9 @@ func TestOverridesAddFewNames(t *testing.T) {
 		if len(names) > most {
 			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
 		}
-		d.overrides.all = nil
-		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Name: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.all) > 0 {
-			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.all))
+		d.overrides = nil
+		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Name: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides) > 0 {
+			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides))
 		}
 	}
 }
