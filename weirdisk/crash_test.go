@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -21,9 +22,7 @@ import (
 func content(t testing.TB, dir string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
-	if err := Dump(dir, func(i *Item) error { addItem(all, i); return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, Dump(dir, func(i *Item) error { addItem(all, i); return nil }))
 	return all
 }
 
@@ -152,9 +151,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Close())
 		whole, err := os.ReadFile(path)
 		if err != nil || int64(len(whole)) != size {
 			t.Fatalf("seed %d: the log has %d bytes, want %d (%v)", seed, len(whole), size, err)
@@ -180,9 +177,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 				if ends[n] != (cut.Bytes == 0) {
 					t.Errorf("seed %d, %d of %d bytes: got %+v, want a cut only within a batch", seed, n, size, cut)
 				}
-				if err := act(r, e); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, act(r, e))
 				want := contentOf(e.memory)
 				e.Close()
 				compare(t, fmt.Sprintf("seed %d, %d of %d bytes, and a call", seed, n, size), content(t, copied), want)
@@ -206,9 +201,7 @@ func (e *everyStep) Do(c context.Context, calls []engine.Call) {
 
 func write(t testing.TB, path string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, b, 0o600))
 }
 
 // TestSnapshotsAmongCallers: snapshots at any time, while callers go on, change no state, and
@@ -235,9 +228,7 @@ func TestSnapshotsAmongCallers(t *testing.T) {
 			}
 			callers.Wait()
 			want := contentOf(e.memory)
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Close())
 			compare(t, fmt.Sprintf("seed %d, life %d", seed, life), content(t, dir), want)
 			if numbers, err := list(dir); err != nil || len(numbers) != 1 {
 				t.Errorf("seed %d, life %d: segments %v, %v, want one", seed, life, numbers, err)
@@ -251,5 +242,5 @@ func snapshotNow(t testing.TB, e *Engine) {
 	t.Helper()
 	before := e.Stats().Snapshots
 	e.keeper.now <- struct{}{}
-	eventually(t, "a snapshot", func() bool { return e.Stats().Snapshots > before })
+	must.Await(t, "a snapshot", func() bool { return e.Stats().Snapshots > before })
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestBatchesWaitTogether: a batch takes a few writes and syncs, not one for each call, and
@@ -48,9 +49,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 	if after := e.Stats(); after.Syncs == before.Syncs || after.Syncs-before.Syncs > most || after.Batches-before.Batches > most {
 		t.Errorf("%+v became %+v by one batch", before, after)
 	}
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Close())
 	l := newLimiter(t, e, once)
 	closed := []weir.Call{{Limiter: l, Key: weir.K("new"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("new"), Request: weir.Request{Op: weir.OpPeek, N: 1}}}
 	weir.DecideAll(ctx, closed)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // childEnv makes the test binary a child that decides until it is killed.
@@ -53,19 +54,14 @@ func startChild(t *testing.T, c childConfig) (cmd *exec.Cmd, began <-chan struct
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := must.Get(json.Marshal(c))(t)
 	cmd = exec.Command(os.Args[0], "-test.run=^$")
 	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
 	if !c.AnswerFirst { // a wrong engine is expected to fail
 		cmd.Stderr = os.Stderr
 	}
 	cmd.ExtraFiles = []*os.File{w}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, cmd.Start())
 	w.Close()
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	opened, journal := make(chan struct{}), make(chan []event, 1)

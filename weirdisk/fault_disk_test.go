@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -30,12 +31,8 @@ func TestClockSetBack(t *testing.T) {
 			t.Fatalf("%v, %v", d, err)
 		}
 		newest = d.At
-		if _, err := newLimiter(t, e, daily).At(newest.Add(1000*time.Hour)).Allow(t.Context(), weir.K("bob")); err != nil {
-			t.Fatal(err)
-		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(newLimiter(t, e, daily).At(newest.Add(1000*time.Hour)).Allow(t.Context(), weir.K("bob")))(t)
+		must.Do(t, e.Close())
 	})
 	synctest.Test(t, func(t *testing.T) {
 		if !time.Now().Before(newest.Add(-9 * time.Hour)) {
@@ -51,9 +48,7 @@ func TestClockSetBack(t *testing.T) {
 		if d, err := l.Allow(t.Context(), weir.K("ann")); err != nil || !d.Allowed {
 			t.Errorf("after the wait: %v, %v", d, err)
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Close())
 	})
 }
 
@@ -64,9 +59,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	dir := filepath.Join(disk, "store")
 	e := open(t, dir)
 	granted(t, e, 10)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Close())
 	filler, err := os.Create(filepath.Join(disk, "filler"))
 	for block := make([]byte, 4096); err == nil; {
 		_, err = filler.Write(block)
@@ -97,10 +90,7 @@ func TestFilesArePrivate(t *testing.T) {
 		t.Fatalf("%v, %v, want a log, a lock and a manifest", entries, err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, manifestName), segmentPath(dir, 2)} {
-		info, err := os.Stat(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		info := must.Get(os.Stat(path))(t)
 		if mode := info.Mode().Perm(); mode&0o077 != 0 {
 			t.Errorf("%s has mode %o", path, mode)
 		}
@@ -130,19 +120,14 @@ func TestPartOfAHeader(t *testing.T) {
 	e := open(t, dir, SyncAlways())
 	granted(t, e, 3)
 	e.Close()
-	m, err := readManifest(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	m := must.Get(readManifest(dir))(t)
 	m.Next = 2
 	whole := (&header{number: 2, base: 1, identity: m.Identity}).bytes()
 	for from := range len(whole) {
 		for to := from + 1 + from%3; to <= len(whole); to += 3 {
 			b := slices.Clone(whole)
 			clear(b[from:to])
-			if err := m.write(neverSynced, dir); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.write(neverSynced, dir))
 			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
 			e := open(t, dir, light)
 			wantLeft(t, e, 7, "zeros from", from, "to", to)
@@ -156,9 +141,7 @@ func TestPartOfAHeader(t *testing.T) {
 func TestOthersCanChangeIt(t *testing.T) {
 	dir := t.TempDir()
 	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "everybody can write to it (mode 0777); correct owner and mode"} {
-		if err := os.Chmod(dir, mode); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, mode))
 		e, err := Open(dir)
 		if err == nil {
 			e.Close()
@@ -171,9 +154,7 @@ func TestOthersCanChangeIt(t *testing.T) {
 		t.Error(err)
 	}
 	path, elsewhere := segmentPath(dir, 1), filepath.Join(t.TempDir(), "elsewhere")
-	if err := errors.Join(os.Chmod(dir, 0o700), os.Rename(path, elsewhere), os.Symlink(elsewhere, path)); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, errors.Join(os.Chmod(dir, 0o700), os.Rename(path, elsewhere), os.Symlink(elsewhere, path)))
 	if _, err := Open(dir); !errors.Is(err, syscall.ELOOP) || !strings.Contains(err.Error(), "not a symbolic link") {
 		t.Errorf("a symbolic link: got %v", err)
 	}
@@ -181,9 +162,7 @@ func TestOthersCanChangeIt(t *testing.T) {
 		return
 	}
 	other := t.TempDir()
-	if err := os.Chown(other, 12345, -1); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.Chown(other, 12345, -1))
 	if _, err := Open(other); err == nil || !strings.Contains(err.Error(), "user 12345 owns it, and this process has user 0") {
 		t.Errorf("another owner: got %v", err)
 	}

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -37,9 +38,7 @@ func recorded(t *testing.T, mode string, r *rand.Rand, lives int, layer func(*ta
 			if r.IntN(2) == 0 { // during the first Open
 				most = min(most, 12)
 			}
-			if err := x.kill(dir, r.IntN(most+1)); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.kill(dir, r.IntN(most+1)))
 		}
 		x.live(t, dir, mode, r, layer)
 	}
@@ -60,10 +59,7 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 		}
 		return
 	}
-	limiters, err := limitersOn(e)
-	if err != nil {
-		test.Fatal(err)
-	}
+	limiters := must.Get(limitersOn(e))(test)
 	var all sync.WaitGroup
 	for i := range 4 {
 		c := &caller{index: uint16(i), journal: t, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(r.Uint64(), 0))}
@@ -103,13 +99,8 @@ func (l *ledger) compare(t *testing.T, dir, mode string) (problems []string, err
 		return nil, err
 	}
 	defer e.Close()
-	limiters, err := limitersOn(e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := limiters.used(l.observe); err != nil {
-		t.Fatal(err)
-	}
+	limiters := must.Get(limitersOn(e))(t)
+	must.Do(t, limiters.used(l.observe))
 	return l.problems, nil
 }
 
@@ -183,9 +174,7 @@ func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []str
 	}
 	dir := filepath.Join(test.TempDir(), "image")
 	defer os.RemoveAll(dir)
-	if err := t.image(dir, crash, d, r); err != nil {
-		test.Fatal(err)
-	}
+	must.Do(test, t.image(dir, crash, d, r))
 	safe := crash
 	if mode != "always" {
 		safe = t.guaranteed(crash, t.durable(crash))
@@ -220,9 +209,7 @@ func spoiledImages(t *testing.T, spoil func(x *tape, dir string, crash int, r *r
 				crash = 1 + r.IntN(crash)
 			}
 			os.RemoveAll(dir)
-			if err := x.image(dir, crash, kept, r); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.image(dir, crash, kept, r))
 			before := fileContents(t, dir)
 			kind, safe := spoil(x, dir, crash, r)
 			spoiled := fileContents(t, dir)
@@ -273,9 +260,7 @@ func TestMixedDirectories(t *testing.T) {
 	r := rand.New(rand.NewPCG(rand.Uint64(), 0))
 	other := filepath.Join(t.TempDir(), "other")
 	y := recorded(t, "always", r, 1, nil)
-	if err := y.image(other, len(y.steps), kept, r); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, y.image(other, len(y.steps), kept, r))
 	rejected := spoiledImages(t, func(x *tape, dir string, crash int, r *rand.Rand) (string, int) {
 		return x.mix(t, dir, other, crash, r), crash
 	})
@@ -309,22 +294,16 @@ type spoiled struct {
 // spoil damages a segment of a directory.
 func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	files := must.Get(filepath.Glob(filepath.Join(dir, "*"+suffix)))(t)
 	files = slices.DeleteFunc(files, func(path string) bool { // one that was created just before the crash
 		info, err := os.Stat(path)
 		return err == nil && info.Size() == 0
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(files) == 0 { // before the first one
 		return s
 	}
 	path := files[r.IntN(len(files))]
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(path))(t)
 	old := slices.Clone(b)
 	at := r.IntN(len(b))
 	s = spoiled{name: filepath.Base(path), start: int64(at), end: int64(len(b))}
@@ -351,9 +330,7 @@ func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 		}
 	}
 	s.inside = len(b) == len(old) && !slices.Equal(b, old)
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	write(t, path, b)
 	return s
 }
 
@@ -361,19 +338,9 @@ func spoil(t *testing.T, dir string, r *rand.Rand) (s spoiled) {
 func (t *tape) mix(test *testing.T, dir, other string, crash int, r *rand.Rand) (kind string) {
 	test.Helper()
 	files := func(dir, pattern string) []string {
-		all, err := filepath.Glob(filepath.Join(dir, pattern))
-		if err != nil {
-			test.Fatal(err)
-		}
-		return all
+		return must.Get(filepath.Glob(filepath.Join(dir, pattern)))(test)
 	}
-	read := func(path string) []byte {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			test.Fatal(err)
-		}
-		return b
-	}
+	read := func(path string) []byte { return must.Get(os.ReadFile(path))(test) }
 	all := append(files(dir, "*"+suffix), files(dir, manifestName)...)
 	if len(all) < 2 {
 		return "nothing"
@@ -428,17 +395,14 @@ func (t *tape) mix(test *testing.T, dir, other string, crash int, r *rand.Rand) 
 // fileContents returns the names and bytes of all files but the lock.
 func fileContents(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	must.Do(t, filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || e.Name() == lockName {
 			return err
 		}
 		b, err := os.ReadFile(path)
 		all = append(all, filepath.Base(path)+"\x00"+string(b))
 		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}))
 	return all
 }
 
@@ -473,20 +437,16 @@ func TestSnapshotThatFailedToSync(t *testing.T) {
 	granted(t, e, 3)
 	broken.Store(true)
 	e.keeper.now <- struct{}{}
-	eventually(t, "the sync of the snapshot fails", func() bool { return e.Err() != nil })
+	must.Await(t, "the sync of the snapshot fails", func() bool { return e.Err() != nil })
 	killed := x.now()
 	e.Close()
-	if err := x.kill(filepath.Join(parent, "2"), killed); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, x.kill(filepath.Join(parent, "2"), killed))
 	e = open(t, filepath.Join(parent, "2"), SyncEvery(time.Hour), withFiles(x.under(system{})))
 	crash := x.now()
 	e.Close()
 	for seed := range uint64(20) {
 		image := filepath.Join(parent, "image")
-		if err := x.image(image, crash, reordered, rand.New(rand.NewPCG(seed, 0))); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, x.image(image, crash, reordered, rand.New(rand.NewPCG(seed, 0))))
 		after := open(t, image)
 		wantLeft(t, after, 7, "seed", seed)
 		after.Close()
@@ -501,10 +461,7 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 	needs.Time(t)
 	t.Parallel()
 	opened := func(x *tape, dir string) *Engine {
-		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
-		if err != nil {
-			t.Fatal(err)
-		}
+		e := must.Get(openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced))))(t)
 		return e
 	}
 	for first, most := 0, 1; first <= most; first++ {
@@ -512,20 +469,14 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 			x, parent := new(tape), t.TempDir()
 			opened(x, filepath.Join(parent, "1")).Close()
 			most = len(x.steps)
-			if err := x.kill(filepath.Join(parent, "2"), first); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.kill(filepath.Join(parent, "2"), first))
 			opened(x, filepath.Join(parent, "2")).Close()
 			longest = len(x.steps)
-			if err := x.kill(filepath.Join(parent, "3"), second); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.kill(filepath.Join(parent, "3"), second))
 			e := opened(x, filepath.Join(parent, "3"))
 			granted(t, e, 3)
 			e.Close()
-			if err := x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))))
 			after := open(t, filepath.Join(parent, "image"), light)
 			wantLeft(t, after, 7, "killed before steps", first, second)
 			after.Close()

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestRepairIsNotTriedAllTheTime (D5): while the disk has room for a header and not for a
@@ -27,22 +28,20 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
 		l := newLimiter(t, e, daily)
 		for _, key := range []string{"ann", "bob", "eve"} {
-			if _, err := l.Allow(ctx, weir.K(key)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Allow(ctx, weir.K(key)))(t)
 		}
 		full.Store(true)
 		began := time.Now()
 		if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
 			t.Fatal("a write failed, and the call did not")
 		}
-		eventually(t, "some attempts", func() bool { return e.Stats().Failures >= 8 })
+		must.Await(t, "some attempts", func() bool { return e.Stats().Failures >= 8 })
 		failures, took := e.Stats().Failures, time.Since(began)
 		if most := int64(4 + took/tick); failures > most {
 			t.Errorf("%d failures in %v, want at most %d", failures, took, most)
 		}
 		full.Store(false)
-		eventually(t, "it is in service", func() bool { return e.Err() == nil })
+		must.Await(t, "it is in service", func() bool { return e.Err() == nil })
 	})
 }
 
@@ -72,18 +71,13 @@ func TestPowerFailureDuringARepair(t *testing.T) {
 	var starts []int64
 	for range 3 {
 		starts = append(starts, e.log.size())
-		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Allow(ctx, weir.K("ann")))(t)
 	}
 	fails.Store(true)
 	e.keeper.now <- struct{}{}
-	eventually(t, "the second segment is written", taken.Load)
+	must.Await(t, "the second segment is written", taken.Load)
 
-	first, err := os.ReadFile(segmentPath(image, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	first := must.Get(os.ReadFile(segmentPath(image, 1)))(t)
 	clear(first[starts[1]:starts[2]])
 	write(t, segmentPath(image, 1), first)
 	wantLeft(t, open(t, image), 9)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // tape is the sequence of all operations on the files of a directory, with the events of
@@ -311,9 +313,7 @@ func TestTape(t *testing.T) {
 	for d, want := range map[damage][]string{dropped: {"one "}, kept: {"one two"}, torn: {"one ", "one t", "one tw", "one two"}, reordered: {"one ", "one two", "one \x00\x00\x00", "one t\x00\x00", "one tw\x00", "one t\x00o", "one \x00w\x00", "one \x00\x00o", "one \x00wo", "one tw", "one \x00\x00"}, zeroed: {"one two", "one \x00\x00\x00"}} {
 		for range 20 {
 			dir := filepath.Join(t.TempDir(), "image")
-			if err := x.image(dir, crash, d, rand.New(rand.NewPCG(rand.Uint64(), 0))); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, x.image(dir, crash, d, rand.New(rand.NewPCG(rand.Uint64(), 0))))
 			if got, _ := os.ReadFile(filepath.Join(dir, "a")); !slices.Contains(want, string(got)) {
 				t.Errorf("damage %d: %q, want one of %q", d, got, want)
 			}

@@ -23,21 +23,11 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 func withFiles(f files) Option { return func(o *options) { o.files = f } }
-
-// eventually waits until ok, for at most a minute.
-func eventually(t testing.TB, state string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(time.Millisecond) {
-		if ok() {
-			return
-		}
-	}
-	t.Fatalf("not after a minute: %s", state)
-}
 
 // TestFailingDisk (D5): a failed write or sync fails the call that waits for it, later calls
 // change nothing, and the engine recovers by itself. Acknowledged grants stay, also after the
@@ -62,12 +52,10 @@ func TestFailingDisk(t *testing.T) {
 						return err
 					}
 					for round := range 3 {
-						if err := allow(); err != nil {
-							t.Fatal(err)
-						}
+						must.Do(t, allow())
 						fault(f).Store(true)
 						var first error
-						eventually(t, "a call fails", func() bool { first = allow(); return first != nil })
+						must.Await(t, "a call fails", func() bool { first = allow(); return first != nil })
 						if !errors.Is(first, weir.ErrOutcomeUnknown) && !errors.Is(first, weir.ErrUnavailable) {
 							t.Errorf("the first failure: got %v, want ErrOutcomeUnknown or ErrUnavailable", first)
 						}
@@ -89,14 +77,12 @@ func TestFailingDisk(t *testing.T) {
 							f.creates.Store(false)
 						}
 						fault(f).Store(false)
-						eventually(t, "it is in service again", func() bool { return allow() == nil })
+						must.Await(t, "it is in service again", func() bool { return allow() == nil })
 					}
 					if e.Err() != nil || e.Stats().Failures < 3 {
 						t.Errorf("after the outages: %v, %+v", e.Err(), e.Stats())
 					}
-					if err := e.Close(); err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, e.Close())
 					e = open(t, dir)
 					l = newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
 					if n, err := l.Count(ctx, weir.K("ann"), "l", time.Hour); err != nil || n < acknowledged || n > acknowledged+3 {
@@ -133,15 +119,10 @@ func TestHangingDisk(t *testing.T) {
 // names the header only.
 func leave(t testing.TB, dir string, segment []byte, always bool) {
 	t.Helper()
-	h, err := readHeader(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(readHeader(segment))(t)
 	write(t, segmentPath(dir, h.number), segment)
 	m := manifest{Identity: h.identity, Always: always, Segments: []stable{{h.number, headerSize, h.sum()}}}
-	if err := m.write(neverSynced, dir); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.write(neverSynced, dir))
 	write(t, filepath.Join(dir, lockName), nil)
 }
 
@@ -154,15 +135,10 @@ func TestDamage(t *testing.T) {
 	e := open(t, dir, SyncAlways())
 	l := newLimiter(t, e, daily)
 	for i := range 9 {
-		if _, err := l.Allow(ctx, weir.K(fmt.Sprint("user", i%3))); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Allow(ctx, weir.K(fmt.Sprint("user", i%3))))(t)
 	}
 	e.Close()
-	whole, err := os.ReadFile(segmentPath(dir, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
 	starts := framesOf(t, whole)
 	last := starts[len(starts)-1]
 	for i := range whole {
@@ -205,10 +181,7 @@ func TestDamage(t *testing.T) {
 // framesOf returns the offsets of the frames in a segment.
 func framesOf(t *testing.T, segment []byte) (starts []int64) {
 	t.Helper()
-	h, err := readHeader(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
+	h := must.Get(readHeader(segment))(t)
 	s := stored{sum: h.sum(), data: segment}
 	for at := int64(headerSize); at < int64(len(segment)); {
 		f, ok := s.frameAt(at)
@@ -264,15 +237,10 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	var starts []int64
 	for range 6 {
 		starts = append(starts, e.log.size())
-		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Allow(ctx, weir.K("ann")))(t)
 	}
 	copied := t.TempDir()
-	whole, err := os.ReadFile(segmentPath(dir, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	whole := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
 	whole = whole[:e.log.size()]
 	clear(whole[starts[2]:starts[3]])
 	leave(t, copied, whole, false)
@@ -293,10 +261,7 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
 	granted(t, e, 1)
-	b, err := os.ReadFile(segmentPath(dir, 1))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
 	b = append(b, make([]byte, 5000)...) // also where the system does not allocate
 	copied := t.TempDir()
 	leave(t, copied, b, true)
@@ -323,17 +288,12 @@ func TestRefusedDirectories(t *testing.T) {
 		e.Close()
 	}
 	change := func(t *testing.T, path string, change func(b []byte) []byte) {
-		b, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		b := must.Get(os.ReadFile(path))(t)
 		write(t, path, change(b))
 	}
 	mkdir := func(t *testing.T, dir string, names ...string) {
 		for _, name := range names {
-			if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 		}
 	}
 	for name, c := range map[string]struct {
@@ -427,13 +387,9 @@ func TestReadOnlyDirectory(t *testing.T) {
 		return
 	}
 	empty, used := t.TempDir(), t.TempDir()
-	if err := open(t, used).Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, open(t, used).Close())
 	for _, dir := range []string{empty, used} {
-		if err := os.Chmod(dir, 0o500); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(dir, 0o500))
 		t.Cleanup(func() { os.Chmod(dir, 0o700) }) // so that it can be removed
 		_, err := Open(dir)
 		if err == nil || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "the process must be able to write there") {
@@ -486,7 +442,7 @@ func TestGoroutinesEnd(t *testing.T) {
 		e.Close()
 		e.Close()
 	}
-	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+	must.Await(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
 }
 
 // TestGroupCommit: callers that wait share batches and syncs.

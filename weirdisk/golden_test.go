@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v2 again, after a change of the format")
@@ -22,23 +23,12 @@ func TestFormatIsReadable(t *testing.T) {
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
-		b, err := os.ReadFile(segmentPath(dir, 2))
-		if err != nil {
-			t.Fatal(err)
-		}
-		write(t, segment, b)
+		write(t, segment, must.Get(os.ReadFile(segmentPath(dir, 2)))(t))
 		write(t, items, []byte(itemsIn(t, dir)))
 	}
-	b, err := os.ReadFile(segment)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := os.ReadFile(items)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(os.ReadFile(items))(t)
 	dir = t.TempDir()
-	leave(t, dir, b, false)
+	leave(t, dir, must.Get(os.ReadFile(segment))(t), false)
 	e := open(t, dir)
 	if cut := e.Recovery(); cut.Bytes != 0 {
 		t.Errorf("it was cut: %+v", cut)
@@ -73,29 +63,14 @@ func writeFormat(t *testing.T, dir string) {
 		for i := range 3 {
 			now := at.Add(time.Duration(i) * time.Minute)
 			l := rates.At(now)
-			if _, err := l.AllowN(ctx, k, int64(1+i)); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := l.AllowOnce(ctx, k, 1, fmt.Sprint("id", round, i)); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.AllowN(ctx, k, int64(1+i)))(t)
+			must.Get(l.AllowOnce(ctx, k, 1, fmt.Sprint("id", round, i)))(t)
 		}
-		if _, err := rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1); err != nil {
-			t.Fatal(err)
-		}
-		denied, err := weir.New(counting, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := rates.At(at.Add(-time.Minute)).AllowN(ctx, weir.K("ann", "/x"), 1); err != nil { // the clock was corrected
-			t.Fatal(err)
-		}
-		if err := rates.Reset(ctx, weir.K("bob", "/x")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1))(t)
+		denied := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
+		must.Get(denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3))(t)
+		must.Get(rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1))(t) // the clock was corrected
+		must.Do(t, rates.Reset(ctx, weir.K("bob", "/x")))
 		if round == 0 {
 			snapshotNow(t, e)
 		}

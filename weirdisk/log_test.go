@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestDroppedEntriesAreNotFlushed: a snapshot is not whole if its end was dropped, as by a
@@ -85,13 +86,9 @@ func TestNothingIsNoBatch(t *testing.T) {
 				at := time.Now().UnixMicro()
 				e.log.Append([]memory.Change{{Kind: memory.Append, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000, Key: []byte("ann"), At: at, End: at, Cutoff: at - 60_000_000, Units: 1 + i}})
 				e.log.Append([]memory.Change{{Kind: memory.Retain, Limit: 1, Name: "p\x00l\x00Rolling\x00user", Keep: 60_000_000}})
-				if err := e.log.flushed(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, e.log.flushed())
 			}
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Close())
 			e = open(t, dir, mode)
 			if cut := e.Recovery(); cut.Bytes != 0 || e.Len() != 1 {
 				t.Errorf("%d histories, and this was cut: %+v", e.Len(), cut)

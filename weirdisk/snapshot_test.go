@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestSnapshotOfAChangingHistory: a history that changes while snapshots are written is the same
@@ -43,9 +44,7 @@ func TestSnapshotOfAChangingHistory(t *testing.T) {
 	}
 	snapshotNow(t, e)
 	want := contentOf(e.memory)
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, e.Close())
 	compare(t, "after a restart", content(t, dir), want)
 }
 
@@ -60,18 +59,11 @@ func TestStartShortensALongLog(t *testing.T) {
 			t.Errorf("life %d: got %+v, want one snapshot and a short log", life, s)
 		}
 		granted(t, e, 1)
-		l, err := weir.New(weir.Policy{Name: "short", Limits: []weir.Limit{{Name: "l", Max: weir.MaxUnits, Window: time.Millisecond}}}, weir.WithEngine(e))
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Millisecond})
 		for range 200 {
-			if _, err := l.Allow(ctx, weir.K()); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Allow(ctx, weir.K()))(t)
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Close())
 	}
 	wantLeft(t, open(t, dir), 7)
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestTogetherWithALongerWindow: calls together are the first to use a longer window of one of
@@ -15,15 +16,10 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 			dir := t.TempDir()
 			e := open(t, dir, SyncEvery(time.Hour))
 			limiter := func(e *Engine, policy string, window time.Duration) *weir.Limiter {
-				l, err := weir.New(weir.Policy{Name: policy, Limits: []weir.Limit{{Name: "l", Max: 10, Window: window, By: []string{"k"}}}}, weir.WithEngine(e))
-				if err != nil {
-					t.Fatal(err)
-				}
-				return l
+				p := weir.Policy{Name: policy, Limits: []weir.Limit{{Name: "l", Max: 10, Window: window, By: []string{"k"}}}}
+				return must.Get(weir.New(p, weir.WithEngine(e)))(t)
 			}
-			if _, err := limiter(e, "a", time.Minute).Allow(ctx, weir.K("x")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(limiter(e, "a", time.Minute).Allow(ctx, weir.K("x")))(t)
 			longer := limiter(e, "a", time.Hour)
 			other := longer
 			if second != "a" {
@@ -33,9 +29,7 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 			if err := weir.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {
 				t.Fatal(calls, err)
 			}
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, e.Close())
 			e = open(t, dir, SyncEvery(time.Hour))
 			if d, err := limiter(e, "a", time.Hour).Peek(ctx, weir.K("x"), 1); err != nil || d.Remaining != 8 {
 				t.Errorf("got %+v, %v, want 8 left", d, err)

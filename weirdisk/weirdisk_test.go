@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 var ctx = context.Background()
@@ -16,21 +17,14 @@ var ctx = context.Background()
 // open opens a directory, and closes it at the end of the test.
 func open(t testing.TB, dir string, opts ...Option) *Engine {
 	t.Helper()
-	e, err := Open(dir, opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e := must.Get(Open(dir, opts...))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
 }
 
 func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "p", Limits: limits}, weir.WithEngine(e))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return l
+	return must.Get(weir.New(weir.Policy{Name: "p", Limits: limits}, weir.WithEngine(e)))(t)
 }
 
 var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
@@ -63,9 +57,7 @@ func TestLimitSurvivesRestart(t *testing.T) {
 				t.Errorf("life %d, attempt %d: got %v, %v, want allowed=%v", life, i, d, err, want)
 			}
 		}
-		if err := e.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, e.Close())
 		if d, err := l.Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
 			t.Errorf("after Close: got %v, %v, want ErrUnavailable", d, err)
 		}
@@ -119,9 +111,7 @@ func TestLongerWindowSurvivesRestart(t *testing.T) {
 				if snapshot == "after" {
 					take()
 				}
-				if err := e.Close(); err != nil {
-					t.Fatal(err)
-				}
+				must.Do(t, e.Close())
 				time.Sleep(2 * short)
 				if d, err := newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")); err != nil || d.Allowed {
 					t.Errorf("after a restart: %+v, %v; want a denial", d, err)
