@@ -1,6 +1,7 @@
 package policytest
 
 import (
+	_ "embed"
 	"strings"
 	"testing"
 
@@ -8,111 +9,25 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-const policies = `version: 1
-policies:
-  push:   {limits: {teacher: "2 per minute per teacher, 3s apart", all: 100 per minute}}
-  shadow: {limit: 1 per minute per user, shadow: true}
-  login:  {limit: 2 failures per 10m per user, count: reported}
-  warned: {limit: 5 per minute per user, warn: 80%}
-  reports: {limit: 5 per minute per user, warn: 80%, count: reported}
-  guard: {limit: "2 failures per 15m per user, then block 1h", count: reported}
-  api:
-    limit: 1 per minute per user
-    plan-by: plan
-    plans: {pro: 2 per minute}
-    overrides: [{for: {user: ann}, limit: 3 per minute, until: 2026-12-31, why: Her launch.}]
-tests:
-  it:
-`
-
-// failure returns the failure of a policy test with these steps, "" if it passes.
-func failure(t *testing.T, words string) string {
-	t.Helper()
-	f := must.Get(policy.Parse("weir.yaml", []byte(policies+words)))(t)
-	failed := must.Get(Run(f.Tests[0]))(t)
-	if failed == nil {
-		return ""
-	}
-	if lines := strings.Split(policies+words, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {
-		t.Errorf("line %d, want the one with # here", failed.Line)
-	}
-	return failed.Problem
-}
+// source is a policy file whose tests pass.
+//
+//go:embed testdata/weir.yaml
+var source string
 
 func TestPasses(t *testing.T) {
-	for _, words := range []string{`
-    policy: push
-    key: {teacher: "42"}
-    steps:
-      - {expect: allowed, granted: 1, remaining: 1, retry: 3s, limit: none}
-      - {at: 2s, expect: denied, retry: 1s, limit: teacher}
-      - {at: 3s, times: 2, do: peek, expect: allowed, remaining: 1}
-      - {do: record, n: 5, remaining: -4}
-      - {n: 3, retry: never, limit: teacher}
-      - {do: reset}
-      - {expect: allowed}
-`, `
-    policy: shadow
-    key: {user: ann}
-    steps: [{expect: allowed}, {expect: denied, granted: 0, retry: 1m}]
-`, `
-    policy: login
-    key: {user: ann}
-    steps:
-      - {times: 5, expect: allowed}
-      - {times: 2, do: record}
-      - {at: 1m, expect: denied, retry: 9m}
-`, `
-    policy: api
-    key: {user: ben, plan: pro}
-    steps: [{times: 2, expect: allowed}, {expect: denied}]
-`, `
-    policy: warned
-    key: {user: ann}
-    steps:
-      - {times: 3, warning: false}
-      - {warning: true}
-      - {expect: allowed, warning: false}
-      - {expect: denied, warning: false}
-      - {at: 2m, n: 5, warning: true}
-`, `
-    policy: reports
-    key: {user: ann}
-    steps:
-      - {do: record, n: 3, warning: false}
-      - {expect: allowed, warning: false}
-      - {do: record, warning: true}
-`, `
-    policy: api
-    from: 2026-12-31
-    key: {user: ann}
-    steps:
-      - {times: 3, expect: allowed}
-      - {at: 23h, times: 3, expect: allowed}
-      - {at: 24h, expect: allowed}
-      - {expect: denied}
-`, `
-    policy: guard
-    key: {user: ann}
-    steps:
-      - {do: record, times: 2}
-      - {at: 1m, do: peek, expect: denied, retry: 14m}
-      - {at: 1m, expect: denied, retry: 1h, limit: limit}
-      - {at: 20m, expect: denied, retry: 41m, remaining: 0}
-      - {at: 20m, key: {user: ben}, expect: allowed}
-      - {at: 61m, expect: allowed}
-      - {at: 61m, do: record, n: 3}
-      - {at: 61m, expect: denied}
-      - {at: 62m, do: reset}
-      - {at: 62m, expect: allowed}
-`} {
-		if problem := failure(t, words); problem != "" {
-			t.Errorf("%s\nfailed: %s", words, problem)
+	f := must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
+	for _, test := range f.Tests {
+		if failed, err := Run(test); err != nil || failed != nil {
+			t.Errorf("%s: %+v, %v", test.Name, failed, err)
 		}
+	}
+	if len(f.Tests) != 8 {
+		t.Errorf("%d tests ran, want 8", len(f.Tests))
 	}
 }
 
 func TestFails(t *testing.T) {
+	policies, _, _ := strings.Cut(source, "tests:\n")
 	const guard = "    policy: guard\n    key: {user: ann}\n"
 	const push, warned = "    policy: push\n    key: {teacher: \"42\"}\n", "    policy: warned\n    key: {user: ann}\n"
 	for _, c := range []struct{ test, step, want string }{
@@ -129,9 +44,13 @@ func TestFails(t *testing.T) {
 		{warned, "{times: 5, warning: true}", "at 0s, time 1 of 5: warning false, want true"},
 		{warned, "{times: 5, warning: false}", "at 0s, time 4 of 5: warning true, want false"},
 	} {
-		got := failure(t, c.test+"    steps:\n      - "+c.step+" # here\n")
-		if !strings.Contains(got, c.want) {
-			t.Errorf("%s: %q, want it to hold %q", c.step, got, c.want)
+		text := policies + "tests:\n  it:\n" + c.test + "    steps:\n      - " + c.step + " # here\n"
+		f := must.Get(policy.Parse("weir.yaml", []byte(text)))(t)
+		failed := must.Get(Run(f.Tests[0]))(t)
+		if failed == nil || !strings.Contains(failed.Problem, c.want) {
+			t.Errorf("%s: %+v, want it to hold %q", c.step, failed, c.want)
+		} else if lines := strings.Split(text, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {
+			t.Errorf("%s: line %d, want the one with # here", c.step, failed.Line)
 		}
 	}
 }
