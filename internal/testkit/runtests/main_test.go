@@ -10,41 +10,22 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/txtar"
 )
 
-// write writes the files of a module into a new directory, which becomes the working
-// directory of the test.
-func write(t *testing.T, files map[string]string) {
+// unpack writes the files of archives of testdata into a new directory, which becomes the
+// working directory of the test.
+func unpack(t *testing.T, archives ...string) {
 	t.Helper()
 	dir := t.TempDir()
-	for name, text := range files {
-		path := filepath.Join(dir, name)
-		must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
-		must.Do(t, os.WriteFile(path, []byte(text), 0o600))
+	for _, archive := range archives {
+		for _, f := range txtar.Parse(must.Get(os.ReadFile(filepath.Join("testdata", archive)))(t)).Files {
+			path := filepath.Join(dir, f.Name)
+			must.Do(t, os.MkdirAll(filepath.Dir(path), 0o700))
+			must.Do(t, os.WriteFile(path, f.Data, 0o600))
+		}
 	}
 	t.Chdir(dir)
-}
-
-const head = "package p\n\nimport \"testing\"\n\n"
-
-// tree has two modules. Its packages pass, skip, fail in four ways, and have no tests. The
-// skips are text of these fixtures: the command must count and report them.
-var tree = map[string]string{
-	"go.mod":            "module github.com/weirlimit/weir\n\ngo 1.26\n",
-	"p.go":              "package p\n",
-	"good/p_test.go":    head + "func TestGood(t *testing.T) { t.Run(\"sub\", func(t *testing.T) { t.Log(\"quiet\") }) }\n",
-	"wants/p_test.go":   head + "func TestLater(t *testing.T) {\n\tt.Attr(\"needs\", \"time\")\n\tif testing.Short() {\n\t\tt.Skip()\n\t}\n}\n\nfunc TestWants(t *testing.T) {\n\tt.Attr(\"needs\", \"an oven\")\n\tt.Attr(\"missing\", \"an oven is missing; buy one\")\n\tt.Skip()\n}\n",
-	"go.work":           "go 1.26\n\nuse (\n\t.\n\t./other\n)\n",
-	"other/go.mod":      "module github.com/weirlimit/weir/other\n\ngo 1.26\n",
-	"other/p_test.go":   head + "func TestOther(t *testing.T) {}\n",
-	"testdata/x/go.mod": "not a module of ours",
-}
-
-var failures = map[string]string{
-	"wrong/p_test.go":  head + "func TestFirst(t *testing.T) { t.Log(\"of a test that passed\") }\n\nfunc TestWrong(t *testing.T) { t.Error(\"two and two are five\") }\n",
-	"panics/p_test.go": head + "func TestPanics(t *testing.T) { panic(\"out of eggs\") }\n",
-	"exits/p_test.go":  "package p\n\nimport (\"os\"; \"testing\")\n\nfunc TestMain(m *testing.M) { println(\"no kitchen\"); os.Exit(1) }\n",
-	"broken/p_test.go": head + "func TestBroken(t *testing.T) { undefined() }\n",
 }
 
 // ran runs a tier in the working directory and returns everything printed.
@@ -64,7 +45,7 @@ func lastLine(text string) string {
 func TestTiers(t *testing.T) {
 	needs.Time(t)
 	needs.Program(t, "gcc")
-	write(t, tree)
+	unpack(t, "tree.txtar")
 	t.Setenv("CI", "")
 	printed, err := ran(t, "quick")
 	if want := "3 passed, 0 failed, 1 skipped"; err != nil || lastLine(printed) != want {
@@ -96,11 +77,7 @@ func TestTiers(t *testing.T) {
 func TestFailures(t *testing.T) {
 	needs.Time(t)
 	needs.Program(t, "gcc")
-	write(t, tree)
-	for name, text := range failures {
-		must.Do(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		must.Do(t, os.WriteFile(name, []byte(text), 0o600))
-	}
+	unpack(t, "tree.txtar", "failures.txtar")
 	printed, err := ran(t, "test")
 	if want := "5 passed, 4 failed, 1 skipped"; err == nil || lastLine(printed) != want {
 		t.Errorf("%v, it printed\n%s\nwant %s", err, printed, want)
@@ -121,7 +98,8 @@ func TestFailures(t *testing.T) {
 // TestGoItselfFails: a go.mod that cannot be read, and a flag that go test does not have, are
 // errors and no empty run.
 func TestGoItselfFails(t *testing.T) {
-	write(t, map[string]string{"go.mod": "nonsense"})
+	t.Chdir(t.TempDir())
+	must.Do(t, os.WriteFile("go.mod", []byte("nonsense"), 0o600))
 	if printed, err := ran(t, "quick"); err == nil || !strings.Contains(err.Error(), "go list") {
 		t.Errorf("%v, it printed\n%s", err, printed)
 	}
