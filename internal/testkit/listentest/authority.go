@@ -1,4 +1,4 @@
-// Package listentest makes certificates for tests with the standard library only.
+// Package listentest makes certificates and listeners for tests with the standard library only.
 package listentest
 
 import (

@@ -6,35 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
-
-// echo returns the address of a server that sends back what it gets.
-func echo(t *testing.T) string {
-	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				buffer := make([]byte, 1000)
-				for {
-					n, err := c.Read(buffer)
-					if err != nil {
-						return
-					}
-					c.Write(buffer[:n])
-				}
-			}()
-		}
-	}()
-	return l.Addr().String()
-}
 
 // dial connects to the proxy. Each operation has the timeout patience.
 func dial(t *testing.T, p *Proxy) net.Conn {
@@ -57,7 +31,7 @@ func say(t *testing.T, c net.Conn, text string, n int) (string, error) {
 }
 
 func TestProxyCutsAtEachByte(t *testing.T) {
-	p := NewProxy(t, echo(t))
+	p := NewProxy(t, listentest.Serve(t, func(c net.Conn) { io.Copy(c, c) }))
 	const text = "abcdef"
 	for n := range len(text) {
 		p.CutAfter(Replies, n)

@@ -12,32 +12,24 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // forward forwards connections to an address and counts them.
 func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
 	made = new(atomic.Int64)
-	go func() {
-		for {
-			in, err := l.Accept()
-			if err != nil {
-				return
-			}
-			made.Add(1)
-			out, err := net.Dial("tcp", to)
-			if err != nil {
-				in.Close()
-				continue
-			}
-			go func() { io.Copy(out, in); out.Close() }()
-			go func() { io.Copy(in, out); in.Close() }()
+	address = listentest.Serve(t, func(in net.Conn) {
+		made.Add(1)
+		out, err := net.Dial("tcp", to)
+		if err != nil {
+			return
 		}
-	}()
-	return l.Addr().String(), made
+		defer out.Close()
+		go func() { io.Copy(out, in); out.Close() }()
+		io.Copy(in, out)
+	})
+	return address, made
 }
 
 // Proxies reuse their connections to weir, after grants and after denials, so a request costs

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -124,7 +125,7 @@ func TestBackgroundRetriesUnfitServers(t *testing.T) {
 // TestBackgroundEnds: Close ends the attempts, and Ready does not outlast its context.
 func TestBackgroundEnds(t *testing.T) {
 	release := make(chan struct{})
-	silent := listen(t, func(c net.Conn) { <-release })
+	silent := listentest.Serve(t, func(c net.Conn) { <-release })
 	s := must.Get(OpenInBackground("redis://"+silent, Options{}, func(error, []string) {}))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

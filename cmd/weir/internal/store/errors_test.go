@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
@@ -19,9 +20,9 @@ func TestOpenErrors(t *testing.T) {
 	plain := redistest.Start(t)
 	watched := redistest.StartSentinel(t, plain, 0)
 	unused := freeAddress(t)
-	memcached := listen(t, repeat("ERROR\r\n"))
-	web := listen(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
-	closing := listen(t, func(net.Conn) {})
+	memcached := listentest.Serve(t, repeat("ERROR\r\n"))
+	web := listentest.Serve(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
+	closing := listentest.Serve(t, func(net.Conn) {})
 	for name, want := range map[string]struct {
 		err   error
 		words []string
@@ -79,26 +80,6 @@ func freeAddress(t *testing.T) string {
 	closed := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	closed.Close()
 	return closed.Addr().String()
-}
-
-// listen serves connections until the test ends, and returns its address.
-func listen(t *testing.T, serve func(net.Conn)) string {
-	t.Helper()
-	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				serve(c)
-			}()
-		}
-	}()
-	return l.Addr().String()
 }
 
 // repeat is a server that sends the same answer to every request.
