@@ -2,7 +2,6 @@ package integrations
 
 import (
 	"encoding/json"
-	"errors"
 	"strings"
 	"testing"
 
@@ -31,16 +30,21 @@ func TestEnvoySnippet(t *testing.T) {
 		if err := protojson.Unmarshal(asJSON(t, files[0].Text), &config); err != nil {
 			t.Fatalf("%+v: %v\n%s", o, err, files[0].Text)
 		}
+		valid := func(message interface{ ValidateAll() error }) {
+			if err := message.ValidateAll(); err != nil {
+				t.Errorf("%+v: %v", o, err)
+			}
+		}
+		valid(&config)
 		var connections manager.HttpConnectionManager
 		network := config.GetStaticResources().GetListeners()[0].GetFilterChains()[0].GetFilters()[0]
 		must.Do(t, network.GetTypedConfig().UnmarshalTo(&connections))
+		valid(&connections)
 		filters := connections.GetHttpFilters()
 		if o.Header != "" {
 			var script lua.Lua
 			must.Do(t, filters[0].GetTypedConfig().UnmarshalTo(&script))
-			if err := script.ValidateAll(); err != nil {
-				t.Errorf("%+v: %v", o, err)
-			}
+			valid(&script)
 			if !strings.Contains(script.GetDefaultSourceCode().GetInlineString(), `getNumValues("`+o.Header+`") ~= 1`) {
 				t.Errorf("%+v: the script does not count the lines of the key", o)
 			}
@@ -48,9 +52,7 @@ func TestEnvoySnippet(t *testing.T) {
 		}
 		var limit filter.RateLimit
 		must.Do(t, filters[0].GetTypedConfig().UnmarshalTo(&limit))
-		if err := errors.Join(config.ValidateAll(), connections.ValidateAll(), limit.ValidateAll()); err != nil {
-			t.Errorf("%+v: %v", o, err)
-		}
+		valid(&limit)
 		if limit.FailureModeDeny == o.Allow || limit.Timeout.AsDuration().Milliseconds() != 100 {
 			t.Errorf("%+v: failure_mode_deny %t, timeout %v", o, limit.FailureModeDeny, limit.Timeout.AsDuration())
 		}

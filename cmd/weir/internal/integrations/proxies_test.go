@@ -26,7 +26,8 @@ var proxies = []proxy{
 	{name: "nginx", start: startNginx},
 	{name: "haproxy", start: func(s *stand) { s.run("haproxy", "-db", "-f", filepath.Join(s.dir, "haproxy.cfg")) }},
 	{name: "caddy", start: func(s *stand) {
-		s.write("Caddyfile", "{\n\tadmin off\n"+s.proxy.global+"}\n"+read(s, "Caddyfile"))
+		snippet := must.Get(os.ReadFile(filepath.Join(s.dir, "Caddyfile")))(s.t)
+		s.write("Caddyfile", "{\n\tadmin off\n"+s.proxy.global+"}\n"+string(snippet))
 		s.run("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(s.dir, "Caddyfile"))
 	}},
 }
@@ -43,10 +44,6 @@ func startNginx(s *stand) {
 	}
 	s.write("main.conf", main+"include weir.conf;\n}\n")
 	s.run("nginx", "-p", s.dir, "-e", "stderr", "-c", "main.conf")
-}
-
-func read(s *stand, name string) string {
-	return string(must.Get(os.ReadFile(filepath.Join(s.dir, name)))(s.t))
 }
 
 // each runs a test for every proxy, with both words of --when-down, beside other tests.
@@ -174,7 +171,7 @@ func TestLimitsByAddress(t *testing.T) {
 // decides waits until weir answers the proxy again, and checks its decisions.
 func (s *stand) decides(when, user string) {
 	s.t.Helper()
-	must.Await(s.t, when+": weir answers", func() bool { return s.get("/", "X-User", user).header.Get("RateLimit") != "" })
+	must.Await(s.t, when+", weir decides", func() bool { return s.get("/", "X-User", user).header.Get("RateLimit") != "" })
 }
 
 // The answers while weir hangs, after it was killed, and after a restart, within the

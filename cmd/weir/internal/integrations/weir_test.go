@@ -32,7 +32,7 @@ func (s *stand) startWeir() {
 func (s *stand) freezeWeir() {
 	s.t.Helper()
 	s.weir.Process.Signal(syscall.SIGSTOP)
-	must.Await(s.t, "weir stops", func() bool {
+	must.Await(s.t, "all threads of weir have stopped", func() bool {
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
 		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(thread string) bool {
 			b, err := os.ReadFile(thread)
