@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"sync"
@@ -47,14 +48,11 @@ func addItem(all map[string]any, i *Item) {
 // compare fails the test at the first item that differs.
 func compare(t *testing.T, from string, got, want map[string]any) {
 	t.Helper()
-	for name, w := range want {
-		if got[name] != w {
-			t.Fatalf("%s: %q\ngot  %v\nwant %v", from, name, got[name], w)
-		}
-	}
-	for name, g := range got {
-		if want[name] == nil {
-			t.Fatalf("%s: %q\ngot  %v\nwant none", from, name, g)
+	all := maps.Clone(got)
+	maps.Copy(all, want)
+	for name := range all {
+		if got[name] != want[name] {
+			t.Fatalf("%s: %q\ngot  %v\nwant %v", from, name, got[name], want[name])
 		}
 	}
 }

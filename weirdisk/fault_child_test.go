@@ -1,9 +1,13 @@
 package weirdisk
 
 import (
+	"bufio"
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -201,7 +205,7 @@ func (x *caller) step() error {
 	case n < 7:
 		e.Table = uint16(x.random.IntN(int(pairs)))
 		e.Key = uint32(x.random.IntN(policies[e.Table].keys))
-		return x.attempt(e)
+		return x.operate(e)
 	}
 	e.Table, e.Key = ownTable, uint32(x.index)
 	switch x.random.IntN(20) {
@@ -214,7 +218,7 @@ func (x *caller) step() error {
 	case 7, 8, 9, 10:
 		e.Op, e.ID = once, x.random.Uint64()|1
 	}
-	return x.own(e)
+	return x.operate(e)
 }
 
 // together takes units of both keys of a pair, or of none.
@@ -237,21 +241,8 @@ func (x *caller) together(e event) error {
 	return nil
 }
 
-// attempt makes an attempt on a shared key.
-func (x *caller) attempt(e event) error {
-	e.Kind = called
-	x.journal.write(e)
-	d, err := x.limiter(e.Table).AllowN(context.Background(), keyOf(e.Key), e.N)
-	if err != nil {
-		return err
-	}
-	e.Kind, e.At, e.Used = acked, d.At.UnixMicro(), d.Granted
-	x.journal.write(e)
-	return nil
-}
-
-// own makes an operation on the caller's own key.
-func (x *caller) own(e event) (err error) {
+// operate makes an operation on a key.
+func (x *caller) operate(e event) (err error) {
 	e.Kind = called
 	x.journal.write(e)
 	l, key, ctx := x.limiter(e.Table), keyOf(e.Key), context.Background()
@@ -273,7 +264,7 @@ func (x *caller) own(e event) (err error) {
 	if err != nil {
 		return err
 	}
-	if e.Kind = acked; !d.At.IsZero() {
+	if e.Kind, e.Used = acked, d.Granted; !d.At.IsZero() {
 		e.At = d.At.UnixMicro()
 	}
 	x.journal.write(e)
@@ -305,4 +296,68 @@ func (x *caller) again(e event) error {
 	}
 	x.journal.write(e)
 	return nil
+}
+
+// event is one line of a child's journal. The child writes an event before each operation and
+// after each answer. The journal is a pipe: an event is in the parent's hands when write
+// returns, so a kill loses none.
+type event struct {
+	Kind   eventKind
+	Op     op
+	Caller uint16
+	Table  uint16 // index in policies
+	Key    uint32 // index of the key
+	N      int64  // units; of a refund, those that it took
+	At     int64  // instant of the decision, microseconds
+	Used   int64  // state: the units that count
+	ID     uint64 // number of the idempotency key, 0 = none
+}
+
+type eventKind uint8
+
+const (
+	called   eventKind = 1 + iota // the operation is about to be made
+	acked                         // the operation was acknowledged
+	state                         // the state of a key after the start of a life
+	ready                         // the engine is open
+	repeated                      // an operation of an earlier life, in flight at its kill, was repeated
+	fault                         // an acknowledged idempotency key is not remembered
+)
+
+// op is an operation of a caller.
+type op uint8
+
+const (
+	attempt op = 1 + iota
+	record
+	refund
+	reset
+	once
+)
+
+// pipe is the journal in the child.
+type pipe struct{ f *os.File }
+
+// write adds an event. A write of less than PIPE_BUF bytes is atomic.
+func (p pipe) write(e event) {
+	var b bytes.Buffer
+	binary.Write(&b, binary.LittleEndian, &e)
+	if _, err := p.f.Write(b.Bytes()); err != nil {
+		os.Exit(3) // the parent is gone
+	}
+}
+
+// readJournal reads events until the child has ended. It closes began at the event ready.
+func readJournal(r io.Reader, began chan<- struct{}) (events []event) {
+	text := bufio.NewReader(r)
+	for {
+		var e event
+		if binary.Read(text, binary.LittleEndian, &e) != nil {
+			return events
+		}
+		if e.Kind == ready {
+			close(began)
+		}
+		events = append(events, e)
+	}
 }

@@ -3,6 +3,8 @@ package weirdisk
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,6 +119,88 @@ func TestLongerWindowSurvivesRestart(t *testing.T) {
 					t.Errorf("after a restart: %+v, %v; want a denial", d, err)
 				}
 			})
+		})
+	}
+}
+
+// TestBatchesWaitTogether: a batch takes a few writes and syncs, not one for each call, and
+// all of its grants are there after a restart.
+func TestBatchesWaitTogether(t *testing.T) {
+	const keys, most = 100, 4
+	dir := t.TempDir()
+	late := time.Now().Add(30 * time.Second) // a batch that waits for each call is not decided before
+	var decided atomic.Pointer[Engine]       // nil while Open syncs
+	e := open(t, dir, SyncAlways(), withFiles(&hooked{system{}, func(o operation, do func() error) error {
+		for m := decided.Load(); o.kind == stepSync && m != nil && m.Len() < keys && time.Now().Before(late); {
+			time.Sleep(time.Millisecond)
+		}
+		return do()
+	}}))
+	decided.Store(e)
+	once := weir.Limit{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}
+	decide := func(e *Engine) (granted int) {
+		t.Helper()
+		l := newLimiter(t, e, once)
+		var calls []weir.Call
+		for i := range 2 * keys {
+			calls = append(calls, weir.Call{Limiter: l, Key: weir.K(fmt.Sprint(i % keys)), Request: weir.Request{N: 1}})
+		}
+		weir.DecideAll(ctx, calls)
+		for i := range calls {
+			if calls[i].Err != nil {
+				t.Fatal(calls[i].Err)
+			}
+			granted += int(calls[i].Decision.Granted)
+		}
+		return granted
+	}
+	before := e.Stats()
+	if n := decide(e); n != keys {
+		t.Errorf("%d granted, want %d", n, keys)
+	}
+	if after := e.Stats(); after.Syncs == before.Syncs || after.Syncs-before.Syncs > most || after.Batches-before.Batches > most {
+		t.Errorf("%+v became %+v by one batch", before, after)
+	}
+	must.Do(t, e.Close())
+	l := newLimiter(t, e, once)
+	closed := []weir.Call{{Limiter: l, Key: weir.K("new"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("new"), Request: weir.Request{Op: weir.OpPeek, N: 1}}}
+	weir.DecideAll(ctx, closed)
+	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
+		t.Errorf("after Close: %+v", closed)
+	}
+	again := open(t, dir)
+	defer again.Close()
+	if n := decide(again); n != 0 {
+		t.Errorf("%d granted again after a restart", n)
+	}
+}
+
+// TestTogetherWithALongerWindow: calls together are the first to use a longer window of one of
+// their policies, and the directory opens (R12). The log names histories, not joined rules.
+func TestTogetherWithALongerWindow(t *testing.T) {
+	for name, second := range map[string]string{"two policies": "b", "two keys of one policy": "a"} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			e := open(t, dir, SyncEvery(time.Hour))
+			limiter := func(e *Engine, policy string, window time.Duration) *weir.Limiter {
+				p := weir.Policy{Name: policy, Limits: []weir.Limit{{Name: "l", Max: 10, Window: window, By: []string{"k"}}}}
+				return must.Get(weir.New(p, weir.WithEngine(e)))(t)
+			}
+			must.Get(limiter(e, "a", time.Minute).Allow(ctx, weir.K("x")))(t)
+			longer := limiter(e, "a", time.Hour)
+			other := longer
+			if second != "a" {
+				other = limiter(e, second, time.Minute)
+			}
+			calls := []weir.Call{{Limiter: longer, Key: weir.K("x"), Request: weir.Request{N: 1}}, {Limiter: other, Key: weir.K("y"), Request: weir.Request{N: 1}}}
+			if err := weir.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {
+				t.Fatal(calls, err)
+			}
+			must.Do(t, e.Close())
+			e = open(t, dir, SyncEvery(time.Hour))
+			if d, err := limiter(e, "a", time.Hour).Peek(ctx, weir.K("x"), 1); err != nil || d.Remaining != 8 {
+				t.Errorf("got %+v, %v, want 8 left", d, err)
+			}
 		})
 	}
 }

@@ -14,11 +14,8 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/must"
-	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -380,38 +377,6 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	}
 }
 
-// TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or
-// package enforce ends the cached denials of the engine behind it.
-func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
-	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  denied:\n    limit: 5 per second per user\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	values := enforce.Values{"user": "u"}
-	for about, write := range map[string]func(*enforce.Set) error{
-		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "denied", values, nine, 1); return err },
-		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "denied", values) },
-	} {
-		for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
-			synctest.Test(t, func(t *testing.T) {
-				c := &cannedConn{reply: denial}
-				set := must.Get(enforce.New(file, fallback.New(newEngine(t, c), mode)))(t)
-				check := func(wantCached bool) {
-					t.Helper()
-					o, err := set.Check(ctx, "denied", values, 1)
-					if err != nil || o.Decision.Allowed || o.Decision.Cached != wantCached {
-						t.Errorf("%s, %v: got %+v, %v; want a denial, cached: %v", about, mode, o.Decision, err, wantCached)
-					}
-				}
-				check(false)
-				check(true)
-				must.Do(t, write(set))
-				check(false)
-			})
-		}
-	}
-}
-
 // TestCachedDenialsAreBounded denies more users than the cache holds.
 func TestCachedDenialsAreBounded(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
@@ -493,37 +458,14 @@ func (c *countingConn) Eval(ctx context.Context, s *weirredis.Script, keys, args
 	return c.Conn.Eval(ctx, s, keys, args)
 }
 
-// TestCachedDenialsByMode: a denial of Partial is cached like one of AllOrNothing, and a grant
-// of a part is not. A cached denial does not deny fewer units that fit. In CountDenied no
-// denial is cached.
-func TestCachedDenialsByMode(t *testing.T) {
-	type attempt struct {
-		n, granted int64
-		cached     bool
-	}
-	for mode, attempts := range map[weir.Mode][]attempt{
-		weir.AllOrNothing: {{2, 2, false}, {2, 0, false}, {2, 0, true}, {1, 1, false}, {2, 0, false}, {2, 0, true}},
-		weir.Partial:      {{2, 2, false}, {2, 1, false}, {2, 0, false}, {2, 0, true}, {1, 0, false}},
-		weir.CountDenied:  {{2, 2, false}, {2, 0, false}, {2, 0, false}},
-	} {
-		e := newEngine(t, redisConn(t))
-		e.WithClock(func() time.Time { return nine })
-		l := limiter(t, e, fmt.Sprint("modes", time.Now().UnixNano()), mode, perUser(3, time.Hour))
-		for i, a := range attempts {
-			if d := must.Get(l.AllowN(ctx, weir.K("u"), a.n))(t); d.Granted != a.granted || d.Cached != a.cached {
-				t.Errorf("%v: attempt %d of %d units: %+v, want %d, cached: %v", mode, i, a.n, d, a.granted, a.cached)
-			}
-		}
-	}
-}
-
-// TestCachedDenialsEqualNewOnes compares each cached denial with a decision on Redis at the
-// same instant: all fields are equal (R8), also after other keys of the engine wrote to
-// shared histories.
+// TestCachedDenialsEqualNewOnes compares each cached denial of both modes that cache them with a
+// decision on Redis at the same instant: all fields are equal (R8), also after other keys of the
+// engine wrote to shared histories. So no grant of a part is cached, and no denial answers for
+// fewer units that fit.
 func TestCachedDenialsEqualNewOnes(t *testing.T) {
 	conn := &countingConn{Conn: redisConn(t)}
 	e := newEngine(t, conn)
-	remembered := 0
+	remembered := map[weir.Mode]int{}
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
@@ -556,7 +498,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			if conn.calls != before {
 				continue
 			}
-			remembered++
+			remembered[p.Mode]++
 			want := must.Get(l.At(d.At).Peek(ctx, k, n))(t)
 			want.Cached = true
 			if d.Allowed || d != want {
@@ -564,8 +506,8 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			}
 		}
 	}
-	if remembered < 200 {
-		t.Errorf("only %d denials came from the cache", remembered)
+	if remembered[weir.AllOrNothing] < 100 || remembered[weir.Partial] < 100 {
+		t.Errorf("only %v denials came from the cache", remembered)
 	}
-	t.Logf("%d denials came from the cache", remembered)
+	t.Logf("%v denials came from the cache", remembered)
 }

@@ -18,12 +18,7 @@ import (
 // ttl returns the remaining life of a key.
 func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
 	t.Helper()
-	return milliseconds(t, s.Must(t, "PTTL", key))
-}
-
-func milliseconds(t testing.TB, text string) time.Duration {
-	t.Helper()
-	ms := must.Get(strconv.ParseInt(text, 10, 64))(t)
+	ms := must.Get(strconv.ParseInt(s.Must(t, "PTTL", key), 10, 64))(t)
 	return time.Duration(ms) * time.Millisecond
 }
 

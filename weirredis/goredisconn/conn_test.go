@@ -53,15 +53,13 @@ func TestClusterClientIsACluster(t *testing.T) {
 func TestLostDecisionsAreNotRetried(t *testing.T) {
 	proxy := redistest.NewProxy(t, redistest.Shared(t).Addr)
 	engine := must.Get(weirredis.New(conn(t, &redis.Options{Addr: proxy.Addr, MaxRetries: 5})))(t)
-	l, err := weir.New(weir.Policy{Name: "lost", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}, weir.WithEngine(engine))
-	if err != nil {
-		t.Fatal(err)
-	}
+	lost := weir.Policy{Name: "lost", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}
+	l := must.Get(weir.New(lost, weir.WithEngine(engine)))(t)
 	if d, err := l.Allow(t.Context(), weir.K()); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
 	proxy.CutAfter(redistest.Replies, 0)
-	if _, err = l.Allow(t.Context(), weir.K()); !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), proxy.Addr) {
+	if _, err := l.Allow(t.Context(), weir.K()); !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), proxy.Addr) {
 		t.Errorf("got %v, want ErrOutcomeUnknown that names %s", err, proxy.Addr)
 	}
 	proxy.Heal()
