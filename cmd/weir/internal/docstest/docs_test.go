@@ -9,6 +9,7 @@ import (
 	"go/token"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -57,8 +58,19 @@ func glob(t *testing.T, pattern string) []string {
 // read returns the file at a path relative to root.
 func read(t *testing.T, path string) string {
 	t.Helper()
-	text := must.Get(os.ReadFile(filepath.Join(root, path)))(t)
-	return string(text)
+	return string(must.Get(os.ReadFile(filepath.Join(root, path)))(t))
+}
+
+// output runs a command and returns its standard output.
+func output(t *testing.T, cmd *exec.Cmd) string {
+	t.Helper()
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
+	}
+	return string(out)
 }
 
 var (

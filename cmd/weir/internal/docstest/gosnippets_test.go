@@ -18,6 +18,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // predeclared are the names that a snippet may use without declaring them. A snippet may
@@ -208,10 +210,7 @@ func compile(t *testing.T, snippets []goSnippet) []error {
 	t.Helper()
 	var errs []error
 	fset := token.NewFileSet()
-	names, err := parser.ParseFile(fset, "predeclared", predeclared, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	names := must.Get(parser.ParseFile(fset, "predeclared", predeclared, 0))(t)
 	files := []parsed{{names, false}}
 	for _, s := range snippets {
 		file, err := parse(fset, s)
@@ -360,11 +359,5 @@ func goList(t *testing.T, args ...string) string {
 	t.Helper()
 	cmd := exec.Command("go", append([]string{"list"}, args...)...)
 	cmd.Dir = root
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s: %v\n%s", cmd, err, stderr.String())
-	}
-	return string(out)
+	return output(t, cmd)
 }

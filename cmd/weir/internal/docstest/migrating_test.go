@@ -391,8 +391,7 @@ func TestMigratingScripts(t *testing.T) {
 				if i == 0 && at >= minute && at%minute == 0 {
 					client.Del(t.Context(), key) // the server's own expiry takes a real minute
 				}
-				reply, err := script.Run(t.Context(), client, []string{key}, 20, minute/1000, at/1000).Int()
-				return granted(t, reply, err)
+				return must.Get(script.Run(t.Context(), client, []string{key}, 20, minute/1000, at/1000).Int())(t) == 1
 			})
 		}))
 	}
@@ -407,8 +406,8 @@ func TestMigratingScripts(t *testing.T) {
 	const start = 1_767_603_600 // seconds
 	compare(t, "hierarchical Lua script", attack(func(category string, at []int64) []int64 {
 		return passing(at, func(at int64) bool {
-			reply, err := script.Run(t.Context(), client, []string{"all" + category, category}, 100, 20, 60, start+at/second, at%second).Int()
-			return granted(t, reply, err)
+			keys := []string{"all" + category, category}
+			return must.Get(script.Run(t.Context(), client, keys, 100, 20, 60, start+at/second, at%second).Int())(t) == 1
 		})
 	}))
 }
@@ -421,12 +420,4 @@ func passing(at []int64, allow func(at int64) bool) (passed []int64) {
 		}
 	}
 	return passed
-}
-
-func granted(t *testing.T, reply int, err error) bool {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return reply == 1
 }

@@ -38,9 +38,13 @@ func TestReadmeQuickStart(t *testing.T) {
 	if !strings.Contains(read(t, "README.md"), "`make run`") {
 		t.Fatal("the README does not name `make run`")
 	}
-	url := "http://" + makeRun(t)
+	address := freeAddress(t)
+	program.Path(t) // compiles; make run links
+	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
+	cmd.Env = environment()
+	runUntilReady(t, cmd, address)
 	request := command(t, "README.md", "curl")
-	script := strings.ReplaceAll(request, "http://127.0.0.1:7070", url)
+	script := strings.ReplaceAll(request, "http://127.0.0.1:7070", "http://"+address)
 	if script == request {
 		t.Fatalf("no http://127.0.0.1:7070 in the README's %q", request)
 	}
@@ -195,25 +199,7 @@ func shell(t *testing.T, dir, script string) string {
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
 	cmd.Dir = dir
 	cmd.Env = append(environment(), "GOPROXY=off")
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s\n%v\n%s", script, err, stderr.String())
-	}
-	return string(out)
-}
-
-// makeRun runs `make run` on a free port until the test ends, and returns its
-// address once it is ready.
-func makeRun(t *testing.T) (address string) {
-	t.Helper()
-	address = freeAddress(t)
-	program.Path(t) // compiles; make run links
-	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
-	cmd.Env = environment()
-	runUntilReady(t, cmd, address)
-	return address
+	return output(t, cmd)
 }
 
 // runUntilReady runs a command until the test ends, and returns once it serves on

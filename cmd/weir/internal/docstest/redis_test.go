@@ -2,9 +2,7 @@ package docs_test
 
 import (
 	"go/version"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -16,20 +14,9 @@ import (
 
 // TestRedisPageShowsTheClusterReport: `weir validate --cluster` prints the lines of the page.
 func TestRedisPageShowsTheClusterReport(t *testing.T) {
-	dir := t.TempDir()
-	const file = `version: 1
-policies:
-  slack-alerts:
-    limits:
-      channel:  100 per 30m
-      category: 10 per 30m per category
-  search:
-    limit: 5 per minute per ip
-`
-	must.Do(t, os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(file), 0o666))
 	cmd := exec.Command(program.Path(t), "validate", "--cluster", "weir.yaml")
-	cmd.Dir = dir
-	out := must.Get(cmd.Output())(t)
+	cmd.Dir = "testdata/cluster"
+	out := output(t, cmd)
 	found := false
 	for _, b := range blocksOfPage(read(t, "docs/redis.md")) {
 		if !strings.HasPrefix(b.text, "weir.yaml: ok") {
@@ -37,7 +24,7 @@ policies:
 		}
 		found = true
 		for line := range strings.Lines(b.text) {
-			if strings.TrimSpace(line) != "…" && !strings.Contains(string(out), line) {
+			if strings.TrimSpace(line) != "…" && !strings.Contains(out, line) {
 				t.Errorf("redis.md shows %q, and the command prints\n%s", line, out)
 			}
 		}
