@@ -1,7 +1,6 @@
 package faulttest
 
 import (
-	"errors"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -124,13 +124,7 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 func TestForeignDataBehindFallback(t *testing.T) {
 	eachClient(t, func(t *testing.T, cl client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, cl.open(t, at(server.Addr)), perUser)
-		if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
-			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
-		}
-		key := keysOf(t, server)[0]
-		server.Must(t, "DEL", key)
-		server.Must(t, "SET", key, "theirs")
+		g, _ := rigWithForeignData(t, cl, server)
 		g.around = func(e engine.Engine) engine.Engine {
 			return fallback.New(e, fallback.Allow, fallback.Timeout(patience))
 		}
@@ -165,14 +159,7 @@ func someDegraded(t testing.TB, calls []call) {
 // recovers returns when the store has granted a call made after since.
 func (f *traffic) recovers(t testing.TB, since time.Duration) {
 	t.Helper()
-	eventually(t, "waiting for a grant of the store", func() error {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		for i := len(f.calls) - 1; i >= 0; i-- {
-			if c := f.calls[i]; c.from >= since && c.granted > 0 && !c.degraded {
-				return nil
-			}
-		}
-		return errors.New("every call was rejected, failed or was answered by the fallback")
+	must.Await(t, "a grant of the store", func() bool {
+		return f.has(func(c call) bool { return c.from >= since && c.granted > 0 && !c.degraded })
 	})
 }

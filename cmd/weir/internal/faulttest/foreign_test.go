@@ -62,18 +62,25 @@ func sameSnapshot(t testing.TB, s *redistest.Server, before map[string]string, w
 	}
 }
 
+// rigWithForeignData returns a rig with foreign data under the key of user b.
+func rigWithForeignData(t *testing.T, c client, server *redistest.Server) (g *rig, key string) {
+	t.Helper()
+	g = newRig(t, c.open(t, at(server.Addr)), perUser)
+	if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
+		t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
+	}
+	key = keysOf(t, server)[0]
+	server.Must(t, "DEL", key)
+	server.Must(t, "RPUSH", key, "theirs")
+	return g, key
+}
+
 // Foreign data under the key of one user fail only that user's calls, not the other calls
 // of the batch.
 func TestForeignDataDoNotFailTheirBatch(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), perUser)
-		if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
-			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
-		}
-		key := keysOf(t, server)[0]
-		server.Must(t, "DEL", key)
-		server.Must(t, "RPUSH", key, "theirs")
+		g, key := rigWithForeignData(t, c, server)
 		before := contents(t, server, key)
 		f := g.traffic(16, patience, r)
 		f.flows(t)

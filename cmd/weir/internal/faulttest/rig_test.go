@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -67,9 +68,7 @@ func newRig(t testing.TB, conn weirredis.Conn, limits []weir.Limit) *rig {
 func (g *rig) on(t testing.TB, conn weirredis.Conn) *rig {
 	t.Helper()
 	c := *g
-	if err := c.connect(conn); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, c.connect(conn))
 	return &c
 }
 

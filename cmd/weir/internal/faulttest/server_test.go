@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -19,10 +20,8 @@ type fault struct {
 	name   string
 	server []string // arguments of the server
 	window time.Duration
-	fails  bool // some calls fail; otherwise none
-	// strike begins and ends the fault. If the store loses its data, it does so within the
-	// returned instants of the rig.
-	strike func(s *scene) (from, to time.Duration)
+	fails  bool           // some calls fail; otherwise none
+	strike func(s *scene) // begins and ends the fault
 }
 
 // scene is a server with traffic through a proxy.
@@ -33,6 +32,9 @@ type scene struct {
 	proxy  *redistest.Proxy
 	rig    *rig
 	calls  *traffic
+
+	// The store loses its data between these instants of the rig, if the fault sets them.
+	lossBegins, lossEnds time.Duration
 }
 
 // lasts waits for more than the deadline of two calls.
@@ -54,79 +56,65 @@ var faults = []fault{
 			s.proxy.CutAll()
 		}
 	})},
-	{"refused", nil, short, true, func(s *scene) (from, to time.Duration) {
+	{"refused", nil, short, true, func(s *scene) {
 		s.proxy.Refuse()
 		s.lasts()
 		s.proxy.Accept(s)
-		return nothingLost, nothingLost
 	}},
 	// A frozen server keeps connections open and sends no answers. It decides the received
 	// calls when it wakes, long after the callers' deadlines.
-	{"frozen", nil, short, true, func(s *scene) (from, to time.Duration) {
+	{"frozen", nil, short, true, func(s *scene) {
 		s.server.Freeze(s)
 		time.Sleep(2*callTime + time.Duration(s.IntN(1+*seeds*50))*time.Millisecond)
 		s.server.Thaw(s)
-		return nothingLost, nothingLost
 	}},
 	// A killed server restarts without its data.
-	{"killed", nil, long, true, func(s *scene) (from, to time.Duration) {
+	{"killed", nil, long, true, func(s *scene) {
 		s.server.Kill()
 		s.lasts()
-		restarted := s.rig.clock()
+		s.lossBegins = s.rig.clock()
+		s.lossEnds = s.lossBegins
 		s.server.Restart(s)
-		return restarted, restarted
 	}},
 	// A killed server with an append-only file loses nothing.
-	{"killed with AOF", redistest.AOF, long, true, func(s *scene) (from, to time.Duration) {
+	{"killed with AOF", redistest.AOF, long, true, func(s *scene) {
 		s.server.Kill()
 		s.lasts()
 		s.server.Restart(s)
-		return nothingLost, nothingLost
 	}},
 	// After a planned failover the old primary rejects writes with READONLY, until its
 	// address points to the new primary.
-	{"role change", nil, short, true, func(s *scene) (from, to time.Duration) {
+	{"role change", nil, short, true, func(s *scene) {
 		two := redistest.Start(s)
 		two.Follow(s, s.server)
 		s.server.Must(s, "FAILOVER")
-		eventually(s, "failover", func() error {
-			if s.server.Info(s, "role") != "slave" || two.Info(s, "role") != "master" {
-				return errors.New("the roles are as before")
-			}
-			return nil
+		must.Await(s, "the roles have changed", func() bool {
+			return s.server.Info(s, "role") == "slave" && two.Info(s, "role") == "master"
 		})
-		eventually(s, "rejection", func() error {
-			if !s.calls.has(isReadOnly) {
-				return errors.New("no call was rejected with READONLY")
-			}
-			return nil
-		})
+		must.Await(s, "a call is rejected with READONLY", func() bool { return s.calls.has(isReadOnly) })
 		s.proxy.Target(two.Addr)
 		s.proxy.CutAll()
-		return nothingLost, nothingLost
 	}},
 	// Scripts that the server has dropped are sent again.
-	{"flushed scripts", nil, short, false, func(s *scene) (from, to time.Duration) {
+	{"flushed scripts", nil, short, false, func(s *scene) {
 		for range 50 * max(1, *seeds/5) {
 			s.server.Must(s, "SCRIPT", "FLUSH")
 			time.Sleep(time.Duration(s.IntN(10)) * time.Millisecond)
 		}
-		return nothingLost, nothingLost
 	}},
-	{"flushed data", nil, long, false, func(s *scene) (from, to time.Duration) {
-		from = s.rig.clock()
+	{"flushed data", nil, long, false, func(s *scene) {
+		s.lossBegins = s.rig.clock()
 		s.server.Must(s, "FLUSHALL")
-		return from, s.rig.clock()
+		s.lossEnds = s.rig.clock()
 	}},
 }
 
 // onNetwork is a fault of the network that begin begins.
-func onNetwork(begin func(s *scene)) func(s *scene) (from, to time.Duration) {
-	return func(s *scene) (from, to time.Duration) {
+func onNetwork(begin func(s *scene)) func(s *scene) {
+	return func(s *scene) {
 		begin(s)
 		s.lasts()
 		s.proxy.Heal()
-		return nothingLost, nothingLost
 	}
 }
 
@@ -148,7 +136,7 @@ func TestLimitsHoldUnderFaults(t *testing.T) {
 				s.rig = newRig(t, c.open(t, at(s.proxy.Addr)), tightAndAll(limit, fault.window))
 				s.calls = s.rig.traffic(8, deadline, r)
 				s.calls.flows(t)
-				from, to := fault.strike(s)
+				fault.strike(s)
 				s.calls.flows(t)
 				calls := s.calls.end(t)
 				if fault.fails {
@@ -157,12 +145,12 @@ func TestLimitsHoldUnderFaults(t *testing.T) {
 					noErrors(t, calls)
 					noErrors(t, s.rig.beside.done)
 				}
-				s.rig.settle(t, calls, to)
-				if to == nothingLost {
+				s.rig.settle(t, calls, s.lossEnds)
+				if s.lossEnds == nothingLost {
 					s.rig.audit(t, calls, 0)
 					return
 				}
-				before, after := split(calls, from, to)
+				before, after := split(calls, s.lossBegins, s.lossEnds)
 				s.rig.audit(t, before, 0)
 				s.rig.audit(t, after, 0)
 				s.rig.audit(t, calls, limit)
