@@ -3,13 +3,14 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/memstats"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestRejectedIsCounted: Rejected counts each attempt or record that meets a cap once, with
@@ -135,13 +136,11 @@ func TestManyPolicies(t *testing.T) {
 	for i := range 2000 {
 		bind(i)
 	}
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
+	before := memstats.Allocated()
 	for i := range 500 {
 		bind(2000 + i)
 	}
-	runtime.ReadMemStats(&after)
-	if got := (after.TotalAlloc - before.TotalAlloc) / 500; got > 8000 {
+	if got := (memstats.Allocated() - before) / 500; got > 8000 {
 		t.Errorf("a policy beside thousands takes %d bytes, want one or two thousand", got)
 	}
 }
@@ -152,17 +151,10 @@ func TestDenialIsAnsweredAtTheCap(t *testing.T) {
 	m := New(Options{MaxBytes: 1 << 18})
 	l := m.on(perUser(10, 2*time.Hour))
 	t0 := time.UnixMicro(1_700_000_000_000_000)
-	for i := range 5 {
-		l.At(t0.Add(time.Duration(i) * time.Second)).Allow(K("k"))
-	}
-	for i := range 5 {
-		l.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
-	}
+	allowEach(l, K("k"), t0, 5)
+	allowEach(l, K("k"), t0.Add(time.Hour), 5)
 	fill(l, t0.Add(time.Hour), 10)
-	want, err := l.At(t0.Add(time.Minute)).Peek(K("k"), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	want := must.Get(l.At(t0.Add(time.Minute)).Peek(K("k"), 1))(t)
 	if d, err := l.At(t0.Add(time.Minute)).Allow(K("k")); err != nil || d.Allowed || d.RetryAfter != want.RetryAfter {
 		t.Errorf("a denial of a known key: %+v, %v; want that of a peek, %+v", d, err, want)
 	}
@@ -171,13 +163,20 @@ func TestDenialIsAnsweredAtTheCap(t *testing.T) {
 // fill grants so many units to new keys, from an instant on, until 500 have met a cap.
 func fill(l *limiter, at time.Time, units int) {
 	for i, failed := 0, 0; failed < 500; i++ {
-		for j := range units {
-			if _, err := l.At(at.Add(time.Duration(j) * time.Second)).Allow(K(fmt.Sprint(i))); err != nil {
-				failed++
-				break
-			}
+		if allowEach(l, K(fmt.Sprint(i)), at, units) != nil {
+			failed++
 		}
 	}
+}
+
+// allowEach requests so many units of a key, one a second from an instant on, until one fails.
+func allowEach(l *limiter, k engine.Key, at time.Time, units int) error {
+	for i := range units {
+		if _, err := l.At(at.Add(time.Duration(i) * time.Second)).Allow(k); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // TestRefundWithoutRoomTakesNothing: a refund that finds the history of one limit in the future
@@ -191,12 +190,8 @@ func TestRefundWithoutRoomTakesNothing(t *testing.T) {
 	}
 	l, second := m.on(both), m.on(policy{Name: "p", Limits: both.Limits[1:]})
 	t0 := time.UnixMicro(1_700_000_000_000_000)
-	for i := range 10 {
-		l.At(t0.Add(time.Duration(i) * time.Second)).Allow(K("k"))
-	}
-	for i := range 10 {
-		second.At(t0.Add(time.Hour + time.Duration(i)*time.Second)).Allow(K("k"))
-	}
+	allowEach(l, K("k"), t0, 10)
+	allowEach(second, K("k"), t0.Add(time.Hour), 10)
 	fill(l, t0.Add(time.Hour), 30)
 	before := content(m)
 	if n, err := l.At(t0.Add(time.Minute)).Refund(K("k"), t0, 1); n != 0 || !errors.Is(err, engine.ErrFull) {

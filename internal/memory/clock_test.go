@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // A call that waits for a shard's lock decides after the calls that held it meanwhile. Those
@@ -53,9 +54,7 @@ func TestR1NoDecisionFromBeforeAnother(t *testing.T) {
 			} else {
 				time.Sleep(w * 3 / 5) // the first unit leaves
 				s.Unlock()
-				if _, err := l.Refund(key, second.At, 1); err != nil {
-					t.Fatal(err)
-				}
+				must.Get(l.Refund(key, second.At, 1))(t)
 			}
 			if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
 				t.Errorf("%s, by %q: granted at %d, and all %v later, within the window of %v", name, by, first.At.UnixMicro(), d.At.Sub(first.At), w)

@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"reflect"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -189,15 +191,11 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 
 func compareContent(t *testing.T, from string, got, want map[string]any) {
 	t.Helper()
-	for name, w := range want {
-		if g := got[name]; !reflect.DeepEqual(g, w) {
+	all := maps.Clone(got)
+	maps.Copy(all, want)
+	for name := range all {
+		if g, w := got[name], want[name]; !reflect.DeepEqual(g, w) {
 			t.Errorf("%s: %.60q\ngot  %.500v\nwant %.500v", from, name, described(g), described(w))
-			return
-		}
-	}
-	for name, g := range got {
-		if want[name] == nil {
-			t.Errorf("%s: %.60q: got %.500v, want none", from, name, described(g))
 			return
 		}
 	}
@@ -210,18 +208,14 @@ func TestJournalOfALongerWindow(t *testing.T) {
 	m := New(Options{Journal: &journal})
 	for _, window := range []time.Duration{time.Second, time.Hour, time.Hour, time.Minute} {
 		l := m.on(perUser(1, window))
-		if _, err := l.Allow(K("a")); err != nil {
-			t.Fatal(err)
-		}
+		must.Get(l.Allow(K("a")))(t)
 	}
 	if len(journal.steps) != 2 {
 		t.Fatalf("got %d changes, want that of the grant and that of the window", len(journal.steps))
 	}
 	again := New(Options{})
 	for _, step := range journal.steps {
-		if err := again.Apply(&step); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, again.Apply(&step))
 	}
 	for _, c := range content(again) {
 		if h := c.(Change); h.Keep != time.Hour.Microseconds() {
@@ -238,9 +232,7 @@ func TestJournalOfDistantEntries(t *testing.T) {
 		m := newKept(Options{Journal: &journal})
 		l := m.on(perUser(100, 24*time.Hour))
 		for i := range 8 {
-			if _, err := l.Allow(K("a")); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Allow(K("a")))(t)
 			time.Sleep(time.Duration(i) * 40 * time.Minute)
 		}
 		compareContent(t, "", content(redone(t, journal.steps)), content(m))
@@ -252,9 +244,7 @@ func TestApplyMeetsCaps(t *testing.T) {
 	m := New(Options{MaxKeys: 1})
 	at := m.now()
 	c := Change{Kind: Append, Name: "p\x00l\x00Rolling\x00user", Key: []byte("ann"), Keep: 1, At: at, End: at, Units: 1}
-	if err := m.Apply(&c); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, m.Apply(&c))
 	c.Key = []byte("bob")
 	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
 		t.Errorf("an append at the cap: got %v, want ErrFull", err)
@@ -322,9 +312,7 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	at := time.Now()
 	for i := range entries {
 		for user := range users {
-			if _, err := l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(fmt.Sprint(user))); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.At(at.Add(time.Duration(i) * time.Microsecond)).Allow(K(fmt.Sprint(user))))(t)
 		}
 	}
 	p, seen := DumpPlace{}, map[string]bool{}
@@ -363,9 +351,7 @@ func TestJournalDumpLocksOneHistory(t *testing.T) {
 	}
 	for range 2 { // the second attempt needs no room
 		for _, k := range keys {
-			if _, err := l.Allow(k); err != nil {
-				t.Fatal(err)
-			}
+			must.Get(l.Allow(k))(t)
 		}
 	}
 	var records [1]record

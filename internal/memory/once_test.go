@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestOperationsAreForgotten: operations are removed when they are over, a few with each
@@ -129,10 +130,7 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		l := m.on(perUser(10, time.Second))
 		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
 		at := func(at time.Time, id string) engine.Result {
-			d, err := l.At(at).do(K(id), engine.Call{N: 1, ID: id})
-			if err != nil {
-				t.Fatal(err)
-			}
+			d := must.Get(l.At(at).do(K(id), engine.Call{N: 1, ID: id}))(t)
 			return d
 		}
 		at(past, "virtual")
@@ -160,9 +158,7 @@ func TestApplyForgetsNoOperation(t *testing.T) {
 	for i := range 64 { // in each shard
 		for j, when := range []time.Time{at, at.Add(100 * 24 * time.Hour)} {
 			o := &Operation{Name: fmt.Sprint(j, " ", i), Asked: 1, Until: when.Add(time.Minute).UnixMicro(), Result: engine.Result{Allowed: true, Granted: 1, At: when}}
-			if err := m.Apply(&Change{Kind: Remember, Virtual: true, At: when.UnixMicro(), Operation: o}); err != nil {
-				t.Fatal(err)
-			}
+			must.Do(t, m.Apply(&Change{Kind: Remember, Virtual: true, At: when.UnixMicro(), Operation: o}))
 		}
 	}
 	if n := m.Len(); n != 128 {
