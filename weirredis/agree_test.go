@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -210,6 +211,37 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 			d.same(t, engine.Call{Op: engine.Refund, From: begin + at*1_000_000, N: back})
 			d.same(t, engine.Call{N: units})
 			d.same(t, engine.Call{Op: engine.Count, From: d.rules.Limits[0].Window})
+		}
+	}
+}
+
+// TestWindowsOfAPeriodFollowTheServersClock decides with a client whose clock is wrong by
+// years. The windows are those around the server's time, and the denials are exact (R3).
+func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
+	s := redistest.Start(t)
+	for _, off := range []time.Duration{0, 40 * time.Minute, -3 * 365 * 24 * time.Hour, 50 * 365 * 24 * time.Hour} {
+		e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
+		e.WithClock(func() time.Time { return time.Now().Add(off) })
+		for _, limits := range [][]weir.Limit{
+			{{Name: "hour", Max: 2, Kind: weir.Fixed, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
+			{{Name: "day", Max: 2, Kind: weir.Fixed, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
+		} {
+			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
+			z := l.Compiled().Limits[0].Period
+			for i := range 3 {
+				d := must.Get(do(e, engine.Call{Rules: l.Compiled(), N: 1, ID: []string{"", "1", ""}[i]}))(t)
+				_, end := z.WindowAt(d.At.UnixMicro())
+				if d.Allowed != (i < 2) || i < 2 && d.Remaining != int64(1-i) || i == 2 && d.RetryAfter.Microseconds() != end-d.At.UnixMicro() {
+					t.Errorf("clock off by %v, %d limits, attempt %d: got %+v, the window ends at %d", off, len(limits), i, d, end)
+				}
+			}
+			n, err := l.Count(ctx, weir.K(), limits[0].Name, time.Minute)
+			if err != nil || n != 2 {
+				t.Errorf("clock off by %v, %d limits: count is %d, %v, want 2", off, len(limits), n, err)
+			}
+			if d, err := do(e, engine.Call{Rules: l.Compiled(), Op: engine.Refund, From: engine.Oldest, N: 1}); err != nil || d.Granted != 1 {
+				t.Errorf("clock off by %v, %d limits: refund took %d, %v, want 1", off, len(limits), d.Granted, err)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package weirredis_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,6 +45,12 @@ func perUser(max int64, window time.Duration) weir.Limit {
 	return weir.Limit{Name: "user", Max: max, Window: window, By: []string{"user"}}
 }
 
+func bucket(max int64, window time.Duration, burst int64) weir.Limit {
+	l := perUser(max, window)
+	l.Kind, l.Burst = weir.Bucket, burst
+	return l
+}
+
 // wantUnreadable fails the test unless all operations return an error with the key in printable
 // form and a text, and change nothing.
 func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want string, without ...string) {
@@ -78,6 +85,23 @@ func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want stri
 		}
 		if after := s.Must(t, "DUMP", key); after != before {
 			t.Errorf("%s, %s: it was changed", about, op)
+		}
+	}
+}
+
+// TestBucketsAreSmall: a bucket is stored in 56 bytes, for any number of units.
+func TestBucketsAreSmall(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t))
+	for _, max := range []int64{7, 10} {
+		l := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000))
+		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+		s.Must(t, "DEL", key)
+		for i := range 100 {
+			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))(t)
+		}
+		if got := s.Must(t, "HGET", key, "h"); len(got) != 56 || s.Must(t, "HLEN", key) != "1" {
+			t.Errorf("%d an hour: %d bytes, want 56; %s fields, want 1", max, len(got), s.Must(t, "HLEN", key))
 		}
 	}
 }

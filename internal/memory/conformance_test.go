@@ -3,10 +3,13 @@ package memory_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/spec"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -45,4 +48,71 @@ func TestRulesGoFromABusyEngineToAFreshOne(t *testing.T) {
 	take(other, q, true)
 	take(other, p, true)
 	take(one, q, true)
+}
+
+// applied is a memory that makes the changes of another one again.
+type applied struct {
+	*memory.Memory
+	t *testing.T
+}
+
+func (a applied) Append(changes []memory.Change) {
+	for i := range changes {
+		c := changes[i]
+		if err := a.Apply(&c); err != nil {
+			a.t.Error(err)
+		}
+	}
+}
+
+// TestLimitsThatAreOnlyRead: a limit with a Cost below 0 is the one of a peek among calls
+// together. It denies without room or within its interval. Nothing is written for it but a
+// correction of the clock, and the journal has the same.
+func TestLimitsThatAreOnlyRead(t *testing.T) {
+	const second = 1_000_000
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 14))
+		limits := func() (all []engine.Limit) {
+			r := rand.New(rand.NewPCG(seed, 15))
+			for i := range 2 + r.IntN(4) {
+				l := engine.Limit{Name: string(rune('a' + i)), Max: 2 + r.Int64N(20), Window: (1 + r.Int64N(4)) * second}
+				l.MinInterval, l.Kind = r.Int64N(2)*second/10, engine.Kind(r.Uint64N(2)*seed%4)
+				all = append(all, l)
+			}
+			return all
+		}
+		read := limits()
+		read[len(read)-1].Cost = -1
+		charging, reading := engine.Compile("p", engine.AllOrNothing, nil, limits()), engine.Compile("p", engine.AllOrNothing, nil, read)
+		again := memory.New(memory.Options{})
+		engines := []engine.Engine{spec.New(), memory.New(memory.Options{Journal: applied{again, t}})}
+		same := func(c engine.Call, engines ...engine.Engine) {
+			t.Helper()
+			var calls []engine.Call
+			for _, e := range engines {
+				c.States = make([]engine.State, len(read))
+				one := []engine.Call{c}
+				e.Do(context.Background(), one)
+				calls = append(calls, one[0])
+			}
+			if want, got := calls[0], calls[1]; got.Result != want.Result || !slices.Equal(got.States, want.States) || got.Err != nil || want.Err != nil {
+				t.Fatalf("seed %d, op %d of %d, %+v:\ngot  %+v, %v, %+v\nwant %+v, %v, %+v", seed, c.Op, c.N, read,
+					got.Result, got.Err, got.States, want.Result, want.Err, want.States)
+			}
+		}
+		now := int64(1_700_000_000 * second)
+		same(engine.Call{Rules: reading, N: 1, At: now, Given: true}, engines...)
+		if n := engines[1].(*memory.Memory).Len(); n != len(read)-1 {
+			t.Fatalf("seed %d: %d histories of %d limits, one of which is only read", seed, n, len(read))
+		}
+		full := memory.New(memory.Options{MaxKeys: int64(len(read) - 1)}) // without a place for the limit that is only read
+		same(engine.Call{Rules: reading, N: 1, At: now, Given: true}, spec.New(), full)
+		for range 60 {
+			now += r.Int64N(400_000) - []int64{0, 0, 0, 0, 300_000, 2_000_000}[r.IntN(6)]
+			c := engine.Call{Rules: []*engine.Compiled{charging, reading, reading}[r.IntN(3)], Op: engine.Op(max(0, r.IntN(3)-1)), N: 1 + r.Int64N(3), At: now, Given: true}
+			same(c, engines...)
+			c.Op, c.N, c.Rules = engine.Peek, 1, charging
+			same(c, engines[0], again)
+		}
+	}
 }

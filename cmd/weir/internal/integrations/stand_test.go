@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // testTimeout bounds each wait of a test. A request that takes so long hangs.
@@ -85,6 +87,38 @@ func (s *stand) write(name, text string) (path string) {
 	path = filepath.Join(s.dir, name)
 	must.Do(s.t, os.WriteFile(path, []byte(text), 0o644))
 	return path
+}
+
+// startWeir starts weir at the address in the snippet.
+func (s *stand) startWeir() {
+	s.t.Helper()
+	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}
+	if s.options.Secret {
+		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
+	}
+	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	s.weir = program.Serve(s.t, cmd).Cmd
+}
+
+// freezeWeir suspends weir with its connections open, until SIGCONT. It waits until all
+// its threads have stopped.
+func (s *stand) freezeWeir() {
+	s.t.Helper()
+	s.weir.Process.Signal(syscall.SIGSTOP)
+	must.Await(s.t, "all threads of weir have stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
+		return err == nil && len(threads) > 0 && !slices.ContainsFunc(threads, func(thread string) bool {
+			b, err := os.ReadFile(thread)
+			return err == nil && !strings.Contains(string(b), ") T ")
+		})
+	})
+}
+
+// killWeir kills weir without a shutdown, like a crash.
+func (s *stand) killWeir() {
+	s.weir.Process.Kill()
+	s.weir.Wait()
 }
 
 // run starts a program that ends with the test.
