@@ -3,6 +3,7 @@
 package weir
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -15,10 +16,7 @@ import (
 // TestBatchAllocatesNothing: a batch on known keys needs no allocation.
 func TestBatchAllocatesNothing(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
-	calls := make([]Call, 32)
-	for i := range calls {
-		calls[i] = Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}
-	}
+	calls := slices.Repeat([]Call{{Limiter: l, Key: K("a"), Request: Request{N: 1}}}, 32)
 	DecideAll(ctx, calls)
 	if n := testing.AllocsPerRun(100, func() { DecideAll(ctx, calls) }); n != 0 {
 		t.Errorf("%v allocations", n)

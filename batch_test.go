@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -48,10 +49,7 @@ func TestBatchesRejectBadInput(t *testing.T) {
 // TestBatchesReadTheClockOnce: requests on known keys have one instant.
 func TestBatchesReadTheClockOnce(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
-	calls := make([]Call, 4096)
-	for i := range calls {
-		calls[i] = Call{Limiter: l, Key: K("a"), Request: Request{N: 1}}
-	}
+	calls := slices.Repeat([]Call{{Limiter: l, Key: K("a"), Request: Request{N: 1}}}, 4096)
 	l.Allow(ctx, K("a"))
 	time.Sleep(time.Millisecond) // the batch is later than the history
 	DecideAll(ctx, calls)

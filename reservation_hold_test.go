@@ -119,9 +119,7 @@ func TestExtendOfNoHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Refund(ctx, acme, d.At, 2); err != nil {
-		t.Fatal(err)
-	}
+	must(l.Refund(ctx, acme, d.At, 2))
 	wantError(t, "units that were taken back", r.Extend(ctx), weir.ErrExpired)
 	wantUsed(t, l, 0, 0, 0)
 	empty, _, err := l.Reserve(ctx, acme, weir.Request{N: 0})

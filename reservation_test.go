@@ -47,9 +47,7 @@ func wantError(t *testing.T, about string, err, want error) {
 func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(want))
-	if _, err := l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
-		t.Fatal(err)
-	}
+	must(l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, States: states}))
 	for i, s := range states {
 		if s.Used != want[i] {
 			t.Errorf("limit %s: %d units count, want %d", s.Name, s.Used, want[i])

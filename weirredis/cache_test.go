@@ -365,9 +365,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 					if err := w.do(c, l, u, r); err != nil {
 						t.Fatal(w.about, err)
 					}
-					if err := <-done; err != nil {
-						t.Fatal(err)
-					}
+					must.Do(t, <-done)
 					if d := must.Get(l.Allow(ctx, u))(t); d.Cached != w.keeps {
 						t.Errorf("a denial %s during %s, %d options: repeated as %+v, want it cached: %v", how, w.about, len(options), d, w.keeps)
 					}

@@ -43,11 +43,8 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 // TestOperationsShareTheSlot: all keys of a call hash to one slot, and no two
 // operations share a key (R14).
 func TestOperationsShareTheSlot(t *testing.T) {
-	p, err := weir.Policy{Name: "p", Limits: []weir.Limit{
-		{Name: "a", Max: 1, Window: time.Second, By: []string{"user", "ip"}}, {Name: "b", Max: 1, Window: time.Second, By: []string{"ip"}}}}.Compile()
-	if err != nil {
-		t.Fatal(err)
-	}
+	p := plan(t, weir.Policy{Name: "p", Limits: []weir.Limit{
+		{Name: "a", Max: 1, By: []string{"user", "ip"}}, {Name: "b", Max: 1, By: []string{"ip"}}}})
 	seen := map[string]bool{}
 	for _, k := range []weir.Key{weir.K("u", "1"), weir.K("u", "2"), weir.K("u:1", ""), weir.K("", "u:1"), weir.K("}", "{")} {
 		for _, id := range []string{"x", "1:x", "x:", ":", "}", "{x}"} {

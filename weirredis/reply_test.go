@@ -10,7 +10,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -42,7 +41,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add(denial+strings.Repeat("s", 80), uint8(5), uint8(1))
 	f.Fuzz(func(t *testing.T, text string, policy, callers uint8) {
 		conn := &cannedConn{reply: text}
-		e := must.Get(weirredis.New(conn))(t)
+		e := newEngine(t, conn)
 		p := plan(t, weir.Policy{Name: "p", Limits: slices.Clone(replyPolicies[int(policy)%len(replyPolicies)])})
 		var merged, calls []engine.Call
 		for i := range 1 + int(callers) {
@@ -86,7 +85,7 @@ func checkReply(t *testing.T, c *engine.Call) {
 func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
 	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x06former"}
-	e := must.Get(weirredis.New(conn))(t)
+	e := newEngine(t, conn)
 	l := limiter(t, e, "p", weir.CountDenied, perUser(1, time.Minute))
 	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
 	if err != nil || d.Allowed || !d.Replayed || d.Limit != "former" {

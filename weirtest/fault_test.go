@@ -8,7 +8,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
+
+var nineAnHour = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}
 
 // TestFaults: each fault has its error, its duration and its effect on the history.
 func TestFaults(t *testing.T) {
@@ -28,10 +31,7 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				f := NewFaulty(weir.NewMemory())
-				limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
-				if err != nil {
-					t.Fatal(err)
-				}
+				limiter := must.Get(weir.New(nineAnHour, weir.WithEngine(f)))(t)
 				if c.fault != nil {
 					f.Break(c.fault)
 				}
@@ -59,10 +59,7 @@ func TestFaults(t *testing.T) {
 // bad input, and Lost has recorded.
 func TestFaultOfABatch(t *testing.T) {
 	f := NewFaulty(weir.NewMemory())
-	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := must.Get(weir.New(nineAnHour, weir.WithEngine(f)))(t)
 	for i, c := range []struct {
 		fault    Fault
 		err      error
