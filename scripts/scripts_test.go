@@ -330,11 +330,7 @@ func TestToolsWithoutRights(t *testing.T) {
 // TestNightlyTargetsAreListed: each job of the nightly workflow runs targets of the Makefile,
 // and docs/testing.md lists them with a time.
 func TestNightlyTargetsAreListed(t *testing.T) {
-	read := func(name string) string {
-		t.Helper()
-		b := must.Get(os.ReadFile(filepath.Join("..", name)))(t)
-		return string(b)
-	}
+	read := func(name string) string { return string(must.Get(os.ReadFile(filepath.Join("..", name)))(t)) }
 	makefile, page := read("Makefile"), read("docs/testing.md")
 	jobs := regexp.MustCompile(`command: make (?:tools )?([a-z-]+)`).FindAllStringSubmatch(read(".github/workflows/nightly.yml"), -1)
 	for _, job := range jobs {
