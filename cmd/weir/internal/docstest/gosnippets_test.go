@@ -20,6 +20,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/txtar"
 )
 
 // predeclared are the names that a snippet may use without declaring them. A snippet may
@@ -72,31 +73,16 @@ func TestGoSnippetsCompile(t *testing.T) {
 }
 
 // TestBrokenSnippetsAreFound runs the extractor and the compiler on snippets with one fault
-// each. The first line of a snippet is line 3.
+// each, and on some without.
 func TestBrokenSnippetsAreFound(t *testing.T) {
-	const whole = "package main\n\nimport \"fmt\"\n\nfunc main() {}\n"
-	cases := []struct{ snippet, want string }{
-		{"limiter, err := weir.New(policy)\n", ""},
-		{"d, err := limiter.Allow(ctx, weir.K(\"ann\"))\nif err != nil {\n\treturn err\n}\n", ""},
-		{"fallback.Instances(4),\n", ""},
-		{"type sender struct {\n\tlimiter *weir.Limiter\n}\n\nfunc (s sender) send() { s.limiter.Allow(ctx, weir.K(\"ann\")) }\n", ""},
-		{"engine := fallback.New(weirredis.New(conn), fallback.Share)\n", "3:24: multiple-value weirredis.New"},
-		{"d := limiter.Allow(ctx, weir.K(\"ann\"))\n", "3:6: assignment mismatch"},
-		{"d, err := limiter.Allow(ctx, \"ann\")\n", "3:30: cannot use \"ann\""},
-		{"limiter.Permit(ctx)\n", "3:9: limiter.Permit undefined"},
-		{"limiter.Allow(ctx, weir.K(\"ann\"))\nfmt.Println(decision.Allowed)\n", "4:13: undefined: decision"},
-		{"engine, err := weirdisk.Open(\"dir\")\n…\ndefer engine.Close()\n", "4:1: illegal character"},
-		{"if err := engine.Close(); err != nil {\n", "expected '}'"},
-		{"fallback.Instances(\"four\"),\n", "3:20: cannot use \"four\""},
-		{whole, "5:8: \"fmt\" imported and not used"},
-	}
+	cases := txtar.Parse(must.Get(os.ReadFile("testdata/snippets.txtar"))(t)).Files
 	var all []goSnippet
 	for i, c := range cases {
-		page := "# Page\n```go\n" + c.snippet + "```\n"
-		comment := "// Package p\n//\n" + commented(c.snippet) + "package p\n"
+		page := "# Page\n```go\n" + string(c.Data) + "```\n"
+		comment := "// Package p\n//\n" + commented(string(c.Data)) + "package p\n"
 		found := slices.Concat(snippetsOfPage(fmt.Sprintf("p%d.md", i), page), snippetsOfComments(fmt.Sprintf("p%d.go", i), comment))
 		if len(found) != 2 {
-			t.Fatalf("found %d snippets on a page and in a comment with\n%s", len(found), c.snippet)
+			t.Fatalf("found %d snippets on a page and in a comment with\n%s", len(found), c.Data)
 		}
 		all = append(all, found...)
 	}
@@ -109,8 +95,9 @@ func TestBrokenSnippetsAreFound(t *testing.T) {
 					got = append(got, err.Error())
 				}
 			}
-			if c.want == "" && got != nil || c.want != "" && (len(got) != 1 || !strings.Contains(got[0], c.want)) {
-				t.Errorf("got the errors %q, want one with %q for\n%s", got, c.want, c.snippet)
+			fine := c.Name == "no error"
+			if fine && got != nil || !fine && (len(got) != 1 || !strings.Contains(got[0], c.Name)) {
+				t.Errorf("got the errors %q, want %q for\n%s", got, c.Name, c.Data)
 			}
 		}
 	}
