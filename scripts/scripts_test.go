@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/txtar"
 )
 
 // run runs a script with a go command that is the given shell text, and returns the
@@ -119,25 +120,16 @@ esac`
 	}
 }
 
-// module returns the directory of a new module in git with the script. Its package b imports
-// a, c imports neither, and each has a fuzz target.
+// module returns the directory of a new module in git, that of testdata/module.txtar with the
+// script.
 func module(t *testing.T, script string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
 	text := must.Get(os.ReadFile(script))(t)
-	fuzz := "import \"testing\"\n\nfunc FuzzIt(f *testing.F) {}\n"
-	for name, content := range map[string]string{
-		"go.mod":      "module example.com/m\n\ngo 1.26\n",
-		"a/a.go":      "package a\n",
-		"a/a_test.go": "package a\n\n" + fuzz,
-		"b/b.go":      "package b\n\nimport _ \"example.com/m/a\"\n",
-		"b/b_test.go": "package b\n\n" + fuzz,
-		"c/c.go":      "package c\n",
-		"c/c_test.go": "package c\n\n" + fuzz,
-		"scripts/x":   string(text),
-	} {
-		edit(t, filepath.Join(dir, name), content)
+	for _, f := range txtar.Parse(must.Get(os.ReadFile("testdata/module.txtar"))(t)).Files {
+		edit(t, filepath.Join(dir, f.Name), string(f.Data))
 	}
+	edit(t, filepath.Join(dir, "scripts", "x"), string(text))
 	git(t, dir, "init", "-q", "-b", "main")
 	commit(t, dir)
 	return dir
