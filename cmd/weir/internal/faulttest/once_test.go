@@ -61,27 +61,6 @@ func TestOnceIsChargedOnceAcrossTimeouts(t *testing.T) {
 	})
 }
 
-// TestOnceInACluster: an operation is in the slot of its histories.
-func TestOnceInACluster(t *testing.T) {
-	nodes := redistest.StartCluster(t)
-	for _, c := range clients {
-		conn := c.open(t, target{addrs: nodes.Addrs(), cluster: true})
-		shared := []weir.Limit{
-			{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
-			{Name: "minute", Max: weir.MaxUnits, Window: time.Minute, By: []string{"user"}}}
-		for _, limits := range [][]weir.Limit{perUser, shared, tightAndAll(weir.MaxUnits, time.Hour)} {
-			g := newRig(t, conn, limits)
-			for i := range 20 {
-				user := fmt.Sprint("user-", i)
-				for range 2 {
-					insist(t, g, user, patience, func() {})
-				}
-				wantCharged(t, g, user, 2)
-			}
-		}
-	}
-}
-
 // insist requests two units with one idempotency key until there is an answer. Each try
 // has the timeout wait; after the first failure heal ends the fault.
 func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) (d weir.Decision) {
