@@ -26,10 +26,9 @@ func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 					awaitAnswer(t, g)
 					user := fmt.Sprintf("user-%d-%d", way, n)
 					p.CutAfter(way, n)
-					if insist(t, g, user, patience, func() { p.Heal() }).Replayed {
+					if insist(t, g, p, user, patience).Replayed {
 						repeated++
 					}
-					p.Heal()
 					wantCharged(t, g, user, 2)
 				}
 			}
@@ -54,29 +53,22 @@ func TestOnceIsChargedOnceAcrossTimeouts(t *testing.T) {
 			} else {
 				p.Latency(0, 20*time.Millisecond)
 			}
-			insist(t, g, user, time.Duration(1+r.IntN(15))*time.Millisecond, func() { p.Heal() })
-			p.Heal()
+			insist(t, g, p, user, time.Duration(1+r.IntN(15))*time.Millisecond)
 			wantCharged(t, g, user, 2)
 		}
 	})
 }
 
-// insist requests two units with one idempotency key until there is an answer. Each try
-// has the timeout wait; after the first failure heal ends the fault.
-func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) (d weir.Decision) {
+// insist requests two units with one idempotency key until there is an answer. The first try has
+// the timeout wait; behind it the proxy is healed.
+func insist(t *testing.T, g *rig, p *redistest.Proxy, user string, wait time.Duration) (d weir.Decision) {
 	t.Helper()
-	failed := false
-	eventually(t, "granting "+user, func() error {
-		if failed {
-			wait = patience
-		}
+	eventually(t, "granting "+user, func() (err error) {
 		ctx, cancel := context.WithTimeout(context.Background(), wait)
 		defer cancel()
-		var err error
-		if d, err = g.limiter.AllowOnce(ctx, weir.K(user), 2, "the operation of "+user); err != nil {
-			failed = true
-			heal()
-		}
+		d, err = g.limiter.AllowOnce(ctx, weir.K(user), 2, "the operation of "+user)
+		p.Heal()
+		wait = patience
 		return err
 	})
 	if !d.Allowed || d.Granted != 2 {
