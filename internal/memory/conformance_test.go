@@ -83,14 +83,18 @@ func TestLimitsThatAreOnlyRead(t *testing.T) {
 		}
 		read := limits()
 		read[len(read)-1].Cost = -1
-		charging, reading := engine.Compile("p", engine.AllOrNothing, nil, limits()), engine.Compile("p", engine.AllOrNothing, nil, read)
+		compile := func(limits []engine.Limit) *engine.Compiled {
+			return engine.Compile("p", engine.AllOrNothing, nil, limits)
+		}
+		charging, reading := compile(limits()), compile(read)
+		alone := compile(limits()[len(read)-1:]) // moves the clock of the limit that the others only read
 		again := memory.New(memory.Options{})
 		engines := []engine.Engine{spec.New(), memory.New(memory.Options{Journal: applied{again, t}})}
 		same := func(c engine.Call, engines ...engine.Engine) {
 			t.Helper()
 			var calls []engine.Call
 			for _, e := range engines {
-				c.States = make([]engine.State, len(read))
+				c.States = make([]engine.State, len(c.Rules.Limits))
 				one := []engine.Call{c}
 				e.Do(context.Background(), one)
 				calls = append(calls, one[0])
@@ -109,7 +113,10 @@ func TestLimitsThatAreOnlyRead(t *testing.T) {
 		same(engine.Call{Rules: reading, N: 1, At: now, Given: true}, spec.New(), full)
 		for range 60 {
 			now += r.Int64N(400_000) - []int64{0, 0, 0, 0, 300_000, 2_000_000}[r.IntN(6)]
-			c := engine.Call{Rules: []*engine.Compiled{charging, reading, reading}[r.IntN(3)], Op: engine.Op(max(0, r.IntN(3)-1)), N: 1 + r.Int64N(3), At: now, Given: true}
+			c := engine.Call{Rules: []*engine.Compiled{charging, reading, reading, alone}[r.IntN(4)], Op: engine.Op(max(0, r.IntN(3)-1)), N: 1 + r.Int64N(3), At: now, Given: true}
+			if c.Rules == alone {
+				c.At += 1_500_000 // so that only the history of this limit needs a correction at the next call
+			}
 			same(c, engines...)
 			c.Op, c.N, c.Rules = engine.Peek, 1, charging
 			same(c, engines[0], again)
