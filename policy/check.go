@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
@@ -136,20 +137,38 @@ func unknown(key, value *yamlnode.Node, of string, words []string) *fault {
 
 // describeKind describes a node, as in "is a list".
 func describeKind(n *yamlnode.Node) string {
-	switch t := n.Type(); t {
-	case "map", "list":
-		if n.Len() == 0 {
-			return "an empty " + t
-		}
-		return "a " + t
-	case "number", "boolean", "date", "merge key":
-		return "a " + t
-	case "integer":
+	switch t := n.Type(); {
+	case n.Kind != yamlnode.Scalar && n.Len() == 0:
+		return "an empty " + t
+	case t == "integer":
 		return "a number"
-	case "nothing":
+	case t == "nothing":
 		return "empty"
-	default:
+	case t == "text" || strings.HasPrefix(t, "!"):
 		return t
+	default:
+		return "a " + t
+	}
+}
+
+// want fails unless a node is of a kind. The problem has a place for the description of the node.
+func want(kind yamlnode.Kind, n *yamlnode.Node, next, problem string) {
+	if n.Kind != kind {
+		fail(n.Offset, next, problem, describeKind(n))
+	}
+}
+
+// wantFilled is want that also fails if the node is empty.
+func wantFilled(kind yamlnode.Kind, n *yamlnode.Node, next, problem string) {
+	if n.Kind != kind || n.Len() == 0 {
+		fail(n.Offset, next, problem, describeKind(n))
+	}
+}
+
+// checkName fails unless a word can be the name of a part of the file.
+func checkName(at int, word, part string) {
+	if !weir.ValidName(word) {
+		fail(at, useName, "%s cannot be the name of %s", clip(word), part)
 	}
 }
 
@@ -167,12 +186,10 @@ func quote(n *yamlnode.Node) string {
 // policyFile reads the whole file.
 func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
-	switch {
-	case root.Null():
+	if root.Null() {
 		fail(root.Offset, write, "the file is empty")
-	case root.Kind != yamlnode.Map:
-		fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
 	}
+	want(yamlnode.Map, root, write, "the file is %s, not a map")
 	f := &File{Name: c.file}
 	apply(c, fileWords, aFile, root, f)
 	for _, word := range []string{"version", "policies"} {

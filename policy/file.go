@@ -123,21 +123,17 @@ func Load(path string) (*File, error) {
 // cause, such as [fs.ErrNotExist].
 func ReadFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
-	if err != nil {
-		return nil, unreadable(path, err)
+	var src []byte
+	if err == nil {
+		defer f.Close()
+		src, err = io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, unreadable(path, err)
+	if err == nil {
+		return src, nil
 	}
-	return src, nil
-}
-
-func unreadable(path string, err error) error {
 	reason := err
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = inner.Err
 	}
-	return &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
+	return nil, &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
 }

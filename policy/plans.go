@@ -12,9 +12,7 @@ import (
 )
 
 func (d *policyBuilder) setPlanBy(at int, word string) {
-	if !weir.ValidName(word) {
-		fail(at, useName, "%s cannot be the name of a key", clip(word))
-	}
+	checkName(at, word, "a key")
 	d.policy.PlanBy = word
 }
 
@@ -34,9 +32,7 @@ func (d *policyBuilder) readPlans() {
 	for name, value := range plans.Pairs() {
 		plan := Plan{Name: name.Text, Line: name.Line}
 		d.try(func() {
-			if !weir.ValidName(name.Text) {
-				fail(name.Offset, useName, "%s cannot be the name of a plan", clip(name.Text))
-			}
+			checkName(name.Offset, name.Text, "a plan")
 			plan.Changes = d.changes(value)
 		})
 		d.policy.Plans = append(d.policy.Plans, plan)
@@ -150,12 +146,11 @@ type overrideBuilder struct {
 // readOverrides reads the overrides of a policy.
 func (d *policyBuilder) readOverrides() {
 	_, overrides := find(d.words, "overrides")
-	switch {
-	case overrides == nil:
+	if overrides == nil {
 		return
-	case overrides.Kind != yamlnode.List || overrides.Len() == 0:
-		fail(overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", describeKind(overrides))
-	case len(d.dimensions) == 0:
+	}
+	wantFilled(yamlnode.List, overrides, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them")
+	if len(d.dimensions) == 0 {
 		fail(overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so no key can have others")
 	}
 	lasting := map[string]Override{}
@@ -175,9 +170,7 @@ func (d *policyBuilder) readOverrides() {
 }
 
 func (d *policyBuilder) override(item *yamlnode.Node) Override {
-	if item.Kind != yamlnode.Map {
-		fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", describeKind(item))
-	}
+	want(yamlnode.Map, item, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override")
 	v := overrideBuilder{override: Override{Line: item.Line}, dimensions: d.dimensions}
 	apply(d.checker, overrideWords, anOverride, item, &v)
 	missing := ""
@@ -217,19 +210,15 @@ func (d *policyBuilder) checkPlan(at int, name string) {
 
 // overrideLimits reads limit: as a line or in its long form, limits: as a map.
 func (d *policyBuilder) overrideLimits(v *overrideBuilder) []Change {
-	switch {
-	case v.limitWord.Text == "limit":
+	if v.limitWord.Text == "limit" {
 		return []Change{d.onlyChange("limits: ", v.limits)}
-	case v.limits.Kind != yamlnode.Map:
-		fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", describeKind(v.limits))
 	}
+	want(yamlnode.Map, v.limits, "write limits: {NAME: LIMIT}", "limits: is %s, not a map")
 	return d.changes(v.limits)
 }
 
 func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
-	if value.Kind != yamlnode.Map || value.Len() == 0 {
-		fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", describeKind(value))
-	}
+	wantFilled(yamlnode.Map, value, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values")
 	for name, text := range value.Pairs() {
 		c.try(func() {
 			if !slices.Contains(v.dimensions, name.Text) {

@@ -31,9 +31,7 @@ type policyBuilder struct {
 // policy reads a policy. It goes on after a fault as long as later faults are not
 // consequences of it.
 func (c *checker) policy(name, words *yamlnode.Node) *Definition {
-	if !weir.ValidName(name.Text) {
-		fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
-	}
+	checkName(name.Offset, name.Text, "a policy")
 	if words.Kind != yamlnode.Map {
 		next := "write limit: 10 per minute on the line below, indented"
 		if words.Kind == yamlnode.List {
@@ -149,15 +147,12 @@ func (c *checker) setLimit(d *policyBuilder, key, value *yamlnode.Node) {
 
 func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) {
 	d.setLimitWord(key)
-	if value.Kind != yamlnode.Map || value.Len() == 0 {
-		fail(value.Offset, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one", "limits: is %s, not a map of names to limits", describeKind(value))
-	}
+	wantFilled(yamlnode.Map, value, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one",
+		"limits: is %s, not a map of names to limits")
 	var limits []*limitBuilder
 	for name, limit := range value.Pairs() {
 		c.try(func() {
-			if !weir.ValidName(name.Text) {
-				fail(name.Offset, useName, "%s cannot be the name of a limit", clip(name.Text))
-			}
+			checkName(name.Offset, name.Text, "a limit")
 			limits = append(limits, c.namedLimit(name.Text, name.Offset, limit))
 		})
 	}

@@ -66,18 +66,15 @@ type testBuilder struct {
 
 // setTests reads the tests, after the policies. It skips tests of rejected policies.
 func (c *checker) setTests(f *File, tests *yamlnode.Node) {
-	if tests.Kind != yamlnode.Map || tests.Len() == 0 {
-		fail(tests.Offset, "write a sentence that describes the test and, indented below it, policy:, key: and steps:", "tests: is %s, not a map of sentences to tests", describeKind(tests))
-	}
+	wantFilled(yamlnode.Map, tests, "write a sentence that describes the test and, indented below it, policy:, key: and steps:",
+		"tests: is %s, not a map of sentences to tests")
 	for name, words := range tests.Pairs() {
 		c.try(func() { f.Tests = append(f.Tests, c.test(f, name, words)) })
 	}
 }
 
 func (c *checker) test(f *File, name, words *yamlnode.Node) *Test {
-	if words.Kind != yamlnode.Map {
-		fail(words.Offset, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test", describeKind(words))
-	}
+	want(yamlnode.Map, words, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test")
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
 	ok := apply(c, testWords, aTest, words, &d)
 	_, steps := find(words, "steps")
@@ -108,12 +105,10 @@ func (d *testBuilder) setFrom(at int, word string) {
 	d.test.From = instantAt(at, word, 0, "write a day such as 2026-12-31, for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z")
 }
 
-// keyOf is the setter of a word with a map of keys and their values.
+// keyOf is the setter of key:, a map of keys and their values.
 func keyOf[T any](to func(T) *[]Dimension) setter[T] {
-	return func(c *checker, target T, key, value *yamlnode.Node) {
-		if value.Kind != yamlnode.Map {
-			fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
-		}
+	return func(c *checker, target T, _, value *yamlnode.Node) {
+		want(yamlnode.Map, value, "write key: {user: ann}", "key: is %s, not a map of keys and values")
 		all := to(target)
 		*all = nil
 		for name, text := range value.Pairs() {
@@ -132,9 +127,7 @@ type stepBuilder struct {
 }
 
 func (c *checker) steps(d *testBuilder, steps *yamlnode.Node) {
-	if steps.Kind != yamlnode.List || steps.Len() == 0 {
-		fail(steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(steps))
-	}
+	wantFilled(yamlnode.List, steps, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them")
 	at := time.Duration(0)
 	for item := range steps.Items() {
 		s := stepBuilder{step: Step{At: at, Do: doCheck, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
@@ -145,9 +138,7 @@ func (c *checker) steps(d *testBuilder, steps *yamlnode.Node) {
 }
 
 func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration) {
-	if item.Kind != yamlnode.Map {
-		fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
-	}
+	want(yamlnode.Map, item, "write one such as {at: 0s, expect: allowed}", "%s in place of a step")
 	if !apply(c, stepWords, aStep, item, s) {
 		panic(recorded)
 	}
