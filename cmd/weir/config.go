@@ -128,7 +128,7 @@ func (t settings) parse(name string, src []byte) (int, policy.Errors) {
 		return 0, policy.Errors{{File: name, Problem: "the file is larger than 256 KiB", Next: "write the settings of one weir serve"}}
 	}
 	document, err := yamlnode.Read(src)
-	f := settingsFile{name: name, document: document, table: t}
+	f := settingsFile{name: name, document: document, table: t, replaced: new(serveOptions).table()}
 	if err != nil {
 		f.fail(err.Offset, err.Next, "%s", err.Problem)
 	} else {
@@ -142,7 +142,8 @@ type settingsFile struct {
 	name     string
 	document *yamlnode.Document
 	table    settings
-	count    int // settings in the file
+	replaced settings // gets the values of settings that have another source
+	count    int      // settings in the file
 	errors   policy.Errors
 }
 
@@ -195,28 +196,29 @@ func (f *settingsFile) setting(in section, key, value *yamlnode.Node) {
 		return
 	}
 	f.count++
-	isSet := s.source == ""
-	if isSet {
+	if s.source == "" {
 		s.place = f.at(value.Offset)
 		s.source = fmt.Sprintf("%s:%d", s.place.File, s.place.Line)
+	} else {
+		s = f.replaced.setting(s.name)
 	}
 	if value.Kind != yamlnode.List || s.value.kind != "names" {
-		f.read(s, value, isSet)
+		f.read(s, value)
 	}
 	for item := range value.Items() {
-		f.read(s, item, isSet)
+		f.read(s, item)
 	}
 }
 
-// read checks a value of a setting, and sets it unless the setting has another source.
-func (f *settingsFile) read(s *setting, n *yamlnode.Node, isSet bool) {
+// read reads a value of a setting.
+func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 	switch {
 	case n.Null():
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
 		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
 	default:
-		if wrong := new(valueError); errors.As(s.value.read(n.Text, isSet), &wrong) {
+		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
 			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
 		}
 	}

@@ -39,27 +39,33 @@ type value struct {
 	least, most int      // kind int: the bounds
 	next        string   // the step after a wrong value, unless its error has one
 
-	parse func(text string, isSet bool) error
-	get   func() string
+	set func(text string) error
+	get func() string
 }
 
 // newValue sets to to the default and returns its value, with the fields of is. An error of
-// parse that is no *valueError is that of the kind.
-func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error)) *value {
+// parse that is no *valueError is that of the kind. show is the inverse of parse.
+func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error), show func(T) string) *value {
 	*to = standard
-	is.get = func() string { return fmt.Sprint(*to) }
-	is.parse = func(text string, isSet bool) error {
+	is.get = func() string { return show(*to) }
+	is.set = func(text string) error {
 		parsed, err := parse(text)
+		wrong := new(valueError)
 		switch {
-		case err == nil && isSet:
+		case err == nil:
 			*to = parsed
-		case err != nil && !errors.As(err, new(*valueError)):
-			err = misread(is.kind, text)
+			return nil
+		case !errors.As(err, &wrong):
+			errors.As(misread(is.kind, text), &wrong)
 		}
-		return err
+		wrong.next = cmp.Or(wrong.next, is.next)
+		return wrong
 	}
 	return &is
 }
+
+// shownAsIs is the inverse of parsing for values in the form of package fmt.
+func shownAsIs[T any](v T) string { return fmt.Sprint(v) }
 
 // Type returns the name of the type in the help.
 func (v *value) Type() string { return v.kind }
@@ -68,16 +74,7 @@ func (v *value) Type() string { return v.kind }
 func (v *value) String() string { return v.get() }
 
 // Set reads a value. The error is a *valueError, and a wrong value changes nothing.
-func (v *value) Set(text string) error { return v.read(text, true) }
-
-// read is Set that changes nothing unless isSet.
-func (v *value) read(text string, isSet bool) error {
-	err := v.parse(text, isSet)
-	if wrong := new(valueError); errors.As(err, &wrong) {
-		wrong.next = cmp.Or(wrong.next, v.next)
-	}
-	return err
-}
+func (v *value) Set(text string) error { return v.set(text) }
 
 // addParsed adds a flag whose values parse reads. standard is the default in the help.
 func addParsed(cmd *cobra.Command, name, short, standard, help string, parse func(text string) error) {
@@ -115,7 +112,7 @@ func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text st
 
 // textValue is any text.
 func textValue(to *string) *value {
-	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) { return text, nil })
+	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) { return text, nil }, shownAsIs)
 }
 
 // addressValue is an address to listen on. A name in it is resolved when weir listens.
@@ -126,7 +123,7 @@ func addressValue(to *string, standard string) *value {
 			return "", wrongText("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
 		}
 		return text, nil
-	})
+	}, shownAsIs)
 }
 
 // storeValue is the name or the URL of a store.
@@ -136,24 +133,23 @@ func storeValue(to *string) *value {
 			return "", wrongText("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
 		}
 		return text, nil
-	})
+	}, shownAsIs)
 }
 
 // wordValue is one of some values, which are written as words in lower case.
 func wordValue[T any](to *T, standard T, next string, all ...T) *value {
+	word := func(v T) string { return strings.ToLower(fmt.Sprint(v)) }
 	var words []string
 	for _, each := range all {
-		words = append(words, strings.ToLower(fmt.Sprint(each)))
+		words = append(words, word(each))
 	}
-	v := newValue(to, standard, value{kind: "word", words: words, next: next}, func(text string) (T, error) {
+	return newValue(to, standard, value{kind: "word", words: words, next: next}, func(text string) (T, error) {
 		if i := slices.Index(words, text); i >= 0 {
 			return all[i], nil
 		}
 		last := len(words) - 1
 		return standard, wrongText("", "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
-	})
-	v.get = func() string { return strings.ToLower(fmt.Sprint(*to)) }
-	return v
+	}, word)
 }
 
 // intValue is a whole number from least to most.
@@ -169,7 +165,7 @@ func intValue(to *int, standard, least, most int, next string) *value {
 			err = wrongText("", "must be %d to %d, not %d", least, most, n)
 		}
 		return n, err
-	})
+	}, shownAsIs)
 }
 
 // ratioValue is a number from 0 to 1.
@@ -180,11 +176,11 @@ func ratioValue(to *float64, standard float64) *value {
 			err = wrongText("", "must be 0 to 1, not %v", n)
 		}
 		return n, err
-	})
+	}, shownAsIs)
 }
 
 func boolValue(to *bool) *value {
-	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, strconv.ParseBool)
+	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, strconv.ParseBool, shownAsIs)
 }
 
 // durationValue is a duration of 0 or more, or above 0 unless orZero is set.
@@ -199,7 +195,7 @@ func durationValue(to *time.Duration, standard time.Duration, orZero bool, next 
 			err = wrongText("", "must be above 0, not %v", d)
 		}
 		return d, err
-	})
+	}, shownAsIs)
 }
 
 // misread returns the error of a text that is not of a type of pflag, nil for other types.
@@ -223,27 +219,23 @@ func misread(kind, text string) error {
 
 // namesValue is a list of names of hosts, as YAML. Each Set adds one.
 func namesValue(to *[]string) *value {
-	v := newValue(to, nil, value{kind: "names"}, func(text string) ([]string, error) {
+	return newValue(to, nil, value{kind: "names"}, func(text string) ([]string, error) {
 		if _, err := listen.ParseNames(text); err != nil {
 			return nil, wrongText("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
 		}
 		return append(*to, text), nil
-	})
-	v.get = func() string { return "[" + strings.Join(*to, ", ") + "]" }
-	return v
+	}, func(names []string) string { return "[" + strings.Join(names, ", ") + "]" })
 }
 
 // modeValue is the permissions of a file, 1 to 0777, as chmod reads them.
 func modeValue(to *fs.FileMode, standard fs.FileMode, next string) *value {
-	v := newValue(to, standard, value{kind: "mode", next: next}, func(text string) (fs.FileMode, error) {
+	return newValue(to, standard, value{kind: "mode", next: next}, func(text string) (fs.FileMode, error) {
 		bits, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || bits == 0 || bits > 0o777 {
 			return 0, wrongText("", "must be an octal mode such as 0660, not %q", text)
 		}
 		return fs.FileMode(bits), nil
-	})
-	v.get = func() string { return fmt.Sprintf("%#04o", uint32(*to)) }
-	return v
+	}, func(mode fs.FileMode) string { return fmt.Sprintf("%#04o", uint32(mode)) })
 }
 
 // minSize is the least size: fewer bytes would reject nearly every key.
@@ -267,9 +259,7 @@ func sizeText(n int64) string {
 // sizeValue is a number of bytes, minSize or more, written as digits with or without KiB, MiB
 // or GiB. 0 stands for no size.
 func sizeValue(to *int64, standard int64) *value {
-	v := newValue(to, standard, value{kind: "size"}, parseSize)
-	v.get = func() string { return sizeText(*to) }
-	return v
+	return newValue(to, standard, value{kind: "size"}, parseSize, sizeText)
 }
 
 func parseSize(text string) (int64, error) {
@@ -310,9 +300,7 @@ func shareText(n int64) string {
 
 // shareValue is one of so many.
 func shareValue(to *int64, standard int64) *value {
-	v := newValue(to, standard, value{kind: "share"}, parseSample)
-	v.get = func() string { return shareText(*to) }
-	return v
+	return newValue(to, standard, value{kind: "share"}, parseSample, shareText)
 }
 
 func parseSample(text string) (int64, error) {
