@@ -172,9 +172,6 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *reloader, err error) {
 	c := &o.config
 	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
-	if c.Limits.Linger == 0 {
-		c.Limits.Linger = -1
-	}
 	if secrets, err = o.authenticate(table, log); err != nil {
 		return nil, err
 	}

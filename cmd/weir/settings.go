@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/redact"
+	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
@@ -32,6 +33,7 @@ const maxRecordFiles = 1000
 // table returns all settings of weir serve, each with a field of o as its value.
 func (o *serveOptions) table() (t settings) {
 	c := &o.config
+	c.Limits = server.DefaultLimits
 	t.add("", "Policies",
 		&setting{name: "policies", short: "p", value: textValue(&o.policies), common: true, help: policiesHelp},
 	)
@@ -78,16 +80,16 @@ func (o *serveOptions) table() (t settings) {
 			help: "a `FILE` with authorities, in PEM; a client certificate of theirs replaces the token"},
 	)
 	t.add("load", "Load and shutdown",
-		&setting{name: "max-connections", value: intValue(&c.Limits.Conns, 10_000, 1, math.MaxInt, "leave it out for the default"),
+		&setting{name: "max-connections", value: intValue(&c.Limits.Conns, c.Limits.Conns, 1, math.MaxInt, "leave it out for the default"),
 			help: "the most open connections of each listener; further callers get 503, probes are still answered"},
 		&setting{name: "max-connections-per-address", value: intValue(&c.Limits.PerAddress, 0, 0, math.MaxInt, "leave it out for the default"),
 			help: "the most of them for one client address before it has authenticated, or at all if nothing is required; " +
 				"default: a quarter of --max-connections, without bound on loopback if nothing is required"},
-		&setting{name: "max-in-flight", value: intValue(&c.Limits.InFlight, 1000, 1, math.MaxInt, "leave it out for the default"),
+		&setting{name: "max-in-flight", value: intValue(&c.Limits.InFlight, c.Limits.InFlight, 1, math.MaxInt, "leave it out for the default"),
 			help: "the most requests that wait for the store at once; further ones get 503"},
-		&setting{name: "linger", value: durationValue(&c.Limits.Linger, 250*time.Millisecond, true, "write 5s, for example"),
+		&setting{name: "linger", value: durationValue(&c.Limits.Linger, c.Limits.Linger, true, "write 5s, for example"),
 			help: "after SIGTERM, accept requests for so long while /readyz reports 503"},
-		&setting{name: "drain", value: durationValue(&c.Limits.Drain, 10*time.Second, false, "write 10s, for example"),
+		&setting{name: "drain", value: durationValue(&c.Limits.Drain, c.Limits.Drain, false, "write 10s, for example"),
 			help: "after that, wait so long for requests in flight"},
 	)
 	t.add("logging", "Logs and traces",

@@ -310,13 +310,13 @@ func (l *Listener) Close() error {
 	return l.Listener.Close()
 }
 
-// Config configures a listener. Only Address is required.
+// Config configures a listener. Address and Conns are required.
 type Config struct {
 	Address Address
 	Mode    fs.FileMode // the mode of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
 
-	Conns       int           // simultaneous admitted connections; default 10,000
+	Conns       int           // simultaneous admitted connections
 	Spare       int           // further connections, for clients that are not admitted, such as probes; default none
 	PerAddress  int           // connections of one client address that are not admitted, or all of them without AdmitWithin; default no bound
 	AdmitWithin time.Duration // time for a client to be admitted; default: clients need no admission, and there is no bound
@@ -330,9 +330,6 @@ type Config struct {
 
 // Open listens.
 func Open(c Config) (*Listener, error) {
-	if c.Conns == 0 {
-		c.Conns = 10_000
-	}
 	var plain net.Listener
 	var err error
 	if c.Address.IsUnix() {

@@ -23,7 +23,7 @@ func socket(t *testing.T) (path string, a Address) {
 func TestUnixSocket(t *testing.T) {
 	path, a := socket(t)
 	for _, c := range []struct{ asked, want os.FileMode }{{0, 0o660}, {0o600, 0o600}, {0o666, 0o666}} {
-		l := must.Get(Open(Config{Address: a, Mode: c.asked}))(t)
+		l := must.Get(Open(Config{Address: a, Conns: 1, Mode: c.asked}))(t)
 		info, err := os.Stat(path)
 		if err != nil || info.Mode() != os.ModeSocket|c.want {
 			t.Errorf("mode %o: %v, %v; want a socket of %o", c.asked, info.Mode(), err, c.want)
@@ -38,7 +38,7 @@ func TestUnixSocket(t *testing.T) {
 		}()
 		must.Get(l.Accept())(t).Close()
 		must.Do(t, <-dialled)
-		if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "another process listens") {
+		if _, err := Open(Config{Address: a, Conns: 1}); err == nil || !strings.Contains(err.Error(), "another process listens") {
 			t.Errorf("a second listener: %v, want an error about the other listener", err)
 		}
 		l.Close()
@@ -54,13 +54,13 @@ func TestStaleSocket(t *testing.T) {
 	fd := must.Get(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 	must.Do(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	syscall.Close(fd)
-	l, err := Open(Config{Address: a})
+	l, err := Open(Config{Address: a, Conns: 1})
 	if err != nil {
 		t.Fatalf("over a socket without a listener: %v", err)
 	}
 	l.Close()
 	must.Do(t, os.WriteFile(path, []byte("precious"), 0o600))
-	if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+	if _, err := Open(Config{Address: a, Conns: 1}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
 		t.Errorf("over a file: %v, want an error that it is not a socket", err)
 	}
 	if b, err := os.ReadFile(path); string(b) != "precious" {

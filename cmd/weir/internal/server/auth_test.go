@@ -155,11 +155,11 @@ func TestGateSecretOpensGatesAlone(t *testing.T) {
 		c := Config{Policies: file(t), Listen: "127.0.0.1:0"}
 		onlyGates(&c)
 		change(&c)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), "--token-file") {
+		if _, err := New(complete(c)); err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), "--token-file") {
 			t.Errorf("%s beside a gate secret alone: %v, want an error that names it and --token-file", flag, err)
 		}
 		c.Insecure = true
-		if _, err := New(c); err != nil {
+		if _, err := New(complete(c)); err != nil {
 			t.Errorf("%s with --insecure-listen: %v", flag, err)
 		}
 	}
@@ -212,7 +212,7 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 		{"gRPC on purpose", Config{GRPCListen: "0.0.0.0:0", Insecure: true}, "", "127.0.0.1:7070", "--grpc-listen 0.0.0.0:0 can be reached"},
 	} {
 		c.config.Policies = file(t)
-		s, err := New(c.config)
+		s, err := New(complete(c.config))
 		if c.rejected != "" {
 			if err == nil || !strings.HasPrefix(err.Error(), c.rejected+" ") || !strings.Contains(err.Error(), "without authentication; set --") {
 				t.Errorf("%s: %v, want a rejection of %s", c.name, err, c.rejected)
@@ -236,7 +236,7 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 	}
 	for flag, c := range map[string]Config{"--resp-listen": {RESPListen: "nowhere"}, "--grpc-listen": {GRPCListen: "nowhere"}} {
 		c.Policies = file(t)
-		if _, err := New(c); err == nil || !strings.Contains(err.Error(), flag) {
+		if _, err := New(complete(c)); err == nil || !strings.Contains(err.Error(), flag) {
 			t.Errorf("%s nowhere: %v, want an error that names the flag", flag, err)
 		}
 	}

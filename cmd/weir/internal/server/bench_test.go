@@ -32,7 +32,7 @@ func BenchmarkHandlers(b *testing.B) {
 				defer record.Close()
 				config.Recorder = record
 			}
-			s, err := New(config)
+			s, err := New(complete(config))
 			if err != nil {
 				b.Fatal(err)
 			}

@@ -155,8 +155,8 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, _ := newServer(t, nil, func(config *Config) {
-					config.Limits = c.limits
-					config.Limits.Linger = -1
+					l := &config.Limits
+					l.ReadHeader, l.Read, l.Idle = c.limits.ReadHeader, c.limits.Read, c.limits.Idle
 				})
 				on := serveInMemory(t, s)
 				var slow []net.Conn

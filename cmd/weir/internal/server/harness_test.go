@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,16 +48,31 @@ func file(t testing.TB) *policy.File {
 func newServer(t testing.TB, e engine.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
 	t.Helper()
 	var logged bytes.Buffer
-	c := Config{Policies: file(t), Engine: e, Listen: "127.0.0.1:0",
-		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3",
-		Limits: Limits{Linger: -1}}
+	c := Config{Policies: file(t), Engine: e, Listen: "127.0.0.1:0", Log: slog.New(slog.NewTextHandler(&logged, nil)), Limits: DefaultLimits}
+	c.Limits.Linger = 0
 	c.Memory, _ = e.(*weir.Memory)
 	c.Fallback, _ = e.(*fallback.Engine)
 	for _, f := range change {
 		f(&c)
 	}
-	s := must.Get(New(c))(t)
+	s := must.Get(New(complete(c)))(t)
 	return s, &logged
+}
+
+// complete returns c with the defaults of weir serve.
+func complete(c Config) Config {
+	if c.Engine == nil {
+		c.Memory = weir.NewMemory()
+		c.Engine = c.Memory
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits == (Limits{}) {
+		c.Limits = DefaultLimits
+	}
+	c.StoreName, c.Listen, c.Version = cmp.Or(c.StoreName, "memory"), cmp.Or(c.Listen, "127.0.0.1:7070"), cmp.Or(c.Version, "1.2.3")
+	return c
 }
 
 // reply is an answer to a client.

@@ -92,7 +92,7 @@ func TestGateIgnoresClientIDs(t *testing.T) {
 		  X-Request-Id: 9
 		=> 400 …more than once…
 	`)
-	if _, err := New(Config{Policies: file(t), GateID: "X Request"}); err == nil {
+	if _, err := New(complete(Config{Policies: file(t), GateID: "X Request"})); err == nil {
 		t.Error("a field with a space")
 	}
 }

@@ -190,14 +190,11 @@ func TestNewRejectsBadConfigurations(t *testing.T) {
 		"a bad policy":   {bad, `policy "push", limit "limit": Max`},
 		"a policy twice": {twice, `"push" is there twice`},
 	} {
-		if _, err := New(Config{Policies: c.f}); err == nil || !strings.Contains(err.Error(), c.word) {
+		if _, err := New(complete(Config{Policies: c.f})); err == nil || !strings.Contains(err.Error(), c.word) {
 			t.Errorf("%s: %v, want an error that holds %q", name, err, c.word)
 		}
 	}
-	s := must.Get(New(Config{Policies: file(t)}))(t)
-	if s.Addr() != "127.0.0.1:7070" || s.config.Limits.Conns != 10_000 {
-		t.Errorf("defaults: %s, %+v", s.Addr(), s.config.Limits)
-	}
+	s := must.Get(New(complete(Config{Policies: file(t)})))(t)
 	play(t, s, "POST /v1/check "+searchBody+` => 200 {"allowed":true,…`)
 }
 

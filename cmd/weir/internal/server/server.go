@@ -36,22 +36,23 @@ import (
 	"github.com/weirlimit/weir/weirdisk"
 )
 
-// Config configures a Server. Only Policies is required.
+// Config configures a Server. Policies, Engine, StoreName, Listen, Log, Version and Limits are
+// required.
 type Config struct {
 	Policies  *policy.File     // its Name is for people, too
-	Engine    engine.Engine    // decides; default: a memory engine of the server
+	Engine    engine.Engine    // decides
 	Memory    *weir.Memory     // Engine, if it keeps its histories in this process alone; default: none
 	Fallback  *fallback.Engine // Engine, if its store can be down, for metrics and the status; default: none
-	StoreName string           // the engine's name for people, without credentials; default: memory
+	StoreName string           // the engine's name for people, without credentials
 	StoreNote string           // for the banner; default: none
 	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
 	// StoreIdentity returns a name that all servers on the store share and no other store
 	// has; default: that of an engine that no other process shares.
 	StoreIdentity func(context.Context) (string, error)
 	StoreDown     func() error // why the store is unavailable, as far as is known without a call; nil = always up
-	Listen        string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
-	Log           *slog.Logger // default: no log
-	Version       string       // the program's version, for /metrics; default: unknown
+	Listen        string       // host:port or unix:/path; port 0 chooses a free one
+	Log           *slog.Logger
+	Version       string // the program's version, for /metrics
 	Limits        Limits
 
 	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
@@ -77,36 +78,28 @@ type Config struct {
 	Reread func() error
 }
 
-// Limits bound the resources of clients. Zero values stand for the defaults.
+// Limits bound the resources of clients.
 type Limits struct {
-	ReadHeader time.Duration // to send a request's header; default 5s
-	Read       time.Duration // to send a whole request; default 10s
-	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
-	Idle       time.Duration // between two requests of a connection; default 2m
-	Conns      int           // simultaneous connections of authenticated callers; further ones get 503; default 10,000
-	PerAddress int           // connections of one client address that have not authenticated, or all of them where no caller must; default a quarter of Conns and at least 16, none on loopback where no caller must
-	Prove      time.Duration // for a connection to authenticate where its listener requires that; default 10s
-	InFlight   int           // simultaneous requests that wait for the store; further ones get 503; default 1,000
-	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests; default 250ms, below 0 none
-	Drain      time.Duration // then, for requests in flight to end; default 10s
+	ReadHeader time.Duration // to send a request's header
+	Read       time.Duration // to send a whole request
+	Write      time.Duration // from the end of a request's header to the end of its answer
+	Idle       time.Duration // between two requests of a connection
+	Conns      int           // simultaneous connections of authenticated callers; further ones get 503
+	PerAddress int           // connections of one client address that have not authenticated, or all of them where no caller must; 0 = a quarter of Conns and at least 16, none on loopback where no caller must
+	Prove      time.Duration // for a connection to authenticate where its listener requires that
+	InFlight   int           // simultaneous requests that wait for the store; further ones get 503
+	Linger     time.Duration // from the first 503 of /readyz to the end of accepting requests
+	Drain      time.Duration // then, for requests in flight to end
+}
+
+// DefaultLimits are the limits of weir serve without flags.
+var DefaultLimits = Limits{
+	ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 20 * time.Second, Idle: 2 * time.Minute, Prove: 10 * time.Second,
+	Conns: 10_000, InFlight: 1000, Linger: 250 * time.Millisecond, Drain: 10 * time.Second,
 }
 
 // maxHeader is the largest request header, in bytes.
 const maxHeader = 16 << 10
-
-// withDefaults returns l with defaults in place of zeros.
-func (l Limits) withDefaults() Limits {
-	l.ReadHeader = cmp.Or(l.ReadHeader, 5*time.Second)
-	l.Read = cmp.Or(l.Read, 10*time.Second)
-	l.Write = cmp.Or(l.Write, 20*time.Second)
-	l.Idle = cmp.Or(l.Idle, 2*time.Minute)
-	l.Prove = cmp.Or(l.Prove, 10*time.Second)
-	l.Linger = cmp.Or(l.Linger, 250*time.Millisecond)
-	l.Drain = cmp.Or(l.Drain, 10*time.Second)
-	l.Conns = cmp.Or(l.Conns, 10_000)
-	l.InFlight = cmp.Or(l.InFlight, 1000)
-	return l
-}
 
 // Server serves the policies of one file on one engine. Reload replaces the file.
 type Server struct {
@@ -144,17 +137,6 @@ const (
 
 // New checks the configuration and returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
-	if c.Engine == nil {
-		c.Memory = weir.NewMemory()
-		c.Engine = c.Memory
-	}
-	c.StoreName = cmp.Or(c.StoreName, "memory")
-	c.Listen = cmp.Or(c.Listen, "127.0.0.1:7070")
-	c.Version = cmp.Or(c.Version, "unknown")
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
-	c.Limits = c.Limits.withDefaults()
 	if err := httpapi.CheckGateID(c.GateID); err != nil {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
