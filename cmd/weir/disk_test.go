@@ -23,13 +23,10 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	disk := needs.Tmpfs(t, "512k")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
 	f.await(t, "before", healthyAnswers, 1)
-	filler, err := os.Create(filepath.Join(disk, "filler"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	filler := must.Get(os.Create(filepath.Join(disk, "filler")))(t)
 	defer filler.Close()
-	for block := make([]byte, 4096); err == nil; {
-		_, err = filler.Write(block)
+	for err := error(nil); err == nil; {
+		_, err = filler.Write(make([]byte, 4096))
 	}
 	f.await(t, "full", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
 	must.Do(t, os.Remove(filler.Name()))

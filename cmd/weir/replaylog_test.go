@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
@@ -132,9 +133,7 @@ func TestReplayOfAPipe(t *testing.T) {
 		{trace, []string{"--decisions", os.DevNull}, `{"lines":3000,`},
 	} {
 		in, out, err := os.Pipe()
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		defer in.Close()
 		name := fmt.Sprintf("/dev/fd/%d", in.Fd())
 		_, err = os.Stat(name)

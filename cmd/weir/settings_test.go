@@ -130,9 +130,7 @@ func TestSchemaIsMadeOfTheSettings(t *testing.T) {
 	}
 	got, err := json.MarshalIndent(schema{"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Configuration of weir serve",
 		"type": "object", "properties": sections, "additionalProperties": false}, "", "  ")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	const file = "weir-serve.schema.json"
 	if *rewrite {
 		err = os.WriteFile(file, append(got, '\n'), 0o644)

@@ -18,9 +18,7 @@ func answerAt(t *testing.T, when time.Time, allowed, denied string) *topAnswer {
 	l, err := parseTop([]byte(`{"at":"2026-11-20T12:00:00Z","keys":"shown","since":"2026-11-20T11:51:00Z",
 		"top":[{"policy":"search","key":{"user":"\u001b[2Jann","ip":"1"},"clipped":true,"denials":12,"error":3},{"policy":"all","key":{},"denials":9,"error":0}],
 		"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":1}]}`), "http://127.0.0.1:7070", when)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	return l
 }
 
@@ -52,9 +50,7 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 		a, err := parseTop([]byte(`{"at":"`+now.Format(time.RFC3339)+`","keys":"shown","since":"`+since+`",
 			"top":[{"policy":"search","key":{"ip":"192.0.2.7"},"denials":961,"error":0},{"policy":"search","key":{"ip":"198.51.100.23"},"denials":48,"error":2}],
 			"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":0}]}`), "http://127.0.0.1:7070", when)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		return a
 	}
 	page := answer(now, "4811", "1033").page(answer(now.Add(-2*time.Second), "4786", "1019"))

@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
@@ -44,9 +45,7 @@ func at(addr string) target { return target{addrs: []string{addr}} }
 func (c client) open(t testing.TB, to target) weirredis.Conn {
 	t.Helper()
 	conn, hangUp, err := c.dial(to)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(hangUp)
 	return conn
 }

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 const (
@@ -16,18 +18,13 @@ const (
 
 func write(t *testing.T, path, text string) {
 	t.Helper()
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, os.WriteFile(path, []byte(text), 0o600))
 }
 
 func TestSecretRotates(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, oldWord+"\n")
-	s, err := SecretFile(path, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(SecretFile(path, nil))(t)
 	expect := func(when string, old, new bool) {
 		t.Helper()
 		if s.Matches(oldWord) != old || s.Matches(newWord) != new {
@@ -60,10 +57,7 @@ func TestSecretRotates(t *testing.T) {
 }
 
 func TestSecretMatches(t *testing.T) {
-	s, err := SecretText(oldWord + "  " + newWord)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(SecretText(oldWord + "  " + newWord))(t)
 	if !s.Matches(oldWord) || !s.Matches(newWord) {
 		t.Error("its own words do not match")
 	}
@@ -103,10 +97,7 @@ func TestBadSecrets(t *testing.T) {
 
 // TestSecretIsNotPrinted by any verb of fmt.
 func TestSecretIsNotPrinted(t *testing.T) {
-	s, err := SecretText(oldWord)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(SecretText(oldWord))(t)
 	if got := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(got, oldWord) {
 		t.Errorf("printed as %s", got)
 	}
@@ -128,10 +119,7 @@ func TestWorldReadableSecretIsReported(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "secret")
 	write(t, path, oldWord)
 	var reported []error
-	s, err := SecretFile(path, func(err error) { reported = append(reported, err) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(SecretFile(path, func(err error) { reported = append(reported, err) }))(t)
 	expect := func(when string, n int) {
 		t.Helper()
 		readable := new(WorldReadableError)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/listentest"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // shake connects a client to a server, and returns the connection state of each side.
@@ -54,10 +55,7 @@ func tlsFiles(t *testing.T, a *listentest.Authority) TLSFiles {
 func TestTLSReloads(t *testing.T) {
 	first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
 	files := tlsFiles(t, first)
-	s, err := LoadTLS(files, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := must.Get(LoadTLS(files, nil))(t)
 	config := s.Config("h2", "http/1.1")
 	client := func(a *listentest.Authority) *tls.Config {
 		return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
@@ -119,15 +117,10 @@ func TestClientCertificates(t *testing.T) {
 func TestClientCertificatesExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := listentest.NewAuthority(t)
-		s, err := LoadTLS(tlsFiles(t, a), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := must.Get(LoadTLS(tlsFiles(t, a), nil))(t)
 		client := a.Issue(t, "client").TLS(t)
 		state, _, err := shake(s.Config(), &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), Certificates: []tls.Certificate{client}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, err)
 		expect := func(when string, c *Conn, want bool) {
 			t.Helper()
 			if got := s.Verified(c, &state); got != want {
@@ -176,9 +169,7 @@ func TestWorldReadableKeyIsReported(t *testing.T) {
 		readable string
 		want     []string
 	}{{files.Cert, nil}, {files.Key, []string{files.Key}}} {
-		if err := os.Chmod(c.readable, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		must.Do(t, os.Chmod(c.readable, 0o644))
 		var reported []string
 		if _, err := LoadTLS(files, func(err error) { reported = append(reported, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(reported, c.want) {
 			t.Errorf("%s: reported %q, %v; want %q", c.readable, reported, err, c.want)

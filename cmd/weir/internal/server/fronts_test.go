@@ -33,10 +33,7 @@ import (
 // withGRPC adds Envoy's rate limit service with one rule to the configuration.
 func withGRPC(t *testing.T) func(*Config) {
 	t.Helper()
-	config, err := envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	config := must.Get(envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]")))(t)
 	return func(c *Config) { c.GRPCListen, c.Envoy = "127.0.0.1:0", config }
 }
 

@@ -222,9 +222,7 @@ type talk struct {
 
 func talkTo(t *testing.T, c net.Conn, err error) talk {
 	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return talk{c, bufio.NewReader(c)}

@@ -31,14 +31,8 @@ import (
 // setting, after a call of each kind.
 func everything(t *testing.T) []string {
 	t.Helper()
-	rules, err := envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	record, err := recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	rules := must.Get(envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n")))(t)
+	record := must.Get(recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
 	defer record.Close()
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
 		c.Recorder = record

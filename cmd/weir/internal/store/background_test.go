@@ -80,10 +80,7 @@ func TestBackgroundReconnects(t *testing.T) {
 	if err := s.Ready(t.Context()); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), server.Addr) {
 		t.Fatalf("got %v, want ErrUnreachable at %s", err, server.Addr)
 	}
-	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}, weir.WithEngine(s.Engine))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute}}}, weir.WithEngine(s.Engine)))(t)
 	ctx := t.Context()
 	_, allow := l.Allow(ctx, weir.K())
 	_, refund := l.Refund(ctx, weir.K(), time.Now(), 1)

@@ -24,9 +24,7 @@ func decide(t *testing.T, s *Store) bool {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute, By: []string{"k"}}}},
 		weir.WithEngine(s.Engine))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
 	d := must.Get(l.Allow(context.Background(), weir.K("42")))(t)
 	return d.Allowed
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/dunglas/httpsfv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -48,15 +49,10 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 		{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute},
 	} {
 		limit.Name = "limit"
-		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}}))(t)
 		for _, n := range []int64{1, 2} {
 			o := weirhttp.Outcome{Compiled: l.Compiled(), N: n, States: make([]weir.LimitState, 1)}
-			if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}); err != nil {
-				t.Fatal(err)
-			}
+			o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}))(t)
 			h := http.Header{}
 			o.WriteHeaders(h)
 			fields := append(h["Ratelimit"], h["RateLimit"]...)
