@@ -69,30 +69,26 @@ type reloader struct {
 	mu    sync.Mutex                         // held from reading to applying, so that the newest content stays
 }
 
-// apply gives a content to the server; r.mu is held.
-func (r *reloader) apply(text []byte, err error) error {
-	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-	return r.parse(text, err)
-}
-
 // run reloads after changes until ctx is done. Without a path there are none.
 func (r *reloader) run(ctx context.Context) {
 	if r.watch.Path == "" {
 		return
 	}
 	r.watch.Run(ctx, func(c filewatch.Content) {
-		r.mu.Lock()
-		defer r.mu.Unlock()
-		r.apply(c.Bytes, c.Err)
+		r.apply(func() ([]byte, error) { return c.Bytes, c.Err })
 	})
 }
 
 // again reads and reloads the configuration. The error is the reason why the one in
 // force stays.
-func (r *reloader) again() error {
+func (r *reloader) again() error { return r.apply(r.watch.Read) }
+
+// apply gives a content to the server.
+func (r *reloader) apply(read func() ([]byte, error)) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.apply(r.watch.Read())
+	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
+	return r.parse(read())
 }
 
 // policyReloader returns the reloader of a policy file. text is the content in force.

@@ -44,10 +44,6 @@ type serveOptions struct {
 	envoyConfig, envoyHeaders string
 }
 
-func serveCommand() *cobra.Command {
-	return settingsCommand("serve", "Serve decisions over HTTP", serve)
-}
-
 // check rejects settings that do not fit together.
 func (o *serveOptions) check(table settings) error {
 	return cmp.Or(o.checkStore(table), o.record.check(table))

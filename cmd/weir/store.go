@@ -70,7 +70,9 @@ type servedStore struct {
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
 		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
-	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: s.logProgress}, s.logAttempt)
+	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: func(done, total int64) {
+		log.Info("reading the store", "bytes", done, "of", total)
+	}}, s.logAttempt)
 	if err != nil {
 		return nil, storeFailure(err)
 	}
@@ -126,11 +128,6 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 	for _, warning := range warnings {
 		s.log.Warn(warning)
 	}
-}
-
-// logProgress logs how far a long log of --store file: is read.
-func (s *servedStore) logProgress(done, total int64) {
-	s.log.Info("reading the store", "bytes", done, "of", total)
 }
 
 // logState logs that a connected store is down, or up again, at most once in ten

@@ -20,7 +20,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -196,12 +195,7 @@ const identityKey = "weir3:store"
 //go:embed identity.lua
 var identityText string
 
-var identityScript = newIdentityScript()
-
-func newIdentityScript() *weirredis.Script {
-	sum := sha1.Sum([]byte(identityText))
-	return &weirredis.Script{Name: "identity", Text: identityText, SHA1: hex.EncodeToString(sum[:])}
-}
+var identityScript = &weirredis.Script{Name: "identity", Text: identityText, SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(identityText)))}
 
 // Identity returns a name that all processes on this store share, and no other store
 // has. It changes when the store loses its data. The error wraps weir.ErrUnavailable. It

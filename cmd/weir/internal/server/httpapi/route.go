@@ -72,7 +72,7 @@ var (
 
 func init() {
 	method := ""
-	var b strings.Builder
+	var all []string
 	for i := range routes {
 		to := &routes[i]
 		if strings.HasSuffix(to.path, policyName) {
@@ -81,20 +81,17 @@ func init() {
 			byPath[to.path] = to
 			paths = append(paths, to.path)
 		}
-		by := "ANY"
+		by, shown := "ANY", to.path
 		if len(to.methods) > 0 {
 			by = to.methods[0]
 		}
-		if i > 0 {
-			b.WriteString(", ")
-		}
 		if by != method {
-			b.WriteString(by + " ")
+			shown = by + " " + shown
 			method = by
 		}
-		b.WriteString(to.path)
+		all = append(all, shown)
 	}
-	listed = b.String()
+	listed = strings.Join(all, ", ")
 }
 
 // namedRoute returns the route of a path with a name at its end. An unknown path has no handler,
