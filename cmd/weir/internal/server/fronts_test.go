@@ -151,7 +151,7 @@ func TestEntriesSelectThePlan(t *testing.T) {
 // checks need none.
 func TestProxiesNeedTheToken(t *testing.T) {
 	token := must.Get(listen.SecretText("0123456789abcdef0123456789abcdef"))(t)
-	e := &counting{Engine: weir.NewMemory()}
+	e := &witness{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e, withGRPC(t), func(c *Config) { c.Auth.Token = token })
 	start(t, s)
 	conn := proxyOf(t, s, nil)
