@@ -71,6 +71,9 @@ func complete(c Config) Config {
 	if c.Limits == (Limits{}) {
 		c.Limits = DefaultLimits
 	}
+	if c.StoreDown == nil {
+		c.StoreDown = func() error { return nil }
+	}
 	c.StoreName, c.Listen, c.Version = cmp.Or(c.StoreName, "memory"), cmp.Or(c.Listen, "127.0.0.1:7070"), cmp.Or(c.Version, "1.2.3")
 	return c
 }

@@ -36,8 +36,8 @@ import (
 	"github.com/weirlimit/weir/weirdisk"
 )
 
-// Config configures a Server. Policies, Engine, StoreName, Listen, Log, Version and Limits are
-// required.
+// Config configures a Server. Policies, Engine, StoreName, StoreDown, Listen, Log, Version and
+// Limits are required.
 type Config struct {
 	Policies  *policy.File     // its Name is for people, too
 	Engine    engine.Engine    // decides
@@ -49,7 +49,7 @@ type Config struct {
 	// StoreIdentity returns a name that all servers on the store share and no other store
 	// has; default: that of an engine that no other process shares.
 	StoreIdentity func(context.Context) (string, error)
-	StoreDown     func() error // why the store is unavailable, as far as is known without a call; nil = always up
+	StoreDown     func() error // why the store is unavailable, as far as is known without a call
 	Listen        string       // host:port or unix:/path; port 0 chooses a free one
 	Log           *slog.Logger
 	Version       string // the program's version, for /metrics
@@ -206,10 +206,8 @@ func (s *Server) status() httpapi.Readiness {
 // storeDown returns why the store is unavailable, as far as is known without a call; nil
 // if it is up.
 func (s *Server) storeDown() error {
-	if s.config.StoreDown != nil {
-		if err := s.config.StoreDown(); err != nil {
-			return err
-		}
+	if err := s.config.StoreDown(); err != nil {
+		return err
 	}
 	if f := s.config.Fallback; f != nil {
 		return f.Status().Cause
