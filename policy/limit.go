@@ -178,11 +178,7 @@ const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
 // phone, 3s apart". ParseLimit reads such a line, unless it has a block. The line has no
 // name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
 func (p *Definition) Sentence(i int) string {
-	unit := ""
-	if i < len(p.Units) {
-		unit = p.Units[i]
-	}
-	return sentence(p.Limits[i], unit, p.BlockOf(i))
+	return sentence(p.Limits[i], valueOf(p.Units, i), p.BlockOf(i))
 }
 
 func sentence(l weir.Limit, unit string, block time.Duration) string {

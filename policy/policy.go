@@ -73,12 +73,7 @@ func (p *Definition) unsupported() string {
 
 // BlockOf returns the length of the block that a denial by limit i begins, 0 if it begins
 // none. Plans and overrides do not change it.
-func (p *Definition) BlockOf(i int) time.Duration {
-	if i < len(p.Blocks) {
-		return p.Blocks[i]
-	}
-	return 0
-}
+func (p *Definition) BlockOf(i int) time.Duration { return valueOf(p.Blocks, i) }
 
 // BlocksName returns the name under which a store keeps the blocks of the policy. They
 // are histories of their own, beside those of its limits.
@@ -86,11 +81,15 @@ func (p *Definition) BlocksName() string { return p.Name + blocksSuffix }
 
 // WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
 // 0 if none does. Plans and overrides change the limit's numbers, not the share.
-func (p *Definition) WarnAt(i int) int {
-	if i < len(p.WarnPercents) {
-		return p.WarnPercents[i]
+func (p *Definition) WarnAt(i int) int { return valueOf(p.WarnPercents, i) }
+
+// valueOf returns the value of limit i in a list with one for each limit, which is nil if all are
+// zero.
+func valueOf[T any](list []T, i int) (value T) {
+	if i < len(list) {
+		value = list[i]
 	}
-	return 0
+	return value
 }
 
 // storeDownValues are the words of the file for an outage of the store (R15), by mode from
@@ -121,11 +120,9 @@ func (p *Definition) With(changes ...[]Change) *Definition {
 	v := &Definition{Name: p.Name, Mode: p.Mode, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
 	copy(v.Units, p.Units)
 	v.Limits = slices.Clone(p.Limits)
-	for _, some := range changes {
-		for _, c := range some {
-			l := &v.Limits[c.Limit]
-			l.Max, l.Burst, l.MinInterval, v.Units[c.Limit] = c.Max, c.Burst, c.MinInterval, c.Unit
-		}
+	for _, c := range slices.Concat(changes...) {
+		l := &v.Limits[c.Limit]
+		l.Max, l.Burst, l.MinInterval, v.Units[c.Limit] = c.Max, c.Burst, c.MinInterval, c.Unit
 	}
 	return v
 }
