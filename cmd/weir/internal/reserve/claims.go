@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -43,20 +44,17 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 	if l := c.ledger[power]; l != nil {
 		return l, nil
 	}
-	limit := weir.Limit{Name: "settled" + strconv.Itoa(power), Cost: 1, Window: max(window, weir.MinWindow), By: []string{"reservation"}}
-	var l ledger
-	for _, each := range []struct {
-		to  *(*weir.Limiter)
-		max int64
-	}{{&l.write, weir.MaxUnits}, {&l.read, 0}} {
-		var err error
-		limit.Max = each.max
-		if *each.to, err = weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine), weir.WithOutage(engine.OutageDeny)); err != nil {
-			return nil, err
-		}
+	limiter := func(most int64) (*weir.Limiter, error) {
+		limit := weir.Limit{Name: "settled" + strconv.Itoa(power), Max: most, Cost: 1, Window: max(window, weir.MinWindow), By: []string{"reservation"}}
+		return weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine), weir.WithOutage(engine.OutageDeny))
 	}
-	c.ledger[power] = &l
-	return &l, nil
+	write, err1 := limiter(weir.MaxUnits)
+	read, err2 := limiter(0)
+	if err := cmp.Or(err1, err2); err != nil {
+		return nil, err
+	}
+	c.ledger[power] = &ledger{write, read}
+	return c.ledger[power], nil
 }
 
 // claim is a claim of a reservation: the first, or a retry with the same units.

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -226,13 +227,7 @@ func parseURL(text string) (*target, error) {
 		rest = rest[i+1:]
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
-	if err := t.hosts(hosts); err != nil {
-		return nil, err
-	}
-	if err := t.path(path); err != nil {
-		return nil, err
-	}
-	return t, parameters(query, t.set)
+	return t, cmp.Or(t.hosts(hosts), t.path(path), parameters(query, t.set))
 }
 
 // credentials reads user[:password], both percent-encoded.
