@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -24,7 +23,7 @@ func TestOutputIsEscaped(t *testing.T) {
 	log := filepath.Join(dir, evil+".log")
 	domains, broken := filepath.Join(dir, "of envoy "+evil+".yaml"), filepath.Join(dir, "broken.yaml")
 	for path, text := range map[string]string{
-		good:                          "version: 1\npolicies:\n  search: {limit: 5 per minute per ip}\n",
+		good:                          onlySearch,
 		named:                         "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n    tests:\n      - at 0s: 5 for ip=1\n",
 		domains:                       "domain: \"a\\u202e\\u009b\"\ndescriptors:\n  - key: k\n    rate_limit: {unit: hour, requests_per_unit: 1, shadow_mode: true}\n",
 		broken:                        "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: \"a\\u202e\\u009b\", requests_per_unit: 1}\n",
@@ -46,15 +45,9 @@ func TestOutputIsEscaped(t *testing.T) {
 		{"config", "check", evil}, {"serve", "--config", evil}, {"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
 		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--once", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
 	} {
-		var stdout, stderr bytes.Buffer
-		run(args, strings.NewReader(""), &stdout, &stderr)
-		if stdout.Len()+stderr.Len() == 0 {
-			t.Errorf("weir %q prints nothing", args)
-		}
-		for _, out := range []string{stdout.String(), stderr.String()} {
-			if !printed(out) {
-				t.Errorf("weir %q prints %q", args, out)
-			}
+		_, stdout, stderr := runWeir(args...)
+		if stdout+stderr == "" || !printed(stdout+"\n"+stderr) {
+			t.Errorf("weir %q prints %q, %q", args, stdout, stderr)
 		}
 	}
 }
@@ -71,10 +64,8 @@ func TestAnswersOfServersAreEscaped(t *testing.T) {
 	}))
 	defer stranger.Close()
 	for _, args := range [][]string{{"top", "--once"}, {"top", "--once", "--json"}, {"ready", "--json"}} {
-		var stdout, stderr bytes.Buffer
-		run(append(args, "--url", stranger.URL), strings.NewReader(""), &stdout, &stderr)
-		if stdout.Len() == 0 || !printed(stdout.String()) || !printed(stderr.String()) {
-			t.Errorf("weir %q prints %q, %q", args, stdout.String(), stderr.String())
+		if _, stdout, stderr := runWeir(append(args, "--url", stranger.URL)...); stdout == "" || !printed(stdout+"\n"+stderr) {
+			t.Errorf("weir %q prints %q, %q", args, stdout, stderr)
 		}
 	}
 }

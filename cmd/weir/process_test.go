@@ -18,6 +18,13 @@ import (
 // testTimeout bounds each wait of a test.
 const testTimeout = 20 * time.Second
 
+// runWeir runs a command line in the process of the test.
+func runWeir(args ...string) (code int, stdout, stderr string) {
+	var out, messages strings.Builder
+	code = run(args, strings.NewReader(""), &out, &messages)
+	return code, out.String(), messages.String()
+}
+
 // process is a separate weir serve.
 type process struct {
 	*program.Server

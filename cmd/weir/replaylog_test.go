@@ -14,6 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
+const onlySearch = "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"
+
 // TestReplayOfACompressedTrace: a whole trace is decided; a damaged one is the user's
 // mistake and not that of the store.
 func TestReplayOfACompressedTrace(t *testing.T) {
@@ -31,14 +33,11 @@ func TestReplayOfACompressedTrace(t *testing.T) {
 		{packed.Len(), exitOK, "5000 lines over"},
 		{packed.Len() / 2, exitUsage, "trace.jsonl.gz: unexpected EOF"},
 	} {
-		dir := t.TempDir()
-		trace, policies := filepath.Join(dir, "trace.jsonl.gz"), filepath.Join(dir, "weir.yaml")
-		os.WriteFile(trace, packed.Bytes()[:tc.bytes], 0o666)
-		os.WriteFile(policies, []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"), 0o666)
-		var stdout, stderr bytes.Buffer
-		code := run([]string{"replay", "--policies", policies, trace}, strings.NewReader(""), &stdout, &stderr)
-		if code != tc.code || !strings.Contains(stderr.String(), tc.talk) {
-			t.Errorf("%d bytes: got exit code %d and %q, want %d and %q", tc.bytes, code, stderr.String(), tc.code, tc.talk)
+		trace := filepath.Join(t.TempDir(), "trace.jsonl.gz")
+		must.Do(t, os.WriteFile(trace, packed.Bytes()[:tc.bytes], 0o666))
+		code, _, stderr := runWeir("replay", "--policies", writePolicies(t, onlySearch), trace)
+		if code != tc.code || !strings.Contains(stderr, tc.talk) {
+			t.Errorf("%d bytes: got exit code %d and %q, want %d and %q", tc.bytes, code, stderr, tc.code, tc.talk)
 		}
 	}
 }
@@ -93,24 +92,19 @@ func TestBadLogs(t *testing.T) {
 		{"no lines", "\n\r\n", nil, exitUsage, "the logs have no lines", 0},
 	} {
 		dir := t.TempDir()
-		log, policies := filepath.Join(dir, "LOG"), filepath.Join(dir, "weir.yaml")
-		os.WriteFile(log, []byte(c.text), 0o666)
-		os.WriteFile(policies, []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"), 0o666)
-		args := append([]string{"replay", "--policies", policies, "--json", log}, c.flags...)
+		log := filepath.Join(dir, "LOG")
+		must.Do(t, os.WriteFile(log, []byte(c.text), 0o666))
+		args := append([]string{"replay", "--policies", writePolicies(t, onlySearch), "--json", log}, c.flags...)
 		if !strings.Contains(strings.Join(c.flags, " "), "ip=") {
 			args = append(args, "--key", "ip=remote_addr")
 		}
-		var stdout, stderr bytes.Buffer
-		code := run(args, strings.NewReader(""), &stdout, &stderr)
-		talk := strings.ReplaceAll(stderr.String(), dir+"/", "")
+		code, stdout, stderr := runWeir(args...)
+		talk := strings.ReplaceAll(stderr, dir+"/", "")
 		if code != c.code || !strings.Contains(talk, c.talk) || (c.talk == "") != (talk == "") {
 			t.Errorf("%s: got exit code %d and %q, want %d and %q", c.name, code, talk, c.code, c.talk)
 		}
-		if code == exitOK && c.requests > 0 && !strings.HasPrefix(stdout.String(), fmt.Sprintf(`{"requests":%d,`, c.requests)) {
-			t.Errorf("%s: got %s, want %d requests", c.name, stdout.String(), c.requests)
-		}
-		if code != exitOK && stdout.Len() > 0 {
-			t.Errorf("%s: got %s on stdout", c.name, stdout.String())
+		if code == exitOK && c.requests > 0 && !strings.HasPrefix(stdout, fmt.Sprintf(`{"requests":%d,`, c.requests)) || code != exitOK && stdout != "" {
+			t.Errorf("%s: got %s on stdout, want %d requests", c.name, stdout, c.requests)
 		}
 	}
 }
@@ -121,8 +115,7 @@ func TestReplayOfAPipe(t *testing.T) {
 	const lines = 3000
 	log := strings.Repeat("192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 500 \"-\" \"curl\"\n", lines)
 	trace := strings.Repeat(`{"at_us":1,"policy":"all"}`+"\n", lines)
-	policies := filepath.Join(t.TempDir(), "weir.yaml")
-	os.WriteFile(policies, []byte("version: 1\npolicies:\n  all:\n    limit: 5 per minute\n"), 0o666)
+	policies := writePolicies(t, "version: 1\npolicies:\n  all:\n    limit: 5 per minute\n")
 	for _, c := range []struct {
 		text  string
 		flags []string
@@ -142,10 +135,9 @@ func TestReplayOfAPipe(t *testing.T) {
 			defer out.Close()
 			io.WriteString(out, c.text)
 		}()
-		var stdout, stderr bytes.Buffer
-		code := run(append([]string{"replay", "--policies", policies, "--json", name}, c.flags...), strings.NewReader(""), &stdout, &stderr)
-		if code != exitOK || !strings.HasPrefix(stdout.String(), c.want) || stderr.Len() > 0 {
-			t.Errorf("%q: got exit code %d, %.99q and %q, want %s", c.flags, code, stdout.String(), stderr.String(), c.want)
+		code, stdout, stderr := runWeir(append([]string{"replay", "--policies", policies, "--json", name}, c.flags...)...)
+		if code != exitOK || !strings.HasPrefix(stdout, c.want) || stderr != "" {
+			t.Errorf("%q: got exit code %d, %.99q and %q, want %s", c.flags, code, stdout, stderr, c.want)
 		}
 	}
 }

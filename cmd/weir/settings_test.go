@@ -183,11 +183,11 @@ func schemaOf(t *testing.T, s *setting) schema {
 // TestEverySettingIsInTheHelp: without --all the help has ten flags and says how to see the rest.
 func TestEverySettingIsInTheHelp(t *testing.T) {
 	help := func(args ...string) string {
-		var out strings.Builder
-		if code := run(append([]string{"serve"}, args...), strings.NewReader(""), &out, &out); code != 0 {
-			t.Fatalf("%q: exit code %d:\n%s", args, code, &out)
+		code, out, messages := runWeir(append([]string{"serve"}, args...)...)
+		if code != 0 || messages != "" {
+			t.Fatalf("%q: exit code %d:\n%s%s", args, code, out, messages)
 		}
-		return out.String()
+		return out
 	}
 	short, long := help("-h"), help("-h", "--all")
 	if help("--all") != long {

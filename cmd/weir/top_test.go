@@ -1,8 +1,6 @@
 package main
 
 import (
-	"bytes"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -81,13 +79,12 @@ func TestTopPrintsUntilRejected(t *testing.T) {
 		}
 	}))
 	defer weir.Close()
-	var out, messages bytes.Buffer
-	code := run([]string{"top", "--url", weir.URL, "--interval", "100ms"}, nil, &out, &messages)
-	if text := out.String(); code != exitUsage || strings.Count(text, "\n\nweir at ") != 1 || strings.Count(text, "POLICY  ALLOWED") != 2 || strings.Contains(text, "\x1b") {
+	code, text, messages := runWeir("top", "--url", weir.URL, "--interval", "100ms")
+	if code != exitUsage || strings.Count(text, "\n\nweir at ") != 1 || strings.Count(text, "POLICY  ALLOWED") != 2 || strings.Contains(text, "\x1b") {
 		t.Errorf("exit %d, got %q", code, text)
 	}
-	if text := messages.String(); !strings.Contains(text, "does not answer") || !strings.Contains(text, "trying again every 100ms") || !strings.Contains(text, "authentication required") {
-		t.Errorf("got messages %q", text)
+	if !strings.Contains(messages, "does not answer") || !strings.Contains(messages, "trying again every 100ms") || !strings.Contains(messages, "authentication required") {
+		t.Errorf("got messages %q", messages)
 	}
 }
 
@@ -95,8 +92,7 @@ func TestTopPrintsUntilRejected(t *testing.T) {
 func TestTopEndsWithoutFirstAnswer(t *testing.T) {
 	weir := httptest.NewServer(http.NotFoundHandler())
 	weir.Close()
-	var messages bytes.Buffer
-	if code := run([]string{"top", "--url", weir.URL}, nil, io.Discard, &messages); code != exitStore || strings.Contains(messages.String(), "trying again") {
-		t.Errorf("exit %d: %s", code, &messages)
+	if code, _, messages := runWeir("top", "--url", weir.URL); code != exitStore || strings.Contains(messages, "trying again") {
+		t.Errorf("exit %d: %s", code, messages)
 	}
 }
