@@ -42,12 +42,7 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 			c.Close()
 		}
 		for _, front := range frontNames {
-			end := time.Now().Add(testTimeout)
-			for got := f.attempt(front, "denies"); got != passes; got = f.attempt(front, "denies") {
-				if time.Now().After(end) {
-					t.Fatalf("after the connections to %s: %s: %s", name, front, got)
-				}
-			}
+			must.Await(t, "after the connections to "+name+": "+front, func() bool { return f.attempt(front, "denies") == passes })
 		}
 	}
 }
