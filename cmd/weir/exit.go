@@ -75,14 +75,13 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if errors.Is(err, errDenied) {
 		return exitDenied
 	}
-	var bad *policy.Error
-	if errors.As(err, &bad) {
+	if _, bad := errors.AsType[*policy.Error](err); bad {
 		fmt.Fprintln(stderr, err) // begins with file:line:column, which editors follow
 	} else {
 		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), unprefixed{err})
 	}
-	var f *failure
-	if !errors.As(err, &f) {
+	f, ok := errors.AsType[*failure](err)
+	if !ok {
 		return exitUsage
 	}
 	if f.next != "" {
@@ -107,13 +106,11 @@ func didYouMean(name string, known []string, otherwise string) string {
 
 // wrongFlag returns the failure for an error of pflag.
 func wrongFlag(cmd *cobra.Command, err error) error {
-	next := cmd.CommandPath() + " -h shows the flags"
-	var invalid *pflag.InvalidValueError
-	var unknown *pflag.NotExistError
-	switch {
-	case errors.As(err, &invalid):
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
 		return wrongValue(invalid)
-	case errors.As(err, &unknown):
+	}
+	next := cmd.CommandPath() + " -h shows the flags"
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if name := didYouMeanFlag(cmd, unknown.GetSpecifiedName()); name != "" {
 			next = "did you mean --" + name + "?"
 		}

@@ -103,8 +103,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 	}
 	s, err := runner.Run(context.Background(), trace, answers)
 	if err != nil {
-		var file *os.PathError
-		if errors.As(err, &file) {
+		if _, file := errors.AsType[*os.PathError](err); file {
 			return usage("the answers are incomplete", "%w", err)
 		}
 		return unreachable(on.Name, err)

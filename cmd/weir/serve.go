@@ -144,8 +144,7 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	ctx = store.watch(ctx)
-	unusable := new(failure)
-	if errors.As(context.Cause(ctx), &unusable) {
+	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
 		return unusable
 	}
 	greet()
@@ -157,7 +156,7 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 	err := s.Serve(ctx)
 	stop()
 	watching.Wait()
-	if errors.As(context.Cause(ctx), &unusable) {
+	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
 		return unusable
 	}
 	return err

@@ -136,7 +136,7 @@ type place struct {
 // printInvalid prints the errors of a file, and nothing if err has no places.
 func printInvalid(out io.Writer, path string, err error) error {
 	all := places(err)
-	if first := new(policy.Error); errors.As(err, &first) {
+	if first, ok := errors.AsType[*policy.Error](err); ok {
 		path = first.File
 	}
 	if len(all) == 0 {

@@ -39,8 +39,8 @@ var unclosed = map[rune]string{'[': "a list", '{': "a map", '"': "text in quotes
 
 // syntaxError converts an error of the library.
 func (d *Document) syntaxError(err error, strict bool) *Error {
-	var e *yaml.LoadError
-	if !errors.As(err, &e) {
+	e, ok := errors.AsType[*yaml.LoadError](err)
+	if !ok {
 		return &Error{0, "the file is not YAML", "correct it"}
 	}
 	says := func(begins string) bool { return strings.HasPrefix(e.Message, begins) }

@@ -44,7 +44,7 @@ func isPort(text string) bool {
 // Error returns the cause of an HTTP client's error, because the error's text repeats the
 // whole URL. Any other error is returned unchanged.
 func Error(err error) error {
-	if e := new(url.Error); errors.As(err, &e) {
+	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}
 	return err

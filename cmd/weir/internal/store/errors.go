@@ -20,28 +20,22 @@ func (t *target) explain(err error) error {
 	if errors.Is(err, weirredis.ErrServer) {
 		return fmt.Errorf("store: %s: %w", t, err)
 	}
-	var call *weirredis.StoreError
-	if errors.As(err, &call) {
+	if call, ok := errors.AsType[*weirredis.StoreError](err); ok {
 		err = call.Err
 	}
-	var rejected weirredis.ReplyError
-	if errors.As(err, &rejected) {
+	if rejected, ok := errors.AsType[weirredis.ReplyError](err); ok {
 		return t.replyError(rejected)
 	}
-	var record tls.RecordHeaderError
-	var unknown x509.UnknownAuthorityError
-	var certificate *tls.CertificateVerificationError
-	var dns *net.DNSError
 	switch {
-	case errors.As(err, &record):
+	case isA[tls.RecordHeaderError](err):
 		return t.errorf(ErrRefused, "it does not speak TLS", "write %s:// for a server without", t.otherScheme())
-	case errors.As(err, &unknown):
+	case isA[x509.UnknownAuthorityError](err):
 		return t.errorf(ErrRefused, err.Error(), "name the file of the authority that signed it with ?ca=FILE")
-	case errors.As(err, &certificate):
+	case isA[*tls.CertificateVerificationError](err):
 		return t.errorf(ErrRefused, err.Error(), "write the host that its certificate names, or renew the certificate")
 	case isForeign(err):
 		return t.errorf(ErrRefused, "the answer is not of Redis's protocol", "are host and port right, and is it Redis or Valkey?")
-	case errors.As(err, &dns):
+	case isA[*net.DNSError](err):
 		return t.errorf(ErrUnreachable, err.Error(), "is the host's name right?")
 	case isTimeout(err) && t.tls:
 		return t.errorf(ErrUnreachable, "no answer over TLS in time", "does it speak TLS? write %s:// if it does not", t.otherScheme())
@@ -104,8 +98,14 @@ func isForeign(err error) bool {
 }
 
 func isTimeout(err error) bool {
-	var t net.Error
-	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+	t, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || ok && t.Timeout()
+}
+
+// isA reports whether an error in the tree of err has a type.
+func isA[E error](err error) bool {
+	_, is := errors.AsType[E](err)
+	return is
 }
 
 func isClosed(err error) bool {
