@@ -23,7 +23,6 @@ type Conn struct {
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
 	reads    deadline
 	writes   deadline
-	once     sync.Once // releases the slot
 	admitted atomic.Bool
 	spent    atomic.Int64            // bytes taken from config.Allowance
 	settled  chan struct{}           // holds an element after the connection was admitted or closed
@@ -142,11 +141,9 @@ func (c *Conn) awaitAdmission() {
 // Close closes the connection and releases its slot.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() {
-		c.listener.mu.Lock()
-		defer c.listener.mu.Unlock()
-		c.listener.releaseLocked(c)
-	})
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	c.listener.releaseLocked(c)
 	return err
 }
 
