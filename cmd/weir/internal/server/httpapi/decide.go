@@ -41,7 +41,7 @@ func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
 
 // answer decides a call and writes the decision to s.answer.
 func (a *API) answer(s *scratch) error {
-	err := a.charge(s)
+	err := a.decide(s)
 	if err == nil {
 		made := answerOf(&s.Request, &s.outcome)
 		s.answer = append(made.AppendJSON(s.answer, &s.outcome.Applied), '\n')
@@ -49,10 +49,10 @@ func (a *API) answer(s *scratch) error {
 	return err
 }
 
-// charge decides a call by its policy; s.outcome holds the decision. A client that has
+// decide makes a call by its policy; s.outcome holds the decision. A client that has
 // disconnected is charged all the same: otherwise a disconnect would be a way around a
 // limit. So the engine does not get the context of the request.
-func (a *API) charge(s *scratch) (err error) {
+func (a *API) decide(s *scratch) (err error) {
 	s.States = s.states[:len(s.to.Compiled.Limits)]
 	s.outcome, err = s.to.Decide(background, &s.Request)
 	return err
@@ -108,12 +108,6 @@ func (a *API) count(s *scratch) error {
 	}
 	s.answer = marshal(count{n, s.last, s.to.Name, limit.Name, key})
 	return nil
-}
-
-// reset drops the histories of a key, also those that it shares with other keys.
-func (a *API) reset(s *scratch) error {
-	_, err := s.to.Decide(background, &s.Request)
-	return err
 }
 
 // reserve answers as a check does and, after a grant, with the token of the reservation,

@@ -25,7 +25,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	defer s.release()
 	denial, err := a.parseGate(r, s)
 	if err == nil {
-		err = a.Capacity.Do(func() error { return a.charge(s) })
+		err = a.Capacity.Do(func() error { return a.decide(s) })
 	}
 	if err != nil {
 		if calls.IsBadInput(err) {
