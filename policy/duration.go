@@ -2,6 +2,7 @@ package policy
 
 import (
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,8 +42,7 @@ var windows = []namedLength{
 // keeps it whole, such as 250ms, 90s, 24h, 7d. Fractions of a microsecond are cut off.
 func FormatDuration(d time.Duration) string {
 	d -= d % time.Microsecond
-	for i := len(lengths) - 1; i >= 0; i-- {
-		unit := lengths[i]
+	for _, unit := range slices.Backward(lengths) {
 		if unit.length == day && d == day {
 			continue // 24h is the usual form
 		}

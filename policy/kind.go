@@ -74,8 +74,8 @@ func (d *limitBuilder) completeAtOnce() {
 	case !d.hasHold:
 		fail(d.at.kind, example+": a unit is free again after this time, even if its holder never returns it", "the longest time of a hold is missing")
 	}
-	checkLength(d.at.hold, "hold", d.hold)
-	d.kinds[weir.Concurrency], d.limit.MaxHold = true, d.hold
+	checkLength(d.at.hold, "hold", d.limit.MaxHold)
+	d.kinds[weir.Concurrency] = true
 	d.noCalendar("a concurrency limit")
 }
 
@@ -160,7 +160,7 @@ func (d *limitBuilder) inherit(base *weir.Limit) {
 	}
 	d.selectKind(base.Kind)
 	if d.unlimited && !d.hasWindow {
-		d.limit.Window, d.hold, d.hasHold = base.Window, base.MaxHold, base.Kind == weir.Concurrency
+		d.limit.Window, d.limit.MaxHold, d.hasHold = base.Window, base.MaxHold, base.Kind == weir.Concurrency
 	}
 }
 

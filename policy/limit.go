@@ -27,7 +27,6 @@ type limitBuilder struct {
 	hasKind   bool // in the long form
 	hasBurst  bool
 	hasHold   bool
-	hold      time.Duration              // with hasHold
 	period    weir.Period                // the window's, if it is named hour, day, week or month
 	anchor    weir.Period                // Month or Week: the period that a from needs; NoPeriod without one
 	kinds     [weir.Concurrency + 1]bool // those that words select; FixedFromFirst also selects Fixed
@@ -122,7 +121,7 @@ func (d *limitBuilder) setApart(at int, word string) {
 
 func (d *limitBuilder) setHold(at int, word string) {
 	d.hasHold, d.at.hold = true, at
-	d.hold = lengthAt(at, word)
+	d.limit.MaxHold = lengthAt(at, word)
 }
 
 func (d *limitBuilder) setBlock(at int, word string) {
