@@ -51,30 +51,28 @@ func (r *Reader) Read(b []byte, want, more string, member func(name []byte) erro
 
 // Object reads an object. It calls member for each member, which reads the value.
 func (r *Reader) Object(want string, member func(name []byte) error) error {
-	err := r.expect('{', want)
-	if err == nil {
-		_, err = r.next()
-	}
-	for err == nil && r.dec.PeekKind() != '}' {
-		var name []byte
-		if name, err = r.next(); err == nil {
-			err = member(name)
+	return r.enclosed('{', '}', want, func() error {
+		name, err := r.next()
+		if err != nil {
+			return err
 		}
-	}
-	if err == nil {
-		_, err = r.next()
-	}
-	return err
+		return member(name)
+	})
 }
 
 // Array reads an array. It calls element before each element, which reads it.
 func (r *Reader) Array(want string, element func() error) error {
-	err := r.expect('[', want)
+	return r.enclosed('[', ']', want, element)
+}
+
+// enclosed reads an object or an array, from its first delimiter to the last. item reads a part.
+func (r *Reader) enclosed(first, last jsontext.Kind, want string, item func() error) error {
+	err := r.expect(first, want)
 	if err == nil {
 		_, err = r.next()
 	}
-	for err == nil && r.dec.PeekKind() != ']' {
-		err = element()
+	for err == nil && r.dec.PeekKind() != last {
+		err = item()
 	}
 	if err == nil {
 		_, err = r.next()
