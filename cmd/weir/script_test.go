@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"errors"
 	"io"
 	"net/http"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // exits CODE program [args...] runs a program that must exit with that code.
@@ -38,10 +39,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 
 // A background is the weir serve that a script started; TestScripts gives every
 // script its own.
-type background struct {
-	cmd  *exec.Cmd
-	talk chan string // all of its stderr, when it has ended
-}
+type background struct{ *program.Server }
 
 // serve [args...] starts weir serve on a free port and waits until it listens.
 // It sets $URL. A store may take its time, on a crowded machine. No load balancer has to
@@ -53,41 +51,16 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0", "--store-budget", "20s", "--linger", "0"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = append(os.Environ(), "GORACE="+ts.Getenv("GORACE"))
-	stderr, err := cmd.StderrPipe()
+	s, err := program.Start(cmd)
 	ts.Check(err)
-	ts.Check(cmd.Start())
-	b := ts.Value(background{}).(*background)
-	talk := make(chan string, 1)
-	b.cmd, b.talk = cmd, talk
+	ts.Value(background{}).(*background).Server = s
 	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait() })
-	lines := bufio.NewReader(stderr)
-	said := ""
-	for {
-		line, err := lines.ReadString('\n')
-		said += line
-		if url := listensOn(line); url != "" {
-			ts.Setenv("URL", url)
-			break
-		}
-		if err != nil {
-			ts.Fatalf("weir serve ended before it listened: %s", said)
-		}
-	}
-	go func() {
-		rest, _ := io.ReadAll(lines)
-		talk <- said + string(rest)
-	}()
+	ts.Check(s.Await(func(output string) bool { return listensOn.MatchString(output) }))
+	ts.Setenv("URL", strings.Join(listensOn.FindStringSubmatch(s.Output())[1:], ""))
 }
 
-// listensOn returns the URL in the line that tells it, in text or JSON, or "".
-func listensOn(line string) string {
-	if _, url, ok := strings.Cut(line, "listens on "); ok {
-		return strings.TrimSpace(url)
-	}
-	_, url, _ := strings.Cut(line, `"listen":"`)
-	url, _, _ = strings.Cut(url, `"`)
-	return url
-}
+// listensOn finds the URL in the output, in text or JSON.
+var listensOn = regexp.MustCompile(`listens on (\S+)\n|"listen":"([^"]+)"`)
 
 // post URL BODY FILE posts a body and writes the answer to a file.
 func post(ts *testscript.TestScript, neg bool, args []string) {
@@ -120,34 +93,33 @@ func save(ts *testscript.TestScript, res *http.Response, file string) {
 // must exit with 0; its stderr is written to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
-	if neg || len(args) != 2 || b.cmd == nil {
+	if neg || len(args) != 2 || b.Server == nil {
 		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
 	}
 	http.DefaultClient.CloseIdleConnections() // or weir waits a second for this client
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
-	ts.Check(b.cmd.Process.Signal(sig))
-	talk := ""
+	ts.Check(b.Process.Signal(sig))
 	for ended := false; !ended; { // until the end, as impatient operators do
 		select {
-		case talk = <-b.talk:
+		case <-b.Ended:
 			ended = true
 		case <-time.After(time.Millisecond):
-			_ = b.cmd.Process.Signal(sig) // it may be gone by now
+			_ = b.Process.Signal(sig) // it may be gone by now
 		}
 	}
-	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(talk), 0o666))
-	if err := b.cmd.Wait(); err != nil {
-		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, talk)
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(b.Output()), 0o666))
+	if err := b.Wait(); err != nil {
+		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, b.Output())
 	}
 }
 
 // hangup sends HUP to weir serve.
 func hangup(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
-	if neg || len(args) != 0 || b.cmd == nil {
+	if neg || len(args) != 0 || b.Server == nil {
 		ts.Fatalf("usage, after serve: hangup")
 	}
-	ts.Check(b.cmd.Process.Signal(syscall.SIGHUP))
+	ts.Check(b.Process.Signal(syscall.SIGHUP))
 }
 
 // eventually URL REGEXP gets a page until it matches.

@@ -2,6 +2,7 @@ package program
 
 import (
 	"bufio"
+	"fmt"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -25,19 +26,16 @@ type Server struct {
 
 var listener = regexp.MustCompile(`(?m)^(weir listens on|  operators) +http://(\S+)$`)
 
-// Serve starts a command that runs weir serve, and waits until it listens. The end of the test
-// kills it.
-func Serve(t testing.TB, cmd *exec.Cmd) *Server {
-	t.Helper()
+// Start starts a command that runs weir serve.
+func Start(cmd *exec.Cmd) (*Server, error) {
 	s := &Server{Cmd: cmd, Ended: make(chan struct{})}
 	stderr, err := cmd.StderrPipe()
 	if err == nil {
 		err = cmd.Start()
 	}
 	if err != nil {
-		t.Fatal(err)
+		return nil, err
 	}
-	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
 	go func() {
 		defer close(s.Ended)
 		for lines := bufio.NewScanner(stderr); lines.Scan(); {
@@ -46,15 +44,36 @@ func Serve(t testing.TB, cmd *exec.Cmd) *Server {
 			s.mu.Unlock()
 		}
 	}()
+	return s, nil
+}
+
+// Await waits until the output shows that the server listens.
+func (s *Server) Await(listens func(output string) bool) error {
 	tooLong := time.After(bannerTimeout)
-	for !strings.Contains(s.Output(), "\n  look ") { // the last line of the banner
+	for !listens(s.Output()) {
 		select {
 		case <-s.Ended:
-			t.Fatalf("%s ended before it listened:\n%s", cmd, s.Output())
+			return fmt.Errorf("%s ended before it listened:\n%s", s.Cmd, s.Output())
 		case <-tooLong:
-			t.Fatalf("%s does not listen:\n%s", cmd, s.Output())
+			return fmt.Errorf("%s does not listen:\n%s", s.Cmd, s.Output())
 		case <-time.After(time.Millisecond):
 		}
+	}
+	return nil
+}
+
+// Serve starts a command that runs weir serve, and waits until it listens. The end of the test
+// kills it.
+func Serve(t testing.TB, cmd *exec.Cmd) *Server {
+	t.Helper()
+	s, err := Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	lastLine := func(output string) bool { return strings.Contains(output, "\n  look ") }
+	if err := s.Await(lastLine); err != nil {
+		t.Fatal(err)
 	}
 	for _, m := range listener.FindAllStringSubmatch(s.Output(), -1) {
 		if m[1] == "  operators" {
