@@ -276,9 +276,7 @@ func TestRequestsAboveTheBoundGet503(t *testing.T) {
 			t.Errorf("a request that had room: status %d, %s", r.status, r.body)
 		}
 	}
-	if r := ask(s, "GET", "/gate/search?ip=2", ""); r.status != 204 {
-		t.Errorf("with room again: status %d, %s", r.status, r.body)
-	}
+	play(t, s, "GET /gate/search?ip=2 => 204") // there is room again
 	if got := s.capacity.InFlight(); got != 0 {
 		t.Errorf("%d places are taken without a request", got)
 	}
@@ -324,27 +322,22 @@ func TestStoreDownIsReported(t *testing.T) {
 	var missing error
 	s, _ := newServer(t, fallback.New(down{}, fallback.Deny, fallback.FailureThreshold(2)),
 		func(c *Config) { c.StoreDown = func() error { return missing } })
-	check := func(when, why, up string) {
-		t.Helper()
-		r := ask(s, "GET", "/readyz", "")
-		if told := strings.Contains(r.body, "store_down"); r.status != 200 || told != (why != "") || !strings.Contains(r.body, why) {
-			t.Errorf("%s: /readyz: status %d, %s want 200 and store_down %q", when, r.status, r.body, why)
-		}
-		if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_up "+up+"\n") {
-			t.Errorf("%s: want weir_store_up %s in\n%s", when, up, r.body)
-		}
-	}
-	check("before any call", "", "1")
+	play(t, s, `
+		GET /readyz => 200 …
+		! store_down
+		metric weir_store_up 1
+	`)
 	missing = errors.New("it has not answered yet")
-	check("not found yet", "it has not answered yet", "0")
+	play(t, s, `
+		GET /readyz => 200 …"store_down":"it has not answered yet"…
+		metric weir_store_up 0
+	`)
 	missing = nil
-	for range 2 {
-		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"192.0.2.1"}}`)
-	}
-	check("after two failures", "connection refused", "0")
-	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_failures_total 2\n") {
-		t.Errorf("want two failures in\n%s", r.body)
-	}
+	play(t, s, strings.Repeat("POST /v1/check "+searchBody+" => 503 …\n", 2)+`
+		GET /readyz => 200 …"store_down":"…connection refused…
+		metric weir_store_up 0
+		metric weir_store_failures_total 2
+	`)
 }
 
 // A body that breaks off, or comes byte by byte, is no reason for surprises.

@@ -229,9 +229,5 @@ func TestErrorsHaveASpan(t *testing.T) {
 	if len(tracer.all) != 2 || tracer.all[0].Outcome != observe.Error || tracer.all[1].Outcome != observe.Error {
 		t.Errorf("%+v, want two errors", tracer.all)
 	}
-	body := ask(s, "GET", "/metrics", "").body
-	if !strings.Contains(body, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 1`) ||
-		!strings.Contains(body, `weir_decisions_total{outcome="error",policy="search",protocol="grpc"} 1`) {
-		t.Errorf("want an error of each:\n%s", body)
-	}
+	wantMetrics(t, s, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 1`, `weir_decisions_total{outcome="error",policy="search",protocol="grpc"} 1`)
 }
