@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -103,13 +104,13 @@ func sparkline(counts []int64, width time.Duration) (line string, column time.Du
 
 // keyText returns a key such as ip=192.0.2.7, or - for the only key of a limit without
 // dimensions.
-func keyText(key replay.Key) string {
-	if len(key) == 0 {
-		return "-"
-	}
+func keyText(key replay.Key) string { return cmp.Or(pairsText(key, answer.Shown), "-") }
+
+// pairsText returns the names of a key with their values, which show formats.
+func pairsText(key replay.Key, show func(value string) string) string {
 	words := make([]string, len(key))
 	for i, d := range key {
-		words[i] = d.Name + "=" + answer.Shown(d.Value)
+		words[i] = d.Name + "=" + show(d.Value)
 	}
 	return strings.Join(words, " ")
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
@@ -130,9 +129,5 @@ func valuesText(key replay.Key) string {
 	if len(key) == 1 {
 		return key[0].Value
 	}
-	words := make([]string, len(key))
-	for i, d := range key {
-		words[i] = d.Name + "=" + d.Value
-	}
-	return strings.Join(words, " ")
+	return pairsText(key, func(value string) string { return value })
 }
