@@ -171,11 +171,7 @@ func TestLimitsByAddress(t *testing.T) {
 // decides waits until weir answers the proxy again, and checks its decisions.
 func (s *stand) decides(when, user string) {
 	s.t.Helper()
-<<<<<<< HEAD
-	must.Await(s.t, when+", weir decides", func() bool { return s.get("/", "X-User", user).header.Get("RateLimit") != "" })
-=======
 	must.Await(s.t, when+": weir decides", func() bool { return s.get("/", "X-User", user).header.Get("RateLimit") != "" })
->>>>>>> 28a0dee4 (weir: tests wait by must.Await)
 }
 
 // The answers while weir hangs, after it was killed, and after a restart, within the
