@@ -214,3 +214,32 @@ func TestRoomIsMadeWhereTheKeyGoes(t *testing.T) {
 		t.Errorf("%d histories of 200,001 keys", n)
 	}
 }
+
+// TestCorrectionWithoutRoomLeaksNothing: if there is room for the corrected copies of some histories
+// but not of all, nothing is stored, and no memory is lost (R2, R13).
+func TestCorrectionWithoutRoomLeaksNothing(t *testing.T) {
+	const most = 1 << 20
+	failed, stored := 0, 0
+	p := limits(4)
+	for i := range p.Limits {
+		p.Limits[i].Max, p.Limits[i].Window = 5000, time.Minute
+	}
+	for spare := int64(0); spare < 100_000; spare += 2000 {
+		m := New(Options{MaxBytes: most})
+		l, at := m.on(p), time.UnixMicro(1_000_000_000_000_000)
+		for i := range 2000 { // an entry each
+			must.Get(l.At(at.Add(time.Duration(i) * time.Millisecond)).Allow(K("42")))(t)
+		}
+		must.Get(l.At(at.Add(10 * time.Second)).Allow(K("42")))(t) // of the future at the next call
+		m.table.Take(int(most - m.Bytes() - spare))
+		before := m.Bytes()
+		if _, err := l.At(at.Add(5 * time.Second)).Allow(K("42")); err == nil {
+			stored++
+		} else if failed++; !errors.Is(err, engine.ErrFull) || m.Bytes() != before {
+			t.Errorf("%d bytes were free: %v, and %d bytes are lost", spare, err, m.Bytes()-before)
+		}
+	}
+	if failed == 0 || stored == 0 {
+		t.Errorf("%d corrections were stored and %d were not, want some of both", stored, failed)
+	}
+}

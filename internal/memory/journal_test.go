@@ -6,6 +6,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -413,4 +414,91 @@ func TestDumpBesideALongerWindow(t *testing.T) {
 			t.Errorf("%d of %d histories that count and counted all the time are not in the dump", missing, n)
 		}
 	})
+}
+
+// TestJournalOfACut: under CountDenied a change states the cap of its limit, also one of 0, which
+// leaves nothing. The change after it, of another mode, has no cap (R6).
+func TestJournalOfACut(t *testing.T) {
+	for _, most := range []int64{0, 2} {
+		synctest.Test(t, func(t *testing.T) {
+			var journal recorder
+			m := newKept(Options{Journal: &journal})
+			counting := policy{Name: "p", Mode: engine.CountDenied, Limits: []limit{{Name: "l0", Max: most, Window: time.Hour, By: []string{"user"}}}}
+			whole := policy{Name: "p", Limits: []limit{{Name: "l1", Max: 100, Window: time.Hour, By: []string{"user"}}}}
+			for range 50 { // reports are reused, most of the time
+				time.Sleep(time.Millisecond)
+				must.Get(m.on(counting).AllowN(K("a"), 3))(t)
+				must.Get(m.on(whole).Allow(K("a")))(t)
+			}
+			for i, c := range journal.steps {
+				if capped := i%2 == 0; c.Capped != capped || capped && c.Cap != most || !capped && c.Cap != 0 || c.End != c.At {
+					t.Errorf("change %d: %+v", i, c)
+				}
+			}
+			compareContent(t, fmt.Sprint("at most ", most), content(redone(t, journal.steps)), content(m))
+		})
+	}
+}
+
+// TestApplyWithoutRoomAddsNoKey: a new history whose entries find no room is not added (R13).
+func TestApplyWithoutRoomAddsNoKey(t *testing.T) {
+	m := New(Options{MaxBytes: 64 << 10})
+	c := Change{Kind: Replace, Name: "p\x00l\x00Rolling\x00user", Key: []byte("a"), Keep: 1 << 40, At: m.now()}
+	for i := range int64(50_000) {
+		c.Entries = append(c.Entries, Entry{End: c.At - 50_000 + i, Units: 2})
+	}
+	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) || m.Len() != 0 {
+		t.Errorf("50,000 entries in 64 KiB: got %v and %d histories, want ErrFull and none", err, m.Len())
+	}
+	checkWhole(t, m)
+}
+
+// TestDumpHoldsWhatCounts: a dump has histories that still count and all operations, also those at
+// instants of callers (R13, R15).
+func TestDumpHoldsWhatCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := New(Options{})
+		l := m.on(perUser(5, time.Minute))
+		must.Get(l.Allow(K("over")))(t)
+		time.Sleep(time.Minute)
+		must.Get(l.Allow(K("counts")))(t)
+		must.Get(l.AllowOnce(K("once"), 1, "id"))(t)
+		must.Get(l.At(time.UnixMicro(1_000_000_000_000_000)).AllowOnce(K("then"), 1, "id"))(t)
+		var keys []string
+		operations := 0
+		dump(m, 10, func() {}, func(c *Change) {
+			if c.Kind == Remember {
+				operations++
+			} else {
+				keys = append(keys, string(c.Key))
+			}
+		})
+		slices.Sort(keys)
+		if !slices.Equal(keys, []string{"counts", "once", "then"}) || operations != 2 {
+			t.Errorf("it has the keys %q and %d operations", keys, operations)
+		}
+	})
+}
+
+// TestApplyKeepsTheLongerOperation: of two operations of one name the one that is remembered for
+// longer stays, in whatever order they are applied (R15).
+func TestApplyKeepsTheLongerOperation(t *testing.T) {
+	at := time.UnixMicro(1_700_000_000_000_000)
+	operation := func(units int64, until time.Time) *Change {
+		return &Change{Kind: Remember, Virtual: true, At: at.UnixMicro(), Operation: &Operation{Name: "x", Asked: units, Until: until.UnixMicro(), Result: engine.Result{Granted: units, At: at}}}
+	}
+	for _, order := range [][]*Change{
+		{operation(1, at.Add(time.Minute)), operation(2, at.Add(time.Hour))},
+		{operation(2, at.Add(time.Hour)), operation(1, at.Add(time.Minute))},
+	} {
+		m := New(Options{})
+		for _, c := range order {
+			must.Do(t, m.Apply(c))
+		}
+		dump(m, 10, func() {}, func(c *Change) {
+			if c.Operation.Asked != 2 || m.Len() != 1 {
+				t.Errorf("an operation of %d units is remembered among %d, want that of 2 units alone", c.Operation.Asked, m.Len())
+			}
+		})
+	}
 }
