@@ -53,7 +53,8 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(wrongFlag)
 	setHelp(root)
 	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand(), suggestCommand())
-	addVerbs(root, "Service:", settingsCommand("serve", "Serve decisions over HTTP", serve), configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
+	serve := settingsCommand("serve", "Serve decisions over HTTP", serve)
+	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	return root

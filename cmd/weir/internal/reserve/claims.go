@@ -45,8 +45,10 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 		return l, nil
 	}
 	limiter := func(most int64) (*weir.Limiter, error) {
-		limit := weir.Limit{Name: "settled" + strconv.Itoa(power), Max: most, Cost: 1, Window: max(window, weir.MinWindow), By: []string{"reservation"}}
-		return weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine), weir.WithOutage(engine.OutageDeny))
+		limit := weir.Limit{Name: "settled" + strconv.Itoa(power), Max: most, Cost: 1,
+			Window: max(window, weir.MinWindow), By: []string{"reservation"}}
+		return weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}},
+			weir.WithEngine(c.engine), weir.WithOutage(engine.OutageDeny))
 	}
 	write, err1 := limiter(weir.MaxUnits)
 	read, err2 := limiter(0)

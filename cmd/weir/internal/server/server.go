@@ -94,7 +94,8 @@ type Limits struct {
 
 // DefaultLimits are the limits of weir serve without flags.
 var DefaultLimits = Limits{
-	ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 20 * time.Second, Idle: 2 * time.Minute, Prove: 10 * time.Second,
+	ReadHeader: 5 * time.Second, Read: 10 * time.Second, Write: 20 * time.Second, Idle: 2 * time.Minute,
+	Prove: 10 * time.Second,
 	Conns: 10_000, InFlight: 1000, Linger: 250 * time.Millisecond, Drain: 10 * time.Second,
 }
 

@@ -195,7 +195,8 @@ const identityKey = "weir3:store"
 //go:embed identity.lua
 var identityText string
 
-var identityScript = &weirredis.Script{Name: "identity", Text: identityText, SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(identityText)))}
+var identityScript = &weirredis.Script{Name: "identity", Text: identityText,
+	SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(identityText)))}
 
 // Identity returns a name that all processes on this store share, and no other store
 // has. It changes when the store loses its data. The error wraps weir.ErrUnavailable. It
