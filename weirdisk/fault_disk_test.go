@@ -97,7 +97,8 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 }
 
-// TestSecondProcess: a child has the directory; this process is refused with its number.
+// TestSecondProcess (D4): a child has the directory; this process is refused with its number, and
+// also once somebody has deleted the lock file.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
 	child, began, ended := startChild(t, childConfig{Dir: dir, Mode: "100ms"})
@@ -109,6 +110,16 @@ func TestSecondProcess(t *testing.T) {
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
 	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
 		t.Errorf("got %v, want ErrInUse with the %s", err, holder)
+	}
+	must.Do(t, os.Remove(filepath.Join(dir, lockName)))
+	for range 2 {
+		_, err := Open(dir)
+		_, checked := Check(dir)
+		for _, err := range []error{err, checked} {
+			if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "by another process; stop it") {
+				t.Errorf("without a lock file: got %v, want ErrInUse", err)
+			}
+		}
 	}
 }
 

@@ -2,15 +2,12 @@
 
 package weirdisk
 
-import (
-	"errors"
-	"os"
-)
+import "errors"
 
 const noFollow = 0
 
 // lockDir fails: only these Unix systems release a lock when a process ends.
-func lockDir(string, bool) (*os.File, error) {
+func lockDir(string, bool) (dirLock, error) {
 	return nil, errors.New("a directory cannot be locked on this system; use the memory engine, or a Redis server")
 }
 

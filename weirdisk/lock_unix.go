@@ -3,8 +3,10 @@
 package weirdisk
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,37 +38,54 @@ func checkAccess(dir string, anyAccess bool) error {
 	return nil
 }
 
-// lockDir locks the directory by its lock file until the file is closed or the process
-// ends. The file names the holder. Without create, as for Check, the file must exist already
-// and is not written.
-func lockDir(path string, create bool) (*os.File, error) {
-	flags := os.O_RDONLY
-	if create {
-		flags = os.O_RDWR | os.O_CREATE
-	}
-	f, err := openFile(path, flags)
+// lockDir locks a directory until the files are closed or the process ends. The lock of the
+// directory itself cannot be deleted by mistake, as the lock file can. A file server may keep only
+// the lock of the file for its other machines. The file names the holder. Without create, as for
+// Check, it need not exist and is not written.
+func lockDir(dir string, create bool) (l dirLock, err error) {
+	d, err := os.Open(dir)
 	if err != nil {
 		return nil, err
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		defer f.Close()
-		if err != syscall.EWOULDBLOCK {
-			return nil, fmt.Errorf("lock %s: %w", path, err)
+	l, path, flags := dirLock{d}, filepath.Join(dir, lockName), os.O_RDONLY
+	if create {
+		flags = os.O_RDWR | os.O_CREATE
+	}
+	if err = flock(d); err == nil {
+		var f *os.File
+		switch f, err = openFile(path, flags); {
+		case err == nil:
+			l = append(l, f)
+			if err = flock(f); err == nil && create {
+				err = writeHolder(f)
+			}
+		case !create && errors.Is(err, fs.ErrNotExist):
+			err = nil
 		}
-		holder, _ := io.ReadAll(io.LimitReader(f, 300))
-		return nil, fmt.Errorf("%w: %s is locked by %s; stop it, or use another directory", ErrInUse, filepath.Dir(path), strings.TrimSpace(string(holder)))
 	}
-	if !create {
-		return f, nil
+	if err == nil {
+		return l, nil
 	}
+	l.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		holder, _ := readFile(path)
+		err = fmt.Errorf("%w: %s is locked by %s; stop it, or use another directory", ErrInUse, dir,
+			cmp.Or(strings.TrimSpace(string(holder)), "another process"))
+	}
+	return nil, err
+}
+
+func flock(f *os.File) error {
+	return os.NewSyscallError("flock", syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+}
+
+// writeHolder names this process in the lock file. The name overwrites the last one, because a full
+// disk still has that room.
+func writeHolder(f *os.File) error {
 	host, _ := os.Hostname()
-	// The name overwrites the last one, because a full disk still has that room.
 	name := fmt.Sprintf("process %d on host %s\n", os.Getpid(), host)
-	if _, err = f.WriteAt([]byte(name), 0); err == nil {
-		err = f.Truncate(int64(len(name)))
+	if _, err := f.WriteAt([]byte(name), 0); err != nil {
+		return err
 	}
-	if err != nil {
-		f.Close()
-	}
-	return f, err
+	return f.Truncate(int64(len(name)))
 }

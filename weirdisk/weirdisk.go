@@ -76,7 +76,7 @@ var (
 type Engine struct {
 	memory *memory.Memory
 	log    *log
-	lock   *os.File
+	lock   dirLock
 	cut    Cut
 	keeper *keeper
 
@@ -160,9 +160,20 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
+// dirLock is the files whose locks make this process the only one in a directory.
+type dirLock []*os.File
+
+// Close releases the directory.
+func (l dirLock) Close() (err error) {
+	for _, f := range l {
+		err = errors.Join(err, f.Close())
+	}
+	return err
+}
+
 // claim checks whether a directory can be used, and locks it. With create it makes the directory
 // and the lock file if they are missing.
-func claim(dir string, create, anyAccess bool) (lock *os.File, err error) {
+func claim(dir string, create, anyAccess bool) (lock dirLock, err error) {
 	if create {
 		err = os.MkdirAll(dir, 0o700)
 	}
@@ -175,7 +186,7 @@ func claim(dir string, create, anyAccess bool) (lock *os.File, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return lockDir(filepath.Join(dir, lockName), create)
+	return lockDir(dir, create)
 }
 
 // openError adds the directory and the next step to an error of the operating system.
