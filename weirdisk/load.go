@@ -258,10 +258,9 @@ func Dump(dir string, each func(*Item) error) error {
 
 // visit calls each with all items of a directory, which it locks while it reads.
 func visit(dir string, each func(*Item) error) (r Report, err error) {
-	dir = filepath.Clean(dir)
-	lock, err := claim(dir, false, true)
+	dir, lock, err := claim(dir, false, true)
 	if err != nil {
-		return r, openError(dir, err)
+		return r, err
 	}
 	c, err := load(&options{}, dir)
 	lock.Close()

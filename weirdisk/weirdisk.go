@@ -146,10 +146,9 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	for _, option := range opts {
 		option(&o)
 	}
-	dir = filepath.Clean(dir)
-	lock, err := claim(dir, true, o.anyAccess)
+	dir, lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {
-		return nil, openError(dir, err)
+		return nil, err
 	}
 	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync)}
 	e.closing = sync.OnceValue(e.close)
@@ -172,9 +171,13 @@ func (l dirLock) Close() (err error) {
 }
 
 // claim checks whether a directory can be used, and locks it. With create it makes the directory
-// and the lock file if they are missing.
-func claim(dir string, create, anyAccess bool) (lock dirLock, err error) {
-	if create {
+// and the lock file if they are missing. The path that it returns stays right if the process
+// changes its working directory.
+func claim(dir string, create, anyAccess bool) (path string, lock dirLock, err error) {
+	if dir == "" {
+		return "", nil, errors.New("weirdisk: the name of the directory is empty; give its path")
+	}
+	if dir, err = filepath.Abs(dir); err == nil && create {
 		err = os.MkdirAll(dir, 0o700)
 	}
 	if err == nil {
@@ -183,10 +186,13 @@ func claim(dir string, create, anyAccess bool) (lock dirLock, err error) {
 	if err == nil && create {
 		err = checkAccess(dir, anyAccess)
 	}
-	if err != nil {
-		return nil, err
+	if err == nil {
+		lock, err = lockDir(dir, create)
 	}
-	return lockDir(dir, create)
+	if err != nil {
+		return "", nil, openError(dir, err)
+	}
+	return dir, lock, nil
 }
 
 // openError adds the directory and the next step to an error of the operating system.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -63,6 +65,30 @@ func TestLimitSurvivesRestart(t *testing.T) {
 		if d, err := l.Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
 			t.Errorf("after Close: got %v, %v, want ErrUnavailable", d, err)
 		}
+	}
+}
+
+// TestWorkingDirectoryChanges (D4): a process with a relative directory goes to another working
+// directory, as a daemon does. A directory of the same name there stays as it is.
+func TestWorkingDirectoryChanges(t *testing.T) {
+	here, elsewhere := t.TempDir(), t.TempDir()
+	other := open(t, filepath.Join(elsewhere, "store"))
+	granted(t, other, 1)
+	must.Do(t, other.Close())
+	t.Chdir(here)
+	e := open(t, "store")
+	granted(t, e, 2)
+	t.Chdir(elsewhere)
+	snapshotNow(t, e)
+	granted(t, e, 2)
+	must.Do(t, e.Close())
+	wantLeft(t, open(t, filepath.Join(here, "store")), 6, "its own directory")
+	wantLeft(t, open(t, filepath.Join(elsewhere, "store")), 9, "the other directory")
+	if _, err := Open(""); err == nil || !strings.Contains(err.Error(), "the name of the directory is empty") {
+		t.Errorf("an empty name: got %v", err)
+	}
+	if _, err := Check(""); err == nil || !strings.Contains(err.Error(), "the name of the directory is empty") {
+		t.Errorf("Check of an empty name: got %v", err)
 	}
 }
 
