@@ -379,6 +379,18 @@ func TestRefusedDirectories(t *testing.T) {
 		"foreign directories": {func(t *testing.T, dir string) {
 			mkdir(t, dir, ".snapshot", "ann", "lost+found")
 		}, "ann, offset 0: is not a file of weirdisk; use an empty directory"},
+		"another database": {func(t *testing.T, dir string) {
+			for _, name := range []string{"000003.log", "CURRENT", lockName, "LOG", "MANIFEST-000001"} {
+				write(t, filepath.Join(dir, name), nil)
+			}
+		}, "MANIFEST-000001, offset 0: is not a file of weirdisk; use an empty directory"},
+		"a lock file": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, lockName), nil)
+		}, ""},
+		"a first manifest": {func(t *testing.T, dir string) {
+			write(t, filepath.Join(dir, manifestName+".new"), nil)
+			write(t, filepath.Join(dir, "notes.txt"), nil)
+		}, ""},
 		"foreign segment": {func(t *testing.T, dir string) {
 			made(t, dir)
 			change(t, segmentPath(dir, 2), func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })

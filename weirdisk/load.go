@@ -199,7 +199,7 @@ func (c *contents) bytes() (n int64) {
 const lockName = "LOCK"
 
 // list returns the numbers of the segments in the directory. It returns an error if the
-// directory has files, and none of them is ours. Directories such as lost+found or .snapshot,
+// directory has files, and none of them is ours. Many databases have a LOCK. Directories such as lost+found or .snapshot,
 // which a new file system may have, are ignored.
 func list(dir string) (numbers []uint64, err error) {
 	entries, err := os.ReadDir(dir)
@@ -217,9 +217,9 @@ func list(dir string) (numbers []uint64, err error) {
 				return nil, &FormatError{filepath.Join(dir, name), 0, errForeign}
 			}
 			numbers = append(numbers, n)
-		case name == lockName || strings.HasPrefix(name, manifestName):
+		case name == manifestName || name == manifestName+".new":
 			ours = true
-		case !e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, "."):
+		case name != lockName && (!e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, ".")):
 			foreign = name
 		}
 	}
