@@ -148,7 +148,7 @@ func TestPartOfAHeader(t *testing.T) {
 }
 
 // TestOthersCanChangeIt: a directory of another user, or one that everybody can write to, is
-// refused unless AnyAccess allows it. Its group may write. A file is no symbolic link.
+// refused unless AnyAccess allows it. Its group may write.
 func TestOthersCanChangeIt(t *testing.T) {
 	dir := t.TempDir()
 	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "everybody can write to it (mode 0777); correct owner and mode"} {
@@ -164,11 +164,6 @@ func TestOthersCanChangeIt(t *testing.T) {
 	if err := open(t, dir, AnyAccess()).Close(); err != nil {
 		t.Error(err)
 	}
-	path, elsewhere := segmentPath(dir, 1), filepath.Join(t.TempDir(), "elsewhere")
-	must.Do(t, errors.Join(os.Chmod(dir, 0o700), os.Rename(path, elsewhere), os.Symlink(elsewhere, path)))
-	if _, err := Open(dir); !errors.Is(err, syscall.ELOOP) || !strings.Contains(err.Error(), "not a symbolic link") {
-		t.Errorf("a symbolic link: got %v", err)
-	}
 	if os.Getuid() != 0 {
 		return
 	}
@@ -177,4 +172,63 @@ func TestOthersCanChangeIt(t *testing.T) {
 	if _, err := Open(other); err == nil || !strings.Contains(err.Error(), "user 12345 owns it, and this process has user 0") {
 		t.Errorf("another owner: got %v", err)
 	}
+}
+
+// TestIrregularFiles: each file of a directory can be of another type, or far too long. Open and
+// Check refuse it with its name. They do not wait for the other end of a pipe.
+func TestIrregularFiles(t *testing.T) {
+	for kind, c := range map[string]struct {
+		replace func(path string) error
+		want    string
+	}{
+		"pipe":          {func(path string) error { return syscall.Mkfifo(path, 0o600) }, "offset 0: is not a regular file; "},
+		"directory":     {func(path string) error { return os.Mkdir(path, 0o700) }, "offset 0: is not a regular file; "},
+		"symbolic link": {func(path string) error { return os.Symlink(path+".old", path) }, "offset 0: is not a regular file; put a file of its own there, not a symbolic link"},
+		"long": {func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 4<<40))
+		}, ": is longer than any file of weirdisk; restore the directory from a backup"},
+	} {
+		for _, file := range []string{filepath.Base(segmentPath("", 1)), manifestName, manifestName + ".new", lockName} {
+			if kind == "long" && file != manifestName && !strings.HasSuffix(file, suffix) {
+				continue // is not read
+			}
+			t.Run(kind+" "+file, func(t *testing.T) {
+				dir := t.TempDir()
+				must.Do(t, open(t, dir).Close())
+				path := filepath.Join(dir, file)
+				if _, err := os.Stat(path); err == nil {
+					must.Do(t, os.Rename(path, path+".old"))
+				}
+				must.Do(t, c.replace(path))
+				e, err := Open(dir)
+				if err == nil {
+					e.Close()
+				}
+				_, checked := Check(dir)
+				for _, err := range []error{err, checked} {
+					if !errors.As(err, new(*FormatError)) || !strings.Contains(err.Error(), path+", offset ") || !strings.Contains(err.Error(), c.want) {
+						t.Errorf("got %v, want %q", err, c.want)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestLongestSegment (D5): the log goes on in another segment before one is longer than a start reads.
+func TestLongestSegment(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, func(o *options) { o.tick = time.Hour })
+	granted(t, e, 1)
+	e.log.mu.Lock()
+	e.log.end.End = maxSegment
+	e.log.mu.Unlock()
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "is full") {
+		t.Errorf("got %v, want ErrOutcomeUnknown", err)
+	}
+	signal(e.keeper.now)
+	must.Await(t, "it is in service again", func() bool { return e.Err() == nil })
+	granted(t, e, 3)
+	must.Do(t, e.Close())
+	wantLeft(t, open(t, dir), 5)
 }

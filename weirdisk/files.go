@@ -3,6 +3,7 @@ package weirdisk
 import (
 	"errors"
 	"io"
+	"math"
 	"os"
 )
 
@@ -81,8 +82,9 @@ func newFile(on files, path string, b []byte) (file, error) {
 	return f, nil
 }
 
-// readFile returns the content of a file of the operating system.
-func readFile(path string) ([]byte, error) {
+// readFile returns the content of a file of the operating system. It makes no memory for a file
+// with more than most bytes.
+func readFile(path string, most int64) ([]byte, error) {
 	f, err := openFile(path, os.O_RDONLY)
 	if err != nil {
 		return nil, err
@@ -91,6 +93,9 @@ func readFile(path string) ([]byte, error) {
 	info, err := f.Stat()
 	if err != nil {
 		return nil, err
+	}
+	if most = min(most, math.MaxInt); info.Size() > most {
+		return nil, &FormatError{path, most, errLong}
 	}
 	b := make([]byte, info.Size())
 	_, err = io.ReadFull(f, b)

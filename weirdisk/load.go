@@ -35,6 +35,9 @@ var (
 	errDamaged = errors.New("is damaged: data that was on stable storage has changed")
 	errShort   = errors.New("is cut short: data that was on stable storage is missing")
 	errRenamed = errors.New("holds a segment of another number")
+
+	errIrregular = errors.New("is not a regular file")
+	errLong      = errors.New("is longer than any file of weirdisk")
 )
 
 // Cut is an end of the log that was written only in part, as the end of the process or a
@@ -95,7 +98,7 @@ func (c *contents) find(dir string) error {
 	}
 	for _, number := range numbers {
 		s := &stored{path: segmentPath(dir, number)}
-		if s.data, err = readFile(s.path); err != nil {
+		if s.data, err = readFile(s.path, maxSegment+allocateAhead); err != nil {
 			return err
 		}
 		if err := c.manifest.accept(s, number); err != nil {
@@ -209,18 +212,26 @@ func list(dir string) (numbers []uint64, err error) {
 	ours, foreign := false, ""
 	for _, e := range entries {
 		name := e.Name()
+		path := filepath.Join(dir, name)
 		digits, segment := strings.CutSuffix(name, suffix)
 		switch {
-		case segment && !e.IsDir():
+		case segment:
 			n, err := strconv.ParseUint(digits, 10, 64)
-			if err != nil || n == 0 || segmentPath(dir, n) != filepath.Join(dir, name) {
-				return nil, &FormatError{filepath.Join(dir, name), 0, errForeign}
+			if err != nil || n == 0 || segmentPath(dir, n) != path {
+				return nil, &FormatError{path, 0, errForeign}
 			}
 			numbers = append(numbers, n)
 		case name == manifestName || name == manifestName+".new":
 			ours = true
-		case name != lockName && (!e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, ".")):
-			foreign = name
+		case name == lockName:
+		default:
+			if !e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, ".") {
+				foreign = name
+			}
+			continue
+		}
+		if !e.Type().IsRegular() { // to open a pipe can take forever
+			return nil, &FormatError{path, 0, errIrregular}
 		}
 	}
 	if foreign != "" && !ours && len(numbers) == 0 {

@@ -68,7 +68,7 @@ func lockDir(dir string, create bool) (l dirLock, err error) {
 	}
 	l.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		holder, _ := readFile(path)
+		holder, _ := readFile(path, maxManifest)
 		err = fmt.Errorf("%w: %s is locked by %s; stop it, or use another directory", ErrInUse, dir,
 			cmp.Or(strings.TrimSpace(string(holder)), "another process"))
 	}

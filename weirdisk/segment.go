@@ -21,6 +21,7 @@ const (
 	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
 	frameSize  = 4 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
 	maxBatch   = 1 << 30                        // most bytes of a batch
+	maxSegment = 64 << 30                       // most bytes of a segment, without zeros behind its frames
 
 	// flagRepair marks a segment that was begun after a failure. The manifest names it once it
 	// has a whole snapshot. It names any other segment before that has a frame.
@@ -190,6 +191,9 @@ func (s *stored) frameBehind(offset int64) bool {
 // anything in a new segment is acknowledged, and before an old one is deleted.
 const manifestName = "MANIFEST"
 
+// maxManifest is the most bytes of a manifest, which seldom names more than two segments.
+const maxManifest = 1 << 20
+
 // manifest is the content of that file: a line of JSON, and a line with its checksum.
 type manifest struct {
 	Format   int      `json:"format"`
@@ -224,7 +228,7 @@ var (
 // system are a *FormatError.
 func readManifest(dir string) (m manifest, err error) {
 	path := filepath.Join(dir, manifestName)
-	b, err := readFile(path)
+	b, err := readFile(path, maxManifest)
 	if err != nil {
 		return m, err
 	}

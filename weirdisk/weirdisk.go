@@ -223,7 +223,7 @@ var nextSteps = []struct {
 	{syscall.ENOSPC, "free some space there, or use another directory"},
 	{syscall.ENOTDIR, "a file stands in its place; use another directory"},
 	{fs.ErrNotExist, "is the path right?"},
-	{syscall.ELOOP, "it must be a file of its own, not a symbolic link"},
+	{errIrregular, "put a file of its own there, not a symbolic link"},
 	{errAccess, "correct owner and mode, or allow any access"},
 	{errNoStore, "the first start of an engine there makes it"},
 	{errNewer, "use the newer program, or another directory"},

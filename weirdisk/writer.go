@@ -275,7 +275,10 @@ func (l *log) write(b *batch) error {
 		at, synced := l.end, l.synced.End
 		l.mu.Unlock()
 		at.Sum = seal(b.b, l.header, at.End, synced)
-		if at.End += int64(len(b.b)); at.End > l.ahead {
+		if at.End += int64(len(b.b)); at.End > maxSegment {
+			return fmt.Errorf("segment %d of %s is full", at.Number, l.dir)
+		}
+		if at.End > l.ahead {
 			l.file.allocate(at.End, allocateAhead)
 			l.ahead = at.End + allocateAhead
 		}
