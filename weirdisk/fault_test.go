@@ -327,6 +327,43 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	wantLeft(t, e, 8)
 }
 
+// TestModeChangesOnFullDisk: a start that cannot write MANIFEST goes on in the mode that MANIFEST
+// states. It fails if another mode would make the report of a torn end wrong.
+func TestModeChangesOnFullDisk(t *testing.T) {
+	for was, opensIn := range map[string][]string{"always": {"always"}, "every": {"always", "every"}} {
+		for mode, option := range modes {
+			t.Run(was+" "+mode, func(t *testing.T) {
+				dir, f := t.TempDir(), newFaulty()
+				must.Do(t, open(t, dir, modes[was]).Close())
+				before := fileContents(t, dir)
+				f.creates.Store(true)
+				e, err := Open(dir, option, withFiles(f))
+				if !slices.Contains(opensIn, mode) {
+					if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "MANIFEST states sync=always") {
+						t.Errorf("got %v, want ENOSPC", err)
+					}
+					if after := fileContents(t, dir); !slices.Equal(after, before) {
+						t.Errorf("the files have changed: %q, were %q", after, before)
+					}
+					return
+				}
+				must.Do(t, err)
+				granted(t, e, 5)
+				copied := t.TempDir()
+				must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // as a SIGKILL leaves it
+				e.Close()
+				b := must.Get(os.ReadFile(segmentPath(copied, 1)))(t)
+				b = bytes.TrimRight(b, "\x00")
+				write(t, segmentPath(copied, 1), b[:len(b)-1])
+				r, err := Check(copied)
+				if err != nil || r.Cut.Bytes == 0 || r.Cut.Always && mode != "always" {
+					t.Errorf("got %+v, %v, want a cut with Always only in that mode", r, err)
+				}
+			})
+		}
+	}
+}
+
 // TestAllocatedEndIsNoDamage: zeros that were allocated behind the log are neither damage nor
 // a cut, and Close removes them.
 func TestAllocatedEndIsNoDamage(t *testing.T) {

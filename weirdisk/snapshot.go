@@ -2,6 +2,7 @@ package weirdisk
 
 import (
 	"crypto/rand"
+	"fmt"
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
@@ -90,7 +91,11 @@ func (k *keeper) resume(c *contents) error {
 	l.end, l.synced = last.at, last.at
 	k.deleteUnnamed()
 	*k.manifest.last() = last.at
-	k.note(k.manifest) // after an error the old manifest is right too
+	// After an error the old manifest is right too, unless it states a mode that promises more.
+	if err := k.note(k.manifest); err != nil && c.manifest.Always && !k.manifest.Always {
+		f.Close()
+		return fmt.Errorf("%s states sync=always, and that cannot be changed: %w", manifestName, err)
+	}
 	return nil
 }
 
