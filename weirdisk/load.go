@@ -51,6 +51,9 @@ type Cut struct {
 
 // String describes the cut, and the changes that may be missing.
 func (c Cut) String() string {
+	if c.Bytes == 0 {
+		return "nothing was cut"
+	}
 	text := fmt.Sprintf("%s has a torn end, as the end of a process or of the power leaves it: the changes in %d bytes from offset %d on are lost", c.File, c.Bytes, c.Offset)
 	if c.Always {
 		return text + "; with sync=always they had no answers yet, unless the file was changed after its last sync: then acknowledged changes are lost"

@@ -71,7 +71,7 @@ var (
 	errClosed = errors.New("the engine is closed")
 )
 
-// Engine is a durable engine in a directory. It is safe for concurrent use, and the
+// Engine is a durable engine in a directory, made with Open. It is safe for concurrent use, and the
 // directory must be on a local disk.
 type Engine struct {
 	memory *memory.Memory
@@ -143,7 +143,10 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
 	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
-	for _, option := range opts {
+	for i, option := range opts {
+		if option == nil {
+			return nil, fmt.Errorf("weirdisk: option %d of Open is nil; leave it out", i+1)
+		}
 		option(&o)
 	}
 	dir, lock, err := claim(dir, true, o.anyAccess)
@@ -272,7 +275,16 @@ func (e *Engine) run(f func(stop <-chan struct{})) {
 // Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
 // after it fail with [engine.ErrUnavailable], except peeks and counts, which read memory. The
 // error is that of the last write or sync.
-func (e *Engine) Close() error { return e.closing() }
+func (e *Engine) Close() error {
+	e.mustBeOpened()
+	return e.closing()
+}
+
+func (e *Engine) mustBeOpened() {
+	if e.log == nil {
+		panic("weirdisk: the zero Engine has no directory; make one with Open")
+	}
+}
 
 func (e *Engine) close() error {
 	l := e.log
@@ -297,6 +309,7 @@ func (e *Engine) close() error {
 // with SyncAlways synced: the calls wait together. If that fails, every call that changed
 // something has the error. Peeks, counts and denials wait for nothing.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
+	e.mustBeOpened()
 	service, err := e.log.enter()
 	if err != nil {
 		for i := range calls {
