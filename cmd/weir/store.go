@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
@@ -190,9 +191,15 @@ func storeCommand() *cobra.Command {
 		"write weir store check DIR, or weir store dump DIR", check, dump)
 }
 
-// directoryPath accepts a path, also in the form of --store.
-func directoryPath(arg string) (string, error) {
-	path, _, _ := strings.Cut(strings.TrimPrefix(arg, "file:"), "?")
+// directoryPath accepts a path, or a name in the form of --store.
+func directoryPath(arg string) (path string, err error) {
+	if path = arg; strings.HasPrefix(arg, "file:") {
+		name, err := store.Describe(arg)
+		if err != nil {
+			return "", storeFailure(err)
+		}
+		path = name[len("file:"):strings.LastIndex(name, "?sync=")]
+	}
 	if path == "" {
 		return "", usage("write the DIR of --store file:DIR", "%q names no directory", arg)
 	}
@@ -238,6 +245,7 @@ type dumpedLine struct {
 	Limit     string            `json:"limit,omitempty"`
 	Kind      string            `json:"kind,omitempty"` // missing for an operation
 	Key       map[string]string `json:"key"`
+	KeyBytes  map[string][]byte `json:"key_base64,omitempty"` // values that are not UTF-8
 	Newest    int64             `json:"newest_us,omitempty"`
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
 	Bucket    *dumpedBucket     `json:"bucket,omitempty"`
@@ -256,7 +264,8 @@ type dumpedBucket struct {
 }
 
 type dumpedOperation struct {
-	ID      string `json:"id"`
+	ID      string `json:"id,omitempty"`
+	IDBytes []byte `json:"id_base64,omitempty"` // in place of an ID that is not UTF-8
 	Op      string `json:"op"`
 	Units   int64  `json:"units"`
 	At      int64  `json:"at_us"`
@@ -310,13 +319,26 @@ func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine, err
 		if line.Policy, dimensions, values, id, ok = o.Split(); !ok {
 			return line, fmt.Errorf("an operation has the name %q, which weir does not make", o.Name)
 		}
-		line.Operation = &dumpedOperation{text(id), operationWords[o.Op], o.Asked, o.Result.At.UnixMicro(), o.Until, o.Result.Granted}
+		id, idBytes := textOrBytes(text(id))
+		line.Operation = &dumpedOperation{id, idBytes, operationWords[o.Op], o.Asked, o.Result.At.UnixMicro(), o.Until, o.Result.Granted}
 	}
-	line.Key = map[string]string{}
+	line.Key, line.KeyBytes = map[string]string{}, map[string][]byte{}
 	for i, d := range dimensions {
-		line.Key[d] = text(values[i])
+		if v, b := textOrBytes(text(values[i])); b == nil {
+			line.Key[d] = v
+		} else {
+			line.KeyBytes[d] = b
+		}
 	}
 	return line, nil
+}
+
+// textOrBytes returns v as bytes if it is not UTF-8, because JSON would replace some of them.
+func textOrBytes(v string) (text string, b []byte) {
+	if utf8.ValidString(v) {
+		return v, nil
+	}
+	return "", []byte(v)
 }
 
 // operationWords are the operations with an idempotency key.
