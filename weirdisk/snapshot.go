@@ -38,7 +38,7 @@ type keeper struct {
 	now    chan struct{}   // requests a snapshot
 
 	manifest manifest // as it is in the directory
-	noted    bool     // the last write of the manifest succeeded
+	lock     dirLock
 
 	growth int64         // minGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
@@ -104,7 +104,6 @@ func (k *keeper) begin() error {
 	if k.manifest.Identity == "" {
 		k.manifest.Identity = rand.Text()
 	}
-	k.noted = false // the manifest that was read may not be durable
 	f, h, err := k.next(false)
 	if err != nil {
 		return err
@@ -151,11 +150,13 @@ func (k *keeper) finish() error {
 	return k.log.file.Truncate(k.log.end.End)
 }
 
-// note writes a manifest. Even after an error it may be the durable one from now on.
+// note writes a manifest. Even after an error it may be the durable one from now on. It fails if
+// another directory has taken the place of this one.
 func (k *keeper) note(m manifest) error {
-	err := m.write(k.log.files, k.log.dir)
-	k.noted = err == nil
-	return err
+	if err := k.lock.at(k.log.dir); err != nil {
+		return err
+	}
+	return m.write(k.log.files, k.log.dir)
 }
 
 // next makes the next segment. The manifest has its number as Next before the file exists.
@@ -165,11 +166,9 @@ func (k *keeper) next(repair bool) (file, header, error) {
 	if len(k.manifest.Segments) > 0 {
 		h.number = k.manifest.last().Number + 1
 	}
-	if !k.noted || k.manifest.Next != h.number {
-		k.manifest.Next = h.number
-		if err := k.note(k.manifest); err != nil {
-			return nil, h, err
-		}
+	k.manifest.Next = h.number
+	if err := k.note(k.manifest); err != nil {
+		return nil, h, err
 	}
 	k.deleteUnnamed()
 	path := segmentPath(l.dir, h.number)

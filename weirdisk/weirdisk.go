@@ -173,6 +173,15 @@ func (l dirLock) Close() (err error) {
 	return err
 }
 
+// at returns an error if the locked directory is no longer at its path.
+func (l dirLock) at(dir string) error {
+	locked, _ := l[0].Stat()
+	if now, err := os.Stat(dir); err != nil || !os.SameFile(locked, now) {
+		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it", dir)
+	}
+	return nil
+}
+
 // claim checks whether a directory can be used, and locks it. With create it makes the directory
 // and the lock file if they are missing. The path that it returns stays right if the process
 // changes its working directory.
@@ -243,7 +252,7 @@ func (e *Engine) start(o *options) error {
 		return err
 	}
 	e.memory, e.cut = c.decoder.memory, c.cut
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), manifest: c.manifest, noted: true, growth: o.growth, tick: o.tick}
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), manifest: c.manifest, lock: e.lock, growth: o.growth, tick: o.tick}
 	if err := e.keeper.resume(c); err != nil {
 		return err
 	}

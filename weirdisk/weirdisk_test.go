@@ -93,6 +93,25 @@ func TestWorkingDirectoryChanges(t *testing.T) {
 	}
 }
 
+// TestDirectoryIsReplaced (D4): a directory is moved away while an engine uses it, and another one is
+// made in its place. Neither loses a grant.
+func TestDirectoryIsReplaced(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "store")
+	e := open(t, dir)
+	granted(t, e, 1)
+	snapshotNow(t, e)
+	must.Do(t, os.Rename(dir, dir+".old"))
+	other := open(t, dir)
+	granted(t, other, 3)
+	e.keeper.snapshot()
+	granted(t, e, 1)
+	must.Do(t, e.Close())
+	granted(t, other, 3)
+	must.Do(t, other.Close())
+	wantLeft(t, open(t, dir), 4, "the new one")
+	wantLeft(t, open(t, dir+".old"), 8, "the old one")
+}
+
 // TestMisuse: a nil option is an error, the zero Engine panics with the reason, and a Cut of nothing
 // says so.
 func TestMisuse(t *testing.T) {
