@@ -226,8 +226,7 @@ func list(dir string) (numbers []uint64, err error) {
 			numbers = append(numbers, n)
 		case name == manifestName || name == manifestName+".new":
 			ours = true
-		case name == lockName:
-		default:
+		case name != lockName:
 			if !e.IsDir() || name != "lost+found" && !strings.HasPrefix(name, ".") {
 				foreign = name
 			}

@@ -51,17 +51,17 @@ func lockDir(dir string, create bool) (l dirLock, err error) {
 	if create {
 		flags = os.O_RDWR | os.O_CREATE
 	}
-	if err = flock(d); err == nil {
-		var f *os.File
-		switch f, err = openFile(path, flags); {
-		case err == nil:
-			l = append(l, f)
-			if err = flock(f); err == nil && create {
-				err = writeHolder(f)
-			}
-		case !create && errors.Is(err, fs.ErrNotExist):
-			err = nil
-		}
+	f, err := openFile(path, flags)
+	if err == nil {
+		l = append(l, f)
+	} else if !create && errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	for i := 0; i < len(l) && err == nil; i++ {
+		err = os.NewSyscallError("flock", syscall.Flock(int(l[i].Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	}
+	if err == nil && create {
+		err = writeHolder(f)
 	}
 	if err == nil {
 		return l, nil
@@ -73,10 +73,6 @@ func lockDir(dir string, create bool) (l dirLock, err error) {
 			cmp.Or(strings.TrimSpace(string(holder)), "another process"))
 	}
 	return nil, err
-}
-
-func flock(f *os.File) error {
-	return os.NewSyscallError("flock", syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
 }
 
 // writeHolder names this process in the lock file. The name overwrites the last one, because a full
