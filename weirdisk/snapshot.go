@@ -3,6 +3,7 @@ package weirdisk
 import (
 	"crypto/rand"
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
@@ -153,8 +154,9 @@ func (k *keeper) finish() error {
 // note writes a manifest. Even after an error it may be the durable one from now on. It fails if
 // another directory has taken the place of this one.
 func (k *keeper) note(m manifest) error {
-	if err := k.lock.at(k.log.dir); err != nil {
-		return err
+	locked, _ := k.lock[0].Stat()
+	if now, err := os.Stat(k.log.dir); err != nil || !os.SameFile(locked, now) {
+		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it", k.log.dir)
 	}
 	return m.write(k.log.files, k.log.dir)
 }

@@ -162,7 +162,8 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
-// dirLock is the files whose locks make this process the only one in a directory.
+// dirLock is the files whose locks make this process the only one in a directory. The first one is
+// the directory.
 type dirLock []*os.File
 
 // Close releases the directory.
@@ -171,15 +172,6 @@ func (l dirLock) Close() (err error) {
 		err = errors.Join(err, f.Close())
 	}
 	return err
-}
-
-// at returns an error if the locked directory is no longer at its path.
-func (l dirLock) at(dir string) error {
-	locked, _ := l[0].Stat()
-	if now, err := os.Stat(dir); err != nil || !os.SameFile(locked, now) {
-		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it", dir)
-	}
-	return nil
 }
 
 // claim checks whether a directory can be used, and locks it. With create it makes the directory
