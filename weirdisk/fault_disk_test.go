@@ -123,6 +123,23 @@ func TestSecondProcess(t *testing.T) {
 	}
 }
 
+// TestLockOfTheFileOnly: a file server can keep only the lock of the file for its other machines. It
+// keeps both Open and Check away.
+func TestLockOfTheFileOnly(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, open(t, dir).Close())
+	f := must.Get(os.Open(filepath.Join(dir, lockName)))(t)
+	defer f.Close()
+	must.Do(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
+	_, err := Open(dir)
+	_, checked := Check(dir)
+	if !errors.Is(err, ErrInUse) || !errors.Is(checked, ErrInUse) {
+		t.Errorf("got %v and %v, want ErrInUse", err, checked)
+	}
+	f.Close()
+	wantLeft(t, open(t, dir), 10)
+}
+
 // TestPartOfAHeader: a power failure during the creation of a segment leaves any part of its
 // header. The segment holds nothing then.
 func TestPartOfAHeader(t *testing.T) {
