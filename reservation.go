@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -63,7 +64,7 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, begun: begunAt(d.At.UnixMicro(), before, d.Replayed)}
 	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
 		Do: func(ctx context.Context, c *engine.Call) {
-			c.Outage = l.outage
+			c.Outage = cmp.Or(c.Outage, l.outage)
 			l.do(ctx, c)
 		}}
 	if req.ID != "" {
@@ -100,7 +101,7 @@ type Reservation struct {
 	doubt      bool  // a settlement is not complete or may be, with used
 	used       int64 // units
 	extensions int   // so far, for their idempotency keys
-	extending  bool  // the last one is not complete; the next call completes it
+	extending  bool  // the last one is not complete, or may not be; the next call completes it
 }
 
 // Units returns the number of granted units.
@@ -174,7 +175,7 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 		return r.inDoubt()
 	}
 	if r.extending {
-		if err := r.extend(ctx); err != nil && !errors.Is(err, ErrExpired) {
+		if err := r.extend(ctx, false); err != nil && !errors.Is(err, ErrExpired) {
 			return err
 		}
 	}
@@ -230,7 +231,7 @@ func (r *Reservation) ended(next string) error {
 // after the shortest MaxHold.
 //
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
-// of the store cannot be extended during an outage (ErrUnavailable).
+// of the store cannot be extended during an outage: the error is the store's in every mode.
 func (r *Reservation) Extend(ctx context.Context) error {
 	if r == nil {
 		return errNoReservation
@@ -252,28 +253,26 @@ func (r *Reservation) Extend(ctx context.Context) error {
 		return nil
 	case !r.extending && time.Since(r.begun) >= p.HoldTime:
 		return r.ended("reserve again")
-	case !r.extending:
-		r.extending, r.extensions = true, r.extensions+1
 	}
-	return r.extend(ctx)
+	return r.extend(ctx, !r.extending)
 }
 
-// extend makes the steps of the last extension. A part of it that was made before is made
-// once, by its idempotency key.
-func (r *Reservation) extend(ctx context.Context) error {
+// extend makes the steps of a new extension, or those of the last one again. A part of it that
+// was made before is made once, by its idempotency key.
+func (r *Reservation) extend(ctx context.Context, isNew bool) error {
+	if isNew {
+		r.extending, r.extensions = true, r.extensions+1
+	}
 	before := time.Now()
 	now, err := r.grant.Renew(ctx, " "+strconv.Itoa(r.extensions))
 	switch {
 	case errors.Is(err, settle.ErrEnded):
 		r.extending = false
 		return r.ended("reserve again")
-	case err == nil && now.Degraded:
-		err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.grant.HeldUntil())
-		r.extending = false
 	case err == nil:
 		r.extending, r.begun = false, begunAt(now.At.UnixMicro(), before, now.Replayed)
-	case now.At.IsZero(): // not recorded, or perhaps
-		r.extending = errors.Is(err, ErrOutcomeUnknown)
+	case isNew && now.At.IsZero() && !errors.Is(err, ErrOutcomeUnknown): // nothing was recorded
+		r.extending = false
 	}
 	return err
 }

@@ -3,6 +3,8 @@ package weir_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,6 +218,61 @@ func (f *failing) Do(ctx context.Context, calls []engine.Call) {
 	}
 	f.left--
 	f.Faulty.Do(ctx, calls)
+}
+
+// TestFaultsInARow: whatever faults follow each other, an extension and a settlement that
+// succeed leave the units held once, or not at all.
+func TestFaultsInARow(t *testing.T) {
+	for seed := range uint64(300) {
+		synctest.Test(t, func(t *testing.T) {
+			random := rand.New(rand.NewPCG(seed, 17))
+			memory := weir.NewMemory()
+			store := weirtest.NewFaulty(memory)
+			mode := engine.Outage(random.IntN(4)) // the default stands for no fallback
+			var e engine.Engine = store
+			if mode != engine.OutageDefault {
+				e = fallback.New(store, mode, fallback.FailureThreshold(2*random.IntN(2)))
+			}
+			l, direct := farm(weir.WithEngine(e)), farm(weir.WithEngine(memory))
+			r := reserve(t, l, 2)
+			trace := fmt.Sprintf("seed %d, mode %v:", seed, mode)
+			call := func(name string, change func(context.Context) error) error {
+				time.Sleep(time.Second)
+				faults := []weirtest.Fault{weirtest.Down(), weirtest.Lost(), unsure, weirtest.Slow(0), weirtest.Slow(0)}
+				store.Break(func(ctx context.Context, call func()) error { return faults[random.IntN(len(faults))](ctx, call) })
+				err := change(ctx)
+				trace += fmt.Sprintf("\n%s: %v", name, err)
+				if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
+					t.Fatal(trace)
+				}
+				return err
+			}
+			check := func(want ...int64) {
+				t.Helper()
+				if wantUsed(t, direct, want...); t.Failed() {
+					t.Fatal(trace)
+				}
+			}
+			for range random.IntN(10) {
+				if call("extend", r.Extend) == nil {
+					check(2, 2, 5)
+				}
+			}
+			actual := random.Int64N(3)
+			settle := func(ctx context.Context) error { return r.Commit(ctx, actual) }
+			for range 15 {
+				if call(fmt.Sprint("commit ", actual), settle) == nil {
+					break
+				}
+			}
+			store.Restore()
+			time.Sleep(time.Second)
+			if err := settle(ctx); err != nil && !errors.Is(err, weir.ErrSettled) {
+				t.Fatalf("%s\nat last: %v", trace, err)
+			}
+			check(actual, 0, 0)
+		})
+	}
 }
 
 // TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change

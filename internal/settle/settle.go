@@ -55,7 +55,7 @@ func (g *Grant) Correct(ctx context.Context, actual int64) (refunded int64, err 
 	switch {
 	case rates == nil:
 	case actual > g.Units:
-		_, err = g.record(ctx, rates, actual-g.Units, "")
+		_, err = g.call(ctx, &engine.Call{Rules: rates, Op: engine.Record, N: actual - g.Units}, "")
 	case actual < g.Units && !g.Degraded:
 		refunded, err = g.takeBack(ctx, rates, g.At, g.Units-actual, "")
 	}
@@ -79,11 +79,12 @@ func (g *Grant) End(ctx context.Context) (took int64, err error) {
 // Renew moves the hold to now: it records the units now and takes them back at the old
 // instant. If they were no longer held there, it takes back the new ones, and the error is
 // ErrEnded. number names the extension among those of the grant. The result is that of the
-// record.
+// record. It fails without the store: a fallback records nothing there, and would hide a
+// record whose answer was lost.
 func (g *Grant) Renew(ctx context.Context, number string) (engine.Result, error) {
 	holds, end := g.Rules.Holds, g.HeldUntil()
-	now, err := g.record(ctx, holds, g.Units, " extend"+number)
-	if err != nil || now.Degraded { // a fallback has recorded nothing in the store
+	now, err := g.call(ctx, &engine.Call{Rules: holds, Op: engine.Record, N: g.Units, Outage: engine.OutageDeny}, " extend"+number)
+	if err != nil {
 		return now, err
 	}
 	if now.At.Before(end) {
@@ -102,11 +103,6 @@ func (g *Grant) Renew(ctx context.Context, number string) (engine.Result, error)
 	return now, ErrEnded
 }
 
-// record adds n units now, once for the step.
-func (g *Grant) record(ctx context.Context, rules *engine.Compiled, n int64, step string) (engine.Result, error) {
-	return g.call(ctx, &engine.Call{Rules: rules, Op: engine.Record, N: n}, step)
-}
-
 // takeBack takes n units of the entry of an instant back, once for the step.
 func (g *Grant) takeBack(ctx context.Context, rules *engine.Compiled, at, n int64, step string) (int64, error) {
 	if n == 0 {
@@ -116,6 +112,7 @@ func (g *Grant) takeBack(ctx context.Context, rules *engine.Compiled, at, n int6
 	return r.Granted, err
 }
 
+// call makes a call of the engine, once for the step.
 func (g *Grant) call(ctx context.Context, c *engine.Call, step string) (engine.Result, error) {
 	c.Key = g.Key
 	if g.Name != "" {
