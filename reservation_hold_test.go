@@ -238,9 +238,17 @@ func TestFaultsInARow(t *testing.T) {
 			trace := fmt.Sprintf("seed %d, mode %v:", seed, mode)
 			call := func(name string, change func(context.Context) error) error {
 				time.Sleep(time.Second)
-				faults := []weirtest.Fault{weirtest.Down(), weirtest.Lost(), unsure, weirtest.Slow(0), weirtest.Slow(0)}
+				own, leave := context.WithCancel(ctx)
+				defer leave()
+				left := func(c context.Context, call func()) error {
+					call()
+					leave()
+					<-c.Done()
+					return fmt.Errorf("%w: %w", weir.ErrOutcomeUnknown, c.Err())
+				}
+				faults := []weirtest.Fault{weirtest.Down(), weirtest.Lost(), unsure, left, weirtest.Slow(0), weirtest.Slow(0)}
 				store.Break(func(ctx context.Context, call func()) error { return faults[random.IntN(len(faults))](ctx, call) })
-				err := change(ctx)
+				err := change(own)
 				trace += fmt.Sprintf("\n%s: %v", name, err)
 				if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {
 					t.Fatal(trace)

@@ -36,8 +36,9 @@ type Engine interface {
 	//   - A call with an ID is charged once. Repeated under the same policy, key and ID within
 	//     Compiled.IdempotencyTTL, it gets the first result with Replayed, and nothing
 	//     changes. With other units, another Op or another From it gets an InputError.
-	//   - It returns soon after ctx ends, with the context's error or a decision. An engine that
-	//     never waits may ignore ctx.
+	//   - It returns soon after ctx ends, with a decision or the context's error; if the call may
+	//     be recorded, that error wraps ErrOutcomeUnknown too. An engine that never waits may
+	//     ignore ctx.
 	//   - It rejects a call that it does not support, such as one under an unsupported kind of
 	//     limit, with an InputError. weirtest.Claims describes these calls to the kit.
 	//   - It keeps no part of calls after it has returned: not the key, the States or the ID.

@@ -59,8 +59,8 @@ const (
 //     has the data. Reset also resets the share, during an outage or not.
 //
 // Some errors concern the call and not the store: bad input (R14), ErrOverflow,
-// ErrFull, and the end of the caller's own context. They are returned unchanged in
-// every mode and do not count as failures.
+// ErrFull, and the end of the caller's own context. They are returned in every mode and do
+// not count as failures.
 //
 // A call without an answer may have been recorded (ErrOutcomeUnknown). It is never sent
 // a second time. Allow and Share decide it like any other call, so it may count in

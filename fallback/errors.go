@@ -20,7 +20,8 @@ const (
 )
 
 // classify separates outages from answers. It sets the error for the caller: a failure
-// wraps ErrUnavailable or ErrOutcomeUnknown. ctx is the caller's own.
+// wraps ErrUnavailable or ErrOutcomeUnknown, and the end of ctx, the caller's own, wraps
+// ErrOutcomeUnknown too if the call may be recorded.
 func (f *Engine) classify(ctx context.Context, c *engine.Call) answerClass {
 	err := c.Err
 	switch {
@@ -30,6 +31,9 @@ func (f *Engine) classify(ctx context.Context, c *engine.Call) answerClass {
 		return answered // about the store's content: no other engine knows better
 	}
 	if ended := callerError(ctx); ended != nil {
+		if mayChange(c) && !errors.Is(err, engine.ErrUnavailable) {
+			ended = fmt.Errorf("%w: %w", engine.ErrOutcomeUnknown, ended)
+		}
 		c.Fail(ended)
 		return unrelated
 	}

@@ -2,6 +2,8 @@ package fallback_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +15,8 @@ import (
 )
 
 // TestFallbackCallerLeaves: the end of the caller's own context ends the call with its error.
-// That is no failure of the store, and in no mode a grant, not even of an open breaker.
+// That is no failure of the store, and in no mode a grant, not even of an open breaker. A call
+// that was sent may be recorded.
 func TestFallbackCallerLeaves(t *testing.T) {
 	const soon = 20 * time.Millisecond
 	canceled := func(after time.Duration) func() (context.Context, context.CancelFunc) {
@@ -41,19 +44,19 @@ func TestFallbackCallerLeaves(t *testing.T) {
 		for _, mode := range modes {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t, ten, mode)
-				leave := func() {
+				leave := func(sent bool) {
 					t.Helper()
 					own, cancel := c.ctx()
 					defer cancel()
 					began := time.Now()
 					d, err := s.Allow(own, weir.K("42"))
-					if err != c.want || d != (weir.Decision{}) || time.Since(began) > soon {
-						t.Fatalf("%s, %v: got %+v, %v after %v; want %v", name, mode, d, err, time.Since(began), c.want)
+					if !errors.Is(err, c.want) || errors.Is(err, weir.ErrOutcomeUnknown) != sent || d != (weir.Decision{}) || time.Since(began) > soon {
+						t.Fatalf("%s, %v: got %+v, %v after %v; want %v, unknown %t", name, mode, d, err, time.Since(began), c.want, sent)
 					}
 				}
 				s.Break(weirtest.Silent())
 				for range 20 {
-					leave()
+					leave(true)
 				}
 				if got := s.fallback.Status(); got.Cause != nil || got.Failures != 0 || got.Degraded != 0 {
 					t.Errorf("%s, %v: status %+v; want no failure", name, mode, got)
@@ -62,7 +65,7 @@ func TestFallbackCallerLeaves(t *testing.T) {
 					s.Break(weirtest.Down())
 					s.fail(5)
 					degraded := s.fallback.Status().Degraded
-					leave()
+					leave(false)
 					if got := s.fallback.Status().Degraded; got != degraded {
 						t.Errorf("%s, %v, an open breaker: counted as a decision", name, mode)
 					}
@@ -79,8 +82,17 @@ func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
 		s := newStore(t, ten, fallback.Allow)
 		s.Break(func(context.Context, func()) error { return context.DeadlineExceeded })
 		late := lateContext{context.Background(), time.Now()}
-		if d, err := s.Allow(late, weir.K("42")); err != context.DeadlineExceeded || d.Allowed {
-			t.Errorf("got %+v, %v; want DeadlineExceeded", d, err)
+		if d, err := s.Allow(late, weir.K("42")); !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrOutcomeUnknown) || d.Allowed {
+			t.Errorf("got %+v, %v; want DeadlineExceeded and ErrOutcomeUnknown", d, err)
+		}
+		for _, read := range []error{context.DeadlineExceeded, fmt.Errorf("%w: %w", weir.ErrUnavailable, context.DeadlineExceeded)} {
+			s.Break(func(context.Context, func()) error { return read })
+			if _, err := s.Peek(late, weir.K("42"), 1); err != context.DeadlineExceeded {
+				t.Errorf("a peek: got %v; want DeadlineExceeded alone", err)
+			}
+		}
+		if _, err := s.Allow(late, weir.K("42")); err != context.DeadlineExceeded {
+			t.Errorf("a call that was not sent: got %v; want DeadlineExceeded alone", err)
 		}
 		s.want(up)
 	})
