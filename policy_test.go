@@ -164,7 +164,8 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 	}
 }
 
-// TestDimensions: dimensions have the order of their first appearance.
+// TestDimensions: dimensions have the order of their first appearance, and those of a limit the
+// order of their names (R12).
 func TestDimensions(t *testing.T) {
 	p := Policy{Name: "p", Limits: []Limit{
 		{Name: "a", Max: 1, Window: time.Second},
@@ -175,7 +176,7 @@ func TestDimensions(t *testing.T) {
 	if got, want := rules.Dimensions, []string{"y", "x", "z"}; !slices.Equal(got, want) {
 		t.Errorf("dimensions %q, want %q", got, want)
 	}
-	if got, want := rules.Limits[2].By, []int{1, 2, 0}; !slices.Equal(got, want) {
+	if got, want := rules.Limits[2].By, []int{1, 0, 2}; !slices.Equal(got, want) {
 		t.Errorf("limit c counts by values %v, want %v", got, want)
 	}
 }

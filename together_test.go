@@ -21,6 +21,18 @@ func attempt(l *Limiter, k Key, n int64) Call {
 	return Call{Limiter: l, Key: k, Request: Request{N: n, States: make([]LimitState, len(l.rules.Limits))}}
 }
 
+// TestTogetherInAnyOrderOfBy: calls by the same dimensions in another order are for one history.
+func TestTogetherInAnyOrderOfBy(t *testing.T) {
+	m := NewMemory()
+	by := func(names ...string) *Limiter {
+		return mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 5, Window: time.Hour, By: names}}}, WithEngine(m))
+	}
+	calls := []Call{attempt(by("user", "ip"), K("u", "i"), 2), attempt(by("ip", "user"), K("i", "u"), 2)}
+	if err := DecideTogether(ctx, calls); err != nil || calls[1].Decision.Remaining != 1 || m.Len() != 1 {
+		t.Errorf("%v, %+v, %d histories; want one with room for 1", err, calls[1].Decision, m.Len())
+	}
+}
+
 // TestTogetherRejects: bad input of one call is an error that names it, and changes nothing.
 // Package engine has a test of calls that cannot be decided with others.
 func TestTogetherRejects(t *testing.T) {

@@ -61,11 +61,12 @@ const minIdempotencyTTL = time.Minute
 // Compile returns the rules of a policy. Policy.Compile of package weir checks a policy and
 // calls it. dimensions are the names of the key's values. limits are valid, and at least one.
 // Compile keeps both slices and sets the derived fields of the limits: Policy, Refill, Shared
-// and Capacity. It keeps the Capacity of a Bucket unless that is 0.
+// and Capacity. It keeps the Capacity of a Bucket unless that is 0. It sorts a copy of By.
 func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {
 		limits[i].Policy = name
+		limits[i].By = c.sorted(limits[i].By)
 		limits[i].complete()
 	}
 	shared := c.shared()
@@ -76,14 +77,20 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 	return c
 }
 
-// shared returns the dimensions that all limits count by, in the order of their names, so
-// that the order of limits does not matter.
+// sorted returns the dimensions in the order of their names, so that the order of limits and of
+// By does not matter (R12).
+func (c *Compiled) sorted(dimensions []int) []int {
+	dimensions = slices.Clone(dimensions)
+	slices.SortFunc(dimensions, func(i, j int) int { return strings.Compare(c.Dimensions[i], c.Dimensions[j]) })
+	return dimensions
+}
+
+// shared returns the dimensions that all limits count by, in the order of their names.
 func (c *Compiled) shared() []int {
 	shared := slices.Clone(c.Limits[0].By)
 	for i := range c.Limits {
 		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(c.Limits[i].By, dim) })
 	}
-	slices.SortFunc(shared, func(i, j int) int { return strings.Compare(c.Dimensions[i], c.Dimensions[j]) })
 	return shared
 }
 

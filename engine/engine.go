@@ -26,8 +26,8 @@ type Engine interface {
 	//     allow: a decision has a later instant if another caller has changed its history.
 	//   - A denial, a peek and a count change nothing (R4).
 	//   - A history belongs to the limit's policy (Limit.Policy), the limit's name and kind, and
-	//     the names and values of the dimensions that it counts by. So rules with other numbers
-	//     find it. A reset forgets the histories of all kinds (R12).
+	//     the names and values of the dimensions that it counts by, in any order. So rules with
+	//     other numbers find it. A reset forgets the histories of all kinds (R12).
 	//   - A history is kept while a unit of it counts or its minimum interval is not over. An
 	//     engine that has no room for another one fails the call with ErrFull (R13).
 	//   - Different keys never share a history (R14).

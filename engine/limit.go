@@ -31,7 +31,7 @@ type Limit struct {
 	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
 	Capacity    int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
-	By          []int  // indices into the key's values, in the order of the policy; none = shared by all
+	By          []int  // indices into the key's values, in the order of their names; none = shared by all
 
 	// Period has the windows of a Fixed limit with a Period, otherwise it is nil (R3). Its
 	// method WindowAt returns the window that contains an instant: the first instant of the

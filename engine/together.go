@@ -211,7 +211,10 @@ func (c *Compiled) joinLimits(calls []Call, i int, key []int) (places []int, err
 			continue
 		}
 		first := calls[c.Limits[at].Call].Rules
-		if first != own && !reflect.DeepEqual(first.Limits[first.LimitNamed(l.Name)], original) {
+		original.By, original.Shared = l.By, l.Shared
+		earlier := first.Limits[first.LimitNamed(l.Name)]
+		earlier.By, earlier.Shared = c.Limits[at].By, c.Limits[at].Shared
+		if first != own && !reflect.DeepEqual(earlier, original) {
 			return nil, Input("request", "limit %q of policy %q has the history of an earlier call and other numbers; decide the calls by the same numbers", l.Name, l.Policy)
 		}
 		sum := max(0, c.Limits[at].Cost) + units

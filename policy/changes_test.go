@@ -25,6 +25,8 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
     limit: 1 per minute per user
     overrides: [{for: {user: ann}, limit: 2 per minute, until: forever, why: x}]
   kind:  {limit: 1 per minute}
+  order: {limit: 1 per minute per user per ip}
+  other: {limit: 1 per minute per user}
   same:  {limit: 1 per minute}
 `)
 	after := parse(`  same:  {limit: 1 per 60s}
@@ -32,6 +34,8 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
   kind:  {limit: "1 per minute, fixed"}
   push:  {limit: "5 per minute per teacher, 3s apart"}
   slack: {limits: {channel: 100 per 30m, sender: 3 per 30m per sender}}
+  order: {limit: 1 per minute per ip per user}
+  other: {limit: 1 per minute per ip}
   word:  {limit: 1 per minute, about: New words.}
   cost:  {limit: 1 per minute, costs: {limit: 2}}
   moved: {limit: 1 per minute per user, overrides: [{for: {user: ann}, limit: 2 per minute, until: forever, why: x}]}
@@ -41,10 +45,12 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
 `)
 	want := []string{
 		"changed kind.limit: 1 per minute, fixed, was 1 per minute; it starts empty, because its kind has changed",
+		"changed other.limit: 1 per minute per ip, was 1 per minute per user; it starts empty, because it counts by other keys",
 		"added fresh",
 		"changed push.limit: 5 per minute per teacher, 3s apart, was 10 per minute per teacher, 3s apart",
 		"added slack.sender: 3 per 30m per sender",
 		"removed slack.category",
+		"changed order.limit: 1 per minute per ip per user, was 1 per minute per user per ip",
 		"changed word besides its limits",
 		"changed the limits of cost",
 		"changed both.limit: 2 per minute per user, was 1 per minute per user",

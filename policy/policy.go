@@ -188,13 +188,13 @@ func Changes(before, after *File) []string {
 			all = append(all, "removed "+p.Name)
 		}
 	}
-	empty := func(change string) bool { return strings.HasSuffix(change, startsEmpty) }
+	empty := func(change string) bool { return strings.Contains(change, startsEmpty) }
 	others := slices.DeleteFunc(slices.Clone(all), empty)
 	return append(slices.DeleteFunc(all, func(c string) bool { return !empty(c) }), others...)
 }
 
-// startsEmpty ends the sentence about a limit of another kind than before (R12).
-const startsEmpty = "; it starts empty, because its kind has changed"
+// startsEmpty is in the sentence about a limit that has another history than before (R12).
+const startsEmpty = "; it starts empty, because "
 
 // changes describes the differences between p and to.
 func (p *Definition) changes(to *Definition) []string {
@@ -206,8 +206,10 @@ func (p *Definition) changes(to *Definition) []string {
 			all = append(all, fmt.Sprintf("added %s: %s", name, to.Sentence(i)))
 		case p.Sentence(j) != to.Sentence(i):
 			change := fmt.Sprintf("changed %s: %s, was %s", name, to.Sentence(i), p.Sentence(j))
-			if p.Limits[j].Kind != l.Kind {
-				change += startsEmpty
+			if old := p.Limits[j]; old.Kind != l.Kind {
+				change += startsEmpty + "its kind has changed"
+			} else if !slices.Equal(slices.Sorted(slices.Values(old.By)), slices.Sorted(slices.Values(l.By))) {
+				change += startsEmpty + "it counts by other keys"
 			}
 			all = append(all, change)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/genproto/googleapis/rpc/errdetails"
@@ -78,8 +79,10 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
 	}
 	var subject []string
-	for _, dim := range l.By {
-		name := o.Compiled.Dimensions[dim]
+	for dim, name := range o.Compiled.Dimensions { // in the order of the policy
+		if !slices.Contains(l.By, dim) {
+			continue
+		}
 		value := strings.ToValidUTF8(shorten.Text(o.Key.Value(dim)), "\uFFFD") // fit for a trailer
 		v.QuotaDimensions[name] = value
 		subject = append(subject, name+":"+value)

@@ -29,7 +29,7 @@ func plan(t testing.TB, p weir.Policy) *engine.Compiled {
 func TestKeys(t *testing.T) {
 	push := plan(t, weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "teacher", By: []string{"teacher"}}}})
 	both := plan(t, weir.Policy{Name: "api", Limits: []weir.Limit{
-		{Name: "user", By: []string{"tenant", "user"}}, {Name: "tenant", By: []string{"tenant"}}}})
+		{Name: "tenant", By: []string{"tenant"}}, {Name: "user", By: []string{"user", "tenant"}}}})
 	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
 	kinds := plan(t, weir.Policy{Name: "kinds", Limits: []weir.Limit{
 		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
@@ -44,8 +44,8 @@ func TestKeys(t *testing.T) {
 		{push, weir.K("42"), true, "weir3:{push:GF9c0j}teacher:teacher=2:42"},
 		{push, weir.K(""), false, "weir3:{push}teacher:teacher=0:"},
 		{push, weir.K("a}b{\x00:=\n"), false, "weir3:{push}teacher:teacher=8:a}b{\x00:=\n"},
-		{both, weir.K("acme", "ann"), false, "weir3:{api}user:tenant=4:acme:user=3:ann weir3:{api}tenant:tenant=4:acme"},
-		{both, weir.K("acme", "ann"), true, "weir3:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir3:{api:Sf-vI6}tenant:tenant=4:acme"},
+		{both, weir.K("acme", "ann"), false, "weir3:{api}tenant:tenant=4:acme weir3:{api}user:tenant=4:acme:user=3:ann"},
+		{both, weir.K("acme", "ann"), true, "weir3:{api:Sf-vI6}tenant:tenant=4:acme weir3:{api:Sf-vI6}user:tenant=4:acme:user=3:ann"},
 		{kinds, weir.K("ann"), false, "weir3:{kinds}a:user=3:ann weir3:{kinds}b/fixed:user=3:ann weir3:{kinds}c/fixed_from_first weir3:{kinds}d/bucket weir3:{kinds}e/concurrency"},
 		{all, weir.K("disk"), true, "weir3:{alerts}channel weir3:{alerts}category:category=4:disk"},
 	} {

@@ -2,6 +2,7 @@ package answer
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 
@@ -226,14 +227,13 @@ func (a *Answer) appendKey(b []byte, i int, shared string) []byte {
 	if len(by) == 0 && len(a.Compiled.Dimensions) > 0 {
 		return append(b, shared...)
 	}
-	for j, dim := range by {
-		if j == 0 {
-			b = append(b, " for "...)
-		} else {
-			b = append(b, ", "...)
+	between := " for "
+	for dim, name := range a.Compiled.Dimensions { // in the order of the policy
+		if slices.Contains(by, dim) {
+			b = append(append(append(b, between...), name...), '=')
+			b = append(b, Shown(a.Key.Value(dim))...)
+			between = ", "
 		}
-		b = append(append(b, a.Compiled.Dimensions[dim]...), '=')
-		b = append(b, Shown(a.Key.Value(dim))...)
 	}
 	return b
 }

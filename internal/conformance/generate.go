@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -124,8 +125,7 @@ func randomCost(r *rand.Rand, most int64) int64 {
 	return 1 + r.Int64N(3)
 }
 
-// randomDims returns dimensions in a fixed order: no rule decides whether By of (a, b) and
-// of (b, a) share histories.
+// randomDims returns dimensions in the order of dims. A change may reorder them (R12).
 func randomDims(r *rand.Rand) []string {
 	if r.IntN(3) == 0 {
 		return []string{dims[r.IntN(len(dims))]} // the most frequent case, for which engines may have fast paths
@@ -227,6 +227,11 @@ func (b *mutablePolicy) undo(name string) []string {
 
 func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 	limit := b.limits[r.IntN(len(b.limits))]
+	if len(limit.By) > 1 && r.IntN(4) == 0 {
+		by := slices.Clone(limit.By)
+		r.Shuffle(len(by), func(i, j int) { by[i], by[j] = by[j], by[i] })
+		return []string{limit.Name, "by=" + strings.Join(by, ",")}
+	}
 	switch r.IntN(8) {
 	case 0:
 		return []string{"mode=" + randomMode(r, b)}

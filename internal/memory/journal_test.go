@@ -53,7 +53,7 @@ func newKept(o Options) *Memory {
 	m := New(o)
 	for i := range 16 {
 		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
-			for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
+			for _, dimensions := range []string{"", "\x00user", "\x00path\x00user"} {
 				m.table.Group(fmt.Sprint("p\x00l", i, "\x00", kind, dimensions), (30 * time.Hour).Microseconds())
 			}
 		}

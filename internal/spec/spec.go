@@ -160,20 +160,26 @@ func (e *Engine) keep(names []string, v view) {
 }
 
 // namesOf names the history of each limit: policy, limit, kind, and the dimensions that the
-// limit counts by with their values (R12). Each part stands behind its length, so that no
-// two tuples share a name (R14).
+// limit counts by with their values, in one order for any By (R12). Each part stands behind
+// its length, so that no two tuples share a name (R14).
 func namesOf(c *engine.Call, limits []engine.Limit) []string {
 	names := make([]string, len(limits))
 	for i, limit := range limits {
-		parts := []string{limit.Policy, limit.Name, limit.Kind.String()}
+		var by []string
 		for _, dim := range limit.By {
-			parts = append(parts, c.Rules.Dimensions[dim], c.Key.Value(dim))
+			by = append(by, sized(c.Rules.Dimensions[dim], c.Key.Value(dim)))
 		}
-		var b strings.Builder
-		for _, part := range parts {
-			fmt.Fprintf(&b, "%d:%s", len(part), part)
-		}
-		names[i] = b.String()
+		slices.Sort(by)
+		names[i] = sized(limit.Policy, limit.Name, limit.Kind.String()) + strings.Join(by, "")
 	}
 	return names
+}
+
+// sized joins parts, each behind its length.
+func sized(parts ...string) string {
+	var b strings.Builder
+	for _, part := range parts {
+		fmt.Fprintf(&b, "%d:%s", len(part), part)
+	}
+	return b.String()
 }
