@@ -84,7 +84,7 @@ func TestHoldEndsByTime(t *testing.T) {
 	})
 }
 
-// TestExtendRenewsAHold: an extension holds for another Window, renews the time to live, and leaves
+// TestExtendRenewsAHold: an extension holds for another MaxHold, renews the time to live, and leaves
 // the rates as they are.
 func TestExtendRenewsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

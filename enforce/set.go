@@ -71,7 +71,7 @@ func Open(path string, e engine.Engine) (*Set, error) {
 
 // Reload replaces all policies by those of f. On an error the present ones stay in
 // force. Histories stay: units already granted count under the new numbers, unless the kind
-// of a limit changes (R12).
+// of a limit changes (R12). Watch replaces those of f when the file changes after its last reading.
 func (s *Set) Reload(f *policy.File) error { return s.policies.Reload(f, nil) }
 
 // Watch reloads the file whenever its content changes, until ctx is done. It blocks, so

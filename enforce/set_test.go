@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -114,6 +115,18 @@ func TestSetReload(t *testing.T) {
 	}
 	if o, err := s.Check(ctx, "b", nil, 1); err != nil || !o.Allowed {
 		t.Errorf("after a failed reload: %+v, %v", o, err)
+	}
+}
+
+// TestReloadKeepsTheContentOfTheFile: Watch takes the file for unchanged after a Reload of other
+// policies, so it does not undo them.
+func TestReloadKeepsTheContentOfTheFile(t *testing.T) {
+	path, content := filepath.Join(t.TempDir(), "weir.yaml"), []byte("version: 1\npolicies: {a: {limit: 1 per hour}}")
+	must.Do(t, os.WriteFile(path, content, 0o600))
+	s := must.Get(Open(path, weir.NewMemory()))(t)
+	must.Do(t, s.Reload(policy.Demo()))
+	if seen := s.policies.Version().Source; !bytes.Equal(seen, content) {
+		t.Errorf("Watch begins with %q, want the content that Open read", seen)
 	}
 }
 

@@ -47,7 +47,7 @@ type Version struct {
 	Generation int64     // 1 for the first version, one more for each reload
 	Since      time.Time // in force from then on
 	File       *policy.File
-	Source     []byte  // the content of the file, if the caller of Reload has set it
+	Source     []byte  // the content of the file that was read last, if the caller of Reload has set it
 	Rules      []*Rule // in the order of the file
 	Limits     int     // the limits of all policies together
 
@@ -69,7 +69,7 @@ func (s *Set) Reload(f *policy.File, accept func(next, now *Version) error) erro
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	now := s.Version()
-	next := &Version{Generation: now.Generation + 1, Since: time.Now(), File: f, byName: make(map[string]*Rule, len(f.Policies))}
+	next := &Version{Generation: now.Generation + 1, Since: time.Now(), File: f, Source: now.Source, byName: make(map[string]*Rule, len(f.Policies))}
 	for _, p := range f.Policies {
 		if next.byName[p.Name] != nil {
 			return engine.Input("request", "the policy %q is there twice; give each policy a name of its own", p.Name)
