@@ -37,14 +37,18 @@ func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
 
 // Header takes the value of a request header field. A field that is missing or empty is
 // a *KeyError: requests without it must not share one history by accident. So is a field
-// that was sent twice, because neither value can be trusted more.
+// that was sent twice, because neither value can be trusted more. The value of Host is r.Host.
 //
 // A client that can choose the value chooses the history. Count by a header only if it
 // is authenticated.
 func Header(name string) ValueFunc {
 	name = http.CanonicalHeaderKey(name)
 	return func(r *http.Request) (string, error) {
-		switch lines := r.Header[name]; {
+		lines := r.Header[name]
+		if name == "Host" { // net/http moves it
+			lines = []string{r.Host}
+		}
+		switch {
 		case len(lines) == 0 || len(lines) == 1 && lines[0] == "":
 			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " is missing; send it with every request"}
 		case len(lines) > 1:

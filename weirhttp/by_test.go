@@ -47,6 +47,16 @@ func TestBadKeysAre400(t *testing.T) {
 	}
 }
 
+// TestHeaderHost: net/http moves the field Host out of the header.
+func TestHeaderHost(t *testing.T) {
+	for host, ok := range map[string]bool{"acme.example:8080": true, "": false} {
+		value, err := Header("host")(&http.Request{Host: host, Header: http.Header{"Host": {"forged"}}})
+		if value != host || (err == nil) != ok || !ok && !errors.As(err, new(*KeyError)) {
+			t.Errorf("%q: got %q, %v", host, value, err)
+		}
+	}
+}
+
 // TestFailedValueIs500 and one line in the log, with AllowWhenDown as well: the client cannot
 // mend it.
 func TestFailedValueIs500(t *testing.T) {
@@ -124,6 +134,7 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		{weir.ErrOutcomeUnknown, 503},
 		{fmt.Errorf("%w: secret trouble: %w", weir.ErrUnreadable, weir.ErrUnavailable), 503},
 		{context.DeadlineExceeded, 503},
+		{fmt.Errorf("%w: %w", weir.ErrOutcomeUnknown, context.DeadlineExceeded), 503},
 		{errors.New("secret trouble"), 503},
 	} {
 		store := weirtest.NewFaulty(weir.NewMemory())
