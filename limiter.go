@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/option"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
@@ -55,9 +56,7 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 		}
 	}
 	l.engine = own
-	for _, o := range opts {
-		o(l)
-	}
+	option.Apply(l, opts)
 	if isnil.Is(l.engine) {
 		return nil, engine.Input("request", "WithEngine got a nil engine; open the engine first, or leave the option out for one in memory")
 	}

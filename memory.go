@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // Memory is the embedded engine: exact histories in the memory of this process.
@@ -48,9 +49,7 @@ func MaxBytes(n int64) MemoryOption { return func(o *memory.Options) { o.MaxByte
 // NewMemory returns an empty memory engine.
 func NewMemory(opts ...MemoryOption) *Memory {
 	var o memory.Options
-	for _, set := range opts {
-		set(&o)
-	}
+	option.Apply(&o, opts)
 	return &Memory{memory.New(o)}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirdisk"
+	"github.com/weirlimit/weir/weirhttp"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -55,6 +56,20 @@ func TestZeroValues(t *testing.T) {
 	}
 	if r.Units() != 0 || !r.HeldUntil().IsZero() {
 		t.Errorf("a nil reservation has %d units until %v", r.Units(), r.HeldUntil())
+	}
+}
+
+// TestNilOptions: a nil option changes nothing.
+func TestNilOptions(t *testing.T) {
+	memory := weir.NewMemory(nil, weir.MaxKeys(5), nil)
+	disk := must(weirdisk.Open(t.TempDir(), nil))
+	defer disk.Close()
+	l := must(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerMinute(1, "ip")}}, nil,
+		weir.WithEngine(fallback.New(memory, fallback.Deny, nil))))
+	weirhttp.Middleware(l, weirhttp.By{"ip": weirhttp.ClientIP(nil)}, nil)
+	must(l.Allow(ctx, weir.K("ann")))
+	if keys, _ := memory.Caps(); keys != 5 || memory.Len() != 1 {
+		t.Errorf("%d keys of at most %d; want 1 of 5", memory.Len(), keys)
 	}
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // The modes: the decision for calls that the store cannot decide (R15). An unknown mode is
@@ -90,9 +91,7 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	}
 	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, instances: 1}
 	f.breaker.threshold, f.breaker.since = 5, time.Now()
-	for _, set := range opts {
-		set(f)
-	}
+	option.Apply(f, opts)
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
 	}

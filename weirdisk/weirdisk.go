@@ -58,6 +58,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 var (
@@ -143,12 +144,7 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
 	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
-	for i, option := range opts {
-		if option == nil {
-			return nil, fmt.Errorf("weirdisk: option %d of Open is nil; leave it out", i+1)
-		}
-		option(&o)
-	}
+	option.Apply(&o, opts)
 	dir, lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {
 		return nil, err

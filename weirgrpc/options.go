@@ -5,6 +5,8 @@ import (
 	"log/slog"
 
 	"google.golang.org/grpc/codes"
+
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // Option adjusts interceptors.
@@ -22,9 +24,7 @@ type config struct {
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
 	c := config{errorLog: slog.Default()}
-	for _, o := range opts {
-		o(&c)
-	}
+	option.Apply(&c, opts)
 	if c.cost == nil {
 		c.cost = func(context.Context, *Call) int64 { return 1 }
 	}

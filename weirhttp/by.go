@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // By maps each dimension of a policy to the function that takes its value from a
@@ -90,9 +91,7 @@ type clientIP struct {
 // history.
 func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}
-	for _, o := range opts {
-		o(c)
-	}
+	option.Apply(c, opts)
 	return c.value
 }
 

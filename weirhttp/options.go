@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // Option adjusts Middleware.
@@ -24,9 +25,7 @@ type config struct {
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
 	c := config{errorLog: slog.Default()}
-	for _, o := range opts {
-		o(&c)
-	}
+	option.Apply(&c, opts)
 	if c.cost == nil {
 		c.cost = func(*http.Request) int64 { return 1 }
 	}

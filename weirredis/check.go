@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // Report describes a server.
@@ -42,9 +44,7 @@ const bigOffset = time.Second
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
 	var c check
-	for _, set := range opts {
-		set(&c)
-	}
+	option.Apply(&c, opts)
 	r := Report{Address: e.address()}
 	sent := e.now()
 	text, err := e.eval(ctx, checkScript, nil, nil)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 // Engine decides on Redis. It is safe for concurrent use, by any number of
@@ -39,9 +40,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	if t, ok := conn.(Topology); ok {
 		spread = t.Clustered()
 	}
-	for _, set := range opts {
-		set(&o)
-	}
+	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
 		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
 	}

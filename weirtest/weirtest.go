@@ -40,6 +40,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/conformance"
+	"github.com/weirlimit/weir/internal/option"
 )
 
 //go:embed testdata/*.txt
@@ -60,9 +61,7 @@ func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, opts ...Optio
 		t.Fatal(err)
 	}
 	c := conformance.DefaultConfig(vectors)
-	for _, o := range opts {
-		o(&c)
-	}
+	option.Apply(&c, opts)
 	conformance.Run(t, newEngine, c)
 }
 
