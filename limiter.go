@@ -86,8 +86,14 @@ func (l *Limiter) At(t time.Time) *Limiter {
 	return &fixed
 }
 
-// Compiled returns the rules of the policy, for engines and front ends.
-func (l *Limiter) Compiled() *engine.Compiled { return l.rules }
+// Compiled returns the rules of the policy, for engines and front ends; nil for the zero or nil
+// Limiter.
+func (l *Limiter) Compiled() *engine.Compiled {
+	if l == nil {
+		return nil
+	}
+	return l.rules
+}
 
 // Key makes a key of named values. Every dimension of the policy needs a value, and no other
 // names are allowed. The error is an [InputError] and lists the names that are missing or

@@ -116,7 +116,7 @@ func (r *Reservation) Units() int64 {
 // a MaxHold after the grant or the last extension, and the shortest MaxHold of several
 // limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
-	if r == nil || r.limiter.rules.Holds == nil {
+	if r == nil || r.limiter == nil || r.limiter.rules.Holds == nil {
 		return time.Time{}
 	}
 	r.mu.Lock()
@@ -134,7 +134,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 	return r.settle(ctx, r.Units(), true)
 }
 
-var errNoReservation = errors.New("weir: a nil Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
+var errNoReservation = errors.New("weir: a nil or zero Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
 
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
@@ -160,7 +160,7 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0
 // settle corrects the rates and ends the hold. done stands for a settlement that needs the
 // hold to last.
 func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error {
-	if r == nil {
+	if r == nil || r.limiter == nil {
 		return errNoReservation
 	}
 	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
@@ -233,7 +233,7 @@ func (r *Reservation) ended(next string) error {
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
 // of the store cannot be extended during an outage: the error is the store's in every mode.
 func (r *Reservation) Extend(ctx context.Context) error {
-	if r == nil {
+	if r == nil || r.limiter == nil {
 		return errNoReservation
 	}
 	p := r.limiter.rules

@@ -9,6 +9,7 @@ import (
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirhttp"
 	"github.com/weirlimit/weir/weirredis"
@@ -24,6 +25,15 @@ func TestZeroValues(t *testing.T) {
 	}
 	var r *weir.Reservation
 	var set *enforce.Set
+	zero := func(e engine.Engine) func() error {
+		return func() error {
+			l := must(weir.New(p, weir.WithEngine(fallback.New(e, fallback.Allow))))
+			_, err := l.Allow(ctx, weir.K())
+			calls := []weir.Call{{Limiter: l, Request: weir.Request{N: 1}}, {Limiter: l, Request: weir.Request{N: 1}}}
+			weir.DecideAll(ctx, calls)
+			return errors.Join(err, calls[0].Err, calls[1].Err)
+		}
+	}
 	for name, c := range map[string]struct {
 		make func() error
 		want string
@@ -45,6 +55,12 @@ func TestZeroValues(t *testing.T) {
 		"nil set":              {func() error { _, err := set.Check(ctx, "p", nil, 1); return err }, "enforce.Open"},
 		"set without a file":   {func() error { _, err := enforce.New(nil, weir.NewMemory()); return err }, "policy.Parse"},
 		"set without a store":  {func() error { _, err := enforce.Open("examples/policies/kinds.yaml", nil); return err }, "weir.NewMemory()"},
+		"nil set, to reload":   {func() error { return set.Reload(must(policy.Load("examples/policies/kinds.yaml"))) }, "weir.NewMemory()"},
+		"nil set, to watch":    {func() error { return set.Watch(ctx, nil) }, "enforce.Open"},
+		"fallback of zero":     {zero(new(weir.Memory)), "weir.NewMemory"},
+		"zero disk":            {zero(new(weirdisk.Engine)), "weirdisk.Open"},
+		"no fault":             {func() error { weirtest.NewFaulty(weir.NewMemory()).Break(nil); return nil }, "weirtest: Break needs a fault"},
+		"zero reservation":     {func() error { return new(weir.Reservation).Extend(ctx) }, "Decision.Allowed"},
 		"nil reservation":      {func() error { return r.Done(ctx) }, "Decision.Allowed"},
 		"commit of nothing":    {func() error { return r.Commit(ctx, 1) }, "Decision.Allowed"},
 		"cancel of nothing":    {func() error { return r.Cancel(ctx) }, "Decision.Allowed"},
@@ -54,8 +70,14 @@ func TestZeroValues(t *testing.T) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}
-	if r.Units() != 0 || !r.HeldUntil().IsZero() {
-		t.Errorf("a nil reservation has %d units until %v", r.Units(), r.HeldUntil())
+	for _, r := range []*weir.Reservation{r, new(weir.Reservation)} {
+		if r.Units() != 0 || !r.HeldUntil().IsZero() {
+			t.Errorf("a nil reservation has %d units until %v", r.Units(), r.HeldUntil())
+		}
+	}
+	var l *weir.Limiter
+	if rules := l.Compiled(); rules != nil {
+		t.Errorf("a nil limiter has the rules %v", rules)
 	}
 }
 

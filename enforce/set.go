@@ -19,6 +19,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -72,7 +73,7 @@ func Open(path string, e engine.Engine) (*Set, error) {
 // Reload replaces all policies by those of f. On an error the present ones stay in
 // force. Histories stay: units already granted count under the new numbers, unless the kind
 // of a limit changes (R12). Watch replaces those of f when the file changes after its last reading.
-func (s *Set) Reload(f *policy.File) error { return s.policies.Reload(f, nil) }
+func (s *Set) Reload(f *policy.File) error { return cmp.Or(s, new(Set)).policies.Reload(f, nil) }
 
 // Watch reloads the file whenever its content changes, until ctx is done. It blocks, so
 // run it in a goroutine of its own. It calls reloaded, unless that is nil, after each
@@ -80,7 +81,7 @@ func (s *Set) Reload(f *policy.File) error { return s.policies.Reload(f, nil) }
 // notices files written in place, renamed into place, or reached through a swapped link.
 // It returns ctx.Err(), or immediately an error if the Set has no file because New made it.
 func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
-	if s.path == "" {
+	if s == nil || s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
 	}
 	w := filewatch.Watcher{Path: s.path, Seen: s.policies.Version().Source, Read: func() ([]byte, error) { return policy.ReadFile(s.path) }}

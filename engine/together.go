@@ -64,16 +64,27 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 
 // outage returns the strictest answer of the calls while the store is away.
 func outage(calls []Call) Outage {
-	strictest := calls[0].Outage
+	strictest := OutageDefault
 	for i := range calls {
-		if o := calls[i].Outage; o != OutageDefault && (strictest == OutageDefault || strength[o] > strength[strictest]) {
+		if o := calls[i].Outage; o.strength() > strictest.strength() {
 			strictest = o
 		}
 	}
 	return strictest
 }
 
-var strength = [...]int{OutageDeny: 3, OutageShare: 2, OutageAllow: 1}
+// strength orders the modes; an unknown one is as strict as Deny.
+func (o Outage) strength() int {
+	switch o {
+	case OutageDefault:
+		return 0
+	case OutageAllow:
+		return 1
+	case OutageShare:
+		return 2
+	}
+	return 3
+}
 
 // joined is the rules of calls that are decided together. They have one limit for each
 // history. Its Cost is the sum of the units that the calls take of it, or -1 if all are peeks.

@@ -140,6 +140,7 @@ func TestStrictestOutage(t *testing.T) {
 		OutageAllow:   {OutageDefault, OutageAllow},
 		OutageShare:   {OutageShare, OutageAllow, OutageDefault},
 		OutageDeny:    {OutageAllow, OutageDeny, OutageShare},
+		9:             {OutageShare, 9, OutageDefault}, // an unknown mode is Deny
 	} {
 		var calls []Call
 		for i, o := range of {

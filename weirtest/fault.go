@@ -39,8 +39,13 @@ func NewFaulty(e engine.Engine) *Faulty {
 	return &Faulty{engine: e}
 }
 
-// Break applies the fault to every call from now on.
-func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
+// Break applies the fault to every call from now on. It panics if fault is nil.
+func (f *Faulty) Break(fault Fault) {
+	if fault == nil {
+		panic("weirtest: Break needs a fault, not nil; Restore ends one")
+	}
+	f.fault.Store(&fault)
+}
 
 // Restore ends the fault for calls from now on. Calls in flight keep it.
 func (f *Faulty) Restore() { f.fault.Store(nil) }

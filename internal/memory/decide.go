@@ -21,16 +21,21 @@ type request struct {
 // Do decides calls in their order, with one reading of the clock (R1).
 func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	now := moment{}
-	if len(calls) > 1 {
+	if m != nil && len(calls) > 1 {
 		now = reading(m.now())
 	}
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
-			c.Fail(nil)
+			if c.Fail(nil); m == nil {
+				c.Fail(errZero)
+				continue
+			}
 			m.decideAt(c, now)
 		}
 	}
 }
+
+var errZero = engine.Input("request", "the zero engine decides nothing; make one with weir.NewMemory or weirdisk.Open")
 
 // Decide decides one call without a result.
 func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
@@ -39,6 +44,8 @@ func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
+	case c.States != nil && len(c.States) != len(c.Rules.Limits): // a panic under a lock would keep it
+		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
 	case c.Op == engine.Count:
 		c.Result.Granted = m.count(c, at)
 		return

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -124,5 +125,21 @@ func TestKeysOfOneHash(t *testing.T) {
 				t.Errorf("%d limits, unit %d of a key: %d left, %v; want %d", n, i/2+1, d.Remaining, err, 99-i/2)
 			}
 		}
+	}
+}
+
+// TestStatesOfAnotherLength: the call is bad input and leaves no lock behind.
+func TestStatesOfAnotherLength(t *testing.T) {
+	l := New(Options{}).on(perUser(2, time.Hour))
+	for _, op := range []engine.Op{engine.Attempt, engine.Peek, engine.Record} {
+		for _, n := range []int{0, 2} {
+			calls := []engine.Call{{Rules: l.rules, Key: K("ann"), Op: op, N: 1, States: make([]engine.State, n)}}
+			if l.memory.Do(t.Context(), calls); !errors.Is(calls[0].Err, &engine.InputError{Field: "request"}) {
+				t.Errorf("op %d with %d states: %v, want bad input", op, n, calls[0].Err)
+			}
+		}
+	}
+	if r, err := l.Allow(K("ann")); err != nil || r.Remaining != 1 {
+		t.Errorf("after bad input: %+v, %v; want the first of 2", r, err)
 	}
 }
