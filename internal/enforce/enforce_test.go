@@ -126,6 +126,38 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestDefinitionsMadeInGo: parts that no policy file can have are a PolicyError that names them.
+func TestDefinitionsMadeInGo(t *testing.T) {
+	one := func(limit int) []policy.Change { return []policy.Change{{Limit: limit, Max: 1}} }
+	override := func(o policy.Override) func(*policy.Definition) {
+		return func(p *policy.Definition) { p.Overrides = []policy.Override{{}, o} }
+	}
+	for want, change := range map[string]func(*policy.Definition){
+		"Blocks: no limit blocks":                                 func(p *policy.Definition) { p.Blocks = make([]time.Duration, 1) },
+		"Blocks: no limit blocks; leave":                          func(p *policy.Definition) { p.Blocks = []time.Duration{} },
+		`Plans: "pro" changes limit 1; the policy has 1`:          func(p *policy.Definition) { p.Plans = []policy.Plan{{Name: "pro", Changes: one(1)}} },
+		"Overrides: 1 changes limit -1; the policy has 1":         override(policy.Override{Changes: one(-1)}),
+		`Overrides: 1 names the plan "pro", which is not there`:   override(policy.Override{Plan: "pro"}),
+		`Overrides: 1 is for "ip"; the policy counts by ["user"]`: override(policy.Override{For: []policy.Dimension{{Name: "ip"}}}),
+	} {
+		p := &policy.Definition{Name: "p", Limits: []weir.Limit{weir.PerHour(1, "user")}}
+		p.Limits[0].Name = "l"
+		s := Set{Engine: weir.NewMemory()}
+		must.Do(t, s.Reload(&policy.File{Policies: []*policy.Definition{p}}, nil))
+		wrong := *p
+		change(&wrong)
+		var e *weir.PolicyError
+		err := s.Reload(&policy.File{Policies: []*policy.Definition{&wrong}}, nil)
+		if !errors.As(err, &e) || e.Policy != "p" || !strings.Contains(err.Error(), want) || s.Version().Generation != 1 {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	s := Set{Engine: weir.NewMemory()}
+	if err := s.Reload(&policy.File{Policies: []*policy.Definition{nil}}, nil); !errors.As(err, new(*weir.PolicyError)) {
+		t.Errorf("a nil Definition: %v", err)
+	}
+}
+
 // TestPlanOfDimension: a plan may be named by a value that the policy counts by.
 func TestPlanOfDimension(t *testing.T) {
 	r := ruleIn(t, "policies.yaml", "plans", weir.NewMemory())

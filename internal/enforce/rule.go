@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"sync"
@@ -48,12 +49,18 @@ type planAndOverride struct{ plan, override int }
 // NewRule compiles a policy for decisions on e. A fallback.Engine takes the mode that the
 // policy names for outages. The error is a *weir.PolicyError.
 func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
+	if p == nil {
+		return nil, &weir.PolicyError{Field: "Definition", Problem: "nil; leave it out of the File"}
+	}
 	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans)), pairs: map[planAndOverride]*variation{}}
 	base, err := r.compile(nil, nil)
 	if err != nil {
 		return nil, err
 	}
 	r.Compiled = base.Limiter.Compiled()
+	if err := checkParts(p, r.Compiled.Dimensions); err != nil {
+		return nil, err
+	}
 	r.planAt = slices.Index(r.Compiled.Dimensions, p.PlanBy)
 	r.byPlan = append(r.byPlan, base)
 	for i := range p.Plans {
@@ -74,6 +81,39 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	r.overrides = indexOverrides(p.Overrides, r.Compiled.Dimensions)
 	r.blocks, err = newBlocks(p, r.Compiled, e)
 	return r, err
+}
+
+// checkParts returns the error of parts that policy.Parse never makes and a program may.
+func checkParts(p *policy.Definition, dimensions []string) error {
+	var err error
+	fail := func(field, format string, args ...any) {
+		err = cmp.Or[error](err, &weir.PolicyError{Policy: p.Name, Field: field, Problem: fmt.Sprintf(format, args...)})
+	}
+	changes := func(field string, name any, all []policy.Change) {
+		for _, c := range all {
+			if c.Limit < 0 || c.Limit >= len(p.Limits) {
+				fail(field, "%#v changes limit %d; the policy has %d, and the first is 0", name, c.Limit, len(p.Limits))
+			}
+		}
+	}
+	if p.Blocks != nil && !slices.ContainsFunc(p.Blocks[:min(len(p.Blocks), len(p.Limits))], func(d time.Duration) bool { return d != 0 }) {
+		fail("Blocks", "no limit blocks; leave it nil, or give the block of each limit")
+	}
+	for _, plan := range p.Plans {
+		changes("Plans", plan.Name, plan.Changes)
+	}
+	for i, o := range p.Overrides {
+		changes("Overrides", i, o.Changes)
+		if o.Plan != "" && !slices.ContainsFunc(p.Plans, func(plan policy.Plan) bool { return plan.Name == o.Plan }) {
+			fail("Overrides", "%d names the plan %q, which is not there; leave it out, or add it to Plans", i, o.Plan)
+		}
+		for _, d := range o.For {
+			if !slices.Contains(dimensions, d.Name) {
+				fail("Overrides", "%d is for %q; the policy counts by %q", i, d.Name, dimensions)
+			}
+		}
+	}
+	return err
 }
 
 // Dimensions returns the names of the values of a key, in order.

@@ -71,12 +71,12 @@ func (s *Set) Reload(f *policy.File, accept func(next, now *Version) error) erro
 	now := s.Version()
 	next := &Version{Generation: now.Generation + 1, Since: time.Now(), File: f, Source: now.Source, byName: make(map[string]*Rule, len(f.Policies))}
 	for _, p := range f.Policies {
-		if next.byName[p.Name] != nil {
-			return engine.Input("request", "the policy %q is there twice; give each policy a name of its own", p.Name)
-		}
 		r, err := NewRule(p, s.Engine)
 		if err != nil {
 			return err
+		}
+		if next.byName[p.Name] != nil {
+			return engine.Input("request", "the policy %q is there twice; give each policy a name of its own", p.Name)
 		}
 		next.byName[p.Name] = r
 		next.Rules, next.Limits = append(next.Rules, r), next.Limits+len(p.Limits)
