@@ -96,8 +96,8 @@ func (l *Limiter) Compiled() *engine.Compiled {
 }
 
 // Key makes a key of named values. Every dimension of the policy needs a value, and no other
-// names are allowed. The error is an [InputError] and lists the names that are missing or
-// unknown.
+// names are allowed. The error is an [InputError] that gives a name which is unknown or missing,
+// and all dimensions.
 func (l *Limiter) Key(values map[string]string) (Key, error) {
 	if l == nil || l.rules == nil {
 		return Key{}, errZeroLimiter

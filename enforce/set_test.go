@@ -92,6 +92,9 @@ func TestSetErrors(t *testing.T) {
 	if _, err := Open(filepath.Join(t.TempDir(), "none.yaml"), weir.NewMemory()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
+	if _, err := Open("", weir.NewMemory()); err == nil || !strings.HasPrefix(err.Error(), `path "": the file cannot be read`) {
+		t.Errorf("an empty path: %v", err)
+	}
 	if err := s.Watch(ctx, nil); err == nil || !strings.Contains(err.Error(), "enforce.Open") {
 		t.Errorf("a set without a file: %v", err)
 	}

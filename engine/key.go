@@ -65,8 +65,8 @@ func (k *Key) Append(value string) {
 }
 
 // Key builds a key of the rules from named values. Every dimension needs a value, and no
-// other names are allowed. The error is an *InputError and lists the names that are missing
-// or unknown.
+// other names are allowed. The error is an *InputError that gives a name which is unknown or
+// missing, and all dimensions.
 func (c *Compiled) Key(values map[string]string) (Key, error) {
 	if name, found := c.unknownDimension(values); found {
 		return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s",

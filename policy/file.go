@@ -59,6 +59,7 @@
 package policy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -135,5 +136,5 @@ func ReadFile(path string) ([]byte, error) {
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = inner.Err
 	}
-	return nil, &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
+	return nil, &Error{File: cmp.Or(path, `path ""`), Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
 }

@@ -3,6 +3,7 @@ package memory
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -36,6 +37,15 @@ func TestRejectedIsCounted(t *testing.T) {
 		if _, err := call(); !errors.Is(err, engine.ErrFull) || m.Rejected() != int64(i+1) {
 			t.Errorf("call %d: %v, %d rejected; want engine.ErrFull, %d", i+1, err, m.Rejected(), i+1)
 		}
+	}
+}
+
+// TestFullWithoutKeys: a cap below the number of limits is full with no key, so the error does
+// not only advise to wait.
+func TestFullWithoutKeys(t *testing.T) {
+	_, err := New(Options{MaxKeys: 1}).on(limits(2)).Allow(K("a"))
+	if !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), "MaxKeys, 1, leave no room for the keys of the call, one for each limit") {
+		t.Errorf("%v, want ErrFull and the keys of a call", err)
 	}
 }
 

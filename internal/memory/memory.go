@@ -86,7 +86,7 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 	held := int64(m.Len())
 	m.table.SetCaps(keys, bytes, held)
 	// The errors are made in advance: a flood of new keys at a cap must not fill the heap.
-	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, allow, and all of them still count; wait, or raise the cap",
+	m.fullOfKeys = fmt.Errorf("%w: its MaxKeys, %d, leave no room for the keys of the call, one for each limit, and all that it holds still count; raise the cap, or wait if the call alone would fit",
 		engine.ErrFull, keys)
 	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, and all keys still count; wait, or raise the cap",
 		engine.ErrFull, bytes)
