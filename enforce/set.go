@@ -84,7 +84,7 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s == nil || s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
 	}
-	w := filewatch.Watcher{Path: s.path, Seen: s.policies.Version().Source, Read: func() ([]byte, error) { return policy.ReadFile(s.path) }}
+	w := filewatch.Watcher{Path: s.path, Seen: s.policies.Version().Source, Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) }}
 	w.Run(ctx, func(c filewatch.Content) {
 		err := c.Err
 		if err == nil {

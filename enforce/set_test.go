@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -161,6 +162,11 @@ func TestSetWatch(t *testing.T) {
 		t.Errorf("a wrong file: %v", err)
 	}
 	room(2)
+	must.Do(t, exec.Command("mkfifo", path+".new").Run())
+	must.Do(t, os.Rename(path+".new", path))
+	if err := <-reloaded; err == nil || !strings.Contains(err.Error(), "is a pipe") {
+		t.Errorf("a pipe in place of the file: %v", err)
+	}
 	write("5 per hour")
 	must.Do(t, <-reloaded)
 	room(5)

@@ -95,7 +95,7 @@ func (r *reloader) apply(read func() ([]byte, error)) error {
 func policyReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
 	return &reloader{
 		watch: filewatch.Watcher{Path: path, Seen: text, Warn: polled(log, "policy file"),
-			Read: func() ([]byte, error) { return policy.ReadFile(path) }},
+			Read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) }},
 		parse: func(text []byte, err error) error {
 			if err != nil {
 				return s.Reload(nil, err)
@@ -113,7 +113,7 @@ func envoyReloader(path string, seen []byte, s *server.Server, log *slog.Logger)
 	}
 	return &reloader{
 		watch: filewatch.Watcher{Path: watched, Seen: seen, Warn: polled(log, "Envoy configuration"),
-			Read: func() ([]byte, error) { return envoyconf.Fingerprint(path) }},
+			Read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) }},
 		parse: func(_ []byte, err error) error {
 			if err != nil {
 				return s.ReloadEnvoy(nil, err)
@@ -127,13 +127,12 @@ func polled(log *slog.Logger, file string) func(error) {
 	return func(err error) { log.Warn("the "+file+" is polled for changes every few seconds", "why", err) }
 }
 
-// onHangup calls reload at each SIGHUP until stop is called.
+// onHangup calls reload at each SIGHUP until stop is called. A call that is running may go on:
+// a disk that hangs must not keep weir from ending.
 func onHangup(reload func()) (stop func()) {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
-	done := make(chan struct{})
 	go func() {
-		defer close(done)
 		for range hup {
 			reload()
 		}
@@ -141,6 +140,5 @@ func onHangup(reload func()) (stop func()) {
 	return func() {
 		signal.Stop(hup)
 		close(hup)
-		<-done
 	}
 }

@@ -62,3 +62,14 @@ func TestSecretsAreReadAgain(t *testing.T) {
 		}
 	}
 }
+
+// TestEndDoesNotWaitForAReload: a reload that hangs, as its disk may, does not keep weir from
+// ending.
+func TestEndDoesNotWaitForAReload(t *testing.T) {
+	reloading, hangs := make(chan bool), make(chan bool)
+	defer close(hangs)
+	stop := onHangup(func() { reloading <- true; <-hangs })
+	must.Do(t, must.Get(os.FindProcess(os.Getpid()))(t).Signal(syscall.SIGHUP))
+	<-reloading
+	stop()
+}

@@ -10,7 +10,6 @@ import (
 	"log/slog"
 	"os/signal"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 
@@ -149,13 +148,10 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 	}
 	greet()
 	close(store.serving)
-	var watching sync.WaitGroup
 	for _, r := range append(reloaders, secrets) {
-		watching.Go(func() { r.run(ctx) })
+		go r.run(ctx) // weir does not wait for its end: a read may hang
 	}
 	err := s.Serve(ctx)
-	stop()
-	watching.Wait()
 	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
 		return unusable
 	}

@@ -15,6 +15,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -91,6 +93,15 @@ func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 			settled.Reset(settle)
 		}
 	}
+}
+
+// ReadEnding calls read with a path, for Watcher.Read. A pipe, a device or a socket there is an
+// error and is not read: reading it may never end. A missing file is left to read.
+func ReadEnding(path string, read func(path string) ([]byte, error)) ([]byte, error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is a pipe, a device or a socket, which may never end; put a regular file in its place", path)
+	}
+	return read(path)
 }
 
 // source returns the source of events of the file's directory, or nil if there is none.

@@ -37,6 +37,12 @@ func LoadTLS(files TLSFiles, warn func(error)) (*TLS, error) {
 
 // Reload reads the files now. After an error the old value stays.
 func (t *TLS) Reload() error {
+	for _, path := range []string{t.files.Cert, t.files.Key, t.files.ClientCA} {
+		// The first read may be that of a pipe, such as <(command) of a shell.
+		if info, err := os.Stat(path); t.config.Load() != nil && err == nil && !info.Mode().IsRegular() {
+			return fmt.Errorf("%s is not a regular file; put one in its place", path)
+		}
+	}
 	c, err := t.files.read()
 	if err != nil {
 		return err

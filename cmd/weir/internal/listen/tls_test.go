@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,6 +81,14 @@ func TestTLSReloads(t *testing.T) {
 	}
 	if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
 		t.Error("TLS 1.1 is accepted")
+	}
+	for _, path := range []string{files.Cert, files.Key, files.ClientCA} { // a pipe may never end
+		must.Do(t, os.Rename(path, path+".old"))
+		must.Do(t, exec.Command("mkfifo", path).Run())
+		if err := s.Reload(); err == nil || !strings.Contains(err.Error(), path+" is not a regular file") {
+			t.Errorf("a pipe in place of %s: %v", path, err)
+		}
+		must.Do(t, os.Rename(path+".old", path))
 	}
 }
 

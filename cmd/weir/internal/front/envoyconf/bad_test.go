@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -87,6 +88,11 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	write("bad.yaml", "domain: a\ndescriptors: [{key: k}]")
 	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
 		t.Errorf("a domain in two files: %v", err)
+	}
+	must.Do(t, os.Remove(filepath.Join(dir, "bad.yaml")))
+	must.Do(t, exec.Command("mkfifo", filepath.Join(dir, "bad.yaml")).Run())
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "bad.yaml: this is a directory, a pipe, a device or a socket, not a file; remove it") {
+		t.Errorf("a pipe in the directory: %v", err)
 	}
 	if _, err := Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such file: %v", err)

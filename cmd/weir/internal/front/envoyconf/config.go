@@ -141,6 +141,9 @@ func eachFile(path string, add func(name string, src []byte) error) error {
 		return err
 	}
 	for _, name := range names {
+		if info, err := os.Stat(name); name != path && err == nil && !info.Mode().IsRegular() {
+			return &policy.Error{File: name, Problem: "this is a directory, a pipe, a device or a socket, not a file", Next: "remove it, or put a file in its place"}
+		}
 		src, err := policy.ReadFile(name)
 		if err != nil {
 			return err
