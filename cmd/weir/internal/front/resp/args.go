@@ -37,13 +37,14 @@ type syntax struct {
 // operand is a number that a command needs.
 type operand struct {
 	name   string
+	most   int64
 	bounds string // for the error of a wrong one
 	about  string // for the error of a missing one
 }
 
 var (
-	grantInstant = &operand{"the instant of the grant", anyUnits, "the seventh element of the answer to WEIR.CHECK"}
-	countSpan    = &operand{"last_ms", "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
+	grantInstant = &operand{"the instant of the grant", weir.MaxInstant, upTo(weir.MaxInstant), "the seventh element of the answer to WEIR.CHECK"}
+	countSpan    = &operand{"last_ms", weir.MaxUnits, "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
 )
 
 // readArguments parses the arguments of a command: a policy, its dimensions, the numbers of the
@@ -54,7 +55,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	if syntax.token {
 		a.token, a.needed = args[0], syntax.settles
 		if len(args) == 2 {
-			a.needed, err = number(args[1], "the units that were used", anyUnits)
+			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, anyUnits)
 		}
 		return a, err
 	}
@@ -77,13 +78,13 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		if len(numbers) == 0 {
 			return a, calls.BadInput("%s is missing: %s", by.name, by.about)
 		}
-		if a.needed, err = number(numbers[0], by.name, by.bounds); err != nil {
+		if a.needed, err = number(numbers[0], by.name, by.most, by.bounds); err != nil {
 			return a, err
 		}
 		numbers = numbers[1:]
 	}
 	if len(numbers) == 1 {
-		if a.N, err = number(numbers[0], "n", anyUnits); err != nil {
+		if a.N, err = number(numbers[0], "n", weir.MaxUnits, anyUnits); err != nil {
 			return a, err
 		}
 	}
@@ -119,7 +120,7 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 			}
 		case name == "TTL" && a.ttl == 0:
 			var err error
-			if a.ttl, err = number(value, "TTL, in milliseconds,", anyUnits); err != nil {
+			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, anyUnits); err != nil {
 				return nil, err
 			}
 			if a.ttl == 0 {
@@ -137,12 +138,14 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 	return args, nil
 }
 
-// anyUnits is the range of units and instants, for errors.
-var anyUnits = "0 to " + strconv.FormatInt(weir.MaxUnits, 10)
+// anyUnits is the range of units, for errors.
+var anyUnits = upTo(weir.MaxUnits)
 
-// number parses a whole number, 0 … weir.MaxUnits. bounds is the range in the error.
-func number(text, what, bounds string) (int64, error) {
-	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(weir.MaxUnits) {
+func upTo(most int64) string { return "0 to " + strconv.FormatInt(most, 10) }
+
+// number parses a whole number, 0 … most. bounds is the range in the error.
+func number(text, what string, most int64, bounds string) (int64, error) {
+	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(most) {
 		return int64(n), nil
 	}
 	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s (a dimension is written dimension=value)", what, bounds, answer.Shown(text))

@@ -41,6 +41,7 @@ func TestDecisionsOnTheWire(t *testing.T) {
 		{"WEIR.REFUND push teacher=42 AT 5", ":5"},
 		{"WEIR.REFUND push teacher=42 AT", ":1"},
 		{"WEIR.REFUND push teacher=42 1000000", ":0"},
+		{"WEIR.REFUND push teacher=42 9007199254740991", ":0"}, // weir.MaxInstant
 		{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
 		{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
 		{"WEIR.PEEK push teacher=42 0", "*9 :1 :0 :5 :0 :60000 $0  :AT :0 :0"},
@@ -88,6 +89,9 @@ func TestBadInputChargesNothing(t *testing.T) {
 		{"WEIR.CHECK push teacher=" + long, "1025 bytes long"},
 		{"WEIR.REFUND push teacher=1", "instant of the grant is missing"},
 		{"WEIR.REFUND push teacher=1 yesterday", "instant of the grant must be"},
+		{"WEIR.REFUND push teacher=1 9007199254740992", "instant of the grant must be a whole number, 0 to 9007199254740991"},
+		{"WEIR.CHECK push teacher=1 2251799813685248", "n must be"},
+		{"WEIR.COUNT push teacher=1 2251799813685248", "last_ms must be"},
 		{"WEIR.REFUND push teacher=1 1 2 3", "1 has no ="},
 		{"WEIR.COUNT", "write WEIR.COUNT policy dimension=value … last_ms [LIMIT name]"},
 		{"WEIR.COUNT push teacher=1", "last_ms is missing: the span to count, 1 to the window of the limit in milliseconds"},
