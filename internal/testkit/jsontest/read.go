@@ -29,7 +29,7 @@ var (
 )
 
 // Read returns the value of a text: an Object, a string, or a json.Number that is an
-// int64.
+// int64 other than -0.
 func Read(b []byte) (any, error) {
 	if !json.Valid(b) || !utf8.Valid(b) {
 		return nil, errors.New("not JSON")
@@ -52,7 +52,7 @@ func value(b []byte) (any, error) {
 		return s, err
 	case c == '-' || '0' <= c && c <= '9':
 		n := json.Number(bytes.TrimRight(b, " \t\r\n"))
-		if _, err := strconv.ParseInt(n.String(), 10, 64); err != nil {
+		if _, err := strconv.ParseInt(n.String(), 10, 64); err != nil || n == "-0" {
 			return nil, errNumber
 		}
 		return n, nil

@@ -91,7 +91,7 @@ func (r *Reader) Text(want ...string) ([]byte, error) {
 }
 
 // Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
-// whole value such as 1.0.
+// whole value such as 1.0, and so is -0.
 func (r *Reader) Number(want string) (int64, error) {
 	if err := r.expect('0', want); err != nil {
 		return 0, err
@@ -101,8 +101,11 @@ func (r *Reader) Number(want string) (int64, error) {
 		return 0, err
 	}
 	n, err := strconv.ParseInt(string(raw), 10, 64)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, r.Fault(want + "; write 1000, not 1e3 or 1000.0")
+	case n == 0 && raw[0] == '-':
+		return 0, r.Fault(want + "; write 0 without a sign")
 	}
 	return n, nil
 }

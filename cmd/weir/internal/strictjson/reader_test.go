@@ -80,6 +80,7 @@ func TestReaderErrors(t *testing.T) {
 		`{1:1}`:                     "byte 2: object member name must be a string",
 		`{"n":"1"}`:                 "byte 6: n must be a whole number, not a string",
 		`{"n":1e3}`:                 "byte 6: n must be a whole number; write 1000",
+		`{"n":-0}`:                  "byte 6: n must be a whole number; write 0 without a sign",
 		`{"n":9223372036854775808}`: "byte 6: n must be a whole number; write 1000",
 		`{"n":01}`:                  "byte 7: invalid character '1'",
 		`{"on":null}`:               "byte 7: on must be true or false, not null",

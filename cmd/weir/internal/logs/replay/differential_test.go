@@ -48,7 +48,7 @@ var wholeLines = []string{
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
 	"\t{ \"at_us\" : 0 ,\r\n \"policy\":\"p\" , \"key\" : { } } ",
-	`{"at_us":-0,"policy":"p","key":{"b":"2","a":"1"}}`,
+	`{"at_us":0,"policy":"p","key":{"b":"2","a":"1"}}`,
 	`{"at_us":1,"policy":"p","op":"reset","last_us":5,"limit":"unused","granted_at_us":6}`,
 	`{"\u0061t_us":1,"\u0070olicy":"\u0070","id":"a\u0000"}`,
 	`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`,
