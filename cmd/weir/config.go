@@ -217,6 +217,8 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 		f.fail(n.Offset, "write one, or remove the key", "%s has no value", s.name)
 	case n.Kind != yamlnode.Scalar:
 		f.fail(n.Offset, "write the value behind the colon", "%s takes one value, not a %s", s.name, n.Type())
+	case n.Text == "" && s.value.kind == "string":
+		f.fail(n.Offset, "write one, or remove the key", "%s is empty", s.name)
 	default:
 		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
 			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)

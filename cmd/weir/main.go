@@ -87,7 +87,17 @@ func verbs(root *cobra.Command) (names []string) {
 
 // newCommand returns the command of a verb.
 func newCommand(use, short string, args cobra.PositionalArgs, run func(cmd *cobra.Command, args []string) error) *cobra.Command {
-	return &cobra.Command{Use: use, Short: short, Args: args, RunE: run}
+	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) (err error) {
+		cmd.Flags().Visit(func(f *pflag.Flag) {
+			if err == nil && f.Value.Type() == "string" && f.Value.String() == "" {
+				err = usage("is a $VARIABLE in it unset? give a value, or leave the flag out", "--%s is empty", f.Name)
+			}
+		})
+		if err != nil {
+			return err
+		}
+		return run(cmd, args)
+	}}
 }
 
 // withVerbs returns the command of a verb that has verbs itself.

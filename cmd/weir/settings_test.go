@@ -10,6 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -76,6 +79,8 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"load: {max-in-flight: 0}", "1:23: max-in-flight must be 1 or more, not 0; leave it out for the default"},
 		{"load: {drain: 10}", `1:15: drain takes a duration such as 10s, not "10"; did you mean 10s?`},
+		{`policies: ""`, "1:11: policies is empty; write one, or remove the key"},
+		{`store: {store: ""}`, "1:16: store is empty; "},
 		{"load: [drain]", "1:7: load is a section, not a list; "},
 		{"load: {drain: {s: 10}}", "1:15: drain takes one value, not a map; "},
 		{"load: {drain: }", "1:14: drain has no value; write one, or remove the key"},
@@ -178,6 +183,41 @@ func schemaOf(t *testing.T, s *setting) schema {
 		made["default"] = standard
 	}
 	return made
+}
+
+// TestEmptyFlagsAreErrors: an empty text, as of an unset variable of a shell, is not taken for a
+// missing flag, of no verb.
+func TestEmptyFlagsAreErrors(t *testing.T) {
+	tested := 0
+	var visit func(cmd *cobra.Command)
+	visit = func(cmd *cobra.Command) {
+		for _, verb := range cmd.Commands() {
+			visit(verb)
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if f.Value.Type() != "string" || !cmd.Runnable() {
+				return
+			}
+			tested++
+			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"=", "x")
+			for range 2 { // with an argument, or without one
+				code, out, messages := runWeir(args...)
+				if strings.Contains(messages, "one argument too many") || strings.Contains(messages, "is missing") {
+					args = args[:len(args)-1]
+					continue
+				}
+				if code != exitUsage || out != "" || !strings.Contains(messages, "--"+f.Name) || !strings.Contains(messages, "\n  ") {
+					t.Errorf("%q: exit code %d, %s%s", args, code, out, messages)
+				}
+				return
+			}
+			t.Errorf("%q: the flag is not tested", args)
+		})
+	}
+	visit(rootCommand())
+	if tested < 40 {
+		t.Errorf("%d flags, want at least 40", tested)
+	}
 }
 
 // TestEverySettingIsInTheHelp: without --all the help has ten flags and says how to see the rest.
