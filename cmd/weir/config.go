@@ -43,10 +43,7 @@ func checkConfig(path string) (validResult, error) {
 	var o serveOptions
 	table := o.table()
 	n, err := table.load(path)
-	if err != nil {
-		return nil, err
-	}
-	if err := o.check(table); err != nil {
+	if err := errors.Join(err, o.check(table)); err != nil {
 		return nil, err
 	}
 	return &validConfig{path, true, n}, nil

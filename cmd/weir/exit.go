@@ -75,6 +75,12 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if errors.Is(err, errDenied) {
 		return exitDenied
 	}
+	if all, ok := err.(misfits); ok {
+		for _, each := range all {
+			exitCode(stderr, cmd, each)
+		}
+		return exitUsage
+	}
 	if _, bad := errors.AsType[*policy.Error](err); bad {
 		fmt.Fprintln(stderr, err) // begins with file:line:column, which editors follow
 	} else {

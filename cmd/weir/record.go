@@ -21,14 +21,14 @@ type recordOptions struct {
 // written.
 const logPeriod = 10 * time.Second
 
-// check rejects settings that have no effect without a trace.
-func (o *recordOptions) check(table settings) error {
-	for _, s := range table.in("recording") {
-		if o.Path == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) {
-			return s.wrong("add --record FILE", "needs --record")
+// checkRecording rejects settings that have no effect without a trace.
+func (t settings) checkRecording() (all []error) {
+	for _, s := range t.in("recording") {
+		if t.setting("record").source == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) {
+			all = append(all, s.wrong("add --record FILE", "needs --record"))
 		}
 	}
-	return nil
+	return all
 }
 
 // open opens the trace, or returns nil without --record.

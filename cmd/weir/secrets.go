@@ -46,7 +46,7 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader
 	if o.tls != (listen.TLSFiles{}) {
 		var err error
 		if c.TLS, err = listen.LoadTLS(o.tls, warn); err != nil {
-			return nil, usage("--tls-cert and --tls-key belong together; --tls-client-ca needs both", "TLS: %w", err)
+			return nil, usage("", "TLS: %w", err)
 		}
 		paths, files = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA), append(files, c.TLS)
 	}

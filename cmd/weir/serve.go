@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,9 +43,51 @@ type serveOptions struct {
 	envoyConfig, envoyHeaders string
 }
 
-// check rejects settings that do not fit together.
+// check rejects settings that do not fit together, as far as no file and no secret decides that.
+// The error has all misfits.
 func (o *serveOptions) check(table settings) error {
-	return cmp.Or(o.checkStore(table), o.record.check(table))
+	if all := slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording()); len(all) > 0 {
+		return misfits(all)
+	}
+	return nil
+}
+
+// misfits are settings that do not fit others, each a *failure or a *policy.Error.
+type misfits []error
+
+// Error returns the messages, each from the beginning of a line.
+func (m misfits) Error() string { return errors.Join(m...).Error() }
+
+// Unwrap returns the misfits one by one.
+func (m misfits) Unwrap() []error { return m }
+
+// checkListeners rejects an address of two listeners. Port 0 is another port for each.
+func (t settings) checkListeners() (all []error) {
+	first := map[string]*setting{}
+	for _, name := range []string{"listen", "admin-listen", "grpc-listen", "resp-listen"} {
+		s := t.setting(name)
+		address := s.value.String()
+		other := first[address]
+		switch {
+		case address == "" || strings.HasSuffix(address, ":0"):
+		case other == nil:
+			first[address] = s
+		default:
+			all = append(all, s.wrong("give each listener an address of its own", "%s is the address of --%s as well", address, other.name))
+		}
+	}
+	return all
+}
+
+// checkTLS rejects a part of the settings that TLS needs.
+func (t settings) checkTLS() (all []error) {
+	cert, key, ca := t.setting("tls-cert"), t.setting("tls-key"), t.setting("tls-client-ca")
+	for _, c := range []struct{ is, needs *setting }{{cert, key}, {ca, cert}, {key, cert}} {
+		if c.is.source != "" && c.needs.source == "" {
+			all = append(all, c.is.wrong("add --"+c.needs.name+" FILE", "needs --%s", c.needs.name))
+		}
+	}
+	return all
 }
 
 // serve runs a server until a signal.
@@ -267,7 +309,7 @@ func (o *serveOptions) startTraces(log *slog.Logger) (stop func(), err error) {
 	}
 	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: o.otlpRatio, Log: log})
 	if err != nil {
-		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "%w", err)
+		return nil, usage("", "traces: %w", err)
 	}
 	o.config.Tracer = t
 	return func() {

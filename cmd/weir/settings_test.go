@@ -49,12 +49,13 @@ func TestSizesAndSharesAreExact(t *testing.T) {
 func TestPrintedSettingsAreRead(t *testing.T) {
 	table := new(serveOptions).table()
 	for _, s := range table {
-		if s.value.kind == "string" && s.name != "store" {
+		if s.value.kind == "string" && !slices.Contains([]string{"store", "gate-id-header", "otlp-endpoint"}, s.name) {
 			must.Do(t, s.value.Set(fmt.Sprintf("unix:/run/a \"%s\" é", s.name)))
 		}
 	}
 	for name, text := range map[string]string{"host": "weir.example.com", "max-memory": "1GiB", "insecure-listen": "true", "log-level": "warn",
-		"drain": "1m0s", "record-sample": "1/7", "otlp-ratio": "0.5", "socket-mode": "0600", "max-in-flight": "7", "store": "redis://127.0.0.1:6379"} {
+		"drain": "1m0s", "record-sample": "1/7", "otlp-ratio": "0.5", "socket-mode": "0600", "max-in-flight": "7", "store": "redis://127.0.0.1:6379",
+		"gate-id-header": "X-Request-Id", "otlp-endpoint": "http://127.0.0.1:4318"} {
 		must.Do(t, table.setting(name).value.Set(text))
 	}
 	for _, s := range table {
@@ -101,6 +102,9 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"store: {store: sql://:hunter2@h}", `1:16: store names no store: there is no store of the kind "sql://"`},
 		{"store: {store: 'redis:/:hunter2@h'}", `1:16: store names no store: "…@h" is neither memory nor a URL`},
 		{"store: {store: redis://:hunter2@h: 1}", "1:34: "},
+		{"tokens: {gate-id-header: 'Foo:bar'}", `1:26: gate-id-header takes the name of a header field, not "Foo:bar"; write letters, digits and dashes alone`},
+		{"logging: {otlp-endpoint: ftp://collector}", "1:26: otlp-endpoint is not the URL of a collector; write http://host:4318"},
+		{"logging: {otlp-endpoint: 'http://:hunter2@h'}", "1:26: otlp-endpoint has a password or a query, which is not sent; set $OTEL"},
 		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},
 		{"logging: {log-format: xml}", `1:23: log-format must be text or json, not "xml"; text is the default`},
 	} {

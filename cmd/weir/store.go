@@ -153,15 +153,15 @@ func (s *servedStore) Close() error {
 }
 
 // checkStore rejects settings that do not fit the store.
-func (o *serveOptions) checkStore(table settings) error {
+func (o *serveOptions) checkStore(table settings) (all []error) {
 	directory := strings.HasPrefix(o.storeName, "file:")
 	switch {
 	case o.instances > 1 && directory:
-		return table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances)
+		all = append(all, table.setting("instances").wrong("leave it out, or share a store: --store redis://host:port", "must be 1, not %d: a directory is of one weir serve", o.instances))
 	case o.maxMemory > 0 && o.storeName != "memory" && !directory:
-		return table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store")
+		all = append(all, table.setting("max-memory").wrong("Redis has maxmemory for that; leave out one of them", "is for --store memory and file:, not for a shared store"))
 	}
-	return nil
+	return all
 }
 
 // noteInstances writes a note if --instances is not set and policies divide their

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 )
 
@@ -113,6 +114,28 @@ func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text st
 // textValue is any text.
 func textValue(to *string) *value {
 	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) { return text, nil }, shownAsIs)
+}
+
+// fieldValue is the name of a header field.
+func fieldValue(to *string) *value {
+	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
+		const letters = "abcdefghijklmnopqrstuvwxyz"
+		if text == "" || strings.Trim(text, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+			return "", wrongText("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)
+		}
+		return text, nil
+	}, shownAsIs)
+}
+
+// collectorValue is the URL of an OpenTelemetry collector.
+func collectorValue(to *string) *value {
+	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
+		if _, err := otlp.ParseURL(text); err != nil {
+			problem, next, _ := strings.Cut(err.Error(), "; ")
+			return "", wrongText(next, "%s", problem)
+		}
+		return text, nil
+	}, shownAsIs)
 }
 
 // addressValue is an address to listen on. A name in it is resolved when weir listens.

@@ -61,9 +61,9 @@ func New(c Config) (*Tracer, error) {
 	}
 	var to []otlptracehttp.Option
 	if c.Endpoint != "" {
-		u, err := parseURL(c.Endpoint)
+		u, err := ParseURL(c.Endpoint)
 		if err != nil {
-			return nil, fmt.Errorf("--otlp-endpoint: %w", err)
+			return nil, err
 		}
 		if strings.Trim(u.Path, "/") == "" {
 			u.Path = "/v1/traces"
@@ -93,15 +93,16 @@ func New(c Config) (*Tracer, error) {
 	return t, nil
 }
 
-// parseURL parses the URL of a collector. Its errors do not repeat it: it may hold a
+// ParseURL parses the URL of a collector. Its errors give the problem and, behind a semicolon, the
+// next step. They do not repeat the URL: it may hold a
 // password, which the SDK would not send.
-func parseURL(text string) (*url.URL, error) {
+func ParseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("not the URL of a collector; write http://host:4318")
+		return nil, errors.New("is not the URL of a collector; write http://host:4318")
 	}
 	if u.User != nil || u.RawQuery != "" {
-		return nil, errors.New("a password or a query in the URL of a collector is not sent; set $OTEL_EXPORTER_OTLP_HEADERS to authorization=VALUE")
+		return nil, errors.New("has a password or a query, which is not sent; set $OTEL_EXPORTER_OTLP_HEADERS to authorization=VALUE")
 	}
 	return u, nil
 }
@@ -111,8 +112,8 @@ func parseURL(text string) (*url.URL, error) {
 func checkEnvironment() error {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
 		if text := strings.TrimSpace(os.Getenv(name)); text != "" {
-			if _, err := parseURL(text); err != nil {
-				return fmt.Errorf("$%s: %w", name, err)
+			if _, err := ParseURL(text); err != nil {
+				return fmt.Errorf("$%s %w", name, err)
 			}
 		}
 	}

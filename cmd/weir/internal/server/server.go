@@ -138,9 +138,6 @@ const (
 
 // New checks the configuration and returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
-	if err := httpapi.CheckGateID(c.GateID); err != nil {
-		return nil, fmt.Errorf("--gate-id-header: %w", err)
-	}
 	s := &Server{config: c, log: c.Log, capacity: calls.NewCapacity(c.Limits.InFlight),
 		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
 		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}

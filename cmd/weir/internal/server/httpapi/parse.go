@@ -411,12 +411,3 @@ func unquoted(s string) (text string, ok bool) {
 	}
 	return "", false
 }
-
-// CheckGateID returns an error for a name that is no header field.
-func CheckGateID(field string) error {
-	const letters = "abcdefghijklmnopqrstuvwxyz"
-	if strings.Trim(field, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-		return calls.BadInput("%s is no name of a header field: letters, digits and dashes", answer.Shown(field))
-	}
-	return nil
-}
