@@ -86,6 +86,18 @@ type Reservation struct {
 	HeldUntil time.Time // zero without a concurrency limit
 }
 
+// Prepare fetches the identity of the store, for Issue, before an attempt by p. Without it the
+// attempt would charge units that no reservation settles. A policy that grants in an outage is
+// attempted all the same: a degraded grant needs no identity.
+func (s *Service) Prepare(ctx context.Context, from observe.Protocol, p *enforce.Rule) error {
+	_, err := s.store.get(ctx)
+	if err == nil || p.Shadow || p.WhenStoreIsDown == engine.OutageAllow || p.WhenStoreIsDown == engine.OutageShare {
+		return nil
+	}
+	calls.Of(p).NoteError(from, err)
+	return err
+}
+
 // Issue returns the reservation of a grant. It is bound to the store, which may be
 // unreachable for a degraded grant: that one is in no store.
 func (s *Service) Issue(ctx context.Context, g Grant) (x Reservation, err error) {

@@ -92,7 +92,10 @@ func TestReservationsFollowTheStoresIdentity(t *testing.T) {
 			play(t, s, fmt.Sprintf("# %s\nPOST /v1/release {\"reservation\":%q} => %d …", when, id, want))
 		}
 		away = weir.ErrUnavailable
-		play(t, s, `POST /v1/reserve {"policy":"batch","n":1} => 503 …`)
+		for range 30 {
+			play(t, s, `POST /v1/reserve {"policy":"batch","n":1} => 503 …`)
+		}
+		play(t, s, `POST /v1/peek {"policy":"batch","n":4} => 200 …"allowed":true…`)
 		id, away = "first", nil
 		a, b := reserveBy(t, s, smsReserve), reserveBy(t, s, `{"policy":"sms","key":{"phone":"+2"}}`)
 		away = weir.ErrUnavailable

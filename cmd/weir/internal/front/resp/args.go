@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
+	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
@@ -100,7 +101,9 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	}
 	a.Target, err = a.policy.Target(a.pairs)
 	if err == nil && slices.Contains(syntax.options, "TTL") {
-		a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL")
+		if a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL"); err == nil {
+			err = s.config.Reservations.Prepare(background, observe.RESP, a.policy)
+		}
 	}
 	return a, err
 }

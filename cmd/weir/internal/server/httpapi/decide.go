@@ -113,6 +113,9 @@ func (a *API) count(s *scratch) error {
 // reserve answers as a check does and, after a grant, with the token of the reservation,
 // its expiry and, with a concurrency limit, the end of its hold.
 func (a *API) reserve(s *scratch) error {
+	if err := a.Reservations.Prepare(background, observe.HTTP, s.to); err != nil {
+		return err
+	}
 	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed {
 		return err
 	}
