@@ -309,14 +309,14 @@ func (s *Service) extend(ctx context.Context, o *opened) error {
 	return err
 }
 
-// ended returns the error of a claim that needs a hold, after its end. With void it cancels
+// ended returns the error of a claim that needs a hold, after its end by time or by a reset. With void it cancels
 // the claim, so that the reservation can still be settled with the units that were used.
 func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool) error {
 	if void {
 		s.claims.void(ctx, o.reservation, claimed, ended)
 	}
-	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold ended by time, at " + string(answer.AppendInstant(nil, o.grant.HeldUntil())) +
-		" or before; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold has ended: by time, at " + string(answer.AppendInstant(nil, o.grant.HeldUntil())) +
+		", or earlier by a reset of its key; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
 // errOtherStore rejects a reservation of another store.

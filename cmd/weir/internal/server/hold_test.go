@@ -99,14 +99,14 @@ func TestExtensionsReturnAnotherReservation(t *testing.T) {
 			`+counted(1, 1))["next"]
 		}
 		ended := strings.Repeat(`
-			POST /v1/settle {$last} => 410 …ended by time…nothing was changed…
-			POST /v1/extend {$last} => 410 …ended by time…nothing was changed…`, 2)
+			POST /v1/settle {$last} => 410 …has ended: by time…nothing was changed…
+			POST /v1/extend {$last} => 410 …has ended: by time…nothing was changed…`, 2)
 		play(t, s, `
 			let last "reservation":"`+token+`"
 			# 20s + 1s + 29s
 			sleep 29s
 			`+counted(1, 0)+ended+`
-			POST /v1/extend {"reservation":"`+first+`"} => 410 …ended by time…
+			POST /v1/extend {"reservation":"`+first+`"} => 410 …has ended: by time…
 			`+counted(1, 0)+`
 			# the rates are corrected
 			POST /v1/release {$last} => 200 …
@@ -122,13 +122,26 @@ func TestEndedHoldsCanBeSettled(t *testing.T) {
 			play(t, holdServer(t, nil), `
 				POST /v1/reserve `+renderReserve+` => 200 …"reservation":"$id"…
 				sleep 30s
-				`+strings.Repeat("POST "+path+" {\"reservation\":\"$id\"} => 410 …ended by time…nothing was changed…\n", 100)+`
+				`+strings.Repeat("POST "+path+" {\"reservation\":\"$id\"} => 410 …has ended: by time…nothing was changed…\n", 100)+`
 				POST /v1/release {"reservation":"$id"} => 200 …
 				`+counted(0, 0)+`
 				POST `+path+` {"reservation":"$id"} => 409 …settled already…
 			`)
 		})
 	}
+}
+
+// TestResetEndsHolds: a settlement as done after a reset names the reset, since the hold would have
+// lasted longer.
+func TestResetEndsHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		play(t, holdServer(t, nil), `
+			POST /v1/reserve `+renderReserve+` => 200 …"reservation":"$id"…
+			DELETE /v1/keys/render?user=ann => 204
+			POST /v1/settle {"reservation":"$id"} => 410 …has ended: by time, at `+in(30*time.Second)+`, or earlier by a reset of its key; nothing was changed…
+			POST /v1/extend {"reservation":"$id"} => 410 …or earlier by a reset of its key; nothing was changed…
+		`+counted(0, 0))
+	})
 }
 
 // TestSettleOrExtend: of concurrent settlements and extensions of a reservation one kind
