@@ -57,7 +57,7 @@ func (c *session) command(args []string) {
 	cmd := byName[strings.ToUpper(args[0])]
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
-		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
+		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of programs first; that of operators alone opens no command")
 	case cmd == nil:
 		c.reject(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
