@@ -239,6 +239,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 		{weir.Limit{Kind: weir.Bucket, Max: 60, Window: time.Minute}, "60 per 1 MINUTE", nil},
 		{weir.Limit{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
 			{"hits:2", "OK | OK 0/2 30s"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/2 30s"}, {"refund hits:1", "OK | OK 1/2 30s"}}},
+		{weir.Limit{Max: 1000, Window: time.Millisecond}, "1000 per 1 SECOND", nil},
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Hour}, "9 per 1 HOUR", nil},
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Day, Zone: "Europe/Berlin"}, "9 per 1 DAY", nil},
 		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Week}, "9 per 1 WEEK", nil},
@@ -286,6 +287,8 @@ func TestPolicyItemsAreDecidedInOneStep(t *testing.T) {
 		steps(1, "plain", "OVER_LIMIT | OVER_LIMIT 2/3 1m0s | OK 9/10 1m0s", "user=ann hits:4", "user=bob,plan=pro hits:9")
 		// Other numbers for one history are decided in steps: both peek, and both are charged.
 		steps(4, "plain", "OK | OK 1/3 1m0s | OK 7/10 1m0s", "user=ann", "user=ann,plan=pro")
+		// Of those the second alone is over, which does not fit behind the first.
+		steps(6, "plain", "OVER_LIMIT | OK 3/3 0s | OVER_LIMIT 9/10 1m0s", "user=eve", "user=eve,plan=pro hits:10")
 
 		steps(2, "seen", "OK | OK 0/1 1m0s | OK 0/1 1m0s", "user=ann", "user=bob")
 		steps(2, "seen", "OK | OK 0/1 1m0s | OK 0/1 1m0s", "user=ann", "user=cyd")
