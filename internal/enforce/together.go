@@ -192,6 +192,10 @@ func (t *together) problem(it *Item) string {
 func (t *together) decideCalls(ctx context.Context) error {
 	err := weir.DecideTogether(ctx, t.calls)
 	if of, ok := errors.AsType[*weir.CallError](err); ok {
+		name := t.items[t.at[of.Call]].Rule.Name
+		if wrong, ok := errors.AsType[*engine.InputError](of.Err); ok && t.readsBlocks(of.Call) {
+			of.Err = engine.Input(wrong.Field, "for the blocks of policy %q: %s; decided by itself, the policy needs no common slot", name, wrong.Problem)
+		}
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
 	}
 	return err

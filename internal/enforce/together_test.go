@@ -64,6 +64,25 @@ func TestTogetherRejects(t *testing.T) {
 	}
 }
 
+// apart is an engine, such as one on a Redis Cluster, that finds the histories of the second call
+// in another slot.
+type apart struct{ engine.Engine }
+
+func (apart) Do(_ context.Context, calls []engine.Call) {
+	calls[0].Err = &engine.CallError{Call: 1, Err: engine.Input("request", "its limit \"user\" is elsewhere")}
+}
+
+// TestTogetherNamesTheBlocks: limits and the blocks of limits have the same names, so an error of
+// a call that reads blocks says so.
+func TestTogetherNamesTheBlocks(t *testing.T) {
+	err := DecideTogether(context.Background(), []Item{itemOf(batchRules(t, apart{weir.NewMemory()}), "blocks", "a", 1)})
+	var of *weir.CallError
+	want := `for the blocks of policy "blocks": its limit "user" is elsewhere; decided by itself, `
+	if !errors.As(err, &of) || of.Call != 0 || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 // TestTogetherWaitsAreExact: with blocks, too, the calls pass at the end of their wait and not
 // a microsecond sooner (R8).
 func TestTogetherWaitsAreExact(t *testing.T) {
