@@ -101,7 +101,7 @@ var zones = sync.OnceValue(func() []string { return strings.Fields(zonesText) })
 
 // nextZone returns the next step for a name that is no time zone.
 func nextZone(zone string) string {
-	if near := nearZones(zone); len(near) > 0 {
+	if near := nearZones(zone); len(near) > 0 && !strings.EqualFold(zone, "Local") { // no mistyped name
 		return "did you mean " + strings.Join(near, " or ") + "? The names are those of the IANA database"
 	}
 	return useZone

@@ -263,22 +263,25 @@ func (v *overrideBuilder) setUntil(at int, word string) {
 // of the day that is so many days later.
 func instantAt(at int, word string, days int, next string) time.Time {
 	const local = "2006-01-02T15:04:05"
-	if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
-		return day.AddDate(0, 0, days)
+	t, err := time.Parse(time.DateOnly, word)
+	isDay := err == nil
+	if !isDay {
+		t, err = time.Parse(time.RFC3339, word)
 	}
-	t, err := time.Parse(time.RFC3339, word)
-	exact := word == t.Format(local+"Z") || word == t.Format(local+"-07:00")
-	if err != nil || !exact || !inRange(t) {
+	exact := isDay || word == t.Format(local+"Z") || word == t.Format(local+"-07:00")
+	switch {
+	case err != nil || !exact:
 		if t, err := time.Parse(local, strings.Replace(word, " ", "T", 1)); err == nil {
 			fail(at, "write "+t.Format(local+"Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s has no time zone", clip(word))
 		}
 		fail(at, next, "%s is neither a day nor an instant", clip(word))
+	case t.Year() < 1971 || t.Year() > 2199: // weir can decide at these, with a margin
+		fail(at, "use the years 1971 to 2199", "%s is out of range", clip(word))
+	case isDay:
+		return t.AddDate(0, 0, days)
 	}
 	return t.UTC()
 }
-
-// inRange reports whether weir can decide at an instant, with a margin.
-func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
 
 func setWhy(_ *checker, v *overrideBuilder, _, value *yamlnode.Node) {
 	v.override.Why = strings.TrimSpace(value.Text)

@@ -208,8 +208,11 @@ const maxAt = 25 * weir.MaxWindow
 
 func (s *stepBuilder) setAt(at int, word string) {
 	length, ok := parseLength(word)
-	if !ok || length > maxAt {
+	switch {
+	case !ok:
 		fail(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
+	case length > maxAt:
+		fail(at, "use at most "+FormatDuration(maxAt), "%s is longer than a test can last", clip(word))
 	}
 	s.step.At = length
 }

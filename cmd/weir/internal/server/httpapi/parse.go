@@ -319,7 +319,12 @@ func (s *scratch) instant() (int64, error) {
 		return 0, err
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
-	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxInstant {
+	us := t.UnixMicro()
+	switch {
+	case err != nil || !t.Equal(time.UnixMicro(us)):
+	case us < 0 || us > weir.MaxInstant:
+		return 0, s.json.Fault(`"at" must be 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, as in the answer of the grant`)
+	default:
 		return us, nil
 	}
 	return 0, s.json.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
