@@ -131,7 +131,7 @@ func writeFiles(cmd *cobra.Command, dir string, files []integrations.File) error
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
 		if err := os.WriteFile(path, []byte(f.Text), 0o644); err != nil {
-			return usage("", "%w", err)
+			return usage("make the directory "+dir+", and check its permissions", "--write: %w", err)
 		}
 		fmt.Fprintln(cmd.ErrOrStderr(), "weir: wrote", path)
 	}
