@@ -82,7 +82,7 @@ func (o *serveOptions) table() (t settings) {
 	t.add("load", "Load and shutdown",
 		&setting{name: "max-connections", value: intValue(&c.Limits.Conns, c.Limits.Conns, 1, math.MaxInt, "leave it out for the default"),
 			help: "the most open connections of each listener; further callers get 503, probes are still answered"},
-		&setting{name: "max-connections-per-address", value: intValue(&c.Limits.PerAddress, 0, 0, math.MaxInt, "leave it out for the default"),
+		&setting{name: "max-connections-per-address", value: intValue(&c.Limits.PerAddress, 0, 0, math.MaxInt, "leave it out for the default"), shown: shownUnlessZero,
 			help: "the most of them for one client address before it has authenticated, or at all if nothing is required; " +
 				"default: a quarter of --max-connections, without bound on loopback if nothing is required"},
 		&setting{name: "max-in-flight", value: intValue(&c.Limits.InFlight, c.Limits.InFlight, 1, math.MaxInt, "leave it out for the default"),
@@ -142,6 +142,14 @@ func shownStore(name string) string {
 	return shown
 }
 
+// shownUnlessZero returns "" for 0, which stands for a default that depends on other settings.
+func shownUnlessZero(number string) string {
+	if number == "0" {
+		return ""
+	}
+	return number
+}
+
 // A setting of weir serve is a flag, and the key of that name in the configuration file.
 type setting struct {
 	name      string // the flag and the key
@@ -150,7 +158,7 @@ type setting struct {
 	help      string
 	common    bool                      // listed by weir serve -h without --all
 	variables []string                  // the environment variables that take precedence over the file
-	shown     func(value string) string // the value without secrets; nil = as it is
+	shown     func(value string) string // the value for config print, without secrets; nil = as it is
 
 	section section
 	source  string        // the source of the value: --NAME, $VARIABLE or FILE:LINE; "" for the default

@@ -79,6 +79,9 @@ func TestPrintedSettingsAreRead(t *testing.T) {
 func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 	for _, c := range []struct{ file, want string }{
 		{"load: {max-in-flight: 0}", "1:23: max-in-flight must be 1 or more, not 0; leave it out for the default"},
+		{"load: {max-in-flight: 010}", `1:23: max-in-flight begins with 0, which programs take for another base: "010"; write a decimal number`},
+		{"load: {max-in-flight: 0x10}", `1:23: max-in-flight begins with 0, which programs take for another base: "0x10"; write a decimal number`},
+		{"load: {linger: 250}", `1:16: linger takes a duration such as 250ms, not "250"; did you mean 250ms or 250s?`},
 		{"load: {drain: 10}", `1:15: drain takes a duration such as 10s, not "10"; did you mean 10s?`},
 		{`policies: ""`, "1:11: policies is empty; write one, or remove the key"},
 		{`store: {store: ""}`, "1:16: store is empty; "},
@@ -121,6 +124,27 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 	}
 }
 
+// TestSchemaAcceptsTheIntegersThatWeirReads: an editor marks 250 for a duration, as weir does.
+func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
+	for _, s := range new(serveOptions).table() {
+		any := schemaOf(t, s)
+		forms, _ := any["anyOf"].([]schema)
+		for _, n := range []int{0, 1, 250, 600, 1001, minSize - 1, minSize} {
+			accepts := false
+			for _, form := range append(forms, any) {
+				least, bounded := form["minimum"].(int)
+				most, capped := form["maximum"].(int)
+				accepts = accepts || form["type"] == "integer" && (!bounded || n >= least) && (!capped || n <= most)
+			}
+			if _, errs := new(serveOptions).table().parse("f.yaml", fmt.Appendf(nil, "%s: {%s: %d}", s.section.name, s.name, n)); accepts && errs != nil {
+				t.Errorf("%s: the schema accepts %d: %v", s.name, n, errs)
+			} else if !accepts && errs == nil && !slices.Contains([]string{"string", "names", "bool", "float64"}, s.value.kind) {
+				t.Errorf("%s: the schema rejects %d", s.name, n)
+			}
+		}
+	}
+}
+
 // A schema is a JSON Schema, or a part of one.
 type schema map[string]any
 
@@ -157,8 +181,9 @@ func TestSchemaIsMadeOfTheSettings(t *testing.T) {
 func schemaOf(t *testing.T, s *setting) schema {
 	t.Helper()
 	text := schema{"type": "string"}
-	patterned := func(pattern string) []schema {
-		return []schema{{"type": "integer", "minimum": 0}, {"type": "string", "pattern": pattern}}
+	patterned := func(pattern string, integer schema) []schema {
+		integer["type"] = "integer"
+		return []schema{integer, {"type": "string", "pattern": pattern}}
 	}
 	made := map[string]schema{
 		"string":   {"type": "string"},
@@ -167,10 +192,10 @@ func schemaOf(t *testing.T, s *setting) schema {
 		"bool":     {"type": "boolean"},
 		"int":      {"type": "integer", "minimum": s.value.least, "maximum": s.value.most},
 		"float64":  {"type": "number", "minimum": 0, "maximum": 1},
-		"duration": {"anyOf": patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`)},
-		"size":     {"anyOf": patterned(`^[0-9]+(KiB|MiB|GiB)?$`)},
-		"share":    {"anyOf": patterned(`^1(/[0-9]+)?$`)},
-		"mode":     {"anyOf": patterned(`^[0-7]+$`)},
+		"duration": {"anyOf": patterned(`^([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+$`, schema{"minimum": 0, "maximum": 0})[s.value.least:]}, // without a unit, only 0
+		"size":     {"anyOf": patterned(`^[0-9]+(KiB|MiB|GiB)?$`, schema{"minimum": minSize})},
+		"share":    {"anyOf": patterned(`^1(/[0-9]+)?$`, schema{"minimum": 1, "maximum": 1})},
+		"mode":     {"anyOf": patterned(`^[0-7]+$`, schema{"minimum": 1, "maximum": 777})},
 	}[s.value.kind]
 	if made == nil {
 		t.Fatalf("%s: no schema for %s", s.name, s.value.kind)

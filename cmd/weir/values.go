@@ -37,7 +37,7 @@ func wrongText(next, problem string, args ...any) error {
 type value struct {
 	kind        string   // string, word, names, bool, int, float64, duration, size, share or mode
 	words       []string // kind word: the permitted ones
-	least, most int      // kind int: the bounds
+	least, most int      // kind int: the bounds; kind duration: least is 0 if 0 is permitted
 	next        string   // the step after a wrong value, unless its error has one
 
 	set func(text string) error
@@ -178,10 +178,12 @@ func wordValue[T any](to *T, standard T, next string, all ...T) *value {
 // intValue is a whole number from least to most.
 func intValue(to *int, standard, least, most int, next string) *value {
 	return newValue(to, standard, value{kind: "int", least: least, most: most, next: next}, func(text string) (int, error) {
-		number, err := strconv.ParseInt(text, 0, 0) // as pflag: 10_000 and 0x10 are read
+		number, err := strconv.ParseInt(text, 0, 0) // reads 10_000, as YAML and pflag do
 		n := int(number)
-		switch {
+		switch digits := strings.TrimLeft(text, "+-"); {
 		case err != nil:
+		case len(digits) > 1 && digits[0] == '0':
+			err = wrongText("write a decimal number without a 0 in front", "begins with 0, which programs take for another base: %q", text)
 		case n < least && most == math.MaxInt:
 			err = wrongText("", "must be %d or more, not %d", least, n)
 		case n < least || n > most:
@@ -208,9 +210,16 @@ func boolValue(to *bool) *value {
 
 // durationValue is a duration of 0 or more, or above 0 unless orZero is set.
 func durationValue(to *time.Duration, standard time.Duration, orZero bool, next string) *value {
-	return newValue(to, standard, value{kind: "duration", next: next}, func(text string) (time.Duration, error) {
+	least := 1
+	if orZero {
+		least = 0
+	}
+	return newValue(to, standard, value{kind: "duration", least: least, next: next}, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
+		n, unitless := strconv.Atoi(text)
 		switch {
+		case err != nil && unitless == nil && n > 0 && 0 < standard && standard < time.Second:
+			err = wrongText(fmt.Sprintf("did you mean %dms or %ds?", n, n), "takes a duration such as %v, not %q", standard, text)
 		case err != nil:
 		case d < 0 && orZero:
 			err = wrongText("", "must be 0 or more, not %v", d)
