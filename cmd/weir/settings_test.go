@@ -127,11 +127,11 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 // TestSchemaAcceptsTheIntegersThatWeirReads: an editor marks 250 for a duration, as weir does.
 func TestSchemaAcceptsTheIntegersThatWeirReads(t *testing.T) {
 	for _, s := range new(serveOptions).table() {
-		any := schemaOf(t, s)
-		forms, _ := any["anyOf"].([]schema)
+		made := schemaOf(t, s)
+		forms, _ := made["anyOf"].([]schema)
 		for _, n := range []int{0, 1, 250, 600, 1001, minSize - 1, minSize} {
 			accepts := false
-			for _, form := range append(forms, any) {
+			for _, form := range append(forms, made) {
 				least, bounded := form["minimum"].(int)
 				most, capped := form["maximum"].(int)
 				accepts = accepts || form["type"] == "integer" && (!bounded || n >= least) && (!capped || n <= most)
