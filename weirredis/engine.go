@@ -150,7 +150,7 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, req *request, r *re
 		*r, sent, err = e.callOne(ctx, req)
 	}
 	if err != nil {
-		c.Fail(e.callError(ctx, err, c.Rules, req.keys(), req.writes()))
+		c.Fail(e.callError(ctx, err, c.Rules, req.faulty(r.key), req.writes()))
 		return
 	}
 	if !c.Given {

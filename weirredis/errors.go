@@ -119,7 +119,7 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 	case ours:
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
-		return &stateError{keys, "what is there is not a hash, so something else uses the key", "give limits a database of their own, or delete the key"}
+		return &stateError{keys, "the type of its value is not that of Weir, so something else uses the key", "give limits a database of their own, or delete the key"}
 	case strings.Contains(text, "user_script:"):
 		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}

@@ -3,6 +3,8 @@ package weirredis_test
 import (
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -62,18 +64,23 @@ func TestOperationsShareTheSlot(t *testing.T) {
 	}
 }
 
-// TestForeignOperationIsNotChanged: foreign data under the key of an operation are an
-// error. They are not changed, and nothing is recorded.
+// TestForeignOperationIsNotChanged: foreign or damaged data under the key of an operation are an
+// error that names only this key. They are not changed, and nothing is recorded.
 func TestForeignOperationIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, redisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
 	key := weirredis.OperationKey(l.Compiled(), weir.K("u"), "op", false)
-	for _, set := range [][]string{{"SET", key, ""}, {"SET", key, "hello"}, {"SET", key, "\x01short"}, {"SET", key, "\x02"}, {"HSET", key, "f", "v"}} {
+	must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "op"))(t)
+	must.Do(t, l.Reset(ctx, weir.K("u")))
+	whole := s.Must(t, "GET", key)
+	const reset = 54 // of 7 bytes
+	far := whole[:reset] + "\xff" + whole[reset+1:]
+	for _, set := range [][]string{{"SET", key, whole + "x"}, {"SET", key, far}, {"SET", key, ""}, {"SET", key, "hello"}, {"SET", key, "\x01short"}, {"SET", key, "\x02"}, {"HSET", key, "f", "v"}} {
 		s.Do("DEL", key)
 		s.Must(t, set...)
 		before := s.Must(t, "DUMP", key)
-		if _, err := l.AllowOnce(ctx, weir.K("u"), 1, "op"); !errors.Is(err, weirredis.ErrState) {
-			t.Errorf("%q: got %v, want ErrState", set, err)
+		if _, err := l.AllowOnce(ctx, weir.K("u"), 1, "op"); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(key)+": ") {
+			t.Errorf("%q: got %v, want ErrState under the key %s", set, err, key)
 		}
 		if s.Must(t, "DUMP", key) != before {
 			t.Errorf("%q: it was changed", set)

@@ -21,7 +21,7 @@ const (
 	decidedBytes = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
 	stateBytes   = 5 * 8
 	outsideBytes = 1 + 7
-	errorBytes   = 1 + 2
+	errorBytes   = 1 + 2 + 2
 )
 
 // reply is the script's answer to one request: durations and instants are microseconds.
@@ -39,6 +39,7 @@ type reply struct {
 	cached   bool   // the denial cache repeated the reply
 	replayed bool   // this is the stored reply of an operation
 	outside  bool   // the script decided nothing at the instant
+	key      int    // the key that an error is about, from 1
 }
 
 // cutReply reads the reply to req at the beginning of text, and returns the text behind it.
@@ -85,8 +86,8 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 	case first == replyOutside && len(text) >= outsideBytes:
 		return reply{outside: true, at: int56At(text, 1)}, text[outsideBytes:], nil
 	case first == replyError && len(text) >= errorBytes:
-		if size := errorBytes + int(text[1])<<8 + int(text[2]); len(text) >= size {
-			return r, text[size:], ReplyError(text[errorBytes:size])
+		if size := errorBytes + int(text[3])<<8 + int(text[4]); len(text) >= size {
+			return reply{key: int(text[1])<<8 + int(text[2])}, text[size:], ReplyError(text[errorBytes:size])
 		}
 	}
 	return r, "", badReply{len(text)}

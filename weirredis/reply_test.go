@@ -29,7 +29,7 @@ var replyPolicies = [][]weir.Limit{
 // caller.
 func FuzzReplies(f *testing.F) {
 	denial, grant := weirredis.Denial(nine, 1, 2, 1), weirredis.Grant(nine, 3)
-	failed := "\x01\x00\x05weir:"
+	failed := "\x03\x00\x01\x00\x05weir:"
 	f.Add(denial+grant+denial, uint8(0), uint8(1))
 	f.Add(grant+failed+grant, uint8(2), uint8(2))
 	f.Add(strings.Replace(denial, "\x00\x01", "\x00\xc8", 1), uint8(0), uint8(1)) // limit 200

@@ -80,6 +80,19 @@ func (req *request) keys() []string {
 	return req.several
 }
 
+// faulty returns the key with a number among those of the request, or all keys of histories if
+// there is no such number.
+func (req *request) faulty(number int) []string {
+	keys := req.keys()
+	switch {
+	case number > 0 && number <= len(keys):
+		return keys[number-1 : number]
+	case number == len(keys)+1 && req.operation != "":
+		return []string{req.operation}
+	}
+	return keys
+}
+
 // limits returns the number of limits.
 func (req *request) limits() int { return max(1, len(req.several)) }
 

@@ -129,8 +129,8 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		put   []string // a command, in which "" is the key
 		want  string
 	}{
-		{"a string", rolling, []string{"SET", "", "x"}, "not a hash"},
-		{"a list", rolling, []string{"RPUSH", "", "x"}, "not a hash"},
+		{"a string", rolling, []string{"SET", "", "x"}, "the type of its value"},
+		{"a list", rolling, []string{"RPUSH", "", "x"}, "the type of its value"},
 		{"nothing in the header", rolling, []string{"HSET", "", "h", ""}, "cut off"},
 		{"a newer layout", rolling, []string{"HSET", "", "h", "\x0a" + short[1:]}, "layout is version 10"},
 		{"the header of a bucket", rolling, []string{"HSET", "", "h", "\x03" + short[1:]}, "layout is version 3"},
@@ -191,7 +191,7 @@ func TestDamagedChunksAreAnError(t *testing.T) {
 }
 
 // TestOneBadHistoryStopsAllLimits damages the history of one limit: no other limit of the
-// decision records an entry (R7).
+// decision records an entry (R7). The error names only this history.
 func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, redisConn(t))
@@ -205,8 +205,8 @@ func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 		for _, bad := range keys {
 			s.Must(t, append([]string{"DEL"}, keys...)...)
 			s.Must(t, "SET", bad, "x")
-			if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) {
-				t.Errorf("%d limits, %s is a string: got %v, want ErrState", n, bad, err)
+			if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(bad)+": ") {
+				t.Errorf("%d limits, %s is a string: got %v, want ErrState under this key", n, bad, err)
 			}
 			if got := s.Must(t, append([]string{"EXISTS"}, keys...)...); got != "1" {
 				t.Errorf("%d limits, %s is a string: %s keys exist, want only that one", n, bad, got)

@@ -21,7 +21,7 @@
 --          until no unit counts i8. A refund and a count use granted and instant.
 --          1 B: an operation that is remembered: its reply from the binding limit on, and that limit's name: length B, text.
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a Period.
---          3 B, length I2, text: an error; nothing is written.
+--          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written.
 --
 -- A history is a hash. Field h is its header, in one of three forms:
 --          1 B, last I7, first I7, promised I6, units I2, total I4, tail: the newest entry is of instant last.
@@ -42,6 +42,7 @@
 local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local CHUNK = 96 -- bytes of entries in a chunk
+local SMALL, LARGE = '>BI7I7I6I2I4B', '>BI7I7I6I7I7I7I6I4I2I7B' -- headers of forms 1 and 2
 
 -- number returns the number at s[p], whether it is flagged, and the place behind it. Bits after the flag give its size.
 local function number(s, p)
@@ -96,14 +97,13 @@ local function short(plan, raw, given, k)
     local head, form, last, first, promised, units, used, size, p = heads[i], 0, -2^53, raw, 0, 0, 0, 0, 1
     local newest, from, chunks, skip, late -- of a large header
     if head then form = byte(head) end
-    if form == 1 then form, last, first, promised, units, used, size, p = decode('>BI7I7I6I2I4B', head)
+    if form == 1 then form, last, first, promised, units, used, size, p = decode(SMALL, head)
     elseif form == 2 then
-      form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p =
-        decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
+      form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p = decode(LARGE, head)
     end
     if form > 2 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
     if form == 2 and (newest ~= last or chunks == 0 or last <= raw - window) then return nil end
-    if last <= raw - window then first, used = raw, 0 end
+    if last <= raw - window then last, first, units, used = raw, raw, 0, 0 end
     local text, q = head, p -- the oldest entries, from q on
     if form == 2 and first <= raw - window then text, q = call('HGET', KEYS[k + i], from), skip end
     while first <= raw - window do -- the oldest entries have left (R3).
@@ -115,7 +115,7 @@ local function short(plan, raw, given, k)
       if q > #text or byte(text, q) > 127 then return nil end
       skip = q
     end
-    if used > most then return nil end
+    if used > most or used < units or first > last then return nil end
     if used == most and grant == 1 and i > 1 then
       grant, i, bound, remaining, wait, reset, valid = 0, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     else
@@ -128,8 +128,8 @@ local function short(plan, raw, given, k)
         end
         used, last = used + 1, raw
         local lives, ttl = expiry(promised, raw, raw + window, window, given)
-        local stored = form == 2 and encode('>BI7I7I6I7I7I7I6I4I2I7B', 2, raw, first, lives, units, used, raw, from, chunks, skip,
-          late, #body) .. body or encode('>BI7I7I6I2I4B', 1, raw, first, lives, units, used, #body) .. body
+        local stored = form < 2 and encode(SMALL, 1, raw, first, lives, units, used, #body) .. body or
+          encode(LARGE, 2, raw, first, lives, units, used, raw, from, chunks, skip, late, #body) .. body
         pending[3 * i - 2], pending[3 * i - 1], pending[3 * i] = KEYS[k + i], stored, ttl or false
       end
       if #body > CHUNK or form < 2 and body ~= '' and byte(body) > 127 then return nil end
@@ -149,6 +149,7 @@ end
 -- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
 -- and once. An error of one request stops no other.
 local replies, i, k, clock = {}, 1, 0, nil
+local current = 0 -- the number of the key that is read or prepared; an error names it
 local function requests(decide, once)
   local first = i
   for j = first, #ARGV[1] / 24 do
@@ -166,7 +167,7 @@ local function requests(decide, once)
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
       if not fine then
         local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
-        reply = encode('>BI2', 3, #text) .. text
+        reply = encode('>BI2I2', 3, current - k, #text) .. text
       end
     end
     replies[j], i = reply, j + 1
@@ -187,9 +188,15 @@ end
 -- chunk returns the text of chunk c, the mark behind it and its units.
 local function chunk(key, c)
   local text = call('HGET', key, c)
-  if #(text or '') < 16 or #text ~= 15 + byte(text, 15) then error('weir:state a chunk is missing or cut off', 0) end
-  local behind, units = decode('>I7I7', text)
-  return text, behind, units
+  assert(text and #text > 15 and #text == 15 + byte(text, 15), 'weir:state a chunk is missing or cut off')
+  return text, decode('>I7I7', text)
+end
+
+-- fit raises an error unless the numbers of a header fit together. A mark is less than a cell of 2^48 ahead of its instant.
+local damaged = 'weir:state the header is damaged'
+local function fit(last, newest, units, first, total, late)
+  assert(last < 2^53 and newest < last + 2^48 and first <= newest and total <= 2^52 and late >= 0 and units + late <= total and
+    (units > 0 or total == 0), damaged)
 end
 
 -- load returns a history as it is stored. The tail is in the header, from its last result on.
@@ -197,26 +204,26 @@ local function load(head)
   if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, 1 end
   local form, last, newest, units, first, total, promised, from, chunks, skip, late, size, tail = byte(head)
   if form == 1 and #head >= 28 then
-    form, last, first, promised, units, total, size, tail = decode('>BI7I7I6I2I4B', head)
+    form, last, first, promised, units, total, size, tail = decode(SMALL, head)
     newest, from, chunks, skip, late = last, 0, 0, 16, total - units
     if total == 0 then newest, first = -2^53, -2^53 end
   elseif form == 2 and #head >= 62 then
-    form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail =
-      decode('>BI7I7I6I7I7I7I6I4I2I7B', head)
+    form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail = decode(LARGE, head)
   elseif form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0)
   end
   if not tail or #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
+  fit(last, newest, units, first, total, late)
   return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
 end
 
 -- header returns the header of a history with its tail.
 local function header(last, newest, units, first, total, promised, from, to, skip, late, tail)
-  if total == 0 then return encode('>BI7I7I6I2I4B', 1, last, 0, promised, 0, 0, 0) end
+  if total == 0 then return encode(SMALL, 1, last, 0, promised, 0, 0, 0) end
+  fit(last, newest, units, first, total, late)
   if from == to and newest == last and units < 65536 and total < 4294967296 then
-    return encode('>BI7I7I6I2I4B', 1, last, first, promised, units, total, #tail) .. tail
+    return encode(SMALL, 1, last, first, promised, units, total, #tail) .. tail
   end
-  return encode('>BI7I7I6I7I7I7I6I4I2I7B', 2, last, first, promised, units, total, newest, from, to - from, skip, late,
-    #tail) .. tail
+  return encode(LARGE, 2, last, first, promised, units, total, newest, from, to - from, skip, late, #tail) .. tail
 end
 
 -- walk moves a place over entries with marks up to stop and at most `most` units together, and over entries without
@@ -225,26 +232,32 @@ end
 local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
   local gone = 0
   while true do
-    while not s do
+    if not s and c == to then s, p = head, tail end
+    if not s then
       local text, behind, units = chunk(key, c)
-      if p == 16 and (units == 0 or behind <= stop) and gone + units <= most then
-        c, u, gone = c + 1, behind, gone + units
-        if c == to then s, p = head, tail end
+      if p == 16 and (units == 0 or behind <= stop) and gone + units <= most then c, u, gone = c + 1, behind, gone + units
       else s = text
       end
-    end
-    if p <= #s then
+    elseif p <= #s then
       local gap, n, q = entry(s, p)
       if n > 0 and (u > stop or gone + n > most) then return c, s, p, u, gone end
       gone, u, p = gone + n, u + gap, q
     elseif c == to then
-      if u ~= newest then error('weir:state an entry is missing', 0) end
+      assert(u == newest, 'weir:state an entry is missing')
       return c, s, p, u, gone
-    else
-      c, s, p = c + 1, nil, 16
-      if c == to then s, p = head, tail end
+    else c, s, p = c + 1, nil, 16
     end
   end
+end
+
+-- counting returns the place of the oldest entry with a mark above cut, and the units that count (R3).
+local function counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
+  local s, p, c, u, gone = nil, skip, from, first, 0
+  if from == to then s, p = head, tail end
+  if newest <= cut then return c, s, p, u, 0 end
+  if u <= cut then c, s, p, u, gone = walk(key, head, tail, to, newest, c, s, p, u, cut, 2^53 - 1) end
+  assert(gone <= total - own, 'weir:state a sum of units is damaged')
+  return c, s, p, u, total - gone
 end
 
 -- write stores a prepared change of a history. It deletes the chunks from .. at - 1 and to .. top - 1, and sets the header, the
@@ -264,8 +277,7 @@ end
 -- seen returns the newest mark that does not count at now, and the mark of an entry of now (R3, R9); nil if now is outside
 -- of the window of a Period.
 local function seen(kind, now, window, a, b)
-  if kind == 1 and b > 0 then
-    if now >= a and now < b then return a - 1, a end
+  if kind == 1 and b > 0 then return now >= a and now < b and a - 1 or nil, a
   elseif kind == 1 then return now - window, now - now % window
   elseif kind == 0 and a > 0 then return now - window, min(now - now % a + a, 2^53 - 1)
   else return now - window, now
@@ -277,12 +289,10 @@ end
 local function ahead(k, count, raw)
   local now = raw
   for i = 1, count do
+    current = k + i
     if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
-    local head = heads[i]
-    if head and #head >= 8 then
-      local last = decode('>I7', head, 2)
-      if last > now and last - raw < 1000000 then now = last end
-    end
+    local last = heads[i] and #heads[i] >= 8 and decode('>I7', heads[i], 2) or raw
+    if last > now and last - raw < 1000000 then now = last end
   end
   return now
 end
@@ -342,7 +352,7 @@ end
 
 -- history returns a history, corrected if the clock was (R2). The last two results are the number behind the stored chunks
 -- and whether it was corrected.
-local function history(key, stored, raw, now, mark)
+local function history(key, stored, raw, now, cut, mark)
   local last, newest, units, first, total, promised, from, to, skip, late, tail = load(stored)
   local head, top, corrected = stored or '', to, last - raw >= 1000000
   if corrected then
@@ -350,6 +360,8 @@ local function history(key, stored, raw, now, mark)
     last, newest, units, first, total, to, late, head, tail =
       now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
   end
+  -- if no older entry counts, a write deletes chunks that nothing has read.
+  assert(from == top or newest > cut and units < total or call('HLEN', key) > top - from, 'weir:state a chunk is missing')
   return last, newest, units, first, total, promised, from, to, skip, late, head, tail, top, corrected
 end
 
@@ -384,6 +396,7 @@ local function buckets()
     if head ~= '' and byte(head) ~= 3 then error('weir:state version ' .. byte(head), 0) end
     if #head ~= 56 then error('weir:state the header is cut off', 0) end
     local _, last, promised, debt, rest, since, wasa, wasb, wasc = decode('>BI7I6I7I7I7I7I7I7', head)
+    assert(max(last, debt, since, wasa, wasc) < 2^53 and max(rest, wasb) < wasc and wasa + wasb > 0, damaged)
     local changed = last - raw >= 1000000
     if changed then -- as much is missing as at the newest attempt.
       debt = debt - max(since - last, 0)
@@ -410,6 +423,7 @@ local function buckets()
   local function bucketed(raw, now, last, debt, rest, since, promised, full, gap, a, b, c, given)
     local span = inflow(full, a, b, c) + 1
     local lives, ttl = expiry(promised, raw, max(now + span, now + 1 + debt, last + gap, raw), span, given)
+    assert(debt + (now - last) < 2^53, damaged)
     return encode('>BI7I6I7I7I7I7I7I7', 3, last, lives, debt + (now - last), rest, since, a, b, c), ttl
   end
 
@@ -419,11 +433,8 @@ end
 -- leaving returns the mark of the last entry that must leave until need units have left (R8). The older entries begin at a
 -- place and end at the mark edge. Then comes an entry of push units with that mark, or none, and then the newest entry.
 local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
-  local gone = 0
-  if u < edge then
-    at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1)
-    if u < edge then return u end
-  end
+  local _, _, _, mark, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1)
+  if mark < edge then return mark end
   return push and gone + push >= need and edge or newest
 end
 
@@ -438,7 +449,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
   local i, writes, states, remaining, wait, reset, valid, bound, longest, tight, least = 0
   local refill, bucketed, inflow, exceeds, missing
   while i < count do
-    i = i + 1
+    i, current = i + 1, k + i + 1
     if i == 1 then
       writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     end
@@ -447,7 +458,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
     -- The history as seen at now: entries count if their mark is above cut (R3). The oldest of them is at a place.
-    local last, promised, used, changed, debt, rest, since, early, gone
+    local last, promised, used, changed, debt, rest, since, early
     local cut, mark, newest, own, first, total, from, to, skip, late, head, tail, top, at, s, p, u
     if kind == 3 then
       if not refill then refill, bucketed, inflow, exceeds, missing = buckets() end
@@ -457,14 +468,8 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       cut, mark = seen(kind, now, window, a, b)
       if not cut then return encode('>BI7', 2, now) end
       last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
-        history(key, heads[i], raw, now, mark)
-      at, p, u, used = from, skip, first, total
-      if from == to then s, p = head, tail end
-      if newest <= cut then used = 0
-      elseif u <= cut then
-        at, s, p, u, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1)
-        used = total - gone
-      end
+        history(key, heads[i], raw, now, cut, mark)
+      at, s, p, u, used = counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
     end
 
     -- The units that this limit grants (R5, R6). A record is not denied, but its sum is bounded (R10, R16).
@@ -485,8 +490,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     else
       -- Prepares the change: units at now (R7), or a correction of the clock or the rate (R2, R12).
       local edge, push = newest, nil
-      local more = cost ~= 0 and cost or add
-      local records = add > 0 and cost >= 0
+      local more, records = cost ~= 0 and cost or add, add > 0 and cost >= 0
       if kind == 3 then
         if records then
           if op == 0 and more > room then -- denied, but counted: at most until the bucket is empty.
@@ -513,9 +517,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         if mode == 2 then -- the newest entries that reach max are kept (R6).
           used, own = used - max(own - most, 0), min(own, most)
           local spare, gone = used - most, 0
-          if spare >= 0 and u < edge then
-            at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, spare)
-          end
+          if spare >= 0 and u < edge then at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, spare) end
           used, spare = used - gone, spare - gone
           if u == edge and push and push <= spare then used, push, u, edge = used - push, nil, newest, newest end
           if used == 0 then newest, u, edge = -2^53, -2^53, -2^53 end
@@ -535,12 +537,11 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       end
 
       -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
-      local pause, waits, next, empty = max(0, last - now + gap), nil, 0, 0
+      local pause, waits, next, empty = max(0, last - now + gap), 0, 0, 0
       if kind == 3 then
-        waits = units > most and -1 or units > most - used and exceeds(debt, rest, inflow(most - units, a, b, c)) or 0
+        if units > most - used then waits = exceeds(debt, rest, inflow(most - units, a, b, c)) end
         if used > 0 then next, empty = exceeds(debt, rest, inflow(used - 1, a, b, c)), exceeds(debt, rest, 0, 0) end
-      elseif used == 0 then waits = units > most and -1 or 0
-      else
+      elseif used > 0 then
         local need, mark1, marks = used + units - most
         if need > 0 and units <= most then marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need) end
         if not full or flags % 2 == 1 then
@@ -548,9 +549,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         end
         if kind == 1 and b > 0 then newest, marks, mark1 = b - window, marks and b - window, b - window end -- all leave at its end.
         empty, next = newest - now + window, mark1 and mark1 - now + window or 0
-        waits = units > most and -1 or marks and marks - now + window or 0
+        waits = marks and marks - now + window or 0
       end
-      if waits >= 0 then waits = max(waits, pause) end
+      waits = units > most and -1 or max(waits, pause)
 
       -- The answer of all limits.
       remaining, reset = min(remaining, most - used), max(reset, empty)
@@ -560,9 +561,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
-      if stored and i == count then write(key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl)
-      elseif stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl }
-      end
+      if stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl } end
     end
   end
   for j = 1, #writes do write(unpack(writes[j], 1, 8)) end
@@ -580,21 +579,19 @@ local function others()
   -- struck returns s after up to want units were taken from its entries from p on, or from the first of them only, and the
   -- units taken. Entries without units stay until they are the oldest.
   local function struck(s, p, want, single)
-    local parts, took, q = { sub(s, 1, p - 1) }, 0, p
+    local text, took, q = sub(s, 1, p - 1), 0, p
     repeat
       local gap, n, after = entry(s, q)
       local units = min(n, want - took)
-      parts[#parts + 1] = coded(gap, n - units)
-      took, q = took + units, after
+      text, took, q = text .. coded(gap, n - units), took + units, after
     until single or took == want or q > #s
-    parts[#parts + 1] = sub(s, q)
-    return table.concat(parts), took
+    return text .. sub(s, q), took
   end
 
-  -- thinned returns chunk s with other entries and fewer units.
-  local function thinned(s, entries, took)
+  -- thinned returns a chunk after units were taken from its entries; its head is of before.
+  local function thinned(s, took)
     local behind, units = decode('>I7I7', s)
-    return encode('>I7I7B', behind, units - took, #entries) .. entries
+    return encode('>I7I7B', behind, units - took, #s - 15) .. sub(s, 16)
   end
 
   -- taken returns the units that a refund takes of one history, and the prepared change (R10). No other entry changes, not
@@ -602,7 +599,7 @@ local function others()
   local function taken(key, stored, raw, now, want, granted, kind, window, a, b)
     local cut, mark = seen(kind, now, window, a, b)
     local last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
-      history(key, stored, raw, now, mark)
+      history(key, stored, raw, now, cut, mark)
     local at, s, p, u = from, nil, skip, first
     if from == to then s, p = head, tail end
     local took, more, gone, left, after, got, _ = 0, {}, 0
@@ -616,7 +613,7 @@ local function others()
         local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, 2^53 - 1)
         if at_mark == mark then
           after, took = struck(text, q, want, true)
-          if c == to then head, late = after, late - took else more = { c, thinned(text, sub(after, 16), took) } end
+          if c == to then head, late = after, late - took else more = { c, thinned(after, took) } end
           if c == at and q == p then -- it may be the oldest.
             at, s, p, u = walk(key, head, tail, to, newest, at, after, p, u, -2^53, 0)
             if c < at then more = {} end
@@ -624,9 +621,8 @@ local function others()
         end
       end
     elseif want > 0 and newest > cut then -- the oldest that count.
-      local c, text, q, from_mark = at, s, p, u
-      if u <= cut then c, text, q, from_mark, gone = walk(key, head, tail, to, newest, at, s, p, u, cut, 2^53 - 1) end
-      took = min(want, total - gone)
+      local c, text, q, from_mark, used = counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
+      gone, took = total - used, min(want, used)
       if took == total - gone then own = 0
       elseif gone == 0 then -- the oldest leave the history.
         at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
@@ -634,19 +630,17 @@ local function others()
         if u == newest then own = own - left
         elseif left > 0 then
           after = struck(s, p, left, true)
-          if at == to then head, s = after, after else more = { at, thinned(s, sub(after, 16), left) } end
+          if at == to then head, s = after, after else more = { at, thinned(after, left) } end
         end
       else
         left = took
         while left > 0 and c < to do
           text = text or chunk(key, c)
           local behind, units = decode('>I7I7', text)
-          if q == 16 and units <= left then after, got = coded(behind - from_mark, 0), units
-          else
-            after, got = struck(text, q, left)
-            after = sub(after, 16)
+          if q == 16 and units <= left then after, got = sub(text, 1, 15) .. coded(behind - from_mark, 0), units
+          else after, got = struck(text, q, left)
           end
-          more[#more + 1], more[#more + 2] = c, thinned(text, after, got)
+          more[#more + 1], more[#more + 2] = c, thinned(after, got)
           c, from_mark, text, q, left = c + 1, behind, nil, 16, left - got
           if c == to then q = tail end
         end
@@ -658,14 +652,12 @@ local function others()
       end
     end
     total = total - took
-    local body
+    local body = sub(head, at == to and p or tail)
     if own == 0 and took > 0 then -- the last older entry with units is the newest.
       body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, granted > 2^53 - 1 and cut or newest - 1)
       at, p, u = from, skip, first
-      if to == from then at, p = to, 16 end
       if body == '' and to == from then u = newest end
-    elseif at == to then body, p, late = sub(head, p), 16, total - own
-    else body = sub(head, tail)
+    elseif at == to then p, late = 16, total - own
     end
     if took == 0 and not changed then return 0, nil end
     if total == 0 then body, at, to = '', to, to end
@@ -678,19 +670,18 @@ local function others()
     local count, writes, most = byte(plan, 2), {}, 0
     local now = ahead(k, count, raw)
     for i = 1, count do
-      local key = KEYS[k + i]
+      current = k + i
+      local key = KEYS[current]
       local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
       local want, took, change = cost == 0 and n or kind == 0 and c == 1 and cost or 0, 0, nil
       if kind == 3 then
         local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
         -- a grant from before the bucket was last full has flowed in again (R16).
         if granted > 2^53 - 1 or since <= granted and granted <= last then took = min(want, used) end
-        if took > 0 then
-          local time, part = inflow(took, a, b, c)
-          debt, rest = debt - time, rest - part
-          if rest < 0 then debt, rest = debt - 1, rest + c end
-          if debt < last - now then debt, rest = last - now, 0 end -- no attempt is earlier than the newest (R2).
-        end
+        local time, part = inflow(took, a, b, c)
+        debt, rest = debt - time, rest - part
+        if rest < 0 then debt, rest = debt - 1, rest + c end
+        if debt < last - now then debt, rest = last - now, 0 end -- no attempt is earlier than the newest (R2).
         if took > 0 or changed then
           local head, ttl = bucketed(raw, now, last, debt, rest, since, promised, capacity, gap, a, b, c, given)
           change = { key, head, 0, 0, 0, 0, nil, ttl }
@@ -712,12 +703,9 @@ local function others()
     local cut, mark = seen(kind, now, window, a, b)
     if not cut then return encode('>BI7', 2, now) end
     if kind ~= 1 or b == 0 then cut = now - span end
-    local _, newest, _, first, total, _, from, to, skip, _, head, tail = history(KEYS[k + 1], heads[1], raw, now, mark)
-    local s, p, gone = nil, skip, 0
-    if from == to then s, p = head, tail end
-    if newest <= cut then return simple(0, now) end
-    if first <= cut then _, _, _, _, gone = walk(KEYS[k + 1], head, tail, to, newest, from, s, p, first, cut, 2^53 - 1) end
-    return simple(total - gone, now)
+    local _, newest, own, first, total, _, from, to, skip, _, head, tail = history(KEYS[k + 1], heads[1], raw, now, cut, mark)
+    local _, _, _, _, used = counting(KEYS[k + 1], head, tail, from, to, skip, newest, own, first, total, cut)
+    return simple(used, now)
   end
 
   return { [3] = refund, [4] = count }
@@ -727,11 +715,13 @@ end
 local function once(plan, op, flags, raw, given, n, from, k)
   local run = op > 2 and others()[op] or decide
   if flags < 2 then return run(plan, op, flags, raw, given, n, from, k) end
-  local key = KEYS[k + byte(plan, 2) + 1]
+  current = k + byte(plan, 2) + 1
+  local key = KEYS[current]
   local known = call('GET', key)
   if known then
-    if #known < 69 or byte(known) ~= 1 then error('weir:state the operation is cut off', 0) end
-    local _, wasop, wasn, wasfrom, ends = decode('>BBI7I7I7', known)
+    assert(#known > 68 and byte(known) == 1 and #known == 69 + byte(known, 69), 'weir:state the operation is cut off')
+    local _, wasop, wasn, wasfrom, ends, _, granted, _, at, wait, reset, valid = decode('>BBI7I7I7BI7i8I7i8I7I7', known)
+    assert(max(granted, at, wait, reset, valid) < 2^53 and wait >= -1, 'weir:state the operation is damaged')
     if raw < ends then
       if wasop ~= op or wasn ~= n or wasfrom ~= from then error('weir:id ' .. wasop .. ' ' .. string.format('%.0f', wasn), 0) end
       return encode('B', 1) .. sub(known, 24)
