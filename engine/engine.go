@@ -89,7 +89,7 @@ type Call struct {
 	Limit  int     // for a Count the index of the limit in Rules.Limits
 	ID     string  // idempotency key of an Attempt, a Record or a Refund, 1 to 128 bytes; "" = none
 	Outage Outage  // the answer while the store is away, for package fallback (R15)
-	States []State // nil, or filled with the state of every limit after the decision
+	States []State // nil, or filled with the state of every limit after the decision; a refund or a count leaves it clear
 
 	Result Result
 	Err    error

@@ -42,7 +42,7 @@ const (
 
 // newRequest packs a call, which is no reset.
 func (e *Engine) newRequest(c *engine.Call) request {
-	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode, states: c.States != nil}
+	req := request{op: c.Op, n: c.N, mode: c.Rules.Mode, states: c.States != nil && c.Op < engine.Refund}
 	req.plan = e.planOf(c)
 	flags, at, from := byte(0), int64(serverClock), int64(0)
 	if req.states {

@@ -118,15 +118,19 @@ func (s *session) decided(d weir.Decision, states []weir.LimitState, err error) 
 	return a, err
 }
 
-// refundOldest makes the call of a refund of the oldest entries, which a Limiter has not.
+// refundOldest makes the call of a refund of the oldest entries, which a Limiter has not. It has
+// room for states, which stay clear.
 func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
 	c := engine.Call{Rules: s.limiter.Compiled(), Key: key, Op: engine.Refund, N: st.n, From: engine.Oldest, ID: st.id,
-		At: s.instant(st.at).UnixMicro(), Given: !s.live}
+		At: s.instant(st.at).UnixMicro(), Given: !s.live, States: make([]engine.State, len(s.limiter.Compiled().Limits))}
 	if c.At > engine.MaxInstant { // as a Limiter rejects it (R1)
 		return a, engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
 	}
 	calls := []engine.Call{c}
 	s.engine.Do(context.Background(), calls)
+	if c.States[0] != (engine.State{}) {
+		return a, fmt.Errorf("a refund has set the state %+v", c.States[0])
+	}
 	return answer{units: calls[0].Result.Granted}, calls[0].Err
 }
 
