@@ -113,6 +113,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 	e := newEngine(t, redisConn(t), weirredis.DisableBatching(), weirredis.DenialCacheTTL(0))
 	const user = "eve\n\x1b[31m"
 	rolling := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
+	daily := limiter(t, e, "unreadable-day", weir.AllOrNothing, perUser(1000, 24*time.Hour)) // its entries count
 	filling := limiter(t, e, "unreadable-bucket", weir.AllOrNothing, bucket(7, time.Second, 9))
 	header := func(l *weir.Limiter, n int) string { // returns that of a history of n entries
 		key := weirredis.Keys(l.Compiled(), weir.K(user), false)[0]
@@ -123,6 +124,9 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		return s.Must(t, "HGET", key, "h")
 	}
 	short, long, full := header(rolling, 3), header(rolling, 200), header(filling, 1)
+	damaged := func(header string, at int, bytes string) []string {
+		return []string{"HSET", "", "h", header[:at] + bytes + header[at+len(bytes):]}
+	}
 	for _, c := range []struct {
 		about string
 		l     *weir.Limiter
@@ -143,6 +147,21 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"the form of a bucket alone", filling, []string{"HSET", "", "h", full[:1]}, "cut off"},
 		{"a bucket cut off", filling, []string{"HSET", "", "h", full[:len(full)-1]}, "cut off"},
 		{"a bucket that is too long", filling, []string{"HSET", "", "h", full + "x"}, "cut off"},
+		{"a newest attempt beyond all clocks", daily, damaged(short, 1, "\xff"), "is damaged"},
+		{"an oldest entry behind the newest", daily, damaged(short, 8, "\x1f"), "is damaged"},
+		{"a newest entry without units", daily, damaged(short, 21, "\x00\x00"), "is damaged"},
+		{"a newest entry of more units than all", daily, damaged(short, 21, "\xff"), "is damaged"},
+		{"too many units", rolling, damaged(long, 28, "\xff"), "is damaged"},
+		{"a newest entry far ahead of its attempt", rolling, damaged(long, 35, "\x1f"), "is damaged"},
+		{"a tail of more units than all", rolling, damaged(long, 54, "\x01"), "is damaged"},
+		{"far more chunks than there are", rolling, damaged(long, 48, "\xff"), "missing"},
+		{"a bucket with an attempt beyond all clocks", filling, damaged(full, 1, "\xff"), "is damaged"},
+		{"a bucket of a debt beyond all clocks", filling, damaged(full, 14, "\xff"), "is damaged"},
+		{"a bucket that misses a fraction above 1", filling, damaged(full, 21, "\x01"), "is damaged"},
+		{"a bucket that was full beyond all clocks", filling, damaged(full, 28, "\xff"), "is damaged"},
+		{"a bucket with a rate beyond all clocks", filling, damaged(full, 35, "\xff"), "is damaged"},
+		{"a bucket with a rate of a fraction above 1", filling, damaged(full, 42, "\x01"), "is damaged"},
+		{"a bucket without a rate", filling, damaged(full, 35, strings.Repeat("\x00", 14)), "is damaged"},
 	} {
 		key := weirredis.Keys(c.l.Compiled(), weir.K(user), false)[0]
 		s.Must(t, "DEL", key)
@@ -190,6 +209,65 @@ func TestDamagedChunksAreAnError(t *testing.T) {
 	}
 }
 
+// TestDamagedSumsAndGapsAreAnError damages a small history of ten entries in places that only a
+// decision in which entries leave, or a refund of the oldest, can notice.
+func TestDamagedSumsAndGapsAreAnError(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	l := limiter(t, e, "sums", weir.AllOrNothing, perUser(1000, time.Hour))
+	key := weirredis.Keys(l.Compiled(), weir.K("a"), false)[0]
+	s.Must(t, "DEL", key)
+	for i := range 10 {
+		must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))(t)
+	}
+	whole := s.Must(t, "HGET", key, "h")
+	const total, tail = 26, 28 // places in the header
+	attempt := engine.Call{N: 1, At: nine.Add(time.Hour + 8500*time.Millisecond).UnixMicro()}
+	withStates := attempt
+	withStates.States = make([]engine.State, 1)
+	oldest := engine.Call{Op: engine.Refund, From: engine.Oldest, N: 50, At: nine.Add(time.Minute).UnixMicro()}
+	for _, c := range []struct {
+		about  string
+		header string
+		calls  []engine.Call
+		want   string
+	}{
+		{"more units have left than there were", whole[:total] + "\x03" + whole[tail-1:], []engine.Call{attempt, withStates}, "a sum of units is damaged"},
+		{"far more units than the entries have", whole[:total] + "\x64" + whole[tail-1:], []engine.Call{oldest}, "the header is damaged"},
+		{"times that pass the newest entry", whole[:tail] + strings.Repeat("\x5f\xff\xff", 9), []engine.Call{attempt, withStates}, "an entry is missing"},
+	} {
+		s.Must(t, "HSET", key, "h", c.header)
+		for _, call := range c.calls {
+			call.Rules, call.Key, call.Given = l.Compiled(), weir.K("a"), true
+			if _, err := do(e, call); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %+v: got %v, want ErrState with %q", c.about, call, err, c.want)
+			}
+			if s.Must(t, "HGET", key, "h") != c.header {
+				t.Errorf("%s, %+v: it was changed", c.about, call)
+			}
+		}
+	}
+}
+
+// TestNoBucketIsWrittenBeyondAllClocks: a bucket was full at the last of all instants, by a damage.
+// With one unit less the instant of its next fill is none.
+func TestNoBucketIsWrittenBeyondAllClocks(t *testing.T) {
+	s := redistest.Shared(t)
+	l := limiter(t, newEngine(t, redisConn(t)), "beyond", weir.AllOrNothing, bucket(7, time.Second, 9))
+	key, now := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0], l.At(time.UnixMicro(10))
+	s.Must(t, "DEL", key)
+	must.Get(now.Allow(ctx, weir.K("u")))(t)
+	header := s.Must(t, "HGET", key, "h")
+	header = header[:28] + "\x1f" + strings.Repeat("\xff", 6) + header[35:]
+	s.Must(t, "HSET", key, "h", header)
+	if _, err := now.Allow(ctx, weir.K("u")); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "is damaged") {
+		t.Errorf("got %v, want ErrState", err)
+	}
+	if s.Must(t, "HGET", key, "h") != header {
+		t.Error("it was changed")
+	}
+}
+
 // TestOneBadHistoryStopsAllLimits damages the history of one limit: no other limit of the
 // decision records an entry (R7). The error names only this history.
 func TestOneBadHistoryStopsAllLimits(t *testing.T) {
@@ -203,13 +281,15 @@ func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 		l := limiter(t, e, "bad"+strconv.Itoa(n), weir.AllOrNothing, limits...)
 		keys := weirredis.Keys(l.Compiled(), weir.K(), false)
 		for _, bad := range keys {
-			s.Must(t, append([]string{"DEL"}, keys...)...)
-			s.Must(t, "SET", bad, "x")
-			if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(bad)+": ") {
-				t.Errorf("%d limits, %s is a string: got %v, want ErrState under this key", n, bad, err)
-			}
-			if got := s.Must(t, append([]string{"EXISTS"}, keys...)...); got != "1" {
-				t.Errorf("%d limits, %s is a string: %s keys exist, want only that one", n, bad, got)
+			for _, put := range [][]string{{"SET", bad, "x"}, {"HSET", bad, "h", "x"}} {
+				s.Must(t, append([]string{"DEL"}, keys...)...)
+				s.Must(t, put...)
+				if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(bad)+": ") {
+					t.Errorf("%d limits, %s: got %v, want ErrState under this key", n, put, err)
+				}
+				if got := s.Must(t, append([]string{"EXISTS"}, keys...)...); got != "1" {
+					t.Errorf("%d limits, %s: %s keys exist, want only that one", n, put, got)
+				}
 			}
 		}
 	}

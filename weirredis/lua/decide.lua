@@ -101,7 +101,7 @@ local function short(plan, raw, given, k)
     elseif form == 2 then
       form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p = decode(LARGE, head)
     end
-    if form > 2 or last > raw or used > 65000 or head and (used == 0 or #head ~= p - 1 + size) then return nil end
+    if form > 2 or last > raw or used > 65000 or head and (units == 0 or #head ~= p - 1 + size) then return nil end
     if form == 2 and (newest ~= last or chunks == 0 or last <= raw - window) then return nil end
     if last <= raw - window then last, first, units, used = raw, raw, 0, 0 end
     local text, q = head, p -- the oldest entries, from q on
@@ -193,7 +193,7 @@ local function chunk(key, c)
 end
 
 -- fit raises an error unless the numbers of a header fit together. A mark is less than a cell of 2^48 ahead of its instant.
-local damaged = 'weir:state the header is damaged'
+local damaged, lost = 'weir:state the header is damaged', 'weir:state an entry is missing'
 local function fit(last, newest, units, first, total, late)
   assert(last < 2^53 and newest < last + 2^48 and first <= newest and total <= 2^52 and late >= 0 and units + late <= total and
     (units > 0 or total == 0), damaged)
@@ -240,10 +240,10 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
       end
     elseif p <= #s then
       local gap, n, q = entry(s, p)
-      if n > 0 and (u > stop or gone + n > most) then return c, s, p, u, gone end
+      if n > 0 and (u > stop or gone + n > most) then return c, s, p, assert(u < newest and u, lost), gone end
       gone, u, p = gone + n, u + gap, q
     elseif c == to then
-      assert(u == newest, 'weir:state an entry is missing')
+      assert(u == newest, lost)
       return c, s, p, u, gone
     else c, s, p = c + 1, nil, 16
     end
