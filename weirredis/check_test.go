@@ -123,12 +123,35 @@ func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
 		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
 		wrapped + "-READONLY You can't write against a read only replica.":   "rejected: READONLY You can't write against a read only replica.; it is a replica",
 		wrapped + "attempt to compare nil with number":                       "it is damaged",
+		wrapped + "Script killed by user with SCRIPT KILL...":                "nothing was counted; see its SLOWLOG",
 	} {
 		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
 		_, err := l.Allow(ctx, weir.K("u"))
 		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) != strings.Contains(want, "damaged") {
 			t.Errorf("%s: got %v, want %q", reply, err, want)
 		}
+	}
+}
+
+// TestScriptsThatRunTooLongHaveANextStep: a script blocks the server until an operator ends it.
+// Calls meanwhile and the call of an ended script return errors with the next step.
+func TestScriptsThatRunTooLongHaveANextStep(t *testing.T) {
+	s := redistest.Start(t, "--lua-time-limit", "1")
+	conn, killed := s.Conn(t), make(chan error)
+	go func() {
+		_, err := conn.Eval(ctx, &weirredis.Script{Text: "while true do end"}, nil, nil)
+		killed <- err
+	}()
+	l := limiter(t, newEngine(t, s.Conn(t)), "busy", weir.AllOrNothing, perUser(5, time.Hour))
+	must.Await(t, "BUSY with a next step", func() bool {
+		_, err := l.Allow(ctx, weir.K("u"))
+		return err != nil && strings.Contains(err.Error(), "BUSY") && strings.Contains(err.Error(), "; a script runs too long: wait") && errors.Is(err, weir.ErrUnavailable)
+	})
+	s.Must(t, "SCRIPT", "KILL")
+	again := limiter(t, newEngine(t, &movingConn{answers: []string{(<-killed).Error()}}), "killed", weir.AllOrNothing, perUser(5, time.Hour))
+	_, err := again.Allow(ctx, weir.K("u"))
+	if err == nil || !strings.Contains(err.Error(), "; nothing was counted; see its SLOWLOG") || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) {
+		t.Errorf("got %v, want ErrUnavailable with the next step", err)
 	}
 }
 

@@ -46,6 +46,9 @@ func (e *StoreError) Error() string {
 	case errors.As(e.Err, &rejected):
 		text := fmt.Sprintf("weirredis: Redis%s rejected: %v", where, e.Err)
 		word, _, _ := strings.Cut(string(rejected), " ")
+		if wasKilled(string(rejected)) {
+			word = killed
+		}
 		if next := advice[word]; next != "" {
 			text += "; " + next
 		}
@@ -69,17 +72,24 @@ var advice = map[string]string{
 	"LOADING":     "it is still loading its data: wait",
 	"NOAUTH":      "give the client a password",
 	"WRONGPASS":   "check user and password",
-	"NOPERM":      "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*",
+	"NOPERM":      "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*, behind the prefix if there is one",
 	"CROSSSLOT":   "it is a Cluster: its Conn must report that (Topology)",
 	"MISCONF":     "it cannot save its data: look at its log",
 	"TRYAGAIN":    "a slot of the Cluster is on its way to another node: wait, or finish what moves it",
 	"CLUSTERDOWN": "the Cluster does not serve the slot: see its CLUSTER INFO",
 	"MOVED":       followMoved,
 	"ASK":         followMoved,
+	"BUSY":        "a script runs too long: wait; SCRIPT KILL ends one that has not written, and its SLOWLOG names it",
+	killed:        "nothing was counted; see its SLOWLOG for scripts that run long, and try again",
 	"NOREPLICAS":  "too few replicas follow it: see its min-replicas-to-write",
 }
 
 const followMoved = "it is a node of a Cluster: use a client that follows it"
+
+// killed is the word for a script that an operator has ended. Redis ends none that has written.
+const killed = "SCRIPT KILL"
+
+func wasKilled(reply string) bool { return strings.Contains(reply, "Script killed by user") }
 
 // stateError is ErrState with the keys, the problem and the next step.
 type stateError struct {
@@ -120,7 +130,7 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
 		return &stateError{keys, "the type of its value is not that of Weir, so something else uses the key", "give limits a database of their own, or delete the key"}
-	case strings.Contains(text, "user_script:"):
+	case strings.Contains(text, "user_script:") && !wasKilled(text):
 		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}
 	return &StoreError{Address: e.address(), Err: err}

@@ -18,6 +18,7 @@ import (
 func TestOpenErrors(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", secret)
 	plain := redistest.Start(t)
+	plain.Must(t, "ACL", "SETUSER", "few", "on", ">"+secret, "~*", "+@connection")
 	watched := redistest.StartSentinel(t, plain, 0)
 	unused := freeAddress(t)
 	memcached := listentest.Serve(t, repeat("ERROR\r\n"))
@@ -27,24 +28,25 @@ func TestOpenErrors(t *testing.T) {
 		err   error
 		words []string
 	}{
-		"redis://u:" + secret + "@" + unused:                {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis+sentinel://:" + secret + "@" + unused + "/m": {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis+cluster://:" + secret + "@" + unused:         {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis://:" + secret + "@no-such-host.invalid":      {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
-		"redis://" + server.Addr:                            {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
-		"redis://:wrong-pass@" + server.Addr:                {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
-		"redis://:" + secret + "@" + server.Addr + "/99":    {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
-		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
-		"redis+sentinel://" + watched.Addr + "/other":       {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
-		"redis+sentinel://" + plain.Addr + "/other":         {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
-		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
-		"redis://" + memcached:                              {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
-		"redis://" + web:                                    {ErrRefused, []string{web, "Redis's protocol", "port"}},
-		"rediss://" + web:                                   {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
-		"redis://" + closing:                                {ErrUnreachable, []string{closing, "closes", "rediss://"}},
-		"rediss://" + plain.Addr:                            {ErrUnreachable, []string{plain.Addr, "TLS", "write redis://"}},
-		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):  {ErrURL, []string{"ca=", "no such file"}},
-		"rediss://h?ca=open_test.go":                        {ErrURL, []string{"PEM"}},
+		"redis://u:" + secret + "@" + unused:                          {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+sentinel://:" + secret + "@" + unused + "/m":           {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+cluster://:" + secret + "@" + unused:                   {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis://:" + secret + "@no-such-host.invalid":                {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
+		"redis://" + server.Addr:                                      {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
+		"redis://:wrong-pass@" + server.Addr:                          {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
+		"redis://:" + secret + "@" + server.Addr + "/99":              {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
+		"redis://few:" + secret + "@" + plain.Addr + "?prefix=stage:": {ErrRefused, []string{plain.Addr, "NOPERM", "on keys stage:weir*"}},
+		"redis+cluster://:" + secret + "@" + server.Addr:              {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
+		"redis+sentinel://" + watched.Addr + "/other":                 {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
+		"redis+sentinel://" + plain.Addr + "/other":                   {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
+		"redis://" + watched.Addr:                                     {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
+		"redis://" + memcached:                                        {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
+		"redis://" + web:                                              {ErrRefused, []string{web, "Redis's protocol", "port"}},
+		"rediss://" + web:                                             {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
+		"redis://" + closing:                                          {ErrUnreachable, []string{closing, "closes", "rediss://"}},
+		"rediss://" + plain.Addr:                                      {ErrUnreachable, []string{plain.Addr, "TLS", "write redis://"}},
+		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):            {ErrURL, []string{"ca=", "no such file"}},
+		"rediss://h?ca=open_test.go":                                  {ErrURL, []string{"PEM"}},
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			t.Parallel()
