@@ -66,6 +66,8 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
 	case contains("db index is out of range"):
 		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
+	case contains("select is not allowed in cluster mode"):
+		return t.errorf(ErrURL, "a Cluster has no database but 0", "leave out the / and the text after it")
 	case contains("no such master"):
 		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
 	case contains("unknown command") && contains("sentinel"):

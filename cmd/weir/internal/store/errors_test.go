@@ -19,6 +19,7 @@ func TestOpenErrors(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", secret)
 	plain := redistest.Start(t)
 	plain.Must(t, "ACL", "SETUSER", "few", "on", ">"+secret, "~*", "+@connection")
+	node := redistest.Start(t, "--cluster-enabled", "yes")
 	watched := redistest.StartSentinel(t, plain, 0)
 	unused := freeAddress(t)
 	memcached := listentest.Serve(t, repeat("ERROR\r\n"))
@@ -37,6 +38,7 @@ func TestOpenErrors(t *testing.T) {
 		"redis://:" + secret + "@" + server.Addr + "/99":              {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
 		"redis://few:" + secret + "@" + plain.Addr + "?prefix=stage:": {ErrRefused, []string{plain.Addr, "NOPERM", "on keys stage:weir*"}},
 		"redis+cluster://:" + secret + "@" + server.Addr:              {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
+		"redis://" + node.Addr + "/3":                                 {ErrURL, []string{node.Addr, "no database but 0", "leave out the /"}},
 		"redis+sentinel://" + watched.Addr + "/other":                 {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
 		"redis+sentinel://" + plain.Addr + "/other":                   {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
 		"redis://" + watched.Addr:                                     {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
