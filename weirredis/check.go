@@ -26,7 +26,10 @@ type Report struct {
 // CheckOption adjusts a Check.
 type CheckOption func(*check)
 
-type check struct{ evictionAllowed bool }
+type check struct {
+	evictionAllowed bool
+	clustered       bool // the client finds the primaries of a Cluster
+}
 
 // AllowEviction makes Check warn about a server that evicts keys, instead of rejecting
 // it. After the eviction of a history that still counts, a window may hold twice its
@@ -38,12 +41,12 @@ func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = t
 const bigOffset = time.Second
 
 // Check reports whether the server is fit for limits. The error wraps ErrServer if the
-// server is too old or evicts keys; it is a StoreError if the server is unreachable. It
+// server is too old, evicts keys or is a replica; it is a StoreError if the server is unreachable. It
 // has the next step. In a Cluster one server is checked.
 //
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
-	var c check
+	c := check{clustered: e.spread}
 	option.Apply(&c, opts)
 	r := Report{Address: e.address()}
 	sent := e.now()
@@ -80,6 +83,13 @@ func (r *Report) judge(c check, info map[string]string) error {
 		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
 	} else if !atLeast(info["redis_version"], 6, 2) {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
+	}
+	switch {
+	case c.clustered: // a replica or another node may have answered
+	case info["role"] == "slave":
+		return fmt.Errorf("%w: %s is a replica, on which nothing can be recorded; connect to its primary %s:%s", ErrServer, r.where(), info["master_host"], info["master_port"])
+	case r.Mode == "cluster":
+		r.warn("%s is a node of a Cluster, and rejects the keys of other nodes; use a client for Clusters", r.where())
 	}
 	if strings.HasPrefix(r.Eviction, "allkeys-") || strings.HasPrefix(r.Eviction, "volatile-") {
 		evicts := fmt.Sprintf("%s forgets keys to make room (maxmemory-policy %s), and with them what was granted: "+
