@@ -40,7 +40,7 @@ var layers = []layer{
 	{[]string{"."},
 		[]string{"engine", "internal/calendar", "internal/isnil", "internal/keyenc", "internal/memory", "internal/option", "internal/settle", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
 	{[]string{"weirredis/goredisconn", "weirredis/rueidisconn"},
-		[]string{"weirredis"}, "clients of Redis, linked only by their importers"},
+		[]string{"internal/isnil", "weirredis"}, "clients of Redis, linked only by their importers"},
 	{[]string{"fallback"}, []string{".", "engine", "internal/isnil", "internal/memory", "internal/option", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
 	{[]string{"internal/spec"}, []string{".", "engine"}, "the rules once more, naive: it shares the vocabulary and no arithmetic"},
 	{[]string{"internal/conformance", "weirtest"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -31,6 +32,9 @@ type Conn struct {
 // retries does not notice that a node is gone. So Conn reloads the slots when a node does
 // not reply, and ClusterStateReloadInterval need not be short.
 func New(client redis.UniversalClient) (*Conn, error) {
+	if isnil.Is(client) {
+		return nil, errors.New("goredisconn: New got no client; make one with redis.NewClient or redis.NewClusterClient")
+	}
 	switch c := client.(type) {
 	case *redis.Client:
 		return &Conn{client: c, address: c.Options().Addr}, nil

@@ -39,6 +39,14 @@ func TestNewRejectsClientsThatMoveKeys(t *testing.T) {
 	}
 }
 
+func TestNewRejectsNilClients(t *testing.T) {
+	for _, client := range []redis.UniversalClient{nil, (*redis.Client)(nil), (*redis.ClusterClient)(nil)} {
+		if _, err := goredisconn.New(client); err == nil || !strings.Contains(err.Error(), "redis.NewClient") {
+			t.Errorf("%T: got %v, want an error with the next step", client, err)
+		}
+	}
+}
+
 func TestClusterClientIsACluster(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
 	defer cluster.Close()
