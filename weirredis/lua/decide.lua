@@ -38,7 +38,9 @@
 --          debt      time until the bucket is full, as of last: microseconds, and a numerator over c (R16)
 --          since     when units were last taken from a full bucket, or its rate a + b/c changed
 -- A chunk is mark I7 of the entry behind it, its units I7, length B of its entries, its entries.
--- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1.
+-- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1. The first
+-- bit of a time is 1 if units follow. The next give its size: 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, 1111 of 8; of 8
+-- bytes the last 7 are the number.
 local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local CHUNK = 96 -- bytes of entries in a chunk
