@@ -45,7 +45,6 @@ func TestZeroValues(t *testing.T) {
 		"nil disk":             {on((*weirdisk.Engine)(nil)), "open the engine first"},
 		"nil Redis":            {on((*weirredis.Engine)(nil)), "open the engine first"},
 		"nil fallback":         {on((*fallback.Engine)(nil)), "open the engine first"},
-		"no option of Redis":   {func() error { _, err := weirredis.New(struct{ weirredis.Conn }{}, nil); return err }, "leave it out"},
 		"no connection":        {func() error { _, err := weirredis.New(nil); return err }, "rueidisconn.New"},
 		"fallback of nothing":  {func() error { fallback.New(nil, fallback.Deny); return nil }, "fallback: New needs an engine"},
 		"fallback of nil":      {func() error { fallback.New((*weir.Memory)(nil), fallback.Deny); return nil }, "fallback: New needs an engine"},
