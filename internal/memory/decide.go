@@ -26,16 +26,11 @@ func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	}
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
-			if c.Fail(nil); m == nil {
-				c.Fail(errZero)
-				continue
-			}
+			c.Fail(nil)
 			m.decideAt(c, now)
 		}
 	}
 }
-
-var errZero = engine.Input("request", "the zero engine decides nothing; make one with weir.NewMemory or weirdisk.Open")
 
 // Decide decides one call without a result.
 func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
@@ -44,6 +39,8 @@ func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
+	case m == nil:
+		c.Err = engine.Input("request", "the zero engine decides nothing; make one with weir.NewMemory or weirdisk.Open")
 	case c.States != nil && len(c.States) != len(c.Rules.Limits): // a panic under a lock would keep it
 		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
 	case c.Op == engine.Count:
