@@ -41,7 +41,7 @@
 -- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1. The first
 -- bit of a time is 1 if units follow. The next give its size: 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, 1111 of 8; of 8
 -- bytes the last 7 are the number.
-local call, encode, decode, byte, sub = redis.call, struct.pack, struct.unpack, string.byte, string.sub
+local call, encode, decode, byte, sub, assert = redis.call, struct.pack, struct.unpack, string.byte, string.sub, assert
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local CHUNK = 96 -- bytes of entries in a chunk
 local SMALL, LARGE = '>BI7I7I6I2I4B', '>BI7I7I6I7I7I7I6I4I2I7B' -- headers of forms 1 and 2
@@ -96,9 +96,8 @@ local function short(plan, raw, given, k)
     local kind, most, window, gap, cost, cell = decode('>BI7I6I6i8I7', plan, 49 * i - 39)
     if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 or most == 0 then return nil end
     if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
-    local head, form, last, first, promised, units, used, size, p = heads[i], 0, -2^53, raw, 0, 0, 0, 0, 1
+    local head, form, last, first, promised, units, used, size, p = heads[i], byte(heads[i] or '\0'), -2^53, raw, 0, 0, 0, 0, 1
     local newest, from, chunks, skip, late -- of a large header
-    if head then form = byte(head) end
     if form == 1 then form, last, first, promised, units, used, size, p = decode(SMALL, head)
     elseif form == 2 then
       form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p = decode(LARGE, head)
@@ -150,8 +149,7 @@ end
 
 -- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
 -- and once. An error of one request stops no other.
-local replies, i, k, clock = {}, 1, 0, nil
-local current = 0 -- the number of the key that is read or prepared; an error names it
+local replies, i, k, clock, current = {}, 1, 0, nil, 0 -- current: the number of the key in work; errors name it
 local function requests(decide, once)
   local first = i
   for j = first, #ARGV[1] / 24 do
@@ -435,8 +433,9 @@ end
 -- leaving returns the mark of the last entry that must leave until need units have left (R8). The older entries begin at a
 -- place and end at the mark edge. Then comes an entry of push units with that mark, or none, and then the newest entry.
 local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
-  local _, _, _, mark, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1)
-  if mark < edge then return mark end
+  local gone = 0
+  if u < edge then at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1) end
+  if u < edge then return u end
   return push and gone + push >= need and edge or newest
 end
 
@@ -563,7 +562,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       if denies and (mode ~= 1 or room <= 0 or closed) and
         (bound == 0 or longest >= 0 and (waits < 0 or waits > longest)) then bound, longest = i, waits end
       if flags % 2 == 1 then states = states .. encode('>i8i8i8i8i8', most - used, waits, next, pause, empty) end
-      if stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl } end
+      if stored and i == count then write(key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl)
+      elseif stored then writes[#writes + 1] = { key, stored, from, last_to and at or from, last_to or to, top, chunks, ttl }
+      end
     end
   end
   for j = 1, #writes do write(unpack(writes[j], 1, 8)) end
