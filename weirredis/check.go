@@ -41,8 +41,8 @@ func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = t
 const bigOffset = time.Second
 
 // Check reports whether the server is fit for limits. The error wraps ErrServer if the
-// server is too old, evicts keys or is a replica; it is a StoreError if the server is unreachable. It
-// has the next step. In a Cluster one server is checked.
+// server is too old or evicts keys. It is a StoreError if the server is unreachable or, as
+// during a failover, a replica. It has the next step. In a Cluster one server is checked.
 //
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
@@ -87,7 +87,7 @@ func (r *Report) judge(c check, info map[string]string) error {
 	switch {
 	case c.clustered: // a replica or another node may have answered
 	case info["role"] == "slave":
-		return fmt.Errorf("%w: %s is a replica, on which nothing can be recorded; connect to its primary %s:%s", ErrServer, r.where(), info["master_host"], info["master_port"])
+		return &StoreError{Address: r.Address, Err: ReplyError(fmt.Sprintf("READONLY it follows %s:%s", info["master_host"], info["master_port"]))}
 	case r.Mode == "cluster":
 		r.warn("%s is a node of a Cluster, and rejects the keys of other nodes; use a client for Clusters", r.where())
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -52,13 +53,13 @@ func TestCheckRejectsEviction(t *testing.T) {
 	}
 }
 
-// TestCheckRejectsReplicas: a replica cannot record, so it is rejected. In a Cluster the check may
+// TestCheckRejectsReplicas: a replica cannot record, so the store is out. In a Cluster the check may
 // reach one, and clients find the primaries.
 func TestCheckRejectsReplicas(t *testing.T) {
 	primary, replica := redistest.Start(t), redistest.Start(t)
 	replica.Follow(t, primary)
-	if _, err := newEngine(t, replica.Conn(t)).Check(ctx); !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), "connect to its primary "+primary.Addr) {
-		t.Errorf("got %v, want ErrServer with the primary %s", err, primary.Addr)
+	if _, err := newEngine(t, replica.Conn(t)).Check(ctx); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "it follows "+primary.Addr+"; it is a replica: connect to the primary") {
+		t.Errorf("got %v, want ErrUnavailable with the primary %s", err, primary.Addr)
 	}
 	const at = 1767312000000000
 	e := newEngine(t, clusterConn{&cannedConn{reply: fmt.Sprint(at, "\nredis_version:7.0.15\r\nredis_mode:cluster\r\nrole:slave\r\n")}})
@@ -93,7 +94,6 @@ func TestCheckJudgesINFO(t *testing.T) {
 		{"redis_version:10.0.0\r\nredis_mode:cluster\r\n", "Redis 10.0.0", "?use a client for Clusters"},
 		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:cluster\r\n", "Valkey 8.0.1", "?use a client for Clusters"},
 		{"redis_version:7.4.1\r\nrole:master\r\n", "Redis 7.4.1", ""},
-		{"redis_version:7.4.1\r\nrole:slave\r\nmaster_host:h\r\nmaster_port:7\r\n", "Redis 7.4.1", "connect to its primary h:7"},
 		{"redis_version:6.0.16\r\n", "Redis 6.0.16", "use Redis 6.2 or later"},
 		{"redis_version:5.0.7\r\n", "Redis 5.0.7", "use Redis 6.2 or later"},
 		{"redis_version:255.255.255\r\nmaxmemory_policy:volatile-lfu\r\n", "Redis 255.255.255", "volatile-lfu"},

@@ -62,6 +62,8 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrRefused, "it requires a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
 	case word == "WRONGPASS" || contains("invalid password"):
 		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
+	case word == "READONLY":
+		return t.errorf(ErrUnreachable, text, "it is a replica: connect to the primary, or wait for the end of a failover")
 	case word == "NOPERM":
 		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
 	case contains("db index is out of range"):
