@@ -191,23 +191,33 @@ func allowEach(l *limiter, k engine.Key, at time.Time, units int) error {
 
 // TestRefundWithoutRoomTakesNothing: a refund that finds the history of one limit in the future
 // corrects it. Without room for that it takes no unit from the history of another limit (R2,
-// R7, R10).
+// R7, R10). In one of a hundred engines the shard of the key has room left.
 func TestRefundWithoutRoomTakesNothing(t *testing.T) {
-	m := New(Options{MaxBytes: 1 << 18})
-	both := limits(2)
-	for i := range both.Limits {
-		both.Limits[i].Window = 2 * time.Hour
+	full := 0
+	for range 5 {
+		m := New(Options{MaxBytes: 1 << 18})
+		both := limits(2)
+		for i := range both.Limits {
+			both.Limits[i].Window = 2 * time.Hour
+		}
+		l, second := m.on(both), m.on(policy{Name: "p", Limits: both.Limits[1:]})
+		t0 := time.UnixMicro(1_700_000_000_000_000)
+		allowEach(l, K("k"), t0, 10)
+		allowEach(second, K("k"), t0.Add(time.Hour), 10)
+		fill(l, t0.Add(time.Hour), 30)
+		before := content(m)
+		n, err := l.At(t0.Add(time.Minute)).Refund(K("k"), t0, 1)
+		if err == nil {
+			continue
+		}
+		if full++; n != 0 || !errors.Is(err, engine.ErrFull) {
+			t.Errorf("a refund without room for a correction: %d units, %v; want engine.ErrFull", n, err)
+		}
+		compareContent(t, "a refund without room", content(m), before)
 	}
-	l, second := m.on(both), m.on(policy{Name: "p", Limits: both.Limits[1:]})
-	t0 := time.UnixMicro(1_700_000_000_000_000)
-	allowEach(l, K("k"), t0, 10)
-	allowEach(second, K("k"), t0.Add(time.Hour), 10)
-	fill(l, t0.Add(time.Hour), 30)
-	before := content(m)
-	if n, err := l.At(t0.Add(time.Minute)).Refund(K("k"), t0, 1); n != 0 || !errors.Is(err, engine.ErrFull) {
-		t.Errorf("a refund without room for a correction: %d units, %v; want engine.ErrFull", n, err)
+	if full == 0 {
+		t.Error("there was always room")
 	}
-	compareContent(t, "a refund without room", content(m), before)
 }
 
 // TestRoomIsMadeWhereTheKeyGoes: many keys of a limit find room beside a limit with one key.
