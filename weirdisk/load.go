@@ -205,8 +205,9 @@ func (c *contents) bytes() (n int64) {
 const lockName = "LOCK"
 
 // list returns the numbers of the segments in the directory. It returns an error if the
-// directory has files, and none of them is ours. Many databases have a LOCK. Directories such as lost+found or .snapshot,
-// which a new file system may have, are ignored.
+// directory has files, and none of them is ours. A LOCK shows neither, because many databases
+// have one. Directories such as lost+found or .snapshot, which a new file system may have, are
+// ignored.
 func list(dir string) (numbers []uint64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -79,8 +79,8 @@ func (g *Grant) End(ctx context.Context) (took int64, err error) {
 // Renew moves the hold to now: it records the units now and takes them back at the old
 // instant. If they were no longer held there, it takes back the new ones, and the error is
 // ErrEnded. number names the extension among those of the grant. The result is that of the
-// record. It fails without the store: a fallback records nothing there, and would hide a
-// record whose answer was lost.
+// record. It fails without the store: a fallback records nothing there, and would hide that
+// the answer to a record was lost.
 func (g *Grant) Renew(ctx context.Context, number string) (engine.Result, error) {
 	holds, end := g.Rules.Holds, g.HeldUntil()
 	now, err := g.call(ctx, &engine.Call{Rules: holds, Op: engine.Record, N: g.Units, Outage: engine.OutageDeny}, " extend"+number)

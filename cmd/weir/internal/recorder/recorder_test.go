@@ -310,6 +310,24 @@ func TestOtherFilesAreSafe(t *testing.T) {
 	}
 }
 
+// TestRotationKeepsOtherFiles: a file that is no trace and appears at the name of an older one
+// while calls are recorded is not overwritten. The calls behind it are counted as failed.
+func TestRotationKeepsOtherFiles(t *testing.T) {
+	r, path := open(t, Config{Files: 3})
+	must.Do(t, os.WriteFile(path+".1", []byte("policies"), 0o600))
+	p := r.Policy(rule(t, "search"))
+	for at := range int64(40_000) { // more than one file
+		p.Decided(attempt(1, fmt.Sprint(at)), at+1, Granted)
+		if at%8192 == 0 {
+			r.writer.waitTaken(t)
+		}
+	}
+	r.Close()
+	if got := string(must.Get(os.ReadFile(path + ".1"))(t)); got != "policies" || r.Failed() == 0 {
+		t.Errorf("the other file has %.40q, and %d calls failed; want policies, and some", got, r.Failed())
+	}
+}
+
 func names(dir string) (all []string) {
 	fs.WalkDir(os.DirFS(dir), ".", func(path string, _ fs.DirEntry, _ error) error { all = append(all, path); return nil })
 	return all
