@@ -217,7 +217,7 @@ func (r *Reservation) inDoubt() error {
 
 // ended returns the error of a hold that ended by time.
 func (r *Reservation) ended(next string) error {
-	return fmt.Errorf("%w: its hold ended by time, at %v or before; %s", ErrExpired, r.grant.HeldUntil(), next)
+	return fmt.Errorf("%w: its hold ended at %v at the latest; %s", ErrExpired, r.grant.HeldUntil(), next)
 }
 
 // Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,

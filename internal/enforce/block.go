@@ -96,11 +96,11 @@ func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Com
 	return b, nil
 }
 
-// anchor returns the limit that keeps blocks beside the policy's histories on a Redis
-// Cluster, which places histories by the dimensions that all limits share. The anchor
-// makes the shared dimensions those of the policy. So blocks keep their place when other
-// limits gain or lose a block, and combined and single find the same histories. It is
-// empty where the shared dimensions agree already.
+// anchor returns a limit that fixes the place of blocks in a Redis Cluster, which places
+// histories by the dimensions that all limits share. The anchor makes these the shared
+// dimensions of the policy. So blocks keep their place when other limits gain or lose a
+// block, and combined and single find the same histories. It is empty where the shared
+// dimensions agree already.
 func anchor(blocking []weir.Limit, p *policy.Definition) []weir.Limit {
 	shared := sharedDimensions(p.Limits)
 	if len(shared) == len(sharedDimensions(blocking)) {
