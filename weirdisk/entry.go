@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -13,17 +14,12 @@ import (
 // The entries of a segment are changes of histories. docs/disk-format.md has the bytes. Each
 // kind of entry is described once, by a method of codec that writes it or reads it.
 
-// The kinds of entries, in the low bits of their first byte.
+// The first byte of an entry is its memory.ChangeKind, with flags.
 const (
-	entryLimit     = 0 // number, name, keep: names the histories of a limit in this segment
-	entryAppend    = 1 // 1 to 4 are a memory.Change: append, refund, replace, remove
-	entryRemove    = 4
-	entryOperation = 5
-
 	kindBits    = 0x0f
 	flagVirtual = 0x10
 	flagSame    = 0x20 // the span of an append is that of the limit's last append
-	flagMore    = 0x40 // an append with a cap, or a replace by a bucket
+	flagMore    = 0x40 // an append with a cap, a replace by a bucket, or an operation that was allowed
 )
 
 // errEntry is the error of a whole batch that cannot be read.
@@ -71,32 +67,29 @@ func (c *codec) number(v *int64, most int64) {
 // units is a number of units, or another number in the same range.
 func (c *codec) units(v *int64) { c.number(v, engine.MaxUnits) }
 
+// length is a number of things that follow, each in at least a byte.
+func (c *codec) length(n int) int {
+	v := int64(n)
+	c.number(&v, math.MaxInt64)
+	if !c.check(v <= int64(len(c.b))) {
+		return 0
+	}
+	return int(v)
+}
+
 func (c *codec) bytes(v *[]byte) {
-	n := int64(len(*v))
-	c.number(&n, math.MaxInt64)
+	n := c.length(len(*v))
 	if c.writes {
 		c.b = append(c.b, *v...)
 		return
-	}
-	if !c.check(n <= int64(len(c.b))) {
-		n = 0
 	}
 	*v, c.b = c.b[:n:n], c.b[n:]
 }
 
 func (c *codec) text(v *string) {
 	b := []byte(*v)
-	if c.bytes(&b); !c.writes {
-		*v = string(b)
-	}
-}
-
-func (c *codec) byte(v *byte) {
-	if c.writes {
-		c.b = append(c.b, *v)
-	} else if c.check(len(c.b) > 0) {
-		*v, c.b = c.b[0], c.b[1:]
-	}
+	c.bytes(&b)
+	*v = string(b)
 }
 
 func (c *codec) instant(v *int64) {
@@ -105,18 +98,26 @@ func (c *codec) instant(v *int64) {
 	c.check(*v >= 0 && *v <= engine.MaxInstant)
 }
 
-// limit is the entry of a limit, behind its first byte: its number, its name, and the time for
-// which its histories are kept.
-func (c *codec) limit(number *int64, name *string, keep *int64) {
-	c.number(number, math.MaxUint32)
-	c.text(name)
-	c.units(keep)
+// limit is the number of a limit in the memory engine.
+func (c *codec) limit(v *uint32) {
+	number := int64(*v)
+	c.number(&number, math.MaxUint32)
+	*v = uint32(number)
 }
 
-// history is the change of a history, behind its first byte and its limit. span is At - Cutoff of
-// the limit's last append.
-func (c *codec) history(first byte, x *memory.Change, span *int64) {
+// change is a change, behind its first byte and its limit. span is At - Cutoff of the limit's
+// last append.
+func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	same, more := first&flagSame != 0, first&flagMore != 0
+	switch x.Kind {
+	case memory.Retain:
+		c.text(&x.Name)
+		c.units(&x.Keep)
+		return
+	case memory.Remember:
+		c.operation(x, more)
+		return
+	}
 	c.bytes(&x.Key)
 	c.instant(&x.At)
 	switch {
@@ -151,41 +152,33 @@ func (c *codec) history(first byte, x *memory.Change, span *int64) {
 
 // entries are the entries of a history. The first one is stored as the difference to end.
 func (c *codec) entries(all *[]memory.Entry, end int64) {
-	n := int64(len(*all))
-	c.number(&n, math.MaxInt64)
-	if !c.writes {
-		*all = (*all)[:0]
-	}
-	for i := range n {
-		if !c.writes {
-			*all = append(*all, memory.Entry{})
-		}
+	n := c.length(len(*all))
+	*all = slices.Grow((*all)[:0], n)[:n] // the same ones if they are written
+	for i := range *all {
 		e := &(*all)[i]
 		c.difference(&e.End, end)
 		c.number(&e.Units, 2*engine.MaxUnits) // a history in CountDenied holds fewer (R6)
-		if end = e.End; !c.check(e.Units > 0) {
-			return
-		}
+		c.check(e.Units > 0)
+		end = e.End
 	}
 }
 
-// operation is the entry of an operation, behind its first byte.
-func (c *codec) operation(x *memory.Change) {
+// operation is an operation, behind its first byte.
+func (c *codec) operation(x *memory.Change, allowed bool) {
 	o, d := x.Operation, &x.Operation.Result
+	op := int64(o.Op)
 	c.text(&o.Name)
 	c.instant(&x.At)
-	c.byte((*byte)(&o.Op))
+	c.number(&op, math.MaxUint8)
 	c.units(&o.Asked)
 	c.varint(&o.From)
 	c.difference(&o.Until, x.At)
-	allowed := flagIf(d.Allowed, 1)
-	c.byte(&allowed)
-	d.Allowed = allowed != 0
 	c.varint(&d.Granted)
 	c.varint(&d.Remaining)
 	c.varint((*int64)(&d.RetryAfter))
 	c.varint((*int64)(&d.ResetAfter))
 	c.text(&d.Limit)
+	o.Op, d.Allowed = engine.Op(op), allowed
 	if !c.writes {
 		d.At = time.UnixMicro(x.At)
 	}
@@ -199,77 +192,69 @@ func flagIf(set bool, flag byte) byte {
 	return 0
 }
 
-// encoder appends the entries of one segment.
-type encoder struct {
-	codec
-	limits []knownLimit // by their numbers in the memory engine
-}
-
 // knownLimit is a limit in the segment.
 type knownLimit struct {
 	defined bool
-	keep    int64         // the longest so far
+	keep    int64         // as defined
 	span    int64         // At - Cutoff of the last append
 	change  memory.Change // read last; its arrays are reused
 }
 
-// begin begins another segment.
-func (e *encoder) begin(base int64) {
-	for i := range e.limits {
-		e.limits[i] = knownLimit{keep: e.limits[i].keep}
-	}
-	e.codec = codec{writes: true, previous: base}
+// encoder appends the entries of one segment.
+type encoder struct {
+	codec
+	limits []knownLimit // by their numbers
 }
 
-// change appends a change to b, and nothing if the segment has the change already.
+// begin begins another segment.
+func (e *encoder) begin(base int64) { *e = encoder{codec: codec{writes: true, previous: base}} }
+
+// change appends a change to b, and nothing if the segment has the change already. A limit that is
+// new in the segment, or whose histories are kept for longer from now on, is defined before.
 func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	e.b = b
-	first := flagIf(x.Virtual, flagVirtual)
 	if x.Kind == memory.Remember {
-		e.b = append(e.b, entryOperation|first)
-		e.operation(x)
+		e.entry(x, new(knownLimit))
 		return e.b
 	}
-	number := int64(x.Limit)
-	l := e.define(number, x)
-	if x.Kind == memory.Retain {
-		return e.b
+	for int(x.Limit) >= len(e.limits) {
+		e.limits = append(e.limits, knownLimit{})
 	}
-	same := x.Kind == memory.Append && x.At-x.Cutoff == l.span
-	first |= entryAppend + byte(x.Kind) | flagIf(same, flagSame) | flagIf(x.Capped || x.Max > 0, flagMore)
-	e.b = append(e.b, first)
-	e.number(&number, math.MaxUint32)
-	e.history(first, x, &l.span)
+	l := &e.limits[x.Limit]
+	if !l.defined || l.keep < x.Keep {
+		*l = knownLimit{defined: true, keep: x.Keep}
+		e.entry(&memory.Change{Kind: memory.Retain, Limit: x.Limit, Name: x.Name, Keep: x.Keep}, l)
+	}
+	if x.Kind != memory.Retain {
+		e.entry(x, l)
+	}
 	return e.b
 }
 
-// define returns the limit of a change. It appends the limit's entry if the limit is new in the
-// segment, or if its histories are kept for longer from now on.
-func (e *encoder) define(number int64, x *memory.Change) *knownLimit {
-	for int(number) >= len(e.limits) {
-		e.limits = append(e.limits, knownLimit{})
+// entry appends the entry of a change.
+func (e *encoder) entry(x *memory.Change, l *knownLimit) {
+	same := x.Kind == memory.Append && x.At-x.Cutoff == l.span
+	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Result.Allowed
+	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(more, flagMore)
+	e.b = append(e.b, first)
+	if x.Kind != memory.Remember {
+		e.limit(&x.Limit)
 	}
-	l := &e.limits[number]
-	if !l.defined || l.keep < x.Keep {
-		*l = knownLimit{defined: true, keep: max(l.keep, x.Keep)}
-		e.b = append(e.b, entryLimit)
-		e.limit(&number, &x.Name, &l.keep)
-	}
-	return l
+	e.codec.change(first, x, &l.span)
 }
 
 // decoder reads the entries of segments into a memory engine.
 type decoder struct {
 	codec
 	memory *memory.Memory
-	limits map[int64]*knownLimit
+	limits map[uint32]*knownLimit
 	newest int64 // newest instant of the engine's clock
 }
 
 func (d *decoder) begin(h *header) {
 	d.codec = codec{previous: h.base}
 	d.newest = max(d.newest, h.base)
-	d.limits = map[int64]*knownLimit{}
+	d.limits = map[uint32]*knownLimit{}
 }
 
 // batch applies the entries of a batch.
@@ -284,35 +269,29 @@ func (d *decoder) batch(entries []byte) error {
 
 // next applies an entry.
 func (d *decoder) next() error {
-	var first byte
-	var number int64
-	var x *memory.Change
-	d.byte(&first)
-	switch kind := first & kindBits; {
-	case kind == entryLimit:
-		l := &knownLimit{change: memory.Change{Kind: memory.Retain}}
-		x = &l.change
-		d.limit(&number, &x.Name, &x.Keep)
-		d.limits[number] = l
-	case kind == entryOperation:
-		x = &memory.Change{Kind: memory.Remember, Operation: new(memory.Operation)}
-		d.operation(x)
-	case kind <= entryRemove:
-		d.number(&number, math.MaxUint32)
-		l := d.limits[number]
-		if l == nil {
-			return errEntry
+	first := d.b[0]
+	d.b = d.b[1:]
+	kind := memory.ChangeKind(first & kindBits)
+	var l *knownLimit
+	if kind == memory.Remember {
+		l = &knownLimit{change: memory.Change{Operation: new(memory.Operation)}}
+	} else {
+		var number uint32
+		d.limit(&number)
+		if kind == memory.Retain {
+			d.limits[number] = new(knownLimit)
 		}
-		x = &l.change
-		x.Kind = memory.ChangeKind(kind - entryAppend)
-		d.history(first, x, &l.span)
-	default:
+		l = d.limits[number]
+	}
+	if l == nil || kind > memory.Remember {
 		return errEntry
 	}
-	if d.bad {
+	x := &l.change
+	x.Kind, x.Virtual = kind, first&flagVirtual != 0
+	if d.change(first, x, &l.span); d.bad {
 		return errEntry
 	}
-	if x.Virtual = first&flagVirtual != 0; !x.Virtual {
+	if !x.Virtual {
 		d.newest = max(d.newest, x.At)
 	}
 	return d.memory.Apply(x)

@@ -14,12 +14,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v2 again, after a change of the format")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v3 again, after a change of the format")
 
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v2.weirlog", "testdata/v2.txt"
+	const segment, items = "testdata/v3.weirlog", "testdata/v3.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)

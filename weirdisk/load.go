@@ -2,7 +2,6 @@ package weirdisk
 
 import (
 	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -181,10 +180,11 @@ func (c *contents) replay(progress func(done, total int64)) error {
 	for _, s := range c.segments {
 		c.decoder.begin(&s.header)
 		for at := int64(headerSize); at < s.at.End; {
-			n := frameSize + int64(binary.LittleEndian.Uint32(s.data[at+4:]))
-			if err := c.decoder.batch(s.data[at+frameSize : at+n]); err != nil {
+			f, _ := s.frameAt(at)
+			if err := c.decoder.batch(f.entries); err != nil {
 				return &FormatError{s.path, at, err}
 			}
+			n := f.size()
 			if at, done = at+n, done+n; progress != nil && done/progressStep > (done-n)/progressStep {
 				progress(done, total)
 			}

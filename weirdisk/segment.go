@@ -16,10 +16,10 @@ import (
 // entries. Behind the last one there can be zeros, which were allocated and not written.
 const (
 	magic      = "weirdisk"
-	version    = 2
+	version    = 3
 	idSize     = 26                             // bytes of the directory's identity
 	headerSize = 8 + 4 + 4 + 8 + 8 + idSize + 4 // magic, version, flags, number, base, identity, checksum
-	frameSize  = 4 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
+	frameSize  = 1 + 4 + 4 + 4 + 4              // marker, length, lag, checksum of these, checksum of the entries
 	maxBatch   = 1 << 30                        // most bytes of a batch
 	maxSegment = 64 << 30                       // most bytes of a segment, without zeros behind its frames
 
@@ -28,8 +28,9 @@ const (
 	flagRepair = 1
 )
 
-// marker begins a frame. A search for frames behind damage looks only at markers.
-var marker = []byte{0xf7, 'w', 'd', 0xfe}
+// marker begins a frame. A search for frames behind damage looks only at markers. At a byte that
+// is a marker by chance it makes no more than a checksum of 20 bytes.
+var marker = []byte{0xf7}
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -96,7 +97,7 @@ func sums(header uint32, offset int64, head, entries []byte) (first, second uint
 	var b [20]byte
 	binary.LittleEndian.PutUint32(b[:], header)
 	binary.LittleEndian.PutUint64(b[4:], uint64(offset))
-	copy(b[12:], head[4:12])
+	copy(b[12:], head[1:9])
 	first = crc32.Checksum(b[:], castagnoli)
 	return first, crc32.Update(first, castagnoli, entries)
 }
@@ -105,11 +106,11 @@ func sums(header uint32, offset int64, head, entries []byte) (first, second uint
 // storage up to synced. seal returns the checksum of the entries.
 func seal(b []byte, header uint32, offset, synced int64) uint32 {
 	copy(b, marker)
-	binary.LittleEndian.PutUint32(b[4:], uint32(len(b)-frameSize))
-	binary.LittleEndian.PutUint32(b[8:], lag(offset, synced))
+	binary.LittleEndian.PutUint32(b[1:], uint32(len(b)-frameSize))
+	binary.LittleEndian.PutUint32(b[5:], lag(offset, synced))
 	first, second := sums(header, offset, b, b[frameSize:])
-	binary.LittleEndian.PutUint32(b[12:], first)
-	binary.LittleEndian.PutUint32(b[16:], second)
+	binary.LittleEndian.PutUint32(b[9:], first)
+	binary.LittleEndian.PutUint32(b[13:], second)
 	return second
 }
 
@@ -151,19 +152,19 @@ func (f *frame) size() int64 { return frameSize + int64(len(f.entries)) }
 // with a length seldom have the first checksum, so checksums of entries take linear time.
 func (s *stored) frameAt(offset int64) (f frame, ok bool) {
 	b := s.data[offset:]
-	if len(b) < frameSize || !bytes.Equal(b[:4], marker) {
+	if len(b) < frameSize || !bytes.HasPrefix(b, marker) {
 		return f, false
 	}
-	n := binary.LittleEndian.Uint32(b[4:])
+	n := binary.LittleEndian.Uint32(b[1:])
 	if n == 0 || n > maxBatch || int(n) > len(b)-frameSize {
 		return f, false
 	}
 	s.summed += frameSize
 	first, _ := sums(s.sum, offset, b, nil)
-	if first != binary.LittleEndian.Uint32(b[12:]) {
+	if first != binary.LittleEndian.Uint32(b[9:]) {
 		return f, false
 	}
-	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(offset, binary.LittleEndian.Uint32(b[8:])), binary.LittleEndian.Uint32(b[16:])}
+	f = frame{b[frameSize : frameSize+int(n)], syncedBefore(offset, binary.LittleEndian.Uint32(b[5:])), binary.LittleEndian.Uint32(b[13:])}
 	s.summed += int64(n)
 	return f, f.sum == crc32.Update(first, castagnoli, f.entries)
 }
