@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/weirlimit/weir/internal/memory"
@@ -64,6 +63,7 @@ func (c Cut) String() string {
 type contents struct {
 	manifest manifest // without an identity: the directory is new
 	segments []*stored
+	bytes    int64 // total of the segments
 	decoder  decoder
 	cut      Cut
 }
@@ -76,11 +76,6 @@ func load(o *options, dir string) (*contents, error) {
 	if err := c.find(dir); err != nil {
 		return nil, err
 	}
-	for i, s := range c.segments {
-		if err := c.verify(s, c.manifest.Segments[i], i == len(c.segments)-1); err != nil {
-			return nil, err
-		}
-	}
 	if err := c.replay(o.progress); err != nil {
 		return nil, err
 	}
@@ -89,7 +84,7 @@ func load(o *options, dir string) (*contents, error) {
 	return c, m.SetCaps(o.memory.MaxKeys, o.memory.MaxBytes)
 }
 
-// find reads the manifest and the segments that it names.
+// find reads the manifest and the segments that it names, and verifies them.
 func (c *contents) find(dir string) error {
 	numbers, err := list(dir)
 	if err != nil {
@@ -106,8 +101,11 @@ func (c *contents) find(dir string) error {
 		if err := c.manifest.accept(s, number); err != nil {
 			return &FormatError{s.path, 0, err}
 		}
-		if c.manifest.names(number) {
-			c.segments = append(c.segments, s)
+		if want := c.manifest.named(number); want != nil {
+			if err := c.verify(s, *want, want == c.manifest.last()); err != nil {
+				return err
+			}
+			c.segments, c.bytes = append(c.segments, s), c.bytes+s.at.End
 		}
 	}
 	for _, named := range c.manifest.Segments {
@@ -121,7 +119,7 @@ func (c *contents) find(dir string) error {
 // accept reads the header of a segment. It returns an error if the segment cannot be the one
 // that the manifest names, or if the manifest does not name it and it may hold changes.
 func (m *manifest) accept(s *stored, number uint64) (err error) {
-	named, part := m.names(number), len(bytes.TrimRight(s.data, "\x00")) <= headerSize
+	named, part := m.named(number) != nil, len(bytes.TrimRight(s.data, "\x00")) <= headerSize
 	s.header, err = readHeader(s.data)
 	switch {
 	case named && len(s.data) < headerSize:
@@ -134,13 +132,10 @@ func (m *manifest) accept(s *stored, number uint64) (err error) {
 		return errOtherOrigin
 	case named && s.header.number != number:
 		return errRenamed
-	case named:
-		s.sum = s.header.sum()
+	case named,
+		number == m.Next && (part || err == nil && s.header.repair), // it was being written
+		len(m.Segments) > 0 && number < m.Segments[0].Number:        // a snapshot has replaced it
 		return nil
-	case number == m.Next && (part || err == nil && s.header.repair):
-		return nil // it was being written
-	case len(m.Segments) > 0 && number < m.Segments[0].Number:
-		return nil // a snapshot has replaced it
 	}
 	return errUnnamed
 }
@@ -148,7 +143,8 @@ func (m *manifest) accept(s *stored, number uint64) (err error) {
 // verify checks all frames of a segment in one pass, and finds its end. All frames up to the
 // stable offset must be there. Only the last segment may go on behind it and have a torn end.
 func (c *contents) verify(s *stored, want stable, last bool) error {
-	s.at, s.synced = stable{s.header.number, headerSize, s.sum}, want.End
+	s.at, s.synced = s.header.start(), want.End
+	s.sum = s.at.Sum
 	found := s.at == want
 	for {
 		f, ok := s.frameAt(s.at.End)
@@ -176,7 +172,7 @@ const progressStep = 64 << 20
 
 // replay makes the changes of all segments again.
 func (c *contents) replay(progress func(done, total int64)) error {
-	done, total := int64(0), c.bytes()
+	done := int64(0)
 	for _, s := range c.segments {
 		c.decoder.begin(&s.header)
 		for at := int64(headerSize); at < s.at.End; {
@@ -186,19 +182,11 @@ func (c *contents) replay(progress func(done, total int64)) error {
 			}
 			n := f.size()
 			if at, done = at+n, done+n; progress != nil && done/progressStep > (done-n)/progressStep {
-				progress(done, total)
+				progress(done, c.bytes)
 			}
 		}
 	}
 	return nil
-}
-
-// bytes is the sum of the bytes of all segments.
-func (c *contents) bytes() (n int64) {
-	for _, s := range c.segments {
-		n += s.at.End
-	}
-	return n
 }
 
 // lockName is the file that names the process with the directory.
@@ -217,11 +205,10 @@ func list(dir string) (numbers []uint64, err error) {
 	for _, e := range entries {
 		name := e.Name()
 		path := filepath.Join(dir, name)
-		digits, segment := strings.CutSuffix(name, suffix)
 		switch {
-		case segment:
-			n, err := strconv.ParseUint(digits, 10, 64)
-			if err != nil || n == 0 || segmentPath(dir, n) != path {
+		case strings.HasSuffix(name, suffix):
+			var n uint64
+			if fmt.Sscanf(name, "%d", &n); n == 0 || segmentPath(dir, n) != path {
 				return nil, &FormatError{path, 0, errForeign}
 			}
 			numbers = append(numbers, n)
@@ -284,7 +271,7 @@ func visit(dir string, each func(*Item) error) (r Report, err error) {
 	if err != nil {
 		return r, openError(dir, err)
 	}
-	r = Report{Segments: len(c.segments), Bytes: c.bytes(), Cut: c.cut}
+	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut}
 	err = visitAll(c.decoder.memory, func(i *Item) error {
 		if i.Operation != nil {
 			r.Operations++

@@ -59,6 +59,9 @@ func (h *header) bytes() []byte {
 	return binary.LittleEndian.AppendUint32(b, crc32.Checksum(b, castagnoli))
 }
 
+// start is the end of a segment without frames.
+func (h *header) start() stable { return stable{h.number, headerSize, h.sum()} }
+
 // sum returns the checksum in the header. The checksums of all frames depend on it, so a frame
 // of another segment or directory is no frame here.
 func (h *header) sum() uint32 { return binary.LittleEndian.Uint32(h.bytes()[headerSize-4:]) }
@@ -236,14 +239,12 @@ func readManifest(dir string) (m manifest, err error) {
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
 	var problem error
 	switch {
-	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil:
+	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil || m.Format == version && len(m.Identity) != idSize:
 		problem = errManifest
 	case m.Format > version:
 		problem = errNewer
 	case m.Format < version:
 		problem = errOlder
-	case len(m.Identity) != idSize:
-		problem = errManifest
 	default:
 		return m, nil
 	}
@@ -256,10 +257,7 @@ func sumLine(line []byte) string { return fmt.Sprintf("%08x\n", crc32.Checksum(l
 // new one.
 func (m *manifest) write(f files, dir string) error {
 	m.Format = version
-	line, err := json.Marshal(m)
-	if err != nil {
-		return err
-	}
+	line, _ := json.Marshal(m) // has no value that fails
 	path := filepath.Join(dir, manifestName)
 	temporary := path + ".new"
 	to, err := newFile(f, temporary, append(append(line, '\n'), sumLine(line)...))
@@ -275,7 +273,10 @@ func (m *manifest) write(f files, dir string) error {
 // last is the newest segment.
 func (m *manifest) last() *stable { return &m.Segments[len(m.Segments)-1] }
 
-// names reports whether the segment with a number must exist.
-func (m *manifest) names(number uint64) bool {
-	return slices.ContainsFunc(m.Segments, func(s stable) bool { return s.Number == number })
+// named returns the segment with a number, or nil if it need not exist.
+func (m *manifest) named(number uint64) *stable {
+	if i := slices.IndexFunc(m.Segments, func(s stable) bool { return s.Number == number }); i >= 0 {
+		return &m.Segments[i]
+	}
+	return nil
 }

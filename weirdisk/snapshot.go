@@ -88,7 +88,7 @@ func (k *keeper) resume(c *contents) error {
 	}
 	l.encoder.begin(c.decoder.previous)
 	l.use(f, &last.header)
-	l.older = c.bytes() - last.at.End
+	l.older = c.bytes - last.at.End
 	l.end, l.synced = last.at, last.at
 	k.deleteUnnamed()
 	*k.manifest.last() = last.at
@@ -109,7 +109,7 @@ func (k *keeper) begin() error {
 	if err != nil {
 		return err
 	}
-	k.manifest.Segments, k.manifest.Next = []stable{{h.number, headerSize, h.sum()}}, 0
+	k.manifest.Segments, k.manifest.Next = []stable{h.start()}, 0
 	if err := k.note(k.manifest); err != nil {
 		f.Close()
 		return err
@@ -209,7 +209,7 @@ func (k *keeper) snapshot() {
 	if !repair {
 		t.seal = func(before stable) error {
 			*k.manifest.last() = before
-			k.manifest.Segments = append(k.manifest.Segments, stable{h.number, headerSize, h.sum()})
+			k.manifest.Segments = append(k.manifest.Segments, h.start())
 			k.manifest.Next = 0
 			return k.note(k.manifest)
 		}
@@ -289,7 +289,7 @@ func (k *keeper) deleteUnnamed() {
 		return // the next snapshot deletes them
 	}
 	for _, number := range numbers {
-		if !k.manifest.names(number) {
+		if k.manifest.named(number) == nil {
 			k.log.files.remove(segmentPath(k.log.dir, number))
 		}
 	}

@@ -321,8 +321,7 @@ func (l *log) use(f file, h *header) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.older += l.end.End
-	l.end = stable{h.number, headerSize, l.header}
-	l.synced = l.end
+	l.end, l.synced = h.start(), h.start()
 }
 
 // sync makes all written bytes durable, and returns their end.
