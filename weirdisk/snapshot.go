@@ -1,7 +1,9 @@
 package weirdisk
 
 import (
+	"cmp"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -35,8 +37,7 @@ const (
 type keeper struct {
 	log    *log
 	memory *memory.Memory
-	stop   <-chan struct{} // set by run
-	now    chan struct{}   // requests a snapshot
+	now    chan struct{} // requests a snapshot
 
 	manifest manifest // as it is in the directory
 	lock     dirLock
@@ -47,7 +48,6 @@ type keeper struct {
 
 // run keeps the log until stop is closed.
 func (k *keeper) run(stop <-chan struct{}) {
-	k.stop = stop
 	t := time.NewTicker(k.tick)
 	defer t.Stop()
 	idle := time.Now().Add(idleTick)
@@ -79,7 +79,9 @@ func (k *keeper) resume(c *contents) error {
 	l := k.log
 	k.manifest.Always = l.mode == syncAlways
 	if len(c.segments) == 0 {
-		return k.begin()
+		k.manifest.Identity = cmp.Or(k.manifest.Identity, rand.Text())
+		_, _, err := k.roll(false)
+		return err
 	}
 	last := c.segments[len(c.segments)-1]
 	f, err := l.harden(last)
@@ -97,25 +99,6 @@ func (k *keeper) resume(c *contents) error {
 		f.Close()
 		return fmt.Errorf("%s states sync=always, and that cannot be changed: %w", manifestName, err)
 	}
-	return nil
-}
-
-// begin makes the first segment of a directory.
-func (k *keeper) begin() error {
-	if k.manifest.Identity == "" {
-		k.manifest.Identity = rand.Text()
-	}
-	f, h, err := k.next(false)
-	if err != nil {
-		return err
-	}
-	k.manifest.Segments, k.manifest.Next = []stable{h.start()}, 0
-	if err := k.note(k.manifest); err != nil {
-		f.Close()
-		return err
-	}
-	k.log.encoder.begin(h.base)
-	k.log.use(f, &h)
 	return nil
 }
 
@@ -161,8 +144,10 @@ func (k *keeper) note(m manifest) error {
 	return m.write(k.log.files, k.log.dir)
 }
 
-// next makes the next segment. The manifest has its number as Next before the file exists.
-func (k *keeper) next(repair bool) (file, header, error) {
+// roll makes the log go on in a new segment. The manifest has its number as Next before the file
+// exists, and names it before it has a frame. A segment that repairs is not named yet, because it
+// counts once it has a whole snapshot.
+func (k *keeper) roll(repair bool) (file, header, error) {
 	l := k.log
 	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
 	if len(k.manifest.Segments) > 0 {
@@ -178,9 +163,27 @@ func (k *keeper) next(repair bool) (file, header, error) {
 	if err != nil {
 		return nil, h, err
 	}
-	if err = l.files.syncDir(l.dir); err != nil {
+	if err = l.files.syncDir(l.dir); err == nil {
+		err = l.turn(&turn{f, h, func() error {
+			if repair {
+				return nil
+			}
+			end, err := l.sync()
+			if err != nil {
+				return err
+			}
+			if h.number > 1 {
+				*k.manifest.last() = end
+			}
+			k.manifest.Segments, k.manifest.Next = append(k.manifest.Segments, h.start()), 0
+			return k.note(k.manifest)
+		}})
+	}
+	if err != nil {
 		f.Close()
-		l.files.remove(path)
+		if k.manifest.named(h.number) == nil {
+			l.files.remove(path)
+		}
 	}
 	return f, h, err
 }
@@ -198,28 +201,12 @@ func (k *keeper) snapshot() {
 			return
 		}
 	}
-	f, h, err := k.next(repair)
+	f, h, err := k.roll(repair)
 	if err != nil {
-		if repair {
+		if repair && !errors.Is(err, errClosed) {
 			l.fail(err)
 		}
 		return // there may be room later
-	}
-	t := &turn{file: f, header: h}
-	if !repair {
-		t.seal = func(before stable) error {
-			*k.manifest.last() = before
-			k.manifest.Segments = append(k.manifest.Segments, h.start())
-			k.manifest.Next = 0
-			return k.note(k.manifest)
-		}
-	}
-	if err := l.turn(t); err != nil {
-		f.Close()
-		if k.manifest.last().Number != h.number {
-			l.files.remove(segmentPath(l.dir, h.number))
-		}
-		return
 	}
 	m, whole := k.fill(h.base)
 	if repair && !whole { // the log accepts nothing, and its next segment may need the room of this one
@@ -229,25 +216,21 @@ func (k *keeper) snapshot() {
 	if !whole {
 		return
 	}
-	err = k.note(m)
-	if repair || err == nil {
-		// After a repair both the new segment and the old ones have all that counts, because no
-		// call has been answered since the failure. So the new manifest is right even if its
-		// write has failed.
-		k.manifest = m
-	}
-	switch {
+	switch err = k.note(m); {
 	case err == nil:
+		k.manifest = m
 		l.complete(repair)
 		k.deleteUnnamed()
 	case repair:
+		// Both the new segment and the old ones have all that counts, because no call has been
+		// answered since the failure. So the new manifest is right even if its write has failed.
+		k.manifest = m
 		l.fail(err)
 	}
 }
 
 // fill writes all that counts at now to the segment, durably. It returns the manifest that
-// follows, which names this segment alone. whole is false if the log accepts no more, or if the
-// keeper must stop.
+// follows, which names this segment alone. whole is false if the log accepts no more, as after shut.
 func (k *keeper) fill(now int64) (m manifest, whole bool) {
 	m = k.manifest
 	m.Next, m.Snapshot, m.Histories = 0, 0, 0
@@ -261,11 +244,6 @@ func (k *keeper) fill(now int64) (m manifest, whole bool) {
 	}
 	for more := true; more; {
 		more = k.memory.Dump(&place, snapshotStep, now, add)
-		select {
-		case <-k.stop:
-			return m, false
-		default:
-		}
 		if more && accepted && bytes < snapshotBatch {
 			continue
 		}

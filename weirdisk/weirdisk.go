@@ -51,7 +51,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -83,8 +82,10 @@ type Engine struct {
 
 	identity string
 
-	closing func() error // close, once
-	stops   []func()     // each ends a goroutine, the last one first
+	closing func() error   // close, once
+	stop    chan struct{}  // ends the helpers
+	helpers sync.WaitGroup // the keeper, and the syncer
+	writer  sync.WaitGroup // ends last, once log.wake is closed
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -149,9 +150,10 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync)}
+	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync), stop: make(chan struct{})}
 	e.closing = sync.OnceValue(e.close)
 	if err := e.start(&o); err != nil {
+		close(e.log.wake)
 		lock.Close()
 		return nil, openError(dir, err)
 	}
@@ -241,32 +243,22 @@ func (e *Engine) start(o *options) error {
 	}
 	e.memory, e.cut = c.decoder.memory, c.cut
 	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), manifest: c.manifest, lock: e.lock, growth: o.growth, tick: o.tick}
+	l.accepts = true
+	e.writer.Go(l.run)
 	if err := e.keeper.resume(c); err != nil {
 		return err
 	}
 	e.identity = e.keeper.manifest.Identity
-	l.accepts = true
-	e.run(l.run)
 	// A process that is killed soon after each start may never complete a snapshot beside its
 	// callers. So a snapshot that is due is completed before them.
 	if e.keeper.due() {
 		e.keeper.snapshot()
 	}
 	if l.mode > 0 {
-		e.run(l.runSyncer)
+		e.helpers.Go(func() { l.runSyncer(e.stop) })
 	}
-	e.run(e.keeper.run)
+	e.helpers.Go(func() { e.keeper.run(e.stop) })
 	return nil
-}
-
-// run starts a goroutine that ends when its channel is closed, at the latest by Close.
-func (e *Engine) run(f func(stop <-chan struct{})) {
-	stop, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		f(stop)
-	}()
-	e.stops = append(e.stops, func() { close(stop); <-ended })
 }
 
 // Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
@@ -282,9 +274,10 @@ func (e *Engine) Close() error {
 func (e *Engine) close() error {
 	l := e.log
 	l.shut()
-	for _, stop := range slices.Backward(e.stops) { // the writer last
-		stop()
-	}
+	close(e.stop)
+	e.helpers.Wait()
+	close(l.wake)
+	e.writer.Wait()
 	_, err := l.sync()
 	if l.cause != nil {
 		err = l.cause

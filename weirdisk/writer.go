@@ -60,13 +60,11 @@ type batch struct {
 	err   error // valid once done is closed
 }
 
-// turn makes the log go on in a new segment. seal, unless it is nil, is called before an entry
-// goes to the new segment. It writes a manifest with the end of the old segment and with the new
-// one.
+// turn makes the log go on in a new segment. seal is called before an entry goes there.
 type turn struct {
 	file   file
 	header header
-	seal   func(before stable) error
+	seal   func() error
 }
 
 const (
@@ -202,41 +200,40 @@ func (l *log) newest() *batch {
 
 // flushed returns once all entries so far are written. It fails if the log accepts no entries,
 // because some may have been dropped.
-func (l *log) flushed() error {
+func (l *log) flushed() error { return l.turn(nil) }
+
+// turn returns once all entries so far are written. Unless t is nil, all further ones go into its
+// segment. After a turn to a segment that repairs, the log accepts entries again.
+func (l *log) turn(t *turn) error {
 	l.mu.Lock()
-	b, accepts := l.newest(), l.accepts
+	refused := !l.accepts && (t == nil || !t.header.repair || l.closed)
+	if !refused && t != nil {
+		l.next.turn = t
+	}
+	b := l.newest()
 	l.mu.Unlock()
 	signal(l.wake)
-	if <-b.done; b.err == nil && !accepts {
+	if <-b.done; b.err == nil && refused {
 		return l.failure()
 	}
 	return b.err
 }
 
-// run is the writer. It ends when stop is closed, after the last batch.
-func (l *log) run(stop <-chan struct{}) {
-	for {
-		select {
-		case <-l.wake:
-			l.gather()
-			l.flush()
-		case <-stop:
-			l.flush()
-			return
-		}
+// run is the writer. It ends when wake is closed, after the last batch.
+func (l *log) run() {
+	for range l.wake {
+		l.gather()
+		l.flush()
 	}
+	l.flush()
 }
 
 // gather lets callers that are ready to run add their entries to the batch, as long as it
 // grows. Without it most batches have one entry, because the writer runs right after the first.
 func (l *log) gather() {
-	for before := int64(0); ; {
-		runtime.Gosched()
-		now := l.pending.Load()
-		if now <= before {
-			return
-		}
-		before = now
+	before := int64(0)
+	for runtime.Gosched(); l.pending.Load() > before; runtime.Gosched() {
+		before = l.pending.Load()
 	}
 }
 
@@ -259,9 +256,6 @@ func (l *log) flush() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err == nil && b.turn != nil && b.turn.seal == nil && !l.closed { // later entries are in the new segment
-		l.accepts = true
-	}
 	if cap(b.b) <= maxSpare {
 		l.spare = b.b
 	}
@@ -292,16 +286,10 @@ func (l *log) write(b *batch) error {
 		l.mu.Unlock()
 	}
 	switch t := b.turn; {
-	case t != nil && t.seal != nil:
-		end, err := l.sync()
-		if err == nil {
-			err = t.seal(end)
-		}
-		if err != nil {
+	case t != nil:
+		if err := t.seal(); err != nil {
 			return err
 		}
-		fallthrough
-	case t != nil:
 		l.use(t.file, &t.header)
 	case l.mode == syncAlways:
 		_, err := l.sync()
@@ -310,7 +298,8 @@ func (l *log) write(b *batch) error {
 	return nil
 }
 
-// use makes the log go on behind the header of a segment. The header is on stable storage.
+// use makes the log go on behind the header of a segment. The header is on stable storage. In a segment
+// that repairs, the log accepts entries again.
 func (l *log) use(f file, h *header) {
 	l.syncMu.Lock()
 	defer l.syncMu.Unlock()
@@ -320,6 +309,7 @@ func (l *log) use(f file, h *header) {
 	l.file, l.lost, l.header, l.ahead = f, nil, h.sum(), headerSize
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.accepts = l.accepts || h.repair && !l.closed
 	l.older += l.end.End
 	l.end, l.synced = h.start(), h.start()
 }
@@ -374,23 +364,6 @@ func (l *log) fail(err error) {
 	l.accepts, l.cause = false, err
 	l.service.Or(1)
 	l.begin().finish(err)
-}
-
-// turn makes all further entries go into a new segment, and returns once the log goes on there.
-// A turn without a seal is a repair: the log then accepts entries again.
-func (l *log) turn(t *turn) error {
-	l.mu.Lock()
-	b, refused := l.next, !l.accepts && t.seal != nil || l.closed
-	if !refused {
-		b.turn = t
-	}
-	l.mu.Unlock()
-	if refused {
-		return l.failure()
-	}
-	signal(l.wake)
-	<-b.done
-	return b.err
 }
 
 // complete counts a snapshot, which replaces all earlier segments. After a repair it puts the
