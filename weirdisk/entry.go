@@ -98,13 +98,6 @@ func (c *codec) instant(v *int64) {
 	c.check(*v >= 0 && *v <= engine.MaxInstant)
 }
 
-// limit is the number of a limit in the memory engine.
-func (c *codec) limit(v *uint32) {
-	number := int64(*v)
-	c.number(&number, math.MaxUint32)
-	*v = uint32(number)
-}
-
 // change is a change, behind its first byte and its limit. span is At - Cutoff of the limit's
 // last append.
 func (c *codec) change(first byte, x *memory.Change, span *int64) {
@@ -194,10 +187,9 @@ func flagIf(set bool, flag byte) byte {
 
 // knownLimit is a limit in the segment.
 type knownLimit struct {
-	defined bool
-	keep    int64         // as defined
-	span    int64         // At - Cutoff of the last append
-	change  memory.Change // read last; its arrays are reused
+	keep   int64         // as written, or -1
+	span   int64         // At - Cutoff of the last append
+	change memory.Change // read last; its arrays are reused
 }
 
 // encoder appends the entries of one segment.
@@ -209,8 +201,8 @@ type encoder struct {
 // begin begins another segment.
 func (e *encoder) begin(base int64) { *e = encoder{codec: codec{writes: true, previous: base}} }
 
-// change appends a change to b, and nothing if the segment has the change already. A limit that is
-// new in the segment, or whose histories are kept for longer from now on, is defined before.
+// change appends a change to b, and nothing if the segment has the change already. A retain stands
+// before the first change of a limit, and before one whose histories are kept for longer.
 func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	e.b = b
 	if x.Kind == memory.Remember {
@@ -218,11 +210,11 @@ func (e *encoder) change(b []byte, x *memory.Change) []byte {
 		return e.b
 	}
 	for int(x.Limit) >= len(e.limits) {
-		e.limits = append(e.limits, knownLimit{})
+		e.limits = append(e.limits, knownLimit{keep: -1})
 	}
 	l := &e.limits[x.Limit]
-	if !l.defined || l.keep < x.Keep {
-		*l = knownLimit{defined: true, keep: x.Keep}
+	if l.keep < x.Keep {
+		*l = knownLimit{keep: x.Keep}
 		e.entry(&memory.Change{Kind: memory.Retain, Limit: x.Limit, Name: x.Name, Keep: x.Keep}, l)
 	}
 	if x.Kind != memory.Retain {
@@ -237,8 +229,8 @@ func (e *encoder) entry(x *memory.Change, l *knownLimit) {
 	more := x.Capped || x.Max > 0 || x.Operation != nil && x.Operation.Result.Allowed
 	first := byte(x.Kind) | flagIf(x.Virtual, flagVirtual) | flagIf(same, flagSame) | flagIf(more, flagMore)
 	e.b = append(e.b, first)
-	if x.Kind != memory.Remember {
-		e.limit(&x.Limit)
+	if number := int64(x.Limit); x.Kind != memory.Remember {
+		e.number(&number, math.MaxUint32)
 	}
 	e.codec.change(first, x, &l.span)
 }
@@ -247,14 +239,14 @@ func (e *encoder) entry(x *memory.Change, l *knownLimit) {
 type decoder struct {
 	codec
 	memory *memory.Memory
-	limits map[uint32]*knownLimit
+	limits map[int64]*knownLimit
 	newest int64 // newest instant of the engine's clock
 }
 
 func (d *decoder) begin(h *header) {
 	d.codec = codec{previous: h.base}
 	d.newest = max(d.newest, h.base)
-	d.limits = map[uint32]*knownLimit{}
+	d.limits = map[int64]*knownLimit{}
 }
 
 // batch applies the entries of a batch.
@@ -276,8 +268,8 @@ func (d *decoder) next() error {
 	if kind == memory.Remember {
 		l = &knownLimit{change: memory.Change{Operation: new(memory.Operation)}}
 	} else {
-		var number uint32
-		d.limit(&number)
+		var number int64
+		d.number(&number, math.MaxUint32)
 		if kind == memory.Retain {
 			d.limits[number] = new(knownLimit)
 		}

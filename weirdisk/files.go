@@ -77,9 +77,8 @@ func newFile(on files, path string, b []byte) (file, error) {
 	if err != nil {
 		f.Close()
 		on.remove(path)
-		return nil, err
 	}
-	return f, nil
+	return f, err
 }
 
 // readFile returns the content of a file of the operating system. It makes no memory for a file

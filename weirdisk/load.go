@@ -146,11 +146,7 @@ func (c *contents) verify(s *stored, want stable, last bool) error {
 	s.at, s.synced = s.header.start(), want.End
 	s.sum = s.at.Sum
 	found := s.at == want
-	for {
-		f, ok := s.frameAt(s.at.End)
-		if !ok {
-			break
-		}
+	for f, ok := s.frameAt(s.at.End); ok; f, ok = s.frameAt(s.at.End) {
 		s.synced = max(s.synced, f.synced)
 		s.at.End, s.at.Sum = s.at.End+f.size(), f.sum
 		found = found || s.at == want
@@ -261,7 +257,7 @@ func Dump(dir string, each func(*Item) error) error {
 func visit(dir string, each func(*Item) error) (r Report, err error) {
 	dir, lock, err := claim(dir, false, true)
 	if err != nil {
-		return r, err
+		return r, openError(dir, err)
 	}
 	c, err := load(&options{}, dir)
 	lock.Close()

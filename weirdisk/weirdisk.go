@@ -103,11 +103,7 @@ type options struct {
 	tick      time.Duration // interval of the keeper
 }
 
-const (
-	syncAlways time.Duration = 0
-
-	defaultSync = 100 * time.Millisecond
-)
+const syncAlways time.Duration = 0
 
 // SyncAlways returns the option to have each change on stable storage before its answer. A
 // power failure loses nothing that was acknowledged.
@@ -144,11 +140,11 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
+	o := options{sync: 100 * time.Millisecond, files: system{}, growth: minGrowth, tick: keeperTick}
 	option.Apply(&o, opts)
 	dir, lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {
-		return nil, err
+		return nil, openError(dir, err)
 	}
 	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync), stop: make(chan struct{})}
 	e.closing = sync.OnceValue(e.close)
@@ -179,27 +175,27 @@ func claim(dir string, create, anyAccess bool) (path string, lock dirLock, err e
 	if dir == "" {
 		return "", nil, errors.New("weirdisk: the name of the directory is empty; give its path")
 	}
-	if dir, err = filepath.Abs(dir); err == nil && create {
-		err = os.MkdirAll(dir, 0o700)
+	if path, err = filepath.Abs(dir); err != nil {
+		return dir, nil, err
+	}
+	if create {
+		err = os.MkdirAll(path, 0o700)
 	}
 	if err == nil {
-		_, err = list(dir)
+		_, err = list(path)
 	}
 	if err == nil && create {
-		err = checkAccess(dir, anyAccess)
+		err = checkAccess(path, anyAccess)
 	}
 	if err == nil {
-		lock, err = lockDir(dir, create)
+		lock, err = lockDir(path, create)
 	}
-	if err != nil {
-		return "", nil, openError(dir, err)
-	}
-	return dir, lock, nil
+	return path, lock, err
 }
 
 // openError adds the directory and the next step to an error of the operating system.
 func openError(dir string, err error) error {
-	if errors.As(err, new(*FormatError)) || errors.Is(err, ErrInUse) {
+	if dir == "" || errors.As(err, new(*FormatError)) || errors.Is(err, ErrInUse) {
 		return err
 	}
 	return fmt.Errorf("weirdisk: %s: %w%s", dir, err, nextStep(err, ""))
@@ -300,11 +296,9 @@ func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 		return
 	}
 	service, err := e.log.enter()
-	if err != nil {
-		for i := range calls {
-			if c := &calls[i]; c.Err == nil && mayChange(c) {
-				c.Fail(err)
-			}
+	for i := range calls {
+		if c := &calls[i]; err != nil && c.Err == nil && mayChange(c) {
+			c.Fail(err)
 		}
 	}
 	e.memory.Do(ctx, calls)

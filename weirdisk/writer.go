@@ -1,6 +1,7 @@
 package weirdisk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"runtime"
@@ -159,13 +160,10 @@ func (l *log) outOfService() bool { return l.service.Load()&1 != 0 }
 func (l *log) failure() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	switch {
-	case l.closed:
+	if l.closed {
 		return errClosed
-	case l.cause != nil:
-		return l.cause
 	}
-	return fmt.Errorf("%s was out of service for a moment", l.dir)
+	return cmp.Or(l.cause, fmt.Errorf("%s was out of service for a moment", l.dir))
 }
 
 // wait returns once all entries so far are written, and with SyncAlways synced. It fails if the
