@@ -102,17 +102,10 @@ func (c *codec) instant(v *int64) {
 // last append.
 func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	same, more := first&flagSame != 0, first&flagMore != 0
-	switch x.Kind {
-	case memory.Retain:
-		c.text(&x.Name)
-		c.units(&x.Keep)
-		return
-	case memory.Remember:
-		c.operation(x, more)
-		return
+	if x.Kind <= memory.Remove {
+		c.bytes(&x.Key)
+		c.instant(&x.At)
 	}
-	c.bytes(&x.Key)
-	c.instant(&x.At)
 	switch {
 	case x.Kind == memory.Append:
 		if !same {
@@ -140,6 +133,11 @@ func (c *codec) change(first byte, x *memory.Change, span *int64) {
 	case x.Kind == memory.Replace:
 		x.Max, x.Window = 0, 0
 		c.entries(&x.Entries, x.At)
+	case x.Kind == memory.Retain:
+		c.text(&x.Name)
+		c.units(&x.Keep)
+	case x.Kind == memory.Remember:
+		c.operation(x, more)
 	}
 }
 
@@ -250,13 +248,11 @@ func (d *decoder) begin(h *header) {
 }
 
 // batch applies the entries of a batch.
-func (d *decoder) batch(entries []byte) error {
-	for d.b = entries; len(d.b) > 0; {
-		if err := d.next(); err != nil {
-			return err
-		}
+func (d *decoder) batch(entries []byte) (err error) {
+	for d.b = entries; len(d.b) > 0 && err == nil; {
+		err = d.next()
 	}
-	return nil
+	return err
 }
 
 // next applies an entry.

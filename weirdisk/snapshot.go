@@ -80,7 +80,7 @@ func (k *keeper) resume(c *contents) error {
 	k.manifest.Always = l.mode == syncAlways
 	if len(c.segments) == 0 {
 		k.manifest.Identity = cmp.Or(k.manifest.Identity, rand.Text())
-		_, _, err := k.roll(false)
+		_, err := k.roll(false)
 		return err
 	}
 	last := c.segments[len(c.segments)-1]
@@ -146,8 +146,8 @@ func (k *keeper) note(m manifest) error {
 
 // roll makes the log go on in a new segment. The manifest has its number as Next before the file
 // exists, and names it before it has a frame. A segment that repairs is not named yet, because it
-// counts once it has a whole snapshot.
-func (k *keeper) roll(repair bool) (file, header, error) {
+// counts once it has a whole snapshot. roll returns the instant of the snapshot.
+func (k *keeper) roll(repair bool) (now int64, err error) {
 	l := k.log
 	h := header{number: 1, base: k.memory.Clock(), identity: k.manifest.Identity, repair: repair}
 	if len(k.manifest.Segments) > 0 {
@@ -155,29 +155,24 @@ func (k *keeper) roll(repair bool) (file, header, error) {
 	}
 	k.manifest.Next = h.number
 	if err := k.note(k.manifest); err != nil {
-		return nil, h, err
+		return 0, err
 	}
 	k.deleteUnnamed()
 	path := segmentPath(l.dir, h.number)
 	f, err := newFile(l.files, path, h.bytes())
 	if err != nil {
-		return nil, h, err
+		return 0, err
 	}
 	if err = l.files.syncDir(l.dir); err == nil {
-		err = l.turn(&turn{f, h, func() error {
-			if repair {
-				return nil
+		err = l.goOn(&h, func() (err error) {
+			if !repair {
+				err = k.name(&h)
 			}
-			end, err := l.sync()
-			if err != nil {
-				return err
+			if err == nil {
+				l.use(f, &h)
 			}
-			if h.number > 1 {
-				*k.manifest.last() = end
-			}
-			k.manifest.Segments, k.manifest.Next = append(k.manifest.Segments, h.start()), 0
-			return k.note(k.manifest)
-		}})
+			return err
+		})
 	}
 	if err != nil {
 		f.Close()
@@ -185,7 +180,20 @@ func (k *keeper) roll(repair bool) (file, header, error) {
 			l.files.remove(path)
 		}
 	}
-	return f, h, err
+	return h.base, err
+}
+
+// name makes the manifest name a segment that begins, and all bytes of the one before.
+func (k *keeper) name(h *header) error {
+	end, err := k.log.sync()
+	if err != nil {
+		return err
+	}
+	if h.number > 1 {
+		*k.manifest.last() = end
+	}
+	k.manifest.Segments, k.manifest.Next = append(k.manifest.Segments, h.start()), 0
+	return k.note(k.manifest)
 }
 
 // snapshot begins a segment, writes all that counts into it between the changes of callers,
@@ -201,17 +209,17 @@ func (k *keeper) snapshot() {
 			return
 		}
 	}
-	f, h, err := k.roll(repair)
+	now, err := k.roll(repair)
 	if err != nil {
 		if repair && !errors.Is(err, errClosed) {
 			l.fail(err)
 		}
 		return // there may be room later
 	}
-	m, whole := k.fill(h.base)
+	m, whole := k.fill(now)
 	if repair && !whole { // the log accepts nothing, and its next segment may need the room of this one
 		l.flushed()
-		f.Truncate(0)
+		l.file.Truncate(0)
 	}
 	if !whole {
 		return
@@ -262,10 +270,7 @@ func (k *keeper) fill(now int64) (m manifest, whole bool) {
 // deleteUnnamed deletes the segments that the manifest does not name: older ones, and one that
 // an unfinished snapshot has left. The manifest must be durable.
 func (k *keeper) deleteUnnamed() {
-	numbers, err := list(k.log.dir)
-	if err != nil {
-		return // the next snapshot deletes them
-	}
+	numbers, _ := list(k.log.dir) // after an error, the next snapshot deletes them
 	for _, number := range numbers {
 		if k.manifest.named(number) == nil {
 			k.log.files.remove(segmentPath(k.log.dir, number))

@@ -54,18 +54,12 @@ type log struct {
 
 // batch is a group of entries that one write hands over.
 type batch struct {
-	b     []byte // frameSize bytes of room, then the entries
-	count int64  // number of entries
-	turn  *turn  // follows the batch, or nil
+	b     []byte       // frameSize bytes of room, then the entries
+	count int64        // number of entries
+	next  *header      // the segment in which the log goes on behind the batch, or nil
+	turn  func() error // goes on there
 	done  chan struct{}
 	err   error // valid once done is closed
-}
-
-// turn makes the log go on in a new segment. seal is called before an entry goes there.
-type turn struct {
-	file   file
-	header header
-	seal   func() error
 }
 
 const (
@@ -90,7 +84,7 @@ func newBatch(spare []byte) *batch {
 	return &batch{b: append(spare[:0], make([]byte, frameSize)...), done: make(chan struct{})}
 }
 
-func (b *batch) empty() bool { return b.count == 0 && b.turn == nil }
+func (b *batch) empty() bool { return b.count == 0 && b.next == nil }
 
 // finish wakes the callers that wait for a batch, and drops its bytes.
 func (b *batch) finish(err error) {
@@ -198,15 +192,16 @@ func (l *log) newest() *batch {
 
 // flushed returns once all entries so far are written. It fails if the log accepts no entries,
 // because some may have been dropped.
-func (l *log) flushed() error { return l.turn(nil) }
+func (l *log) flushed() error { return l.goOn(nil, nil) }
 
-// turn returns once all entries so far are written. Unless t is nil, all further ones go into its
-// segment. After a turn to a segment that repairs, the log accepts entries again.
-func (l *log) turn(t *turn) error {
+// goOn returns once all entries so far are written. All further ones go into the next segment, unless
+// it is nil. The writer calls turn between them, which fails or calls use. Only a segment that repairs is
+// begun while the log accepts no entries.
+func (l *log) goOn(next *header, turn func() error) error {
 	l.mu.Lock()
-	refused := !l.accepts && (t == nil || !t.header.repair || l.closed)
-	if !refused && t != nil {
-		l.next.turn = t
+	refused := !l.accepts && (next == nil || !next.repair || l.closed)
+	if !refused && next != nil {
+		l.next.next, l.next.turn = next, turn
 	}
 	b := l.newest()
 	l.mu.Unlock()
@@ -235,17 +230,13 @@ func (l *log) gather() {
 	}
 }
 
-// flush writes the next batch.
+// flush writes the next batch, which may be empty.
 func (l *log) flush() {
 	l.mu.Lock()
-	if l.next.empty() {
-		l.mu.Unlock()
-		return
-	}
 	b := l.begin()
 	l.written = b
-	if b.turn != nil {
-		l.encoder.begin(b.turn.header.base)
+	if b.next != nil {
+		l.encoder.begin(b.next.base)
 	}
 	l.mu.Unlock()
 	err := l.write(b)
@@ -260,7 +251,7 @@ func (l *log) flush() {
 	b.finish(err)
 }
 
-// write writes a batch, and then goes on in a new segment if the batch has a turn.
+// write writes a batch, and then goes on in the segment that follows it.
 func (l *log) write(b *batch) error {
 	if b.count > 0 {
 		l.mu.Lock()
@@ -283,13 +274,10 @@ func (l *log) write(b *batch) error {
 		l.stats.Entries += b.count
 		l.mu.Unlock()
 	}
-	switch t := b.turn; {
-	case t != nil:
-		if err := t.seal(); err != nil {
-			return err
-		}
-		l.use(t.file, &t.header)
-	case l.mode == syncAlways:
+	switch {
+	case b.next != nil:
+		return b.turn()
+	case l.mode == syncAlways && b.count > 0:
 		_, err := l.sync()
 		return err
 	}
