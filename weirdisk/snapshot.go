@@ -137,11 +137,19 @@ func (k *keeper) finish() error {
 // note writes a manifest. Even after an error it may be the durable one from now on. It fails if
 // another directory has taken the place of this one.
 func (k *keeper) note(m manifest) error {
-	locked, _ := k.lock[0].Stat()
-	if now, err := os.Stat(k.log.dir); err != nil || !os.SameFile(locked, now) {
-		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it", k.log.dir)
+	if err := k.moved(); err != nil {
+		return err
 	}
 	return m.write(k.log.files, k.log.dir)
+}
+
+// moved returns an error if the directory is not in its place.
+func (k *keeper) moved() error {
+	locked, _ := k.lock[0].Stat()
+	if now, err := os.Stat(k.log.dir); err != nil || !os.SameFile(locked, now) {
+		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it, which takes no more snapshots; put it back", k.log.dir)
+	}
+	return nil
 }
 
 // roll makes the log go on in a new segment. The manifest has its number as Next before the file

@@ -335,13 +335,17 @@ func (e *Engine) Caps() (keys, bytes int64) { return e.memory.Caps() }
 // Rejected is the number of attempts and records rejected with ErrFull so far.
 func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
 
-// Err returns the reason why the engine is out of service, such as a full disk, and nil while
-// it is in service.
+// Err returns the reason why the engine is out of service, such as a full disk, or why its log
+// will grow without bound: the directory was moved. It returns nil otherwise.
 func (e *Engine) Err() error {
-	if !e.log.outOfService() {
+	err := e.keeper.moved()
+	if e.log.outOfService() {
+		err = e.log.failure()
+	}
+	if err == nil {
 		return nil
 	}
-	return fmt.Errorf("weirdisk: %w", e.log.failure())
+	return fmt.Errorf("weirdisk: %w", err)
 }
 
 // Identity returns a random name of the directory. It stays until the directory is removed,

@@ -94,13 +94,17 @@ func TestWorkingDirectoryChanges(t *testing.T) {
 }
 
 // TestDirectoryIsReplaced (D4): a directory is moved away while an engine uses it, and another one is
-// made in its place. Neither loses a grant.
+// made in its place. Neither loses a grant, and the engine reports it.
 func TestDirectoryIsReplaced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "store")
 	e := open(t, dir)
 	granted(t, e, 1)
 	snapshotNow(t, e)
+	must.Do(t, e.Err())
 	must.Do(t, os.Rename(dir, dir+".old"))
+	if err := e.Err(); err == nil || !strings.Contains(err.Error(), dir+" was moved, deleted or replaced while the engine used it") {
+		t.Errorf("got %v, want that it was moved", err)
+	}
 	other := open(t, dir)
 	granted(t, other, 3)
 	e.keeper.snapshot()
