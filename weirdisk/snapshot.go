@@ -212,8 +212,7 @@ func (k *keeper) name(h *header) error {
 func (k *keeper) snapshot() {
 	l, repair := k.log, k.log.outOfService()
 	if !repair && l.mode != syncAlways { // otherwise callers wait while the writer syncs
-		if _, err := l.sync(); err != nil {
-			l.fail(err)
+		if _, err := l.syncOrFail(); err != nil {
 			return
 		}
 	}
@@ -267,10 +266,7 @@ func (k *keeper) fill(now int64) (m manifest, whole bool) {
 			return m, false
 		}
 	}
-	end, err := k.log.sync()
-	if err != nil {
-		k.log.fail(err)
-	}
+	end, err := k.log.syncOrFail()
 	m.Segments = []stable{end}
 	return m, err == nil
 }

@@ -45,6 +45,7 @@
 package weirdisk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -76,7 +77,6 @@ var (
 type Engine struct {
 	memory *memory.Memory
 	log    *log
-	lock   dirLock
 	cut    Cut
 	keeper *keeper
 
@@ -146,10 +146,11 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	if err != nil {
 		return nil, openError(dir, err)
 	}
-	e := &Engine{lock: lock, log: newLog(o.files, dir, o.sync), stop: make(chan struct{})}
+	l := newLog(o.files, dir, o.sync)
+	e := &Engine{log: l, keeper: &keeper{log: l, lock: lock, now: make(chan struct{}, 1), growth: o.growth, tick: o.tick}, stop: make(chan struct{})}
 	e.closing = sync.OnceValue(e.close)
 	if err := e.start(&o); err != nil {
-		close(e.log.wake)
+		close(l.wake)
 		lock.Close()
 		return nil, openError(dir, err)
 	}
@@ -238,7 +239,7 @@ func (e *Engine) start(o *options) error {
 		return err
 	}
 	e.memory, e.cut = c.decoder.memory, c.cut
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), manifest: c.manifest, lock: e.lock, growth: o.growth, tick: o.tick}
+	e.keeper.memory, e.keeper.manifest = e.memory, c.manifest
 	l.accepts = true
 	e.writer.Go(l.run)
 	if err := e.keeper.resume(c); err != nil {
@@ -275,13 +276,10 @@ func (e *Engine) close() error {
 	close(l.wake)
 	e.writer.Wait()
 	_, err := l.sync()
-	if l.cause != nil {
-		err = l.cause
-	}
-	if err == nil {
+	if err = cmp.Or(l.cause, err); err == nil {
 		err = e.keeper.finish()
 	}
-	if err = errors.Join(err, l.file.Close(), e.lock.Close()); err != nil {
+	if err = errors.Join(err, l.file.Close(), e.keeper.lock.Close()); err != nil {
 		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}
 	return nil

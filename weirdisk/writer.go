@@ -84,8 +84,6 @@ func newBatch(spare []byte) *batch {
 	return &batch{b: append(spare[:0], make([]byte, frameSize)...), done: make(chan struct{})}
 }
 
-func (b *batch) empty() bool { return b.count == 0 && b.next == nil }
-
 // finish wakes the callers that wait for a batch, and drops its bytes.
 func (b *batch) finish(err error) {
 	b.b, b.err = nil, err
@@ -184,7 +182,7 @@ func (l *log) wait(ctx context.Context, service uint64) (err error) {
 
 // newest is the batch of the last entry. l.mu is held.
 func (l *log) newest() *batch {
-	if l.next.empty() {
+	if l.next.count == 0 && l.next.next == nil {
 		return l.written
 	}
 	return l.next
@@ -323,6 +321,14 @@ func (l *log) sync() (end stable, err error) {
 	return end, nil
 }
 
+// syncOrFail is sync, and takes the log out of service if that fails.
+func (l *log) syncOrFail() (end stable, err error) {
+	if end, err = l.sync(); err != nil {
+		l.fail(err)
+	}
+	return end, err
+}
+
 // runSyncer syncs every so often, until stop is closed.
 func (l *log) runSyncer(stop <-chan struct{}) {
 	t := time.NewTicker(l.mode)
@@ -330,11 +336,8 @@ func (l *log) runSyncer(stop <-chan struct{}) {
 	for {
 		select {
 		case <-t.C:
-			if l.outOfService() {
-				continue
-			}
-			if _, err := l.sync(); err != nil {
-				l.fail(err)
+			if !l.outOfService() {
+				l.syncOrFail()
 			}
 		case <-stop:
 			return
