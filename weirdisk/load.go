@@ -121,6 +121,8 @@ func (c *contents) find(dir string) error {
 func (m *manifest) accept(s *stored, number uint64) (err error) {
 	named, part := m.named(number) != nil, len(bytes.TrimRight(s.data, "\x00")) <= headerSize
 	s.header, err = readHeader(s.data)
+	unfinished := number == m.Next && (part || err == nil && s.header.repair)
+	replaced := len(m.Segments) > 0 && number < m.Segments[0].Number // by a snapshot
 	switch {
 	case named && len(s.data) < headerSize:
 		return errShort
@@ -132,9 +134,7 @@ func (m *manifest) accept(s *stored, number uint64) (err error) {
 		return errOtherOrigin
 	case named && s.header.number != number:
 		return errRenamed
-	case named,
-		number == m.Next && (part || err == nil && s.header.repair), // it was being written
-		len(m.Segments) > 0 && number < m.Segments[0].Number:        // a snapshot has replaced it
+	case named, unfinished, replaced:
 		return nil
 	}
 	return errUnnamed
