@@ -68,10 +68,6 @@ type Change struct {
 
 	Operation *Operation // Remember: the operation
 
-	// Room of the first change is a buffer for Journal.Append. A Memory keeps its array for
-	// later changes.
-	Room []byte
-
 	limit *limitRules // the limit of Name, kept by Apply
 }
 
@@ -247,7 +243,7 @@ func (c *Change) clear() {
 	if cap(entries) > mostKept {
 		entries = nil
 	}
-	*c = Change{Key: c.Key, Entries: entries, Room: c.Room}
+	*c = Change{Key: c.Key, Entries: entries}
 }
 
 // mostKept bounds the array of entries that a report keeps.
