@@ -147,7 +147,7 @@ func (k *keeper) note(m manifest) error {
 func (k *keeper) moved() error {
 	locked, _ := k.lock[0].Stat()
 	if now, err := os.Stat(k.log.dir); err != nil || !os.SameFile(locked, now) {
-		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it, which takes no more snapshots; put it back", k.log.dir)
+		return fmt.Errorf("%s was moved, deleted or replaced while the engine used it: its log grows without snapshots; put it back", k.log.dir)
 	}
 	return nil
 }
@@ -224,11 +224,11 @@ func (k *keeper) snapshot() {
 		return // there may be room later
 	}
 	m, whole := k.fill(now)
-	if repair && !whole { // the log accepts nothing, and its next segment may need the room of this one
-		l.flushed()
-		l.file.Truncate(0)
-	}
 	if !whole {
+		if repair { // the log accepts nothing, and its next segment may need the room of this one
+			l.flushed()
+			l.file.Truncate(0)
+		}
 		return
 	}
 	switch err = k.note(m); {
