@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
 // OpenInBackground is Open for a program that must start without waiting for its store. It
@@ -33,10 +34,11 @@ func OpenInBackground(name string, o Options, onChange func(err error, warnings 
 	if err != nil {
 		return nil, err
 	}
-	t, remote := l.(*target)
-	if !remote {
-		return l.open(o)
-	}
+	return l.open(o, onChange)
+}
+
+// open begins to connect to a server.
+func (t *target) open(_ Options, onChange func(error, []string)) (*Store, error) {
 	client, err := t.options(os.Getenv)
 	if err != nil {
 		return nil, err
@@ -45,7 +47,7 @@ func OpenInBackground(name string, o Options, onChange func(err error, warnings 
 	b := &background{target: t, options: client, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
 	b.last.Store(&attempt{err: t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")})
 	go b.run(ctx)
-	return &Store{Engine: b, prefix: t.prefix, Conn: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
+	return &Store{Engine: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
 }
 
 // Ready waits until the first attempt to connect or ctx has ended. It returns the error of
@@ -86,8 +88,10 @@ type background struct {
 
 // attempt is the result of an attempt to connect.
 type attempt struct {
-	store *Store // nil after an error
-	err   error
+	engine   engine.Engine // nil after an error, like conn
+	conn     *rueidisconn.Conn
+	warnings []string // about the server, for operators
+	err      error
 }
 
 // The pause between two attempts doubles from retryMin up to retryMax.
@@ -102,17 +106,17 @@ func (b *background) run(ctx context.Context) {
 	defer close(b.ended)
 	tried := sync.OnceFunc(func() { close(b.tried) })
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
-		s, err := b.target.connect(b.options)
-		before := b.last.Swap(&attempt{s, err})
+		a := b.target.connect(b.options)
+		before := b.last.Swap(a)
 		tried()
-		if err == nil {
-			b.onChange(nil, s.Warnings)
+		if a.err == nil {
+			b.onChange(nil, a.warnings)
 			<-ctx.Done()
-			s.close()
+			a.conn.Close()
 			return
 		}
-		if before.err.Error() != err.Error() {
-			b.onChange(err, nil)
+		if before.err.Error() != a.err.Error() {
+			b.onChange(a.err, nil)
 		}
 		select {
 		case <-time.After(pause):
@@ -128,7 +132,7 @@ func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args [
 	if last.err != nil {
 		return "", weirredis.UnsentError{Err: last.err}
 	}
-	return last.store.Conn.Eval(ctx, s, keys, args)
+	return last.conn.Eval(ctx, s, keys, args)
 }
 
 // Do decides calls on the store, or sets their errors. It waits for the first attempt.
@@ -142,7 +146,7 @@ func (b *background) Do(ctx context.Context, calls []engine.Call) {
 		last = b.last.Load()
 	}
 	if last.err == nil {
-		last.store.Engine.Do(ctx, calls)
+		last.engine.Do(ctx, calls)
 		return
 	}
 	for i := range calls {

@@ -48,17 +48,15 @@ var (
 // Store is an engine with its connection.
 type Store struct {
 	Engine engine.Engine
-	Conn   weirredis.Conn   // the connection of Engine on Redis, otherwise nil
 	Memory *weir.Memory     // Engine, if its histories end with the process, otherwise nil
 	Disk   *weirdisk.Engine // Engine, if the name begins with file:, otherwise nil
 	Name   string           // without a password, for logs and errors
 	Shared bool             // other processes see the same histories
 
-	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
+	Warnings []string // about the directory, for operators
 
 	close      func() error
-	prefix     string      // begins all keys on Redis
-	background *background // nil unless opened by OpenInBackground
+	background *background // Engine on Redis, otherwise nil
 }
 
 // Options adjust a store.
@@ -92,11 +90,15 @@ const dialTimeout = 3 * time.Second
 //     cannot be used;
 //   - weirredis.ErrServer if the server is not fit for limits.
 func Open(name string, o Options) (*Store, error) {
-	l, err := parse(name)
+	s, err := OpenInBackground(name, o, func(error, []string) {})
 	if err != nil {
 		return nil, err
 	}
-	return l.open(o)
+	if err := s.Ready(context.Background()); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
 }
 
 // Describe returns the Name of the store that Open opens, without opening it. The error wraps
@@ -109,24 +111,15 @@ func Describe(name string) (string, error) {
 	return l.String(), nil
 }
 
-// open connects to a server.
-func (t *target) open(Options) (*Store, error) {
-	o, err := t.options(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
-	return t.connect(o)
-}
-
 // connect connects and checks that the server is fit for limits.
-func (t *target) connect(o rueidis.ClientOption) (*Store, error) {
+func (t *target) connect(o rueidis.ClientOption) *attempt {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
-		return nil, t.explain(err)
+		return &attempt{err: t.explain(err)}
 	}
 	if t.kind == cluster && !conn.Clustered() {
 		conn.Close()
-		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
+		return &attempt{err: fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)}
 	}
 	e, err := weirredis.New(conn, weirredis.KeyPrefix(t.prefix))
 	var report weirredis.Report
@@ -137,9 +130,9 @@ func (t *target) connect(o rueidis.ClientOption) (*Store, error) {
 	}
 	if err != nil {
 		conn.Close()
-		return nil, t.explain(err)
+		return &attempt{err: t.explain(err)}
 	}
-	return &Store{Engine: e, prefix: t.prefix, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
+	return &attempt{engine: e, conn: conn, warnings: report.Warnings}
 }
 
 // options returns the client's options for the target.
@@ -205,13 +198,10 @@ func (s *Store) Identity(ctx context.Context) (string, error) {
 	if s.Disk != nil {
 		return s.Disk.Identity(), nil
 	}
-	id, err := s.Conn.Eval(ctx, identityScript, []string{s.prefix + identityKey}, []string{rand.Text()})
+	b := s.background
+	id, err := b.Eval(ctx, identityScript, []string{b.target.prefix + identityKey}, []string{rand.Text()})
 	if err != nil {
-		e := &weirredis.StoreError{Err: err}
-		if a, ok := s.Conn.(fmt.Stringer); ok {
-			e.Address = a.String()
-		}
-		return "", e
+		return "", &weirredis.StoreError{Err: err}
 	}
 	return id, nil
 }

@@ -25,7 +25,7 @@ var ErrURL = errors.New("store: bad name")
 // location is a parsed name.
 type location interface {
 	String() string // the name, without a password
-	open(o Options) (*Store, error)
+	open(o Options, onChange func(err error, warnings []string)) (*Store, error)
 }
 
 // parse reads a name. Errors repeat no part that may hold a password, not even of a URL
@@ -50,7 +50,7 @@ type memory struct{}
 
 func (memory) String() string { return "memory" }
 
-func (memory) open(o Options) (*Store, error) {
+func (memory) open(o Options, _ func(error, []string)) (*Store, error) {
 	m := weir.NewMemory(weir.MaxBytes(o.MaxBytes))
 	return &Store{Engine: m, Memory: m, Name: "memory"}, nil
 }
@@ -160,7 +160,7 @@ func (d *directory) String() string {
 }
 
 // open opens the engine.
-func (d *directory) open(o Options) (*Store, error) {
+func (d *directory) open(o Options, _ func(error, []string)) (*Store, error) {
 	options := []weirdisk.Option{d.sync, weirdisk.MaxBytes(o.MaxBytes), weirdisk.Progress(o.Progress)}
 	if d.anyAccess {
 		options = append(options, weirdisk.AnyAccess())
@@ -325,20 +325,15 @@ func (t *target) set(name, value string) error {
 
 // String returns the URL without the password.
 func (t *target) String() string {
-	var b strings.Builder
-	b.WriteString(t.scheme + "://")
+	u := url.URL{Scheme: t.scheme, Host: strings.Join(t.addresses, ","), Path: t.master}
 	if t.username != "" {
-		b.WriteString(url.PathEscape(t.username) + "@")
-	}
-	b.WriteString(strings.Join(t.addresses, ","))
-	if t.master != "" {
-		b.WriteString("/" + t.master)
+		u.User = url.User(t.username)
 	}
 	if t.db != 0 {
-		fmt.Fprintf(&b, "/%d", t.db)
+		u.Path += "/" + strconv.Itoa(t.db)
 	}
 	if t.prefix != "" {
-		b.WriteString("?prefix=" + url.QueryEscape(t.prefix))
+		u.RawQuery = "prefix=" + url.QueryEscape(t.prefix)
 	}
-	return b.String()
+	return u.String()
 }
