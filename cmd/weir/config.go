@@ -18,8 +18,7 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	return withVerbs("config check|print", "Check or print the configuration of weir serve",
-		"write weir config check FILE, or weir config print", configCheckCommand(), configPrintCommand())
+	return withVerbs("config check|print", "Check or print the configuration of weir serve", configCheckCommand(), configPrintCommand())
 }
 
 func configCheckCommand() *cobra.Command {

@@ -75,8 +75,8 @@ func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if errors.Is(err, errDenied) {
 		return exitDenied
 	}
-	if all, ok := err.(misfits); ok {
-		for _, each := range all {
+	if all, joined := err.(interface{ Unwrap() []error }); joined {
+		for _, each := range all.Unwrap() {
 			exitCode(stderr, cmd, each)
 		}
 		return exitUsage

@@ -60,29 +60,26 @@ func rootCommand() *cobra.Command {
 	return root
 }
 
-// helpOrUnknownVerb runs when the command line has no verb, or an unknown one.
-func helpOrUnknownVerb(root *cobra.Command, args []string) error {
+// helpOrUnknownVerb runs when the command line ends before a verb of cmd, or has an unknown one.
+func helpOrUnknownVerb(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
-		return root.Help()
+		return cmd.Help()
 	}
-	return unknownVerb(root, args[0])
+	return unknownVerb(cmd, args[0])
 }
 
-func unknownVerb(root *cobra.Command, name string) error {
-	next := "the verbs are " + strings.Join(verbs(root), ", ") + "; weir -h explains them"
-	if near := root.SuggestionsFor(name); len(near) > 0 {
-		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
+func unknownVerb(cmd *cobra.Command, name string) error {
+	path := cmd.CommandPath()
+	if near := cmd.SuggestionsFor(name); len(near) > 0 {
+		return usage("did you mean "+path+" "+strings.Join(near, " or "+path+" ")+"?", "%q is not a verb of %s", name, path)
 	}
-	return usage(next, "%q is not a verb of weir", name)
-}
-
-func verbs(root *cobra.Command) (names []string) {
-	for _, c := range root.Commands() {
+	var verbs []string
+	for _, c := range cmd.Commands() {
 		if c.IsAvailableCommand() {
-			names = append(names, c.Name())
+			verbs = append(verbs, c.Name())
 		}
 	}
-	return names
+	return usage("the verbs are "+strings.Join(verbs, ", ")+"; "+path+" -h explains them", "%q is not a verb of %s", name, path)
 }
 
 // newCommand returns the command of a verb.
@@ -101,13 +98,9 @@ func newCommand(use, short string, args cobra.PositionalArgs, run func(cmd *cobr
 }
 
 // withVerbs returns the command of a verb that has verbs itself.
-func withVerbs(use, short, next string, verbs ...*cobra.Command) *cobra.Command {
-	cmd := newCommand(use, short, cobra.ArbitraryArgs, func(cmd *cobra.Command, args []string) error {
-		if len(args) == 0 {
-			return cmd.Help()
-		}
-		return usage(next, "%s has no verb %q", cmd.CommandPath(), args[0])
-	})
+func withVerbs(use, short string, verbs ...*cobra.Command) *cobra.Command {
+	cmd := newCommand(use, short, cobra.ArbitraryArgs, helpOrUnknownVerb)
+	cmd.SuggestionsMinimumDistance = 2
 	cmd.AddCommand(verbs...)
 	return cmd
 }

@@ -44,22 +44,10 @@ type serveOptions struct {
 }
 
 // check rejects settings that do not fit together, as far as no file and no secret decides that.
-// The error has all misfits.
+// The error joins those of all settings, each a *failure or a *policy.Error.
 func (o *serveOptions) check(table settings) error {
-	if all := slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording()); len(all) > 0 {
-		return misfits(all)
-	}
-	return nil
+	return errors.Join(slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording())...)
 }
-
-// misfits are settings that do not fit others, each a *failure or a *policy.Error.
-type misfits []error
-
-// Error returns the messages, each from the beginning of a line.
-func (m misfits) Error() string { return errors.Join(m...).Error() }
-
-// Unwrap returns the misfits one by one.
-func (m misfits) Unwrap() []error { return m }
 
 // checkListeners rejects an address of two listeners. Port 0 is another port for each.
 func (t settings) checkListeners() (all []error) {

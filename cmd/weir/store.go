@@ -187,8 +187,7 @@ func storeCommand() *cobra.Command {
 	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line", wantArgs(1, 1, "DIR"),
 		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
 	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print a hash of each value of a key, with a random secret, in place of the value")
-	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR",
-		"write weir store check DIR, or weir store dump DIR", check, dump)
+	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR", check, dump)
 }
 
 // directoryPath accepts a path, or a name in the form of --store.
