@@ -136,11 +136,9 @@ func (d *policyBuilder) limitNamed(name *yamlnode.Node) int {
 
 // overrideBuilder is an override while the checker reads it.
 type overrideBuilder struct {
-	override   Override
-	limitWord  *yamlnode.Node // limit or limits, the first of them
-	limits     *yamlnode.Node // its value
-	planAt     int            // the offset of plan's value, 0 without one or after a fault
-	dimensions []string
+	*policyBuilder
+	override  Override
+	limitWord *yamlnode.Node // limit or limits, the first of them
 }
 
 // readOverrides reads the overrides of a policy.
@@ -171,7 +169,7 @@ func (d *policyBuilder) readOverrides() {
 
 func (d *policyBuilder) override(item *yamlnode.Node) Override {
 	want(yamlnode.Map, item, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override")
-	v := overrideBuilder{override: Override{Line: item.Line}, dimensions: d.dimensions}
+	v := overrideBuilder{policyBuilder: d, override: Override{Line: item.Line}}
 	apply(d.checker, overrideWords, anOverride, item, &v)
 	missing := ""
 	switch {
@@ -187,34 +185,20 @@ func (d *policyBuilder) override(item *yamlnode.Node) Override {
 	if missing != "" && allKnown(overrideWords, item) { // an unknown word is probably the missing one
 		d.record(faultf(item.Offset, "add "+missing, "the override is incomplete"))
 	}
-	if v.planAt > 0 {
-		d.try(func() { d.checkPlan(v.planAt, v.override.Plan) })
-	}
-	if v.limitWord != nil {
-		v.override.Changes = d.overrideLimits(&v)
-	}
 	return v.override
 }
 
-// checkPlan fails if there is no plan of that name.
-func (d *policyBuilder) checkPlan(at int, name string) {
-	if slices.ContainsFunc(d.policy.Plans, func(p Plan) bool { return p.Name == name }) {
-		return
+// setPlan reads the name of one of the plans, which are read before the overrides.
+func (v *overrideBuilder) setPlan(at int, name string) {
+	plans := namesOf(v.policy.Plans, func(p Plan) string { return p.Name })
+	switch {
+	case slices.Contains(plans, name):
+		v.override.Plan = name
+	case len(plans) == 0:
+		fail(at, "add plans: with a name and limits for each, or write limit: in place of plan:", "%s is not a plan of the policy", clip(name))
+	default:
+		fail(at, nextName(name, plans, "its plans are "), "%s is not a plan of the policy", clip(name))
 	}
-	next := "add plans: with a name and limits for each, or write limit: in place of plan:"
-	if len(d.policy.Plans) > 0 {
-		next = nextName(name, namesOf(d.policy.Plans, func(p Plan) string { return p.Name }), "its plans are ")
-	}
-	fail(at, next, "%s is not a plan of the policy", clip(name))
-}
-
-// overrideLimits reads limit: as a line or in its long form, limits: as a map.
-func (d *policyBuilder) overrideLimits(v *overrideBuilder) []Change {
-	if v.limitWord.Text == "limit" {
-		return []Change{d.onlyChange("limits: ", v.limits)}
-	}
-	want(yamlnode.Map, v.limits, "write limits: {NAME: LIMIT}", "limits: is %s, not a map")
-	return d.changes(v.limits)
 }
 
 func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
@@ -240,14 +224,19 @@ func dimension(name, value *yamlnode.Node) Dimension {
 	return Dimension{name.Text, value.Text}
 }
 
+// setOverrideLimit reads limit: as a line or in its long form, limits: as a map.
 func setOverrideLimit(_ *checker, v *overrideBuilder, key, value *yamlnode.Node) {
 	if v.limitWord != nil {
 		fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
 	}
-	v.limitWord, v.limits = key, value
+	v.limitWord = key
+	if key.Text == "limit" {
+		v.override.Changes = []Change{v.onlyChange("limits: ", value)}
+		return
+	}
+	want(yamlnode.Map, value, "write limits: {NAME: LIMIT}", "limits: is %s, not a map")
+	v.override.Changes = v.changes(value)
 }
-
-func (v *overrideBuilder) setPlan(at int, word string) { v.planAt, v.override.Plan = at, word }
 
 const forever = "forever"
 
