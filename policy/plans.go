@@ -148,7 +148,7 @@ func (d *policyBuilder) readOverrides() {
 		return
 	}
 	wantFilled(yamlnode.List, overrides, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them")
-	if len(d.dimensions) == 0 {
+	if len(d.policy.dimensions) == 0 {
 		fail(overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so no key can have others")
 	}
 	lasting := map[string]Override{}
@@ -174,7 +174,7 @@ func (d *policyBuilder) override(item *yamlnode.Node) Override {
 	missing := ""
 	switch {
 	case !has(item, "for"):
-		missing = "for: {" + d.dimensions[0] + ": VALUE}"
+		missing = "for: {" + d.policy.dimensions[0] + ": VALUE}"
 	case v.limitWord == nil && !has(item, "plan"):
 		missing = "limit: 10 per minute, limits: or plan:"
 	case !has(item, "until"):
@@ -202,11 +202,11 @@ func (v *overrideBuilder) setPlan(at int, name string) {
 }
 
 func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
-	wantFilled(yamlnode.Map, value, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values")
+	wantFilled(yamlnode.Map, value, "write for: {"+v.policy.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values")
 	for name, text := range value.Pairs() {
 		c.try(func() {
-			if !slices.Contains(v.dimensions, name.Text) {
-				fail(name.Offset, nextName(name.Text, v.dimensions, "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
+			if !slices.Contains(v.policy.dimensions, name.Text) {
+				fail(name.Offset, nextName(name.Text, v.policy.dimensions, "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
 			}
 			v.override.For = append(v.override.For, dimension(name, text))
 		})

@@ -31,7 +31,8 @@ type Definition struct {
 	Overrides       []Override
 	Line            int // line of the policy's name in the file
 
-	file string // as File.Name
+	file       string   // as File.Name
+	dimensions []string // those that the limits count by; not in the results of With
 }
 
 // Policy returns the policy for [weir.New]. The error is an *[Error] if the file uses shadow,
@@ -240,9 +241,10 @@ func (p *Definition) same(o *Definition) bool {
 	return reflect.DeepEqual(p.withoutLines(), o.withoutLines())
 }
 
-// withoutLines returns p with all lines of the file set to 0.
+// withoutLines returns p without the parts that follow from the file and its limits.
 func (p Definition) withoutLines() Definition {
-	p.Line, p.file, p.Plans, p.Overrides = 0, "", slices.Clone(p.Plans), slices.Clone(p.Overrides)
+	p.Line, p.file, p.dimensions = 0, "", nil
+	p.Plans, p.Overrides = slices.Clone(p.Plans), slices.Clone(p.Overrides)
 	for i := range p.Plans {
 		p.Plans[i].Line = 0
 	}

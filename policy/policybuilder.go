@@ -17,13 +17,12 @@ import (
 // policyBuilder is a policy while the checker reads it.
 type policyBuilder struct {
 	*checker
-	policy     *Definition
-	words      *yamlnode.Node  // the map of its words
-	limits     []*limitBuilder // empty after a fault in one of them
-	limitWord  *yamlnode.Node  // limit or limits, the first of them
-	cells      int64
-	warn       int      // percent of the limits without a share of their own; 0 = none
-	dimensions []string // those that the policy counts by
+	policy    *Definition
+	words     *yamlnode.Node  // the map of its words
+	limits    []*limitBuilder // empty after a fault in one of them
+	limitWord *yamlnode.Node  // limit or limits, the first of them
+	cells     int64
+	warn      int // percent of the limits without a share of their own; 0 = none
 
 	countsDenied, partial bool // denied: counted, batch: partial
 }
@@ -63,7 +62,7 @@ func (d *policyBuilder) complete(name *yamlnode.Node) {
 	if err != nil {
 		d.failBy(err, name.Offset)
 	}
-	d.dimensions = compiled.Dimensions
+	d.policy.dimensions = compiled.Dimensions
 	d.try(d.checkCountDenied, d.checkReported)
 	if d.try(d.readPlans, d.readOverrides) {
 		d.checkPlansUsed()

@@ -59,8 +59,7 @@ var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 type testBuilder struct {
 	test       Test
 	policyName string
-	policyAt   int // its offset, 0 after a fault
-	dimensions []string
+	policyAt   int  // its offset, 0 after a fault
 	expects    bool // a step has an expectation
 }
 
@@ -87,11 +86,6 @@ func (c *checker) test(f *File, name, words *yamlnode.Node) *Test {
 	if d.test.Policy = f.Definition(d.policyName); d.test.Policy == nil {
 		fail(d.policyAt, nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
 	}
-	compiled, err := d.test.Policy.Compile()
-	if err != nil {
-		fail(d.policyAt, "correct the policy", "%v", err)
-	}
-	d.dimensions = compiled.Dimensions
 	if ok = c.try(func() { c.steps(&d, steps) }) && ok; ok && !d.expects {
 		fail(name.Offset, "add expect: allowed or expect: denied to a step", "the test expects nothing, so it cannot fail")
 	}
@@ -189,7 +183,7 @@ func (s *Step) contradiction(charging string) string {
 
 // checkKey rejects a step with a key that does not match the policy.
 func (s *stepBuilder) checkKey(item *yamlnode.Node) {
-	p, dimensions := s.test.test.Policy, s.test.dimensions
+	p, dimensions := s.test.test.Policy, s.test.test.Policy.dimensions
 	given := namesOf(s.step.Key, func(d Dimension) string { return d.Name })
 	for _, name := range dimensions {
 		if !slices.Contains(given, name) {
