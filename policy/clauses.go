@@ -57,7 +57,7 @@ func (p *lineParser) fixed() {
 }
 
 func (p *lineParser) burst() {
-	once(p.next(), p.d.hasBurst)
+	once(p.next(), p.d.limit.Burst > 0)
 	p.value(p.d.setBurst, "write one such as burst 20: the units that are there after a pause", "the number of the burst is missing")
 }
 

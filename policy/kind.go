@@ -67,7 +67,7 @@ func (d *limitBuilder) completeAtOnce() {
 		fail(d.at.hold, "remove it, or "+example, "the time of a hold belongs to a concurrency limit")
 	case d.kinds[weir.Fixed]:
 		fail(d.at.kind, "remove fixed: "+example, "a concurrency limit has no windows")
-	case d.hasBurst:
+	case d.limit.Burst > 0:
 		fail(d.at.burst, "remove burst, or write two limits below limits:, each with a name", "a concurrency limit has no burst")
 	case d.hasWindow:
 		failAtOncePerWindow(d.at.window, formatWindow(d.limit.Window))
@@ -96,7 +96,7 @@ func (d *limitBuilder) completeBucket() {
 		fail(d.at.max, "write the highest rate you need, such as 1_000_000 per "+window+", burst 1_000_000", "a bucket cannot be unlimited: it refills at a rate")
 	case d.limit.Max == 0:
 		fail(d.at.max, "use 1 or more, or remove burst to deny everything", "a bucket that never refills")
-	case !d.hasBurst:
+	case d.limit.Burst == 0:
 		d.limit.Burst = d.limit.Max
 	}
 	d.noCalendar("a bucket")

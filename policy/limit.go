@@ -25,7 +25,6 @@ type limitBuilder struct {
 	hasWindow bool
 	hasApart  bool
 	hasKind   bool // in the long form
-	hasBurst  bool
 	hasHold   bool
 	period    weir.Period                // the window's, if it is named hour, day, week or month
 	anchor    weir.Period                // Month or Week: the period that a from needs; NoPeriod without one

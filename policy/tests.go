@@ -59,8 +59,7 @@ var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 type testBuilder struct {
 	test       Test
 	policyName string
-	policyAt   int  // its offset, 0 after a fault
-	expects    bool // a step has an expectation
+	policyAt   int // its offset, 0 after a fault
 }
 
 // setTests reads the tests, after the policies. It skips tests of rejected policies.
@@ -86,7 +85,8 @@ func (c *checker) test(f *File, name, words *yamlnode.Node) *Test {
 	if d.test.Policy = f.Definition(d.policyName); d.test.Policy == nil {
 		fail(d.policyAt, nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
 	}
-	if ok = c.try(func() { c.steps(&d, steps) }) && ok; ok && !d.expects {
+	expects := func(s Step) bool { return s.Expect != Expectation{} }
+	if ok = c.try(func() { c.steps(&d, steps) }) && ok; ok && !slices.ContainsFunc(d.test.Steps, expects) {
 		fail(name.Offset, "add expect: allowed or expect: denied to a step", "the test expects nothing, so it cannot fail")
 	}
 	return &d.test
@@ -116,15 +116,15 @@ const maxTimes = 10_000
 
 // stepBuilder is a step while the checker reads it.
 type stepBuilder struct {
-	step Step
-	test *testBuilder
+	step   Step
+	policy *Definition // of its test
 }
 
 func (c *checker) steps(d *testBuilder, steps *yamlnode.Node) {
 	wantFilled(yamlnode.List, steps, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them")
 	at := time.Duration(0)
 	for item := range steps.Items() {
-		s := stepBuilder{step: Step{At: at, Do: doCheck, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
+		s := stepBuilder{step: Step{At: at, Do: doCheck, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, policy: d.test.Policy}
 		c.try(func() { c.step(&s, item, at) })
 		at = s.step.At
 		d.test.Steps = append(d.test.Steps, s.step)
@@ -136,21 +136,19 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	if !apply(c, stepWords, aStep, item, s) {
 		panic(recorded)
 	}
-	empty := s.step.Expect == Expectation{}
 	switch {
 	case s.step.At < before:
 		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
-	case s.step.Do == doReset && !empty:
+	case s.step.Do == doReset && s.step.Expect != Expectation{}:
 		fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
 	charging := doCheck
-	if s.test.test.Policy.Reported {
+	if s.policy.Reported {
 		charging = doRecord
 	}
 	if why := s.step.contradiction(charging); why != "" {
 		fail(item.Offset, "remove one of the two", "no decision can be like that: %s", why)
 	}
-	s.test.expects = s.test.expects || !empty
 	s.checkKey(item)
 }
 
@@ -183,7 +181,7 @@ func (s *Step) contradiction(charging string) string {
 
 // checkKey rejects a step with a key that does not match the policy.
 func (s *stepBuilder) checkKey(item *yamlnode.Node) {
-	p, dimensions := s.test.test.Policy, s.test.test.Policy.dimensions
+	p, dimensions := s.policy, s.policy.dimensions
 	given := namesOf(s.step.Key, func(d Dimension) string { return d.Name })
 	for _, name := range dimensions {
 		if !slices.Contains(given, name) {
@@ -231,20 +229,19 @@ func (s *stepBuilder) setRetry(at int, word string) {
 }
 
 func (s *stepBuilder) setLimit(at int, word string) {
-	p := s.test.test.Policy
 	switch {
-	case p.limitNamed(word) >= 0:
+	case s.policy.limitNamed(word) >= 0:
 	case word == "none":
 		word = ""
 	default:
-		fail(at, "name the limit that binds, or none", "policy %s has no limit %s", p.Name, clip(word))
+		fail(at, "name the limit that binds, or none", "policy %s has no limit %s", s.policy.Name, clip(word))
 	}
 	s.step.Expect.Limit = &word
 }
 
 func setWarning(c *checker, s *stepBuilder, key, value *yamlnode.Node) {
-	if s.test.test.Policy.WarnPercents == nil {
-		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.test.test.Policy.Name)
+	if s.policy.WarnPercents == nil {
+		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.policy.Name)
 	}
 	s.step.Expect.Warning = new(bool)
 	boolean(func(s *stepBuilder) *bool { return s.step.Expect.Warning })(c, s, key, value)
