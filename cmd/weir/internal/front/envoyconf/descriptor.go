@@ -67,21 +67,20 @@ func (f *file) open(at *yamlnode.Node, m members) {
 // members are the values of a mapping by their keys.
 type members map[string]*yamlnode.Node
 
-// words returns the members of a mapping that have one of the given keys. Words of other
+// words returns the members of a mapping, whose keys must be of the given words. Words of other
 // mappings are a warning, since the reference ignores them. All other keys are an error.
 func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
-	known := members{}
-	for _, m := range f.mapping(n, mapping) {
+	all := members{}
+	f.addMembers(all, n, mapping, func(key *yamlnode.Node) {
 		switch {
-		case slices.Contains(words, m.key.Text):
-			known[m.key.Text] = m.value
-		case slices.Contains(rootWords, m.key.Text), slices.Contains(descriptorWords, m.key.Text), slices.Contains(limitWords, m.key.Text):
-			f.warn(m.key, "%s has no effect here, in %s; it takes %s", m.key.Text, mapping, strings.Join(words, ", "))
+		case slices.Contains(words, key.Text):
+		case slices.Contains(rootWords, key.Text), slices.Contains(descriptorWords, key.Text), slices.Contains(limitWords, key.Text):
+			f.warn(key, "%s has no effect here, in %s; it takes %s", key.Text, mapping, strings.Join(words, ", "))
 		default:
-			f.fail(m.key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", m.key.Text, mapping)
+			f.fail(key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", key.Text, mapping)
 		}
-	}
-	return known
+	})
+	return all
 }
 
 // maxWarnings bounds the warnings of a configuration.

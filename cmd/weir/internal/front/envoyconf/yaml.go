@@ -2,6 +2,7 @@ package envoyconf
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -56,43 +57,32 @@ func (f *file) take(n *yamlnode.Node, bytes int) {
 	}
 }
 
-// member is a key of a mapping and its value.
-type member struct{ key, value *yamlnode.Node }
-
-// mapping returns the members of a mapping in their order, with members merged by <<
-// behind its own. name is for error messages. The value of a << is a mapping, or a list
-// of mappings, of which earlier ones take precedence.
-func (f *file) mapping(n *yamlnode.Node, name string) []member {
+// addMembers adds the members of a mapping that all does not have, then those of the mappings
+// merged by <<. name is for error messages. The value of a << is a mapping, or a list of
+// mappings, of which earlier ones take precedence. check checks each key that is added.
+func (f *file) addMembers(all members, n *yamlnode.Node, name string, check func(key *yamlnode.Node)) {
 	f.take(n, nodeBytes)
 	if n.Kind != yamlnode.Map {
 		f.fail(n, "write key: value", "%s must be a mapping of keys to values, not %s", name, kindOf(n))
 	}
-	var own, merged []member
-	seen := map[string]bool{}
+	var merged []*yamlnode.Node
 	for key, value := range n.Pairs() {
 		f.take(key, nodeBytes)
-		switch key.Type() {
-		case "merge key":
-			if value.Kind != yamlnode.List {
-				merged = append(merged, f.mapping(value, name)...)
-			}
-			for part := range value.Items() {
-				merged = append(merged, f.mapping(part, name)...)
-			}
-		case "text":
-			seen[key.Text] = true
-			own = append(own, member{key, value})
-		default:
+		switch t := key.Type(); {
+		case t == "merge key" && value.Kind == yamlnode.List:
+			merged = slices.AppendSeq(merged, value.Items())
+		case t == "merge key":
+			merged = append(merged, value)
+		case t != "text":
 			f.fail(key, "put it in quotes", "config error, key is not of type string: %s", kindOf(key))
+		case all[key.Text] == nil:
+			check(key)
+			all[key.Text] = value
 		}
 	}
-	for _, m := range merged {
-		if !seen[m.key.Text] {
-			seen[m.key.Text] = true
-			own = append(own, m)
-		}
+	for _, each := range merged {
+		f.addMembers(all, each, name, check)
 	}
-	return own
 }
 
 // The functions below return the value of a key, or a zero value if the key is missing or
