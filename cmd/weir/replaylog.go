@@ -140,16 +140,12 @@ func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error 
 	return nil
 }
 
-// warnCount prints a warning with a number, unless it is 0.
-func warnCount(cmd *cobra.Command, n int64, one, many, rest string) {
-	if n > 0 {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s %s\n", cmd.CommandPath(), counted(n, one, many), rest)
-	}
-}
-
 // warnBadLines prints the lines that were skipped.
 func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
-	warnCount(cmd, s.Log.Bad, "line was", "lines were", "skipped, of "+number(s.Log.Lines())+"; the first:")
+	if s.Log.Bad == 0 {
+		return
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s skipped, of %d; the first:\n", cmd.CommandPath(), counted(s.Log.Bad, "line was", "lines were"), s.Log.Lines())
 	for _, bad := range s.Log.First {
 		fmt.Fprintf(cmd.ErrOrStderr(), "  %v\n", bad)
 	}
@@ -157,9 +153,22 @@ func warnBadLines(cmd *cobra.Command, s *replay.LogCounts) {
 
 // warnLog prints other reasons to doubt the summary.
 func warnLog(cmd *cobra.Command, s *replay.LogCounts) {
-	warnCount(cmd, s.NoKey, "request has", "requests have", "no value for a key, and no decision")
-	warnCount(cmd, s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
-	warnCount(cmd, s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
-	warnCount(cmd, s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
-	warnCount(cmd, s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
+	for _, reason := range doubts(s) {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", cmd.CommandPath(), reason)
+	}
+}
+
+// doubts returns the reasons to doubt a summary, apart from skipped lines.
+func doubts(s *replay.LogCounts) (reasons []string) {
+	add := func(n int64, one, many, rest string) {
+		if n > 0 {
+			reasons = append(reasons, counted(n, one, many)+" "+rest)
+		}
+	}
+	add(s.NoKey, "request has", "requests have", "no value for a key, and no decision")
+	add(s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
+	add(s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
+	add(s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
+	add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
+	return reasons
 }

@@ -65,28 +65,18 @@ func (o *reportOptions) write(page func() *report.Page) error {
 }
 
 // newPage returns a page with the part that both verbs have.
-func newPage(title string, o *reportOptions, files []accesslog.File, log *accesslog.Stats) *report.Page {
-	p := &report.Page{Title: title, Lines: log.Lines(), Bad: log.Bad, MaskKeys: o.maskKeys}
+func newPage(title string, o *reportOptions, files []accesslog.File, s *replay.LogCounts) *report.Page {
+	p := &report.Page{Title: title, Lines: s.Log.Lines(), Bad: s.Log.Bad, Left: s.Filtered, Notes: doubts(s), MaskKeys: o.maskKeys}
 	for _, f := range files {
 		p.Sources = append(p.Sources, report.Source{Name: f.Name, Format: string(f.Format)})
 	}
-	note := func(n int64, one, many, rest string) {
-		if n > 0 {
-			p.Notes = append(p.Notes, counted(n, one, many)+" "+rest)
-		}
-	}
-	note(log.Before2000, "request has", "requests have", "an instant before 2000")
-	note(log.Late, "line is", "lines are", "out of order by more than --reorder")
 	return p
 }
 
 // replayPage returns the report of a replay.
 func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, file *policy.File) *report.Page {
-	page := newPage("weir replay", o, files, &s.Log)
-	page.Requests, page.Left, page.From, page.To = s.Requests, s.Filtered, s.From, s.To
-	if n := s.NoKey + s.BadUnits + s.Rejected; n > 0 {
-		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no decision")
-	}
+	page := newPage("weir replay", o, files, &s.LogCounts)
+	page.Requests, page.From, page.To = s.Requests, s.From, s.To
 	for _, summary := range s.Policies {
 		page.Views = append(page.Views, replayView(summary, file.Definition(summary.Policy)))
 	}

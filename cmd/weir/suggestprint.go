@@ -148,12 +148,9 @@ func quoted(arg string) string {
 
 // suggestPage returns the report of a suggestion.
 func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *report.Page {
-	page := newPage("weir suggest", o, files, &r.Log)
-	page.Requests, page.Left, page.From, page.To, page.First = r.Requests, r.Filtered, r.From, r.To, r.Best
+	page := newPage("weir suggest", o, files, &r.LogCounts)
+	page.Requests, page.From, page.To, page.First = r.Requests, r.From, r.To, r.Best
 	page.Hours, page.Zone = r.Hours[:], r.Zone.String()
-	if n := r.NoKey + r.BadUnits + r.Rejected; n > 0 {
-		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no key or no size, and is not counted")
-	}
 	var also []string
 	for _, note := range sampleNotes(r) {
 		also = append(also, capital(note)+".")
