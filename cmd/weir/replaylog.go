@@ -30,12 +30,9 @@ var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "
 
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
-	o.Units.N, o.read.Format, o.read.Fields = 1, accesslog.Auto, map[string]string{}
-	formats := append(accesslog.FormatNames(), string(accesslog.Auto), string(accesslog.JSONL))
-	addParsed(cmd, "format", "", "auto", "`FORMAT` of the files: auto, jsonl, "+strings.Join(accesslog.FormatNames(), ", "), func(text string) error {
-		o.read.Format = accesslog.Format(text)
-		return checkName("format", text, formats)
-	})
+	o.Units.N, o.read.Fields = 1, map[string]string{}
+	formats := append([]string{string(accesslog.Auto), string(accesslog.JSONL)}, accesslog.FormatNames()...)
+	cmd.Flags().Var(wordValue((*string)(&o.read.Format), formats[0], "", formats...), "format", "`FORMAT` of the files: "+strings.Join(formats, ", "))
 	choose := func(name, short, standard, help string, parse func(text string) error) {
 		addParsed(cmd, name, short, standard, help, func(text string) error {
 			o.chosen += " --" + name + " " + quoted(text)
@@ -46,26 +43,22 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	choose("units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
 	choose("where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*", appendTo(&o.Where, replay.ParseLogWhere))
 	addParsed(cmd, "field", "", "", "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer", func(text string) error {
-		name, own, ok := strings.Cut(text, "=")
-		if ok && own != "" {
-			o.read.Fields[name] = own
-			return checkName("field", name, append(accesslog.FieldNames(), "time"))
+		name, own, _ := strings.Cut(text, "=")
+		names := append(accesslog.FieldNames(), "time")
+		switch {
+		case own == "":
+			return fmt.Errorf("%q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
+		case !slices.Contains(names, name):
+			return usage(didYouMean(name, names, "use "+strings.Join(names, ", ")), "--field: unknown field %q", name)
 		}
-		return fmt.Errorf("%q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
+		o.read.Fields[name] = own
+		return nil
 	})
 	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, true, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// checkName returns the error of an unknown name in a flag, with the nearest known one.
-func checkName(kind, name string, known []string) error {
-	if slices.Contains(known, name) {
-		return nil
-	}
-	return usage(didYouMean(name, known, "use "+strings.Join(known, ", ")), "--%s: unknown %s %q", kind, kind, name)
 }
 
 // openLogs opens access logs and traces.

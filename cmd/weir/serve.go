@@ -258,10 +258,7 @@ func (o *serveOptions) curl(address string) string {
 		return ""
 	}
 	p := c.Policies.Policies[0]
-	compiled, err := p.Compile()
-	if err != nil {
-		return ""
-	}
+	compiled, _ := p.Compile() // the check of the file has compiled it
 	key := map[string]string{}
 	for _, dimension := range compiled.Dimensions {
 		if key[dimension] = "ann"; dimension == "ip" {

@@ -33,7 +33,8 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
-	f.StringVar(&o.whenDown, "when-down", "deny", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
+	f.Var(wordValue(&o.whenDown, "deny", "allow lets requests pass while weir does not answer, deny answers 503", "deny", "allow"),
+		"when-down", "while weir is down or hangs, allow requests or deny them with 503; `WORD`")
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
 	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
 	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
@@ -42,9 +43,6 @@ func snippetCommand() *cobra.Command {
 }
 
 func snippet(cmd *cobra.Command, o *snippetOptions, proxy string) error {
-	if o.whenDown != "allow" && o.whenDown != "deny" {
-		return usage("allow lets requests pass while weir does not answer, deny answers 503", "--when-down must be deny or allow, not %q", o.whenDown)
-	}
 	o.Allow = o.whenDown == "allow"
 	if o.policies != "" {
 		if err := o.fit(cmd, proxy); err != nil {
@@ -78,10 +76,7 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 	if err != nil {
 		return err
 	}
-	compiled, err := p.Compile()
-	if err != nil {
-		return usage("", "%s: %w", file.Name, err)
-	}
+	compiled, _ := p.Compile() // the check of the file has compiled it
 	by, byFlag := compiled.Dimensions, cmd.Flags().Changed("dimension")
 	switch {
 	case len(by) != 1:

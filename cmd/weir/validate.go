@@ -66,10 +66,7 @@ func validateFile(path string, o *validateOptions) (validResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := describe(path, file, time.Now())
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, unprefixed{err})
-	}
+	v := describe(path, file, time.Now())
 	v.cluster = o.cluster
 	if o.against != "" {
 		old, err := policy.Load(o.against)
@@ -161,13 +158,10 @@ func places(err error) (all []place) {
 }
 
 // describe returns the result for a good policy file at an instant.
-func describe(path string, file *policy.File, now time.Time) (*validFile, error) {
+func describe(path string, file *policy.File, now time.Time) *validFile {
 	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
 	for _, p := range file.Policies {
-		compiled, err := p.Compile()
-		if err != nil {
-			return nil, err
-		}
+		compiled, _ := p.Compile() // the check of the file has compiled it
 		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(compiled), Cluster: weirredis.DescribeSlots(compiled)}
 		for i, l := range p.Limits {
 			c := &compiled.Limits[i]
@@ -184,7 +178,7 @@ func describe(path string, file *policy.File, now time.Time) (*validFile, error)
 		v.Expired = append(v.Expired, expiredOverrides(p, now)...)
 		v.Notes = append(v.Notes, mistakes(p, compiled)...)
 	}
-	return v, nil
+	return v
 }
 
 // write writes the result for people.

@@ -171,7 +171,7 @@ func wordValue[T any](to *T, standard T, next string, all ...T) *value {
 			return all[i], nil
 		}
 		last := len(words) - 1
-		return standard, wrongText("", "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
+		return standard, wrongText(didYouMean(text, words, ""), "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
 	}, word)
 }
 
