@@ -101,7 +101,7 @@ func (o *serveOptions) table() (t settings) {
 			help: "`HOW` GET /v1/top and weir top print the keys denied most: shown, hashed or off"},
 		&setting{name: "otlp-endpoint", value: collectorValue(&o.otlpEndpoint), shown: redact.URL,
 			variables: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"},
-			help:      "the `URL` of an OpenTelemetry collector that gets a span of each decision, such as http://127.0.0.1:4318; default: no traces"},
+			help:      "the `URL` of an OpenTelemetry collector that gets spans of decisions, such as http://127.0.0.1:4318; default: no traces"},
 		&setting{name: "otlp-ratio", value: ratioValue(&o.otlpRatio, 0.01), variables: []string{"OTEL_TRACES_SAMPLER"},
 			help: "the share of calls without a trace that begin one, 0 to 1"},
 	)

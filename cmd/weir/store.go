@@ -186,7 +186,7 @@ func storeCommand() *cobra.Command {
 	check.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
 	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line", wantArgs(1, 1, "DIR"),
 		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
-	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print a hash of each value of a key, with a random secret, in place of the value")
+	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print hashes, with a random secret, in place of the values of keys and of idempotency keys")
 	return withVerbs("store check|dump DIR", "Check or dump the directory of --store file:DIR", check, dump)
 }
 
