@@ -17,9 +17,7 @@
 package yamlnode
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"regexp"
 	"sort"
 	"strings"
@@ -64,26 +62,20 @@ func read(src []byte, strict bool) (*Document, *Error) {
 	if at := directive.FindString(text); at != "" && strict {
 		return d, &Error{utf8.RuneCountInString(at) - 1, "directives are not read", "remove the line"}
 	}
-	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(2*MaxDepth))))
-	if err != nil {
-		return d, d.syntaxError(err, strict)
-	}
-	var root, second yaml.Node
-	switch err := loader.Load(&root); {
-	case errors.Is(err, io.EOF):
-		d.Root = Node{tag: "!!null", Line: len(d.lines), Offset: len(d.text)}
-		return d, nil
+	var documents []yaml.Node
+	limits := yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(2 * MaxDepth)))
+	switch err := yaml.Load([]byte(text), &documents, yaml.WithAllDocuments(), limits); {
 	case err != nil:
 		return d, d.syntaxError(err, strict)
-	}
-	switch err := loader.Load(&second); {
-	case err == nil:
+	case len(documents) == 0:
+		d.Root = Node{tag: "!!null", Line: len(d.lines), Offset: len(d.text)}
+		return d, nil
+	case len(documents) > 1:
+		second := documents[1]
 		return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
-	case !errors.Is(err, io.EOF):
-		return d, d.syntaxError(err, strict)
 	}
 	r := reader{document: d, strict: strict}
-	d.Root = r.node(root.Content[0], 1)
+	d.Root = r.node(documents[0].Content[0], 1)
 	return d, r.err
 }
 
