@@ -139,12 +139,9 @@ func (f *file) flag(m members, key string) bool {
 	return false
 }
 
-// number returns a whole number, 0 … 2^32−1, which must not be null.
+// number returns the value of a key that is not missing: a whole number, 0 … 2^32−1.
 func (f *file) number(m members, key string) uint32 {
 	n := m[key]
-	if n == nil {
-		return 0
-	}
 	v, err := strconv.ParseUint(strings.ReplaceAll(n.Text, "_", ""), 0, 32)
 	if n.Type() != "integer" || err != nil {
 		f.fail(n, "write one such as 100", "%s must be a whole number, 0 to 4294967295, not %s", key, kindOf(n))
