@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
@@ -138,6 +139,24 @@ func TestReplayOfAPipe(t *testing.T) {
 		code, stdout, stderr := runWeir(append([]string{"replay", "--policies", policies, "--json", name}, c.flags...)...)
 		if code != exitOK || !strings.HasPrefix(stdout, c.want) || stderr != "" {
 			t.Errorf("%q: got exit code %d, %.99q and %q, want %s", c.flags, code, stdout, stderr, c.want)
+		}
+	}
+}
+
+func TestSparkline(t *testing.T) {
+	for _, c := range []struct {
+		counts []int64
+		want   string
+		column time.Duration
+	}{
+		{[]int64{1}, "█", time.Second},
+		{[]int64{0, 1, 8, 16}, "·▁▄█", time.Second},
+		{[]int64{0, 1, 1000}, "·▁█", time.Second},
+		{append(make([]int64, 64), 7), strings.Repeat("·", 21) + "█", 3 * time.Second},
+		{append([]int64{1, 0, 0, 2}, make([]int64, 29)...), "▄█" + strings.Repeat("·", 15), 2 * time.Second},
+	} {
+		if got, column := sparkline(c.counts, time.Second); got != c.want || column != c.column {
+			t.Errorf("%v: got %s with %v a column, want %s with %v", c.counts, got, column, c.want, c.column)
 		}
 	}
 }

@@ -4,17 +4,26 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/suggest"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -155,4 +164,240 @@ func parseShare(text string) (float64, error) {
 		return 0, usage(next, "--spare takes a share of the keys, above 0%% and up to 100%%, not %q", text)
 	}
 	return share / 100, nil
+}
+
+// writeSuggestion writes a result for people.
+func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) {
+	writeFormats(b, formats)
+	fmt.Fprintf(b, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
+	if r.Filtered > 0 {
+		fmt.Fprintf(b, ", %d left out by --where or a prefix", r.Filtered)
+	}
+	fmt.Fprintf(b, "\nfrom %s to %s\n", instantText(r.From, r.Zone), instantText(r.To, r.Zone))
+	for _, note := range sampleNotes(r) {
+		b.WriteString(note + "\n")
+	}
+	line, _ := sparkline(r.Hours[:], time.Hour)
+	fmt.Fprintf(b, "by hour of the day, 0 to 23 in %s: %s\n", r.Zone, line)
+	for i := range r.Windows {
+		writeWindow(b, r, &r.Windows[i])
+	}
+	best := &r.Windows[r.Best]
+	writeTop(b, r, best)
+	writeNext(b, o, best, files)
+}
+
+// sampleNotes returns sentences about a recorded trace that lacks keys or calls.
+func sampleNotes(r *suggest.Result) (notes []string) {
+	if n := r.Log.Sample; n > 1 {
+		notes = append(notes, fmt.Sprintf("a sample of 1/%d of keys, each with all of its calls: counts are those of the sample; "+
+			"peaks are exact if --key has every value that all limits of the policy count by, and lower otherwise", n))
+	}
+	if n := r.Log.Dropped; n > 0 {
+		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up; peaks may be higher")
+	}
+	return notes
+}
+
+// unitOf returns the counted thing in the plural.
+func unitOf(r *suggest.Result) string { return cmp.Or(r.Unit, "requests") }
+
+// shownCandidates is the number of rows of a window's table above and below the suggestion.
+const shownCandidates = 3
+
+// writeWindow writes the table and the suggestion of one window.
+func writeWindow(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
+	p := &w.Peaks
+	fmt.Fprintf(b, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
+		answer.Span(w.Window), counted(p.P50, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
+	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
+	for _, c := range nearby(w) {
+		mark := ""
+		if c.Limit == w.Suggested.Limit {
+			mark = ">"
+		}
+		rows = append(rows, []string{mark, number(c.Limit), number(c.RequestsDenied), percent(c.RequestsDenied, r.Requests),
+			number(c.KeysDenied), percent(c.KeysDenied, r.Keys)})
+	}
+	writeTable(b, "lrrrrr", rows)
+	fmt.Fprintf(b, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
+}
+
+// capital returns a sentence with a capital letter.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+// nearby returns the suggested limit with candidates below and above it, each at least a
+// quarter apart. Limits of --limit are all returned.
+func nearby(w *suggest.Window) (rows []suggest.Candidate) {
+	if !slices.ContainsFunc(w.Candidates, func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }) {
+		return w.Candidates
+	}
+	rows = []suggest.Candidate{w.Suggested.Candidate()}
+	last := w.Suggested.Limit
+	for _, c := range slices.Backward(w.Candidates) {
+		if c.Limit*5 <= last*4 && len(rows) <= shownCandidates {
+			rows, last = append(rows, c), c.Limit
+		}
+	}
+	slices.Reverse(rows)
+	last = w.Suggested.Limit
+	for _, c := range w.Candidates {
+		if c.Limit*4 >= last*5 && len(rows) <= 2*shownCandidates {
+			rows, last = append(rows, c), c.Limit
+		}
+	}
+	return rows
+}
+
+// writeTop writes the keys that the best suggestion denies.
+func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
+	s := &w.Suggested
+	if s.RequestsDenied == 0 {
+		fmt.Fprintf(b, "\nAt %s no request is denied.\n", s.Line)
+		return
+	}
+	fmt.Fprintf(b, "\nAt %s these are denied:\n\n", s.Line)
+	rows := [][]string{{"KEY", "DENIED", "OF REQUESTS", "PEAK", "FIRST DENIED"}}
+	for _, k := range w.Top {
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), instantText(k.FirstDenied, r.Zone)})
+	}
+	writeKeys(b, "lrrrl", rows, s.KeysDenied)
+}
+
+// writeNext writes the commands to run next.
+func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []string) {
+	file, logs := quoted(cmp.Or(o.write, "weir.yaml")), ""
+	for _, name := range files {
+		logs += " " + quoted(name)
+	}
+	b.WriteString("\nNext:\n")
+	if o.write == "" {
+		fmt.Fprintf(b, "  weir suggest%s%s --window %s --write %s   # writes the line as a shadow, with a test\n", logs, o.log.chosen, w.Length, file)
+	}
+	fmt.Fprintf(b, "  weir test %s\n  weir replay --policies %s --policy %s%s%s\n", file, file, o.name, o.log.chosen, logs)
+}
+
+// quoted returns an argument for a shell. One with characters that would act in a terminal
+// has their escapes.
+func quoted(arg string) string {
+	plain := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("=:/._-,@%+", c)
+	}
+	switch escaped := strconv.Quote(arg); {
+	case arg != "" && strings.IndexFunc(arg, func(c rune) bool { return !plain(c) }) < 0:
+		return arg
+	case strings.ContainsFunc(arg, func(c rune) bool { return !unicode.IsPrint(c) || c == utf8.RuneError }):
+		return "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(escaped[1:len(escaped)-1]) + "'"
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// suggestPage returns the report of a suggestion.
+func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *report.Page {
+	page := newPage("weir suggest", o, files, &r.LogCounts)
+	page.Requests, page.From, page.To, page.First = r.Requests, r.From, r.To, r.Best
+	page.Hours, page.Zone = r.Hours[:], r.Zone.String()
+	var also []string
+	for _, note := range sampleNotes(r) {
+		also = append(also, capital(note)+".")
+	}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		v := report.View{
+			Name: "Per " + answer.Span(w.Window), Reason: capital(w.Suggested.Why) + ".", Line: w.Suggested.Line,
+			Also:  strings.Join(also, " "),
+			Per:   unitOf(r) + " per " + answer.Span(w.Window),
+			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
+			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: report.Timeline(w.Timeline),
+			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
+		}
+		for _, p := range w.Histogram {
+			v.Peaks = append(v.Peaks, report.Bin{From: p.Peak, To: p.Peak, Keys: p.Keys})
+		}
+		for _, c := range w.Candidates {
+			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}
+			if c.Limit != v.Limit {
+				candidate.Series = w.Denials[c.Limit]
+			}
+			v.Candidates = append(v.Candidates, candidate)
+		}
+		for _, k := range slices.Concat(w.Top, w.Heaviest) {
+			if k.Peak <= v.Limit || len(v.Rows) < len(w.Top) { // not a key of Top again
+				v.Rows = append(v.Rows, report.Row{Key: valuesText(k.Key), Peak: k.Peak, Allowed: k.Requests - k.Denied, Denied: k.Denied, FirstDenied: k.FirstDenied})
+			}
+		}
+		page.Views = append(page.Views, v)
+	}
+	return page
+}
+
+// checkDraft returns the error of a wrong file or name of --write, before the logs are read.
+func (o *suggestOptions) checkDraft() error {
+	if o.write == "" {
+		return nil
+	}
+	if _, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name)); err != nil {
+		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+	}
+	if _, err := os.Lstat(o.write); err == nil {
+		return usage("choose a new file, and copy the policy and its test from there", "--write: %s exists", o.write)
+	}
+	if dir, err := os.Stat(filepath.Dir(o.write)); err != nil || !dir.IsDir() {
+		return usage("choose another file for --write", "%s: the folder does not exist", o.write)
+	}
+	return nil
+}
+
+// draft is the policy file of --write: its values are the name of the policy, the reason, the
+// line, the limit, the key of the test, the window, and the limit less 1.
+const draft = `version: 1
+policies:
+  %[1]s:
+    about: %[2]q
+    limit: %[3]s
+    shadow: true
+tests:
+  %[1]s allows %[4]d and denies one more:
+    policy: %[1]s
+    key: {%[5]s}
+    steps:
+      - {n: %[4]d, expect: allowed, remaining: 0}
+      - {expect: denied, retry: %[6]s}
+      - {at: %[6]s, expect: allowed, remaining: %[7]d}
+`
+
+// writeDraft writes the best suggestion to the file of --write.
+func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs []string) error {
+	if o.write == "" {
+		return nil
+	}
+	w := &r.Windows[r.Best]
+	s := &w.Suggested
+	var names, key []string
+	for _, name := range logs {
+		names = append(names, filepath.Base(name))
+	}
+	for _, d := range r.Dimensions {
+		value := "example"
+		if d == "ip" {
+			value = "192.0.2.1"
+		}
+		key = append(key, d+": "+value)
+	}
+	sample := ""
+	if r.Log.Sample > 1 {
+		sample = fmt.Sprintf(", a sample of 1/%d of keys", r.Log.Sample)
+	}
+	about := fmt.Sprintf("Suggested from %s of %s, %s to %s%s: %s.", counted(r.Requests, "request", "requests"), listed(names),
+		r.From.In(r.Zone).Format(time.DateOnly), r.To.In(r.Zone).Format(time.DateOnly), sample, s.Why)
+	f, err := os.OpenFile(o.write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
+	if err == nil {
+		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1)
+		err = cmp.Or(err, f.Close())
+	}
+	if err != nil {
+		return usage("choose another file for --write", "--write: %w", err)
+	}
+	_, err = fmt.Fprintf(messages, "weir suggest: wrote the policy %s to %s as a shadow, which counts and denies nothing\n", o.name, o.write)
+	return err
 }
