@@ -22,35 +22,33 @@ type checkOptions struct {
 	policies, store string
 	id              string
 	n               int64
-	peek, json      bool
+	peek            bool
 }
 
 func checkCommand() *cobra.Command {
 	var o checkOptions
-	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"),
-		func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) })
+	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to take")
 	cmd.Flags().BoolVar(&o.peek, "peek", false, "return the answer of an attempt and take nothing")
 	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print the answer as one JSON object")
-	return cmd
+	return withJSON(cmd, "print the answer as one JSON object")
 }
 
-func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) error {
+func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	if o.peek && o.id != "" {
 		return usage("leave out one of them", "--peek takes nothing, so it has no --id")
 	}
-	a, applied, err := decideCheck(cmd, o, name, pairs)
+	a, applied, err := o.decide(cmd, args[0], args[1:])
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if o.json {
+	if asJSON(cmd) {
 		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSON(nil, applied))
 	} else {
-		err = printResult(out, false, nil, func(b *strings.Builder) { writeAnswer(b, a, applied) })
+		err = printResult(cmd, out, nil, func(b *strings.Builder) { writeAnswer(b, a, applied) })
 	}
 	if err == nil && !a.Decision.Allowed {
 		err = errDenied
@@ -58,9 +56,9 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 	return err
 }
 
-// decideCheck makes the decision. If a shadow cannot decide, that is an error here: its
+// decide makes the decision. If a shadow cannot decide, that is an error here: its
 // answer would hide the fault.
-func decideCheck(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
+func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
 	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err

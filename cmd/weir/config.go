@@ -22,11 +22,8 @@ func configCommand() *cobra.Command {
 }
 
 func configCheckCommand() *cobra.Command {
-	var asJSON bool
-	cmd := newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
-		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, asJSON, checkConfig) })
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object for each file")
-	return cmd
+	return withJSON(newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
+		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, checkConfig) }), jsonOfFiles)
 }
 
 // validConfig is the output of weir config check --json for a good file.
@@ -54,13 +51,11 @@ func (v *validConfig) write(b *strings.Builder) {
 }
 
 func configPrintCommand() *cobra.Command {
-	var asJSON bool
 	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, o *serveOptions, table settings) error {
 		o.readEnvoyEnvironment(table, io.Discard)
-		return printResult(cmd.OutOrStdout(), asJSON, table.printed(), table.write)
+		return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
 	})
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array with an object for each setting")
-	return cmd
+	return withJSON(cmd, "print a JSON array with an object for each setting")
 }
 
 // printedSetting is an element of the output of weir config print --json.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -26,9 +27,21 @@ func (w printable) Write(p []byte) (int, error) {
 // printJSON prints a value as one line.
 func printJSON(out io.Writer, v any) error { return json.NewEncoder(printable{out}).Encode(v) }
 
-// printResult prints a value as JSON, or as the text that write writes.
-func printResult(out io.Writer, asJSON bool, v any, write func(b *strings.Builder)) error {
-	if asJSON {
+// withJSON adds --json to a command and returns it.
+func withJSON(cmd *cobra.Command, help string) *cobra.Command {
+	cmd.Flags().Bool("json", false, help)
+	return cmd
+}
+
+// asJSON reports whether a command has --json and it is set.
+func asJSON(cmd *cobra.Command) bool {
+	set, _ := cmd.Flags().GetBool("json")
+	return set
+}
+
+// printResult prints a value as JSON with --json, otherwise the text that write writes.
+func printResult(cmd *cobra.Command, out io.Writer, v any, write func(b *strings.Builder)) error {
+	if asJSON(cmd) {
 		return printJSON(out, v)
 	}
 	var b strings.Builder

@@ -18,21 +18,18 @@ import (
 type readyOptions struct {
 	url     string
 	timeout time.Duration
-	asJSON  bool
 }
 
 func readyCommand() *cobra.Command {
 	var o readyOptions
-	cmd := newCommand("ready", "Report whether a running weir is ready", wantArgs(0, 0, ""),
-		func(cmd *cobra.Command, _ []string) error { return ready(cmd, &o) })
+	cmd := newCommand("ready", "Report whether a running weir is ready", wantArgs(0, 0, ""), o.run)
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of any of weir's HTTP listeners, or unix:/path")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "timeout of the request, 1ms to 1m")
-	f.BoolVar(&o.asJSON, "json", false, "print the answer, one JSON object")
-	return cmd
+	return withJSON(cmd, "print the answer, one JSON object")
 }
 
-func ready(cmd *cobra.Command, o *readyOptions) error {
+func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.timeout < time.Millisecond || o.timeout > time.Minute {
 		return usage("write --timeout 2s, for example", "--timeout must be 1ms to 1m, not %v", o.timeout)
 	}
@@ -47,7 +44,7 @@ func ready(cmd *cobra.Command, o *readyOptions) error {
 	isReady := res.StatusCode == http.StatusOK
 	out := printable{cmd.OutOrStdout()}
 	switch {
-	case o.asJSON:
+	case asJSON(cmd):
 		_, err = out.Write(body)
 	case isReady:
 		_, err = fmt.Fprintln(out, "ready")

@@ -22,19 +22,17 @@ import (
 // replayOptions are the flags of weir replay.
 type replayOptions struct {
 	policies, store, decisions string
-	json                       bool
 	log                        logOptions
 	report                     reportOptions
 }
 
 func replayCommand() *cobra.Command {
 	var o replayOptions
-	cmd := newCommand("replay --policies FILE TRACE.jsonl...|LOG...", "Decide a recorded trace or access logs in virtual time", wantArgs(1, math.MaxInt, "TRACE.jsonl"),
-		func(cmd *cobra.Command, args []string) error { return replayFiles(cmd, &o, args) })
+	cmd := newCommand("replay --policies FILE TRACE.jsonl...|LOG...", "Decide a recorded trace or access logs in virtual time", wantArgs(1, math.MaxInt, "TRACE.jsonl"), o.run)
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "", "write the answers to `OUT.jsonl` and the summary to stdout")
-	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as one JSON object")
+	withJSON(cmd, "print the summary as one JSON object")
 	group(cmd, "Flags:")
 	cmd.Flags().StringVar(&o.log.Policy, "policy", "", "decide access logs by the policy `NAME`; without it by every policy whose keys are given")
 	cmd.Flags().StringVar(&o.log.against, "against", "", "also decide access logs by the policy file `OLD.yaml`, and show the changes")
@@ -44,8 +42,8 @@ func replayCommand() *cobra.Command {
 	return cmd
 }
 
-// replayFiles replays a trace or access logs.
-func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) (err error) {
+// run replays a trace or access logs.
+func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
@@ -108,7 +106,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		}
 		return unreachable(on.Name, err)
 	}
-	return printResult(summary, o.json, &s, func(b *strings.Builder) { writeSummary(b, &s) })
+	return printResult(cmd, summary, &s, func(b *strings.Builder) { writeSummary(b, &s) })
 }
 
 // createDecisions creates the file of answers. It does not overwrite the trace.

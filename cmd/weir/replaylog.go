@@ -118,7 +118,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 	for _, p := range s.Policies {
 		p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
 	}
-	return printResult(cmd.OutOrStdout(), o.json, &s, func(b *strings.Builder) { writeLogSummary(b, &s, log.Files()) })
+	return printResult(cmd, cmd.OutOrStdout(), &s, func(b *strings.Builder) { writeLogSummary(b, &s, log.Files()) })
 }
 
 // addOld lets the runner decide by the file of --against as well.

@@ -22,8 +22,7 @@ type snippetOptions struct {
 func snippetCommand() *cobra.Command {
 	var o snippetOptions
 	names := strings.Join(integrations.Names(), "|")
-	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir", wantArgs(1, 1, names),
-		func(cmd *cobra.Command, args []string) error { return snippet(cmd, &o, args[0]) })
+	cmd := newCommand("snippet "+names, "Print the configuration of a proxy that calls weir", wantArgs(1, 1, names), o.run)
 	cmd.ValidArgs = integrations.Names()
 	f := cmd.Flags()
 	policiesFlag(cmd, &o.policies)
@@ -42,7 +41,8 @@ func snippetCommand() *cobra.Command {
 	return cmd
 }
 
-func snippet(cmd *cobra.Command, o *snippetOptions, proxy string) error {
+func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
+	proxy := args[0]
 	o.Allow = o.whenDown == "allow"
 	if o.policies != "" {
 		if err := o.fit(cmd, proxy); err != nil {

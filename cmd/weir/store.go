@@ -180,10 +180,8 @@ func noteInstances(stderr io.Writer, file *policy.File) {
 }
 
 func storeCommand() *cobra.Command {
-	var asJSON, hashKeys bool
-	check := newCommand("check DIR", "Read every record and verify its checksum", wantArgs(1, 1, "DIR"),
-		func(cmd *cobra.Command, args []string) error { return checkDirectory(cmd, args[0], asJSON) })
-	check.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	check := withJSON(newCommand("check DIR", "Read every record and verify its checksum", wantArgs(1, 1, "DIR"), checkDirectory), "print the result as one JSON object")
+	var hashKeys bool
 	dump := newCommand("dump DIR", "Print the histories and operations as JSON, one a line", wantArgs(1, 1, "DIR"),
 		func(cmd *cobra.Command, args []string) error { return dumpDirectory(cmd, args[0], hashKeys) })
 	dump.Flags().BoolVar(&hashKeys, "hash-keys", false, "print hashes, with a random secret, in place of the values of keys and of idempotency keys")
@@ -216,8 +214,8 @@ type checkedDirectory struct {
 	Torn       string `json:"torn,omitempty"` // the end that the next start cuts
 }
 
-func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
-	dir, err := directoryPath(arg)
+func checkDirectory(cmd *cobra.Command, args []string) error {
+	dir, err := directoryPath(args[0])
 	if err != nil {
 		return err
 	}
@@ -229,7 +227,7 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 	if cut := report.Cut; cut.Bytes > 0 {
 		c.Torn = cut.String()
 	}
-	return printResult(cmd.OutOrStdout(), asJSON, c, func(b *strings.Builder) {
+	return printResult(cmd, cmd.OutOrStdout(), c, func(b *strings.Builder) {
 		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir, counted(c.Histories, "history", "histories"),
 			counted(c.Operations, "operation", "operations"), counted(c.Files, "file", "files"), counted(c.Bytes, "byte", "bytes"))
 		if c.Torn != "" {

@@ -31,22 +31,20 @@ import (
 type suggestOptions struct {
 	suggest.Options
 	log         logOptions
-	json        bool
 	report      reportOptions
 	write, name string
 }
 
 func suggestCommand() *cobra.Command {
 	o := suggestOptions{Options: suggest.Options{Spare: 0.999, Zone: time.UTC}}
-	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"),
-		func(cmd *cobra.Command, args []string) error { return suggestLimits(cmd, &o, args) })
+	cmd := newCommand("suggest LOG... --key DIMENSION=FIELD", "Choose a limit from access logs", wantArgs(1, math.MaxInt, "LOG"), o.run)
 	addParsed(cmd, "window", "w", "1s,1m,1h", "`WINDOWS` to try, such as 10s,5m,day", appendEach(&o.Windows, parseWindow))
 	addParsed(cmd, "limit", "", "", "`LIMITS` to try in each window, such as 5,10,20; about 30 by default", appendEach(&o.Limits, parseLimit))
 	addParsed(cmd, "spare", "", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart", setTo(&o.Spare, parseShare))
 	addParsed(cmd, "zone", "", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin", setTo(&o.Zone, parseZone))
 	flags := cmd.Flags()
 	flags.Var(sizeValue(&o.Memory, 512<<20), "max-memory", "`SIZE` of the memory for keys and requests")
-	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
+	withJSON(cmd, "print the result as one JSON object")
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
 	cmd.MarkFlagFilename("write", "yaml", "yml")
@@ -57,8 +55,8 @@ func suggestCommand() *cobra.Command {
 	return cmd
 }
 
-// suggestLimits prints the effect of limits on the requests of logs.
-func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error {
+// run prints the effect of limits on the requests of logs.
+func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	if err := cmp.Or(o.check(), o.checkDraft()); err != nil {
 		return err
 	}
@@ -84,7 +82,7 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 		w := &r.Windows[i]
 		w.Top = w.Top[:min(len(w.Top), replay.DefaultTop)]
 	}
-	err = printResult(cmd.OutOrStdout(), o.json, r, func(b *strings.Builder) { writeSuggestion(b, o, r, log.Files(), files) })
+	err = printResult(cmd, cmd.OutOrStdout(), r, func(b *strings.Builder) { writeSuggestion(b, o, r, log.Files(), files) })
 	if err != nil {
 		return err
 	}

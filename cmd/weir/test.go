@@ -10,11 +10,7 @@ import (
 )
 
 func testCommand() *cobra.Command {
-	var asJSON bool
-	cmd := newCommand("test FILE", "Run the tests of a policy file", wantArgs(1, 1, "FILE"),
-		func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) })
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as one JSON object")
-	return cmd
+	return withJSON(newCommand("test FILE", "Run the tests of a policy file", wantArgs(1, 1, "FILE"), testFile), "print the results as one JSON object")
 }
 
 // testResults is the output of weir test --json.
@@ -33,7 +29,8 @@ type testResult struct {
 	Got    string `json:"got,omitempty"` // the result and the expectation of a failed test
 }
 
-func testFile(cmd *cobra.Command, path string, asJSON bool) error {
+func testFile(cmd *cobra.Command, args []string) error {
+	path := args[0]
 	file, err := policy.Load(path)
 	if err != nil {
 		return err
@@ -52,7 +49,7 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 		results.Tests = append(results.Tests, r)
 	}
 	results.OK = results.failed == 0
-	if err := printResult(cmd.OutOrStdout(), asJSON, &results, results.write); err != nil || results.OK {
+	if err := printResult(cmd, cmd.OutOrStdout(), &results, results.write); err != nil || results.OK {
 		return err
 	}
 	return errDenied

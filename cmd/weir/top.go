@@ -28,13 +28,12 @@ type topOptions struct {
 	url, policy, token string
 	interval           time.Duration
 	n                  int
-	once, asJSON       bool
+	once               bool
 }
 
 func topCommand() *cobra.Command {
 	var o topOptions
-	cmd := newCommand("top", "List the keys that are denied most", wantArgs(0, 0, ""),
-		func(cmd *cobra.Command, _ []string) error { return top(cmd, &o) })
+	cmd := newCommand("top", "List the keys that are denied most", wantArgs(0, 0, ""), o.run)
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
@@ -42,11 +41,10 @@ func topCommand() *cobra.Command {
 	f.IntVarP(&o.n, "n", "n", 15, "the number of keys, 0 to 1000")
 	f.DurationVar(&o.interval, "interval", 2*time.Second, "the time between two requests, 100ms or more")
 	f.BoolVar(&o.once, "once", false, "print the list once")
-	f.BoolVar(&o.asJSON, "json", false, "print the answers of weir, one JSON object for each request")
-	return cmd
+	return withJSON(cmd, "print the answers of weir, one JSON object for each request")
 }
 
-func top(cmd *cobra.Command, o *topOptions) error {
+func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
 	if o.interval < 100*time.Millisecond {
 		return usage("write --interval 2s, for example", "--interval must be 100ms or more, not %v", o.interval)
 	}
@@ -67,7 +65,7 @@ func top(cmd *cobra.Command, o *topOptions) error {
 		case ctx.Err() != nil:
 			return nil
 		case err == nil:
-			if err := now.print(cmd.OutOrStdout(), last, o.asJSON); err != nil || o.once {
+			if err := now.print(cmd.OutOrStdout(), last, asJSON(cmd)); err != nil || o.once {
 				return err
 			}
 			last = now

@@ -20,25 +20,26 @@ import (
 
 // validateOptions are the flags of weir validate.
 type validateOptions struct {
-	against                string // a policy file
-	asJSON, cluster, envoy bool
+	against        string // a policy file
+	cluster, envoy bool
 }
 
 func validateCommand() *cobra.Command {
 	var o validateOptions
-	cmd := newCommand("validate FILE...", "Check policy files", wantArgs(1, math.MaxInt, "FILE"), func(cmd *cobra.Command, args []string) error {
-		return checkFiles(cmd, args, o.asJSON, func(path string) (validResult, error) { return validateFile(path, &o) })
-	})
+	cmd := newCommand("validate FILE...", "Check policy files", wantArgs(1, math.MaxInt, "FILE"),
+		func(cmd *cobra.Command, args []string) error { return checkFiles(cmd, args, o.check) })
 	f := cmd.Flags()
-	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
 	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
 	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
-	return cmd
+	return withJSON(cmd, jsonOfFiles)
 }
 
+// jsonOfFiles is the help of --json of the verbs that check files.
+const jsonOfFiles = "print the result as one JSON object for each file"
+
 // checkFiles checks files and prints the results. Its error joins those of the bad files.
-func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path string) (validResult, error)) error {
+func checkFiles(cmd *cobra.Command, paths []string, check func(path string) (validResult, error)) error {
 	out := cmd.OutOrStdout()
 	var bad []error
 	for _, path := range paths {
@@ -46,8 +47,8 @@ func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path
 		var err error
 		switch {
 		case invalid == nil:
-			err = printResult(out, asJSON, result, result.write)
-		case asJSON:
+			err = printResult(cmd, out, result, result.write)
+		case asJSON(cmd):
 			err = printInvalid(out, path, invalid)
 		}
 		if err != nil {
@@ -61,7 +62,8 @@ func checkFiles(cmd *cobra.Command, paths []string, asJSON bool, check func(path
 // validResult is the result for a good file: an object for --json, or text for people.
 type validResult interface{ write(b *strings.Builder) }
 
-func validateFile(path string, o *validateOptions) (validResult, error) {
+// check checks a policy file, or a configuration of Envoy's service.
+func (o *validateOptions) check(path string) (validResult, error) {
 	if o.envoy {
 		return validateEnvoy(path)
 	}
