@@ -211,8 +211,8 @@ func (f *settingsFile) read(s *setting, n *yamlnode.Node) {
 	case n.Text == "" && s.value.kind == "string":
 		f.fail(n.Offset, "write one, or remove the key", "%s is empty", s.name)
 	default:
-		if wrong := new(valueError); errors.As(s.value.Set(n.Text), &wrong) {
-			f.fail(n.Offset, wrong.next, "%s %s", s.name, wrong.problem)
+		if wrong := new(failure); errors.As(s.value.Set(n.Text), &wrong) {
+			f.fail(n.Offset, wrong.next, "%s %v", s.name, wrong)
 		}
 	}
 }

@@ -144,12 +144,9 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	if flag.Shorthand != "" {
 		name = "-" + flag.Shorthand + ", " + name
 	}
-	wrong, complete := new(valueError), new(failure)
-	switch {
-	case errors.As(e, &complete):
-		return complete
-	case errors.As(e, &wrong), errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong):
-		return usage(wrong.next, "%s %s", name, wrong.problem)
+	wrong := new(failure)
+	if errors.As(e, &wrong) || errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong) {
+		return usage(wrong.next, "%s %w", name, wrong)
 	}
 	return usage("", "--%s: %w", flag.Name, e.Unwrap())
 }

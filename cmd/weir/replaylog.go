@@ -52,7 +52,7 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 		case own == "":
 			return fmt.Errorf("%q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
 		case !slices.Contains(names, name):
-			return usage(didYouMean(name, names, "use "+strings.Join(names, ", ")), "--field: unknown field %q", name)
+			return usage(didYouMean(name, names, "use "+strings.Join(names, ", ")), "takes the name of a known field, not %q", name)
 		}
 		o.read.Fields[name] = own
 		return nil

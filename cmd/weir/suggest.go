@@ -125,7 +125,7 @@ func parseZone(name string) (*time.Location, error) {
 	if _, _, err := policy.ParseLimit("1 per day, fixed, in " + name); errors.As(err, &bad) && strings.Contains(bad.Problem, "time zone") {
 		next = bad.Next
 	}
-	return nil, usage(next, "--zone: unknown time zone %q", name)
+	return nil, usage(next, "takes a known time zone, not %q", name)
 }
 
 // parseWindow reads a window in the words of a policy file.
@@ -134,9 +134,9 @@ func parseWindow(text string) (time.Duration, error) {
 	var bad *policy.Error
 	switch {
 	case strings.ContainsAny(text, " ,") || errors.As(err, &bad) && bad.Next == "":
-		return 0, usage("write lengths such as 1s,90s,5m,1h,day", "--window: %q is no window", text)
+		return 0, usage("write lengths such as 1s,90s,5m,1h,day", "takes windows, and %q is none", text)
 	case errors.As(err, &bad):
-		return 0, usage(bad.Next, "--window: %s", bad.Problem)
+		return 0, usage(bad.Next, "takes windows, and %s", bad.Problem)
 	}
 	return l.Window, nil
 }
@@ -145,7 +145,7 @@ func parseWindow(text string) (time.Duration, error) {
 func parseLimit(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
 	if err != nil || n < 0 || n > weir.MaxUnits {
-		return 0, usage("write limits such as 5,10,20", "--limit: %q is no whole number of 0 to %d", text, int64(weir.MaxUnits))
+		return 0, usage("write limits such as 5,10,20", "takes whole numbers of 0 to %d, not %q", int64(weir.MaxUnits), text)
 	}
 	return n, nil
 }
@@ -159,7 +159,7 @@ func parseShare(text string) (float64, error) {
 		if !isPercent && err == nil && share > 1 && share <= 100 {
 			next = "did you mean --spare " + text + "%?"
 		}
-		return 0, usage(next, "--spare takes a share of the keys, above 0%% and up to 100%%, not %q", text)
+		return 0, usage(next, "takes a share of the keys, above 0%% and up to 100%%, not %q", text)
 	}
 	return share / 100, nil
 }

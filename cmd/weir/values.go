@@ -19,20 +19,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 )
 
-// A valueError reports a text that is not a value of a flag or of a setting. The problem goes on
-// from the name of the flag.
-type valueError struct {
-	problem string
-	next    string // the next step, "" if the problem names it
-}
-
-// Error returns the problem.
-func (e *valueError) Error() string { return e.problem }
-
-func wrongText(next, problem string, args ...any) error {
-	return &valueError{fmt.Sprintf(problem, args...), next}
-}
-
 // A value is the value of a setting, a pflag.Value that checks the values that it gets.
 type value struct {
 	kind        string   // string, word, names, bool, int, float64, duration, size, share or mode
@@ -45,13 +31,14 @@ type value struct {
 }
 
 // newValue sets to to the default and returns its value, with the fields of is. An error of
-// parse that is no *valueError is that of the kind. show is the inverse of parse.
+// parse that is no *failure is that of the kind. The messages of both go on from the name of the
+// flag. show is the inverse of parse.
 func newValue[T any](to *T, standard T, is value, parse func(text string) (T, error), show func(T) string) *value {
 	*to = standard
 	is.get = func() string { return show(*to) }
 	is.set = func(text string) error {
 		parsed, err := parse(text)
-		wrong := new(valueError)
+		wrong := new(failure)
 		switch {
 		case err == nil:
 			*to = parsed
@@ -74,7 +61,7 @@ func (v *value) Type() string { return v.kind }
 // String returns the value in the form that Set reads.
 func (v *value) String() string { return v.get() }
 
-// Set reads a value. The error is a *valueError, and a wrong value changes nothing.
+// Set reads a value. The error is a *failure, and a wrong value changes nothing.
 func (v *value) Set(text string) error { return v.set(text) }
 
 // addParsed adds a flag whose values parse reads. standard is the default in the help.
@@ -121,7 +108,7 @@ func fieldValue(to *string) *value {
 	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
 		const letters = "abcdefghijklmnopqrstuvwxyz"
 		if text == "" || strings.Trim(text, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-			return "", wrongText("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)
+			return "", usage("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)
 		}
 		return text, nil
 	}, shownAsIs)
@@ -132,7 +119,7 @@ func collectorValue(to *string) *value {
 	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
 		if _, err := otlp.ParseURL(text); err != nil {
 			problem, next, _ := strings.Cut(err.Error(), "; ")
-			return "", wrongText(next, "%s", problem)
+			return "", usage(next, "%s", problem)
 		}
 		return text, nil
 	}, shownAsIs)
@@ -143,7 +130,7 @@ func addressValue(to *string, standard string) *value {
 	return newValue(to, standard, value{kind: "string"}, func(text string) (string, error) {
 		path, unix := strings.CutPrefix(text, "unix:")
 		if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
-			return "", wrongText("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
+			return "", usage("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
 		}
 		return text, nil
 	}, shownAsIs)
@@ -153,7 +140,7 @@ func addressValue(to *string, standard string) *value {
 func storeValue(to *string) *value {
 	return newValue(to, "memory", value{kind: "string"}, func(text string) (string, error) {
 		if _, err := store.Describe(text); err != nil {
-			return "", wrongText("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
+			return "", usage("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
 		}
 		return text, nil
 	}, shownAsIs)
@@ -171,7 +158,7 @@ func wordValue[T any](to *T, standard T, next string, all ...T) *value {
 			return all[i], nil
 		}
 		last := len(words) - 1
-		return standard, wrongText(didYouMean(text, words, ""), "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
+		return standard, usage(didYouMean(text, words, ""), "must be %s or %s, not %q", strings.Join(words[:last], ", "), words[last], text)
 	}, word)
 }
 
@@ -183,11 +170,11 @@ func intValue(to *int, standard, least, most int, next string) *value {
 		switch digits := strings.TrimLeft(text, "+-"); {
 		case err != nil:
 		case len(digits) > 1 && digits[0] == '0':
-			err = wrongText("write a decimal number without a 0 in front", "begins with 0, which programs take for another base: %q", text)
+			err = usage("write a decimal number without a 0 in front", "begins with 0, which programs take for another base: %q", text)
 		case n < least && most == math.MaxInt:
-			err = wrongText("", "must be %d or more, not %d", least, n)
+			err = usage("", "must be %d or more, not %d", least, n)
 		case n < least || n > most:
-			err = wrongText("", "must be %d to %d, not %d", least, most, n)
+			err = usage("", "must be %d to %d, not %d", least, most, n)
 		}
 		return n, err
 	}, shownAsIs)
@@ -198,7 +185,7 @@ func ratioValue(to *float64, standard float64) *value {
 	return newValue(to, standard, value{kind: "float64", next: "0.01 is one of a hundred"}, func(text string) (float64, error) {
 		n, err := strconv.ParseFloat(text, 64)
 		if err == nil && !(n >= 0 && n <= 1) {
-			err = wrongText("", "must be 0 to 1, not %v", n)
+			err = usage("", "must be 0 to 1, not %v", n)
 		}
 		return n, err
 	}, shownAsIs)
@@ -219,12 +206,12 @@ func durationValue(to *time.Duration, standard time.Duration, orZero bool, next 
 		n, unitless := strconv.Atoi(text)
 		switch {
 		case err != nil && unitless == nil && n > 0 && 0 < standard && standard < time.Second:
-			err = wrongText(fmt.Sprintf("did you mean %dms or %ds?", n, n), "takes a duration such as %v, not %q", standard, text)
+			err = usage(fmt.Sprintf("did you mean %dms or %ds?", n, n), "takes a duration such as %v, not %q", standard, text)
 		case err != nil:
 		case d < 0 && orZero:
-			err = wrongText("", "must be 0 or more, not %v", d)
+			err = usage("", "must be 0 or more, not %v", d)
 		case d <= 0 && !orZero:
-			err = wrongText("", "must be above 0, not %v", d)
+			err = usage("", "must be above 0, not %v", d)
 		}
 		return d, err
 	}, shownAsIs)
@@ -238,13 +225,13 @@ func misread(kind, text string) error {
 		if n, err := strconv.Atoi(text); err == nil && n > 0 {
 			next = fmt.Sprintf("did you mean %ds?", n)
 		}
-		return wrongText(next, "takes a duration such as 10s, not %q", text)
+		return usage(next, "takes a duration such as 10s, not %q", text)
 	case "int", "int64":
-		return wrongText("", "takes a whole number of at most %d, not %q", math.MaxInt64, text)
+		return usage("", "takes a whole number of at most %d, not %q", math.MaxInt64, text)
 	case "float64":
-		return wrongText("", "takes a number, not %q", text)
+		return usage("", "takes a number, not %q", text)
 	case "bool":
-		return wrongText("", "takes true or false, not %q", text)
+		return usage("", "takes true or false, not %q", text)
 	}
 	return nil
 }
@@ -253,7 +240,7 @@ func misread(kind, text string) error {
 func namesValue(to *[]string) *value {
 	return newValue(to, nil, value{kind: "names"}, func(text string) ([]string, error) {
 		if _, err := listen.ParseNames(text); err != nil {
-			return nil, wrongText("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
+			return nil, usage("write the name alone, such as weir.example.com, without a port or a scheme", "takes the name of a host, not %q", text)
 		}
 		return append(*to, text), nil
 	}, func(names []string) string { return "[" + strings.Join(names, ", ") + "]" })
@@ -264,7 +251,7 @@ func modeValue(to *fs.FileMode, standard fs.FileMode, next string) *value {
 	return newValue(to, standard, value{kind: "mode", next: next}, func(text string) (fs.FileMode, error) {
 		bits, err := strconv.ParseUint(text, 8, 32)
 		if err != nil || bits == 0 || bits > 0o777 {
-			return 0, wrongText("", "must be an octal mode such as 0660, not %q", text)
+			return 0, usage("", "must be an octal mode such as 0660, not %q", text)
 		}
 		return fs.FileMode(bits), nil
 	}, func(mode fs.FileMode) string { return fmt.Sprintf("%#04o", uint32(mode)) })
@@ -306,7 +293,7 @@ func parseSize(text string) (int64, error) {
 		}
 		return n * u.bytes, nil
 	}
-	return 0, wrongText(didYouMeanSize(text), "must be a size of 1MiB or more, not %q", text)
+	return 0, usage(didYouMeanSize(text), "must be a size of 1MiB or more, not %q", text)
 }
 
 // didYouMeanSize returns the next step for a text that is not a size.
@@ -338,7 +325,7 @@ func shareValue(to *int64, standard int64) *value {
 func parseSample(text string) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimPrefix(text, "1/"), 10, 64)
 	if err != nil || n < 1 || n > weir.MaxUnits || n > 1 && !strings.HasPrefix(text, "1/") {
-		return 0, wrongText("write 1/10 for one of ten keys, or 1 for all", "must be a share, not %q", text)
+		return 0, usage("write 1/10 for one of ten keys, or 1 for all", "must be a share, not %q", text)
 	}
 	return n, nil
 }
