@@ -123,10 +123,6 @@ func formatWindow(d time.Duration) string {
 	return FormatDuration(d)
 }
 
-func namesOfWindows() []string {
-	return namesOf(windows, func(w namedLength) string { return w.name })
-}
-
 // parseNumber reads a whole number in which _ may group digits. A number above the
 // largest int64 becomes that, which every range check rejects. The problem is "", or the
 // end of a sentence that begins with the number.

@@ -32,7 +32,7 @@ func (d *limitBuilder) selectKind(k weir.Kind) {
 
 func (d *limitBuilder) setKind(at, i int) {
 	d.selectKind(weir.Kind(i))
-	d.hasKind, d.at.kind = true, at
+	d.at.kind = at
 }
 
 // complete checks the words of a limit together and sets the fields that follow from
@@ -153,10 +153,10 @@ func (d *limitBuilder) completePeriod() {
 // inherit gives a change of a limit the kind of that limit, if it selects none.
 func (d *limitBuilder) inherit(base *weir.Limit) {
 	switch {
-	case base.Kind == weir.Concurrency && d.hasWindow && !d.kinds[weir.Concurrency] && d.kind() == weir.Rolling && !d.hasKind:
-		fail(d.at.window, "write 20 at once, for at most "+FormatDuration(base.MaxHold), "the limit counts at once, not per window")
-	case d.hasKind || d.kind() != weir.Rolling:
+	case d.kinds != [weir.Concurrency + 1]bool{}: // words select one
 		return
+	case base.Kind == weir.Concurrency && d.hasWindow:
+		fail(d.at.window, "write 20 at once, for at most "+FormatDuration(base.MaxHold), "the limit counts at once, not per window")
 	}
 	d.selectKind(base.Kind)
 	if d.unlimited && !d.hasWindow {

@@ -24,7 +24,6 @@ type limitBuilder struct {
 	unlimited bool
 	hasWindow bool
 	hasApart  bool
-	hasKind   bool // in the long form
 	hasHold   bool
 	period    weir.Period                // the window's, if it is named hour, day, week or month
 	anchor    weir.Period                // Month or Week: the period that a from needs; NoPeriod without one

@@ -161,20 +161,14 @@ func stateRows(a *answer.Answer) [][]string {
 	}
 	for i, s := range a.Known() {
 		row := []string{s.Name, number(s.Used), number(cmp.Or(s.Burst, s.Max)), answer.Window(&a.Compiled.Limits[i], s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
-		if held {
-			row = append(row, nextEnd(s))
+		if s.MaxHold > 0 && s.Used > 0 {
+			row = append(row, waitText(s.NextAfter))
+		} else if held {
+			row = append(row, "-")
 		}
 		rows = append(rows, row)
 	}
 	return rows
-}
-
-// nextEnd returns the latest end of the next hold, "-" if there is none.
-func nextEnd(s *weir.LimitState) string {
-	if s.MaxHold == 0 || s.Used == 0 {
-		return "-"
-	}
-	return waitText(s.NextAfter)
 }
 
 func verdict(a *answer.Answer) string {

@@ -51,7 +51,10 @@ func rootCommand() *cobra.Command {
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	setHelp(root)
+	cobra.AddTemplateFunc("flagGroups", flagGroups)
+	cobra.EnableCommandSorting = false // the order of addVerbs
+	root.SetUsageTemplate(usageTemplate)
+	explain(root)
 	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand(), suggestCommand())
 	serve := settingsCommand("serve", "Serve decisions over HTTP", serve)
 	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
@@ -137,14 +140,6 @@ var helpTexts embed.FS
 //
 //go:embed help/usage.tmpl
 var usageTemplate string
-
-// setHelp sets the templates of root and its verbs.
-func setHelp(root *cobra.Command) {
-	cobra.AddTemplateFunc("flagGroups", flagGroups)
-	cobra.EnableCommandSorting = false // the order of addVerbs
-	root.SetUsageTemplate(usageTemplate)
-	explain(root)
-}
 
 // explain sets the description and the examples of cmd from its text, if it has one.
 func explain(cmd *cobra.Command) {

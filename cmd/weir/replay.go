@@ -88,9 +88,12 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 	}
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {
-		out, createErr := createDecisions(o.decisions, files)
+		if isOneOf(o.decisions, files) {
+			return usage("choose another file for --decisions", "%s is the trace itself", o.decisions)
+		}
+		out, createErr := os.Create(o.decisions)
 		if createErr != nil {
-			return createErr
+			return usage("choose another file for --decisions", "%w", createErr)
 		}
 		defer func() {
 			if closeErr := out.Close(); err == nil && closeErr != nil {
@@ -107,18 +110,6 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		return unreachable(on.Name, err)
 	}
 	return printResult(cmd, summary, &s, func(b *strings.Builder) { writeSummary(b, &s) })
-}
-
-// createDecisions creates the file of answers. It does not overwrite the trace.
-func createDecisions(path string, trace []string) (*os.File, error) {
-	if isOneOf(path, trace) {
-		return nil, usage("choose another file for --decisions", "%s is the trace itself", path)
-	}
-	out, err := os.Create(path)
-	if err != nil {
-		return nil, usage("choose another file for --decisions", "%w", err)
-	}
-	return out, nil
 }
 
 // isOneOf reports whether a path names the file of one of the names.

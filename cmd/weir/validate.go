@@ -175,7 +175,11 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 			if i > 0 {
 				name = ""
 			}
-			v.rows = append(v.rows, []string{"", name, l.Name, p.Sentence(i), worstCase(p, i, c) + warnsAt(p, i)})
+			worst := worstCase(p, i, c)
+			if share := p.WarnAt(i); share > 0 {
+				worst += fmt.Sprintf("; warns at %d%%", share)
+			}
+			v.rows = append(v.rows, []string{"", name, l.Name, p.Sentence(i), worst})
 			v.addKind(p, i, c, nextWindows(c, now))
 		}
 		v.Limits += len(p.Limits)
@@ -350,14 +354,6 @@ func worstCase(p *policy.Definition, i int, c *engine.Limit) string {
 		text += fmt.Sprintf("; %d with plans and overrides", worst)
 	}
 	return text
-}
-
-// warnsAt returns the share of limit i at which a grant carries a warning, in words.
-func warnsAt(p *policy.Definition, i int) string {
-	if share := p.WarnAt(i); share > 0 {
-		return fmt.Sprintf("; warns at %d%%", share)
-	}
-	return ""
 }
 
 // maxOf returns the largest value of limit i, with the policy's plans and overrides. c is the
