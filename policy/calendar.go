@@ -122,7 +122,7 @@ func nearZones(zone string) (near []string) {
 	if name := nearest.Name(zone, zones()); name != "" {
 		near = append(near, name)
 	}
-	places := namesOf(zones(), placeOf)
+	places := mapped(zones(), placeOf)
 	if i := slices.Index(places, nearest.Name(place, places)); i >= 0 && len(place) > 3 && !slices.Contains(near, zones()[i]) {
 		near = append(near, zones()[i])
 	}

@@ -19,16 +19,12 @@ type Errors []*Error
 
 // Error returns the texts of all errors, each from the beginning of a line.
 func (e Errors) Error() string {
-	return strings.Join(namesOf(e, (*Error).Error), "\n")
+	return strings.Join(mapped(e, (*Error).Error), "\n")
 }
 
 // Unwrap returns the errors one by one.
 func (e Errors) Unwrap() []error {
-	all := make([]error, len(e))
-	for i, each := range e {
-		all[i] = each
-	}
-	return all
+	return mapped(e, func(each *Error) error { return each })
 }
 
 // Error is one error of a policy file.

@@ -207,7 +207,7 @@ func (p *lineParser) window() {
 // a window or probably a mistyped one.
 func (p *lineParser) misplacedWindow(word string) string {
 	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") &&
-		nextWindow(word) == useWindow && nearest.Name(word, namesOf(windows, func(w namedLength) string { return w.name })) == ""
+		nextWindow(word) == useWindow && nearest.Name(word, mapped(windows, func(w namedLength) string { return w.name })) == ""
 	after := *p
 	switch {
 	case !key:

@@ -122,7 +122,7 @@ func (d *limitBuilder) keepWindows(base *weir.Limit) {
 
 // limitNames returns the names of the policy's limits.
 func (d *policyBuilder) limitNames() []string {
-	return namesOf(d.policy.Limits, func(l weir.Limit) string { return l.Name })
+	return mapped(d.policy.Limits, func(l weir.Limit) string { return l.Name })
 }
 
 // limitNamed returns the index of the limit with the name that a node gives.
@@ -190,7 +190,7 @@ func (d *policyBuilder) override(item *yamlnode.Node) Override {
 
 // setPlan reads the name of one of the plans, which are read before the overrides.
 func (v *overrideBuilder) setPlan(at int, name string) {
-	plans := namesOf(v.policy.Plans, func(p Plan) string { return p.Name })
+	plans := mapped(v.policy.Plans, func(p Plan) string { return p.Name })
 	switch {
 	case slices.Contains(plans, name):
 		v.override.Plan = name

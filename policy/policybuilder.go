@@ -235,11 +235,8 @@ func (d *policyBuilder) checkBlocks(name *yamlnode.Node) {
 
 // eachOf returns a value of each limit, or nil if all are zero.
 func eachOf[T comparable](limits []*limitBuilder, of func(*limitBuilder) T) []T {
-	all, zero := make([]T, len(limits)), *new(T)
-	for i, l := range limits {
-		all[i] = of(l)
-	}
-	if !slices.ContainsFunc(all, func(v T) bool { return v != zero }) {
+	all := mapped(limits, of)
+	if !slices.ContainsFunc(all, func(v T) bool { return v != *new(T) }) {
 		return nil
 	}
 	return all

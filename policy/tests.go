@@ -182,7 +182,7 @@ func (s *Step) contradiction(charging string) string {
 // checkKey rejects a step with a key that does not match the policy.
 func (s *stepBuilder) checkKey(item *yamlnode.Node) {
 	p, dimensions := s.policy, s.policy.dimensions
-	given := namesOf(s.step.Key, func(d Dimension) string { return d.Name })
+	given := mapped(s.step.Key, func(d Dimension) string { return d.Name })
 	for _, name := range dimensions {
 		if !slices.Contains(given, name) {
 			fail(item.Offset, "add "+name+" to key: of the step or of the test", "the key has no %s, by which policy %s counts", name, p.Name)

@@ -192,13 +192,14 @@ func allKnown[T any](words []word[T], m *yamlnode.Node) bool {
 }
 
 func names[T any](words []word[T]) []string {
-	return namesOf(words, func(w word[T]) string { return w.name })
+	return mapped(words, func(w word[T]) string { return w.name })
 }
 
-func namesOf[T any](all []T, name func(T) string) []string {
-	names := make([]string, len(all))
+// mapped returns of(each) for each element of a list.
+func mapped[T, U any](all []T, of func(T) U) []U {
+	results := make([]U, len(all))
 	for i, each := range all {
-		names[i] = name(each)
+		results[i] = of(each)
 	}
-	return names
+	return results
 }
