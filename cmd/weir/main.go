@@ -130,8 +130,8 @@ func wantArgs(least, most int, name string) cobra.PositionalArgs {
 // helpWidth is the width of the lists of flags, in columns.
 const helpWidth = 100
 
-// helpTexts has the description and the examples of each verb in VERB.txt, and of the
-// program in weir.txt.
+// helpTexts has the description and the examples of each verb in VERB.txt, those of the
+// program in weir.txt, and the help of the settings of weir serve in settings.txt.
 //
 //go:embed help
 var helpTexts embed.FS

@@ -25,7 +25,7 @@ const builtIn = "the built-in demonstration policies"
 
 // policiesFlag adds --policies.
 func policiesFlag(cmd *cobra.Command, path *string) {
-	cmd.Flags().StringVarP(path, "policies", "p", "", policiesHelp)
+	cmd.Flags().StringVarP(path, "policies", "p", "", settingHelp()["policies"])
 	cmd.MarkFlagFilename("policies", "yaml", "yml")
 }
 

@@ -203,7 +203,7 @@ func schemaOf(t *testing.T, s *setting) schema {
 	if made["maximum"] == math.MaxInt {
 		delete(made, "maximum")
 	}
-	made["description"] = strings.ReplaceAll(s.help, "`", "")
+	made["description"] = strings.ReplaceAll(settingHelp()[s.name], "`", "")
 	switch standard := s.value.String(); {
 	case standard == "" || s.value.kind == "names":
 	case slices.Contains([]string{"bool", "int", "float64"}, s.value.kind):
@@ -263,7 +263,14 @@ func TestEverySettingIsInTheHelp(t *testing.T) {
 		t.Error("--all alone prints other help")
 	}
 	common := 0
-	for _, s := range new(serveOptions).table() {
+	table := new(serveOptions).table()
+	if n := len(settingHelp()); n != len(table) {
+		t.Errorf("help/settings.txt has %d settings, want %d", n, len(table))
+	}
+	for _, s := range table {
+		if settingHelp()[s.name] == "" {
+			t.Errorf("help/settings.txt does not have %s", s.name)
+		}
 		if !strings.Contains(long, "--"+s.name) {
 			t.Errorf("--all does not show --%s", s.name)
 		}

@@ -24,7 +24,7 @@ import (
 
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
-	cmd.Flags().StringVar(name, "store", "memory", storeHelp)
+	cmd.Flags().StringVar(name, "store", "memory", settingHelp()["store"])
 }
 
 // openStore opens a store, which must be reachable.
