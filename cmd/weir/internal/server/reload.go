@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
@@ -126,9 +125,7 @@ func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
 	o.ObserveDuration = func(d time.Duration) { s.metrics.Took[observe.GRPC].Observe(d.Seconds()) }
-	if s.config.TopKeys != topkeys.Off {
-		o.Top = func() *topkeys.Sketch { return s.observer.NewSketch(s.rules.Load().Rules()) }
-	}
+	o.Top = s.observer.NewSketch
 	s.envoy = envoy.New(o)
 	s.rules.Store(s.config.Envoy)
 }

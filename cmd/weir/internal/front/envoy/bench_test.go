@@ -34,7 +34,7 @@ func BenchmarkAnswer(b *testing.B) {
 		{"none", []string{"none=1"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := newService(Options{Engine: weir.NewMemory(), Top: func() *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
+			s := newService(Options{Engine: weir.NewMemory(), Top: func(int) *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
 			must.Do(b, s.Load(parse(b, benchConfig), nil))
 			var wired [][]byte
 			for i := range 1000 {

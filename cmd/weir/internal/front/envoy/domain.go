@@ -38,8 +38,9 @@ type domain struct {
 func (s *Service) compile(config *envoyconf.Config, policies []*enforce.Rule, before domains) (domains, error) {
 	next := domains{}
 	if config != nil {
+		all := config.Rules()
 		for _, rules := range config.Domains {
-			d, err := s.compileDomain(rules, before[rules.Name])
+			d, err := s.compileDomain(rules, before[rules.Name], all)
 			if err != nil {
 				return nil, fmt.Errorf("envoy: domain %q: %w", rules.Name, err)
 			}
@@ -55,8 +56,8 @@ func (s *Service) compile(config *envoyconf.Config, policies []*enforce.Rule, be
 }
 
 // compileDomain compiles the rules of a domain. A rule that was in force before keeps
-// its counts.
-func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain) (*domain, error) {
+// its counts. all is the number of rules of all domains.
+func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain, all int) (*domain, error) {
 	d := &domain{name: rules.Name, histories: rules.Policy, rules: rules, overridden: new(Hits)}
 	known := map[string]*limit{}
 	if before != nil && before.rules != nil { // and not a policy of that name
@@ -70,9 +71,15 @@ func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain) (*domai
 		if err != nil {
 			return nil, err
 		}
-		l.denials = newDenials(r, nil)
+		l.names = namesOf(r)
 		if old := known[ruleID(r)]; old != nil {
-			l.tally, l.denials = old.tally, newDenials(r, old.denials)
+			l.tally = old.tally
+			if slices.Equal(l.names, old.names) {
+				l.top = old.top
+			}
+		}
+		if l.top == nil && s.options.Top != nil {
+			l.top = s.options.Top(all)
 		}
 		d.limits = append(d.limits, l)
 	}

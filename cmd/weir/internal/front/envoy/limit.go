@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/policy"
@@ -25,7 +26,8 @@ type limit struct {
 	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
-	denials  *denials // nil for an override
+	names    []string        // of the values of a key in top
+	top      *topkeys.Sketch // the keys that are denied most; nil if none are kept, and for an override
 }
 
 // newLimit compiles a rule of the domain.

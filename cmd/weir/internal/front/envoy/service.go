@@ -140,9 +140,9 @@ type Options struct {
 	Log *slog.Logger
 
 	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
-	// Top returns a new sketch for the keys that a rule denies, at its first denial; nil =
-	// no sketches.
-	Top func() *topkeys.Sketch
+	// Top returns a new sketch, one of so many, for the keys that a rule denies; nil = none
+	// are kept.
+	Top func(sketches int) *topkeys.Sketch
 
 	ObserveDuration func(time.Duration) // receives the duration of each decision
 }

@@ -84,7 +84,7 @@ func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) strin
 }
 
 // count counts the hits of every item of a decided call.
-func (s *Service) count(c *call) {
+func (c *call) count() {
 	for i := range c.items {
 		it := &c.items[i]
 		if it.limit == nil {
@@ -98,11 +98,11 @@ func (s *Service) count(c *call) {
 			t.Refunded.Add(it.n)
 		case it.kind == shadowed && it.over:
 			t.Shadowed.Add(it.n)
-			s.noteDenial(c, i)
+			c.noteDenial(i)
 		case it.over:
 			t.Denied.Add(it.n)
 			if c.over { // not a quota that is over beside another one that is not
-				s.noteDenial(c, i)
+				c.noteDenial(i)
 			}
 		case !c.over:
 			t.Granted.Add(it.n)
@@ -133,40 +133,23 @@ func (c *call) notePolicy(it *item) {
 	c.domain.note(o)
 }
 
-// denials are the keys that a rule denies most. The sketch is made at the first denial.
-type denials struct {
-	names  []string // by value of a key
-	sketch atomic.Pointer[topkeys.Sketch]
-}
-
-// newDenials returns the denials of a rule: those of before, which may be nil, if the
-// names are the same.
-func newDenials(r *envoyconf.Rule, before *denials) *denials {
-	d := &denials{}
+// namesOf returns the names of the values that have separate histories.
+func namesOf(r *envoyconf.Rule) (names []string) {
 	for _, i := range r.Varying {
 		name := r.Keys[i]
-		if slices.Contains(d.names, name) {
+		if slices.Contains(names, name) {
 			name = fmt.Sprintf("%s#%d", name, i+1)
 		}
-		d.names = append(d.names, name)
+		names = append(names, name)
 	}
-	if before != nil && slices.Equal(before.names, d.names) {
-		return before
-	}
-	return d
+	return names
 }
 
 // noteDenial counts a denial of item i by its rule, also in shadow_mode.
-func (s *Service) noteDenial(c *call, i int) {
+func (c *call) noteDenial(i int) {
 	it := &c.items[i]
-	d := it.limit.denials
-	if s.options.Top == nil || it.n == 0 || d == nil {
+	if it.limit.top == nil || it.n == 0 {
 		return
-	}
-	sketch := d.sketch.Load()
-	if sketch == nil {
-		d.sketch.CompareAndSwap(nil, s.options.Top())
-		sketch = d.sketch.Load()
 	}
 	var few [4]string
 	values := few[:0]
@@ -174,22 +157,16 @@ func (s *Service) noteDenial(c *call, i int) {
 		values = append(values, c.request.Descriptors[i].Entries[at].GetValue())
 	}
 	// By the clock of this process: the clock of the store may differ.
-	sketch.Add(weir.K(values...), time.Now().UnixMicro())
+	it.limit.top.Add(weir.K(values...), time.Now().UnixMicro())
 }
 
-// RuleDenials are the keys that a rule denies most.
-type RuleDenials struct {
-	Domain, Rule string
-	Names        []string        // by value of a key
-	Sketch       *topkeys.Sketch // counts such keys
-}
-
-// EachRuleDenials calls yield with every rule in force that has denied something.
-func (s *Service) EachRuleDenials(yield func(RuleDenials)) {
+// EachRuleDenials calls yield with the keys that every rule in force denies most, and with the
+// names of their values.
+func (s *Service) EachRuleDenials(yield func(domain, rule string, names []string, top *topkeys.Sketch)) {
 	for name, d := range *s.domains.Load() {
 		for _, l := range d.limits {
-			if sketch := l.denials.sketch.Load(); sketch != nil {
-				yield(RuleDenials{name, ruleIn(name, l.rule.Path), l.denials.names, sketch})
+			if l.top != nil {
+				yield(name, ruleIn(name, l.rule.Path), l.names, l.top)
 			}
 		}
 	}

@@ -202,12 +202,12 @@ descriptors:
     descriptors: [{key: files, descriptors: [{key: files, rate_limit: {unit: hour, requests_per_unit: 1}}]}]
 `
 	p := connect(t, weir.NewMemory(), parse(t, config), func(o *Options) {
-		o.Top = func() *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
+		o.Top = func(int) *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
 	})
 	reported := func() (all []string) {
-		p.service.EachRuleDenials(func(d RuleDenials) {
-			for _, e := range d.Sketch.Top(10, time.Now()).Top {
-				all = append(all, fmt.Sprint(d.Domain, " ", d.Rule, " ", d.Names, e.Values, " ", e.Denials))
+		p.service.EachRuleDenials(func(domain, rule string, names []string, top *topkeys.Sketch) {
+			for _, e := range top.Top(10, time.Now()).Top {
+				all = append(all, fmt.Sprint(domain, " ", rule, " ", names, e.Values, " ", e.Denials))
 			}
 		})
 		slices.Sort(all)

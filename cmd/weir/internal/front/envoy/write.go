@@ -37,7 +37,7 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 // write counts a decided call and returns its answer: the code, the statuses, the header
 // fields, and in the metadata whether a fallback decided.
 func (s *Service) write(c *call) *pb.RateLimitResponse {
-	s.count(c)
+	c.count()
 	a := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
 	counter := &s.Counts.OK
 	if c.over {

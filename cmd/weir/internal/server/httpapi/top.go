@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
-	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/answer"
@@ -102,9 +101,9 @@ func (a *API) serveTop(w http.ResponseWriter, r *http.Request) {
 			list.addKeys(seen.Top, keyShown{Policy: p.Name}, p.Dimensions())
 		}
 	}
-	a.Envoy.EachRuleDenials(func(d envoy.RuleDenials) {
-		if !one || name == d.Domain {
-			list.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
+	a.Envoy.EachRuleDenials(func(domain, rule string, names []string, top *topkeys.Sketch) {
+		if !one || name == domain {
+			list.addKeys(top, keyShown{Policy: domain, Rule: rule}, names)
 		}
 	})
 	slices.SortStableFunc(list.Top, func(x, y keyShown) int {
