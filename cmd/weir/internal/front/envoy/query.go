@@ -16,10 +16,10 @@ import (
 // nothing from proxies that hang up first.
 var background = context.Background()
 
-// decideEach decides items, each by itself, and returns the first error.
-func (c *call) decideEach(items []*item, op weir.Op) error {
-	if len(items) == 0 { // most requests have items of one kind
-		return nil
+// decideEach decides items, each by itself, unless an item had an error before.
+func (c *call) decideEach(items []*item, op weir.Op) {
+	if len(items) == 0 || c.err != nil { // most requests have items of one kind
+		return
 	}
 	asked := c.ask(items, op, false)
 	if len(asked) == 1 { // a batch of one costs more
@@ -27,7 +27,7 @@ func (c *call) decideEach(items []*item, op weir.Op) error {
 	} else {
 		enforce.DecideAll(background, asked)
 	}
-	return c.take(items, asked)
+	c.take(items, asked)
 }
 
 // decideTogether decides items as one attempt (R7), and reports whether it was granted.
@@ -36,13 +36,13 @@ func (c *call) decideTogether(items []*item) (bool, error) {
 	if err := enforce.DecideTogether(background, asked); err != nil {
 		return false, err
 	}
-	err := c.take(items, asked)
+	c.take(items, asked)
 	for i, it := range items {
 		if o := &asked[i].Outcome; !o.Allowed {
 			it.over, it.wait = o.Limit != "", ownWait(&asked[i])
 		}
 	}
-	return asked[0].Outcome.Allowed, err
+	return asked[0].Outcome.Allowed, nil
 }
 
 // ownWait returns the wait of an item by its own limits. That of its decision is the longest
@@ -73,19 +73,18 @@ func (c *call) ask(items []*item, op weir.Op, together bool) []enforce.Item {
 	return asked
 }
 
-// take sets the results of items, and returns the first error.
-func (c *call) take(items []*item, asked []enforce.Item) (err error) {
+// take sets the results of items, and the first error.
+func (c *call) take(items []*item, asked []enforce.Item) {
 	for i, it := range items {
 		a := &asked[i]
 		it.charged = 0
-		if err = cmp.Or(err, a.Err); a.Err != nil {
+		if c.err = cmp.Or(c.err, a.Err); a.Err != nil {
 			continue
 		}
 		it.take(c, a)
 		c.degraded = c.degraded || a.Outcome.Degraded
 		c.warnings = append(c.warnings, a.Outcome.Applied.Warnings...)
 	}
-	return err
 }
 
 // take sets the result of the item. It shows the limit that denied the item, otherwise the
@@ -124,26 +123,23 @@ func (it *item) take(c *call, a *enforce.Item) {
 // never more hits than count (R10). No window then holds more than was granted in it and not
 // given back: the hits that stay are newer than those that should have stayed, and count
 // longer. Under count: reported an attempt has charged no hits.
-func (s *Service) refundItems(c *call) error {
+func (s *Service) refundItems(c *call) {
 	items := c.itemsOf(refunded)
 	if len(items) == 0 {
-		return nil
+		return
 	}
 	charged := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported })
 	for _, it := range charged {
 		it.charged = engine.Oldest
 	}
 	_, failed := s.refund(background, c, charged)
-	if err := c.decideEach(items, weir.OpPeek); err != nil {
-		return err
-	}
+	c.decideEach(items, weir.OpPeek)
 	for _, it := range items {
 		it.over = false
 	}
-	if c.degraded { // and a degraded decision refunds nothing
-		return nil
+	if !c.degraded { // a degraded decision refunds nothing
+		c.err = cmp.Or(c.err, failed)
 	}
-	return failed
 }
 
 // rollBackTime bounds the time of one rollback.

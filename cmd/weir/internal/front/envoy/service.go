@@ -88,13 +88,13 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 		return nil, s.toStatus(err)
 	}
 	began := time.Now()
-	err := s.decideCall(c) // not with ctx; see background
+	s.decideCall(c) // not with ctx; see background
 	took := time.Since(began)
 	s.options.ObserveDuration(took)
 	if s.options.Tracer != nil {
-		s.trace(ctx, c, began, took, err)
+		s.trace(ctx, c, began, took)
 	}
-	if err != nil {
+	if err := c.err; err != nil {
 		if d := c.domain; d != nil && d.policy != nil && !calls.IsBadInput(err) {
 			d.note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 		}
@@ -104,13 +104,13 @@ func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateL
 }
 
 // trace reports a decided call as one span.
-func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time.Duration, err error) {
+func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time.Duration) {
 	span := observe.Span{Protocol: observe.GRPC, Degraded: c.degraded, Began: began, Took: took}
 	if c.domain != nil {
 		span.Policy = c.domain.name
 	}
 	switch {
-	case err != nil:
+	case c.err != nil:
 		span.Outcome = observe.Error
 	case c.over:
 		span.Outcome = observe.Denied
