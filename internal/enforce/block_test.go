@@ -18,7 +18,7 @@ import (
 // attempt attempts units for the key u now.
 func attempt(t testing.TB, r *Rule, n int64) Outcome {
 	t.Helper()
-	return must.Get(r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: n}))(t)
+	return must.Get(r.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: n}))(t)
 }
 
 // ruleOf is a policy p of those limits.
@@ -66,7 +66,7 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	decide := func(e engine.Engine, name string) (Outcome, error) {
 		r := ruleIn(t, "blocks.yaml", name, e)
-		return r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")})
+		return r.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, At: at("2026-01-01")})
 	}
 	f := fallback.New(down, fallback.Deny, fallback.Instances(3))
 	for name, want := range map[string]int64{"share": 0, "open": 1} {
@@ -89,7 +89,7 @@ func TestShareDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := ruleIn(t, "blocks.yaml", "share", f)
-	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 2, At: at("2026-01-01")}
+	ask := Request{Target: Target{Key: weir.K("u")}, N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 		t.Errorf("2 of a share of 1, while the store decides only blocks: %+v, %v", o, err)
@@ -107,7 +107,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := ruleIn(t, "blocks.yaml", "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	job := func() Outcome {
 		t.Helper()
-		return must.Get(r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, ID: "job"}))(t)
+		return must.Get(r.Decide(context.Background(), &Request{Target: Target{Key: weir.K("u")}, N: 1, ID: "job"}))(t)
 	}
 	store.Break(weirtest.Down())
 	if o := job(); !o.Decision.Allowed || !o.Decision.Degraded {

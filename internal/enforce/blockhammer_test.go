@@ -55,7 +55,7 @@ func TestBlockHammer(t *testing.T) {
 				for !enough() && time.Now().Before(late) {
 					k := random.IntN(len(keys))
 					asked := time.Now()
-					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], 0), N: 1})
+					o, err := r.Decide(context.Background(), &Request{Target: Target{Key: keys[k]}, N: 1})
 					if err != nil {
 						if store == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrOutcomeUnknown) {
 							t.Error(err)
@@ -77,7 +77,7 @@ func TestBlockHammer(t *testing.T) {
 		for k, all := range seen {
 			auditBlocks(t, all, window, block)
 			time.Sleep(block + window)
-			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], 0), N: 3, Op: weir.OpPeek})
+			o, err := r.Decide(context.Background(), &Request{Target: Target{Key: keys[k]}, N: 3, Op: weir.OpPeek})
 			if err != nil || !o.Decision.Allowed {
 				t.Errorf("when all is over: %+v, %v", o, err)
 			}

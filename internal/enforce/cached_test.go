@@ -98,7 +98,7 @@ func TestBlockBeginsInTheStore(t *testing.T) {
 func TestShadowOfACachedDenial(t *testing.T) {
 	r := rulesOf(t, "version: 1\npolicies:\n  shadow: {limit: 1 per hour, shadow: true}\n", &caching{Engine: weir.NewMemory(), denied: map[string]engine.Result{}})[0]
 	for i, cached := range []bool{false, false, true} {
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K(), 0), N: 1})
+		o, err := r.Decide(context.Background(), &Request{Target: Target{Key: weir.K()}, N: 1})
 		if err != nil || !o.Decision.Allowed || o.Decision.Cached || o.Applied.Would.Cached != cached {
 			t.Errorf("attempt %d: %+v, %v; want a grant, and a decision that is not enforced, cached: %v", i, o, err, cached)
 		}

@@ -120,15 +120,6 @@ func (r *Rule) keyError(values []Pair) error {
 	return err
 }
 
-// TargetOfKey returns the target of a key with its values in the order of the dimensions.
-// plan is a result of [Rule.PlanOf], or 0. It is ignored if a dimension selects the plan.
-func (r *Rule) TargetOfKey(key weir.Key, plan int) Target {
-	if r.PlanBy != "" && r.planAt >= 0 && r.planAt < key.Len() {
-		plan = r.PlanOf(key.Value(r.planAt))
-	}
-	return Target{Key: key, Plan: plan}
-}
-
 // Decide makes a call by its Op, and passes it to the Handle:
 //
 //   - An attempt, a peek or a record is decided. A shadow allows every attempt, also one that

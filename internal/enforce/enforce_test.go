@@ -165,9 +165,6 @@ func TestPlanOfDimension(t *testing.T) {
 	if err != nil || r.choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
-	if s := r.TargetOfKey(weir.K("pro"), 0); s.Plan != whose.Plan {
-		t.Errorf("of a key: plan %d, want %d", s.Plan, whose.Plan)
-	}
 }
 
 func TestBadSubjects(t *testing.T) {
@@ -195,7 +192,7 @@ var down = &failing{weir.NewMemory(), func() bool { return true }}
 // stops no caller, and bad input is an error.
 func TestShadow(t *testing.T) {
 	r := ruleIn(t, "policies.yaml", "shadow", weir.NewMemory())
-	ask := Request{Target: r.TargetOfKey(weir.K("u"), 0), N: 1, At: at("2026-01-01")}
+	ask := Request{Target: Target{Key: weir.K("u")}, N: 1, At: at("2026-01-01")}
 	for i, would := range []bool{true, false, false} {
 		o, err := r.Decide(context.Background(), &ask)
 		if d := o.Decision; err != nil || !d.Allowed || d.Granted != 1 || d.RetryAfter != 0 || d.Limit != "" ||
@@ -225,7 +222,7 @@ func TestConcurrently(t *testing.T) {
 	for i := range 8 {
 		wg.Go(func() {
 			for range 50 {
-				whose := r.TargetOfKey(weir.K("acme", "ann"), i%3)
+				whose := Target{Key: weir.K("acme", "ann"), Plan: i % 3}
 				o, err := r.Decide(context.Background(), &Request{Target: whose, N: 1, At: at("2027-01-01")})
 				if err != nil {
 					t.Error(err)
@@ -243,7 +240,7 @@ func TestConcurrently(t *testing.T) {
 // TestAllocations: choosing a variation allocates nothing.
 func TestAllocations(t *testing.T) {
 	r := ruleIn(t, "policies.yaml", "api", weir.NewMemory())
-	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), 0), N: 0, At: at("2026-07-01")}
+	ctx, ask := context.Background(), Request{Target: Target{Key: weir.K("acme", "u")}, N: 0, At: at("2026-07-01")}
 	r.Decide(ctx, &ask)
 	if n := testing.AllocsPerRun(100, func() { r.Decide(ctx, &ask) }); n != 0 {
 		t.Errorf("%v allocations by an override, want 0", n)
@@ -269,15 +266,15 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 	rules := rulesOf(t, nowSource, fallback.New(store, fallback.Deny))
 	forms := map[string]func(rule *Rule, user string) (Outcome, error){
 		"Rule.Decide": func(rule *Rule, user string) (Outcome, error) {
-			return rule.Decide(ctx, &Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1})
+			return rule.Decide(ctx, &Request{Target: Target{Key: weir.K(user)}, N: 1})
 		},
 		"DecideAll": func(rule *Rule, user string) (Outcome, error) {
-			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
+			items := []Item{{Rule: rule, Request: Request{Target: Target{Key: weir.K(user)}, N: 1}}}
 			DecideAll(ctx, items)
 			return items[0].Outcome, items[0].Err
 		},
 		"DecideTogether": func(rule *Rule, user string) (Outcome, error) {
-			items := []Item{{Rule: rule, Request: Request{Target: rule.TargetOfKey(weir.K(user), 0), N: 1}}}
+			items := []Item{{Rule: rule, Request: Request{Target: Target{Key: weir.K(user)}, N: 1}}}
 			err := DecideTogether(ctx, items)
 			return items[0].Outcome, err
 		},

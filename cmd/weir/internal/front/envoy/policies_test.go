@@ -171,7 +171,7 @@ func TestObserverReceivesTheCallsOfAPolicy(t *testing.T) {
 		t.Errorf("4 of 3 or nothing, in a shadow: %s; want nothing charged", brief(a))
 	}
 	login := all[2]
-	whose := login.TargetOfKey(weir.K("ann"), 0)
+	whose := enforce.Target{Key: weir.K("ann")}
 	must.Get(login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}))(t)
 	if a := p.in("login").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 1 {
 		t.Errorf("an attempt that charged nothing gave hits back: %s", brief(a))

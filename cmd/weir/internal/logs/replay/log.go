@@ -40,7 +40,7 @@ type LogRunner struct {
 type logPolicy struct {
 	rule    *enforce.Rule
 	values  []*dimension
-	plan    []LogKey // sources of plan-by, if it is no dimension
+	plan    []LogKey // sources of plan-by
 	keys    Keys
 	stats   []keyStats // by the number of a key
 	summary *LogPolicySummary
@@ -102,7 +102,7 @@ func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolic
 		for _, name := range rule.Dimensions() {
 			p.values = append(p.values, r.selector.dimension(name))
 		}
-		if d.PlanBy != "" && !slices.Contains(rule.Dimensions(), d.PlanBy) {
+		if d.PlanBy != "" {
 			p.plan = r.selector.dimension(d.PlanBy).sources
 		}
 		if err := p.missing(); err == nil {
@@ -181,7 +181,7 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 		plan = p.rule.PlanOf(string(b))
 	}
 	var few [4]string
-	target := p.rule.TargetOfKey(weir.K(values(p.keys.Text(key), few[:0])...), plan)
+	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(ctx, &r.attempt)
 	if err == nil {

@@ -154,15 +154,21 @@ func TestAgainstAnotherFile(t *testing.T) {
 	}
 }
 
+// TestAPlanComesFromTheLog, whether or not the policy counts by it.
 func TestAPlanComesFromTheLog(t *testing.T) {
-	file := "version: 1\npolicies:\n  api:\n    limit: 1 per minute per ip\n    plan-by: plan\n    plans:\n      pro: { limit: 3 per minute per ip }\n"
+	const file = "version: 1\npolicies:\n  api:\n    limit: 1 per minute per ip%[1]s\n    plan-by: plan\n    plans:\n      pro: { limit: 3 per minute per ip%[1]s }\n"
 	line := func(ip, plan string) string {
 		return fmt.Sprintf(`{"ts":1772697600,"remote_addr":%q,"http_x_plan":%q}`+"\n", ip, plan)
 	}
 	log := strings.Repeat(line("192.0.2.1", "pro"), 5) + strings.Repeat(line("192.0.2.2", "-"), 5)
-	s, err := logRun(t, file, log, LogOptions{Keys: keysOf(t, "ip=remote_addr", "plan=header:X-Plan"), Units: one})
+	options := LogOptions{Keys: keysOf(t, "ip=remote_addr", "plan=header:X-Plan"), Units: one}
+	s, err := logRun(t, fmt.Sprintf(file, ""), log, options)
 	if err != nil || s.Denied != 2+4 || s.Policies[0].Keys != 2 {
 		t.Errorf("got %+v, %v", s, err)
+	}
+	s, err = logRun(t, fmt.Sprintf(file, " per plan"), strings.ReplaceAll(log, `"-"`, `"free"`), options)
+	if err != nil || s.Denied != 2+4 || s.Policies[0].Keys != 2 {
+		t.Errorf("plan is a dimension: got %+v, %v", s, err)
 	}
 }
 
