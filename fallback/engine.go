@@ -16,6 +16,7 @@
 package fallback
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"sync"
@@ -101,13 +102,8 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	return f
 }
 
-// modeOf returns the mode of a call.
-func (f *Engine) modeOf(c *engine.Call) engine.Outage {
-	if c.Outage == engine.OutageDefault {
-		return f.mode
-	}
-	return c.Outage
-}
+// modeOf returns the mode of a call. The zero Outage leaves the choice to the engine.
+func (f *Engine) modeOf(c *engine.Call) engine.Outage { return cmp.Or(c.Outage, f.mode) }
 
 // Do decides calls by one call of the store or, while the store is out, by their modes. The
 // timeout is for all calls together.
