@@ -68,16 +68,6 @@ func TTL(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
 	return 0, calls.BadInput("%s must be %d to %d: %s", name, answer.Millis(least), longest.Milliseconds(), reason)
 }
 
-// Grant is an attempt that was granted and is to be settled.
-type Grant struct {
-	Policy  *enforce.Rule
-	Pairs   enforce.Pairs // the key by names, with the value that chose a plan
-	Key     weir.Key      // the key of the histories
-	ID      string        // the idempotency key; "" = none
-	Outcome *enforce.Outcome
-	TTL     time.Duration
-}
-
 // Reservation is an open reservation, as its holder sees it.
 type Reservation struct {
 	Policy    string
@@ -98,26 +88,27 @@ func (s *Service) Prepare(ctx context.Context, from observe.Protocol, p *enforce
 	return err
 }
 
-// Issue returns the reservation of a grant. It is bound to the store, which may be
-// unreachable for a degraded grant: that one is in no store.
-func (s *Service) Issue(ctx context.Context, g Grant) (x Reservation, err error) {
-	d := &g.Outcome.Decision
-	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: d.Granted, at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
+// Issue returns the reservation of an attempt by p that was granted, to be settled within ttl.
+// key is its key by names, with the value that chose a plan. The reservation is bound to the
+// store, which may be unreachable for a degraded grant: that one is in no store.
+func (s *Service) Issue(ctx context.Context, p *enforce.Rule, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome, ttl time.Duration) (x Reservation, err error) {
+	d := &o.Decision
+	r := &reservation{policy: p.Name, key: key, units: d.Granted, at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
 	switch { // the units that the attempt has recorded
-	case g.Policy.Reported: // only reports are charged
+	case p.Reported: // only reports are charged
 		r.units = 0
-	case g.Outcome.Applied.Shadow:
-		r.units = g.Outcome.Applied.Would.Granted
+	case o.Applied.Shadow:
+		r.units = o.Applied.Would.Granted
 	}
-	if g.ID != "" {
-		r.span = g.Policy.Compiled.LongestWindow
+	if a.ID != "" {
+		r.span = p.Compiled.LongestWindow
 	}
-	r.mark = markOf(g.Policy.Name, &g.Key, cmp.Or(g.ID, rand.Text()), r.at)
+	r.mark = markOf(p.Name, &a.Key, cmp.Or(a.ID, rand.Text()), r.at)
 	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
 		return x, err
 	}
 	x = Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: d.At.Add(r.ttl)}
-	if hold := g.Outcome.Limiter.Compiled().HoldTime; hold > 0 {
+	if hold := o.Limiter.Compiled().HoldTime; hold > 0 {
 		x.HeldUntil = d.At.Add(hold)
 	}
 	return x, nil

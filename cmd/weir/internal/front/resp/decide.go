@@ -129,8 +129,7 @@ func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome)
 	var x reserve.Reservation
 	if d.Allowed {
 		var err error
-		if x, err = s.config.Reservations.Issue(background,
-			reserve.Grant{Policy: a.policy, Pairs: a.pairs, Key: a.Key, ID: a.ID, Outcome: o, TTL: a.lasts}); err != nil {
+		if x, err = s.config.Reservations.Issue(background, a.policy, a.pairs, &a.Request, o, a.lasts); err != nil {
 			return out, err
 		}
 		expires = x.Expires.UnixMicro()

@@ -11,7 +11,6 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
-	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 )
@@ -119,8 +118,7 @@ func (a *API) reserve(s *scratch) error {
 	if err := a.answer(s); err != nil || !s.outcome.Decision.Allowed {
 		return err
 	}
-	x, err := a.Reservations.Issue(background,
-		reserve.Grant{Policy: s.to, Pairs: s.key, Key: s.Key, ID: s.ID, Outcome: &s.outcome, TTL: s.life})
+	x, err := a.Reservations.Issue(background, s.to, s.key, &s.Request, &s.outcome, s.life)
 	if err != nil {
 		return err
 	}
