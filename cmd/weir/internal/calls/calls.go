@@ -230,19 +230,16 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 	if o.Applied.Shadow {
 		d = &o.Applied.Would
 	}
-	switch outcome := outcomeOf(r.Op, r.N, d); {
-	case outcome == observe.Peeked || outcome == observe.Replayed:
-	case outcome == observe.Reset:
+	switch outcomeOf(r.Op, r.N, d) {
+	case observe.Peeked, observe.Replayed:
+	case observe.Reset:
 		p.record.Reset(r.Key)
-	case outcome == observe.Refunded && d.Granted > 0:
-		p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)
-	case outcome == observe.Refunded:
-	case !d.Allowed:
-		p.record.Decided(r, d.At.UnixMicro(), recorder.Denied)
-	case d.Granted < r.N:
-		p.record.Decided(r, d.At.UnixMicro(), recorder.GrantedInPart)
+	case observe.Refunded:
+		if d.Granted > 0 {
+			p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)
+		}
 	default:
-		p.record.Decided(r, d.At.UnixMicro(), recorder.Granted)
+		p.record.Decided(r, d)
 	}
 }
 

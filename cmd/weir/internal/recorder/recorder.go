@@ -86,7 +86,7 @@ type call struct {
 	key         int    // the bytes of data that are the key
 	plan        string
 	op          weir.Op
-	rank        Rank
+	rank        uint8
 }
 
 // Open opens the file and starts the writer. Older files are renamed first, so that each
@@ -241,21 +241,24 @@ func (p *Policy) samples(key *weir.Key) bool {
 	return binary.LittleEndian.Uint64(sum[:])%uint64(p.to.config.Sample) == 0
 }
 
-// Rank orders the calls of one instant as they may have been decided: grants before
+// The ranks order the calls of one instant as they may have been decided: grants before
 // denials, because a denial leaves the grants that were possible possible.
-type Rank uint8
-
-// The ranks.
 const (
-	Granted Rank = iota
-	GrantedInPart
-	Denied
+	granted = iota
+	grantedInPart
+	denied
 )
 
-// Decided records an attempt or a record with the instant of its decision, in microseconds
-// since 1970.
-func (p *Policy) Decided(r *enforce.Request, at int64, rank Rank) {
-	p.add(&r.Target, call{at: at, n: r.N, op: r.Op, rank: rank}, "")
+// Decided records an attempt or a record with its decision.
+func (p *Policy) Decided(r *enforce.Request, d *weir.Decision) {
+	c := call{at: d.At.UnixMicro(), n: r.N, op: r.Op, rank: granted}
+	switch {
+	case !d.Allowed:
+		c.rank = denied
+	case d.Granted < r.N:
+		c.rank = grantedInPart
+	}
+	p.add(&r.Target, c, "")
 }
 
 // Recorded records n units that a settlement added now, once for the id.

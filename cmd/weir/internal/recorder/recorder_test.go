@@ -91,18 +91,23 @@ func attempt(n int64, values ...string) *enforce.Request {
 	return &enforce.Request{Target: enforce.Target{Key: weir.K(values...)}, N: n}
 }
 
+// grantAt returns a decision at an instant that grants all units.
+func grantAt(us int64) *weir.Decision {
+	return &weir.Decision{Allowed: true, Granted: weir.MaxUnits, At: time.UnixMicro(us)}
+}
+
 // TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of
 // one instant grants before denials, and refunds and resets behind the last decision.
 func TestCallsAreWrittenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, path := open(t, Config{Plain: true})
 		p := r.Policy(rule(t, "search"))
-		p.Decided(attempt(7, "late\"\\\n"), 50, Denied)
-		p.Decided(attempt(1, "late"), 50, Granted)
-		p.Decided(attempt(2, "b"), 30, GrantedInPart)
-		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: weir.OpRecord, N: 3}, 20, Granted)
+		p.Decided(attempt(7, "late\"\\\n"), &weir.Decision{At: time.UnixMicro(50)})
+		p.Decided(attempt(1, "late"), grantAt(50))
+		p.Decided(attempt(2, "b"), &weir.Decision{Allowed: true, Granted: 1, At: time.UnixMicro(30)})
+		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: weir.OpRecord, N: 3}, grantAt(20))
 		sleepPeriods(1)
-		p.Decided(attempt(1, "a"), 10, Granted)
+		p.Decided(attempt(1, "a"), grantAt(10))
 		sleepPeriods(3)
 		whole := attempt(1, "q\"\\\n\xff").Target
 		p.Refunded(&whole, 30, 2, "x")
@@ -136,9 +141,9 @@ func TestValuesAreHashed(t *testing.T) {
 		return record(t, Config{Secret: secret}, "api", func(p *Policy) {
 			gold := *attempt(1, "acme", "ann")
 			gold.Plan = 1
-			p.Decided(&gold, 1, Granted)
-			p.Decided(attempt(1, "ann", "ann"), 2, Granted)
-			p.Decided(attempt(1, "ann", "bob"), 3, Granted)
+			p.Decided(&gold, grantAt(1))
+			p.Decided(attempt(1, "ann", "ann"), grantAt(2))
+			p.Decided(attempt(1, "ann", "bob"), grantAt(3))
 			p.Refunded(&gold.Target, 1, 1, "ann")
 		})[1:]
 	}
@@ -168,7 +173,7 @@ func TestSampleIsByKey(t *testing.T) {
 		trace := record(t, Config{Plain: true, Sample: 4, Secret: secret}, "api", func(p *Policy) {
 			for i := range 400 {
 				for user := range 3 {
-					p.Decided(attempt(1, fmt.Sprint("t", i), fmt.Sprint(user)), int64(i), Granted)
+					p.Decided(attempt(1, fmt.Sprint("t", i), fmt.Sprint(user)), grantAt(int64(i)))
 				}
 			}
 		})
@@ -196,7 +201,7 @@ func TestSampleIsByKey(t *testing.T) {
 	}
 	got := record(t, Config{Sample: 1 << 40}, "all", func(p *Policy) {
 		for i := range 3 {
-			p.Decided(attempt(1), int64(i), Granted)
+			p.Decided(attempt(1), grantAt(int64(i)))
 		}
 	})
 	if len(got) != 4 {
@@ -214,7 +219,7 @@ func TestFilesHaveABound(t *testing.T) {
 		p := r.Policy(rule(t, "search"))
 		for range calls {
 			at++
-			p.Decided(attempt(1, fmt.Sprint(at)), at, Granted)
+			p.Decided(attempt(1, fmt.Sprint(at)), grantAt(at))
 			if at%8192 == 0 {
 				r.writer.waitTaken(t)
 			}
@@ -317,7 +322,7 @@ func TestRotationKeepsOtherFiles(t *testing.T) {
 	must.Do(t, os.WriteFile(path+".1", []byte("policies"), 0o600))
 	p := r.Policy(rule(t, "search"))
 	for at := range int64(40_000) { // more than one file
-		p.Decided(attempt(1, fmt.Sprint(at)), at+1, Granted)
+		p.Decided(attempt(1, fmt.Sprint(at)), grantAt(at+1))
 		if at%8192 == 0 {
 			r.writer.waitTaken(t)
 		}
@@ -343,18 +348,18 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 		os.Remove(path)
 		os.Mkdir(path, 0o700) // the file cannot be opened
 		for i := range maxCalls + 5 {
-			p.Decided(attempt(1, "k"), int64(i), Granted)
+			p.Decided(attempt(1, "k"), grantAt(int64(i)))
 		}
 		sleepPeriods(3)
 		if got := r.Dropped() + r.Failed(); got != maxCalls+5 || r.Written() != 0 || r.Failed() == 0 {
 			t.Errorf("dropped %d, failed %d, written %d", r.Dropped(), r.Failed(), r.Written())
 		}
 		os.Remove(path)
-		p.Decided(attempt(1, strings.Repeat("k", maxBytes+1)), 1<<20, Granted)
-		p.Decided(attempt(1, "k"), 1<<20, Granted)
+		p.Decided(attempt(1, strings.Repeat("k", maxBytes+1)), grantAt(1<<20))
+		p.Decided(attempt(1, "k"), grantAt(1<<20))
 		sleepPeriods(3)
 		r.Close()
-		p.Decided(attempt(1, "k"), 1<<20, Granted) // after the end
+		p.Decided(attempt(1, "k"), grantAt(1<<20)) // after the end
 		got := lines(t, path)
 		dropped := int64(0)
 		for _, line := range got[:len(got)-1] {
@@ -382,7 +387,7 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 		return n
 	}
 	for i := range 2000 { // 130 KB
-		p.Decided(attempt(1, fmt.Sprint(i)), int64(i), Granted)
+		p.Decided(attempt(1, fmt.Sprint(i)), grantAt(int64(i)))
 	}
 	r.writer.waitTaken(t)
 	must.Await(t, "writes fail", func() bool { return r.Failed() > 0 })
@@ -391,7 +396,7 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 	}
 	before := r.Written()
 	os.Truncate(path, 0)
-	p.Decided(attempt(1, "k"), 3000, Granted)
+	p.Decided(attempt(1, "k"), grantAt(3000))
 	r.Close()
 	if n := calls(); n != r.Written()-before || n == 0 {
 		t.Errorf("%d calls after there was room, %d written", n, r.Written()-before)
@@ -405,7 +410,7 @@ func TestConcurrentCallsAreComplete(t *testing.T) {
 		for g := range 8 {
 			all.Go(func() {
 				for i := range 500 {
-					p.Decided(attempt(1, fmt.Sprintf("%d-%d", g, i)), int64(i), Granted)
+					p.Decided(attempt(1, fmt.Sprintf("%d-%d", g, i)), grantAt(int64(i)))
 				}
 			})
 		}
@@ -426,9 +431,9 @@ func TestCallsAllocateNothing(t *testing.T) {
 	p := r.Policy(rule(t, "search"))
 	request := attempt(1, "192.0.2.1")
 	for range 4000 {
-		p.Decided(request, 1, Granted)
+		p.Decided(request, grantAt(1))
 	}
-	if n := testing.AllocsPerRun(1000, func() { p.Decided(request, 1, Granted) }); n != 0 {
+	if n := testing.AllocsPerRun(1000, func() { p.Decided(request, grantAt(1)) }); n != 0 {
 		t.Errorf("%v allocations", n)
 	}
 }
@@ -443,7 +448,7 @@ func BenchmarkDecided(b *testing.B) {
 				requests = append(requests, attempt(1, fmt.Sprintf("192.0.2.%d", i)))
 			}
 			for i := 0; b.Loop(); i++ {
-				p.Decided(requests[i%1000], int64(i), Granted)
+				p.Decided(requests[i%1000], grantAt(int64(i)))
 			}
 			b.ReportMetric(float64(r.Dropped())/float64(b.N), "dropped/op")
 		})
