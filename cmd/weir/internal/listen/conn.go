@@ -73,7 +73,7 @@ func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 // connection is not closed for a newer one. It reports false if the bound of admitted
 // connections is reached; the caller then rejects the request and closes the connection.
 func (c *Conn) Admit() bool {
-	if c.Admitted() {
+	if c == nil || c.admitted.Load() {
 		return true
 	}
 	l := c.listener
