@@ -2,10 +2,14 @@ package envoy
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // decideCall decides a resolved call and charges the hits that it grants. After an error of an
@@ -128,4 +132,176 @@ func (s *Service) countDenials(c *call, items []*item) {
 			s.rollBack(c)
 		}
 	}
+}
+
+// background is the context of every decision. A cancelled call is charged all the same:
+// hanging up must not bypass a limit. And a fallback bounds the time of the store; it learns
+// nothing from proxies that hang up first.
+var background = context.Background()
+
+// decideEach decides items, each by itself, unless an item had an error before.
+func (c *call) decideEach(items []*item, op weir.Op) {
+	if len(items) == 0 || c.err != nil { // most requests have items of one kind
+		return
+	}
+	asked := c.ask(items, op, false)
+	if len(asked) == 1 { // a batch of one costs more
+		asked[0].Outcome, asked[0].Err = asked[0].Rule.Decide(background, &asked[0].Request)
+	} else {
+		enforce.DecideAll(background, asked)
+	}
+	c.take(items, asked)
+}
+
+// decideTogether decides items as one attempt (R7), and reports whether it was granted.
+func (c *call) decideTogether(items []*item) (bool, error) {
+	asked := c.ask(items, weir.OpAttempt, true)
+	if err := enforce.DecideTogether(background, asked); err != nil {
+		return false, err
+	}
+	c.take(items, asked)
+	for i, it := range items {
+		if o := &asked[i].Outcome; !o.Allowed {
+			it.over, it.wait = o.Limit != "", ownWait(&asked[i])
+		}
+	}
+	return asked[0].Outcome.Allowed, nil
+}
+
+// ownWait returns the wait of an item by its own limits. That of its decision is the longest
+// of all items that are decided together.
+func ownWait(a *enforce.Item) (wait time.Duration) {
+	for i := range a.States {
+		st := &a.States[i]
+		if st.Name == "" { // unknown
+			return a.Outcome.RetryAfter
+		}
+		wait = time.Duration(max(uint64(wait), uint64(st.RetryAfter))) // weir.Never, -1, is the longest
+	}
+	return wait
+}
+
+// ask returns the requests of items. A decision about one limit needs no states: so a cached
+// denial can answer it (R8).
+func (c *call) ask(items []*item, op weir.Op, together bool) []enforce.Item {
+	asked := c.asked[:0]
+	for _, it := range items {
+		r := enforce.Request{Target: it.target, Op: op, N: it.n, Via: step}
+		if n := len(it.rule.Limits); n > 1 || together {
+			r.States = make([]weir.LimitState, n)
+		}
+		asked = append(asked, enforce.Item{Rule: it.rule, Request: r})
+	}
+	c.asked = asked
+	return asked
+}
+
+// take sets the results of items, and the first error.
+func (c *call) take(items []*item, asked []enforce.Item) {
+	for i, it := range items {
+		a := &asked[i]
+		it.charged = 0
+		if c.err = cmp.Or(c.err, a.Err); a.Err != nil {
+			continue
+		}
+		it.take(c, a)
+		c.degraded = c.degraded || a.Outcome.Degraded
+		c.warnings = append(c.warnings, a.Outcome.Applied.Warnings...)
+	}
+}
+
+// take sets the result of the item. It shows the limit that denied the item, otherwise the
+// limit with the least remaining.
+func (it *item) take(c *call, a *enforce.Item) {
+	d := &a.Outcome.Decision
+	it.result = result{over: !d.Allowed, remaining: d.Remaining, wait: d.RetryAfter, reset: d.ResetAfter}
+	show := 0
+	for i := range a.States {
+		st := &a.States[i]
+		if st.Name == d.Limit || d.Limit == "" && st.Remaining < a.States[show].Remaining {
+			show = i
+		}
+	}
+	if a.States != nil && a.States[show].Name != "" {
+		it.remaining, it.reset = a.States[show].Remaining, a.States[show].ResetAfter
+	}
+	switch variation := a.Outcome.Limiter.Compiled(); {
+	case it.limit != nil:
+		it.shown = it.limit.shown
+	case variation == c.domain.policy.Compiled:
+		it.shown = c.domain.shown[show]
+	default:
+		it.shown = toShownLimit(&variation.Limits[show])
+	}
+	if a.Outcome.Applied.Shadow {
+		d = &a.Outcome.Applied.Would
+	}
+	if a.Op == weir.OpAttempt && d.Granted > 0 && !it.rule.Reported { // such an attempt charges nothing
+		it.charged = d.At.UnixMicro()
+	}
+}
+
+// refundItems gives back the hits of the items with is_negative_hits. The protocol does not
+// name the instant of the grant, so each limit refunds the oldest hits that still count, and
+// never more hits than count (R10). No window then holds more than was granted in it and not
+// given back: the hits that stay are newer than those that should have stayed, and count
+// longer. Under count: reported an attempt has charged no hits.
+func (s *Service) refundItems(c *call) {
+	items := c.itemsOf(refunded)
+	if len(items) == 0 {
+		return
+	}
+	charged := slices.DeleteFunc(slices.Clone(items), func(it *item) bool { return it.n == 0 || it.rule.Reported })
+	for _, it := range charged {
+		it.charged = engine.Oldest
+	}
+	_, failed := s.refund(background, c, charged)
+	c.decideEach(items, weir.OpPeek)
+	for _, it := range items {
+		it.over = false
+	}
+	if !c.degraded { // a degraded decision refunds nothing
+		c.err = cmp.Or(c.err, failed)
+	}
+}
+
+// rollBackTime bounds the time of one rollback.
+const rollBackTime = time.Second
+
+// rollBack refunds the charges of the call. Hits that cannot be refunded stay charged and are
+// counted: the limit then grants too little, never too much.
+func (s *Service) rollBack(c *call) {
+	var charged []*item
+	for i := range c.items {
+		if c.items[i].charged != 0 {
+			charged = append(charged, &c.items[i])
+		}
+	}
+	ctx, cancel := context.WithTimeout(background, rollBackTime)
+	defer cancel()
+	if kept, err := s.refund(ctx, c, charged); err != nil {
+		s.Counts.Kept.Add(kept)
+		s.outages.NoDecision(err)
+	}
+}
+
+// refund gives back the charges of items. It returns the hits that stay charged, with the last
+// error.
+func (s *Service) refund(ctx context.Context, c *call, charged []*item) (kept int64, err error) {
+	calls := make([]engine.Call, len(charged))
+	for i, it := range charged {
+		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,
+			Op: engine.Refund, N: it.n, From: it.charged, Outage: it.rule.WhenStoreIsDown}
+	}
+	s.options.Engine.Do(ctx, calls)
+	for i, it := range charged {
+		if calls[i].Err != nil {
+			kept, err = kept+it.n, calls[i].Err
+		} else if took := calls[i].Result.Granted; took > 0 && it.rule.Handle != nil {
+			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
+				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
+		}
+		it.charged = 0
+	}
+	return kept, err
 }

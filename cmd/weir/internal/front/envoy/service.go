@@ -17,7 +17,7 @@
 // listener can charge every key.
 //
 // A request passes these files in order: listener.go, service.go, resolve.go, decide.go,
-// query.go, write.go.
+// write.go.
 package envoy
 
 import (

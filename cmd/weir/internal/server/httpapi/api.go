@@ -3,7 +3,7 @@
 // from the table.
 //
 // A request takes one way: route.go finds its route and authenticates it, parse.go reads
-// it, decide.go decides, write.go answers.
+// it, decide.go decides and answers.
 //
 // A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
 // false. Bad input is answered with 400 and a problem document (RFC 9457) that names the

@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/weirhttp"
 )
 
 // serveCall answers a call: it parses the request, decides and writes. The place in the
@@ -215,4 +217,41 @@ func (a *API) appendProblem(out []byte, index int, err error) []byte {
 	out = answer.AppendString(append(out, `,"type":"about:blank","title":`...), http.StatusText(f.Status))
 	out = strconv.AppendInt(append(out, `,"status":`...), int64(f.Status), 10)
 	return append(answer.AppendString(append(out, `,"detail":`...), f.Text), '}')
+}
+
+// reject answers a request that got no decision with a problem document.
+func (a *API) reject(w http.ResponseWriter, err error) {
+	strict(w.Header())
+	if errors.Is(err, calls.ErrBusy) {
+		w.Header()["Retry-After"] = oneSecond
+	}
+	f := calls.Fail(err, &a.BadRequests, a.Errors)
+	weirhttp.WriteError(w, f.Status, f.Text)
+}
+
+// Values of header fields, shared by all answers.
+var (
+	jsonType = []string{"application/json"}
+	noStore  = []string{"no-store"}
+	noSniff  = []string{"nosniff"}
+
+	// noContent keeps a browser from running or framing an answer.
+	noContent = []string{"default-src 'none'; frame-ancestors 'none'"}
+)
+
+func writeJSON(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h["Content-Type"] = jsonType
+	h["Content-Length"] = []string{strconv.Itoa(len(body))}
+	w.WriteHeader(status)
+	w.Write(body)
+}
+
+// marshal returns v as a line of JSON.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(err) // strings and numbers cannot fail
+	}
+	return append(answer.Printable(b), '\n')
 }

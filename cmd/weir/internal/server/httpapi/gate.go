@@ -5,6 +5,8 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -121,4 +124,153 @@ func (s *scratch) reasonFor(err error) string {
 		}
 	}
 	return prefix + ": " + reason
+}
+
+// Prefixes of names in a query. The last two name the header field in which a proxy
+// sends the value, for proxies that cannot write it into the query:
+// header.user=X-User, address.ip=X-Forwarded-For. A dimension of such a name is written
+// key.header.user.
+const (
+	keyPrefix     = "key."     // a dimension, even if its name is reserved: key.n=5
+	headerPrefix  = "header."  // the value is the field
+	addressPrefix = "address." // the value is the address in the field, the last one of a list
+)
+
+// parseURL finds the policy that a path names behind a prefix, and reads the key from the query.
+func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (err error) {
+	s.policy = strings.TrimPrefix(r.URL.Path, prefix)
+	if s.to, err = a.Policies().Rule(s.policy); err != nil {
+		return calls.NoPolicy(err, calls.ErrMissing, listPolicies)
+	}
+	q.key = s.key
+	err = q.parse(r.URL.RawQuery)
+	if s.key = q.key; err == nil {
+		s.Target, err = s.to.Target(s.key)
+	}
+	return err
+}
+
+// query is the parsed query of a URL.
+type query struct {
+	header   http.Header // the header of a gate call, for the two prefixes; nil elsewhere
+	reserved []string    // the names of settings
+	key      enforce.Pairs
+	settings map[string]string // the reserved names that were given
+}
+
+// parse reads name=value&…, in which every name that is not reserved is a dimension.
+// Names and values are form-encoded: %XX, and + for a space. A part without =, a bad
+// escape and a repeated name are errors. So a client that can append to a proxy's query
+// can make a call fail, but cannot choose another key.
+func (q *query) parse(raw string) error {
+	for part := range strings.SplitSeq(raw, "&") {
+		if part == "" {
+			continue
+		}
+		if err := q.part(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (q *query) part(part string) error {
+	name, value, ok := strings.Cut(part, "=")
+	if !ok {
+		return &calls.Problem{Err: weir.ErrInput, Log: "query: a part has no =",
+			Detail: "query: " + answer.Shown(part) + " has no =; write dimension=value"}
+	}
+	name, err := url.QueryUnescape(name)
+	if err == nil {
+		value, err = url.QueryUnescape(value)
+	}
+	if err != nil {
+		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
+			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
+	}
+	if slices.Contains(q.reserved, name) {
+		if _, twice := q.settings[name]; twice {
+			return calls.BadInput("query: %s is given twice; give it once (a dimension of that name is written %s%[1]s)", name, keyPrefix)
+		}
+		if q.settings == nil {
+			q.settings = map[string]string{}
+		}
+		q.settings[name] = value
+		return nil
+	}
+	if q.header != nil {
+		if name, value, err = fromHeader(q.header, name, value); err != nil {
+			return err
+		}
+	}
+	var problem string
+	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
+		return calls.BadInput("query: %s", problem)
+	}
+	return nil
+}
+
+// gateSettings are the reserved names in the query of a gate.
+var gateSettings = []string{"deny", "n"}
+
+// units returns the setting n: 1 … weir.MaxUnits, default 1. 0 would let a request pass
+// uncounted, and a client that can append to a proxy's query could append n=0.
+func (q *query) units() (int64, error) {
+	v, ok := q.settings["n"]
+	if !ok {
+		return 1, nil
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil || n < 1 || n > weir.MaxUnits || v[0] == '+' || v[0] == '0' {
+		return 0, calls.BadInput("query: n must be a whole number, 1 to %d, not %s; to look without counting, POST /v1/peek", weir.MaxUnits, answer.Shown(v))
+	}
+	return n, nil
+}
+
+// deny returns the status of a denial: 429, or 403 with the setting deny=403. nginx
+// needs 403: it turns every other denial of auth_request into 500.
+func (q *query) deny() (int, error) {
+	switch v, ok := q.settings["deny"]; {
+	case !ok, v == "429":
+		return http.StatusTooManyRequests, nil
+	case v == "403":
+		return http.StatusForbidden, nil
+	default:
+		return 0, calls.BadInput("query: deny must be 403 or 429, not %s", answer.Shown(v))
+	}
+}
+
+// fromHeader replaces the name of a header field by its value, if name has a prefix for
+// that. A field that is missing, empty or repeated is an error: such requests must
+// neither share a history nor choose one.
+func fromHeader(h http.Header, name, value string) (dimension, found string, err error) {
+	dimension, address := strings.CutPrefix(name, addressPrefix)
+	if !address {
+		var header bool
+		if dimension, header = strings.CutPrefix(name, headerPrefix); !header {
+			return name, value, nil
+		}
+	}
+	lines := h.Values(value)
+	switch {
+	case len(lines) == 0 || lines[len(lines)-1] == "":
+		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
+	case address:
+		found, err = lastAddress(lines[len(lines)-1])
+		if err != nil {
+			return "", "", calls.BadInput("the header field %s does not end with an IP address", answer.Shown(value))
+		}
+	case len(lines) > 1:
+		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
+	default:
+		found = lines[0]
+	}
+	return keyPrefix + dimension, found, nil
+}
+
+// lastAddress returns the last address of a list in the form of weirhttp.ClientIP. The
+// calling proxy has added that one; a client may have invented the others.
+func lastAddress(list string) (string, error) {
+	last := list[strings.LastIndexByte(list, ',')+1:]
+	return weirhttp.ClientIP()(&http.Request{RemoteAddr: strings.TrimSpace(last)})
 }
