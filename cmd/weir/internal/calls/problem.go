@@ -84,6 +84,5 @@ func Fail(err error, badInputs *atomic.Int64, log *observe.Log) Failure {
 
 // IsBadInput reports whether err concerns the request, not the store.
 func IsBadInput(err error) bool {
-	var p *Problem
-	return errors.As(err, &p) || answer.IsBadInput(err)
+	return errors.As(err, new(*Problem)) || answer.IsBadInput(err)
 }

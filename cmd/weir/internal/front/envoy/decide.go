@@ -255,7 +255,7 @@ func (s *Service) refundItems(c *call) {
 	for _, it := range charged {
 		it.charged = engine.Oldest
 	}
-	_, failed := s.refund(background, c, charged)
+	_, failed := s.refund(background, charged)
 	c.decideEach(items, weir.OpPeek)
 	for _, it := range items {
 		it.over = false
@@ -279,7 +279,7 @@ func (s *Service) rollBack(c *call) {
 	}
 	ctx, cancel := context.WithTimeout(background, rollBackTime)
 	defer cancel()
-	if kept, err := s.refund(ctx, c, charged); err != nil {
+	if kept, err := s.refund(ctx, charged); err != nil {
 		s.Counts.Kept.Add(kept)
 		s.outages.NoDecision(err)
 	}
@@ -287,7 +287,7 @@ func (s *Service) rollBack(c *call) {
 
 // refund gives back the charges of items. It returns the hits that stay charged, with the last
 // error.
-func (s *Service) refund(ctx context.Context, c *call, charged []*item) (kept int64, err error) {
+func (s *Service) refund(ctx context.Context, charged []*item) (kept int64, err error) {
 	calls := make([]engine.Call, len(charged))
 	for i, it := range charged {
 		calls[i] = engine.Call{Rules: it.rule.Limiter(&it.target, time.Time{}).Compiled(), Key: it.target.Key,

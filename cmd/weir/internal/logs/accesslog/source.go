@@ -171,8 +171,7 @@ func (s *source) isDamaged(err error) bool {
 	if _, plain := s.text.(*bufio.Reader); plain || err == nil || err == io.EOF || err == bufio.ErrBufferFull {
 		return false
 	}
-	var file *os.PathError
-	return !errors.As(err, &file)
+	return !errors.As(err, new(*os.PathError))
 }
 
 // Read reads the text of the file. Errors of the decompressor name the file, as those of the

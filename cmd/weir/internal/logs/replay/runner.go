@@ -91,14 +91,12 @@ func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) 
 	}
 }
 
-// answer appends the answer of one line. bad is the reason why it is none. The error is the
+// answer appends the answer of one line. err is the reason why it is none. The error is the
 // engine's; then nothing is appended.
-func (r *Runner) answer(ctx context.Context, b []byte, bad error, out []byte) ([]byte, error) {
+func (r *Runner) answer(ctx context.Context, b []byte, err error, out []byte) ([]byte, error) {
 	var res result
-	var t *tracePolicy
-	err := bad
 	if err == nil {
-		res, t, err = r.decideLine(ctx, b)
+		err = r.decide(ctx, b, &res)
 	}
 	if err != nil {
 		if !isLineError(err) {
@@ -106,7 +104,7 @@ func (r *Runner) answer(ctx context.Context, b []byte, bad error, out []byte) ([
 		}
 		res.problem = fmt.Sprintf("line %d: %v", r.lines, err)
 	}
-	r.count(&res, t)
+	r.count(&res)
 	return res.appendTo(out), nil
 }
 
@@ -121,30 +119,47 @@ func (r *Runner) header(b []byte) error {
 	return nil
 }
 
-// decideLine reads and decides a line; t is nil if the policy is unknown.
-func (r *Runner) decideLine(ctx context.Context, b []byte) (res result, t *tracePolicy, err error) {
+// decide reads and decides a line, and stores the result in res. If a shadow cannot decide, the
+// replay ends, because its purpose is the decisions.
+func (r *Runner) decide(ctx context.Context, b []byte, res *result) error {
 	line := &r.line
-	err = r.parser.parse(b, line)
+	err := r.parser.parse(b, line)
 	res.op, res.at, res.hasAt = line.Op, line.At, line.has("at_us")
 	if err != nil {
 		if !res.hasAt {
 			res.at, res.hasAt = parseAt(b)
 		}
-		return res, nil, err
+		return err
 	}
-	if t = r.policies[line.Policy]; t == nil {
-		return res, nil, r.unknownPolicy(line.Policy)
+	if res.policy = r.policies[line.Policy]; res.policy == nil {
+		return r.unknownPolicy(line.Policy)
 	}
-	err = t.decide(ctx, line, &res)
-	return res, t, err
+	rule := res.policy.rule
+	target, err := rule.Target(line.Key)
+	if err != nil {
+		return err
+	}
+	req := enforce.Request{Target: target, Op: line.Op, N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
+		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
+	o, err := rule.Decide(ctx, &req)
+	if err == nil && line.Op > engine.Record { // the answer is that of a peek
+		res.units = o.Granted
+		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
+		o, err = rule.Decide(ctx, &req)
+	}
+	if err == nil {
+		err = o.Err
+	}
+	if err == nil {
+		res.d, res.applied = o.Decision, o.Applied
+	}
+	return err
 }
 
 // isLineError reports whether err concerns one line only (R14), so that the replay goes
 // on. After other errors the engine cannot decide.
 func isLineError(err error) bool {
-	var atPlace *strictjson.Error
-	var whole lineError
-	return errors.As(err, &atPlace) || errors.As(err, &whole) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
+	return errors.As(err, new(*strictjson.Error)) || errors.As(err, new(lineError)) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
 }
 
 func (r *Runner) unknownPolicy(name string) error {
@@ -163,30 +178,6 @@ func (r *Runner) unknownPolicy(name string) error {
 type tracePolicy struct {
 	rule    *enforce.Rule
 	summary PolicySummary
-}
-
-// decide decides a checked line and stores the result in res. If a shadow cannot decide, the
-// replay ends, because its purpose is the decisions.
-func (t *tracePolicy) decide(ctx context.Context, line *Line, res *result) error {
-	target, err := t.rule.Target(line.Key)
-	if err != nil {
-		return err
-	}
-	req := enforce.Request{Target: target, Op: line.Op, N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
-		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
-	o, err := t.rule.Decide(ctx, &req)
-	if err == nil && line.Op > engine.Record { // the answer is that of a peek
-		res.units = o.Granted
-		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
-		o, err = t.rule.Decide(ctx, &req)
-	}
-	if err == nil {
-		err = o.Err
-	}
-	if err == nil {
-		res.d, res.applied = o.Decision, o.Applied
-	}
-	return err
 }
 
 const (
@@ -229,6 +220,7 @@ func (p *flushingReader) Read(b []byte) (int, error) {
 
 // result is the result of one line.
 type result struct {
+	policy  *tracePolicy // nil = unknown
 	op      weir.Op
 	at      int64 // the instant of the line, if hasAt
 	hasAt   bool
@@ -342,13 +334,13 @@ func (r *Runner) finish() Summary {
 	return s
 }
 
-// count adds one line; t is nil if its policy is unknown.
-func (r *Runner) count(res *result, t *tracePolicy) {
+// count adds one line.
+func (r *Runner) count(res *result) {
 	s := &r.summary
 	s.Lines++
 	s.Counts.count(res)
-	if t != nil {
-		t.summary.count(res)
+	if res.policy != nil {
+		res.policy.summary.count(res)
 	}
 	if res.problem != "" {
 		return
