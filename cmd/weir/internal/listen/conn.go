@@ -31,6 +31,7 @@ type Conn struct {
 	// protected by listener.mu
 	since      time.Time     // the instant of the connection, or of Demote
 	unadmitted *list.Element // in listener.unadmitted; nil once it is admitted or closed
+	expiry     *time.Timer   // closes the connection while it is in that list; nil without AdmitWithin
 	counted    bool          // in listener.perClient
 }
 
@@ -127,14 +128,17 @@ func (c *Conn) awaitAdmission() {
 	defer timer.Stop()
 	select {
 	case <-c.settled:
-		return
 	case <-timer.C:
+		c.evict(reasonAllowance)
 	}
-	l := c.listener
-	l.mu.Lock()
-	defer l.unlock()
+}
+
+// evict closes the connection because of the bounds, unless it is admitted.
+func (c *Conn) evict(reason string) {
+	c.listener.mu.Lock()
+	defer c.listener.unlock()
 	if c.unadmitted != nil {
-		l.evictLocked(c, reasonAllowance)
+		c.listener.evictLocked(c, reason)
 	}
 }
 

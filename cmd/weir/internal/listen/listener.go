@@ -68,7 +68,6 @@ type Listener struct {
 	open       map[*Conn]struct{}
 	unadmitted list.List            // each *Conn in open that is not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
-	expiry     *time.Timer          // runs evictExpired; nil until the first connection
 	reports    []report             // calls of config.Closed that are due
 }
 
@@ -216,27 +215,8 @@ func (l *Listener) clientIsFullLocked(client netip.Prefix) bool {
 func (l *Listener) addUnadmittedLocked(c *Conn, now time.Time) {
 	c.since = now
 	c.unadmitted = l.unadmitted.PushBack(c)
-	if l.config.AdmitWithin == 0 || l.unadmitted.Len() > 1 {
-		return
-	}
-	if l.expiry == nil {
-		l.expiry = time.AfterFunc(l.config.AdmitWithin, l.evictExpired)
-		return
-	}
-	l.expiry.Reset(l.config.AdmitWithin)
-}
-
-// evictExpired closes the connections that were not admitted in time.
-func (l *Listener) evictExpired() {
-	l.mu.Lock()
-	defer l.unlock()
-	for oldest := l.unadmitted.Front(); oldest != nil; oldest = l.unadmitted.Front() {
-		c := oldest.Value.(*Conn)
-		if left := l.config.AdmitWithin - time.Since(c.since); left > 0 {
-			l.expiry.Reset(left)
-			return
-		}
-		l.evictLocked(c, reasonLate)
+	if l.config.AdmitWithin > 0 {
+		c.expiry = time.AfterFunc(l.config.AdmitWithin, func() { c.evict(reasonLate) })
 	}
 }
 
@@ -274,6 +254,9 @@ func (l *Listener) removeUnadmittedLocked(c *Conn) {
 	if c.unadmitted != nil {
 		l.unadmitted.Remove(c.unadmitted)
 		c.unadmitted = nil
+		if c.expiry != nil {
+			c.expiry.Stop()
+		}
 	}
 	for _, wake := range []chan struct{}{c.settled, l.released} {
 		select {
