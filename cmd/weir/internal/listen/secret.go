@@ -34,8 +34,8 @@ type Secret struct {
 type digest [sha256.Size]byte
 
 // SecretFile reads a secret from a file: one word per line, at most two. Empty lines and
-// lines that begin with # are ignored. warn gets a *WorldReadableError at each read of a file
-// that other users can read; it may be nil.
+// lines that begin with # are ignored. warn gets an error at each read of a file that
+// other users can read; it may be nil.
 func SecretFile(path string, warn func(error)) (*Secret, error) {
 	s := &Secret{key: []byte(rand.Text()), path: path, warn: warn}
 	return s, s.Reload()
@@ -138,8 +138,7 @@ func (s *Secret) digest(word string) (d digest) {
 }
 
 // ReadSecret reads a file of at most 4 KiB. A larger file or a device is an error and is
-// not read. warn, which may be nil, gets a *WorldReadableError if other users can read the
-// file.
+// not read. warn, which may be nil, gets an error if other users can read the file.
 func ReadSecret(path string, warn func(error)) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -153,21 +152,12 @@ func ReadSecret(path string, warn func(error)) (string, error) {
 	return string(b), err
 }
 
-// WorldReadableError reports that every user of the machine can read a file with a secret.
-// It is a warning: the file is used.
-type WorldReadableError struct{ Path string }
-
-// Error names the file and the command that protects it.
-func (e *WorldReadableError) Error() string {
-	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
-}
-
-// warnReadable passes a *WorldReadableError to warn if every user of the machine can read the
-// file. Windows has no such mode.
+// warnReadable passes an error to warn if every user of the machine can read the file, which is
+// used all the same. Windows has no such mode.
 func warnReadable(path string, warn func(error)) {
 	const othersRead = 0o004
 	info, err := os.Stat(path)
 	if err == nil && warn != nil && runtime.GOOS != "windows" && info.Mode().Perm()&othersRead != 0 {
-		warn(&WorldReadableError{path})
+		warn(fmt.Errorf("every user of this machine can read the secret in %s; chmod o= %[1]s", path))
 	}
 }

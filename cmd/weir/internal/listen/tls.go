@@ -25,8 +25,8 @@ type TLS struct {
 	config atomic.Pointer[tls.Config]
 }
 
-// LoadTLS reads the files. warn gets a *WorldReadableError at each read of a key that other
-// users can read; it may be nil.
+// LoadTLS reads the files. warn gets an error at each read of a key that other users can read;
+// it may be nil.
 func LoadTLS(files TLSFiles, warn func(error)) (*TLS, error) {
 	if files.Cert == "" || files.Key == "" {
 		return nil, errors.New("TLS needs a certificate and its key; set both")

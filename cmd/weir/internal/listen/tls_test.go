@@ -177,10 +177,10 @@ func TestWorldReadableKeyIsReported(t *testing.T) {
 	for _, c := range []struct {
 		readable string
 		want     []string
-	}{{files.Cert, nil}, {files.Key, []string{files.Key}}} {
+	}{{files.Cert, nil}, {files.Key, []string{"every user of this machine can read the secret in " + files.Key + "; chmod o= " + files.Key}}} {
 		must.Do(t, os.Chmod(c.readable, 0o644))
 		var reported []string
-		if _, err := LoadTLS(files, func(err error) { reported = append(reported, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(reported, c.want) {
+		if _, err := LoadTLS(files, func(err error) { reported = append(reported, err.Error()) }); err != nil || !slices.Equal(reported, c.want) {
 			t.Errorf("%s: reported %q, %v; want %q", c.readable, reported, err, c.want)
 		}
 	}
