@@ -184,7 +184,7 @@ type Policy struct {
 	dimensions []string
 	planBy     string                // the name of the value that chooses a plan; "" if it is a dimension
 	plans      []string              // names of plans
-	sampleBy   []int                 // the indexes of the dimensions that choose the sample
+	sampleBy   []int                 // the indexes of the dimensions that choose the sample: those by which every limit counts, or all
 	public     map[enforce.Pair]bool // values that the policy file names
 }
 
@@ -208,20 +208,13 @@ func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
 			p.public[d] = true
 		}
 	}
-	p.sampleBy = shared(rule)
-	return p
-}
-
-// shared returns the dimensions by which every limit of a rule counts, or all dimensions if
-// there is none. In the second case, some limit sees keys that are not in the sample.
-func shared(rule *enforce.Rule) []int {
-	by := slices.Sorted(slices.Values(rule.Compiled.Limits[0].Shared))
-	if by == nil {
-		for i := range rule.Dimensions() {
-			by = append(by, i)
+	p.sampleBy = slices.Sorted(slices.Values(rule.Compiled.Limits[0].Shared))
+	for i := range p.dimensions {
+		if len(rule.Compiled.Limits[0].Shared) == 0 { // some limit sees keys that are not in the sample
+			p.sampleBy = append(p.sampleBy, i)
 		}
 	}
-	return by
+	return p
 }
 
 // samples reports whether the calls of a key are recorded.

@@ -153,16 +153,13 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 			it.limit = domain.limits[r.Index]
 		}
 	}
-	if err != nil || it.limit == nil && it.kind == free {
-		return err
-	}
-	if it.limit != nil {
+	if err == nil && it.limit != nil {
 		it.applyRule(c)
 	}
-	if d.IsNegativeHits && it.kind != unlimited {
+	if d.IsNegativeHits && it.limited() {
 		it.kind = refunded
 	}
-	return nil
+	return err
 }
 
 // applyRule sets the item's kind, key and metric by its limit.
