@@ -76,7 +76,7 @@ var (
 
 // errExpired returns the error of a reservation that has expired.
 func errExpired(r *reservation) error {
-	return &calls.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(r.units, 10) + " units stay as they were granted"}
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the reservation has expired; its " + strconv.FormatInt(r.Units, 10) + " units stay as they were granted"}
 }
 
 // A claim is an attempt of the units that were used and one more, because an attempt of 0

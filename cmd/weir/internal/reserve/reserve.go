@@ -93,18 +93,19 @@ func (s *Service) Prepare(ctx context.Context, from observe.Protocol, p *enforce
 // store, which may be unreachable for a degraded grant: that one is in no store.
 func (s *Service) Issue(ctx context.Context, p *enforce.Rule, key enforce.Pairs, a *enforce.Request, o *enforce.Outcome, ttl time.Duration) (x Reservation, err error) {
 	d := &o.Decision
-	r := &reservation{policy: p.Name, key: key, units: d.Granted, at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
+	r := &reservation{policy: p.Name, pairs: key, ttl: ttl,
+		Grant: settle.Grant{Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded}}
 	switch { // the units that the attempt has recorded
 	case p.Reported: // only reports are charged
-		r.units = 0
+		r.Units = 0
 	case o.Applied.Shadow:
-		r.units = o.Applied.Would.Granted
+		r.Units = o.Applied.Would.Granted
 	}
 	if a.ID != "" {
 		r.span = p.Compiled.LongestWindow
 	}
-	r.mark = markOf(p.Name, &a.Key, cmp.Or(a.ID, rand.Text()), r.at)
-	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
+	r.mark = markOf(p.Name, &a.Key, cmp.Or(a.ID, rand.Text()), r.At)
+	if r.store, err = s.store.get(ctx); err != nil && !r.Degraded {
 		return x, err
 	}
 	x = Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: d.At.Add(r.ttl)}
@@ -127,24 +128,23 @@ type Settlement struct {
 // (R17).
 const All int64 = -1
 
-// open returns the reservation of a token with its policy and its grant, by the policies in
-// force.
-func (s *Service) open(token string) (o opened, err error) {
-	if o.reservation, err = s.seal.open(token); err != nil {
-		return o, err
-	}
-	p, err := s.policies().Rule(o.policy)
+// open returns the reservation of a token with its target, by the policies in force.
+func (s *Service) open(token string) (*reservation, error) {
+	r, err := s.seal.open(token)
 	if err != nil {
-		return o, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
+		return nil, err
 	}
-	if o.target, err = p.Target(o.key); err != nil {
-		return o, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + o.policy +
+	p, err := s.policies().Rule(r.policy)
+	if err != nil {
+		return nil, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
+	}
+	if r.target, err = p.Target(r.pairs); err != nil {
+		return nil, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}
-	o.calls = calls.Of(p)
-	o.grant = settle.Grant{Rules: p.Limiter(&o.target, time.Time{}).Compiled(), Key: o.target.Key, Units: o.units, At: o.at, Hold: o.hold,
-		Degraded: o.degraded, Name: "weir.reservations:" + o.mark, Do: s.do}
-	return o, nil
+	r.calls = calls.Of(p)
+	r.Rules, r.Key, r.Name, r.Do = p.Limiter(&r.target, time.Time{}).Compiled(), r.target.Key, "weir.reservations:"+r.mark, s.do
+	return r, nil
 }
 
 // do makes a call on the histories of a reservation. It fails without the store: a fallback
@@ -156,78 +156,70 @@ func (s *Service) do(ctx context.Context, c *engine.Call) {
 	c.Result, c.Err = calls[0].Result, calls[0].Err
 }
 
-// opened is a reservation under the policy of its key.
-type opened struct {
-	*reservation
-	target enforce.Target
-	calls  *calls.Rule
-	grant  settle.Grant
-}
-
 // Settle settles a reservation once, with the units that were used. The claim comes
 // first: if the process or the store fails after it, the units stay as granted, which is
 // never too few, until the caller retries. The correction has an idempotency key, so a
 // retry corrects once. Last, the hold of limits of kind Concurrency ends.
 func (s *Service) Settle(ctx context.Context, from observe.Protocol, token string, actual int64) (Settlement, error) {
-	o, err := s.open(token)
+	r, err := s.open(token)
 	if err != nil {
 		return Settlement{}, err
 	}
 	needsHold := actual == All
 	if needsHold {
-		actual = o.units
+		actual = r.Units
 	}
-	done := Settlement{Policy: o.policy, Reserved: o.units, Actual: actual, Recorded: max(0, actual-o.units)}
-	if err := s.settle(ctx, &o, &done, needsHold); err != nil {
-		o.calls.NoteError(from, err)
+	done := Settlement{Policy: r.policy, Reserved: r.Units, Actual: actual, Recorded: max(0, actual-r.Units)}
+	if err := s.settle(ctx, r, &done, needsHold); err != nil {
+		r.calls.NoteError(from, err)
 		return done, err
 	}
 	outcome := observe.Recorded
-	if actual < o.units && !o.degraded {
+	if actual < r.Units && !r.Degraded {
 		outcome = observe.Refunded
 	}
-	o.calls.Note(observe.Call{Protocol: from, Outcome: outcome})
-	if granted, refunded := o.at, o.units-actual; !o.degraded {
-		if o.grant.Rules.Rates == nil {
-			granted, refunded = o.hold, o.units // the end of the hold
+	r.calls.Note(observe.Call{Protocol: from, Outcome: outcome})
+	if granted, refunded := r.At, r.Units-actual; !r.Degraded {
+		if r.Rules.Rates == nil {
+			granted, refunded = r.Hold, r.Units // the end of the hold
 		}
-		o.calls.RecordSettlement(&o.target, granted, refunded, actual-o.units, o.grant.Name)
+		r.calls.RecordSettlement(&r.target, granted, refunded, actual-r.Units, r.Name)
 	}
 	return done, nil
 }
 
 // settle claims, corrects and ends an opened reservation.
-func (s *Service) settle(ctx context.Context, o *opened, done *Settlement, needsHold bool) error {
-	if err := s.checkRoom(ctx, o, done.Recorded); err != nil {
+func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, needsHold bool) error {
+	if err := s.checkRoom(ctx, r, done.Recorded); err != nil {
 		return err
 	}
-	claimed, err := s.claim(ctx, o, settles(done.Actual), needsHold)
+	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold)
 	if err != nil {
 		return err
 	}
-	if done.Refunded, err = o.grant.Correct(ctx, done.Actual); err != nil {
+	if done.Refunded, err = r.Correct(ctx, done.Actual); err != nil {
 		if calls.IsBadInput(err) {
-			s.claims.void(ctx, o.reservation, claimed, rejected)
+			s.claims.void(ctx, r, claimed, rejected)
 		}
 		return err
 	}
-	took, err := o.grant.End(ctx)
-	if o.grant.Rules.Rates == nil {
-		done.Refunded = min(took, max(0, o.units-done.Actual))
+	took, err := r.End(ctx)
+	if r.Rules.Rates == nil {
+		done.Refunded = min(took, max(0, r.Units-done.Actual))
 	}
 	switch {
 	case !errors.Is(err, settle.ErrEnded):
 		return err
 	case needsHold:
-		return s.ended(ctx, o, claimed, claimed.first)
+		return s.ended(ctx, r, claimed, claimed.first)
 	}
 	return nil
 }
 
 // checkRoom returns the error of n units that no history can take, before the reservation is
 // claimed. Only numbers above every limit are checked, because it takes a round trip.
-func (s *Service) checkRoom(ctx context.Context, o *opened, n int64) error {
-	rates := o.grant.Rules.Rates
+func (s *Service) checkRoom(ctx context.Context, r *reservation, n int64) error {
+	rates := r.Rules.Rates
 	if rates == nil || n == 0 || rates.Mode == weir.CountDenied { // that mode records at most Max
 		return nil
 	}
@@ -236,7 +228,7 @@ func (s *Service) checkRoom(ctx context.Context, o *opened, n int64) error {
 			return nil
 		}
 	}
-	c := engine.Call{Rules: rates, Key: o.target.Key, Op: engine.Peek, States: make([]engine.State, len(rates.Limits))}
+	c := engine.Call{Rules: rates, Key: r.Key, Op: engine.Peek, States: make([]engine.State, len(rates.Limits))}
 	if s.do(ctx, &c); c.Err != nil {
 		return c.Err
 	}
@@ -261,52 +253,51 @@ func (s *Service) checkRoom(ctx context.Context, o *opened, n int64) error {
 // old token is claimed: it settles nothing, because its hold is gone. A server-side table
 // in place of new tokens would take memory in the store for every reservation.
 func (s *Service) Extend(ctx context.Context, from observe.Protocol, token string) (x Reservation, err error) {
-	o, err := s.open(token)
+	r, err := s.open(token)
 	if err != nil {
 		return x, err
 	}
-	if o.grant.Rules.Holds == nil {
-		return x, calls.BadInput("policy %s has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer", o.policy)
+	if r.Rules.Holds == nil {
+		return x, calls.BadInput("policy %s has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer", r.policy)
 	}
-	if err := s.extend(ctx, &o); err != nil {
-		o.calls.NoteError(from, err)
+	if err := s.extend(ctx, r); err != nil {
+		r.calls.NoteError(from, err)
 		return x, err
 	}
-	o.calls.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
-	r := o.reservation.extended(o.grant.Hold)
-	return Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: time.UnixMicro(r.hold).Add(r.ttl), HeldUntil: o.grant.HeldUntil()}, nil
+	r.calls.Note(observe.Call{Protocol: from, Outcome: observe.Recorded})
+	return Reservation{Policy: r.policy, Token: s.seal.token(r.extended()), Expires: time.UnixMicro(r.Hold).Add(r.ttl), HeldUntil: r.HeldUntil()}, nil
 }
 
 // extend claims an opened reservation and renews its hold. A fallback's grant is in no store:
 // only its time to live is renewed.
-func (s *Service) extend(ctx context.Context, o *opened) error {
-	claimed, err := s.claim(ctx, o, extends, true)
+func (s *Service) extend(ctx context.Context, r *reservation) error {
+	claimed, err := s.claim(ctx, r, extends, true)
 	switch {
 	case err != nil:
 		return err
-	case o.degraded:
-		o.grant.Hold = claimed.now.UnixMicro()
+	case r.Degraded:
+		r.Hold = claimed.now.UnixMicro()
 		return nil
-	case claimed.first && !claimed.now.Before(o.grant.HeldUntil()):
-		return s.ended(ctx, o, claimed, true)
+	case claimed.first && !claimed.now.Before(r.HeldUntil()):
+		return s.ended(ctx, r, claimed, true)
 	}
-	_, err = o.grant.Renew(ctx, "")
+	_, err = r.Renew(ctx, "")
 	switch {
 	case errors.Is(err, settle.ErrEnded):
-		return s.ended(ctx, o, claimed, true)
-	case err == nil && !claimed.now.Before(o.grant.HeldUntil()): // a retry after the end of the new hold
-		return s.ended(ctx, o, claimed, false)
+		return s.ended(ctx, r, claimed, true)
+	case err == nil && !claimed.now.Before(r.HeldUntil()): // a retry after the end of the new hold
+		return s.ended(ctx, r, claimed, false)
 	}
 	return err
 }
 
 // ended returns the error of a claim that needs a hold, after its end by time or by a reset. With void it cancels
 // the claim, so that the reservation can still be settled with the units that were used.
-func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool) error {
+func (s *Service) ended(ctx context.Context, r *reservation, claimed claim, void bool) error {
 	if void {
-		s.claims.void(ctx, o.reservation, claimed, ended)
+		s.claims.void(ctx, r, claimed, ended)
 	}
-	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold has ended: by time, at " + string(answer.AppendInstant(nil, o.grant.HeldUntil())) +
+	return &calls.Problem{Err: weir.ErrExpired, Detail: "the hold has ended: by time, at " + string(answer.AppendInstant(nil, r.HeldUntil())) +
 		", or earlier by a reset of its key; nothing was changed, and a settlement with the units that were used still corrects the other limits"}
 }
 
@@ -314,9 +305,9 @@ func (s *Service) ended(ctx context.Context, o *opened, claimed claim, void bool
 var errOtherStore error = &calls.Problem{Err: calls.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
 // claim claims a reservation of this store.
-func (s *Service) claim(ctx context.Context, o *opened, units int64, needsHold bool) (c claim, err error) {
-	if o.store != "" || !o.degraded {
-		same, err := s.store.is(ctx, o.store)
+func (s *Service) claim(ctx context.Context, r *reservation, units int64, needsHold bool) (c claim, err error) {
+	if r.store != "" || !r.Degraded {
+		same, err := s.store.is(ctx, r.store)
 		if err != nil {
 			return c, err
 		}
@@ -324,9 +315,9 @@ func (s *Service) claim(ctx context.Context, o *opened, units int64, needsHold b
 			return c, errOtherStore
 		}
 	}
-	c, err = s.claims.take(ctx, o.reservation, units, needsHold)
+	c, err = s.claims.take(ctx, r, units, needsHold)
 	if errors.Is(err, errHoldEnded) {
-		err = s.ended(ctx, o, c, false)
+		err = s.ended(ctx, r, c, false)
 	}
 	return c, err
 }

@@ -18,20 +18,21 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/settle"
 )
 
 // reservation is the content of a token.
 type reservation struct {
-	store    string // the identity of its store; "" = unknown, only of a degraded one
-	policy   string
-	key      enforce.Pairs
-	units    int64
-	at       int64         // the instant of the grant, microseconds since 1970
-	hold     int64         // the instant of the entries in limits of kind Concurrency: as at, or of the last extension
-	ttl      time.Duration // from hold on, whole microseconds
-	degraded bool          // granted by a fallback; the store has no record of it
-	mark     string        // its name among claims, of markBytes
-	span     time.Duration // how long the claims of an operation or extension are kept, for every token of it; otherwise 0
+	settle.Grant        // Units, At, Hold and Degraded; Service.open sets the others
+	store        string // the identity of its store; "" = unknown, only of a degraded one
+	policy       string
+	pairs        enforce.Pairs // the key
+	ttl          time.Duration // from Hold on, whole microseconds
+	mark         string        // its name among claims, of markBytes
+	span         time.Duration // how long the claims of an operation or extension are kept, for every token of it; otherwise 0
+
+	target enforce.Target // by the policies in force; Service.open sets it
+	calls  *calls.Rule    // and this one
 }
 
 // seal makes tokens and opens them.
@@ -59,14 +60,14 @@ func newSeal(secret string) (*seal, error) {
 // token seals r. Every call returns another token, by its nonce.
 func (s *seal) token(r *reservation) string {
 	b := []byte{0}
-	if r.degraded {
+	if r.Degraded {
 		b[0] = 1
 	}
-	for _, n := range []int64{r.units, r.at, r.hold - r.at, r.ttl.Microseconds(), r.span.Microseconds()} {
+	for _, n := range []int64{r.Units, r.At, r.Hold - r.At, r.ttl.Microseconds(), r.span.Microseconds()} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	b = keyenc.Append(keyenc.Append(keyenc.Append(b, r.mark), r.store), r.policy)
-	for _, p := range r.key {
+	for _, p := range r.pairs {
 		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
 	}
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil))
@@ -89,11 +90,11 @@ func markOf(policy string, key *weir.Key, id string, at int64) string {
 	return string(sum[:markBytes])
 }
 
-// extended returns the reservation after an extension at an instant. Its mark follows from
-// the mark before, so that retries of the extension return the same reservation.
-func (r *reservation) extended(hold int64) *reservation {
+// extended returns the reservation after its extension, which has moved Hold. Its mark follows
+// from the mark before, so that retries of the extension return the same reservation.
+func (r *reservation) extended() *reservation {
 	next := *r
-	next.hold, next.span = hold, r.claimTTL()
+	next.span = r.claimTTL()
 	sum := sha256.Sum256([]byte("extended " + r.mark))
 	next.mark = string(sum[:markBytes])
 	return &next
@@ -110,11 +111,11 @@ func (s *seal) open(token string) (*reservation, error) {
 		return nil, errNoReservation
 	}
 	u := unsealer{rest: b}
-	r := &reservation{degraded: u.number() == 1, units: u.number(), at: u.number()}
-	r.hold, r.ttl, r.span = r.at+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
+	r := &reservation{Grant: settle.Grant{Degraded: u.number() == 1, Units: u.number(), At: u.number()}}
+	r.Hold, r.ttl, r.span = r.At+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
 	r.mark, r.store, r.policy = u.text(), u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
-		r.key = append(r.key, enforce.Pair{Name: u.text(), Value: u.text()})
+		r.pairs = append(r.pairs, enforce.Pair{Name: u.text(), Value: u.text()})
 	}
 	if u.err != nil {
 		return nil, errNoReservation // sealed by another version
@@ -152,7 +153,7 @@ func (u *unsealer) text() string {
 // expired reports whether the reservation has expired at an instant of the engine's
 // clock.
 func (r *reservation) expired(at time.Time) bool {
-	return at.UnixMicro() >= r.hold+r.ttl.Microseconds()
+	return at.UnixMicro() >= r.Hold+r.ttl.Microseconds()
 }
 
 // claimTTL returns the least time for which a claim must be kept.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/settle"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -14,8 +15,9 @@ import (
 // and no two tokens are equal.
 func TestSealedTokensOpenUnchanged(t *testing.T) {
 	s := must.Get(newSeal("a secret"))(t)
-	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, hold: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
-		key: enforce.Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
+	want := reservation{store: "identity", policy: "p", ttl: 400 * 24 * time.Hour,
+		Grant: settle.Grant{Units: 1<<53 - 1, At: 1<<53 - 1, Hold: 1<<53 - 1, Degraded: true},
+		pairs: enforce.Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
 	first, second := s.token(&want), s.token(&want)
 	if first == second {
 		t.Error("two reservations have one id")
@@ -28,8 +30,10 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 	if got, err := s.open(s.token(&want)); err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("of an operation: opened %+v, %v, want %+v", got, err, want)
 	}
-	next := want.extended(5)
-	if got, err := s.open(s.token(next)); err != nil || !reflect.DeepEqual(got, next) || got.hold != 5 || got.mark == want.mark || got.mark != want.extended(6).mark {
+	want.Hold = 5
+	next := want.extended()
+	want.Hold = 6
+	if got, err := s.open(s.token(next)); err != nil || !reflect.DeepEqual(got, next) || got.Hold != 5 || got.mark == want.mark || got.mark != want.extended().mark {
 		t.Errorf("extended: opened %+v, %v, want %+v", *got, err, *next)
 	}
 	same, _ := newSeal("a secret")
@@ -66,7 +70,7 @@ func FuzzUnseal(f *testing.F) {
 			}
 			return
 		}
-		if again, err := s.open(s.token(r)); err != nil || again.policy != r.policy || again.units != r.units || len(again.key) != len(r.key) {
+		if again, err := s.open(s.token(r)); err != nil || again.policy != r.policy || again.Units != r.Units || len(again.pairs) != len(r.pairs) {
 			t.Errorf("%q: %+v, and sealed again %+v, %v", plain, r, again, err)
 		}
 	})
