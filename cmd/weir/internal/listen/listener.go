@@ -68,13 +68,7 @@ type Listener struct {
 	open       map[*Conn]struct{}
 	unadmitted list.List            // each *Conn in open that is not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
-	reports    []report             // calls of config.Closed that are due
-}
-
-// report is one connection that was closed because of the bounds.
-type report struct {
-	client net.Addr
-	reason string
+	reports    []func()             // calls of config.Closed that are due
 }
 
 // unlock unlocks mu and makes the calls of Closed that are due.
@@ -82,8 +76,8 @@ func (l *Listener) unlock() {
 	due := l.reports
 	l.reports = nil
 	l.mu.Unlock()
-	for _, r := range due {
-		l.config.Closed(r.client, r.reason)
+	for _, report := range due {
+		report()
 	}
 }
 
@@ -91,7 +85,7 @@ func (l *Listener) unlock() {
 func (l *Listener) reportLocked(c *Conn, reason string) {
 	l.refused.Add(1)
 	if l.config.Closed != nil {
-		l.reports = append(l.reports, report{c.remote.Addr, reason})
+		l.reports = append(l.reports, func() { l.config.Closed(c.remote.Addr, reason) })
 	}
 }
 
