@@ -164,7 +164,7 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 		return nil, &weir.PolicyError{Field: "Definition", Problem: "nil; leave it out of the File"}
 	}
 	r := &Rule{Definition: p, engine: e, plans: make(map[string]int, len(p.Plans)), pairs: map[planAndOverride]*variation{}}
-	base, err := r.compile(nil, nil)
+	base, err := r.compile(0, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	r.planAt = slices.Index(r.Compiled.Dimensions, p.PlanBy)
 	r.byPlan = append(r.byPlan, base)
 	for i := range p.Plans {
-		v, err := r.compile(&p.Plans[i], nil)
+		v, err := r.compile(i+1, nil)
 		if err != nil {
 			return nil, fmt.Errorf("plan %s: %w", p.Plans[i].Name, err)
 		}
@@ -183,7 +183,7 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	}
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
-		v, err := r.compile(r.plan(r.plans[o.Plan]), o)
+		v, err := r.compile(r.plans[o.Plan], o)
 		if err != nil {
 			return nil, fmt.Errorf("override %d: %w", i+1, err)
 		}
@@ -234,19 +234,13 @@ func (r *Rule) Dimensions() []string { return r.Compiled.Dimensions }
 // selects none.
 func (r *Rule) PlanOf(value string) int { return r.plans[value] }
 
-// plan returns the plan of a number; nil for 0.
-func (r *Rule) plan(n int) *policy.Plan {
-	if n == 0 {
-		return nil
-	}
-	return &r.Definition.Plans[n-1]
-}
-
-// compile returns the variation of a plan and an override; nil is none.
-func (r *Rule) compile(plan *policy.Plan, override *policy.Override) (*variation, error) {
+// compile returns the variation of the plan of a number, 0 for none, and of an override, nil for
+// none.
+func (r *Rule) compile(number int, override *policy.Override) (*variation, error) {
 	v := &variation{Override: override}
 	var changes [][]policy.Change
-	if plan != nil {
+	if number > 0 {
+		plan := &r.Definition.Plans[number-1]
 		v.Plan = plan.Name
 		changes = append(changes, plan.Changes)
 	}
@@ -285,7 +279,7 @@ func (r *Rule) pair(of planAndOverride) *variation {
 	if v := r.pairs[of]; v != nil {
 		return v
 	}
-	v, err := r.compile(r.plan(of.plan), &r.Definition.Overrides[of.override])
+	v, err := r.compile(of.plan, &r.Definition.Overrides[of.override])
 	if err != nil {
 		panic(err) // NewRule has compiled every number; this pair only combines them
 	}
