@@ -145,10 +145,13 @@ func newPlan(c *engine.Call, around int64) *plan {
 	}
 	p := &plan{}
 	var room [256]byte
-	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits))), c.Rules.IdempotencyTTL.Microseconds())
+	b := append7(append(room[:0], byte(c.Rules.Mode), byte(len(limits)), 1), c.Rules.IdempotencyTTL.Microseconds())
 	for i := range limits {
 		l := &limits[i]
 		kind, three := numbers(l, around)
+		if c.Rules.Mode == engine.CountDenied || kind > 0 || l.Capacity == 0 || l.MinInterval > 0 || l.Cost != 0 || three[0] > 0 {
+			b[2] = 0
+		}
 		b = append7(append(b, kind), l.Capacity)
 		b = append6(append6(b, l.Window), l.MinInterval)
 		b = binary.BigEndian.AppendUint64(b, uint64(l.Cost))

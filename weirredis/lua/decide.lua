@@ -7,7 +7,8 @@
 -- ARGV[1]  for each request 24 bytes: number of its plan B (1 is ARGV[2]); operation B: 0 attempt, 1 peek, 2 record,
 --          3 refund, 4 count; flags B: 1 states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock;
 --          n I7, units; from I7: of a refund the instant of the grant, above 2^53 the oldest entries, of a count the span.
--- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; time I7 for which an
+-- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; plain B: 1 if the mode is
+--          0 or 1, and all limits are rolling with a max above 0 and have no interval, cost and cells; time I7 for which an
 --          operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or concurrency, 1 fixed, 2 fixed from
 --          the first unit, 3 bucket; max I7; window I6; minimum interval I6; cost i8: units of any attempt, 0 its own
 --          number, -1 a peek; and three numbers I7:
@@ -41,10 +42,11 @@
 -- An entry is the time to the next entry and its units: 2 to 5 bytes, or 8, and as many for units other than 1. The first
 -- bit of a time is 1 if units follow. The next give its size: 0 of 2 bytes, 10 of 3, 110 of 4, 1110 of 5, 1111 of 8; of 8
 -- bytes the last 7 are the number.
-local call, encode, decode, byte, sub, assert = redis.call, struct.pack, struct.unpack, string.byte, string.sub, assert
+local call, encode, decode, assert = redis.call, struct.pack, struct.unpack, assert
+local byte, char, sub = string.byte, string.char, string.sub
 local floor, ceil, max, min = math.floor, math.ceil, math.max, math.min
 local CHUNK = 96 -- bytes of entries in a chunk
-local SMALL, LARGE = '>BI7I7I6I2I4B', '>BI7I7I6I7I7I7I6I4I2I7B' -- headers of forms 1 and 2
+local SMALL, LARGE = '>BI7I7I6I2I4Bc0', '>BI7I7I6I7I7I7I6I4I2I7Bc0' -- headers of forms 1 and 2
 
 -- number returns the number at s[p], whether it is flagged, and the place behind it. Bits after the flag give its size.
 local function number(s, p)
@@ -60,13 +62,14 @@ end
 
 -- coded returns the bytes of an entry: its units, and its gap, the time to the next entry (R7). A number is coded as a gap.
 local function coded(gap, units)
-  local flag, text = units == 1 and 0 or 1
-  if gap < 16384 then text = encode('>I2', gap + flag * 32768)
-  elseif gap < 2097152 then text = encode('>I3', gap + 4194304 + flag * 8388608)
-  elseif gap < 268435456 then text = encode('>I4', gap + 1610612736 + flag * 2147483648)
-  elseif gap < 34359738368 then text = encode('>I5', gap + 481036337152 + flag * 549755813888)
-  else text = encode('>BI7', 120 + flag * 128, gap) end
-  return units == 1 and text or text .. coded(units, 1)
+  local text
+  if gap < 16384 then text = encode('>I2', gap)
+  elseif gap < 2097152 then text = encode('>I3', gap + 4194304)
+  elseif gap < 268435456 then text = encode('>I4', gap + 1610612736)
+  elseif gap < 34359738368 then text = encode('>I5', gap + 481036337152)
+  else text = encode('>BI7', 120, gap) end
+  if units == 1 then return text end
+  return char(byte(text) + 128) .. sub(text, 2) .. coded(units, 1)
 end
 
 -- expiry returns the promise for a key that is needed until ends, and the milliseconds of a new time to live or nil (R13).
@@ -74,77 +77,73 @@ end
 -- Real time may pass more slowly than given instants. With these the promise is marked by 2^44, and the key lives a span and
 -- two hours longer.
 local function expiry(promised, raw, ends, span, given)
-  local spare, clock, longer = ceil(span / 4000), 0, 1000
-  if given then spare, clock, longer = ceil(span / 1000), 2^44, 7200000 end
-  local need = ceil(ends / 1000) + clock
-  if promised >= need and promised <= need + spare + 1000 then return promised, nil end
-  return need + spare, need + spare - clock - floor(raw / 1000) + longer
+  local spare, clock, longer = span / 4000, 0, 1000
+  if given then spare, clock, longer = span / 1000, 2^44, 7200000 end
+  local need = ends / 1000 + clock
+  if promised >= need and promised <= need + spare + 1001 then return promised end
+  promised = ceil(need + spare)
+  return promised, promised - clock - floor(raw / 1000) + longer
 end
 
--- short decides an attempt of one unit under rolling limits without interval, cells and cost, if entries that leave have a
--- unit each, and no chunk begins or ends. Otherwise it returns nil and has changed nothing, and the functions further down
--- decide. Each call of a script creates its functions again, which takes longer than a decision, so those are created only
--- if they are needed (go run ./redis in bench has the times). As in decide, a limit prepares its change as if the limits
--- after it granted the unit. If one denies, the decision begins again and grants nothing.
-local heads, read = {}, 0 -- the headers of the request's histories, false without one; those up to read are read
-local pending = {} -- for each limit of the request its key, its new header, and its new time to live or false
-local function short(plan, raw, given, k)
-  local mode, count = byte(plan, 1, 2)
-  local grant, i, bound, remaining, wait, reset, valid = 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
-  while i < count do
-    i = i + 1
-    local kind, most, window, gap, cost, cell = decode('>BI7I6I6i8I7', plan, 49 * i - 39)
-    if mode == 2 or kind > 0 or gap > 0 or cost ~= 0 or cell > 0 or most == 0 then return nil end
-    if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
-    local head, form, last, first, promised, units, used, size, p = heads[i], byte(heads[i] or '\0'), -2^53, raw, 0, 0, 0, 0, 1
-    local newest, from, chunks, skip, late -- of a large header
-    if form == 1 then form, last, first, promised, units, used, size, p = decode(SMALL, head)
-    elseif form == 2 then
-      form, last, first, promised, units, used, newest, from, chunks, skip, late, size, p = decode(LARGE, head)
-    end
-    if form > 2 or last > raw or used > 65000 or head and (units == 0 or #head ~= p - 1 + size) then return nil end
-    if form == 2 and (newest ~= last or chunks == 0 or last <= raw - window) then return nil end
-    if last <= raw - window then last, first, units, used = raw, raw, 0, 0 end
-    local text, q = head, p -- the oldest entries, from q on
-    if form == 2 and first <= raw - window then text, q = call('HGET', KEYS[k + i], from), skip end
-    while first <= raw - window do -- the oldest entries have left (R3).
-      local step, flag, after = number(text, q)
-      if flag then return nil end
-      first, q, used = first + step, after, used - 1
-    end
-    if form < 2 then p = q elseif text ~= head then
-      if q > #text or byte(text, q) > 127 then return nil end
-      skip = q
-    end
-    if used > most or used < units or first > last then return nil end
-    if used == most and grant == 1 and i > 1 then
-      grant, i, bound, remaining, wait, reset, valid = 0, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
-    else
-      if used == most then grant = 0 end
-      local body = used > 0 and sub(head, p) or ''
-      if grant == 1 then
-        if used == 0 then units = 1
-        elseif last == raw then units = units + 1
-        else body, late, units = body .. coded(raw - last, units), late and late + units, 1
-        end
-        used, last = used + 1, raw
-        local lives, ttl = expiry(promised, raw, raw + window, window, given)
-        local stored = form < 2 and encode(SMALL, 1, raw, first, lives, units, used, #body) .. body or
-          encode(LARGE, 2, raw, first, lives, units, used, raw, from, chunks, skip, late, #body) .. body
-        pending[3 * i - 2], pending[3 * i - 1], pending[3 * i] = KEYS[k + i], stored, ttl or false
-      end
-      if #body > CHUNK or form < 2 and body ~= '' and byte(body) > 127 then return nil end
-      local next = first - raw + window -- until the oldest unit has left (R8)
-      if used == most and next > wait then bound, wait = i, next end
-      if used > 0 then reset, valid = max(reset, last - raw + window), min(valid, next) end
-      remaining = min(remaining, most - used)
-    end
+-- short decides an attempt of one unit under limits i and later of a plain plan, if entries that leave have a unit each, and
+-- no chunk begins or ends. Otherwise it returns nil and has changed nothing, and the functions further down decide. Each call
+-- of a script creates its functions again, which takes longer than a decision, so those are created only if they are needed
+-- (go run ./redis in bench has the times). A limit prepares its change before the limits after it decide, and writes it if
+-- all of them grant.
+local EMPTY = '\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0' -- the header of a new history
+local function short(plan, count, i, grant, raw, given, k)
+  local key, most, window = KEYS[k + i], decode('>I7I6', plan, 49 * i - 37)
+  local head, edge = call('HGET', key, 'h') or EMPTY, raw - window
+  local form, last, first, promised, units, used, newest, from, chunks, skip, late, tail, p
+  if byte(head) == 2 then
+    form, last, first, promised, units, used, newest, from, chunks, skip, late, tail, p = decode(LARGE, head)
+    if newest ~= last or chunks == 0 or last <= edge then return nil end
+  else form, last, first, promised, units, used, tail, p = decode(SMALL, head)
   end
-  for j = 1, 3 * count * grant, 3 do
-    call('HSET', pending[j], 'h', pending[j + 1])
-    if pending[j + 2] then call('PEXPIRE', pending[j], pending[j + 2]) end
+  if form > 2 or last > raw or first > last or used > most or used > 65000 or used < units or units == 0 and used > 0 or
+    #head ~= p - 1 then return nil end
+  if last <= edge then used = 0
+  elseif first <= edge then -- the oldest entries have left (R3).
+    local text, q, step, flag = tail, 1, nil, false
+    if form == 2 then text, q = call('HGET', key, from), skip end
+    while first <= edge and not flag do
+      step, flag, q = number(text, q)
+      first, used = first + step, used - 1
+    end
+    if form == 1 then tail = sub(tail, q) elseif q <= #text then skip = q else return nil end
+    if flag or used < units or first > last or (byte(text, q) or 0) > 127 then return nil end
   end
-  return encode('>BBI7i8I7i8I7I7', 0, grant == 1 and 0 or bound, grant, remaining, raw, wait, reset, valid)
+  grant = grant and used < most
+  local stored, lives, ttl
+  if grant then
+    local body = ''
+    if used == 0 then first, units = raw, 1
+    elseif last == raw then body, units = tail, units + 1
+    else body, late, units = tail .. coded(raw - last, units), late and late + units, 1
+    end
+    if #body > CHUNK then return nil end
+    lives, ttl = expiry(promised, raw, raw + window, window, given)
+    stored = form == 1 and encode(SMALL, 1, raw, first, lives, units, used + 1, #body, body) or
+      encode(LARGE, 2, raw, first, lives, units, used + 1, raw, from, chunks, skip, late, #body, body)
+  end
+  local bound, remaining, wait, reset, valid = 0, 2^53 - 1, 0, 0, 2^53 - 1
+  if i < count then
+    grant, bound, remaining, wait, reset, valid = short(plan, count, i + 1, grant, raw, given, k)
+    if grant == nil then return nil end
+  end
+  if grant then
+    call('HSET', key, 'h', stored)
+    if ttl then call('PEXPIRE', key, ttl) end
+    used, last = used + 1, raw
+  end
+  if used == most and first - edge >= wait then bound, wait = i, first - edge end -- until the oldest unit has left (R8)
+  if most - used < remaining then remaining = most - used end
+  if used > 0 then
+    if last - edge > reset then reset = last - edge end
+    if first - edge < valid then valid = first - edge end
+  end
+  if i > 1 then return grant, bound, remaining, wait, reset, valid end
+  return encode('>BBI7i8I7i8I7I7', 0, grant and 0 or bound, grant and 1 or 0, remaining, raw, wait, reset, valid)
 end
 
 -- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
@@ -159,9 +158,9 @@ local function requests(decide, once)
     local time = not given and not clock and call('TIME')
     if time then clock = time[1] * 1000000 + time[2] end
     if not given then raw = clock end
-    local again, fine, reply = decide and j == first, false, nil -- again: the short path has read headers, and failed
-    if not again then read = 0 end
-    if op == 0 and flags == 0 and n == 1 and not again then fine, reply = pcall(short, plan, raw, given, k) end
+    local _, count, plain = byte(plan, 1, 3)
+    local fine, reply = plain == 1 and op == 0 and flags == 0 and n == 1, nil
+    if fine and not (decide and j == first) then fine, reply = pcall(short, plan, count, 1, true, raw, given, k) end
     if not fine or not reply then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
@@ -171,7 +170,7 @@ local function requests(decide, once)
       end
     end
     replies[j], i = reply, j + 1
-    k = k + byte(plan, 2) + (flags >= 2 and 1 or 0)
+    k = k + count + (flags >= 2 and 1 or 0)
   end
 end
 requests()
@@ -199,40 +198,40 @@ local function fit(last, newest, units, first, total, late)
     (units > 0 or total == 0), damaged)
 end
 
--- load returns a history as it is stored. The tail is in the header, from its last result on.
+-- load returns a history as it is stored.
 local function load(head)
-  if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, 1 end
-  local form, last, newest, units, first, total, promised, from, chunks, skip, late, size, tail = byte(head)
-  if form == 1 and #head >= 28 then
-    form, last, first, promised, units, total, size, tail = decode(SMALL, head)
+  if not head then return -2^53, -2^53, 0, -2^53, 0, 0, 0, 0, 16, 0, '' end
+  local form, last, newest, units, first, total, promised, from, chunks, skip, late, tail = byte(head)
+  if form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0) end
+  local size = form == 1 and 28 or 62
+  if #head < size or #head ~= size + byte(head, size) then error('weir:state the header is cut off', 0) end
+  if form == 1 then
+    form, last, first, promised, units, total, tail = decode(SMALL, head)
     newest, from, chunks, skip, late = last, 0, 0, 16, total - units
     if total == 0 then newest, first = -2^53, -2^53 end
-  elseif form == 2 and #head >= 62 then
-    form, last, first, promised, units, total, newest, from, chunks, skip, late, size, tail = decode(LARGE, head)
-  elseif form and form ~= 1 and form ~= 2 then error('weir:state version ' .. form, 0)
+  else form, last, first, promised, units, total, newest, from, chunks, skip, late, tail = decode(LARGE, head)
   end
-  if not tail or #head ~= tail - 1 + size then error('weir:state the header is cut off', 0) end
   fit(last, newest, units, first, total, late)
   return last, newest, units, first, total, promised, from, from + chunks, skip, late, tail
 end
 
 -- header returns the header of a history with its tail.
 local function header(last, newest, units, first, total, promised, from, to, skip, late, tail)
-  if total == 0 then return encode(SMALL, 1, last, 0, promised, 0, 0, 0) end
+  if total == 0 then return encode(SMALL, 1, last, 0, promised, 0, 0, 0, '') end
   fit(last, newest, units, first, total, late)
   if from == to and newest == last and units < 65536 and total < 4294967296 then
-    return encode(SMALL, 1, last, first, promised, units, total, #tail) .. tail
+    return encode(SMALL, 1, last, first, promised, units, total, #tail, tail)
   end
-  return encode(LARGE, 2, last, first, promised, units, total, newest, from, to - from, skip, late, #tail) .. tail
+  return encode(LARGE, 2, last, first, promised, units, total, newest, from, to - from, skip, late, #tail, tail)
 end
 
 -- walk moves a place over entries with marks up to stop and at most `most` units together, and over entries without
 -- units. A place is an entry at s[p] of chunk c, or of the tail if c is to, and its mark u; the place of the newest entry
 -- is the end of the tail. It returns the new place and the units between. Chunks are passed by their heads.
-local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
+local function walk(key, tail, to, newest, c, s, p, u, stop, most)
   local gone = 0
   while true do
-    if not s and c == to then s, p = head, tail end
+    if not s and c == to then s, p = tail, 1 end
     if not s then
       local text, behind, units = chunk(key, c)
       if p == 16 and (units == 0 or behind <= stop) and gone + units <= most then c, u, gone = c + 1, behind, gone + units
@@ -251,11 +250,11 @@ local function walk(key, head, tail, to, newest, c, s, p, u, stop, most)
 end
 
 -- counting returns the place of the oldest entry with a mark above cut, and the units that count (R3).
-local function counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
+local function counting(key, tail, from, to, skip, newest, own, first, total, cut)
   local s, p, c, u, gone = nil, skip, from, first, 0
-  if from == to then s, p = head, tail end
+  if from == to then s, p = tail, 1 end
   if newest <= cut then return c, s, p, u, 0 end
-  if u <= cut then c, s, p, u, gone = walk(key, head, tail, to, newest, c, s, p, u, cut, 2^53 - 1) end
+  if u <= cut then c, s, p, u, gone = walk(key, tail, to, newest, c, s, p, u, cut, 2^53 - 1) end
   assert(gone <= total - own, 'weir:state a sum of units is damaged')
   return c, s, p, u, total - gone
 end
@@ -286,11 +285,12 @@ end
 
 -- ahead reads the headers of a request. It returns its instant: the clock or, if a history is less than a second ahead,
 -- the newest attempt (R2).
+local heads = {} -- the headers of the request's histories, false without one
 local function ahead(k, count, raw)
   local now = raw
   for i = 1, count do
     current = k + i
-    if i > read then heads[i], read = call('HGET', KEYS[k + i], 'h'), i end
+    heads[i] = call('HGET', KEYS[k + i], 'h')
     local last = heads[i] and #heads[i] >= 8 and decode('>I7', heads[i], 2) or raw
     if last > now and last - raw < 1000000 then now = last end
   end
@@ -332,19 +332,19 @@ local function corrections()
 
   -- correct returns a history after a correction of the clock at now (R2): its entries of the future are one entry of now,
   -- with that mark, of at most 2^51 - 1 units.
-  local function correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
+  local function correct(key, now, mark, newest, units, first, total, from, to, skip, late, tail)
     if newest > mark then
-      local body, held, c, before, n, later = retreat(key, head, tail, from, skip, to, newest, mark)
+      local body, held, c, before, n, later = retreat(key, tail, 1, from, skip, to, newest, mark)
       local future, kept = units + later, total - units - later
-      to, tail = c, 1
+      to = c
       units, late = min(future, 2^51 - 1), held
       if before == mark then units, kept = min(n + future, 2^51 - 1), kept - n
       elseif n > 0 then body, late = body .. coded(mark - before, n), late + n
       end
-      head, newest, total = body, mark, kept + units
+      tail, newest, total = body, mark, kept + units
       if from == to and body == '' then first = mark end
     end
-    return newest, units, first, total, to, late, head, tail
+    return newest, units, first, total, to, late, tail
   end
 
   return retreat, correct
@@ -354,15 +354,15 @@ end
 -- and whether it was corrected.
 local function history(key, stored, raw, now, cut, mark)
   local last, newest, units, first, total, promised, from, to, skip, late, tail = load(stored)
-  local head, top, corrected = stored or '', to, last - raw >= 1000000
+  local top, corrected = to, last - raw >= 1000000
   if corrected then
     local _, correct = corrections()
-    last, newest, units, first, total, to, late, head, tail =
-      now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, head, tail)
+    last, newest, units, first, total, to, late, tail =
+      now, correct(key, now, mark, newest, units, first, total, from, to, skip, late, tail)
   end
   -- if no older entry counts, a write deletes chunks that nothing has read.
   assert(from == top or newest > cut and units < total or call('HLEN', key) > top - from, 'weir:state a chunk is missing')
-  return last, newest, units, first, total, promised, from, to, skip, late, head, tail, top, corrected
+  return last, newest, units, first, total, promised, from, to, skip, late, tail, top, corrected
 end
 
 -- buckets returns the functions for buckets. Each call of a script creates its functions again, and that takes longer than
@@ -432,9 +432,9 @@ end
 
 -- leaving returns the mark of the last entry that must leave until need units have left (R8). The older entries begin at a
 -- place and end at the mark edge. Then comes an entry of push units with that mark, or none, and then the newest entry.
-local function leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need)
+local function leaving(key, tail, to, at, s, p, u, edge, push, newest, need)
   local gone = 0
-  if u < edge then at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1) end
+  if u < edge then at, s, p, u, gone = walk(key, tail, to, edge, at, s, p, u, 2^53 - 1, need - 1) end
   if u < edge then return u end
   return push and gone + push >= need and edge or newest
 end
@@ -455,12 +455,12 @@ local function decide(plan, op, flags, raw, given, n, _, k)
       writes, states, remaining, wait, reset, valid, bound, tight, least = {}, '', 2^53 - 1, 0, 0, 2^53 - 1, 0, 0, 2^53 - 1
     end
     local key, stored, chunks, ttl, last_to = KEYS[k + i]
-    local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
+    local kind, most, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
     local units = n > 0 and cost ~= 0 and max(cost, 0) or n -- R7
 
     -- The history as seen at now: entries count if their mark is above cut (R3). The oldest of them is at a place.
     local last, promised, used, changed, debt, rest, since, early
-    local cut, mark, newest, own, first, total, from, to, skip, late, head, tail, top, at, s, p, u
+    local cut, mark, newest, own, first, total, from, to, skip, late, tail, top, at, s, p, u
     if kind == 3 then
       if not refill then refill, bucketed, inflow, exceeds, missing = buckets() end
       last, debt, rest, since, early, promised, used, changed = refill(heads[i], raw, now, a, b, c)
@@ -468,9 +468,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
     else
       cut, mark = seen(kind, now, window, a, b)
       if not cut then return encode('>BI7', 2, now) end
-      last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+      last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed =
         history(key, heads[i], raw, now, cut, mark)
-      at, s, p, u, used = counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
+      at, s, p, u, used = counting(key, tail, from, to, skip, newest, own, first, total, cut)
     end
 
     -- The units that this limit grants (R5, R6). A record is not denied, but its sum is bounded (R10, R16).
@@ -518,12 +518,12 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         if mode == 2 then -- the newest entries that reach max are kept (R6).
           used, own = used - max(own - most, 0), min(own, most)
           local spare, gone = used - most, 0
-          if spare >= 0 and u < edge then at, s, p, u, gone = walk(key, head, tail, to, edge, at, s, p, u, 2^53 - 1, spare) end
+          if spare >= 0 and u < edge then at, s, p, u, gone = walk(key, tail, to, edge, at, s, p, u, 2^53 - 1, spare) end
           used, spare = used - gone, spare - gone
           if u == edge and push and push <= spare then used, push, u, edge = used - push, nil, newest, newest end
           if used == 0 then newest, u, edge = -2^53, -2^53, -2^53 end
         end
-        local body = at == to and sub(s, p) or sub(head, tail)
+        local body = at == to and sub(s, p) or tail
         skip, last_to = p, to
         if at == to then skip, late = 16, used - own - (push or 0) end
         if push then body, late = body .. coded(mark - edge, push), late + push end
@@ -534,7 +534,7 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         last, promised, ttl = now, expiry(promised, raw, ends, window, given)
         stored = header(now, newest, own, u, used, promised, at, last_to, skip, late, body)
       elseif changed and op ~= 1 then
-        stored = header(last, newest, own, first, total, promised, from, to, skip, late, sub(head, tail))
+        stored = header(last, newest, own, first, total, promised, from, to, skip, late, tail)
       end
 
       -- The waits after it: until n units fit, until the next unit is there, until the interval is over, until none counts (R8).
@@ -544,9 +544,9 @@ local function decide(plan, op, flags, raw, given, n, _, k)
         if used > 0 then next, empty = exceeds(debt, rest, inflow(used - 1, a, b, c)), exceeds(debt, rest, 0, 0) end
       elseif used > 0 then
         local need, mark1, marks = used + units - most
-        if need > 0 and units <= most then marks = leaving(key, head, tail, to, at, s, p, u, edge, push, newest, need) end
+        if need > 0 and units <= most then marks = leaving(key, tail, to, at, s, p, u, edge, push, newest, need) end
         if not full or flags % 2 == 1 then
-          mark1 = need == 1 and marks or leaving(key, head, tail, to, at, s, p, u, edge, push, newest, 1)
+          mark1 = need == 1 and marks or leaving(key, tail, to, at, s, p, u, edge, push, newest, 1)
         end
         if kind == 1 and b > 0 then newest, marks, mark1 = b - window, marks and b - window, b - window end -- all leave at its end.
         empty, next = newest - now + window, mark1 and mark1 - now + window or 0
@@ -601,10 +601,10 @@ local function others()
   -- even one that no longer counts: the newest attempt does not move, so a later decision may be at an earlier instant (R2).
   local function taken(key, stored, raw, now, want, granted, kind, window, a, b)
     local cut, mark = seen(kind, now, window, a, b)
-    local last, newest, own, first, total, promised, from, to, skip, late, head, tail, top, changed =
+    local last, newest, own, first, total, promised, from, to, skip, late, tail, top, changed =
       history(key, stored, raw, now, cut, mark)
     local at, s, p, u = from, nil, skip, first
-    if from == to then s, p = head, tail end
+    if from == to then s, p = tail, 1 end
     local took, more, gone, left, after, got, _ = 0, {}, 0
     if want > 0 and newest > cut and granted <= 2^53 - 1 then
       if kind == 1 and b > 0 then mark = a <= granted and granted < b and newest or -2^53
@@ -613,27 +613,27 @@ local function others()
       end
       if mark == newest then took, own = min(want, own), max(own - want, 0)
       elseif mark > cut and mark < newest then
-        local c, text, q, at_mark = walk(key, head, tail, to, newest, at, s, p, u, mark - 1, 2^53 - 1)
+        local c, text, q, at_mark = walk(key, tail, to, newest, at, s, p, u, mark - 1, 2^53 - 1)
         if at_mark == mark then
           after, took = struck(text, q, want, true)
-          if c == to then head, late = after, late - took else more = { c, thinned(after, took) } end
+          if c == to then tail, late = after, late - took else more = { c, thinned(after, took) } end
           if c == at and q == p then -- it may be the oldest.
-            at, s, p, u = walk(key, head, tail, to, newest, at, after, p, u, -2^53, 0)
+            at, s, p, u = walk(key, tail, to, newest, at, after, p, u, -2^53, 0)
             if c < at then more = {} end
           end
         end
       end
     elseif want > 0 and newest > cut then -- the oldest that count.
-      local c, text, q, from_mark, used = counting(key, head, tail, from, to, skip, newest, own, first, total, cut)
+      local c, text, q, from_mark, used = counting(key, tail, from, to, skip, newest, own, first, total, cut)
       gone, took = total - used, min(want, used)
       if took == total - gone then own = 0
       elseif gone == 0 then -- the oldest leave the history.
-        at, s, p, u, left = walk(key, head, tail, to, newest, at, s, p, u, 2^53 - 1, took)
+        at, s, p, u, left = walk(key, tail, to, newest, at, s, p, u, 2^53 - 1, took)
         left = took - left
         if u == newest then own = own - left
         elseif left > 0 then
           after = struck(s, p, left, true)
-          if at == to then head, s = after, after else more = { at, thinned(after, left) } end
+          if at == to then tail, s = after, after else more = { at, thinned(after, left) } end
         end
       else
         left = took
@@ -645,19 +645,19 @@ local function others()
           end
           more[#more + 1], more[#more + 2] = c, thinned(after, got)
           c, from_mark, text, q, left = c + 1, behind, nil, 16, left - got
-          if c == to then q = tail end
+          if c == to then q = 1 end
         end
-        if left > 0 and q <= #head then
-          head, got = struck(head, q, left)
+        if left > 0 and q <= #tail then
+          tail, got = struck(tail, q, left)
           late, left = late - got, left - got
         end
         own = own - left
       end
     end
     total = total - took
-    local body = sub(head, at == to and p or tail)
+    local body = sub(tail, at == to and p or 1)
     if own == 0 and took > 0 then -- the last older entry with units is the newest.
-      body, late, to, newest, own = retreat(key, head, tail, from, skip, to, newest, granted > 2^53 - 1 and cut or newest - 1)
+      body, late, to, newest, own = retreat(key, tail, 1, from, skip, to, newest, granted > 2^53 - 1 and cut or newest - 1)
       at, p, u = from, skip, first
       if body == '' and to == from then u = newest end
     elseif at == to then p, late = 16, total - own
@@ -675,7 +675,7 @@ local function others()
     for i = 1, count do
       current = k + i
       local key = KEYS[current]
-      local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 39)
+      local kind, capacity, window, gap, cost, a, b, c = decode('>BI7I6I6i8I7I7I7', plan, 49 * i - 38)
       local want, took, change = cost == 0 and n or kind == 0 and c == 1 and cost or 0, 0, nil
       if kind == 3 then
         local last, debt, rest, since, _, promised, used, changed = refill(heads[i], raw, now, a, b, c)
@@ -702,12 +702,12 @@ local function others()
   -- count returns the units of one limit that were recorded in a span before now (R11).
   local function count(plan, _, _, raw, _, _, span, k)
     local now = ahead(k, 1, raw)
-    local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 10)
+    local kind, _, window, _, _, a, b = decode('>BI7I6I6i8I7I7I7', plan, 11)
     local cut, mark = seen(kind, now, window, a, b)
     if not cut then return encode('>BI7', 2, now) end
     if kind ~= 1 or b == 0 then cut = now - span end
-    local _, newest, own, first, total, _, from, to, skip, _, head, tail = history(KEYS[k + 1], heads[1], raw, now, cut, mark)
-    local _, _, _, _, used = counting(KEYS[k + 1], head, tail, from, to, skip, newest, own, first, total, cut)
+    local _, newest, own, first, total, _, from, to, skip, _, tail = history(KEYS[k + 1], heads[1], raw, now, cut, mark)
+    local _, _, _, _, used = counting(KEYS[k + 1], tail, from, to, skip, newest, own, first, total, cut)
     return simple(used, now)
   end
 
@@ -734,7 +734,7 @@ local function once(plan, op, flags, raw, given, n, from, k)
   if recorded then -- stored with the histories, or not at all.
     local bound = byte(reply, 2)
     local name = bound > 0 and string.match(KEYS[k + bound], '}([^:/]+)') or ''
-    local ends = now + decode('>I7', plan, 3)
+    local ends = now + decode('>I7', plan, 4)
     local _, ttl = expiry(0, raw, ends, 0, given)
     call('SET', key, encode('>BBI7I7I7', 1, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
   end
