@@ -137,6 +137,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"a list", rolling, []string{"RPUSH", "", "x"}, "the type of its value"},
 		{"nothing in the header", rolling, []string{"HSET", "", "h", ""}, "cut off"},
 		{"a newer layout", rolling, []string{"HSET", "", "h", "\x0a" + short[1:]}, "layout is version 10"},
+		{"a layout of version 0 without room", daily, []string{"HSET", "", "h", "\x00" + short[1:23] + "\x00\x00\x03\xe8" + short[27:]}, "layout is version 0"},
 		{"the header of a bucket", rolling, []string{"HSET", "", "h", "\x03" + short[1:]}, "layout is version 3"},
 		{"the other form", rolling, []string{"HSET", "", "h", "\x02" + short[1:]}, "cut off"},
 		{"a short header cut off", rolling, []string{"HSET", "", "h", short[:len(short)-1]}, "cut off"},
@@ -246,6 +247,28 @@ func TestDamagedSumsAndGapsAreAnError(t *testing.T) {
 				t.Errorf("%s, %+v: it was changed", c.about, call)
 			}
 		}
+	}
+}
+
+// TestChunksWithoutUnitsEndWithAGrant: by a damage a history in chunks has no units. The next grant
+// begins it again, without its chunks, so later decisions can read it.
+func TestChunksWithoutUnitsEndWithAGrant(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	l := limiter(t, e, "unitless", weir.AllOrNothing, perUser(1000, time.Hour))
+	key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
+	s.Must(t, "DEL", key)
+	fill(t, e, l, 200, time.Hour)
+	header, none := s.Must(t, "HGET", key, "h"), strings.Repeat("\x00", 7)
+	s.Must(t, "HSET", key, "h", header[:21]+none+none+header[35:54]+none+header[61:])
+	for i := range int64(3) {
+		d, err := l.At(nine.Add(time.Hour-time.Second+time.Duration(i))).Allow(ctx, weir.K("u"))
+		if err != nil || !d.Allowed || d.Remaining != 999-i {
+			t.Errorf("attempt %d: got %+v, %v, want a grant, after which %d remain", i, d, err, 999-i)
+		}
+	}
+	if got := s.Must(t, "HLEN", key); got != "1" {
+		t.Errorf("the history has %s fields, want the header", got)
 	}
 }
 

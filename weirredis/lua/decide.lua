@@ -97,11 +97,11 @@ local function short(plan, count, i, grant, raw, given, k)
   local form, last, first, promised, units, used, newest, from, chunks, skip, late, tail, p
   if byte(head) == 2 then
     form, last, first, promised, units, used, newest, from, chunks, skip, late, tail, p = decode(LARGE, head)
-    if newest ~= last or chunks == 0 or last <= edge then return nil end
+    if newest ~= last or chunks == 0 or used == 0 or last <= edge then return nil end
   else form, last, first, promised, units, used, tail, p = decode(SMALL, head)
   end
-  if form > 2 or last > raw or first > last or used > most or used > 65000 or used < units or units == 0 and used > 0 or
-    #head ~= p - 1 then return nil end
+  if form < 1 or form > 2 or last > raw or first > last or used > most or used > 65000 or used < units or
+    units == 0 and used > 0 or #head ~= p - 1 then return nil end
   if last <= edge then used = 0
   elseif first <= edge then -- the oldest entries have left (R3).
     local text, q, step, flag = tail, 1, nil, false
