@@ -104,6 +104,7 @@ type options struct {
 }
 
 const syncAlways time.Duration = 0
+const defaultSync = 100 * time.Millisecond
 
 // SyncAlways returns the option to have each change on stable storage before its answer. A
 // power failure loses nothing that was acknowledged.
@@ -140,7 +141,7 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: 100 * time.Millisecond, files: system{}, growth: minGrowth, tick: keeperTick}
+	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
 	option.Apply(&o, opts)
 	dir, lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 var (
 	packageRow      = regexp.MustCompile("(?m)^\\| ((?:`[\\w/]+`(?: \\(root\\))?(?:, )?)+) \\| .+ \\|$")
 	goroutineBullet = regexp.MustCompile(`(?s)- \*\*No decision needs a background goroutine\.\*\*.*?\n\n`)
-	goStatement     = regexp.MustCompile(`(?m)^\t+go (func\(|\w)`)
+	goStatement     = regexp.MustCompile(`(?m)^\t+(go (func\(|\w)|[\w.]+\.Go\()`)
 	inBackticks     = regexp.MustCompile("`([^`\n]+)`")
 )
 
