@@ -30,33 +30,33 @@ func (o *serveOptions) table() (t settings) {
 	c := &o.config
 	c.Limits = server.DefaultLimits
 	t.add("", "Policies", settings{
-		{name: "policies", short: "p", value: textValue(&o.policies), common: true},
+		{name: "policies", short: "p", value: textValue(&o.policies, "", anyText), common: true},
 	})
 	t.add("store", "Store", settings{
-		{name: "store", value: storeValue(&o.storeName), common: true, shown: shownStore},
+		{name: "store", value: textValue(&o.storeName, "memory", isStore), common: true, shown: shownStore},
 		{name: "max-memory", value: sizeValue(&o.maxMemory, 0)},
 		{name: "instances", value: intValue(&o.instances, 1, 1, math.MaxInt, "it is the largest number of weir serve that run at any time, such as 4"), common: true},
 		{name: "store-budget", value: durationValue(&o.storeTimeout, 50*time.Millisecond, false, "it is the time that callers can wait, such as 50ms")},
 	})
 	t.add("listeners", "Listeners", settings{
-		{name: "listen", value: addressValue(&c.Listen, "127.0.0.1:7070"), common: true},
-		{name: "admin-listen", value: addressValue(&c.AdminListen, "")},
-		{name: "resp-listen", value: addressValue(&c.RESPListen, "")},
+		{name: "listen", value: textValue(&c.Listen, "127.0.0.1:7070", isAddress), common: true},
+		{name: "admin-listen", value: textValue(&c.AdminListen, "", isAddress)},
+		{name: "resp-listen", value: textValue(&c.RESPListen, "", isAddress)},
 		{name: "socket-mode", value: modeValue(&c.SocketMode, 0o660, "with 0660 the user and the group of weir can connect")},
 		{name: "host", value: namesValue(&o.hosts)},
 		{name: "insecure-listen", value: boolValue(&c.Insecure)},
 	})
 	t.add("tokens", "Tokens and secrets", settings{
-		{name: "token-file", value: textValue(&o.secrets.token), common: true, variables: []string{"WEIR_TOKEN"}},
-		{name: "admin-token-file", value: textValue(&o.secrets.admin), variables: []string{"WEIR_ADMIN_TOKEN"}},
-		{name: "gate-secret-file", value: textValue(&o.secrets.gate), variables: []string{"WEIR_GATE_SECRET"}},
-		{name: "gate-id-header", value: fieldValue(&c.GateID)},
-		{name: "reservation-secret-file", value: textValue(&o.secrets.reservations), variables: []string{"WEIR_RESERVATION_SECRET"}},
+		{name: "token-file", value: textValue(&o.secrets.token, "", anyText), common: true, variables: []string{"WEIR_TOKEN"}},
+		{name: "admin-token-file", value: textValue(&o.secrets.admin, "", anyText), variables: []string{"WEIR_ADMIN_TOKEN"}},
+		{name: "gate-secret-file", value: textValue(&o.secrets.gate, "", anyText), variables: []string{"WEIR_GATE_SECRET"}},
+		{name: "gate-id-header", value: textValue(&c.GateID, "", isField)},
+		{name: "reservation-secret-file", value: textValue(&o.secrets.reservations, "", anyText), variables: []string{"WEIR_RESERVATION_SECRET"}},
 	})
 	t.add("tls", "TLS", settings{
-		{name: "tls-cert", value: textValue(&o.tls.Cert), common: true},
-		{name: "tls-key", value: textValue(&o.tls.Key), common: true},
-		{name: "tls-client-ca", value: textValue(&o.tls.ClientCA)},
+		{name: "tls-cert", value: textValue(&o.tls.Cert, "", anyText), common: true},
+		{name: "tls-key", value: textValue(&o.tls.Key, "", anyText), common: true},
+		{name: "tls-client-ca", value: textValue(&o.tls.ClientCA, "", anyText)},
 	})
 	t.add("load", "Load and shutdown", settings{
 		{name: "max-connections", value: intValue(&c.Limits.Conns, c.Limits.Conns, 1, math.MaxInt, "leave it out for the default")},
@@ -69,21 +69,21 @@ func (o *serveOptions) table() (t settings) {
 		{name: "log-format", value: wordValue(&o.logFormat, "text", "text is the default", "text", "json"), common: true},
 		{name: "log-level", value: wordValue(&o.logLevel, slog.LevelInfo, "info is the default", slog.LevelDebug, slog.LevelInfo, slog.LevelWarn, slog.LevelError)},
 		{name: "top-keys", value: wordValue(&c.TopKeys, topkeys.Shown, "shown is the default", topkeys.Shown, topkeys.Hashed, topkeys.Off)},
-		{name: "otlp-endpoint", value: collectorValue(&o.otlpEndpoint), shown: redact.URL,
+		{name: "otlp-endpoint", value: textValue(&o.otlpEndpoint, "", isCollector), shown: redact.URL,
 			variables: []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"}},
 		{name: "otlp-ratio", value: ratioValue(&o.otlpRatio, 0.01), variables: []string{"OTEL_TRACES_SAMPLER"}},
 	})
 	t.add("recording", "Recording", settings{
-		{name: "record", value: textValue(&o.record.Path)},
+		{name: "record", value: textValue(&o.record.Path, "", anyText)},
 		{name: "record-sample", value: shareValue(&o.record.Sample, 10)},
 		{name: "record-size", value: sizeValue(&o.record.FileBytes, 64<<20)},
 		{name: "record-files", value: intValue(&o.record.Files, 4, 1, maxRecordFiles, "4 is the default")},
-		{name: "record-secret-file", value: textValue(&o.record.secretFile), variables: []string{"WEIR_RECORD_SECRET"}},
+		{name: "record-secret-file", value: textValue(&o.record.secretFile, "", anyText), variables: []string{"WEIR_RECORD_SECRET"}},
 		{name: "record-plain-keys", value: boolValue(&o.record.Plain)},
 	})
 	t.add("envoy", "Envoy's rate limit service", settings{
-		{name: "grpc-listen", value: addressValue(&c.GRPCListen, ""), common: true},
-		{name: "envoy-config", value: textValue(&o.envoyConfig)},
+		{name: "grpc-listen", value: textValue(&c.GRPCListen, "", isAddress), common: true},
+		{name: "envoy-config", value: textValue(&o.envoyConfig, "", anyText)},
 		{name: "grpc-max-connection-age", value: durationValue(&c.EnvoyOptions.MaxConnectionAge, 0, true, "write 30m, for example; 0 = without bound")},
 		{name: "envoy-windows", value: wordValue(&c.EnvoyOptions.Windows, envoy.Rolling, "rolling is exact; fixed allows up to twice the limit across an edge", envoy.Rolling, envoy.Fixed, envoy.CalendarMonth)},
 		{name: "envoy-headers", value: wordValue(&o.envoyHeaders, "none", "response adds fields to the client's answer, request to the forwarded request", "response", "request", "both", "none")},

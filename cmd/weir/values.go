@@ -98,52 +98,46 @@ func appendEach[T any](to *[]T, parse func(text string) (T, error)) func(text st
 	}
 }
 
-// textValue is any text.
-func textValue(to *string) *value {
-	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) { return text, nil }, shownAsIs)
+// textValue is a text that check accepts.
+func textValue(to *string, standard string, check func(text string) error) *value {
+	return newValue(to, standard, value{kind: "string"}, func(text string) (string, error) { return text, check(text) }, shownAsIs)
 }
 
-// fieldValue is the name of a header field.
-func fieldValue(to *string) *value {
-	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
-		const letters = "abcdefghijklmnopqrstuvwxyz"
-		if text == "" || strings.Trim(text, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
-			return "", usage("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)
-		}
-		return text, nil
-	}, shownAsIs)
+func anyText(string) error { return nil }
+
+// isField checks the name of a header field.
+func isField(text string) error {
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	if text == "" || strings.Trim(text, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+		return usage("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)
+	}
+	return nil
 }
 
-// collectorValue is the URL of an OpenTelemetry collector.
-func collectorValue(to *string) *value {
-	return newValue(to, "", value{kind: "string"}, func(text string) (string, error) {
-		if _, err := otlp.ParseURL(text); err != nil {
-			problem, next, _ := strings.Cut(err.Error(), "; ")
-			return "", usage(next, "%s", problem)
-		}
-		return text, nil
-	}, shownAsIs)
+// isCollector checks the URL of an OpenTelemetry collector.
+func isCollector(text string) error {
+	if _, err := otlp.ParseURL(text); err != nil {
+		problem, next, _ := strings.Cut(err.Error(), "; ")
+		return usage(next, "%s", problem)
+	}
+	return nil
 }
 
-// addressValue is an address to listen on. A name in it is resolved when weir listens.
-func addressValue(to *string, standard string) *value {
-	return newValue(to, standard, value{kind: "string"}, func(text string) (string, error) {
-		path, unix := strings.CutPrefix(text, "unix:")
-		if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
-			return "", usage("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
-		}
-		return text, nil
-	}, shownAsIs)
+// isAddress checks an address to listen on. A name in it is resolved when weir listens.
+func isAddress(text string) error {
+	path, unix := strings.CutPrefix(text, "unix:")
+	if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
+		return usage("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
+	}
+	return nil
 }
 
-// storeValue is the name or the URL of a store.
-func storeValue(to *string) *value {
-	return newValue(to, "memory", value{kind: "string"}, func(text string) (string, error) {
-		if _, err := store.Describe(text); err != nil {
-			return "", usage("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
-		}
-		return text, nil
-	}, shownAsIs)
+// isStore checks the name or the URL of a store.
+func isStore(text string) error {
+	if _, err := store.Describe(text); err != nil {
+		return usage("weir serve -h shows the values of --store", "names no store: %s", strings.TrimPrefix(err.Error(), store.ErrURL.Error()+": "))
+	}
+	return nil
 }
 
 // wordValue is one of some values, which are written as words in lower case.

@@ -66,12 +66,7 @@ type Options struct {
 }
 
 // Close closes the connections, or syncs and releases the directory.
-func (s *Store) Close() error {
-	if s.close == nil {
-		return nil
-	}
-	return s.close()
-}
+func (s *Store) Close() error { return s.close() }
 
 // Environment variables of the credentials that a URL does not have.
 const (

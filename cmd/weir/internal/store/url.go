@@ -52,7 +52,7 @@ func (memory) String() string { return "memory" }
 
 func (memory) open(o Options, _ func(error, []string)) (*Store, error) {
 	m := weir.NewMemory(weir.MaxBytes(o.MaxBytes))
-	return &Store{Engine: m, Memory: m, Name: "memory"}, nil
+	return &Store{Engine: m, Memory: m, Name: "memory", close: func() error { return nil }}, nil
 }
 
 // parameters reads the text after a question mark, and passes each parameter to set in
