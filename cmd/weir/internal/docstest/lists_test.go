@@ -31,7 +31,7 @@ func TestListsAreComplete(t *testing.T) {
 		{"CONTRIBUTING.md", "NAME", tools(t)},
 		{"weirtest/weirtest.go", "//   - NAME: ", named(t, "internal/conformance/config.go", `(?m)^\t(?:t\.Run\(|\{)"([a-z]+)"`)},
 		{"docs/service.md", "| NAME |", []string{"nginx", "HAProxy", "Caddy", "Traefik", "Envoy"}},
-		{"docs/service.md", "`NAME`", named(t, "cmd/weir/settings.go", `(?m)^\t\t&setting\{name: "([a-z-]+)"`)},
+		{"docs/service.md", "`NAME`", named(t, "cmd/weir/help/settings.txt", `(?m)^([a-z-]+):`)},
 		{"docs/service.md", "NAME`", named(t, "cmd/weir/internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},
 	} {
 		text := read(t, list.page)
