@@ -57,7 +57,7 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 		o.read.Fields[name] = own
 		return nil
 	})
-	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, true, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
+	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
 	group(cmd, "Access logs:")

@@ -36,7 +36,7 @@ func (o *serveOptions) table() (t settings) {
 		{name: "store", value: textValue(&o.storeName, "memory", isStore), common: true, shown: shownStore},
 		{name: "max-memory", value: sizeValue(&o.maxMemory, 0)},
 		{name: "instances", value: intValue(&o.instances, 1, 1, math.MaxInt, "it is the largest number of weir serve that run at any time, such as 4"), common: true},
-		{name: "store-budget", value: durationValue(&o.storeTimeout, 50*time.Millisecond, false, "it is the time that callers can wait, such as 50ms")},
+		{name: "store-budget", value: durationValue(&o.storeTimeout, 50*time.Millisecond, 1, "it is the time that callers can wait, such as 50ms")},
 	})
 	t.add("listeners", "Listeners", settings{
 		{name: "listen", value: textValue(&c.Listen, "127.0.0.1:7070", isAddress), common: true},
@@ -62,8 +62,8 @@ func (o *serveOptions) table() (t settings) {
 		{name: "max-connections", value: intValue(&c.Limits.Conns, c.Limits.Conns, 1, math.MaxInt, "leave it out for the default")},
 		{name: "max-connections-per-address", value: intValue(&c.Limits.PerAddress, 0, 0, math.MaxInt, "leave it out for the default"), shown: shownUnlessZero},
 		{name: "max-in-flight", value: intValue(&c.Limits.InFlight, c.Limits.InFlight, 1, math.MaxInt, "leave it out for the default")},
-		{name: "linger", value: durationValue(&c.Limits.Linger, c.Limits.Linger, true, "write 5s, for example")},
-		{name: "drain", value: durationValue(&c.Limits.Drain, c.Limits.Drain, false, "write 10s, for example")},
+		{name: "linger", value: durationValue(&c.Limits.Linger, c.Limits.Linger, 0, "write 5s, for example")},
+		{name: "drain", value: durationValue(&c.Limits.Drain, c.Limits.Drain, 1, "write 10s, for example")},
 	})
 	t.add("logging", "Logs and traces", settings{
 		{name: "log-format", value: wordValue(&o.logFormat, "text", "text is the default", "text", "json"), common: true},
@@ -84,7 +84,7 @@ func (o *serveOptions) table() (t settings) {
 	t.add("envoy", "Envoy's rate limit service", settings{
 		{name: "grpc-listen", value: textValue(&c.GRPCListen, "", isAddress), common: true},
 		{name: "envoy-config", value: textValue(&o.envoyConfig, "", anyText)},
-		{name: "grpc-max-connection-age", value: durationValue(&c.EnvoyOptions.MaxConnectionAge, 0, true, "write 30m, for example; 0 = without bound")},
+		{name: "grpc-max-connection-age", value: durationValue(&c.EnvoyOptions.MaxConnectionAge, 0, 0, "write 30m, for example; 0 = without bound")},
 		{name: "envoy-windows", value: wordValue(&c.EnvoyOptions.Windows, envoy.Rolling, "rolling is exact; fixed allows up to twice the limit across an edge", envoy.Rolling, envoy.Fixed, envoy.CalendarMonth)},
 		{name: "envoy-headers", value: wordValue(&o.envoyHeaders, "none", "response adds fields to the client's answer, request to the forwarded request", "response", "request", "both", "none")},
 		{name: "envoy-when-store-is-down", value: wordValue(&c.EnvoyOptions.Outage, fallback.Deny, "deny keeps the limits, allow keeps requests going, share keeps both in part", fallback.Deny, fallback.Allow, fallback.Share)},

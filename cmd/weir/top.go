@@ -38,19 +38,13 @@ func topCommand() *cobra.Command {
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
 	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token of operators; or set $WEIR_ADMIN_TOKEN")
-	f.IntVarP(&o.n, "n", "n", 15, "the number of keys, 0 to 1000")
-	f.DurationVar(&o.interval, "interval", 2*time.Second, "the time between two requests, 100ms or more")
+	f.VarP(intValue(&o.n, 15, 0, 1000, "write -n 20, for example"), "n", "n", "the number of keys, 0 to 1000")
+	f.Var(durationValue(&o.interval, 2*time.Second, 100*time.Millisecond, "write --interval 2s, for example"), "interval", "the time between two requests, 100ms or more")
 	f.BoolVar(&o.once, "once", false, "print the list once")
 	return withJSON(cmd, "print the answers of weir, one JSON object for each request")
 }
 
 func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
-	if o.interval < 100*time.Millisecond {
-		return usage("write --interval 2s, for example", "--interval must be 100ms or more, not %v", o.interval)
-	}
-	if o.n < 0 || o.n > 1000 {
-		return usage("write -n 20, for example", "-n must be 0 to 1000, not %d", o.n)
-	}
 	client, err := newTopClient(o)
 	if err != nil {
 		return err

@@ -189,23 +189,17 @@ func boolValue(to *bool) *value {
 	return newValue(to, false, value{kind: "bool", next: "leave it out for false"}, strconv.ParseBool, shownAsIs)
 }
 
-// durationValue is a duration of 0 or more, or above 0 unless orZero is set.
-func durationValue(to *time.Duration, standard time.Duration, orZero bool, next string) *value {
-	least := 1
-	if orZero {
-		least = 0
-	}
-	return newValue(to, standard, value{kind: "duration", least: least, next: next}, func(text string) (time.Duration, error) {
+// durationValue is a duration of least or more. The least of those above 0 is 1.
+func durationValue(to *time.Duration, standard, least time.Duration, next string) *value {
+	bound := cmp.Or(map[time.Duration]string{0: "0 or more", 1: "above 0"}[least], least.String()+" or more")
+	return newValue(to, standard, value{kind: "duration", least: int(min(least, 1)), next: next}, func(text string) (time.Duration, error) {
 		d, err := time.ParseDuration(text)
 		n, unitless := strconv.Atoi(text)
 		switch {
 		case err != nil && unitless == nil && n > 0 && 0 < standard && standard < time.Second:
 			err = usage(fmt.Sprintf("did you mean %dms or %ds?", n, n), "takes a duration such as %v, not %q", standard, text)
-		case err != nil:
-		case d < 0 && orZero:
-			err = usage("", "must be 0 or more, not %v", d)
-		case d <= 0 && !orZero:
-			err = usage("", "must be above 0, not %v", d)
+		case err == nil && d < least:
+			err = usage("", "must be %s, not %v", bound, d)
 		}
 		return d, err
 	}, shownAsIs)
