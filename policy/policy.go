@@ -189,9 +189,8 @@ func Changes(before, after *File) []string {
 			all = append(all, "removed "+p.Name)
 		}
 	}
-	empty := func(change string) bool { return strings.Contains(change, startsEmpty) }
-	others := slices.DeleteFunc(slices.Clone(all), empty)
-	return append(slices.DeleteFunc(all, func(c string) bool { return !empty(c) }), others...)
+	slices.SortStableFunc(all, func(a, b string) int { return strings.Count(b, startsEmpty) - strings.Count(a, startsEmpty) })
+	return all
 }
 
 // startsEmpty is in the sentence about a limit that has another history than before (R12).

@@ -62,11 +62,11 @@ func writeTable(b *strings.Builder, align string, rows [][]string) {
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {
+			w := width[i]
 			if align[i] == 'l' {
-				line += fmt.Sprintf("%-*s  ", width[i], cell)
-			} else {
-				line += fmt.Sprintf("%*s  ", width[i], cell)
+				w = -w
 			}
+			line += fmt.Sprintf("%*s  ", w, cell)
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -97,19 +98,15 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 
 // printFiles prints the files, each below its name if there are several.
 func printFiles(cmd *cobra.Command, files []integrations.File) error {
-	out := cmd.OutOrStdout()
-	for i, f := range files {
+	var texts []string
+	for _, f := range files {
 		if len(files) > 1 {
-			if i > 0 {
-				fmt.Fprintln(out)
-			}
-			fmt.Fprintf(out, "##### file %s: --write DIRECTORY writes separate files\n", f.Name)
+			f.Text = fmt.Sprintf("##### file %s: --write DIRECTORY writes separate files\n", f.Name) + f.Text
 		}
-		if _, err := fmt.Fprint(out, f.Text); err != nil {
-			return err
-		}
+		texts = append(texts, f.Text)
 	}
-	return nil
+	_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
+	return err
 }
 
 // writeFiles writes the files to a directory. If one exists, it writes none.
