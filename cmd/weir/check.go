@@ -85,9 +85,7 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 		a.Op = weir.OpPeek
 	}
 	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: o.n, States: a.States, ID: o.id})
-	if err == nil {
-		err = made.Err
-	}
+	err = cmp.Or(err, made.Err)
 	switch {
 	case errors.Is(err, &engine.InputError{Field: "units"}):
 		return nil, nil, usage("", "-n: %w", err)

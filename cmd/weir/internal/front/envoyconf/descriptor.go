@@ -49,9 +49,7 @@ var (
 
 // open sets the domain of the file, which no earlier file has.
 func (f *file) open(at *yamlnode.Node, m members) {
-	if n := m["domain"]; n != nil {
-		at = n
-	}
+	at = cmp.Or(m["domain"], at)
 	name := f.text(m, "domain")
 	if name == "" {
 		f.fail(at, "write domain: NAME", "config file cannot have empty domain")
@@ -209,9 +207,7 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 // period reads the number of requests and the period.
 func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	word := f.text(words, "unit")
-	if n := words["unit"]; n != nil {
-		at = n
-	}
+	at = cmp.Or(words["unit"], at)
 	r.Unit = parseUnit(word)
 	switch {
 	case r.Unlimited && word != "":
