@@ -138,6 +138,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"nothing in the header", rolling, []string{"HSET", "", "h", ""}, "cut off"},
 		{"a newer layout", rolling, []string{"HSET", "", "h", "\x0a" + short[1:]}, "layout is version 10"},
 		{"a layout of version 0 without room", daily, []string{"HSET", "", "h", "\x00" + short[1:23] + "\x00\x00\x03\xe8" + short[27:]}, "layout is version 0"},
+		{"the header of a bucket without room", daily, []string{"HSET", "", "h", "\x03" + short[1:23] + "\x00\x00\x03\xe8" + short[27:]}, "layout is version 3"},
 		{"the header of a bucket", rolling, []string{"HSET", "", "h", "\x03" + short[1:]}, "layout is version 3"},
 		{"the other form", rolling, []string{"HSET", "", "h", "\x02" + short[1:]}, "cut off"},
 		{"a short header cut off", rolling, []string{"HSET", "", "h", short[:len(short)-1]}, "cut off"},

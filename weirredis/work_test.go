@@ -48,6 +48,51 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 	}
 }
 
+// TestShortPathReadsHistoriesOnce counts the fields that attempts of one unit read. The short path
+// reads one of each history, and the oldest chunk if entries of it leave. If it leaves a request
+// to the long one, that reads the headers once more.
+func TestShortPathReadsHistoriesOnce(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
+	one := limiter(t, e, "one", weir.AllOrNothing, perUser(30, time.Hour)).Compiled()
+	three := limiter(t, e, "three", weir.Partial, perUser(2, time.Hour),
+		weir.Limit{Name: "tenant", Max: 9, Window: time.Minute}, weir.Limit{Name: "all", Max: 99, Window: time.Second}).Compiled()
+	chunks := limiter(t, e, "chunks", weir.AllOrNothing, perUser(200, time.Hour))
+	fill(t, e, chunks, 190, time.Hour)
+	attempts := func(rules *engine.Compiled, after time.Duration, users ...string) (calls []engine.Call) {
+		for _, user := range users {
+			calls = append(calls, engine.Call{Rules: rules, Key: weir.K(user), N: 1, At: nine.Add(after).UnixMicro(), Given: true})
+		}
+		return calls
+	}
+	back := append(attempts(one, 5*time.Hour, "a"), attempts(one, 5*time.Hour-time.Millisecond, "a")...)
+	for _, c := range []struct {
+		about string
+		calls []engine.Call
+		reads int
+	}{
+		{"new histories", attempts(one, 0, "a", "b"), 2},
+		{"known histories", attempts(one, time.Second, "a", "a", "b"), 3},
+		{"an entry that leaves", attempts(one, time.Hour, "a"), 1},
+		{"histories that have left", attempts(one, 3*time.Hour, "a", "b"), 2},
+		{"new histories of three limits", attempts(three, 0, "a"), 3},
+		{"a grant, a denial by the first, and a grant", attempts(three, time.Second, "a", "a", "b"), 9},
+		{"an entry of a chunk that leaves", attempts(chunks.Compiled(), time.Hour, "u"), 2},
+		{"an earlier instant in the middle", append(back, attempts(one, 5*time.Hour, "a", "b")...), 5},
+	} {
+		before := counts(t, s)["hget"]
+		e.DecideBatch(ctx, c.calls)
+		if got := counts(t, s)["hget"] - before; got != c.reads {
+			t.Errorf("%s: %d fields were read, want %d", c.about, got, c.reads)
+		}
+		for i := range c.calls {
+			if c.calls[i].Err != nil {
+				t.Errorf("%s: %v", c.about, c.calls[i].Err)
+			}
+		}
+	}
+}
+
 // TestLongHistoriesArePassedByChunks expires most of 18,000 units together. No decision reads
 // more than the heads of the chunks, even for a wait across all entries (R8), and a corrected
 // clock each head twice. A recording deletes the chunks that are over in one command.
