@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -88,6 +89,34 @@ func TestForeignOperationIsNotChanged(t *testing.T) {
 	}
 	if n, err := l.Count(ctx, weir.K("u"), "user", time.Hour); n != 0 || err != nil {
 		t.Errorf("%d units were recorded (%v), want none", n, err)
+	}
+}
+
+// TestOperationsOfABatchHaveTheirOwnHistories decides operations and other attempts under one and
+// two limits in one batch. A second batch replays the operations and charges nothing for them (R15).
+func TestOperationsOfABatchHaveTheirOwnHistories(t *testing.T) {
+	e := newEngine(t, redisConn(t), weirredis.DenialCacheTTL(0))
+	one := limiter(t, e, fmt.Sprint("own", time.Now().UnixNano()), weir.AllOrNothing, perUser(9, time.Hour)).Compiled()
+	two := limiter(t, e, one.Name+"two", weir.AllOrNothing, perUser(9, time.Hour), weir.Limit{Name: "all", Max: 99, Window: time.Hour}).Compiled()
+	for round := range int64(2) {
+		calls := []engine.Call{
+			{Rules: one, Key: weir.K("a"), N: 1, ID: "1"},
+			{Rules: two, Key: weir.K("a"), N: 1, ID: "1"},
+			{Rules: one, Key: weir.K("b"), N: 1},
+			{Rules: two, Key: weir.K("b"), N: 1},
+			{Rules: one, Key: weir.K("c"), N: 1, ID: "2"},
+			{Rules: two, Key: weir.K("c"), N: 1},
+		}
+		e.DecideBatch(ctx, calls)
+		for i, c := range calls {
+			left := int64(8)
+			if c.ID == "" {
+				left -= round
+			}
+			if c.Err != nil || !c.Result.Allowed || c.Result.Remaining != left || c.Result.Replayed != (c.ID != "" && round == 1) {
+				t.Errorf("round %d, call %d: got %+v, %v, want %d left", round, i, c.Result, c.Err, left)
+			}
+		}
 	}
 }
 
