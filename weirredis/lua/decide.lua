@@ -8,7 +8,7 @@
 --          3 refund, 4 count; flags B: 1 states are wanted, 2 it has an id; instant I7, above 2^53 the server's clock;
 --          n I7, units; from I7: of a refund the instant of the grant, above 2^53 the oldest entries, of a count the span.
 -- ARGV[p]  a plan: mode B: 0 all or nothing, 1 partial, 2 denied attempts count; number of limits B; plain B: 1 if the mode is
---          0 or 1, and all limits are rolling with a max above 0 and have no interval, cost and cells; time I7 for which an
+--          0 or 1, and all limits are of kind 0 with a max above 0, without interval, cost and cells; time I7 for which an
 --          operation is remembered. Then for each limit 49 bytes: kind B: 0 rolling or concurrency, 1 fixed, 2 fixed from
 --          the first unit, 3 bucket; max I7; window I6; minimum interval I6; cost i8: units of any attempt, 0 its own
 --          number, -1 a peek; and three numbers I7:
