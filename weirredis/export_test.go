@@ -48,7 +48,11 @@ func (e *Engine) WithClock(now func() time.Time) {
 
 // Keys returns the keys of a decision, as in a Cluster or not.
 func Keys(p *engine.Compiled, k engine.Key, cluster bool) []string {
-	return (&Engine{spread: cluster}).keysFor(p, &k)
+	several, joined := (&Engine{spread: cluster}).keysOf(p, &k)
+	if several == nil {
+		return []string{joined}
+	}
+	return several
 }
 
 // OperationKey returns the key of an operation, as in a Cluster or not.

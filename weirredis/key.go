@@ -66,15 +66,6 @@ func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, jo
 	return several, joined
 }
 
-// keysFor returns the keys of the rules' histories for k, in the order of the limits.
-func (e *Engine) keysFor(p *engine.Compiled, k *engine.Key) []string {
-	several, joined := e.keysOf(p, k)
-	if several == nil {
-		return []string{joined}
-	}
-	return several
-}
-
 // keysOfAllKinds returns the keys of the histories for k that the rules' limits have in every
 // kind.
 func (e *Engine) keysOfAllKinds(p *engine.Compiled, k *engine.Key) (keys []string) {
