@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -48,6 +50,30 @@ func printResult(cmd *cobra.Command, out io.Writer, v any, write func(b *strings
 	write(&b)
 	_, err := io.WriteString(printable{out}, b.String())
 	return err
+}
+
+// checkOutput returns the error of the file of a flag that is an input as well, or that stands for
+// standard output elsewhere.
+func checkOutput(flag, path string, inputs []string) error {
+	file, err := os.Stat(path)
+	switch {
+	case path == "-":
+		return usage("choose a file, or write ./- for one of that name", "--%s: - is no name of a file", flag)
+	case err == nil && isInput(file, inputs):
+		return usage("choose another file for --"+flag, "%s is a file to read", path)
+	}
+	return nil
+}
+
+// isInput reports whether a file, which is no terminal, is one of the inputs; - is standard input.
+func isInput(file os.FileInfo, inputs []string) bool {
+	return file.Mode()&os.ModeCharDevice == 0 && slices.ContainsFunc(inputs, func(name string) bool {
+		other, err := os.Stat(name)
+		if name == "-" {
+			other, err = os.Stdin.Stat()
+		}
+		return err == nil && os.SameFile(file, other)
+	})
 }
 
 // writeTable writes rows with a cell for each letter of align: l for a column that is

@@ -88,8 +88,8 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 	}
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {
-		if isOneOf(o.decisions, files) {
-			return usage("choose another file for --decisions", "%s is the trace itself", o.decisions)
+		if err := checkOutput("decisions", o.decisions, append(files, o.policies)); err != nil {
+			return err
 		}
 		out, createErr := os.Create(o.decisions)
 		if createErr != nil {
@@ -110,15 +110,6 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		return unreachable(on.Name, err)
 	}
 	return printResult(cmd, summary, &s, func(b *strings.Builder) { writeSummary(b, &s) })
-}
-
-// isOneOf reports whether a path names the file of one of the names.
-func isOneOf(path string, names []string) bool {
-	file, err := os.Stat(path)
-	return err == nil && slices.ContainsFunc(names, func(name string) bool {
-		other, err := os.Stat(name)
-		return err == nil && os.SameFile(file, other)
-	})
 }
 
 // writeSummary writes a summary for people: a sentence, then a row for each policy

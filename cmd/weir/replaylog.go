@@ -66,6 +66,11 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 
 // openLogs opens access logs and traces.
 func openLogs(cmd *cobra.Command, files []string, o accesslog.Options) (*accesslog.Reader, error) {
+	if out, ok := cmd.OutOrStdout().(*os.File); ok {
+		if info, err := out.Stat(); err == nil && info.Mode().IsRegular() && isInput(info, files) {
+			return nil, usage("write the output to another file", "standard output is a file to read")
+		}
+	}
 	o.Stdin = cmd.InOrStdin()
 	log, err := accesslog.Open(files, o)
 	if err == nil {
@@ -98,7 +103,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 	if err := o.log.addOld(cmd, runner); err != nil {
 		return err
 	}
-	if err := o.report.check(append(files, o.policies)...); err != nil {
+	if err := o.report.check(append(files, o.policies, o.log.against)); err != nil {
 		return err
 	}
 	s, err := runner.Run(context.Background(), log)

@@ -28,15 +28,14 @@ func addReportFlags(cmd *cobra.Command, o *reportOptions) {
 
 // check reports a wrong path before the logs are read. inputs are the files that must not be
 // overwritten.
-func (o *reportOptions) check(inputs ...string) error {
+func (o *reportOptions) check(inputs []string) error {
 	info, statErr := os.Stat(o.path)
+	wrong := checkOutput("report", o.path, inputs)
 	switch {
 	case o.path == "" && o.maskKeys:
 		return usage("add --report FILE.html", "--mask-keys is for a report, and there is no --report")
-	case o.path == "", statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe is opened once
-		return nil
-	case isOneOf(o.path, inputs):
-		return usage("choose another file for --report", "%s is a file to read", o.path)
+	case wrong != nil, o.path == "", statErr == nil && !info.Mode().IsRegular() && !info.IsDir(): // a pipe is opened once
+		return wrong
 	}
 	f, err := os.OpenFile(o.path, os.O_WRONLY|os.O_CREATE, 0o666)
 	if err != nil {

@@ -65,7 +65,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 		return err
 	}
 	defer log.Close()
-	if err := o.report.check(append(files, o.write)...); err != nil {
+	if err := o.report.check(files); err != nil {
 		return err
 	}
 	debug.SetMemoryLimit(o.Memory / 8 * 7) // collects garbage more often near the bound
@@ -336,6 +336,9 @@ func (o *suggestOptions) checkDraft() error {
 	}
 	if _, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name)); err != nil {
 		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+	}
+	if o.report.path != "" && filepath.Clean(o.write) == filepath.Clean(o.report.path) {
+		return usage("choose another file for --report", "--write and --report are one file")
 	}
 	if _, err := os.Lstat(o.write); err == nil {
 		return usage("choose a new file, and copy the policy and its test from there", "--write: %s exists", o.write)
