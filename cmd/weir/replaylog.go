@@ -25,7 +25,7 @@ type logOptions struct {
 	replay.LogOptions
 	read    accesslog.Options
 	against string
-	chosen  string // --key, --where and --units as they were given, for the next command
+	chosen  string // flags that select and read requests, as they were given, for the next command
 }
 
 // logFlags are the names of the flags that only access logs have.
@@ -36,15 +36,9 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	o.Units.N, o.read.Fields = 1, map[string]string{}
 	formats := append([]string{string(accesslog.Auto), string(accesslog.JSONL)}, accesslog.FormatNames()...)
 	cmd.Flags().Var(wordValue((*string)(&o.read.Format), formats[0], "", formats...), "format", "`FORMAT` of the files: "+strings.Join(formats, ", "))
-	choose := func(name, short, standard, help string, parse func(text string) error) {
-		addParsed(cmd, name, short, standard, help, func(text string) error {
-			o.chosen += " --" + name + " " + quoted(text)
-			return parse(text)
-		})
-	}
-	choose("key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/", appendTo(&o.Keys, replay.ParseLogKey))
-	choose("units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
-	choose("where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*", appendTo(&o.Where, replay.ParseLogWhere))
+	addParsed(cmd, "key", "k", "", "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/", appendTo(&o.Keys, replay.ParseLogKey))
+	addParsed(cmd, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response", setTo(&o.Units, replay.ParseLogUnits))
+	addParsed(cmd, "where", "", "", "only requests with `FIELD=GLOB`, such as path=/search*", appendTo(&o.Where, replay.ParseLogWhere))
 	addParsed(cmd, "field", "", "", "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer", func(text string) error {
 		name, own, _ := strings.Cut(text, "=")
 		names := append(accesslog.FieldNames(), "time")
@@ -60,6 +54,7 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
+	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "trusted-proxies")
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }

@@ -33,6 +33,7 @@ type suggestOptions struct {
 	log         logOptions
 	report      reportOptions
 	write, name string
+	chosen      string // the other flags that change the suggestion
 }
 
 func suggestCommand() *cobra.Command {
@@ -48,6 +49,7 @@ func suggestCommand() *cobra.Command {
 	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
 	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
 	cmd.MarkFlagFilename("write", "yaml", "yml")
+	remember(cmd, &o.chosen, "limit", "spare", "zone", "max-memory", "policy")
 	group(cmd, "Flags:")
 	addLogFlags(cmd, &o.log)
 	addReportFlags(cmd, &o.report)
@@ -57,7 +59,7 @@ func suggestCommand() *cobra.Command {
 
 // run prints the effect of limits on the requests of logs.
 func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
-	if err := cmp.Or(o.check(), o.checkDraft()); err != nil {
+	if err := o.check(); err != nil {
 		return err
 	}
 	log, err := openLogs(cmd, files, o.log.read)
@@ -65,7 +67,12 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 		return err
 	}
 	defer log.Close()
-	if err := o.report.check(files); err != nil {
+	for _, w := range o.Where {
+		if hasTrace(log.Files()) && w.Field == "policy" && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
+			o.name = w.Glob // of the policy whose calls are counted
+		}
+	}
+	if err := cmp.Or(o.checkDraft(), o.report.check(files)); err != nil {
 		return err
 	}
 	debug.SetMemoryLimit(o.Memory / 8 * 7) // collects garbage more often near the bound
@@ -182,7 +189,7 @@ func writeSuggestion(b *strings.Builder, o *suggestOptions, r *suggest.Result, f
 	}
 	best := &r.Windows[r.Best]
 	writeTop(b, r, best)
-	writeNext(b, o, best, files)
+	writeNext(b, o, best, files, hasTrace(formats))
 }
 
 // sampleNotes returns sentences about a recorded trace that lacks keys or calls.
@@ -262,17 +269,33 @@ func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	writeKeys(b, "lrrrl", rows, s.KeysDenied)
 }
 
+// hasTrace reports whether a file is a trace, whose lines name their policies and keys.
+func hasTrace(files []accesslog.File) bool {
+	return slices.ContainsFunc(files, func(f accesslog.File) bool { return f.Format == accesslog.JSONL })
+}
+
 // writeNext writes the commands to run next.
-func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []string) {
-	file, logs := quoted(cmp.Or(o.write, "weir.yaml")), ""
+func writeNext(b *strings.Builder, o *suggestOptions, w *suggest.Window, files []string, isTrace bool) {
+	named := func(file string) string {
+		if len(file) > 1 && file[0] == '-' {
+			file = "./" + file // or it would be a flag
+		}
+		return " " + quoted(file)
+	}
+	file, logs := named(cmp.Or(o.write, "weir.yaml")), ""
 	for _, name := range files {
-		logs += " " + quoted(name)
+		logs += named(name)
 	}
 	b.WriteString("\nNext:\n")
 	if o.write == "" {
-		fmt.Fprintf(b, "  weir suggest%s%s --window %s --write %s   # writes the line as a shadow, with a test\n", logs, o.log.chosen, w.Length, file)
+		fmt.Fprintf(b, "  weir suggest%s%s%s --window %s --write%s   # writes the line as a shadow, with a test\n", logs, o.log.chosen, o.chosen, w.Length, file)
 	}
-	fmt.Fprintf(b, "  weir test %s\n  weir replay --policies %s --policy %s%s%s\n", file, file, o.name, o.log.chosen, logs)
+	fmt.Fprintf(b, "  weir test%s\n  weir replay --policies%s", file, file)
+	if isTrace {
+		fmt.Fprintf(b, "%s   # decides the calls of the policy %s\n", logs, o.name)
+	} else {
+		fmt.Fprintf(b, " --policy %s%s%s\n", o.name, o.log.chosen, logs)
+	}
 }
 
 // quoted returns an argument for a shell. One with characters that would act in a terminal

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
@@ -68,6 +69,25 @@ func (v *value) Set(text string) error { return v.set(text) }
 func addParsed(cmd *cobra.Command, name, short, standard, help string, parse func(text string) error) {
 	cmd.Flags().FuncP(name, short, help, parse)
 	cmd.Flags().Lookup(name).DefValue = standard
+}
+
+// remembered is a value that notes each text that it reads.
+type remembered struct {
+	pflag.Value
+	note func(text string)
+}
+
+func (r remembered) Set(text string) error {
+	r.note(text)
+	return r.Value.Set(text)
+}
+
+// remember appends flags to a command line as they are given.
+func remember(cmd *cobra.Command, line *string, flags ...string) {
+	for _, name := range flags {
+		f := cmd.Flags().Lookup(name)
+		f.Value = remembered{f.Value, func(text string) { *line += " --" + name + " " + quoted(text) }}
+	}
 }
 
 // setTo returns a function that sets to to a parsed text.
