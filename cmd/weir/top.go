@@ -115,6 +115,9 @@ func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error)
 	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
 		problem.Detail = answer.Shown(string(body))
 	}
+	if res.StatusCode >= http.StatusInternalServerError {
+		return nil, &failure{code: exitStore, err: fmt.Errorf("%s answers %s: %s", c.address, res.Status, problem.Detail)}
+	}
 	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.address, res.Status, problem.Detail)
 }
 

@@ -67,6 +67,8 @@ func TestTopPrintsUntilRejected(t *testing.T) {
 		switch requests++; requests {
 		case 1, 3:
 			w.Write(answerAt(t, time.Now(), "1", "1").body)
+		case 4:
+			w.WriteHeader(http.StatusServiceUnavailable)
 		case 2:
 			c, _, err := w.(http.Hijacker).Hijack()
 			if err != nil {
@@ -83,7 +85,7 @@ func TestTopPrintsUntilRejected(t *testing.T) {
 	if code != exitUsage || strings.Count(text, "\n\nweir at ") != 1 || strings.Count(text, "POLICY  ALLOWED") != 2 || strings.Contains(text, "\x1b") {
 		t.Errorf("exit %d, got %q", code, text)
 	}
-	if !strings.Contains(messages, "does not answer") || !strings.Contains(messages, "trying again every 100ms") || !strings.Contains(messages, "authentication required") {
+	if !strings.Contains(messages, "does not answer") || strings.Count(messages, "trying again every 100ms") != 2 || !strings.Contains(messages, "answers 503 Service Unavailable") || !strings.Contains(messages, "authentication required") {
 		t.Errorf("got messages %q", messages)
 	}
 }
