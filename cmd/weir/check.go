@@ -21,7 +21,7 @@ import (
 type checkOptions struct {
 	policies, store string
 	id              string
-	n               int64
+	n               int
 	peek            bool
 }
 
@@ -30,7 +30,7 @@ func checkCommand() *cobra.Command {
 	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to take")
+	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(weir.MaxUnits), ""), "units", "n", "units to take")
 	cmd.Flags().BoolVar(&o.peek, "peek", false, "return the answer of an attempt and take nothing")
 	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
 	return withJSON(cmd, "print the answer as one JSON object")
@@ -80,17 +80,17 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &answer.Answer{Key: target.Key, N: o.n, States: make([]weir.LimitState, len(p.Limits))}
+	a := &answer.Answer{Key: target.Key, N: int64(o.n), States: make([]weir.LimitState, len(p.Limits))}
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: o.n, States: a.States, ID: o.id})
+	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: a.N, States: a.States, ID: o.id})
 	err = cmp.Or(err, made.Err)
 	switch {
-	case errors.Is(err, &engine.InputError{Field: "units"}):
-		return nil, nil, usage("", "-n: %w", err)
 	case errors.Is(err, &engine.InputError{Field: "id"}):
 		return nil, nil, usage("", "--id: %w", err)
+	case answer.IsBadInput(err):
+		return nil, nil, usage("", "%w", err)
 	case err != nil:
 		return nil, nil, unreachable(store.Name, err)
 	}
