@@ -27,7 +27,12 @@ type validateOptions struct {
 func validateCommand() *cobra.Command {
 	var o validateOptions
 	cmd := newCommand("validate FILE...", "Check policy files", wantArgs(1, math.MaxInt, "FILE"),
-		func(cmd *cobra.Command, args []string) error { return checkFiles(cmd, args, o.check) })
+		func(cmd *cobra.Command, args []string) error {
+			if o.envoy && (o.cluster || o.against != "") {
+				return usage("leave them out, or --envoy", "--envoy has no --against and no --cluster")
+			}
+			return checkFiles(cmd, args, o.check)
+		})
 	f := cmd.Flags()
 	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
