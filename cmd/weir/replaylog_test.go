@@ -90,6 +90,15 @@ func TestBadLogs(t *testing.T) {
 		{"an empty key", line + line, []string{"--key", "ip=user"}, exitUsage, "the field user of the key ip has no value in any of 2 lines", 0},
 		{"a key that is sometimes empty", line + strings.Replace(line, " - - [", " - ann [", 1), []string{"--key", "ip=user"}, exitOK, "1 request has no value for a key, and no decision", 1},
 		{"a bad size", object("ts", "1772697601,\"bytes\":\"-7\""), []string{"--units", "bytes"}, exitOK, "1 request has a size that is no number, and no decision", 0},
+		{"no forwarded field", line, []string{"--trusted-proxies", "192.0.2.0/24"}, exitUsage, "no line has the field x-forwarded-for of --trusted-proxies; the lines have remote_addr, ", 0},
+		{"no forwarded field, and no proxy", line, []string{"--trusted-proxies", "10.0.0.0/8"}, exitOK, "", 1},
+		{"a forwarded field in one line", line + line[:len(line)-1] + " \"198.51.100.7\"\n", []string{"--trusted-proxies", "192.0.2.0/24"}, exitOK, "", 2},
+		{"no address in the forwarded field", line[:len(line)-1] + " \"unknown\"\n", []string{"--trusted-proxies", "192.0.2.0/24"}, exitUsage, "x-forwarded-for, as trusted proxies wrote it, has no address in any of 1 lines; log addresses, or choose another field than remote_addr", 0},
+		{"blank lines at its begin", strings.Repeat("\n", 65536) + line, nil, exitUsage, "LOG: the first 65536 bytes are blank lines; remove them, or name the format with the format option", 0},
+		{"blank lines at its begin, and a format", strings.Repeat("\n", 65536) + line, []string{"--format", "combined"}, exitOK, "", 1},
+		{"a line of the bound", line + strings.Replace(line, "GET /", "GET /"+strings.Repeat("a", 131073-len(line)), 1), nil, exitOK, "", 2},
+		{"a line above the bound", line + strings.Replace(line, "GET /", "GET /"+strings.Repeat("a", 131074-len(line)), 1), nil, exitOK, "LOG:2: the line is longer than 131072 bytes", 1},
+		{"a line above the bound, CRLF", line + strings.Replace(line[:len(line)-1]+"\r\n", "GET /", "GET /"+strings.Repeat("a", 131074-len(line)), 1), nil, exitOK, "LOG:2: the line is longer than 131072 bytes", 1},
 		{"no lines", "\n\r\n", nil, exitUsage, "the logs have no lines", 0},
 	} {
 		dir := t.TempDir()

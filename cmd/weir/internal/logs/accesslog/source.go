@@ -27,6 +27,8 @@ const (
 // ErrLong reports a line that does not fit in its buffer.
 const ErrLong = problem("the line is longer than 131072 bytes")
 
+const errBlank = problem("the first 65536 bytes are blank lines; remove them, or name the format with the format option")
+
 const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
 
 // Errors of files that are neither logs nor traces that can be read.
@@ -93,8 +95,10 @@ func (r *Reader) formatOf(sample []byte, damaged bool) (Format, error) {
 	whole, isTrace := r.options.WholeTraces, first >= 0 && r.files[first].Format == JSONL
 	format, err := detect(sample, r.options)
 	switch {
-	case err == errEmpty && !damaged:
+	case err == errEmpty && !damaged && len(sample) < sampleBytes:
 		return "", nil
+	case err == errEmpty && !damaged && r.options.Format == "":
+		return "", errBlank
 	case whole && isTrace && format != JSONL:
 		return "", ErrMixed
 	case r.options.Format != "":
@@ -290,6 +294,9 @@ func (s *source) read() error {
 
 // take adds the entry of a line to those that wait.
 func (s *source) take(line []byte) error {
+	if len(line) > MaxLineBytes {
+		return ErrLong
+	}
 	if s.format == JSONL && IsTraceHeader(line) {
 		h, err := ParseTraceHeader(line)
 		if err == nil {

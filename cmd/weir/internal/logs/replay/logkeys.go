@@ -125,6 +125,8 @@ type LogKeys struct {
 	read       []bool // by Where: the field was read of some line
 	seen       []bool // by Where: some line had the field
 	sized      bool   // some line had a size
+	proxied    bool   // some line came from a trusted proxy
+	forwarded  bool   // some line with an address had X-Forwarded-For
 }
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
@@ -283,7 +285,9 @@ func (s *LogKeys) client(e *accesslog.Entry, peer string) (key string, ok bool) 
 		return peer, true
 	}
 	list, more := e.Get(accesslog.Forwarded) // read with proxies only
-	addr, ok = s.proxies.Follow(addr.Unmap().WithZone(""), string(list), more)
+	addr = addr.Unmap().WithZone("")
+	s.proxied, s.forwarded = s.proxied || s.proxies.Trusts(addr), s.forwarded || more
+	addr, ok = s.proxies.Follow(addr, string(list), more)
 	return clientaddr.Key(addr, clientaddr.Bits), ok
 }
 
@@ -308,9 +312,14 @@ func (s *LogKeys) problem(all []*dimension, log *accesslog.Reader) error {
 	if skipped == lines.Entries {
 		return nil // no key was read
 	}
+	if s.proxied && !s.forwarded {
+		return &LogError{"no line has the field x-forwarded-for of --trusted-proxies" + fields}
+	}
 	for _, d := range all {
 		switch k := d.sources[0]; {
 		case d.had || k.Prefix != "":
+		case s.forwarded && k.Field == accesslog.RemoteAddr:
+			return &LogError{fmt.Sprintf("x-forwarded-for, as trusted proxies wrote it, has no address in any of %d lines; log addresses, or choose another field than %s", lines.Entries, k.Field)}
 		case slices.Contains(log.Names(), string(k.Field)):
 			return &LogError{fmt.Sprintf("the field %s of the key %s has no value in any of %d lines; log it, or choose another field", k.Field, k.Dimension, lines.Entries)}
 		default:
