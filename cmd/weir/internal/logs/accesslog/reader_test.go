@@ -372,3 +372,28 @@ func TestReversedLinesTakeFewSteps(t *testing.T) {
 		t.Errorf("%d comparisons, want at most %d; %d lines are missing", steps, most, line)
 	}
 }
+
+// TestReplacedFilesAreErrors: the format and the first instant of a file were those of the one
+// that Open found.
+func TestReplacedFilesAreErrors(t *testing.T) {
+	first := write(t, "first", []byte(lineAt(0, "a")))
+	second := write(t, "second", []byte(lineAt(100, "b")))
+	replaced := func(o Options) *Reader {
+		must.Do(t, os.WriteFile(second, []byte(lineAt(100, "b")), 0o666))
+		r := must.Get(Open([]string{first, second}, o))(t)
+		must.Do(t, os.Rename(second, second+".1"))
+		must.Do(t, os.WriteFile(second, []byte(lineAt(100, "c")), 0o666))
+		return r
+	}
+	const want = "was replaced while it was read; run again"
+	var last error
+	for _, err := range replaced(Options{}).Entries(Path) {
+		last = err
+	}
+	if last == nil || !strings.Contains(last.Error(), want) || !strings.Contains(last.Error(), second) {
+		t.Errorf("entries: got %v, want %s %s", last, second, want)
+	}
+	if _, err := io.ReadAll(replaced(Options{}).Trace()); !errors.As(err, new(*os.PathError)) || !strings.Contains(err.Error(), want) {
+		t.Errorf("trace: got %v, want %s", err, want)
+	}
+}

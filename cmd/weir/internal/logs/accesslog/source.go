@@ -29,6 +29,8 @@ const ErrLong = problem("the line is longer than 131072 bytes")
 
 const errBlank = problem("the first 65536 bytes are blank lines; remove them, or name the format with the format option")
 
+const errReplaced = problem("the file was replaced while it was read; run again")
+
 const errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
 
 // Errors of files that are neither logs nor traces that can be read.
@@ -46,7 +48,8 @@ type source struct {
 	format Format
 	start  int64 // the least instant of the sample, less the window
 	parser *parser
-	once   bool // standard input or a pipe, which cannot be opened again
+	file   os.FileInfo // as Open found it
+	once   bool        // standard input or a pipe, which cannot be opened again
 
 	closers []func()
 	text    io.Reader // decompressed
@@ -126,6 +129,11 @@ func (s *source) openLines() error {
 			return fmt.Errorf("%s %w", s.name, ErrDirectory)
 		} else if err == nil {
 			s.once = !info.Mode().IsRegular()
+			if s.file != nil && !os.SameFile(s.file, info) {
+				f.Close()
+				return &os.PathError{Op: "open", Path: s.name, Err: errReplaced}
+			}
+			s.file = info
 		}
 		s.closers = append(s.closers, func() { f.Close() })
 		in = f
