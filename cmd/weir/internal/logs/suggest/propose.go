@@ -39,7 +39,7 @@ func (m *measured) choices(o *Options) []int64 {
 		peak = max(1, largest(m.peaks))
 	}
 	least, most := max(1, percentile(m.ordinary, o.Spare)), min(4*peak+1, weir.MaxUnits)
-	all := append(roundFrom(least, peak+peak/2), least, peak)
+	all := append(roundFrom(least, min(peak+peak/2, most)), least, peak)
 	for _, n := range roundFrom(peak+peak/2, most) {
 		if coarseness(n) < len(roundness) {
 			all = append(all, n)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 )
 
@@ -13,6 +14,7 @@ type requests struct {
 	keys     replay.Keys
 	all      []events // by the number of a key
 	n        int64    // requests
+	units    int64    // of all of them, 0 … weir.MaxUnits
 	weighted bool     // requests have units of their own
 	slots    replay.Slots
 	bytes    int64 // memory of all events
@@ -33,6 +35,10 @@ const (
 
 // add adds a request. The error is that of too many of them.
 func (r *requests) add(name []byte, at, n int64) error {
+	if n > weir.MaxUnits-r.units {
+		return &replay.LogError{Problem: fmt.Sprintf("the requests have more than %d units together, which is the bound of a limit; use fewer --units, or select requests with --where", int64(weir.MaxUnits))}
+	}
+	r.units += n
 	number := r.keys.Add(name)
 	if number == len(r.all) {
 		r.all = append(r.all, events{})

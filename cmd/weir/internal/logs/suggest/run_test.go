@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/policy"
 )
 
 // ipKey returns the key of clients.
@@ -50,4 +52,28 @@ func withDefaults(o Options) Options {
 // line is a line of a log in microseconds.
 func line(at int64, addr string, size int) string {
 	return fmt.Sprintf(`{"ts":"%s","remote_addr":%q,"bytes_sent":%d}`+"\n", time.UnixMicro(at).UTC().Format(time.RFC3339Nano), addr, size)
+}
+
+// TestUnitsHaveABound: no window has more units than a limit can have, and a suggestion is one
+// that a policy file can have.
+func TestUnitsHaveABound(t *testing.T) {
+	log := line(1_000_000_000_000_000, "192.0.2.1", 1) + line(1_000_000_000_000_001, "192.0.2.1", 1)
+	for units, want := range map[int64]string{
+		weir.MaxUnits / 2: "",
+		weir.MaxUnits:     "the requests have more than 2251799813685247 units together, which is the bound of a limit",
+	} {
+		r, err := run(t, log, Options{LogOptions: replay.LogOptions{Units: replay.LogUnits{N: units}}})
+		if want != "" {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%d units: got %v, want %s", units, err, want)
+			}
+			continue
+		}
+		must.Do(t, err)
+		for _, w := range r.Windows {
+			if _, _, err := policy.ParseLimit(w.Suggested.Line); err != nil {
+				t.Errorf("%d units: %s: %v", units, w.Suggested.Line, err)
+			}
+		}
+	}
 }
