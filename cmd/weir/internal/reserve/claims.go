@@ -104,11 +104,15 @@ const minRetry = time.Minute
 // take claims the reservation to settle or to extend it. The same units again are a retry.
 // A claim that needs the hold is not made after a void because the hold has ended, so
 // callers that repeat it do not use up maxClaims. Nor is one that comes late by the clock of
-// this process, so an earlier claim stays known as the settlement.
-func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHold bool) (made claim, err error) {
+// this process, so an earlier claim stays known as the settlement. With full, the error of a
+// first correction, it finds an earlier claim or returns full: a retry needs no room.
+func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHold bool, full error) (made claim, err error) {
 	l, err := c.of(r.claimTTL())
 	if err != nil {
 		return made, err
+	}
+	if full != nil {
+		l = &ledger{l.read, l.read}
 	}
 	ledger, late := l.write, r.expired(time.Now())
 	if late {
@@ -126,7 +130,7 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 		case err == nil && !d.Replayed && late:
 			return made, errExpired(r)
 		case err == nil && !d.Replayed && ledger == l.read: // a denial
-			return made, errHoldEnded
+			return made, cmp.Or(full, errHoldEnded)
 		case err == nil && !d.Replayed && r.expired(d.At):
 			return made, errExpired(r)
 		case err == nil && !d.Replayed:

@@ -190,10 +190,8 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 
 // settle claims, corrects and ends an opened reservation.
 func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, needsHold bool) error {
-	if err := s.checkRoom(ctx, r, done.Recorded); err != nil {
-		return err
-	}
-	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold)
+	full := s.checkRoom(ctx, r, done.Recorded)
+	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold, full)
 	if err != nil {
 		return err
 	}
@@ -271,7 +269,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 // extend claims an opened reservation and renews its hold. A fallback's grant is in no store:
 // only its time to live is renewed.
 func (s *Service) extend(ctx context.Context, r *reservation) error {
-	claimed, err := s.claim(ctx, r, extends, true)
+	claimed, err := s.claim(ctx, r, extends, true, nil)
 	switch {
 	case err != nil:
 		return err
@@ -304,8 +302,8 @@ func (s *Service) ended(ctx context.Context, r *reservation, claimed claim, void
 // errOtherStore rejects a reservation of another store.
 var errOtherStore error = &calls.Problem{Err: calls.ErrMissing, Detail: "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
 
-// claim claims a reservation of this store.
-func (s *Service) claim(ctx context.Context, r *reservation, units int64, needsHold bool) (c claim, err error) {
+// claim claims a reservation of this store, as claims.take does.
+func (s *Service) claim(ctx context.Context, r *reservation, units int64, needsHold bool, full error) (c claim, err error) {
 	if r.store != "" || !r.Degraded {
 		same, err := s.store.is(ctx, r.store)
 		if err != nil {
@@ -315,7 +313,7 @@ func (s *Service) claim(ctx context.Context, r *reservation, units int64, needsH
 			return c, errOtherStore
 		}
 	}
-	c, err = s.claims.take(ctx, r, units, needsHold)
+	c, err = s.claims.take(ctx, r, units, needsHold, full)
 	if errors.Is(err, errHoldEnded) {
 		err = s.ended(ctx, r, c, false)
 	}
