@@ -169,7 +169,10 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	if needsHold {
 		actual = r.Units
 	}
-	done := Settlement{Policy: r.policy, Reserved: r.Units, Actual: actual, Recorded: max(0, actual-r.Units)}
+	done := Settlement{Policy: r.policy, Reserved: r.Units, Actual: actual}
+	if r.Rules.Rates != nil {
+		done.Recorded = max(0, actual-r.Units)
+	}
 	if err := s.settle(ctx, r, &done, needsHold); err != nil {
 		r.calls.NoteError(from, err)
 		return done, err
@@ -183,7 +186,7 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 		if r.Rules.Rates == nil {
 			granted, refunded = r.Hold, r.Units // the end of the hold
 		}
-		r.calls.RecordSettlement(&r.target, granted, refunded, actual-r.Units, r.Name)
+		r.calls.RecordSettlement(&r.target, granted, refunded, done.Recorded, r.Name)
 	}
 	return done, nil
 }
@@ -218,7 +221,7 @@ func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, 
 // claimed. Only numbers above every limit are checked, because it takes a round trip.
 func (s *Service) checkRoom(ctx context.Context, r *reservation, n int64) error {
 	rates := r.Rules.Rates
-	if rates == nil || n == 0 || rates.Mode == weir.CountDenied { // that mode records at most Max
+	if n == 0 || rates.Mode == weir.CountDenied { // that mode records at most Max
 		return nil
 	}
 	for i := range rates.Limits {

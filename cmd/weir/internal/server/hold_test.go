@@ -2,6 +2,9 @@ package server
 
 import (
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -9,7 +12,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -62,10 +68,16 @@ func TestSettlementsEndHolds(t *testing.T) {
 			`+counted(c.day, 0))
 		})
 	}
-	play(t, holdServer(t, nil), `
+	trace := filepath.Join(t.TempDir(), "trace.jsonl")
+	record := must.Get(recorder.Open(recorder.Config{Path: trace, FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
+	s := holdServer(t, nil, func(c *Config) { c.Recorder = record })
+	play(t, s, `
 		# without rates
 		POST /v1/reserve {"policy":"held","n":2} => 200 …"reservation":"$only"…
 		POST /v1/release {"reservation":"$only"} => 200 {"policy":"held","reserved":2,"actual":0,"refunded":2,"recorded":0}
+		# more than was held is recorded nowhere
+		POST /v1/reserve {"policy":"held","n":1} => 200 …"reservation":"$more"…
+		POST /v1/settle {"reservation":"$more","actual":5} => 200 {"policy":"held","reserved":1,"actual":5,"refunded":0,"recorded":0}
 		# a reservation lasts as long as its hold
 		POST /v1/reserve {"policy":"render","key":{"user":"bob"},"ttl_ms":29999} => 400 …"ttl_ms" must be 30000 to 86400000…ends before its hold…leave it out…
 		WEIR.RESERVE held 1 TTL 29999 => -ERR TTL must be 30000 to 30000: held holds units for up to 30s…
@@ -76,6 +88,11 @@ func TestSettlementsEndHolds(t *testing.T) {
 		POST /v1/extend {"reservation":"$rates"} => 400 …no hold to extend…
 		POST /v1/settle {"reservation":"$rates"} => 200 …
 	`)
+	record.Close()
+	runner := must.Get(replay.New(s.policies.Version().File, weir.NewMemory()))(t)
+	if sum, err := runner.Run(t.Context(), must.Get(os.Open(trace))(t), io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
+		t.Errorf("the trace is replayed as %+v, %v; want no errors", sum, err)
+	}
 }
 
 // TestExtensionsReturnAnotherReservation: an extension holds for another 30s under another
