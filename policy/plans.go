@@ -25,6 +25,8 @@ func (d *policyBuilder) readPlans() {
 		fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by", "plan-by has no plans to choose from")
 	case plans == nil:
 		return
+	case by != nil && len(d.policy.dimensions) == weir.MaxDimensions && !slices.Contains(d.policy.dimensions, d.policy.PlanBy):
+		fail(by.Offset, "count by fewer keys, or choose the plan by one of them", "with plan-by a call has %d values; %d are allowed", weir.MaxDimensions+1, weir.MaxDimensions)
 	case plans.Kind != yamlnode.Map || plans.Len() == 0:
 		fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -10,6 +11,7 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -241,4 +243,26 @@ func TestWarningsOfOtherProtocols(t *testing.T) {
 		}
 	}
 	wantMetrics(t, s, `weir_warnings_total{limit="limit",policy="search"} 2`)
+}
+
+// TestLargestKeysChoosePlans: a policy with as many values as a call may have chooses a plan on
+// every front, by a value of its own or by one of the dimensions.
+func TestLargestKeysChoosePlans(t *testing.T) {
+	var by, body, words, query string
+	for i := range weir.MaxDimensions - 1 {
+		by += fmt.Sprintf(" per k%d", i)
+		body += fmt.Sprintf(`,"k%d":"v"`, i)
+		words += fmt.Sprintf(" k%d=v", i)
+		query += fmt.Sprintf("&k%d=v", i)
+	}
+	for _, more := range []string{"", " per plan"} {
+		s, _ := newServer(t, nil, func(c *Config) {
+			c.Policies = parsed(t, "  p: {limit: 1 per day"+by+more+", plan-by: plan, plans: {pro: 9 per day}}\n")
+		})
+		play(t, s, `
+			POST /v1/check {"policy":"p","key":{"plan":"pro"`+body+`}} => 200 …"remaining":8,…
+			WEIR.CHECK p plan=pro`+words+` => *9 :1 :1 :7 …
+			GET /gate/p?plan=pro`+query+` => 204
+		`)
+	}
 }
