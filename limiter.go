@@ -164,7 +164,7 @@ func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err e
 }
 
 // Record adds n units without a decision, for a cost that is known only afterwards. Room
-// may be below 0 after it (R10). Allowed is true and Granted is n.
+// may be below 0 after it (R10). Allowed is true and Granted is n. A record of 0 units is a peek.
 func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n}, &d)
 	return d, err

@@ -168,7 +168,7 @@ func (s *Step) contradiction(charging string) string {
 		return "denied, and by no limit"
 	case denied && e.Retry != nil && *e.Retry == 0:
 		return "denied, and the same request fits now"
-	case s.Do == doRecord && denied:
+	case s.Do == doRecord && s.N > 0 && denied: // a record of 0 is a peek (R4)
 		return "a record is never denied"
 	case e.Warning == nil || !*e.Warning:
 	case denied:
