@@ -295,9 +295,13 @@ func (s *Service) refund(ctx context.Context, charged []*item) (kept int64, err 
 	}
 	s.options.Engine.Do(ctx, calls)
 	for i, it := range charged {
+		took := calls[i].Result.Granted
+		if it.kind == refunded && it.limit != nil {
+			it.limit.tally.of(it.detail).Refunded.Add(took)
+		}
 		if calls[i].Err != nil {
 			kept, err = kept+it.n, calls[i].Err
-		} else if took := calls[i].Result.Granted; took > 0 && it.rule.Handle != nil {
+		} else if took > 0 && it.rule.Handle != nil {
 			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
 				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
 		}

@@ -195,6 +195,12 @@ func TestRefundsTakeTheOldestHits(t *testing.T) {
 		p.wants("OK | OK 0/2 1s", "a=1 limit:2/SECOND hits:2")
 		p.wants("OK | OK 1/2 1s", "a=1 limit:2/SECOND refund")
 		p.wants("OK | OK 5/5 0s", "b=9 refund hits:7")
+		// The metric counts the hits that were taken back: 5 and 2 of a.
+		for rule, want := range map[string]int64{"a": 7, "b": 2, Overridden: 1} {
+			if n := p.hits(rule, func(h *Hits) int64 { return h.Refunded.Load() }); n != want {
+				t.Errorf("%d refunded hits of %s, want %d", n, rule, want)
+			}
+		}
 	})
 }
 

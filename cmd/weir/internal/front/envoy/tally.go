@@ -93,9 +93,7 @@ func (c *call) count() {
 		}
 		t := it.limit.tally.of(it.detail)
 		switch {
-		case it.kind == free:
-		case it.kind == refunded:
-			t.Refunded.Add(it.n)
+		case it.kind == free, it.kind == refunded: // refund has counted what it took
 		case it.kind == shadowed && it.over:
 			t.Shadowed.Add(it.n)
 			c.noteDenial(i)
