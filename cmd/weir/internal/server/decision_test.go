@@ -132,6 +132,10 @@ func TestBrowsersOfOtherSitesAreRejected(t *testing.T) {
 		POST /v1/check {"policy":"search","key":{"ip":"1"}}
 		  Sec-Fetch-Site: cross-site
 		=> 403 …another site…
+		# a read changes nothing
+		GET /v1/policies
+		  Sec-Fetch-Site: cross-site
+		=> 200 …
 		POST /v1/peek {"policy":"search","key":{"ip":"1"}} => 200 …"remaining":2,…
 		# a proxy passes the client's header on
 		GET /gate/search?ip=1
