@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"regexp"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -175,7 +176,10 @@ func (e unreached) Do(_ context.Context, calls []engine.Call) {
 	e.Errorf("bad input reached the engine: %+v", calls)
 }
 
-// Bad input gets 400 with the fault and its place, and reaches no engine (R14).
+// nextStep finds the next step in the detail of an answer.
+var nextStep = regexp.MustCompile(`; | must | is missing: `)
+
+// Bad input gets 400 with the fault, its place and the next step, and reaches no engine (R14).
 func TestBadBodiesAreRejected(t *testing.T) {
 	s, logged := newServer(t, unreached{t})
 	for _, c := range httpapitest.Bodies {
@@ -183,6 +187,8 @@ func TestBadBodiesAreRejected(t *testing.T) {
 			r := ask(s, "POST", path, c.Body)
 			if p := wantProblem(t, path+" "+c.Name, r, 400, c.Words...); len(p.Detail) > 400 {
 				t.Errorf("%s: a detail of %d bytes", c.Name, len(p.Detail))
+			} else if !nextStep.MatchString(p.Detail) {
+				t.Errorf("%s: no next step in %q", c.Name, p.Detail)
 			}
 		}
 	}
@@ -212,7 +218,9 @@ func TestBadRefundsAreRejected(t *testing.T) {
 func TestBadQueriesAreRejected(t *testing.T) {
 	s, _ := newServer(t, unreached{t})
 	for _, c := range httpapitest.Queries {
-		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
+		if p := wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...); !nextStep.MatchString(p.Detail) {
+			t.Errorf("%s: no next step in %q", c.Name, p.Detail)
+		}
 		wantProblem(t, "reset: "+c.Name, ask(s, "DELETE", "/v1/keys/search?"+c.Query, ""), 400, c.Words...)
 	}
 	for _, c := range httpapitest.Gates {

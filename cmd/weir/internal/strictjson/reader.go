@@ -189,11 +189,11 @@ func (r *Reader) located(err error) *Error {
 	bad := new(jsontext.SyntacticError)
 	if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
 		r.last = len(r.b) + 1
-		return &Error{r.last, "the text ends here, in the middle of a value"}
+		return &Error{r.last, "the text ends here, in the middle of a value; write all of it"}
 	}
 	r.last = int(bad.ByteOffset) + 1
 	if bad.Err == jsontext.ErrDuplicateName {
 		return &Error{r.last, shorten.Quoted(bad.JSONPointer.LastToken()) + " is given twice; give it once"}
 	}
-	return &Error{r.last, bad.Err.Error()}
+	return &Error{r.last, bad.Err.Error() + "; write JSON as in RFC 8259, in UTF-8"}
 }

@@ -20,14 +20,14 @@ func TestParseLineRejects(t *testing.T) {
 	const head = `{"at_us":1,"policy":"p",`
 	for _, c := range []struct{ line, want string }{
 		// The shape of the line.
-		{``, "byte 1: a line must be an object: the text ends here, in the middle of a value"},
+		{``, "byte 1: a line must be an object: the text ends here, in the middle of a value; write all of it"},
 		{`[]`, "byte 1: a line must be an object, not an array"},
-		{`{"at_us":1,"policy":"p"`, "byte 24: the text ends here, in the middle of a value"},
+		{`{"at_us":1,"policy":"p"`, "byte 24: the text ends here, in the middle of a value; write all of it"},
 		{`{"at_us":1,"policy":"p"} {`, "byte 26: more text behind the object; write one object per line"},
-		{head + `}`, "byte 24: invalid character ',' at start of value"},
-		{`{"at_us" 1}`, "byte 10: at_us must be a whole number of 64 bits: invalid character '1' after object name (expecting ':')"},
-		{`{"at_us":1 "policy":"p"}`, `byte 12: invalid character '"' after object value (expecting ',' or '}')`},
-		{`{'at_us':1}`, `byte 2: invalid character '\'' at start of value`},
+		{head + `}`, "byte 24: invalid character ',' at start of value; write JSON as in RFC 8259, in UTF-8"},
+		{`{"at_us" 1}`, "byte 10: at_us must be a whole number of 64 bits: invalid character '1' after object name (expecting ':'); write JSON as in RFC 8259, in UTF-8"},
+		{`{"at_us":1 "policy":"p"}`, `byte 12: invalid character '"' after object value (expecting ',' or '}'); write JSON as in RFC 8259, in UTF-8`},
+		{`{'at_us':1}`, `byte 2: invalid character '\'' at start of value; write JSON as in RFC 8259, in UTF-8`},
 		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
 		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
 		{head + `"\u0061t_us":1}`, `byte 25: "at_us" is given twice; give it once`},
@@ -45,7 +45,7 @@ func TestParseLineRejects(t *testing.T) {
 		{`{"at_us":9223372036854775808}`, "byte 10: at_us must be a whole number of 64 bits; write 1000, not 1e3 or 1000.0"},
 		{`{"at_us":"1"}`, "byte 10: at_us must be a whole number of 64 bits, not a string"},
 		{`{"at_us":null}`, "byte 10: at_us must be a whole number of 64 bits, not null"},
-		{`{"at_us":1x}`, "byte 11: invalid character 'x' after object value (expecting ',' or '}')"},
+		{`{"at_us":1x}`, "byte 11: invalid character 'x' after object value (expecting ',' or '}'); write JSON as in RFC 8259, in UTF-8"},
 		{`{"policy":"p","at_us":-1}`, "at_us is -1; use 0 to 9007199254740991"},
 		{`{"policy":"p","at_us":-9223372036854775808}`, "at_us is -9223372036854775808; use 0 to 9007199254740991"},
 		{`{"policy":"p","at_us":9007199254740992}`, "at_us is 9007199254740992; use 0 to 9007199254740991"},
@@ -63,17 +63,17 @@ func TestParseLineRejects(t *testing.T) {
 		{head + `"op":"chek"}`, `byte 30: unknown op "chek"; use check, peek, record, refund, reset or count`},
 		{head + `"op":1}`, "byte 30: op must be a string, not a number"},
 		{`{"policy":true}`, "byte 11: policy must be a string, not true"},
-		{`{"policy":"p`, "byte 13: the text ends here, in the middle of a value"},
-		{`{"policy":"\x41"}`, "byte 12: invalid escape sequence `\\x` in string"},
-		{`{"policy":"\ud83d"}`, "byte 12: invalid surrogate pair `\\ud83d\"}` in string"},
+		{`{"policy":"p`, "byte 13: the text ends here, in the middle of a value; write all of it"},
+		{`{"policy":"\x41"}`, "byte 12: invalid escape sequence `\\x` in string; write JSON as in RFC 8259, in UTF-8"},
+		{`{"policy":"\ud83d"}`, "byte 12: invalid surrogate pair `\\ud83d\"}` in string; write JSON as in RFC 8259, in UTF-8"},
 
 		// Keys.
 		{head + `"key":[]}`, "byte 31: key must be an object of dimensions and their values, not an array"},
 		{head + `"key":{"a":1}}`, "byte 36: the value of a dimension must be a string, not a number"},
 		{head + `"key":{"a":{"b":"c"}}}`, "byte 36: the value of a dimension must be a string, not an object"},
 		{head + `"key":{"a":"1","a":"2"}}`, `byte 40: "a" is given twice; give it once`},
-		{head + `"key":{"a":"1",}}`, "byte 39: invalid character ',' at start of value"},
-		{head + `"key":{"a":"1"`, "byte 39: the text ends here, in the middle of a value"},
+		{head + `"key":{"a":"1",}}`, "byte 39: invalid character ',' at start of value; write JSON as in RFC 8259, in UTF-8"},
+		{head + `"key":{"a":"1"`, "byte 39: the text ends here, in the middle of a value; write all of it"},
 	} {
 		line, err := parseLine([]byte(c.line))
 		if err == nil {

@@ -29,7 +29,7 @@ func TestLineEndings(t *testing.T) {
 		{"LF", peekLine + "\n" + peekLine + "\n", peekAnswer + peekAnswer},
 		{"no LF at the end", peekLine + "\n" + peekLine, peekAnswer + peekAnswer},
 		{"CR LF", peekLine + "\r\n\r\n" + peekLine + "\r\n", peekAnswer + peekAnswer},
-		{"blank lines count", "\n\nx\n", `{"error":"line 3: byte 1: a line must be an object: invalid character 'x' at start of value"}` + "\n"},
+		{"blank lines count", "\n\nx\n", `{"error":"line 3: byte 1: a line must be an object: invalid character 'x' at start of value; write JSON as in RFC 8259, in UTF-8"}` + "\n"},
 		{"a line of 64 KiB", padded(MaxLineBytes) + "\r\n" + peekLine, peekAnswer + peekAnswer},
 		{"one byte more", padded(MaxLineBytes+1) + "\n" + peekLine, tooLongAt("1") + peekAnswer},
 		{"one byte more at the end", peekLine + "\n" + padded(MaxLineBytes+1), peekAnswer + tooLongAt("2")},

@@ -258,7 +258,7 @@ func fromHeader(h http.Header, name, value string) (dimension, found string, err
 	case address:
 		found, err = lastAddress(lines[len(lines)-1])
 		if err != nil {
-			return "", "", calls.BadInput("the header field %s does not end with an IP address", answer.Shown(value))
+			return "", "", calls.BadInput("the header field %s does not end with an IP address; the proxy must append that of its client", answer.Shown(value))
 		}
 	case len(lines) > 1:
 		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
