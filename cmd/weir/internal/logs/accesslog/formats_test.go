@@ -302,9 +302,20 @@ func TestInstants(t *testing.T) {
 		"29/Feb/2023:00:00:00 +0000":       errTime.Error(),
 		"2026-13-05T08:00:01Z":             errTime.Error(),
 		"2026-03-05T24:00:01Z":             errTime.Error(),
-		"-5":                               errTime.Error(),
+		"2016-12-31T23:59:60Z":             "2016-12-31T23:59:59Z", // a leap second
+		"2017-01-01T02:59:60.5+03:00":      "2016-12-31T23:59:59.5Z",
+		"31/Dec/2016:23:59:60 +0000":       "2016-12-31T23:59:59Z",
+		"2016-12-31T23:58:60Z":             errTime.Error(),
+		"2016-12-31T23:60:00Z":             errTime.Error(),
+		"2016-12-31T23:59:61Z":             errTime.Error(),
+		"2016-12-31T23:59:60":              errNoZone.Error(),
+		"-5":                               errRange.Error(),
+		"99999999999":                      errRange.Error(),
+		"1.2.3":                            errTime.Error(),
+		".":                                errTime.Error(),
+		"5-3":                              errTime.Error(),
 		"":                                 errTime.Error(),
-		"12345678901234567890":             errTime.Error(),
+		"12345678901234567890":             errRange.Error(),
 	} {
 		at, err := parseInstant([]byte(text))
 		got := time.UnixMicro(at).UTC().Format(time.RFC3339Nano)

@@ -203,7 +203,7 @@ const micro = 1_000_000
 const (
 	errTime   = problem("the time is in no known notation; use RFC 3339, 10/Oct/2000:13:55:36 -0700, or a number since 1970")
 	errNoZone = problem("the time has no zone, and a guess could be wrong by hours; log it with an offset, such as time_iso8601 of nginx")
-	errRange  = problem("the time is outside 1970 … 2255")
+	errRange  = problem("the time is outside 1970 … 2255; log the time of the request")
 )
 
 // layouts are the notations of times, each with any fraction of a second.
@@ -222,15 +222,21 @@ func parseInstant(b []byte) (int64, error) {
 	if len(b) < len(time.DateTime) || b[4] != '-' && b[4] != '/' && b[2] != '/' {
 		return parseNumberTime(b)
 	}
+	text, isLeap := string(b), false
+	if i := strings.LastIndex(text, ":60"); i == 16 || i == 17 { // a leap second counts as the second before it
+		text, isLeap = text[:i]+":59"+text[i+3:], true
+	}
 	for i, layout := range layouts {
 		if b[2] != layout[2] && (b[2] == '/' || layout[2] == '/') {
 			continue // an error of time.Parse takes memory
 		}
-		t, err := time.Parse(layout, string(b))
+		t, err := time.Parse(layout, text)
 		switch {
 		case err != nil:
 		case i >= noZone:
 			return 0, errNoZone
+		case isLeap && t.Unix()%86_400 != 86_399:
+			return 0, errTime
 		default:
 			return inRange(t.UnixMicro())
 		}
@@ -244,9 +250,12 @@ func parseNumberTime(b []byte) (int64, error) {
 	whole, _, _ := strings.Cut(text, ".")
 	units := [...]string{"s", "ms", "us", "ns"} // seconds have up to 11 digits, and each unit 3 more
 	unit := units[min(max(0, len(whole)/3-3), len(units)-1)]
-	d, err := time.ParseDuration(text + unit)
-	if err != nil || strings.Trim(text, "0123456789.") != "" {
+	if _, err := strconv.ParseFloat(text, 64); err != nil || strings.Trim(text, "-0123456789.") != "" {
 		return 0, errTime
+	}
+	d, err := time.ParseDuration(text + unit)
+	if err != nil { // too large
+		return 0, errRange
 	}
 	return inRange(d.Microseconds())
 }
