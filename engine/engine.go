@@ -115,7 +115,8 @@ func (c *Call) Fail(err error) {
 }
 
 // Outage selects the answer to a call that the store cannot decide (R15). Engines without
-// package fallback ignore it: they return the error.
+// package fallback ignore it: they return the error. Calls together have the strictest of
+// theirs; from [Together], ^OutageShare is the stricter of OutageShare and OutageDefault.
 type Outage uint8
 
 const (

@@ -62,13 +62,22 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	return nil
 }
 
-// outage returns the strictest answer of the calls while the store is away.
+// outage returns the strictest answer of the calls while the store is away. OutageDefault is
+// never weaker than OutageAllow, and the engine compares it with OutageShare.
 func outage(calls []Call) Outage {
-	strictest := OutageDefault
+	strictest, ofEngine := OutageAllow, false
 	for i := range calls {
-		if o := calls[i].Outage; o.strength() > strictest.strength() {
+		o := calls[i].Outage
+		ofEngine = ofEngine || o == OutageDefault
+		if o.strength() > strictest.strength() {
 			strictest = o
 		}
+	}
+	switch {
+	case ofEngine && strictest == OutageAllow:
+		return OutageDefault
+	case ofEngine && strictest == OutageShare:
+		return ^OutageShare
 	}
 	return strictest
 }

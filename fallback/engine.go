@@ -103,8 +103,18 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	return f
 }
 
-// modeOf returns the mode of a call. The zero Outage leaves the choice to the engine.
-func (f *Engine) modeOf(c *engine.Call) engine.Outage { return cmp.Or(c.Outage, f.mode) }
+// modeOf returns the mode of a call. The zero Outage leaves the choice to the engine, and
+// ^Share if its mode is stricter than Share.
+func (f *Engine) modeOf(c *engine.Call) engine.Outage {
+	mode := cmp.Or(c.Outage, f.mode)
+	if mode != ^Share {
+		return mode
+	}
+	if f.mode == Allow {
+		return Share
+	}
+	return f.mode
+}
 
 // Do decides calls by one call of the store or, while the store is out, by their modes. The
 // timeout is for all calls together.

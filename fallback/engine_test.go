@@ -1,9 +1,11 @@
 package fallback_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -166,7 +168,7 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 		allowed  bool
 	}{
 		{[]*weir.Limiter{limiter, limiter}, nil, true},
-		{[]*weir.Limiter{limiter, s.Limiter}, nil, true},
+		{[]*weir.Limiter{limiter, s.Limiter}, weir.ErrUnavailable, false},
 		{[]*weir.Limiter{limiter, share}, nil, false}, // a share of 3 units of 10
 		{[]*weir.Limiter{share}, nil, true},
 		{[]*weir.Limiter{share, deny, limiter}, weir.ErrUnavailable, false},
@@ -178,5 +180,41 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 		if err := weir.DecideTogether(ctx, calls); !errors.Is(err, c.err) || calls[0].Decision.Allowed != c.allowed {
 			t.Errorf("%d calls together: %v, %v; want allowed %t, %v", len(calls), calls[0].Decision, err, c.allowed, c.err)
 		}
+	}
+}
+
+// TestStrictestModeTogether: while the store is out, calls together are decided as by a
+// fallback in the strictest of their modes. A limiter without a mode has that of its engine.
+func TestStrictestModeTogether(t *testing.T) {
+	together := func(mode engine.Outage, of ...engine.Outage) string {
+		s := newStore(t, ten, mode, fallback.Instances(3))
+		s.Break(weirtest.Down())
+		var calls []weir.Call
+		for _, o := range of {
+			l := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(o)))(t)
+			calls = append(calls, weir.Call{Limiter: l, Key: weir.K("42"), Request: weir.Request{N: 2}})
+		}
+		err := weir.DecideTogether(ctx, calls)
+		return fmt.Sprint(calls[0].Decision.Allowed, calls[0].Decision.Degraded, errors.Is(err, weir.ErrUnavailable))
+	}
+	strictest := []engine.Outage{fallback.Deny, fallback.Share, fallback.Allow}
+	outcomes := map[string]bool{}
+	for _, mode := range modes {
+		for i := range 4 * 4 * 4 {
+			of := []engine.Outage{engine.Outage(i / 16), engine.Outage(i / 4 % 4), engine.Outage(i % 4)}
+			var resolved []engine.Outage
+			for _, o := range of {
+				resolved = append(resolved, cmp.Or(o, mode))
+			}
+			at := slices.IndexFunc(strictest, func(o engine.Outage) bool { return slices.Contains(resolved, o) })
+			want := together(strictest[at], 0, 0, 0)
+			if got := together(mode, of...); got != want {
+				t.Errorf("an engine of mode %v, limiters of %v: got %s, want %s as by %v", mode, of, got, want, strictest[at])
+			}
+			outcomes[want] = true
+		}
+	}
+	if len(outcomes) != len(modes) {
+		t.Errorf("the modes have %d outcomes, want one each", len(outcomes))
 	}
 }
