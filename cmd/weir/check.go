@@ -30,7 +30,7 @@ func checkCommand() *cobra.Command {
 	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(weir.MaxUnits), ""), "units", "n", "units to take")
+	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(min(math.MaxInt, weir.MaxUnits)), ""), "units", "n", "units to take")
 	cmd.Flags().BoolVar(&o.peek, "peek", false, "return the answer of an attempt and take nothing")
 	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
 	return withJSON(cmd, "print the answer as one JSON object")

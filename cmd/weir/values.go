@@ -235,7 +235,7 @@ func misread(kind, text string) error {
 		}
 		return usage(next, "takes a duration such as 10s, not %q", text)
 	case "int", "int64":
-		return usage("", "takes a whole number of at most %d, not %q", math.MaxInt64, text)
+		return usage("", "takes a whole number of at most %d, not %q", int64(math.MaxInt64), text)
 	case "float64":
 		return usage("", "takes a number, not %q", text)
 	case "bool":
