@@ -171,7 +171,7 @@ func (o *Options) check(r snippet) error {
 	}
 	for _, a := range addresses {
 		host, port, err := net.SplitHostPort(a)
-		if err != nil || host == "" || port == "" || !addressForm.MatchString(a) {
+		if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || host == "" || wrong != nil || !addressForm.MatchString(a) {
 			return fmt.Errorf("%q is not an address; write host:port", a)
 		}
 	}

@@ -91,6 +91,8 @@ func TestRenderRejectsOptions(t *testing.T) {
 		{"nginx", Options{Weir: ":7070"}, `":7070" is not an address; write host:port`},
 		{"nginx", Options{App: "app"}, `"app" is not an address`},
 		{"nginx", Options{App: "a;b:1"}, `"a;b:1" is not an address`},
+		{"nginx", Options{App: "127.0.0.1:99999"}, `"127.0.0.1:99999" is not an address; write host:port`},
+		{"envoy", Options{Weir: "127.0.0.1:-1"}, `"127.0.0.1:-1" is not an address`},
 		{"nginx", Options{Listen: "80"}, `"80" is not an address`},
 		{"nginx", Options{Dir: "etc"}, `"etc" is not a directory`},
 		{"nginx", Options{Timeout: "1h"}, `"1h" is not a timeout`},
