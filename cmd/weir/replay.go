@@ -55,9 +55,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 		return err
 	}
 	defer log.Close()
-	isTrace := slices.ContainsFunc(log.Files(), func(f accesslog.File) bool {
-		return f.Format == accesslog.JSONL || f.Format == "" && read.WholeTraces && len(files) == 1
-	})
+	isTrace := hasTrace(log.Files()) || log.Files()[0].Format == "" && read.WholeTraces && len(files) == 1
 	switch {
 	case isTrace && flag >= 0:
 		return usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", logFlags[flag])
