@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -48,5 +50,27 @@ func TestBadInputIsNoOutage(t *testing.T) {
 		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Contains(stderr, "--store") {
 			t.Errorf("%.40s: got exit code %d, %q and %q, want %q", args, code, stdout, stderr, want)
 		}
+	}
+}
+
+// TestNumbersAreReadAlike: no verb reads numbers by pflag, which takes 010 for 8.
+func TestNumbersAreReadAlike(t *testing.T) {
+	found := 0
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			if strings.Contains(f.Value.Type(), "int") {
+				found++
+				if _, ours := f.Value.(*value); !ours {
+					t.Errorf("%s --%s is read by %T", cmd.CommandPath(), f.Name, f.Value)
+				}
+			}
+		})
+		for _, verb := range cmd.Commands() {
+			walk(verb)
+		}
+	}
+	if walk(rootCommand()); found < 3 {
+		t.Errorf("found %d flags with numbers", found)
 	}
 }
