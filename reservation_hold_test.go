@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -59,6 +60,57 @@ func TestSettlementsEndHolds(t *testing.T) {
 			wantError(t, "a hold of which a limit is left", other.Done(ctx), nil)
 			wantUsed(t, l, c.day+1, 0, 0)
 		})
+	}
+}
+
+// TestHoldsEndAtACap: while invented keys fill an engine up to its cap, a settlement ends its
+// hold, once, and the engine can be opened again with the same cap (R13).
+func TestHoldsEndAtACap(t *testing.T) {
+	dir := t.TempDir()
+	p := weir.Policy{Name: "jobs", Limits: []weir.Limit{
+		{Name: "all", Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour, By: []string{"tenant"}},
+		{Name: "hour", Max: 9, Window: time.Hour, By: []string{"tenant"}},
+	}}
+	disk := func() engine.Engine { return must(weirdisk.Open(dir, weirdisk.MaxKeys(20))) }
+	for name, newEngine := range map[string]func() engine.Engine{
+		"memory":            func() engine.Engine { return weir.NewMemory(weir.MaxKeys(20)) },
+		"fallback on keys":  func() engine.Engine { return fallback.New(weir.NewMemory(weir.MaxKeys(20)), fallback.Deny) },
+		"fallback on bytes": func() engine.Engine { return fallback.New(weir.NewMemory(weir.MaxBytes(1<<20)), fallback.Deny) },
+		"disk":              disk,
+	} {
+		e := newEngine()
+		jobs := must(weir.New(p, weir.WithEngine(e)))
+		done, cancelled := reserve(t, jobs, 1), reserve(t, jobs, 1)
+		logins := must(weir.New(weir.Policy{Name: "logins", Limits: []weir.Limit{weir.PerHour(1e6, "user")}}, weir.WithEngine(e)))
+		for _, key := range []string{"invented", "known"} { // operations fill the room of a last history, too
+			var full error
+			for i := 0; i < 1e6 && full == nil; i++ {
+				k := weir.K(key)
+				if key == "invented" {
+					k = weir.K(fmt.Sprint(key, i))
+				}
+				_, full = logins.AllowOnce(ctx, k, 1, fmt.Sprint(i))
+			}
+			wantError(t, name, full, weir.ErrFull)
+		}
+		wantError(t, name+", done", done.Done(ctx), nil)
+		wantError(t, name+", cancel", cancelled.Cancel(ctx), nil)
+		again := weir.Request{Op: weir.OpRefund, N: 1, From: time.Now(), ID: "a refund of nothing"}
+		if d, err := jobs.Decide(ctx, acme, again); err != nil || d.Granted != 0 {
+			t.Errorf("%s: a refund of nothing: %+v, %v", name, d, err)
+		}
+		for range 2 {
+			states := make([]weir.LimitState, 2)
+			if _, err := jobs.Decide(ctx, acme, weir.Request{States: states}); err != nil || states[0].Used != 0 || states[1].Used != 1 {
+				t.Errorf("%s: %+v, %v; want no hold, and the charge of done", name, states, err)
+			}
+			if d, ok := e.(*weirdisk.Engine); ok { // also after a start
+				must(0, d.Close())
+				e = disk()
+				defer e.(*weirdisk.Engine).Close()
+				jobs = must(weir.New(p, weir.WithEngine(e)))
+			}
+		}
 	}
 }
 

@@ -154,7 +154,7 @@ func (m *Memory) applyOperation(c *Change) error {
 	if known := s.byName[o.Name]; known != nil && known.until >= o.Until {
 		return nil
 	}
-	if err := m.takeOperation(len(o.Name)); err != nil {
+	if err := m.takeOperation(o.Op, len(o.Name)); err != nil {
 		return err
 	}
 	at := moment{}

@@ -104,7 +104,7 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 		o.replay(c)
 		return true, c.Err
 	}
-	full := m.takeOperation(len(name))
+	full := m.takeOperation(c.Op, len(name))
 	err = m.handle(c, at, name, full != nil)
 	if full != nil {
 		if err == m.fullOfKeys || err == m.fullOfBytes {
@@ -152,16 +152,23 @@ func describeOp(op engine.Op) string {
 	return "an attempt"
 }
 
-// takeOperation takes the room of one operation; the error names the cap that was met.
-func (m *Memory) takeOperation(name int) error {
+// takeOperation takes the room of one operation; the error names the cap that was met. A
+// refund exceeds a cap, otherwise a flood of new keys would keep others from ending their
+// holds. Each takes a unit back that was recorded within the caps, and is forgotten in time.
+func (m *Memory) takeOperation(op engine.Op, name int) error {
+	var full error
 	if !m.table.TakeKeys(1) {
-		return m.fullOfKeys
-	}
-	if !m.table.Take(operationBytes + name) {
+		full = m.fullOfKeys
+	} else if !m.table.Take(operationBytes + name) {
 		m.table.GiveKeys(1)
-		return m.fullOfBytes
+		full = m.fullOfBytes
 	}
-	return nil
+	if full != nil && op == engine.Refund {
+		m.table.GiveKeys(-1)
+		m.table.Give(-operationBytes - name)
+		return nil
+	}
+	return full
 }
 
 // releaseOperation returns the room that takeOperation took.
@@ -233,6 +240,18 @@ func (all *operations) removeSome(m *Memory, now int64, virtual bool) (removed i
 		}
 	}
 	return removed
+}
+
+// refunds returns the number of refunds, which may exceed a cap, and their bytes.
+func (all *operations) refunds() (keys, bytes int64) {
+	for i := range all.shards {
+		for _, o := range all.shards[i].byName {
+			if o.op == engine.Refund {
+				keys, bytes = keys+1, bytes+operationBytes+int64(len(o.name))
+			}
+		}
+	}
+	return keys, bytes
 }
 
 func (all *operations) len() int {
