@@ -195,8 +195,8 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, needsHold bool) error {
 	full := s.checkRoom(ctx, r, done.Recorded)
 	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold, full)
-	if err != nil {
-		return err
+	if err != nil && !(errors.Is(err, weir.ErrFull) && (needsHold || r.Rules.Rates == nil)) {
+		return err // at a cap (R13) a hold ends without a claim, because no rate is corrected
 	}
 	if done.Refunded, err = r.Correct(ctx, done.Actual); err != nil {
 		if calls.IsBadInput(err) {

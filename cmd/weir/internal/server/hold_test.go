@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -93,6 +94,22 @@ func TestSettlementsEndHolds(t *testing.T) {
 	if sum, err := runner.Run(t.Context(), must.Get(os.Open(trace))(t), io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
 		t.Errorf("the trace is replayed as %+v, %v; want no errors", sum, err)
 	}
+}
+
+// TestHoldsEndAtACap: with no room for a claim, a settlement ends a hold that it would not
+// correct, and one that corrects a rate is an error.
+func TestHoldsEndAtACap(t *testing.T) {
+	play(t, holdServer(t, fallback.New(weir.NewMemory(weir.MaxKeys(3)), fallback.Deny)), `
+		POST /v1/reserve {"policy":"held","n":2} => 200 …"reservation":"$held"…
+		POST /v1/reserve {"policy":"render","key":{"user":"ann"},"n":2} => 200 …"reservation":"$render"…
+		POST /v1/extend {"reservation":"$held"} => 503 …
+		`+strings.Repeat(`
+		POST /v1/release {"reservation":"$held"} => 200 {"policy":"held","reserved":2,"actual":0,"refunded":2,"recorded":0}
+		POST /v1/release {"reservation":"$render"} => 503 …
+		POST /v1/settle {"reservation":"$render"} => 200 {"policy":"render","reserved":2,"actual":2,"refunded":0,"recorded":0}
+		`, 2)+`
+		POST /v1/peek {"policy":"held"} => 200 …"used":0,…
+	`+counted(2, 0))
 }
 
 // TestExtensionsReturnAnotherReservation: an extension holds for another 30s under another
