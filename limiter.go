@@ -307,7 +307,9 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	defer release(pooled)
 	(*pooled)[0] = *c
 	l.engine.Do(ctx, *pooled)
-	c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err
+	if c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err; c.Err != nil {
+		c.Result = engine.Result{} // whatever the engine left in it
+	}
 }
 
 // micros converts a duration to microseconds, rounded up, so that waits are not too short.

@@ -130,3 +130,28 @@ func TestWaitDoesNotSpin(t *testing.T) {
 		}
 	})
 }
+
+// TestWaitFailsWithoutADecision: of a call that failed no result is used, whatever an engine
+// left in it (R15).
+func TestWaitFailsWithoutADecision(t *testing.T) {
+	for _, mode := range []Mode{AllOrNothing, CountDenied} {
+		p := perUser(1, time.Minute)
+		p.Mode = mode
+		l := mustNew(t, p, WithEngine(halfDone{}))
+		if d, err := l.Wait(ctx, K("42")); err != ErrFull || d != (Decision{}) {
+			t.Errorf("%v: got %+v, %v; want the zero decision", mode, d, err)
+		}
+		if n, err := l.Count(ctx, K("42"), l.Compiled().Limits[0].Name, time.Second); err != ErrFull || n != 0 {
+			t.Errorf("%v: counted %d, %v", mode, n, err)
+		}
+	}
+}
+
+// halfDone fails each call and sets its result.
+type halfDone struct{}
+
+func (halfDone) Do(_ context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Result, calls[i].Err = engine.Result{Allowed: true, Granted: 1}, ErrFull
+	}
+}

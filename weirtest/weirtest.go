@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t) })
 //	}
 //
-// It checks in eight layers. Each layer finds faults that the others miss:
+// It checks in nine layers. Each layer finds faults that the others miss:
 //
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
@@ -27,6 +27,8 @@
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at the same time.
+//   - sizes: large batches, a long history, keys of the most dimensions, and the fields of a
+//     result that an operation leaves zero.
 //
 // The kit cannot find faults in restarts, lost connections and failovers of a store, and
 // faults that need longer than the test.

@@ -63,6 +63,7 @@ var layers = []struct {
 	{"batches", func(e engine.Engine, c Config) string { return cmp.Or(batches(e, c), liveBatches(e, c)) }},
 	{"together", func(e engine.Engine, c Config) string { return cmp.Or(together(e, c), transfers(e, c)) }},
 	{"once", once},
+	{"sizes", sizes},
 }
 
 // flagValues are the flags for long runs; 0 = not given.
