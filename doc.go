@@ -15,8 +15,8 @@
 //
 // # Trade-off and alternatives
 //
-// An exact rolling window stores the instant of each unit: 4 to 9 bytes per unit that
-// counts. For a large Max and many keys, Limit.Cells bounds that memory. Cells deny
+// An exact rolling window stores the instant of each grant: 4 to 9 bytes with
+// many keys, and up to 17 if it has many units. For a large Max and many keys, Limit.Cells bounds that memory. Cells deny
 // slightly more than the exact form and never grant more. Fixed windows (Limit.Kind)
 // store one number, and let up to 2 * Max pass across an edge. If a smooth flow matters
 // more than a bound, golang.org/x/time/rate is smaller.

@@ -15,10 +15,10 @@ import (
 // other. A decision over several limits locks their histories in one order and acts on all or
 // none.
 //
-// A key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one with ten
-// entries about 140. A further entry takes 4 to 6 bytes, and 8 to 12 if it has several units or
-// the window is longer than an hour. Every fourth new key, and one in a few dozen other
-// recordings, sweeps: it looks at a few histories and removes
+// With many keys, a key with one entry takes 75 to 110 bytes, its own 16 bytes included, and one
+// with ten entries about 140. A further entry takes 4 to 9 bytes, and up to 17 if it has many
+// units. Every fourth new key, and one in a few dozen other recordings, sweeps: it looks at a few
+// histories and removes
 // those that no longer count. Peeks and denials remove none. MaxKeys and MaxBytes never
 // remove a history that still counts: at the cap, recordings that need more room are
 // rejected with ErrFull (R13).
