@@ -204,7 +204,11 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	}
 	c.Op, c.Limit = engine.Count, l.rules.LimitNamed(limit)
 	if c.Limit < 0 {
-		return 0, engine.Input("limit", "policy %q has no limit %q", l.rules.Name, shorten.Text(limit))
+		names := make([]string, len(l.rules.Limits))
+		for i := range names {
+			names[i] = l.rules.Limits[i].Name
+		}
+		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), names)
 	}
 	of := &l.rules.Limits[c.Limit]
 	if of.Kind == Bucket {

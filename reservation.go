@@ -19,7 +19,7 @@ import (
 // then, such as the tokens of a language model, or it may be a call that a limit of kind
 // Concurrency counts while it runs. The granted units are settled once: by Done if all were
 // used, by Commit with the units really used, or by Cancel. The reservation is nil if
-// nothing was granted; that is not an error (R15). In mode Partial it may hold fewer than n
+// the attempt was denied; that is not an error (R15). One of 0 units holds nothing. In mode Partial it may hold fewer than n
 // units (Reservation.Units).
 //
 // It expires req.TTL after the decision: at most the longest window of the policy, because
@@ -52,8 +52,8 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 		return nil, Decision{}, engine.Input("ttl", "%v; policy %q holds units for up to %v, and a reservation that ends before its hold leaves them held; use %v to %v, or leave TTL out",
 			ttl, l.rules.Name, least, least, longest)
 	case ttl < least || ttl > longest:
-		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
-			ttl, l.rules.Name, longest)
+		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts %v to %v, its longest window",
+			ttl, l.rules.Name, least, longest)
 	}
 	req.TTL = 0
 	before := time.Now()
@@ -127,8 +127,9 @@ func (r *Reservation) HeldUntil() time.Time {
 // Done settles the reservation of a use that has ended and took all units: the hold ends,
 // and limits of other kinds keep their charge (R17).
 //
-// Its errors are those of Commit. If the hold has ended by time, Done changes nothing and
-// returns ErrExpired: other callers may have been admitted since. Commit and Cancel still
+// Its errors are those of Commit. If every hold has ended by time, Done changes nothing and
+// returns ErrExpired: other callers may have been admitted since. With several limits of kind
+// Concurrency it ends those that last longer than HeldUntil. Commit and Cancel still
 // correct the other limits then.
 func (r *Reservation) Done(ctx context.Context) error {
 	return r.settle(ctx, r.Units(), true)
@@ -227,7 +228,8 @@ func (r *Reservation) ended(next string) error {
 // It returns ErrExpired, and holds nothing, if the hold has ended by time or its units were
 // taken back, and ErrSettled if the reservation was settled. Neither changes anything, as
 // does the InputError of a policy without such a limit. After any other error the hold is the
-// old or the new one, and Extend can be repeated. With several such limits the hold ends
+// old or the new one, and Extend can be repeated. More than half of MaxUnits cannot be held
+// twice, so their extension is ErrOverflow. With several such limits the hold ends
 // after the shortest MaxHold.
 //
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
