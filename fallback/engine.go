@@ -119,6 +119,9 @@ func (f *Engine) modeOf(c *engine.Call) engine.Outage {
 // Do decides calls by one call of the store or, while the store is out, by their modes. The
 // timeout is for all calls together.
 func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
+	if f.engine == nil {
+		panic("fallback: the zero Engine decides nothing; make one with fallback.New")
+	}
 	var room [8]*engine.Call
 	open := room[:0] // the calls for the store
 	for i := range calls {

@@ -72,6 +72,9 @@ func (e *Engine) address() string {
 // has one, because the keys of a script must share a slot. For one key, no call is decided at an
 // earlier instant than a call before it.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
+	if e.conn == nil {
+		panic("weirredis: the zero Engine decides nothing; make one with weirredis.New")
+	}
 	t := trip{e: e, ctx: ctx}
 	for i := range calls {
 		c := &calls[i]

@@ -96,6 +96,9 @@ func Slow(d time.Duration) Fault {
 
 // Do passes the calls to the inner engine, or fails them.
 func (f *Faulty) Do(ctx context.Context, calls []engine.Call) {
+	if f.engine == nil {
+		panic("weirtest: the zero Faulty decides nothing; make one with weirtest.NewFaulty")
+	}
 	f.calls.Add(1)
 	fault := f.fault.Load()
 	if fault == nil {
