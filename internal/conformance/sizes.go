@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // sizes makes large batches, a long history and keys of the most dimensions, and checks the
@@ -52,7 +51,7 @@ func longHistory(e engine.Engine) string {
 // wideKeys charges keys that differ in one of the most dimensions. Each has a history.
 func wideKeys(e engine.Engine) string {
 	p := weir.Policy{Name: freshPrefix() + "wide", Limits: []weir.Limit{{Max: 1, Window: time.Hour}}}
-	values := make([]string, keyenc.MaxValues)
+	values := make([]string, 16) // the most dimensions of a policy
 	for i := range values {
 		p.Limits[0].By = append(p.Limits[0].By, fmt.Sprint("d", i))
 	}
