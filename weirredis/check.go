@@ -41,7 +41,7 @@ func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = t
 const bigOffset = time.Second
 
 // Check reports whether the server is fit for limits. The error wraps ErrServer if the
-// server is too old or evicts keys. It is a StoreError if the server is unreachable or, as
+// server is too old, evicts keys, or refuses a command of the scripts. It is a StoreError if the server is unreachable or, as
 // during a failover, a replica. It has the next step. In a Cluster one server is checked.
 //
 // New does not check, so that a program can start while the server is down.
@@ -50,7 +50,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	option.Apply(&c, opts)
 	r := Report{Address: e.address()}
 	sent := e.now()
-	text, err := e.eval(ctx, checkScript, nil, nil)
+	text, err := e.eval(ctx, checkScript, nil, []string{e.prefix + layout + "}"}) // no policy has an empty name
 	r.RoundTrip = e.now().Sub(sent)
 	if err != nil {
 		return r, &StoreError{Address: r.Address, Err: callersError(ctx, err)}
@@ -83,6 +83,11 @@ func (r *Report) judge(c check, info map[string]string) error {
 		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
 	} else if !atLeast(info["redis_version"], 6, 2) {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
+	}
+	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE SET UNLINK") {
+		if reply := info[command]; refused(reply) {
+			return fmt.Errorf("%w: %s refuses %s (%s): %s", ErrServer, r.where(), command, reply, advice[cause(reply)])
+		}
 	}
 	switch {
 	case c.clustered: // a replica or another node may have answered

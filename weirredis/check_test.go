@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -134,15 +136,20 @@ func TestClockOffsetIsAWarning(t *testing.T) {
 	}
 }
 
-// TestErrorsOfOldServersAreUnwrapped: before version 7 a server wraps the error of a command
-// in a script.
-func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
+// TestErrorsOfOtherVersions: before version 7 a server wraps the error of a command in a script.
+// A refused command has other texts in each version.
+func TestErrorsOfOtherVersions(t *testing.T) {
 	const wrapped = "Error running script (call to f_8b93): @user_script:343: @user_script: 343: "
 	for reply, want := range map[string]string{
-		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
-		wrapped + "-READONLY You can't write against a read only replica.":   "rejected: READONLY You can't write against a read only replica.; it is a replica",
-		wrapped + "attempt to compare nil with number":                       "it is damaged",
-		wrapped + "Script killed by user with SCRIPT KILL...":                "nothing was counted; see its SLOWLOG",
+		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.":                          "rejected: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
+		wrapped + "-READONLY You can't write against a read only replica.":                            "rejected: READONLY You can't write against a read only replica.; it is a replica",
+		wrapped + "attempt to compare nil with number":                                                "it is damaged",
+		wrapped + "The user executing the script can't run this command or subcommand":                "; its user needs +@scripting",
+		"NOPERM ACL failure in script: User u has no permissions to run the 'hget' command":           "; its user needs +@scripting",
+		wrapped + "Unknown Redis command called from Lua script":                                      "; a rename-command or a proxy disables",
+		"ERR Unknown Redis command called from script script: 3c494e185b, on @user_script:158.":       "; a rename-command or a proxy disables",
+		"ERR unknown command 'evalsha', with args beginning with: '3c494e185b' '1' 'weir3:{old}user'": "; a rename-command or a proxy disables",
+		wrapped + "Script killed by user with SCRIPT KILL...":                                         "nothing was counted; see its SLOWLOG",
 	} {
 		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
 		_, err := l.Allow(ctx, weir.K("u"))
@@ -191,5 +198,65 @@ func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 	must.Get(l.Peek(ctx, weir.K("u"), 1))(t) // it writes nothing
 	if n := s.Must(t, "DBSIZE"); n != "0" {
 		t.Errorf("%s keys were written", n)
+	}
+}
+
+// TestRefusedCommands: a user may lack the right to one command of the scripts. Check names it. A call
+// reports that it may be counted if it has begun to write, and is never decided a second time.
+func TestRefusedCommands(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, s.Conn(t))
+	commands := map[string]bool{}
+	for _, file := range []string{"decide", "reset"} {
+		text := string(must.Get(os.ReadFile("lua/" + file + ".lua"))(t))
+		for _, m := range regexp.MustCompile(`call\('([A-Z]+)'`).FindAllStringSubmatch(text, -1) {
+			commands[m[1]] = true
+		}
+	}
+	if len(commands) != 9 {
+		t.Errorf("found the commands %v, want 9", commands)
+	}
+	calls := map[string]func(l *weir.Limiter) error{
+		"one":  func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err },
+		"two":  func(l *weir.Limiter) error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err },
+		"once": func(l *weir.Limiter) error { _, err := l.AllowOnce(ctx, weir.K("u"), 2, "order"); return err },
+		"batch": func(l *weir.Limiter) error {
+			calls := []weir.Call{{Limiter: l, Key: weir.K("u"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("u"), Request: weir.Request{N: 1}}}
+			weir.DecideAll(ctx, calls)
+			return calls[1].Err
+		},
+	}
+	for command := range commands {
+		s.Must(t, "ACL", "SETUSER", "default", "-"+strings.ToLower(command))
+		_, err := e.Check(ctx)
+		if err == nil || !strings.Contains(err.Error(), "its user needs +@scripting") || command != "TIME" && !strings.Contains(err.Error(), s.Addr+" refuses "+command+" (") {
+			t.Errorf("without %s: Check returned %v, want an error with it and the rights", command, err)
+		}
+		for name, call := range calls {
+			hour, user := perUser(5, time.Hour), perUser(5, time.Minute)
+			hour.Name = "hour"
+			l := limiter(t, e, "refused-"+name+strings.ToLower(command), weir.AllOrNothing, hour, user)
+			err := call(l)
+			s.Must(t, "ACL", "SETUSER", "default", "+@all")
+			states := make([]weir.LimitState, 2)
+			must.Get(l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpPeek, N: 1, States: states}))(t)
+			s.Must(t, "ACL", "SETUSER", "default", "-"+strings.ToLower(command))
+			used := max(states[0].Used, states[1].Used)
+			switch {
+			case err == nil:
+				if states[0].Used != states[1].Used || used < 1 || used > 2 {
+					t.Errorf("%s without %s: used %d and %d, want the units of the call", name, command, states[0].Used, states[1].Used)
+				}
+			case errors.Is(err, weir.ErrOutcomeUnknown) != (used > 0) || errors.Is(err, weir.ErrUnavailable) == (used > 0) || errors.Is(err, weir.ErrUnreadable) || used > 2:
+				t.Errorf("%s without %s: got %v, used %d", name, command, err, used)
+			case !strings.Contains(err.Error(), s.Addr) || !strings.Contains(err.Error(), "its user needs +@scripting"):
+				t.Errorf("%s without %s: got %v, want the place and the rights", name, command, err)
+			}
+		}
+		s.Must(t, "ACL", "SETUSER", "default", "+@all")
+	}
+	s.Must(t, "FLUSHALL")
+	if r, err := e.Check(ctx); err != nil || len(r.Warnings) > 0 || s.Must(t, "DBSIZE") != "0" {
+		t.Errorf("got %+v, %v, want no warning and no key", r, err)
 	}
 }

@@ -28,8 +28,9 @@ var (
 type StoreError struct {
 	Address string // the server's address, never with a password; "" if the Conn has none
 	Err     error
-	// OutcomeUnknown reports whether the script may have run: the call was sent, and its
-	// reply was lost. A retry could be counted a second time.
+	// OutcomeUnknown reports whether the call may be counted: it was sent, and its reply was
+	// lost, or the server refused a command after the first write. A retry could be counted a
+	// second time.
 	OutcomeUnknown bool
 }
 
@@ -41,18 +42,17 @@ func (e *StoreError) Error() string {
 	}
 	var rejected ReplyError
 	switch {
-	case e.OutcomeUnknown:
-		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the outcome of the call is unknown, so it is not repeated", where, e.Err)
 	case errors.As(e.Err, &rejected):
 		text := fmt.Sprintf("weirredis: Redis%s rejected: %v", where, e.Err)
-		word, _, _ := strings.Cut(string(rejected), " ")
-		if wasKilled(string(rejected)) {
-			word = killed
+		if e.OutcomeUnknown {
+			text += "; the call may be counted, in part or in full"
 		}
-		if next := advice[word]; next != "" {
+		if next := advice[cause(string(rejected))]; next != "" {
 			text += "; " + next
 		}
 		return text
+	case e.OutcomeUnknown:
+		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the outcome of the call is unknown, so it is not repeated", where, e.Err)
 	}
 	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
@@ -65,14 +65,14 @@ func (e *StoreError) Unwrap() []error {
 	return []error{engine.ErrUnavailable, e.Err}
 }
 
-// advice is the next step for common error replies, by their first word.
+// advice is the next step for common error replies, by their cause.
 var advice = map[string]string{
 	"OOM":         "it is at its maxmemory: raise it, or wait until histories expire",
 	"READONLY":    "it is a replica: connect to the primary",
 	"LOADING":     "it is still loading its data: wait",
 	"NOAUTH":      "give the client a password",
 	"WRONGPASS":   "check user and password",
-	"NOPERM":      "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*, behind the prefix if there is one",
+	noRight:       "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*, behind the prefix if there is one",
 	"CROSSSLOT":   "it is a Cluster: its Conn must report that (Topology)",
 	"MISCONF":     "it cannot save its data: look at its log",
 	"TRYAGAIN":    "a slot of the Cluster is on its way to another node: wait, or finish what moves it",
@@ -80,16 +80,36 @@ var advice = map[string]string{
 	"MOVED":       followMoved,
 	"ASK":         followMoved,
 	"BUSY":        "a script runs too long: wait; SCRIPT KILL ends one that has not written, and its SLOWLOG names it",
+	disabled:      "a rename-command or a proxy disables a command that Weir needs: end that",
 	killed:        "nothing was counted; see its SLOWLOG for scripts that run long, and try again",
 	"NOREPLICAS":  "too few replicas follow it: see its min-replicas-to-write",
 }
 
 const followMoved = "it is a node of a Cluster: use a client that follows it"
 
-// killed is the word for a script that an operator has ended. Redis ends none that has written.
-const killed = "SCRIPT KILL"
+// These causes have several texts, by the version of the server.
+const (
+	noRight  = "NOPERM"
+	disabled = "unknown command"
+	killed   = "SCRIPT KILL" // by an operator; Redis ends no script that has written
+)
 
-func wasKilled(reply string) bool { return strings.Contains(reply, "Script killed by user") }
+// cause returns the cause of an error reply: one of the constants, or its first word.
+func cause(reply string) string {
+	switch has := func(part string) bool { return strings.Contains(reply, part) }; {
+	case has("The user executing the script can't "):
+		return noRight
+	case has("Unknown Redis command called"), has("ERR unknown command"):
+		return disabled
+	case has("Script killed by user"):
+		return killed
+	}
+	word, _, _ := strings.Cut(reply, " ")
+	return word
+}
+
+// refused reports whether a reply refuses a command, whatever its arguments are.
+func refused(reply string) bool { return cause(reply) == noRight || cause(reply) == disabled }
 
 // stateError is ErrState with the keys, the problem and the next step.
 type stateError struct {
@@ -114,6 +134,9 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 		var unsent UnsentError
 		return &StoreError{Address: e.address(), Err: callersError(ctx, err), OutcomeUnknown: writes && !errors.As(err, &unsent)}
 	}
+	if reply, half := strings.CutPrefix(string(rejected), "weir:half "); half { // after the first write
+		return &StoreError{Address: e.address(), Err: ReplyError(reply), OutcomeUnknown: true}
+	}
 	if _, inner, wrapped := strings.Cut(string(rejected), "@user_script: "); wrapped { // by a server before 7.0
 		if _, reply, ok := strings.Cut(inner, ": -"); ok {
 			rejected, err = ReplyError(reply), ReplyError(reply)
@@ -130,7 +153,7 @@ func (e *Engine) callError(ctx context.Context, err error, p *engine.Compiled, k
 		return &stateError{keys, describeState(word), "delete the key to begin again, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
 		return &stateError{keys, "the type of its value is not that of Weir, so something else uses the key", "give limits a database of their own, or delete the key"}
-	case strings.Contains(text, "user_script:") && !wasKilled(text):
+	case strings.Contains(text, "user_script:") && !refused(text) && cause(text) != killed:
 		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin again"}
 	}
 	return &StoreError{Address: e.address(), Err: err}

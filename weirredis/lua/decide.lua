@@ -22,7 +22,8 @@
 --          until no unit counts i8. A refund and a count use granted and instant.
 --          1 B: an operation that is remembered: its reply from the binding limit on, and that limit's name: length B, text.
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a Period.
---          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written.
+--          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written, unless the text
+--            begins with weir:half.
 --
 -- A history is a hash. Field h is its header, in one of three forms:
 --          1 B, last I7, first I7, promised I6, units I2, total I4, tail: the newest entry is of instant last.
@@ -85,6 +86,8 @@ local function expiry(promised, raw, ends, span, given)
   return promised, promised - clock - floor(raw / 1000) + longer
 end
 
+local current = 0 -- the number of the key in work, which errors name; from the first write of a request on -1
+
 -- short decides an attempt of one unit under limits i and later of a plain plan, if entries that leave have a unit each, and
 -- no chunk begins or ends. Otherwise it returns nil and has changed nothing, and the functions further down decide. Each call
 -- of a script creates its functions again, which takes longer than a decision, so those are created only if they are needed
@@ -132,7 +135,7 @@ local function short(plan, count, i, grant, raw, given, k)
     if grant == nil then return nil end
   end
   if grant then
-    call('HSET', key, 'h', stored)
+    current = call('HSET', key, 'h', stored) and -1
     if ttl then call('PEXPIRE', key, ttl) end
     used, last = used + 1, raw
   end
@@ -148,12 +151,12 @@ end
 
 -- requests decides requests in their order at one reading of the clock (R1), as far as it can without the functions decide
 -- and once. An error of one request stops no other.
-local replies, i, k, clock, current = {}, 1, 0, nil, 0 -- current: the number of the key in work; errors name it
+local replies, i, k, clock = {}, 1, 0, nil
 local function requests(decide, once)
-  local first = i
+  local first, ARGV, pcall = i, ARGV, pcall -- locals are read in less time than globals
   for j = first, #ARGV[1] / 24 do
     local plan, op, flags, raw, n, from = decode('>BBBI7I7I7', ARGV[1], 24 * j - 23)
-    plan = ARGV[plan + 1]
+    plan, current = ARGV[plan + 1], k
     local given = raw <= 2^53 - 1
     local time = not given and not clock and call('TIME')
     if time then clock = time[1] * 1000000 + time[2] end
@@ -161,13 +164,13 @@ local function requests(decide, once)
     local _, count, plain = byte(plan, 1, 3)
     local fine, reply = plain == 1 and op == 0 and flags == 0 and n == 1, nil
     if fine and not (decide and j == first) then fine, reply = pcall(short, plan, count, 1, true, raw, given, k) end
-    if not fine or not reply then
+    if current >= 0 and not (fine and reply) then
       if not decide then return end
       fine, reply = pcall((op > 2 or flags > 1) and once or decide, plan, op, flags, raw, given, n, from, k)
-      if not fine then
-        local text = sub(type(reply) == 'table' and reply.err or tostring(reply), 1, 1000)
-        reply = encode('>BI2I2', 3, current - k, #text) .. text
-      end
+    end
+    if not fine then
+      local text = sub((current < 0 and 'weir:half ' or '') .. (type(reply) == 'table' and reply.err or tostring(reply)), 1, 1000)
+      reply = encode('>BI2I2', 3, max(current - k, 0), #text) .. text
     end
     replies[j], i = reply, j + 1
     k = k + count + (flags >= 2 and 1 or 0)
@@ -262,14 +265,12 @@ end
 -- write stores a prepared change of a history. It deletes the chunks from .. at - 1 and to .. top - 1, and sets the header, the
 -- chunks in chunks (number and text by turns), and the time to live.
 local function write(key, head, from, at, to, top, chunks, ttl)
-  if from < at or to < top then
-    local dead = {}
-    for i = from, at - 1 do dead[#dead + 1] = i end
-    for i = to, top - 1 do dead[#dead + 1] = i end
-    for i = 1, #dead, 1000 do call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) end
-  end
-  if not chunks then call('HSET', key, 'h', head) end
-  for i = 1, chunks and #chunks or 0, 200 do call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) end
+  local dead = {}
+  for i = from, at - 1 do dead[#dead + 1] = i end
+  for i = to, top - 1 do dead[#dead + 1] = i end
+  for i = 1, #dead, 1000 do current = call('HDEL', key, unpack(dead, i, min(i + 999, #dead))) and -1 end
+  if not chunks then current = call('HSET', key, 'h', head) and -1 end
+  for i = 1, chunks and #chunks or 0, 200 do current = call('HSET', key, 'h', head, unpack(chunks, i, min(i + 199, #chunks))) and -1 end
   if ttl then call('PEXPIRE', key, ttl) end
 end
 
@@ -309,8 +310,7 @@ local function corrections()
         local gap, n, after = entry(s, q)
         span, sum, q = span + gap, sum + n, after
       end
-      local u, held, at, mark, units, kept = behind - span, 0, nil, -2^53, 0, 0
-      q = p
+      local q, u, held, at, mark, units, kept = p, behind - span, 0, nil, -2^53, 0, 0
       while q <= #s and u <= most do
         local gap, n, after = entry(s, q)
         held = held + n

@@ -64,7 +64,7 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
 	case word == "READONLY":
 		return t.errorf(ErrUnreachable, text, "it is a replica: connect to the primary, or wait for the end of a failover")
-	case word == "NOPERM":
+	case word == "NOPERM" || contains("the user executing the script"):
 		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys %sweir*", t.prefix)
 	case contains("db index is out of range"):
 		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 // TestOpenErrors: every error names the address and the next step, never the password,
@@ -19,6 +20,8 @@ func TestOpenErrors(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", secret)
 	plain := redistest.Start(t)
 	plain.Must(t, "ACL", "SETUSER", "few", "on", ">"+secret, "~*", "+@connection")
+	plain.Must(t, "ACL", "SETUSER", "timeless", "on", ">"+secret, "~*", "+@all", "-time")
+	plain.Must(t, "ACL", "SETUSER", "keeper", "on", ">"+secret, "~*", "+@all", "-pexpire")
 	node := redistest.Start(t, "--cluster-enabled", "yes")
 	watched := redistest.StartSentinel(t, plain, 0)
 	unused := freeAddress(t)
@@ -29,26 +32,28 @@ func TestOpenErrors(t *testing.T) {
 		err   error
 		words []string
 	}{
-		"redis://u:" + secret + "@" + unused:                          {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis+sentinel://:" + secret + "@" + unused + "/m":           {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis+cluster://:" + secret + "@" + unused:                   {ErrUnreachable, []string{unused, "refused", "does it run"}},
-		"redis://:" + secret + "@no-such-host.invalid":                {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
-		"redis://" + server.Addr:                                      {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
-		"redis://:wrong-pass@" + server.Addr:                          {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
-		"redis://:" + secret + "@" + server.Addr + "/99":              {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
-		"redis://few:" + secret + "@" + plain.Addr + "?prefix=stage:": {ErrRefused, []string{plain.Addr, "NOPERM", "on keys stage:weir*"}},
-		"redis+cluster://:" + secret + "@" + server.Addr:              {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
-		"redis://" + node.Addr + "/3":                                 {ErrURL, []string{node.Addr, "no database but 0", "leave out the /"}},
-		"redis+sentinel://" + watched.Addr + "/other":                 {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
-		"redis+sentinel://" + plain.Addr + "/other":                   {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
-		"redis://" + watched.Addr:                                     {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
-		"redis://" + memcached:                                        {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
-		"redis://" + web:                                              {ErrRefused, []string{web, "Redis's protocol", "port"}},
-		"rediss://" + web:                                             {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
-		"redis://" + closing:                                          {ErrUnreachable, []string{closing, "closes", "rediss://"}},
-		"rediss://" + plain.Addr:                                      {ErrUnreachable, []string{plain.Addr, "TLS", "write redis://"}},
-		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):            {ErrURL, []string{"ca=", "no such file"}},
-		"rediss://h?ca=open_test.go":                                  {ErrURL, []string{"PEM"}},
+		"redis://u:" + secret + "@" + unused:                               {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+sentinel://:" + secret + "@" + unused + "/m":                {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+cluster://:" + secret + "@" + unused:                        {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis://:" + secret + "@no-such-host.invalid":                     {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
+		"redis://" + server.Addr:                                           {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
+		"redis://:wrong-pass@" + server.Addr:                               {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
+		"redis://:" + secret + "@" + server.Addr + "/99":                   {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
+		"redis://few:" + secret + "@" + plain.Addr + "?prefix=stage:":      {ErrRefused, []string{plain.Addr, "NOPERM", "on keys stage:weir*"}},
+		"redis://timeless:" + secret + "@" + plain.Addr + "?prefix=stage:": {ErrRefused, []string{plain.Addr, "The user executing", "on keys stage:weir*"}},
+		"redis://keeper:" + secret + "@" + plain.Addr:                      {weirredis.ErrServer, []string{plain.Addr, "refuses PEXPIRE", "+@keyspace"}},
+		"redis+cluster://:" + secret + "@" + server.Addr:                   {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
+		"redis://" + node.Addr + "/3":                                      {ErrURL, []string{node.Addr, "no database but 0", "leave out the /"}},
+		"redis+sentinel://" + watched.Addr + "/other":                      {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
+		"redis+sentinel://" + plain.Addr + "/other":                        {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
+		"redis://" + watched.Addr:                                          {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://", "too old", "6.2"}},
+		"redis://" + memcached:                                             {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
+		"redis://" + web:                                                   {ErrRefused, []string{web, "Redis's protocol", "port"}},
+		"rediss://" + web:                                                  {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
+		"redis://" + closing:                                               {ErrUnreachable, []string{closing, "closes", "rediss://"}},
+		"rediss://" + plain.Addr:                                           {ErrUnreachable, []string{plain.Addr, "TLS", "write redis://"}},
+		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):                 {ErrURL, []string{"ca=", "no such file"}},
+		"rediss://h?ca=open_test.go":                                       {ErrURL, []string{"PEM"}},
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			t.Parallel()
