@@ -99,7 +99,7 @@ func cause(reply string) string {
 	switch has := func(part string) bool { return strings.Contains(reply, part) }; {
 	case has("The user executing the script can't "):
 		return noRight
-	case has("Unknown Redis command called"), has("ERR unknown command"):
+	case has("Unknown Redis command called"), has("unknown command "):
 		return disabled
 	case has("Script killed by user"):
 		return killed
