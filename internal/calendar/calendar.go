@@ -48,7 +48,8 @@ type Windows struct {
 }
 
 // WindowAt returns the window that contains an instant: its first instant and the first one
-// behind it, in microseconds since 1970. The first can be before 1970.
+// behind it, in microseconds since 1970. The window of an instant since 1970 begins with the
+// first of these (R1), if not later.
 func (w *Windows) WindowAt(at int64) (start, end int64) {
 	wall := w.boundary(time.UnixMicro(at).In(w.Zone))
 	start, end = w.edge(wall), w.edge(w.next(wall))
@@ -57,6 +58,9 @@ func (w *Windows) WindowAt(at int64) (start, end int64) {
 	for end <= at {
 		wall = w.next(wall)
 		start, end = end, w.edge(w.next(wall))
+	}
+	if at >= 0 {
+		start = max(start, 0)
 	}
 	return start, end
 }

@@ -59,9 +59,9 @@ type differential struct {
 }
 
 // run applies histories one after the other to one engine. Each is later than the one
-// before, so that no step needs a history that an engine has forgotten. A few are beyond 2041,
-// where instants need more than 51 bits, or around that instant, or at the end of time, in
-// 2255. It returns a report of the first difference, or "".
+// before, so that no step needs a history that an engine has forgotten. A few are in 1970,
+// beyond 2041, where instants need more than 51 bits, or around that instant, or at the end of
+// time, in 2255. It returns a report of the first difference, or "".
 func (d *differential) run(attempts int) string {
 	const last, hour = weir.MaxInstant / 2, 3_600_000_000
 	epoch, e := int64(defaultEpoch), d.newEngine()
@@ -96,6 +96,8 @@ func farEpoch(r *rand.Rand) int64 {
 		return wide - r.Int64N(hour)
 	case 2, 3:
 		return wide + r.Int64N(weir.MaxInstant-wide)
+	case 4:
+		return 1 + r.Int64N(hour)
 	}
 	return 0
 }
