@@ -261,3 +261,35 @@ func TestRefusedCommands(t *testing.T) {
 		t.Errorf("got %+v, %v, want no warning and no key", r, err)
 	}
 }
+
+// TestRefusedCommandBehindChunks: the first write of an old history may be the deletion of its
+// chunks. If the command behind it is refused, the history is no longer what it was. The same
+// holds behind a new chunk.
+func TestRefusedCommandBehindChunks(t *testing.T) {
+	s := redistest.Start(t)
+	l := limiter(t, newEngine(t, s.Conn(t), weirredis.WithChunks(8)), "chunks", weir.AllOrNothing, perUser(50, time.Minute))
+	for command, want := range map[string]error{"hdel": weir.ErrUnavailable, "hset": weir.ErrOutcomeUnknown} {
+		for i := range 40 {
+			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(command)))(t)
+		}
+		s.Must(t, "ACL", "SETUSER", "default", "-"+command)
+		if _, err := l.At(nine.Add(time.Hour)).Allow(ctx, weir.K(command)); !errors.Is(err, want) || errors.Is(err, weir.ErrUnreadable) {
+			t.Errorf("without %s: got %v, want %v", command, err, want)
+		}
+		s.Must(t, "ACL", "SETUSER", "default", "+@all")
+	}
+	s.Must(t, "ACL", "SETUSER", "default", "-pexpire")
+	failed := 0
+	for i := range 40 { // some renew the time to live, some write a chunk, some both
+		_, err := l.At(nine.Add(time.Duration(i)*7*time.Second)).Allow(ctx, weir.K("pexpire"))
+		if err != nil {
+			failed++
+		}
+		if err != nil && !errors.Is(err, weir.ErrOutcomeUnknown) {
+			t.Errorf("without pexpire, attempt %d: got %v, want ErrOutcomeUnknown", i, err)
+		}
+	}
+	if failed < 4 {
+		t.Errorf("without pexpire %d of 40 attempts failed, want at least 4", failed)
+	}
+}
