@@ -123,7 +123,7 @@ func (s *session) decided(d weir.Decision, states []weir.LimitState, err error) 
 func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
 	c := engine.Call{Rules: s.limiter.Compiled(), Key: key, Op: engine.Refund, N: st.n, From: engine.Oldest, ID: st.id,
 		At: s.instant(st.at).UnixMicro(), Given: !s.live, States: make([]engine.State, len(s.limiter.Compiled().Limits))}
-	if c.At > engine.MaxInstant { // as a Limiter rejects it (R1)
+	if c.At < 0 || c.At > engine.MaxInstant { // as a Limiter rejects it (R1)
 		return a, engine.Input("instant", "%d; use 0 to %d", c.At, engine.MaxInstant)
 	}
 	calls := []engine.Call{c}
