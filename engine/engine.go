@@ -116,7 +116,7 @@ func (c *Call) Fail(err error) {
 
 // Outage selects the answer to a call that the store cannot decide (R15). Engines without
 // package fallback ignore it: they return the error. Calls together have the strictest of
-// theirs; from [Together], ^OutageShare is the stricter of OutageShare and OutageDefault.
+// theirs.
 type Outage uint8
 
 const (
@@ -128,9 +128,12 @@ const (
 	OutageAllow
 	// OutageShare decides by a share of every limit in the memory of the process.
 	OutageShare
+	// OutageShareOrStricter is OutageShare, or OutageDefault if that is stricter. [Together] sets
+	// it for calls of both.
+	OutageShareOrStricter
 )
 
 // String returns the last word of the constant's name, such as "Deny".
 func (o Outage) String() string {
-	return named("Outage", uint8(o), "Default", "Deny", "Allow", "Share")
+	return named("Outage", uint8(o), "Default", "Deny", "Allow", "Share", "ShareOrStricter")
 }

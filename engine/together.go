@@ -77,7 +77,7 @@ func outage(calls []Call) Outage {
 	case ofEngine && strictest == OutageAllow:
 		return OutageDefault
 	case ofEngine && strictest == OutageShare:
-		return ^OutageShare
+		return OutageShareOrStricter
 	}
 	return strictest
 }

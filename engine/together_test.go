@@ -136,12 +136,12 @@ func TestEngineErrorTogether(t *testing.T) {
 
 func TestStrictestOutage(t *testing.T) {
 	for want, of := range map[Outage][]Outage{
-		OutageDefault: {OutageDefault, OutageAllow}, // the engine's own is as strict or stricter
-		OutageAllow:   {OutageAllow, OutageAllow},
-		OutageShare:   {OutageShare, OutageAllow},
-		^OutageShare:  {OutageShare, OutageAllow, OutageDefault},
-		OutageDeny:    {OutageAllow, OutageDeny, OutageDefault},
-		9:             {OutageShare, 9, OutageDefault}, // an unknown mode is Deny
+		OutageDefault:         {OutageDefault, OutageAllow}, // the engine's own is as strict or stricter
+		OutageAllow:           {OutageAllow, OutageAllow},
+		OutageShare:           {OutageShare, OutageAllow},
+		OutageShareOrStricter: {OutageShare, OutageAllow, OutageDefault},
+		OutageDeny:            {OutageAllow, OutageDeny, OutageDefault},
+		9:                     {OutageShare, 9, OutageDefault}, // an unknown mode is Deny
 	} {
 		var calls []Call
 		for i, o := range of {

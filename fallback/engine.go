@@ -16,7 +16,6 @@
 package fallback
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -103,17 +102,15 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	return f
 }
 
-// modeOf returns the mode of a call. The zero Outage leaves the choice to the engine, and
-// ^Share if its mode is stricter than Share.
+// modeOf returns the mode of a call.
 func (f *Engine) modeOf(c *engine.Call) engine.Outage {
-	mode := cmp.Or(c.Outage, f.mode)
-	if mode != ^Share {
-		return mode
-	}
-	if f.mode == Allow {
+	switch {
+	case c.Outage == engine.OutageDefault, c.Outage == engine.OutageShareOrStricter && f.mode != Allow:
+		return f.mode
+	case c.Outage == engine.OutageShareOrStricter:
 		return Share
 	}
-	return f.mode
+	return c.Outage
 }
 
 // Do decides calls by one call of the store or, while the store is out, by their modes. The
