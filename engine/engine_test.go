@@ -182,7 +182,8 @@ func TestInputError(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for want, got := range map[string]fmt.Stringer{
-		"Default": OutageDefault, "Deny": OutageDeny, "Allow": OutageAllow, "Share": OutageShare, "Outage(4)": OutageShare + 1,
+		"Default": OutageDefault, "Deny": OutageDeny, "Allow": OutageAllow, "Share": OutageShare,
+		"ShareOrStricter": OutageShareOrStricter, "Outage(5)": OutageShareOrStricter + 1,
 		"Rolling": Rolling, "Fixed": Fixed, "FixedFromFirst": FixedFromFirst, "Bucket": Bucket, "Concurrency": Concurrency, "Kind(5)": Concurrency + 1,
 		"AllOrNothing": AllOrNothing, "Partial": Partial, "CountDenied": CountDenied, "Mode(3)": CountDenied + 1,
 	} {
