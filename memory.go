@@ -37,12 +37,12 @@ type MemoryOption func(*memory.Options)
 
 // MaxKeys caps the number of keys, counted once for each limit they have a history in,
 // and of operations with an idempotency key (Limiter.AllowOnce). At the cap new ones are
-// rejected, except refunds, so that holds can end. 0, the default, is no cap.
+// rejected. Refunds may exceed it by an eighth, so that holds can end. 0, the default, is no cap.
 func MaxKeys(n int) MemoryOption { return func(o *memory.Options) { o.MaxKeys = int64(max(n, 0)) } }
 
 // MaxBytes caps the bytes of all histories, keys, operations and tables together. At the
 // cap new keys are rejected, and so are further entries of known keys that need more. Refunds
-// with an idempotency key are not: they exceed the cap by about 400 bytes each. The
+// with an idempotency key may exceed it by an eighth, with about 400 bytes each. The
 // process holds a few percent more, for pages that were freed and not yet collected.
 // 0, the default, is no cap.
 func MaxBytes(n int64) MemoryOption { return func(o *memory.Options) { o.MaxBytes = max(n, 0) } }

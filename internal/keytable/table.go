@@ -159,9 +159,12 @@ func (t *Table) Bytes() int64 { return t.bytes.Load() }
 func (t *Table) Caps() (keys, bytes int64) { return t.maxKeys, t.maxBytes }
 
 // Take reports whether n more bytes fit the cap, and if so counts them.
-func (t *Table) Take(n int) bool {
+func (t *Table) Take(n int) bool { return t.TakeAbove(0, n) }
+
+// TakeAbove is Take for bytes that may exceed the cap by spare.
+func (t *Table) TakeAbove(spare int64, n int) bool {
 	if t.maxBytes > 0 {
-		return within(&t.bytes, int64(n), t.maxBytes)
+		return within(&t.bytes, int64(n), t.maxBytes+spare)
 	}
 	t.bytes.Add(int64(n))
 	return true
@@ -171,8 +174,11 @@ func (t *Table) Take(n int) bool {
 func (t *Table) Give(n int) { t.bytes.Add(-int64(n)) }
 
 // TakeKeys reports whether n more keys fit the cap, and if so counts them.
-func (t *Table) TakeKeys(n int) bool {
-	return t.maxKeys == 0 || within(&t.keys, int64(n), t.maxKeys)
+func (t *Table) TakeKeys(n int) bool { return t.TakeKeysAbove(0, n) }
+
+// TakeKeysAbove is TakeKeys for keys that may exceed the cap by spare.
+func (t *Table) TakeKeysAbove(spare int64, n int) bool {
+	return t.maxKeys == 0 || within(&t.keys, int64(n), t.maxKeys+spare)
 }
 
 // GiveKeys returns n keys.

@@ -76,7 +76,7 @@ func (m *Memory) Allow(b *Rules, k *engine.Key, n int64, at time.Time, d *engine
 // if it is to be remembered, and full reports that there is no room for it.
 func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error {
 	if c.Op == engine.Refund {
-		return m.refund(c, at, once)
+		return m.refund(c, at, full, once)
 	}
 	b := m.Rules(c.Rules)
 	one := b.simple && c.N == 1 && c.Op == engine.Attempt && c.States == nil && once == ""

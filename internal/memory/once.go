@@ -152,23 +152,23 @@ func describeOp(op engine.Op) string {
 	return "an attempt"
 }
 
-// takeOperation takes the room of one operation; the error names the cap that was met. A
-// refund exceeds a cap, otherwise a flood of new keys would keep others from ending their
-// holds. Each takes a unit back that was recorded within the caps, and is forgotten in time.
+// takeOperation takes the room of one operation; the error names the cap that was met. Those
+// of refunds may exceed a cap by an eighth, otherwise a flood of new keys would keep others
+// from ending their holds. Without a bound, grants that are taken back would fill the memory.
 func (m *Memory) takeOperation(op engine.Op, name int) error {
-	var full error
-	if !m.table.TakeKeys(1) {
-		full = m.fullOfKeys
-	} else if !m.table.Take(operationBytes + name) {
+	var keys, bytes int64
+	if op == engine.Refund {
+		keys, bytes = m.Caps()
+		keys, bytes = keys/8+16, bytes/8
+	}
+	if !m.table.TakeKeysAbove(keys, 1) {
+		return m.fullOfKeys
+	}
+	if !m.table.TakeAbove(bytes, operationBytes+name) {
 		m.table.GiveKeys(1)
-		full = m.fullOfBytes
+		return m.fullOfBytes
 	}
-	if full != nil && op == engine.Refund {
-		m.table.GiveKeys(-1)
-		m.table.Give(-operationBytes - name)
-		return nil
-	}
-	return full
+	return nil
 }
 
 // releaseOperation returns the room that takeOperation took.

@@ -91,6 +91,36 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 	}
 }
 
+// TestRefundsExceedACapByAnEighth: refunds that are remembered have room beyond a cap, and no
+// more than that, however often units are granted and taken back. One without room takes none.
+func TestRefundsExceedACapByAnEighth(t *testing.T) {
+	start := time.Now().Truncate(time.Second)
+	for name, o := range map[string]Options{"keys": {MaxKeys: 80}, "bytes": {MaxBytes: 1 << 20}} {
+		m := New(o)
+		l := m.on(perUser(1, time.Minute)).At(start)
+		must.Get(l.Allow(K("known")))(t)
+		var full error
+		for i := 0; full == nil; i++ {
+			_, full = l.do(K(fmt.Sprint(i)), engine.Call{N: 1, ID: fmt.Sprint(i)})
+		}
+		refunds := int64(0)
+		for full = nil; full == nil && refunds < 10_000; refunds++ {
+			_, full = l.do(K("known"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: fmt.Sprint("r", refunds)})
+			if d, err := l.Allow(K("known")); err != nil || d.Allowed != (full == nil) {
+				t.Fatalf("%s, after refund %d, %v: %+v, %v", name, refunds, full, d, err)
+			}
+		}
+		most := o.MaxKeys/8 + 16 + 1 // one is left of the cap, where a new key needs two
+		if name == "bytes" {
+			most = o.MaxBytes / 8 / operationBytes
+		}
+		if !errors.Is(full, engine.ErrFull) || refunds-1 > most || refunds-1 < most*3/4 {
+			t.Errorf("%s: %d refunds beyond the cap, then %v; want about %d, then ErrFull", name, refunds-1, full, most)
+		}
+		checkWhole(t, m)
+	}
+}
+
 // TestOperationsThatRecordNothingAtACap: a denied attempt and a refund that takes nothing
 // need no room. So they are answered, and remove no history to make some (R4, R13). A refund of
 // units exceeds the cap.

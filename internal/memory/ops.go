@@ -6,19 +6,20 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// refund decides a refund (R10). name is the name of the operation to remember, or "".
+// refund decides a refund (R10). If full is set there is no room to remember it, so a refund
+// that would take units fails. name is the name of the operation to remember, or "".
 //
-// If a history must be corrected (R2), the units are taken from copies of all histories of the
-// call. The copies are stored together or not at all.
-func (m *Memory) refund(call *engine.Call, at moment, name string) error {
+// If a history must be corrected (R2), or full is set, the units are taken from copies of all
+// histories of the call. The copies are stored together or not at all.
+func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) error {
 	b := m.Rules(call.Rules)
 	c := &claim{records: make([]record, len(b.limits)), at: at}
 	defer putBuffer(m.name(c, b.limits, &call.Key))
-	if !m.tryHold(c) {
+	if full || !m.tryHold(c) {
 		m.hold(c, false)
 	}
 	defer m.release(c)
-	copies := false
+	copies := full
 	for i := range c.records {
 		copies = copies || c.records[i].corrected
 	}
@@ -35,6 +36,8 @@ func (m *Memory) refund(call *engine.Call, at moment, name string) error {
 	switch {
 	case took == 0:
 		return nil
+	case full:
+		return m.fullOfKeys
 	case copies:
 		if err := m.storeCopies(c); err != nil {
 			return err
