@@ -62,8 +62,9 @@ func Together(ctx context.Context, e Engine, calls []Call) error {
 	return nil
 }
 
-// outage returns the strictest answer of the calls while the store is away. OutageDefault is
-// never weaker than OutageAllow, and the engine compares it with OutageShare.
+// outage returns the strictest answer of the calls while the store is away. What OutageDefault
+// means is known to the engine alone: never less strict than OutageAllow, and it may be less or
+// more strict than OutageShare.
 func outage(calls []Call) Outage {
 	strictest, ofEngine := OutageAllow, false
 	for i := range calls {

@@ -158,7 +158,7 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 	return e, nil
 }
 
-// dirLock is the files whose locks make this process the only one in a directory. The first one is
+// dirLock is the locked files that keep other processes out of a directory. The first one is
 // the directory.
 type dirLock []*os.File
 

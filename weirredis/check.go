@@ -40,9 +40,10 @@ func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = t
 // the server's clock, but people compare logs.
 const bigOffset = time.Second
 
-// Check reports whether the server is fit for limits. The error wraps ErrServer if the
-// server is too old, evicts keys, or refuses a command of the scripts. It is a StoreError if the server is unreachable or, as
-// during a failover, a replica. It has the next step. In a Cluster one server is checked.
+// Check reports whether the server is fit for limits. The error wraps ErrServer if the server
+// is too old, evicts keys, or refuses a command of the scripts. It is a StoreError if the server
+// is unreachable or, as during a failover, a replica. It has the next step. In a Cluster one
+// server is checked.
 //
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {

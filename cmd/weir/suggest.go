@@ -69,7 +69,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	defer log.Close()
 	for _, w := range o.Where {
 		if hasTrace(log.Files()) && w.Field == "policy" && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
-			o.name = w.Glob // of the policy whose calls are counted
+			o.name = w.Glob // the log's own policy
 		}
 	}
 	if err := cmp.Or(o.checkDraft(), o.report.check(files)); err != nil {
@@ -269,7 +269,7 @@ func writeTop(b *strings.Builder, r *suggest.Result, w *suggest.Window) {
 	writeKeys(b, "lrrrl", rows, s.KeysDenied)
 }
 
-// hasTrace reports whether a file is a trace, whose lines name their policies and keys.
+// hasTrace reports whether a file is a trace. Lines of a trace name their policies and keys.
 func hasTrace(files []accesslog.File) bool {
 	return slices.ContainsFunc(files, func(f accesslog.File) bool { return f.Format == accesslog.JSONL })
 }

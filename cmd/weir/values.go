@@ -65,7 +65,7 @@ func (v *value) String() string { return v.get() }
 // Set reads a value. The error is a *failure, and a wrong value changes nothing.
 func (v *value) Set(text string) error { return v.set(text) }
 
-// addParsed adds a flag whose values parse reads. standard is the default in the help.
+// addParsed adds a flag with values that parse reads. standard is the default in the help.
 func addParsed(cmd *cobra.Command, name, short, standard, help string, parse func(text string) error) {
 	cmd.Flags().FuncP(name, short, help, parse)
 	cmd.Flags().Lookup(name).DefValue = standard

@@ -31,12 +31,12 @@ var files embed.FS
 // Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
 	Policy    string // name; default search
-	Dimension string // of the policy that the key is the value of; default ip
+	Dimension string // the policy's dimension for the key; default ip
 	Header    string // the request header field with the key; default: the key is the client's address
 	Weir      string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
 	App       string // host:port of the application behind the proxy; default 127.0.0.1:8080
 	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
-	Timeout   string // of requests to weir, in ms or s, 10ms to 10s; default 100ms
+	Timeout   string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
 	Allow     bool   // while weir is down or hangs, let requests pass; default: reject them
 	Secret    bool   // send weir the secret of --gate-secret-file
 	Dir       string // directory of the files, for references between them; default: that of the proxy's package

@@ -186,7 +186,7 @@ type limit struct {
 	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
-	names    []string        // of the values of a key in top
+	names    []string        // names of a key's values in top
 	top      *topkeys.Sketch // the keys that are denied most; nil if none are kept, and for an override
 }
 

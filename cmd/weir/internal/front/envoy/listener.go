@@ -186,8 +186,7 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 type stranger struct{}
 
 // begin admits the connection of an authorized health call. Its message has been read.
-// end follows when the call ends; it gives back what the call of a stranger took from the
-// allowance of its connection.
+// end follows when the call ends. It gives a stranger's allowance back to the connection.
 func begin(ctx context.Context) (end func()) {
 	if from, ok := ctx.Value(stranger{}).(net.Addr); ok {
 		return func() { listen.ConnFrom(from).Spend(-callCost) }

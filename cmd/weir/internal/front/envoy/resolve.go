@@ -24,7 +24,7 @@ type call struct {
 	text     []byte            // scratch for keys
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
-	err      error    // of the first item that could not be decided
+	err      error    // that of the first item without a decision
 	over     bool     // the request is denied
 	degraded bool     // a fallback answered
 	warnings []string // the limits with a warning on this request

@@ -6,7 +6,7 @@
 // (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
 // step at one instant by enforce.DecideTogether, unless that rejects them: they have too many
 // limits, other numbers for one history, histories in different slots of a Redis Cluster, or a
-// policy whose denials or reports are counted.
+// policy that counts denials or reports.
 //
 // Those requests take several steps: a peek at every descriptor, then a charge for each
 // if all peeks fit. If a concurrent request takes the room in between, the charges made

@@ -65,7 +65,7 @@ func (f *file) open(at *yamlnode.Node, m members) {
 // members are the values of a mapping by their keys.
 type members map[string]*yamlnode.Node
 
-// words returns the members of a mapping, whose keys must be of the given words. Words of other
+// words returns the members of a mapping. Its keys must be among the given words. Words of other
 // mappings are a warning, since the reference ignores them. All other keys are an error.
 func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 	all := members{}
