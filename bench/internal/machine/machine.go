@@ -66,7 +66,7 @@ func commit(generated []string) string {
 	id := output("git", "rev-parse", "--short=12", "HEAD")
 	args := []string{"status", "--porcelain", "--", ":/"}
 	for _, g := range generated {
-		args = append(args, ":(exclude)"+g)
+		args = append(args, ":(top,exclude)"+g)
 	}
 	if id != unknown && output("git", args...) != "" {
 		return id + " with uncommitted changes"
