@@ -4,68 +4,9 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 )
-
-// countPolicies have the parts of a policy file that choose numbers, or what is charged.
-const countPolicies = `  two:      {limits: {user: 9 per minute per user, all: 40 per 10m}}
-  denied:   {limit: 5 per minute per user, denied: counted}
-  reported: {limit: 4 per minute per user, count: reported}
-  plans:
-    limit: 5 per minute per user
-    plan-by: plan
-    plans: {gold: unlimited per minute}
-    overrides: [{for: {user: b}, limit: 7 per minute, until: forever, why: A customer.}]
-`
-
-// TestCountsOfEachPolicy: counts over HTTP and by Redis clients are the units that count under
-// the policy, its plan and its override. A count stores nothing.
-func TestCountsOfEachPolicy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		memory := weir.NewMemory()
-		s, _ := newServer(t, memory, func(c *Config) { c.Policies = parsed(t, countPolicies) })
-		play(t, s, `
-			let a "key":{"user":"a"}
-			let b "key":{"user":"b"}
-			POST /v1/check {"policy":"two",$a,"n":3} => 200 {"allowed":true,…"at":"$at",…
-			sleep 10s
-			POST /v1/check {"policy":"two",$b,"n":4} => 200 {"allowed":true,…
-			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10001} => 200 {"count":3,"last_ms":10001,"policy":"two","limit":"user","key":{"user":"a"}}
-			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":10000} => 200 {"count":0,…
-			POST /v1/count {"policy":"two",$a,"limit":"all","last_ms":600000} => 200 {"count":7,…"limit":"all","key":{}}
-			WEIR.COUNT two user=a 10000 LIMIT all => :4
-			POST /v1/refund {"policy":"two",$a,"n":2,"at":"$at"} => 200 …"refunded":2}
-			POST /v1/count {"policy":"two",$a,"limit":"user","last_ms":60000} => 200 {"count":1,…
-			POST /v1/check {"policy":"denied",$a,"n":4} => 200 {"allowed":true,…
-			sleep 1us
-			POST /v1/check {"policy":"denied",$a,"n":3} => 200 {"allowed":false,…
-			WEIR.COUNT denied user=a 1000 => :7
-			POST /v1/check {"policy":"reported",$a,"n":2} => 200 {"allowed":true,…
-			POST /v1/record {"policy":"reported",$a,"n":3} => 200 …
-			POST /v1/count {"policy":"reported",$a,"last_ms":1000} => 200 {"count":3,…
-			let gold "policy":"plans","key":{"user":"a","plan":"gold"}
-			POST /v1/check {$gold,"n":40} => 200 {"allowed":true,…
-			POST /v1/count {$gold,"last_ms":1000} => 200 {"count":40,…
-			WEIR.COUNT plans user=a plan=gold 1000 => :40
-			POST /v1/check {"policy":"plans",$b,"n":7} => 200 {"allowed":true,…
-			POST /v1/count {"policy":"plans",$b,"last_ms":1000} => 200 {"count":7,…
-			# it is counted like a peek
-			metric weir_decisions_total{outcome="peeked",policy="plans",protocol="http"} 2
-			metric weir_decisions_total{outcome="peeked",policy="plans",protocol="resp"} 1
-		`)
-		before := memory.Len()
-		play(t, s, `
-			POST /v1/count {"policy":"two","key":{"user":"nobody"},"limit":"user","last_ms":1000} => 200 {"count":0,…
-			WEIR.COUNT denied user=nobody 1000 => :0
-		`)
-		if after := memory.Len(); after != before {
-			t.Errorf("counts of an unknown key: %d keys, then %d", before, after)
-		}
-	})
-}
 
 const badCountPolicies = `  login:  {limit: 3 per minute per user}
   search: {limits: {ip: 2 per minute per ip, hour: 1000 per hour}}
@@ -148,42 +89,6 @@ func TestBadCountsAreRejected(t *testing.T) {
 	}
 	n := len(badCounts)
 	wantMetrics(t, s, fmt.Sprintf(`weir_bad_requests_total{protocol="http"} %d`, n), fmt.Sprintf(`weir_bad_requests_total{protocol="resp"} %d`, n))
-}
-
-// TestBadCountBodiesAreRejected: faults that only JSON can have are rejected with their place.
-func TestBadCountBodiesAreRejected(t *testing.T) {
-	s, _ := newServer(t, unreached{t})
-	play(t, s, `
-		let one "policy":"search","key":{"ip":"1"}
-		POST /v1/count => 400 …send {"policy":"…","key":{…},"last_ms":20000}…
-		POST /v1/count {$one,"n":1} => 400 …unknown member n; this call takes policy, key, limit, last_ms…
-		POST /v1/count {$one,"last_s":20} => 400 …takes policy, key, limit, last_ms…
-		POST /v1/count {$one,"last_ms":1,"last_ms":2} => 400 …"last_ms" is given twice…
-		POST /v1/count {$one,"last_ms":"20000"} => 400 …byte 47: "last_ms" must be a whole number, 1 to the window…
-		POST /v1/count {$one,"last_ms":null} => 400 …"last_ms" must be a whole number…
-		POST /v1/count {$one,"last_ms":1,"limit":1} => 400 …byte 57: "limit" must be a string…
-		POST /v1/count {$one,"last_ms":1,"limit":""} => 400 …"limit" must be the name of a limit; leave it away…
-		POST /v1/count {$one,"last_ms":1,"limit":"\u001b[2J"} => 400 …no limit "\x1b[2J"…
-		POST /v1/count {"policy":"search","last_ms":1} => 400 …needs a value for "ip"…
-		POST /v1/count {"key":{"ip":"1"},"last_ms":1} => 400 …"policy" is missing…
-	`)
-}
-
-// TestWholeWindowCanBeCounted: the longest span is the window, rounded up to milliseconds as
-// window_ms is.
-func TestWholeWindowCanBeCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := newServer(t, nil, func(c *Config) { c.Policies = parsed(t, badCountPolicies) })
-		play(t, s, `
-			let short "policy":"short","key":{"ip":"1"}
-			POST /v1/record {$short,"n":2} => 200 …
-			sleep 1499us
-			POST /v1/count {$short,"last_ms":1} => 200 {"count":0,…
-			POST /v1/count {$short,"last_ms":2} => 200 {"count":2,…
-			sleep 1us
-			POST /v1/count {$short,"last_ms":2} => 200 {"count":0,…
-		`)
-	})
 }
 
 // TestCountsNeedTheStore: in an outage counts fail with every mode, and count as errors.

@@ -10,73 +10,12 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
-	"testing/synctest"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/httpapitest"
 )
-
-func TestCheckReturnsTheDecision(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) { // from 2000-01-01
-		s, _ := newServer(t, nil)
-		play(t, s, `
-			let body {"policy":"push","key":{"teacher":"42"}}
-			let limit {"name":"limit","key":{"teacher":"42"},"max":10,"used":1,"remaining":9,"window_ms":60000,"min_interval_ms":3000,"kind":"rolling"
-			POST /v1/check $body
-			=> 200 {"allowed":true,"policy":"push","granted":1,"remaining":9,"retry_after_ms":3000,"retry_after_us":3000000,"reset_after_ms":60000,…
-			…,"at":"2000-01-01T00:00:00.000000Z","limit":"","why":"1 of 10 used in the last minute for teacher=42, 9 left; the same again fits in 3s",…
-			…,"limits":[$limit,"retry_after_ms":3000,"next_ms":60000,"reset_after_ms":60000}]}
-			  Content-Type: application/json
-			sleep 1200001us
-			POST /v1/check $body
-			=> 200 {"allowed":false,"policy":"push","granted":0,"remaining":9,"retry_after_ms":1800,"retry_after_us":1799999,"reset_after_ms":58800,…
-			…,"at":"2000-01-01T00:00:01.200001Z","limit":"limit","why":"the last grant was 1.2s ago and grants must be 3s apart for teacher=42; open again in 1.8s",…
-			…,"limits":[$limit,"retry_after_ms":1800,"next_ms":58800,"reset_after_ms":58800}]}
-			sleep 1799998us
-			POST /v1/check $body => 200 {"allowed":false,…"retry_after_ms":1,"retry_after_us":1,…
-			sleep 1us
-			POST /v1/check $body => 200 {"allowed":true,…
-		`)
-	})
-}
-
-func TestCheckShowsTheBindingLimit(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		let errors "policy":"slack","key":{"category":"errors"}
-		POST /v1/check {$errors,"n":2} => 200 {"allowed":true,…"remaining":0,…"name":"channel",…"name":"category",…
-		POST /v1/check {$errors} => 200 {"allowed":false,…"limit":"category",…"limits":[{"name":"channel","key":{},…"used":2,…
-		POST /v1/check {"n":3,"key":{"category":"errors"},"policy":"slack"}
-		=> 200 …"retry_after_ms":-1,"retry_after_us":-1,…never allows more than 2…"retry_after_ms":-1,…
-		POST /v1/check {"policy":"slack","key":{"category":"info"}} => 200 {"allowed":true,…
-		# a part
-		POST /v1/check {"policy":"batch","n":6} => 200 {"allowed":true,…"granted":4,…"retry_after_ms":-1,…"limit":"limit",…
-		# peeks charge nothing
-		let two "policy":"search","key":{"ip":"192.0.2.1"}
-		`+strings.Repeat("POST /v1/peek {$two,\"n\":2} => 200 {\"allowed\":true,…\"granted\":2,\"remaining\":2,…\n"+
-		"POST /v1/check {$two,\"n\":0} => 200 {\"allowed\":true,…\"granted\":0,\"remaining\":2,…\n", 3)+`
-	`)
-}
-
-func TestRecordRefundAndResetChangeTheHistory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s, _ := newServer(t, nil)
-		play(t, s, fmt.Sprintf(`
-			let sms "policy":"sms","key":{"phone":"+1 555"}
-			POST /v1/check {$sms,"n":4} => 200 …"at":"$at",…
-			sleep 1us
-			POST /v1/record {$sms,"n":8} => 200 {"allowed":true,…"remaining":-2,…"why":"recorded 8 messages: 12 of 10 messages used…
-			POST /v1/refund {$sms,"n":1,"at":"$at"} => 200 {"policy":"sms","refunded":1}
-			POST /v1/refund {$sms,"n":9,"granted_at_us":%d} => 200 {"policy":"sms","refunded":3}
-			POST /v1/refund {$sms,"at":"1999-01-01T00:00:00Z"} => 200 {"policy":"sms","refunded":0}
-			DELETE /v1/keys/sms?phone=%%2B1+555 => 204
-			POST /v1/peek {$sms} => 200 …"remaining":10,…
-		`, time.Now().UnixMicro()))
-	})
-}
 
 // Equal bytes in different forms of JSON and queries are one key. Different bytes are
 // different keys.
@@ -122,27 +61,6 @@ func TestFullStoreRejectsOnlyNewKeys(t *testing.T) {
 	if strings.Contains(logged.String(), "second") || !strings.Contains(logged.String(), "no decision could be made") {
 		t.Errorf("the log should name the error and not the key: %s", logged)
 	}
-}
-
-func TestBrowsersOfOtherSitesAreRejected(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		DELETE /v1/keys/search?ip=1
-		  Sec-Fetch-Site: cross-site
-		=> 403 …another site…
-		POST /v1/check {"policy":"search","key":{"ip":"1"}}
-		  Sec-Fetch-Site: cross-site
-		=> 403 …another site…
-		# a read changes nothing
-		GET /v1/policies
-		  Sec-Fetch-Site: cross-site
-		=> 200 …
-		POST /v1/peek {"policy":"search","key":{"ip":"1"}} => 200 …"remaining":2,…
-		# a proxy passes the client's header on
-		GET /gate/search?ip=1
-		  Sec-Fetch-Site: cross-site
-		=> 204
-	`)
 }
 
 // witness counts the calls that reach an engine, and records whether their context was still alive.
@@ -197,24 +115,6 @@ func TestBadBodiesAreRejected(t *testing.T) {
 	}
 }
 
-func TestBadRefundsAreRejected(t *testing.T) {
-	s, _ := newServer(t, unreached{t})
-	play(t, s, `
-		let one "policy":"search","key":{"ip":"1"}
-		POST /v1/refund {$one} => 400 …"granted_at_us" is missing…
-		POST /v1/refund {$one,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"} => 400 …give one of them…
-		POST /v1/refund {$one,"granted_at_us":-5} => 400 …"granted_at_us" must be a whole number…
-		POST /v1/refund {$one,"at":"1969-12-31T23:59:59Z"} => 400 …"at" must be 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z…
-		POST /v1/refund {$one,"at":"2255-06-05T23:47:34.740992Z"} => 400 …"at" must be 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z…
-		POST /v1/refund {$one,"granted_at_us":-0} => 400 …"granted_at_us" must be a whole number…no quotes, sign,…
-		POST /v1/refund {$one,"granted_at_us":"5"} => 400 …"granted_at_us" must be a whole number…
-		POST /v1/refund {$one,"at":"yesterday"} => 400 …"at" must be the instant…
-		POST /v1/refund {$one,"at":"2026-11-20T13:07:31.000000001Z"} => 400 …"at" must be the instant…
-		POST /v1/refund {$one,"at":5} => 400 …"at" must be a string…
-		POST /v1/refund {$one,"granted_at":5} => 400 …granted_at_us or at…
-	`)
-}
-
 func TestBadQueriesAreRejected(t *testing.T) {
 	s, _ := newServer(t, unreached{t})
 	for _, c := range httpapitest.Queries {
@@ -226,32 +126,6 @@ func TestBadQueriesAreRejected(t *testing.T) {
 	for _, c := range httpapitest.Gates {
 		wantProblem(t, "gate: "+c.Name, ask(s, "GET", "/gate/search?"+c.Query, ""), 400, c.Words...)
 	}
-}
-
-func TestUnknownPathsAndMethodsGet404And405(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		GET / => 404 …POST /v1/check…
-		  Allow:
-		POST /v1/check/ => 404 …there is no /v1/check/…
-		GET /gate => 404 …ANY /gate/{policy}…
-		GET /%1b%5b2J => 404 …"/\x1b[2J"…
-		GET /gate/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
-		GET /gate/ => 404 …no policy ""…
-		GET /gate/search/x?ip=1 => 404 …no policy "search/x"; did you mean "search"?…
-		DELETE /v1/keys/serch?ip=1 => 404 …no policy "serch"; did you mean "search"?…
-		  Allow:
-		GET /v1/check => 405 …takes POST, not GET…
-		  Allow: POST
-		PUT /v1/refund => 405 …takes POST, not PUT…
-		  Allow: POST
-		POST /v1/keys/search?ip=1 => 405 …takes DELETE, not POST…
-		  Allow: DELETE
-		POST /readyz => 405 …takes GET, HEAD…
-		  Allow: GET, HEAD
-		DELETE /v1/policies => 405 …takes GET, HEAD…
-		  Allow: GET, HEAD
-	`)
 }
 
 // When all places for decisions are taken, the next request of any kind gets 503 at once.

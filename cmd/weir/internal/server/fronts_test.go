@@ -127,26 +127,6 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 	`)
 }
 
-// TestEntriesSelectThePlan: an entry may name the plan, and current_limit has the plan's
-// numbers.
-func TestEntriesSelectThePlan(t *testing.T) {
-	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
-		c.Policies = parsed(t, `  api:
-    limit: 2 per minute per user
-    plan-by: plan
-    plans: {pro: 10 per minute}
-    overrides: [{for: {user: root}, limit: 100 per minute, until: forever, why: it is us}]
-`)
-	})
-	play(t, s, `
-		ENVOY api user=ann => OK 1/2
-		ENVOY api user=ann+plan=pro => OK 8/10
-		ENVOY api plan=pro+user=ann => OK 7/10
-		ENVOY api user=root => OK 99/100
-		ENVOY api user=ann+rank=7 => …InvalidArgument…
-	`)
-}
-
 // TestProxiesNeedTheToken: the service requires the token of HTTP decisions. Health
 // checks need none.
 func TestProxiesNeedTheToken(t *testing.T) {

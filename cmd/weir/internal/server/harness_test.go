@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -24,24 +25,10 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// source is the policy file of most tests.
-const source = `
-version: 1
-policies:
-  push:   {limit: "10 per minute per teacher, 3s apart"}
-  slack:  {limits: {channel: 100 per 30m, category: 2 per 30m per category}}
-  search: {limit: 2 per minute per ip}
-  sms:
-    about: Ten messages a day to one phone.
-    limit: 10 messages per day per phone
-  batch:  {limit: 4 per minute, batch: partial}
-  odd:    {limit: 2 per minute per n per deny per key.x}
-  wide:   {limit: 2 per minute per a per b per c per d per e per f}
-`
-
+// file returns the policies of most tests.
 func file(t testing.TB) *policy.File {
 	t.Helper()
-	return must.Get(policy.Parse("weir.yaml", []byte(source)))(t)
+	return must.Get(policy.Parse("weir.yaml", must.Get(os.ReadFile("testdata/weir.yaml"))(t)))(t)
 }
 
 // newServer returns a server on the engine, or on a memory engine for nil, and its log.

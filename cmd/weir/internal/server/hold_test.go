@@ -148,36 +148,6 @@ func TestExtensionsReturnAnotherReservation(t *testing.T) {
 	})
 }
 
-// TestEndedHoldsCanBeSettled: a caller that extends, or settles as done, a hold that has
-// ended gets the same error each time, and can still correct the rates.
-func TestEndedHoldsCanBeSettled(t *testing.T) {
-	for _, path := range []string{"/v1/extend", "/v1/settle"} {
-		synctest.Test(t, func(t *testing.T) {
-			play(t, holdServer(t, nil), `
-				POST /v1/reserve `+renderReserve+` => 200 …"reservation":"$id"…
-				sleep 30s
-				`+strings.Repeat("POST "+path+" {\"reservation\":\"$id\"} => 410 …has ended: by time…nothing was changed…\n", 100)+`
-				POST /v1/release {"reservation":"$id"} => 200 …
-				`+counted(0, 0)+`
-				POST `+path+` {"reservation":"$id"} => 409 …settled already…
-			`)
-		})
-	}
-}
-
-// TestResetEndsHolds: a settlement as done after a reset names the reset, since the hold would have
-// lasted longer.
-func TestResetEndsHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		play(t, holdServer(t, nil), `
-			POST /v1/reserve `+renderReserve+` => 200 …"reservation":"$id"…
-			DELETE /v1/keys/render?user=ann => 204
-			POST /v1/settle {"reservation":"$id"} => 410 …has ended: by time, at `+in(30*time.Second)+`, or earlier by a reset of its key; nothing was changed…
-			POST /v1/extend {"reservation":"$id"} => 410 …or earlier by a reset of its key; nothing was changed…
-		`+counted(0, 0))
-	})
-}
-
 // TestSettleOrExtend: of concurrent settlements and extensions of a reservation one kind
 // wins, on two servers with one store.
 func TestSettleOrExtend(t *testing.T) {
@@ -240,29 +210,4 @@ func TestForeignHolds(t *testing.T) {
 	wantProblem(t, "another secret", ask(holdServer(t, nil), "POST", "/v1/extend", tokenBody(token)), 404, "no such reservation")
 	wantProblem(t, "no token", ask(s, "POST", "/v1/extend", `{}`), 400, `"reservation" is missing`)
 	play(t, s, counted(1, 1))
-}
-
-// TestRedisClientsExtendHolds: a reservation of a Redis client has the end of its hold as the
-// last element, and another id after an extension. Expired ones have an error of their own.
-func TestRedisClientsExtendHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := holdServer(t, nil)
-		micros := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).UnixMicro()) }
-		play(t, s, `
-			WEIR.RESERVE held 2 => *12 :1 :2 :0 … $… $first :`+micros(30*time.Second)+` :`+micros(30*time.Second)+`
-			WEIR.RESERVE held => *11 :0 :0 :0 … $0  :0
-			sleep 20s
-			WEIR.EXTEND $first => *3 $… $second :`+micros(50*time.Second)+` :`+micros(50*time.Second)+`
-			WEIR.SETTLE $first => -SETTLED …was extended…
-			sleep 20s
-			WEIR.SETTLE $second => *4 :2 :2 :0 :0
-			WEIR.RESERVE held => *12 :1 :1 :1 …
-			WEIR.RESERVE rates 6 TTL 500 => *11 :1 :6 :4 … $… $late :`+micros(40*time.Second+500*time.Millisecond)+`
-			WEIR.EXTEND $late => -ERR …no concurrency limit…
-			WEIR.SETTLE $late 2 => *4 :6 :2 :4 :0
-			WEIR.RESERVE rates TTL 500 => *11 :1 :1 :7 … :0 :0 $… $last :…
-			sleep 500ms
-			WEIR.RELEASE $last => -EXPIRED …stay as they were granted…
-		`)
-	})
 }

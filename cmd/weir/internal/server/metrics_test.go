@@ -142,25 +142,6 @@ func TestMetricsAllocateNothing(t *testing.T) {
 	}
 }
 
-// TestShadowDenialsAreCountedSeparately: decisions that a shadow would have denied have
-// an outcome of their own.
-func TestShadowDenialsAreCountedSeparately(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		reload search: {limit: 1 per minute per ip, shadow: true}
-		GET /gate/search?ip=1 => 204
-		GET /gate/search?ip=1 => 204
-		GET /gate/search?ip=1 => 204
-		ENVOY search ip=2 => OK …
-		ENVOY search ip=2 => OK …
-		metric weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1
-		metric weir_decisions_total{outcome="would_deny",policy="search",protocol="grpc"} 1
-		metric weir_decisions_total{outcome="allowed",policy="search",protocol="gate"} 1
-		metric weir_decisions_total{outcome="would_deny",policy="search",protocol="gate"} 2
-		metric weir_denials_total{limit="limit",policy="search"} 0
-	`)
-}
-
 // TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
 // listener waits for.
 func TestOpenConnectionsAreCounted(t *testing.T) {

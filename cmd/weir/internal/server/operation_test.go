@@ -94,26 +94,6 @@ func TestGateIgnoresClientIDs(t *testing.T) {
 	`)
 }
 
-// TestRepeatedRefundIsMadeOnce: a refund with an id, in the body or as a header field, is
-// made once.
-func TestRepeatedRefundIsMadeOnce(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		let sms "policy":"sms","key":{"phone":"+1"}
-		POST /v1/check {$sms,"n":9} => 200 …"at":"$at",…
-		`+strings.Repeat(`
-		POST /v1/refund {$sms,"at":"$at","n":4}
-		  Idempotency-Key: a
-		=> 200 …"refunded":4}
-		POST /v1/refund {$sms,"at":"$at","n":3,"id":"b"} => 200 …"refunded":3}`, 2)+`
-		POST /v1/refund {$sms,"at":"$at","n":1,"id":"a"} => 400 …a refund of 4 units…
-		POST /v1/refund {$sms,"at":"$at","n":1,"id":"b"}
-		  Idempotency-Key: a
-		=> 400 …two operations…
-		POST /v1/peek {$sms} => 200 …"remaining":8,…
-	`)
-}
-
 // checksOf returns the answers of a batch.
 func checksOf(t *testing.T, r reply) (all []json.RawMessage) {
 	t.Helper()
@@ -251,29 +231,4 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 	if len(full) != 128 || allowed != 3 {
 		t.Errorf("%d of %d checks allowed by 3 per minute; bad bodies must not charge", allowed, len(full))
 	}
-}
-
-// TestChecksTogether: checks are charged all or none. One that only others denied says so,
-// and counts as a peek of its policy.
-func TestChecksTogether(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := pageServer(t, batchPolicies)
-		play(t, s, `
-			let b "key":{"k":"b"}
-			let a "key":{"k":"a"}
-			let c "key":{"k":"c"}
-			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$a,"n":3},{"policy":"shadow",$a,"n":3},{"policy":"two",$b,"n":3}]}
-			=> 200 {"checks":[{"allowed":true,"policy":"plain",…"remaining":0,…{"allowed":true,"policy":"shadow",…{"allowed":true,"policy":"two",…"remaining":0,…
-			…shadow, not enforced: would be denied…
-			POST /v1/checks {"together":true,"checks":[{"policy":"plain",$c},{"policy":"shadow",$c},{"policy":"two",$b}]}
-			=> 200 {"checks":[{"allowed":false,"policy":"plain",…"remaining":3,…"limit":"",…{"allowed":false,"policy":"shadow",…
-			…"why":"denied because of the checks decided together with it; all of them fit in 1m"…
-			…{"allowed":false,"policy":"two",…"limit":"k",…
-			metric weir_decisions_total{outcome="peeked",policy="plain",protocol="http"} 1
-			metric weir_decisions_total{outcome="denied",policy="two",protocol="http"} 1
-			metric weir_decisions_total{outcome="peeked",policy="shadow",protocol="http"} 1
-			# a batch is timed once
-			metric weir_decision_duration_seconds_count{protocol="http"} 2
-		`)
-	})
 }

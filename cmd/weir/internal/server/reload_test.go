@@ -26,38 +26,6 @@ func reload(t testing.TB, s *Server, lines string) {
 	must.Do(t, s.Reload(parsed(t, lines), nil))
 }
 
-// TestReloadKeepsHistories: a new number applies to the next decision and to the units
-// granted before (R12). Prometheus counters do not fall.
-func TestReloadKeepsHistories(t *testing.T) {
-	s, _ := newServer(t, nil) // search: 2 per minute per ip
-	play(t, s, `
-		let one "policy":"search","key":{"ip":"1"}
-		POST /v1/check {$one} => 200 {"allowed":true,…
-		POST /v1/check {$one} => 200 {"allowed":true,…
-		reload search: {limit: 3 per minute per ip}
-		POST /v1/check {$one} => 200 {"allowed":true,…"remaining":0,…
-		reload search: {limit: 1 per hour per ip}
-		POST /v1/check {$one} => 200 {"allowed":false,…"remaining":-2,…
-		metric weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 3
-	`)
-}
-
-// TestReloadReplacesPolicies: removed policies are unknown and have no metrics, new ones
-// decide, and the list shows the new file.
-func TestReloadReplacesPolicies(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		POST /v1/check {"policy":"search","key":{"ip":"1"}} => 200 …
-		reload fresh: {limit: 1 per minute}
-		POST /v1/check {"policy":"search","key":{"ip":"1"}} => 400 …no policy "search"…
-		POST /v1/check {"policy":"fresh","key":{}} => 200 {"allowed":true,…
-		GET /v1/policies => 200 …"fresh"…
-		! "search"
-		GET /metrics => 200 …policy="fresh"…
-		! policy="search"
-	`)
-}
-
 // TestBadReloadChangesNothing: a bad file changes no policy, and /readyz and the metrics
 // show the failure.
 func TestBadReloadChangesNothing(t *testing.T) {
@@ -204,43 +172,6 @@ func TestReadyzAndLivezWithADeadStore(t *testing.T) {
 		let since "since":"`+httpapi.Stamp(s.set().Since)+`"
 		GET /readyz => 200 {"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,$since}
 		GET /livez => 200 {"live":true}
-	`)
-}
-
-func TestPoliciesAreListed(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		GET /v1/policies => 200 {"policies":[{"name":"push","mode":"AllOrNothing","dimensions":["teacher"],"limits":[{"name":"limit",…
-		…"sentence":"10 per minute per teacher, 3s apart","max":10,"window_ms":60000,"min_interval_ms":3000,"by":["teacher"],…
-		…{"name":"sms","about":"Ten messages a day to one phone.",…"units":"messages",…
-		…{"name":"batch","mode":"Partial","dimensions":[],"limits":[{…"by":[],…
-	`)
-}
-
-func TestMetricsCountDecisions(t *testing.T) {
-	s, _ := newServer(t, nil)
-	play(t, s, `
-		let one "policy":"search","key":{"ip":"1"}
-		`+strings.Repeat("POST /v1/check {$one} => 200 …\n", 3)+`
-		GET /gate/search?ip=1 => 429 …
-		POST /v1/peek {$one} => 200 …
-		POST /v1/check {$one,"n":0} => 200 …
-		POST /v1/record {$one} => 200 …
-		POST /v1/check { => 400 …
-		metric weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 2
-		metric weir_decisions_total{outcome="denied",policy="search",protocol="http"} 1
-		metric weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 1
-		metric weir_decisions_total{outcome="peeked",policy="search",protocol="http"} 2
-		metric weir_decisions_total{outcome="recorded",policy="search",protocol="http"} 1
-		metric weir_decisions_total{outcome="error",policy="search",protocol="http"} 0
-		metric weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0
-		metric weir_denials_total{limit="limit",policy="search"} 2
-		metric weir_decision_duration_seconds_count{protocol="http"} 6
-		metric weir_bad_requests_total{protocol="http"} 1
-		metric # TYPE weir_decisions_total counter
-		metric weir_store_keys 1
-		GET /metrics => 200 …weir_build_info{goversion="go1.…
-		  Content-Type: text/plain; version=0.0.4…
 	`)
 }
 

@@ -1,15 +1,46 @@
 package server
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/txtar"
+	"github.com/weirlimit/weir/policy"
 )
+
+// TestScripts plays each script of testdata on a server of its own, whose clock begins at
+// 2000-01-01. The policies are those of weir.yaml at the beginning of the archive, or else in
+// the folder.
+func TestScripts(t *testing.T) {
+	engines := map[string]engine.Engine{"bad.txtar": unreached{t}}
+	for _, path := range must.Get(filepath.Glob("testdata/*.txtar"))(t) {
+		archive, policies := txtar.Parse(must.Get(os.ReadFile(path))(t)), file(t)
+		for _, f := range archive.Files {
+			if f.Name == "weir.yaml" {
+				policies = must.Get(policy.Parse(f.Name, f.Data))(t)
+				continue
+			}
+			t.Run(filepath.Base(path)+" "+f.Name, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					s, logged := newServer(t, engines[filepath.Base(path)], func(c *Config) { c.Policies = policies })
+					(&player{t: t, s: s, logged: logged, names: map[string]string{}}).play(string(f.Data))
+				})
+			})
+		}
+	}
+}
 
 // play runs a script: calls, each with its whole answer as a pattern.
 //
@@ -30,13 +61,19 @@ import (
 // A line that begins with … is a further pattern of the answer, and one that begins with ! is
 // text that it does not hold. A problem document is shown as its detail.
 //
-// Other lines: let NAME TEXT; sleep DURATION; reload POLICY; metric LINE of /metrics; and
-// # a comment, which messages show.
+// Other lines: let NAME TEXT; sleep DURATION; reload POLICY; metric LINE of /metrics; logged
+// TEXT; N times CALL on one line; and # a comment, which messages show.
 //
 // play returns the stored texts.
 func play(t *testing.T, s *Server, script string) (names map[string]string) {
 	t.Helper()
 	p := &player{t: t, s: s, names: map[string]string{}}
+	p.play(script)
+	return p.names
+}
+
+func (p *player) play(script string) {
+	p.t.Helper()
 	for line := range strings.Lines(script) {
 		p.lines = append(p.lines, strings.TrimSpace(strings.TrimLeft(line, "\t")))
 		if strings.HasPrefix(strings.TrimLeft(line, "\t"), "  ") {
@@ -46,13 +83,13 @@ func play(t *testing.T, s *Server, script string) (names map[string]string) {
 	for len(p.lines) > 0 {
 		p.step()
 	}
-	return p.names
 }
 
 // player is a script under way.
 type player struct {
 	t       *testing.T
 	s       *Server
+	logged  *bytes.Buffer     // only of TestScripts
 	lines   []string          // those that follow
 	names   map[string]string // stored texts
 	comment string            // the last one
@@ -83,6 +120,11 @@ func (p *player) next(prefix string) (line string, ok bool) {
 func (p *player) step() {
 	p.t.Helper()
 	line, _ := p.next("")
+	first, call, _ := strings.Cut(line, " times ")
+	if n, err := strconv.Atoi(first); err == nil {
+		p.lines = slices.Concat(slices.Repeat([]string{call}, n), p.lines)
+		return
+	}
 	line = p.fill(line)
 	verb, rest, _ := strings.Cut(line, " ")
 	switch verb {
@@ -99,6 +141,8 @@ func (p *player) step() {
 		reload(p.t, p.s, "  "+rest+"\n")
 	case "metric":
 		wantMetrics(p.t, p.s, rest)
+	case "logged":
+		p.compare(line, "…"+rest+"…", reply{body: p.logged.String()})
 	default:
 		call, pattern, sameLine := strings.Cut(line, " => ")
 		verb, rest, _ = strings.Cut(call, " ")
