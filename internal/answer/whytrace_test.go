@@ -1,0 +1,60 @@
+package answer_test
+
+import (
+	"context"
+	"flag"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/policy"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the sentences of testdata/why.txt instead of comparing with them")
+
+// TestWhy decides the calls of testdata/why.txt in virtual time and compares the sentences.
+func TestWhy(t *testing.T) {
+	const path = "testdata/why.txt"
+	var written strings.Builder
+	var rule *enforce.Rule
+	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
+		call, want, decides := strings.Cut(strings.TrimSuffix(line, "\n"), " -> ")
+		if decides {
+			got := sentence(t, rule, strings.Fields(call))
+			if line = call + " -> " + got + "\n"; got != want && !*rewrite {
+				t.Errorf("%v, %s\ngot  %s\nwant %s", rule.Definition.Limits, call, got, want)
+			}
+		} else if strings.Contains(line, ": {") {
+			set := enforce.Set{Engine: weir.NewMemory()}
+			must.Do(t, set.Reload(must.Get(policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  "+line)))(t), nil))
+			rule = set.Version().Rules[0]
+		}
+		written.WriteString(line)
+	}
+	if *rewrite {
+		must.Do(t, os.WriteFile(path, []byte(written.String()), 0o644))
+	}
+}
+
+// sentence decides a call, "@INSTANT [OPERATION] UNITS", for the key 42.
+func sentence(t *testing.T, rule *enforce.Rule, words []string) string {
+	t.Helper()
+	at := must.Get(time.ParseDuration(words[0][1:]))(t)
+	n := must.Get(strconv.ParseInt(words[len(words)-1], 10, 64))(t)
+	r := enforce.Request{N: n, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(at), States: make([]weir.LimitState, len(rule.Limits))}
+	if len(words) > 2 {
+		r.Op = map[string]weir.Op{"peek": weir.OpPeek, "record": weir.OpRecord}[words[1]]
+	}
+	if len(rule.Dimensions()) > 0 {
+		r.Key = weir.K("42")
+	}
+	o := must.Get(rule.Decide(context.Background(), &r))(t)
+	a := answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision, States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
+	return a.Why(&o.Applied)
+}
