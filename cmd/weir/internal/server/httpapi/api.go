@@ -1,6 +1,6 @@
 // Package httpapi is the HTTP interface of weir serve. The table routes lists its calls;
-// docs/http-api.md describes them, and so does GET /openapi.json, which is generated
-// from the table.
+// docs/http-api.md describes them, and so does GET /openapi.json, whose paths, bodies and
+// typed answers are generated from the table.
 //
 // A request takes one way: route.go finds its route and authenticates it, parse.go reads
 // it, decide.go decides and answers.

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"flag"
+	"fmt"
+	"maps"
 	"os"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,11 +25,19 @@ var update = flag.Bool("update", false, "write openapi.json anew")
 
 type object = map[string]any
 
-// TestOpenAPIFollowsTheRoutes compares openapi.json with the document that the table of
-// routes yields; go test ./cmd/weir/internal/server/httpapi -update writes it.
+// TestOpenAPIFollowsTheRoutes: the paths, the bodies and the answers with a type in openapi.json
+// follow from the table of routes; go test ./cmd/weir/internal/server/httpapi -update writes
+// them. The rest of the document is written by hand.
 func TestOpenAPIFollowsTheRoutes(t *testing.T) {
-	want := must.Get(json.MarshalIndent(openAPIOf(routes), "", " "))(t)
-	want = append(want, '\n')
+	document, components, schemas := members{}, members{}, members{}
+	must.Do(t, json.Unmarshal(openAPI, &document))
+	must.Do(t, json.Unmarshal(document["components"], &components))
+	must.Do(t, json.Unmarshal(components["schemas"], &schemas))
+	maps.DeleteFunc(schemas, func(name string, _ json.RawMessage) bool { return !slices.Contains(untyped, name) })
+	document.set("paths", pathsOf(routes, schemas))
+	components.set("schemas", schemas)
+	document.set("components", components)
+	want := append(must.Get(json.MarshalIndent(document, "", " "))(t), '\n')
 	if *update {
 		must.Do(t, os.WriteFile("openapi.json", want, 0o644))
 		return
@@ -34,6 +45,20 @@ func TestOpenAPIFollowsTheRoutes(t *testing.T) {
 	if !bytes.Equal(openAPI, want) {
 		t.Error("openapi.json differs from the table of routes; run go test ./cmd/weir/internal/server/httpapi -update")
 	}
+}
+
+// untyped are the schemas that are written by hand.
+var untyped = []string{"CheckProblem", "Decision", "Decisions", "Object", "Problem", "Reservation"}
+
+// members are those of a JSON object, each as its text.
+type members map[string]json.RawMessage
+
+func (m members) set(name string, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	m[name] = text
 }
 
 // TestOpenAPIIsValid validates openapi.json by the schema of the OpenAPI Initiative
@@ -58,6 +83,24 @@ func TestOpenAPIIsValid(t *testing.T) {
 	}
 }
 
+// TestHandwrittenSchemasAgree: a reservation has the members of a decision, and the other parts
+// that are written by hand follow the constants of the package.
+func TestHandwrittenSchemasAgree(t *testing.T) {
+	schemas := readJSON(t, openAPI).(object)["components"].(object)["schemas"].(object)
+	of := func(name string) object { return schemas[name].(object)["properties"].(object) }
+	reservation := of("Reservation")
+	for name, member := range of("Decision") {
+		if !reflect.DeepEqual(reservation[name], member) {
+			t.Errorf("%s is %v of a decision, and %v of a reservation", name, member, reservation[name])
+		}
+	}
+	for text, want := range map[string]int{fmt.Sprintf(`"name": %q`, GateHeader): 1, fmt.Sprintf(`"maxItems": %d`, maxChecks): 2} {
+		if got := bytes.Count(openAPI, []byte(text)); got != want {
+			t.Errorf("openapi.json has %s %d times, want %d", text, got, want)
+		}
+	}
+}
+
 func readJSON(t *testing.T, text []byte) any {
 	t.Helper()
 	return must.Get(validator.UnmarshalJSON(bytes.NewReader(text)))(t)
@@ -72,9 +115,10 @@ var problems = map[string][]int{
 
 var roleNames = map[role]string{operators: "operators", decisions: "decisions", gates: "gates", probes: "probes"}
 
-// openAPIOf returns the OpenAPI document of a table of routes.
-func openAPIOf(table []route) object {
-	schemas, all := object{"Problem": problemSchema()}, object{}
+// pathsOf returns the paths of a table of routes, and sets the schemas of their bodies and of
+// answers with a type.
+func pathsOf(table []route, schemas members) object {
+	all := object{}
 	for i := range table {
 		to := &table[i]
 		if _, ok := answers[to.path]; !ok {
@@ -92,21 +136,10 @@ func openAPIOf(table []route) object {
 		}
 		all[to.path] = item
 	}
-	return object{
-		"openapi": "3.1.0",
-		"info": object{"title": "weir serve", "version": "1",
-			"description": "Rate limits: rolling and fixed windows, buckets, and limits of what is in use at once. A denial is a result: POST /v1/check answers it with status 200."},
-		"paths": all,
-		"components": object{"schemas": schemas,
-			"responses": object{"Problem": object{"description": "a problem document (RFC 9457); nothing was charged, unless it is a denial",
-				"content": object{"application/problem+json": object{"schema": reference("Problem")}}}},
-			"securitySchemes": object{
-				"token": object{"type": "http", "scheme": "bearer", "description": "--token-file; for operators --admin-token-file"},
-				"gate":  object{"type": "apiKey", "in": "header", "name": GateHeader, "description": "--gate-secret-file"}}},
-	}
+	return all
 }
 
-func operation(to *route, method string, schemas object) object {
+func operation(to *route, method string, schemas members) object {
 	name := strings.ToLower(method) + strings.NewReplacer("{", "", "}", "", "/", "_", ".", "_").Replace(to.path)
 	o := object{"operationId": name, "summary": to.summary, "tags": []string{roleNames[to.role]}}
 	responses := object{"default": object{"$ref": "#/components/responses/Problem"}}
@@ -129,8 +162,6 @@ func operation(to *route, method string, schemas object) object {
 		responses[strconv.Itoa(code)] = object{"$ref": "#/components/responses/Problem"}
 	}
 	switch {
-	case to.takes == batchMembers:
-		responses["200"] = object{"description": "the answers, in the order of the checks", "content": object{"application/json": object{"schema": reference(batchSchema(schemas))}}}
 	case answers[to.path] != nil:
 		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(answers[to.path], schemas))}}}
 		responses["200"] = answer
@@ -154,14 +185,13 @@ func operation(to *route, method string, schemas object) object {
 
 func reference(name string) object { return object{"$ref": "#/components/schemas/" + name} }
 
-// answerSchema adds the schema of an answer's type and returns its name.
-func answerSchema(v any, schemas object) string {
-	of := reflect.TypeOf(v)
-	name := of.Name()
-	if name == "" {
-		return looseSchema(schemas)
+// answerSchema sets the schema of an answer with a type, and returns its name.
+func answerSchema(v any, schemas members) string {
+	if name, ok := v.(string); ok {
+		return name
 	}
-	name = strings.ToUpper(name[:1]) + name[1:]
+	of := reflect.TypeOf(v)
+	name := strings.ToUpper(of.Name()[:1]) + of.Name()[1:]
 	s, err := jsonschema.ForType(of, &jsonschema.ForOptions{})
 	if err != nil {
 		panic(err)
@@ -170,23 +200,8 @@ func answerSchema(v any, schemas object) string {
 		s.Required = []string{"ready"}
 	}
 	nonNull(s)
-	schemas[name] = s
+	schemas.set(name, s)
 	return name
-}
-
-// batchSchema adds the schema of the answer to a batch and returns its name.
-func batchSchema(schemas object) string {
-	problem := problemSchema()
-	members := problem["properties"].(object)
-	delete(members, "violated-policies")
-	delete(members, "retry_after_ms")
-	members["index"] = object{"type": "integer", "description": "of the check, from 0"}
-	problem["required"] = append(problem["required"].([]string), "index")
-	schemas["CheckProblem"] = problem
-	schemas["Decisions"] = object{"type": "object", "additionalProperties": false, "required": []string{"checks"},
-		"properties": object{"checks": object{"type": "array", "minItems": 1, "maxItems": maxChecks,
-			"items": object{"oneOf": []object{reference(answerSchema(decision{}, schemas)), reference("CheckProblem")}}}}}
-	return "Decisions"
 }
 
 // nonNull removes null from types of slices, maps and pointers: answers leave such members
@@ -203,13 +218,8 @@ func nonNull(s *jsonschema.Schema) {
 	}
 }
 
-func looseSchema(schemas object) string {
-	schemas["Object"] = object{"type": "object"}
-	return "Object"
-}
-
-// bodySchema adds the schema of a body and returns its name.
-func bodySchema(takes member, schemas object) string {
+// bodySchema sets the schema of a body and returns its name.
+func bodySchema(takes member, schemas members) string {
 	units := func(about string, min int) object {
 		return object{"type": "integer", "minimum": min, "maximum": weir.MaxUnits, "description": about}
 	}
@@ -242,28 +252,20 @@ func bodySchema(takes member, schemas object) string {
 	}
 	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
 		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", batchMembers: "ChecksRequest"}
-	schemas[names[takes]] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
+	schemas.set(names[takes], object{"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 	return names[takes]
 }
 
-func problemSchema() object {
-	text, number := object{"type": "string"}, object{"type": "integer"}
-	return object{"type": "object", "additionalProperties": false, "required": []string{"type", "title", "status", "detail"},
-		"properties": object{"type": text, "title": text, "status": number,
-			"detail":            object{"type": "string", "description": "the fault, its place and the next step"},
-			"violated-policies": object{"type": "array", "items": text, "description": "of a denial: the limits that denied it"},
-			"retry_after_ms":    object{"type": "integer", "description": "of a denial: milliseconds until the same request is granted; -1 = never"}}}
-}
-
-// answers holds an example of the type of each answer; nil = no JSON.
+// answers are the answers in JSON: a value of the type, or the name of the schema of one that is
+// written without a type; nil = no JSON.
 var answers = map[string]any{
-	"/v1/check":         decision{},
-	"/v1/checks":        nil, // decisions and problems, see batchSchema
-	"/v1/peek":          decision{},
+	"/v1/check":         "Decision",
+	"/v1/checks":        "Decisions",
+	"/v1/peek":          "Decision",
 	"/v1/count":         count{},
-	"/v1/record":        decision{},
+	"/v1/record":        "Decision",
 	"/v1/refund":        refund{},
-	"/v1/reserve":       reservation{},
+	"/v1/reserve":       "Reservation",
 	"/v1/settle":        reserve.Settlement{},
 	"/v1/release":       reserve.Settlement{},
 	"/v1/extend":        extension{},
@@ -272,76 +274,10 @@ var answers = map[string]any{
 	"/v1/reload":        reloaded{},
 	"/v1/policies":      PolicyList{},
 	"/v1/top":           TopList{},
-	"/openapi.json":     map[string]any{},
+	"/openapi.json":     "Object",
 	"/livez":            liveness{},
 	"/readyz":           Readiness{},
 	"/metrics":          nil,
-}
-
-// decision describes the JSON that answer.Answer writes, for the OpenAPI document. Waits
-// are rounded up, so that obeying them is never too early.
-type decision struct {
-	Allowed      bool      `json:"allowed" jsonschema:"whether the attempt was granted, in full or in part"`
-	Policy       string    `json:"policy"`
-	Granted      int64     `json:"granted" jsonschema:"units that were granted"`
-	Remaining    int64     `json:"remaining" jsonschema:"units that fit now; below 0 if records or denied attempts exceed a limit"`
-	RetryAfterMS int64     `json:"retry_after_ms" jsonschema:"milliseconds until the same attempt is granted in full; -1 = never"`
-	RetryAfterUS int64     `json:"retry_after_us" jsonschema:"the same in microseconds, exact"`
-	ResetAfterMS int64     `json:"reset_after_ms" jsonschema:"milliseconds until nothing of the key counts"`
-	At           string    `json:"at" jsonschema:"the instant of the decision by the clock of the store, RFC 3339 with microseconds"`
-	Limit        string    `json:"limit" jsonschema:"the limit that denied or cut the attempt; empty if none did"`
-	Degraded     bool      `json:"degraded,omitempty" jsonschema:"decided without the store"`
-	Replayed     bool      `json:"replayed,omitempty" jsonschema:"the answer to an earlier request with the same id; nothing was charged again"`
-	Cached       bool      `json:"cached,omitempty" jsonschema:"a denial that was repeated from memory; only without the states of limits"`
-	Plan         string    `json:"plan,omitempty" jsonschema:"the plan whose numbers applied"`
-	Override     *override `json:"override,omitempty" jsonschema:"the override whose numbers applied"`
-	BlockedUntil string    `json:"blocked_until,omitempty" jsonschema:"the end of a block of the key, RFC 3339 with microseconds"`
-	Warning      bool      `json:"warning,omitempty" jsonschema:"true on a grant that brought the use of a limit to its share for a warning or above"`
-	WarnLimits   []string  `json:"warning_limits,omitempty" jsonschema:"with warning: the names of the limits"`
-	Shadow       bool      `json:"shadow,omitempty" jsonschema:"the policy is not enforced"`
-	Would        *would    `json:"would,omitempty" jsonschema:"the decision of a shadow policy"`
-	Why          string    `json:"why" jsonschema:"the reason in one sentence, for people"`
-	Limits       []state   `json:"limits" jsonschema:"the limits after the decision; empty if they are unknown"`
-}
-
-type override struct {
-	Why   string `json:"why"`
-	Until string `json:"until,omitempty" jsonschema:"RFC 3339; missing if it stays"`
-}
-
-type would struct {
-	Allowed      bool   `json:"allowed"`
-	Granted      int64  `json:"granted"`
-	RetryAfterUS int64  `json:"retry_after_us" jsonschema:"-1 = never"`
-	Limit        string `json:"limit"`
-}
-
-// state is a limit after a decision.
-type state struct {
-	Name         string            `json:"name"`
-	Key          map[string]string `json:"key" jsonschema:"the dimensions that the limit counts by"`
-	Max          int64             `json:"max" jsonschema:"units per window; of a concurrency limit, units in use"`
-	Used         int64             `json:"used" jsonschema:"units that count now; of a bucket, units that are missing; of a concurrency limit, units that are held"`
-	Remaining    int64             `json:"remaining" jsonschema:"max less used; of a bucket, burst less used"`
-	WindowMS     int64             `json:"window_ms" jsonschema:"the length of the window, milliseconds, rounded up; of a period its length without changes of the clock, of a month 31 days"`
-	MinInterval  int64             `json:"min_interval_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
-	Kind         string            `json:"kind" jsonschema:"rolling, fixed, fixed_from_first, bucket or concurrency"`
-	Burst        int64             `json:"burst,omitempty" jsonschema:"of a bucket: its capacity in units"`
-	MaxHold      int64             `json:"max_hold_ms,omitempty" jsonschema:"of a concurrency limit: the longest time for which a unit is held, milliseconds, rounded up"`
-	Period       string            `json:"period,omitempty" jsonschema:"of a fixed window of the wall clock: hour, day, week or month"`
-	Zone         string            `json:"zone,omitempty" jsonschema:"with period: the time zone of the clock"`
-	Anchor       int               `json:"anchor,omitempty" jsonschema:"with period: the first day of a month or of a week, 1 = Monday; missing = 1"`
-	RetryAfterMS int64             `json:"retry_after_ms" jsonschema:"milliseconds until this limit admits the same attempt; -1 = never"`
-	NextMS       int64             `json:"next_ms" jsonschema:"milliseconds until the next units leave the window or flow into the bucket, or until the next hold ends at the latest; 0 if nothing is used"`
-	ResetAfterMS int64             `json:"reset_after_ms" jsonschema:"milliseconds until the window is empty or the bucket full"`
-}
-
-// reservation is the answer to POST /v1/reserve.
-type reservation struct {
-	decision
-	Reservation string `json:"reservation,omitempty" jsonschema:"the token for /v1/settle; only after a grant"`
-	ExpiresAt   string `json:"expires_at,omitempty" jsonschema:"from then on it cannot be settled, RFC 3339 with microseconds"`
-	HeldUntil   string `json:"held_until,omitempty" jsonschema:"with a concurrency limit: the hold ends then unless it is settled or extended before"`
 }
 
 // TestRolesOfPaths: an unknown path, and a route without a role, is for operators.
