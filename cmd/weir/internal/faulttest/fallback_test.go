@@ -119,29 +119,6 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	}
 }
 
-// Foreign data under the key of one user do not open the breaker: the fallback decides
-// for that user, and the store for all others.
-func TestForeignDataBehindFallback(t *testing.T) {
-	eachClient(t, func(t *testing.T, cl client, r *rand.Rand) {
-		server := redistest.Start(t)
-		g, _ := rigWithForeignData(t, cl, server)
-		g.around = func(e engine.Engine) engine.Engine {
-			return fallback.New(e, fallback.Allow, fallback.Timeout(patience))
-		}
-		g = g.on(t, cl.open(t, at(server.Addr)))
-		g.users = []string{"a", "b", "b", "b", "b", "c"} // often more than five in a row
-		f := g.traffic(4, 2*patience, r)
-		f.flows(t)
-		calls := f.end(t)
-		noErrors(t, calls)
-		for _, c := range calls {
-			if c.degraded != (c.user == "b") || c.granted != c.n {
-				t.Fatalf("user %s: granted %d of %d, degraded %t; want the fallback to decide for b only", c.user, c.granted, c.n, c.degraded)
-			}
-		}
-	})
-}
-
 // someDegraded fails the test if no fallback granted a unit: then there was no outage.
 func someDegraded(t testing.TB, calls []call) {
 	t.Helper()

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -197,5 +198,25 @@ func TestClientsFollowASentinelFailover(t *testing.T) {
 		someFailed(t, calls)
 		lost := g.settle(t, calls, recovered)
 		g.audit(t, calls, lost)
+	})
+}
+
+// With many more callers than connections and a frozen server, callers that wait for a
+// connection also return by their deadlines.
+func TestExhaustedPoolKeepsDeadlines(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		to := at(server.Addr)
+		to.pool = 4
+		g := newRig(t, c.open(t, to), tightAndAll(weir.MaxUnits, time.Hour))
+		f := g.traffic(64, callTime, r)
+		f.flows(t)
+		server.Freeze(t)
+		time.Sleep(3 * callTime)
+		server.Thaw(t)
+		f.flows(t)
+		calls := f.end(t)
+		someFailed(t, calls)
+		g.settle(t, calls, nothingLost)
 	})
 }
