@@ -14,42 +14,41 @@ import (
 // maxReply is more than the bytes of any reply in these tests.
 const maxReply = 160
 
-// TestCutRepliesAreNotRetried resets the connection at each byte of a reply. The server
-// has decided, so a grant counts once. A call without its reply returns an error that it
-// may have been counted, and is not sent again.
-func TestCutRepliesAreNotRetried(t *testing.T) {
+// eachCut makes calls through a proxy under a policy of one limit and one of three. try resets the
+// connection after n bytes, and reports whether an answer was lost.
+func eachCut(t *testing.T, most int, try func(t *testing.T, g *rig, s *redistest.Server, p *redistest.Proxy, n int) (lost bool)) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
 		conn := c.open(t, at(p.Addr))
-		for _, g := range []*rig{newRig(t, conn, perUser), newRig(t, conn, tightAndAll(weir.MaxUnits, time.Hour))} {
-			lost := 0
-			for n := 0; n < maxReply; n += step(r) {
-				if cutOnce(t, g, p, redistest.Replies, n).err != nil {
-					lost++
-				}
+		for _, limits := range [][]weir.Limit{perUser, tightAndAll(weir.MaxUnits, time.Hour)} {
+			g, lost := newRig(t, conn, limits), false
+			for n := 0; n < most; n += step(r) {
+				lost = try(t, g, server, p, n) || lost
 			}
-			if lost == 0 {
-				t.Error("no reply was lost")
+			if !lost {
+				t.Error("no answer was lost")
 			}
 		}
 	})
 }
 
-// TestCutCallsAreCountedOnce resets the connection at each byte of a request, and of a reply
-// that is NOSCRIPT: then the call behind it is repeated with the script's text.
+// TestCutCallsAreCountedOnce resets the connection at each byte of a request and of a reply. After
+// a lost reply the server has decided, so a grant counts once. That call returns an error that it
+// may have been counted, and is not sent again.
 func TestCutCallsAreCountedOnce(t *testing.T) {
-	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
-		server := redistest.Start(t)
-		p := redistest.NewProxy(t, server.Addr)
-		g := newRig(t, c.open(t, at(p.Addr)), perUser)
-		for n := 0; n < 2*maxReply; n += step(r) {
-			cutOnce(t, g, p, redistest.Requests, n)
-		}
-		for n := 0; n < maxReply; n += step(r) {
-			server.Must(t, "SCRIPT", "FLUSH")
-			cutOnce(t, g, p, redistest.Replies, n)
-		}
+	eachCut(t, 2*maxReply, func(t *testing.T, g *rig, _ *redistest.Server, p *redistest.Proxy, n int) bool {
+		cutOnce(t, g, p, redistest.Requests, n)
+		return cutOnce(t, g, p, redistest.Replies, n).err != nil
+	})
+}
+
+// TestCutCallsWithoutAScriptAreCountedOnce resets the connection at each byte of a reply that is
+// NOSCRIPT: then the call behind it is repeated with the script's text.
+func TestCutCallsWithoutAScriptAreCountedOnce(t *testing.T) {
+	eachCut(t, maxReply, func(t *testing.T, g *rig, s *redistest.Server, p *redistest.Proxy, n int) bool {
+		s.Must(t, "SCRIPT", "FLUSH")
+		return cutOnce(t, g, p, redistest.Replies, n).err != nil
 	})
 }
 
