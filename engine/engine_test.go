@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // rolling returns a limit of an hour.
@@ -38,9 +39,8 @@ func TestCompileCompletesLimits(t *testing.T) {
 			t.Errorf("limit %d: shared %v, want %v", i, l.Shared, want)
 		}
 	}
-	if micros, _ := c.Limits[1].Refill.Time(1); micros != time.Minute.Microseconds() {
-		t.Errorf("one unit of 60 per hour flows in after %d µs, want a minute", micros)
-	}
+	micros, _ := c.Limits[1].Refill.Time(1)
+	assert.Equal(t, micros, time.Minute.Microseconds(), "µs after which one unit of 60 per hour flows in")
 	if c.Rates != c || c.Holds != nil || c.HoldTime != 0 {
 		t.Errorf("rates %p, holds %p, hold time %v; without concurrency the rates are the rules %p", c.Rates, c.Holds, c.HoldTime, c)
 	}
@@ -75,28 +75,19 @@ func TestPartsOfConcurrency(t *testing.T) {
 		}
 		return names
 	}
-	if got := fmt.Sprint(names(c.Rates), c.Rates.Dimensions, names(c.Holds), c.Holds.Dimensions); got != "[rate] [user] [slots short] [user]" {
-		t.Errorf("rates and holds are %s", got)
-	}
+	assert.Equal(t, fmt.Sprint(names(c.Rates), c.Rates.Dimensions, names(c.Holds), c.Holds.Dimensions), "[rate] [user] [slots short] [user]", "rates and holds")
 	if c.HoldTime != 2*time.Second || c.Holds.IdempotencyTTL != time.Hour || c.Rates.IdempotencyTTL != time.Hour || c.Rates.Rates != c.Rates || c.Holds.Holds != c.Holds {
 		t.Errorf("hold time %v, ids of holds are kept %v, want 2s, 1h", c.HoldTime, c.Holds.IdempotencyTTL)
 	}
-	if c.MaxHeld != 2 || c.Holds.MaxHeld != 2 || c.Rates.MaxHeld != 0 {
-		t.Errorf("the most held units are %d, of the holds %d, of the rates %d; want 2, 2, 0", c.MaxHeld, c.Holds.MaxHeld, c.Rates.MaxHeld)
-	}
+	assert.Equal(t, fmt.Sprint(c.MaxHeld, c.Holds.MaxHeld, c.Rates.MaxHeld, byUser("p", 1).MaxHeld), "2 2 0 0", "the most held units of rules, holds, rates, and without concurrency")
 	if only := Compile("jobs", AllOrNothing, nil, []Limit{slots}); only.Rates != nil || only.MaxHeld != 2 {
 		t.Errorf("rates of a concurrency limit are %v", only.Rates)
-	}
-	if got := byUser("p", 1).MaxHeld; got != 0 {
-		t.Errorf("%d units are held without concurrency", got)
 	}
 }
 
 func TestLimitNamed(t *testing.T) {
 	c := Compile("p", AllOrNothing, nil, []Limit{rolling("a", 1), rolling("b", 1)})
-	if a, b, none := c.LimitNamed("a"), c.LimitNamed("b"), c.LimitNamed(""); a != 0 || b != 1 || none != -1 {
-		t.Errorf("indices %d, %d, %d, want 0, 1, -1", a, b, none)
-	}
+	assert.Equal(t, fmt.Sprint(c.LimitNamed("a"), c.LimitNamed("b"), c.LimitNamed("")), "0 1 -1", "indices")
 }
 
 func TestKey(t *testing.T) {
@@ -110,9 +101,7 @@ func TestKey(t *testing.T) {
 			t.Errorf("K of %q is %+v, appended %+v", values, made, appended)
 		}
 		for i, want := range values {
-			if got := made.Value(i); got != want {
-				t.Errorf("value %d of %q is %q", i, values, got)
-			}
+			assert.Equal(t, made.Value(i), want, "value %d of %q", i, values)
 		}
 	}
 }
@@ -121,9 +110,8 @@ func TestKey(t *testing.T) {
 func TestKeyIsACopy(t *testing.T) {
 	values := []string{"a", "b", "c"}
 	k := K(values...)
-	if values[2] = "x"; k.Value(2) != "c" {
-		t.Errorf("the key has %q, want c", k.Value(2))
-	}
+	values[2] = "x"
+	assert.Equal(t, k.Value(2), "c", "the third value")
 }
 
 func TestKeysOfRules(t *testing.T) {
@@ -139,29 +127,22 @@ func TestKeysOfRules(t *testing.T) {
 		`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`:  {"user": "ann", "ip": long},
 	} {
 		for range 20 { // the error names the same mistake each time
-			if _, err := c.Key(values); !errors.Is(err, &InputError{Field: "key"}) || err.Error() != want {
-				t.Errorf("got  %v\nwant %s", err, want)
+			_, err := c.Key(values)
+			if assert.Equal(t, err.Error(), want, "%q", values); !errors.Is(err, &InputError{Field: "key"}) {
+				t.Errorf("got %#v, want bad input in the key", err)
 			}
 		}
 	}
 	few := K("ann")
-	if err := c.CheckKey(&few); err == nil || !strings.Contains(err.Error(), "its keys have 2 values; this one has 1") {
-		t.Errorf("a key of one value: %v", err)
-	}
+	assert.Error(t, c.CheckKey(&few), ErrInput, "its keys have 2 values; this one has 1")
 	none, one := Compile("all", AllOrNothing, nil, []Limit{rolling("all", 1)}), K("ann")
-	if err := none.CheckKey(&one); err == nil || !strings.Contains(err.Error(), "counts by nothing (one history for all callers)") {
-		t.Errorf("a key of rules without dimensions: %v", err)
-	}
+	assert.Error(t, none.CheckKey(&one), ErrInput, "counts by nothing (one history for all callers)")
 }
 
 func TestInputError(t *testing.T) {
 	err := Input("units", "%d; use 1 to %d", -1, 5)
-	if want := "weir: bad number of units: -1; use 1 to 5"; err.Error() != want {
-		t.Errorf("got %q, want %q", err, want)
-	}
-	if got, want := Input("instant", "late").Error(), "weir: bad instant: late"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	assert.Equal(t, err.Error(), "weir: bad number of units: -1; use 1 to 5", "units")
+	assert.Equal(t, Input("instant", "late").Error(), "weir: bad instant: late", "an instant")
 	wrapped := fmt.Errorf("call 3: %w", err)
 	for target, want := range map[error]bool{
 		ErrInput:                        true,
@@ -170,9 +151,7 @@ func TestInputError(t *testing.T) {
 		&InputError{"units", "another"}: false,
 		ErrFull:                         false,
 	} {
-		if got := errors.Is(wrapped, target); got != want {
-			t.Errorf("errors.Is(%v, %#v) = %t, want %t", wrapped, target, got, want)
-		}
+		assert.Equal(t, errors.Is(wrapped, target), want, "errors.Is(%v, %#v)", wrapped, target)
 	}
 	var input *InputError
 	if !errors.As(wrapped, &input) || input.Field != "units" {
@@ -187,9 +166,7 @@ func TestWords(t *testing.T) {
 		"Rolling": Rolling, "Fixed": Fixed, "FixedFromFirst": FixedFromFirst, "Bucket": Bucket, "Concurrency": Concurrency, "Kind(5)": Concurrency + 1,
 		"AllOrNothing": AllOrNothing, "Partial": Partial, "CountDenied": CountDenied, "Mode(3)": CountDenied + 1,
 	} {
-		if got.String() != want {
-			t.Errorf("%#v is %q, want %q", got, got, want)
-		}
+		assert.Equal(t, got.String(), want, "%#v", got)
 	}
 }
 
@@ -212,9 +189,7 @@ func TestChanges(t *testing.T) {
 		{Call{Rules: all, Op: Count, Result: granted}, false},
 		{Call{Rules: all, Op: Reset}, true},
 	} {
-		if got := c.call.Changes(); got != c.want {
-			t.Errorf("case %d: Changes of %+v is %t", i, c.call, got)
-		}
+		assert.Equal(t, c.call.Changes(), c.want, "case %d: Changes of %+v", i, c.call)
 	}
 }
 
@@ -233,24 +208,18 @@ func TestDescribe(t *testing.T) {
 		{Name: "slots", Kind: Concurrency, Max: 3, MaxHold: 5 * time.Second, Remaining: 3},
 		{Name: "bucket", Kind: Bucket, Max: 3, Burst: 4, Window: 5 * time.Second, MinInterval: time.Second, Remaining: 4},
 	} {
-		if got := c.Limits[i].Describe(); got != want {
-			t.Errorf("got  %+v\nwant %+v", got, want)
-		}
+		assert.Equal(t, c.Limits[i].Describe(), want, "%s", want.Name)
 	}
 }
 
-// recorder keeps the calls that it gets and answers with err, or grants.
-type recorder struct {
-	calls []Call
-	err   error
-}
+// recorder keeps the calls that it gets, and grants them.
+type recorder struct{ calls []Call }
 
 func (e *recorder) Do(_ context.Context, calls []Call) {
 	for i := range calls {
 		c := &calls[i]
 		e.calls = append(e.calls, *c)
-		c.Fail(e.err)
-		c.Result.Allowed, c.Result.Granted = e.err == nil, c.N
+		c.Result = Result{Allowed: true, Granted: c.N}
 		for j := range c.States {
 			c.States[j] = c.Rules.Limits[j].Describe()
 		}

@@ -6,47 +6,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // attempt returns a call of n units for a key.
 func attempt(rules *Compiled, n int64, values ...string) Call {
 	return Call{Rules: rules, Key: K(values...), N: n}
-}
-
-func TestTogetherDecidesOneCall(t *testing.T) {
-	from, to := byUser("sent", 5), byUser("received", 7)
-	calls := []Call{attempt(from, 2, "ann"), attempt(to, 3, "bob"), attempt(from, 4, "ann")}
-	calls[2].States = make([]State, 1)
-	for i := range calls {
-		calls[i].At, calls[i].Given = 5, true
-	}
-	e := &recorder{}
-	must.Do(t, Together(t.Context(), e, calls))
-	if len(e.calls) != 1 {
-		t.Fatalf("the engine got %d calls, want 1", len(e.calls))
-	}
-	c := &e.calls[0]
-	if c.N != 1 || c.At != 5 || !c.Given || c.Rules.Name != "sent+received" || !c.Rules.Joined || len(c.States) != 2 {
-		t.Errorf("the engine got %+v under rules %q", c, c.Rules.Name)
-	}
-	if got := fmt.Sprint(c.Rules.Dimensions, c.Key.Len(), " ", c.Key.Value(0), " ", c.Key.Value(1)); got != "[user user] 2 ann bob" {
-		t.Errorf("dimensions and key are %s", got)
-	}
-	for i, want := range []string{"sent 6 [0] [0] 0", "received 3 [1] [1] 1"} { // 2 + 4 of ann
-		l := &c.Rules.Limits[i]
-		if got := fmt.Sprint(l.Policy, " ", l.Cost, l.By, l.Shared, l.Call); got != want {
-			t.Errorf("limit %d is %s, want %s", i, got, want)
-		}
-	}
-	for i, want := range []int64{2, 3, 4} {
-		if r := calls[i].Result; !r.Allowed || r.Granted != want {
-			t.Errorf("call %d: %+v, want %d granted", i, r, want)
-		}
-	}
-	if s := calls[2].States[0]; s.Name != "all" || s.Max != 5 {
-		t.Errorf("the state of call 2 is %+v, want that of 5 per hour", s)
-	}
 }
 
 func TestTogetherErrors(t *testing.T) {
@@ -110,48 +76,9 @@ func TestTogetherErrors(t *testing.T) {
 			t.Errorf("%s: the error does not begin with the index: %v", name, err)
 		}
 		for i := range c.calls {
-			if c.calls[i].Result != (Result{}) {
-				t.Errorf("%s: the result of call %d is %+v after an error", name, i, c.calls[i].Result)
-			}
+			assert.Equal(t, c.calls[i].Result, Result{}, "%s: the result of call %d after an error", name, i)
 		}
-		if len(e.calls) != 0 {
-			t.Errorf("%s: the engine got %+v", name, e.calls)
-		}
-	}
-}
-
-// TestEngineErrorTogether: the error of the engine is that of all calls.
-func TestEngineErrorTogether(t *testing.T) {
-	calls := []Call{attempt(byUser("p", 5), 1, "ann"), attempt(byUser("q", 5), 1, "ann")}
-	if err := Together(t.Context(), &recorder{err: ErrFull}, calls); err != ErrFull {
-		t.Errorf("got %v, want %v", err, ErrFull)
-	}
-	for i := range calls {
-		if calls[i].Result != (Result{}) {
-			t.Errorf("call %d: %+v", i, calls[i].Result)
-		}
-	}
-	must.Do(t, Together(t.Context(), &recorder{err: ErrFull}, nil))
-}
-
-func TestStrictestOutage(t *testing.T) {
-	for want, of := range map[Outage][]Outage{
-		OutageDefault:         {OutageDefault, OutageAllow}, // the engine's own is as strict or stricter
-		OutageAllow:           {OutageAllow, OutageAllow},
-		OutageShare:           {OutageShare, OutageAllow},
-		OutageShareOrStricter: {OutageShare, OutageAllow, OutageDefault},
-		OutageDeny:            {OutageAllow, OutageDeny, OutageDefault},
-		9:                     {OutageShare, 9, OutageDefault}, // an unknown mode is Deny
-	} {
-		var calls []Call
-		for i, o := range of {
-			calls = append(calls, attempt(byUser("p", 5), 1, fmt.Sprint(i)))
-			calls[i].Outage = o
-		}
-		e := &recorder{}
-		if err := Together(t.Context(), e, calls); err != nil || e.calls[0].Outage != want {
-			t.Errorf("together of %v: %v, %v, want %v", of, e.calls, err, want)
-		}
+		assert.Equal(t, len(e.calls), 0, "%s: calls of the engine", name)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -37,14 +37,9 @@ func TestBreakerOpens(t *testing.T) {
 		s.want(down)
 
 		before := s.Calls()
-		_, err := s.Allow(ctx, weir.K("42"))
-		if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "5 calls in a row failed") || !strings.Contains(err.Error(), "weirtest: down") {
-			t.Errorf("the error of a call that is not made: %v; want the reason", err)
-		}
+		assert.Err(s.Allow(ctx, weir.K("42")))(t, weir.ErrUnavailable, "5 calls in a row failed", "weirtest: down")
 		s.fail(100)
-		if s.Calls() != before {
-			t.Errorf("the store got %d calls while the breaker was open", s.Calls()-before)
-		}
+		assert.Equal(t, s.Calls(), before, "calls of the store while the breaker was open")
 		if got := s.fallback.Status(); got.Failures != 17 || got.Degraded != 0 || got.Cause == nil {
 			t.Errorf("status: %+v; want 17 failures and their cause", got)
 		}
@@ -82,9 +77,7 @@ func TestBreakerProbes(t *testing.T) {
 				if took := time.Since(back); took > time.Second {
 					t.Errorf("the store's return was found after %v", took)
 				}
-				if d, err := s.Peek(ctx, weir.K("42"), 1); err != nil || d.Degraded {
-					t.Errorf("after the store's return: %+v, %v", d, err)
-				}
+				assert.Equal(t, must.Get(s.Peek(ctx, weir.K("42"), 1))(t).Degraded, false, "degraded after the store's return")
 			}
 		})
 	}
@@ -114,9 +107,7 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			s.fail(10)
 		}
-		if s.Calls() != before+1 {
-			t.Errorf("%d probes at once, want 1", s.Calls()-before)
-		}
+		assert.Equal(t, s.Calls()-before, 1, "probes at once")
 		all.Wait()
 		close(slow)
 		took := slices.Sorted(func(yield func(time.Duration) bool) {
@@ -129,9 +120,7 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond) // by now the probe has ended
 		s.fail(1)
-		if s.Calls() != before+2 {
-			t.Errorf("the call after a slow probe did not probe")
-		}
+		assert.Equal(t, s.Calls()-before, 2, "probes with that after a slow one")
 		time.Sleep(3 * time.Second) // until that has ended, too
 	})
 }
@@ -238,10 +227,7 @@ func TestOnStoreState(t *testing.T) {
 		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
-		want := []string{"true true", "false false", "true true"}
-		if !slices.Equal(heard, want) {
-			t.Errorf("got %q, want %q", heard, want)
-		}
+		assert.Equal(t, fmt.Sprint(heard), "[true true false false true true]", "the states, as reported and as in Status")
 	})
 }
 
@@ -255,16 +241,12 @@ func TestOnStoreStatePanics(t *testing.T) {
 			}
 		}))
 		s.Break(weirtest.Down())
-		if got := must.Panic(func() { s.fail(1) }); got != "listener" {
-			t.Errorf("the caller caught %v, want the listener's panic", got)
-		}
+		assert.Equal(t, must.Panic(func() { s.fail(1) }), "listener", "the panic that the caller caught")
 		s.want(down)
 		s.Restore()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
 		s.want(up)
-		if told != 2 {
-			t.Errorf("%d callbacks, want 2", told)
-		}
+		assert.Equal(t, told, 2, "callbacks")
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	_ "github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/weirtest"
@@ -21,17 +22,13 @@ import (
 func TestFallbackNoAllocation(t *testing.T) {
 	for _, mode := range modes {
 		limiter := must.Get(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))(t)
-		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 {
-			t.Errorf("%v, up: %v allocations", mode, got)
-		}
+		assert.Equal(t, testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }), 0, "%v, up: allocations", mode)
 		synctest.Test(t, func(t *testing.T) { // here no time passes, and so no probe comes
 			s := newStore(t, ten, mode)
 			s.Break(weirtest.Down())
 			s.fail(5)
 			s.want(down)
-			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 {
-				t.Errorf("%v, down: %v allocations", mode, got)
-			}
+			assert.Equal(t, testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }), 0, "%v, down: allocations", mode)
 		})
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -123,20 +124,6 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	}
 }
 
-// TestFallbackOpenClearsStates: Allow clears the states of an earlier decision.
-func TestFallbackOpenClearsStates(t *testing.T) {
-	s := newStore(t, ten, fallback.Allow)
-	states := make([]weir.LimitState, 2)
-	calls := []engine.Call{{Rules: s.Compiled(), Key: weir.K("42"), N: 1, States: states}}
-	if s.fallback.Do(ctx, calls); calls[0].Err != nil || states[0].Used != 1 {
-		t.Fatalf("the store's states: %+v, %v", states, calls[0].Err)
-	}
-	s.Break(weirtest.Down())
-	if s.fallback.Do(ctx, calls); calls[0].Err != nil || states[0] != (weir.LimitState{}) {
-		t.Errorf("states without the store: %+v, %v; want zero", states, calls[0].Err)
-	}
-}
-
 // TestFallbackAtInstants: a fallback decides at the given instant too.
 func TestFallbackAtInstants(t *testing.T) {
 	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {
@@ -148,8 +135,7 @@ func TestFallbackAtInstants(t *testing.T) {
 	}
 }
 
-// TestFallbackModesOfLimiters: limiters of several modes on one store share its breaker. The
-// strictest mode decides about calls together.
+// TestFallbackModesOfLimiters: limiters of several modes on one store share its breaker.
 func TestFallbackModesOfLimiters(t *testing.T) {
 	s := newStore(t, ten, fallback.Deny, fallback.Instances(3))
 	limiter := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Allow)))(t)
@@ -160,31 +146,11 @@ func TestFallbackModesOfLimiters(t *testing.T) {
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
-	share := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Share)))(t)
-	deny := must.Get(weir.New(ten, weir.WithEngine(s.fallback), weir.WithOutage(fallback.Deny)))(t)
-	for _, c := range []struct {
-		limiters []*weir.Limiter
-		err      error
-		allowed  bool
-	}{
-		{[]*weir.Limiter{limiter, limiter}, nil, true},
-		{[]*weir.Limiter{limiter, s.Limiter}, weir.ErrUnavailable, false},
-		{[]*weir.Limiter{limiter, share}, nil, false}, // a share of 3 units of 10
-		{[]*weir.Limiter{share}, nil, true},
-		{[]*weir.Limiter{share, deny, limiter}, weir.ErrUnavailable, false},
-	} {
-		var calls []weir.Call
-		for _, l := range c.limiters {
-			calls = append(calls, weir.Call{Limiter: l, Key: weir.K("42"), Request: weir.Request{N: 3}})
-		}
-		if err := weir.DecideTogether(ctx, calls); !errors.Is(err, c.err) || calls[0].Decision.Allowed != c.allowed {
-			t.Errorf("%d calls together: %v, %v; want allowed %t, %v", len(calls), calls[0].Decision, err, c.allowed, c.err)
-		}
-	}
 }
 
 // TestStrictestModeTogether: while the store is out, calls together are decided as by a
-// fallback in the strictest of their modes. A limiter without a mode has that of its engine.
+// fallback in the strictest of their modes. A limiter without a mode has that of its engine, and an
+// unknown mode is Deny.
 func TestStrictestModeTogether(t *testing.T) {
 	together := func(mode engine.Outage, of ...engine.Outage) string {
 		s := newStore(t, ten, mode, fallback.Instances(3))
@@ -198,23 +164,22 @@ func TestStrictestModeTogether(t *testing.T) {
 		return fmt.Sprint(calls[0].Decision.Allowed, calls[0].Decision.Degraded, errors.Is(err, weir.ErrUnavailable))
 	}
 	strictest := []engine.Outage{fallback.Deny, fallback.Share, fallback.Allow}
+	const unknown = engine.Outage(9)
+	all := []engine.Outage{engine.OutageDefault, fallback.Deny, fallback.Allow, fallback.Share, unknown}
 	outcomes := map[string]bool{}
 	for _, mode := range modes {
-		for i := range 4 * 4 * 4 {
-			of := []engine.Outage{engine.Outage(i / 16), engine.Outage(i / 4 % 4), engine.Outage(i % 4)}
+		means := map[engine.Outage]engine.Outage{engine.OutageDefault: mode, unknown: fallback.Deny}
+		for i := range 5 * 5 * 5 {
+			of := []engine.Outage{all[i/25], all[i/5%5], all[i%5]}
 			var resolved []engine.Outage
 			for _, o := range of {
-				resolved = append(resolved, cmp.Or(o, mode))
+				resolved = append(resolved, cmp.Or(means[o], o))
 			}
 			at := slices.IndexFunc(strictest, func(o engine.Outage) bool { return slices.Contains(resolved, o) })
 			want := together(strictest[at], 0, 0, 0)
-			if got := together(mode, of...); got != want {
-				t.Errorf("an engine of mode %v, limiters of %v: got %s, want %s as by %v", mode, of, got, want, strictest[at])
-			}
+			assert.Equal(t, together(mode, of...), want, "an engine of mode %v, limiters of %v, as by %v", mode, of, strictest[at])
 			outcomes[want] = true
 		}
 	}
-	if len(outcomes) != len(modes) {
-		t.Errorf("the modes have %d outcomes, want one each", len(outcomes))
-	}
+	assert.Equal(t, len(outcomes), len(modes), "outcomes of the modes")
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -66,9 +67,7 @@ func TestFallbackCallerLeaves(t *testing.T) {
 					s.fail(5)
 					degraded := s.fallback.Status().Degraded
 					leave(false)
-					if got := s.fallback.Status().Degraded; got != degraded {
-						t.Errorf("%s, %v, an open breaker: counted as a decision", name, mode)
-					}
+					assert.Equal(t, s.fallback.Status().Degraded, degraded, "%s, %v, an open breaker: decisions", name, mode)
 				}
 			})
 		}

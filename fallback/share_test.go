@@ -2,7 +2,6 @@ package fallback_test
 
 import (
 	"context"
-	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -10,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -54,13 +54,9 @@ func TestShareStates(t *testing.T) {
 			t.Errorf("after 2 of a share of 3 of 10:\ngot  %+v, %v\nwant %+v", states[0], err, want)
 		}
 		decide(weir.OpPeek, 4)
-		if states[0].RetryAfter != time.Second {
-			t.Errorf("4 of a share of 3: retry after %v, want a second: the store may be back", states[0].RetryAfter)
-		}
+		assert.Equal(t, states[0].RetryAfter, time.Second, "4 of a share of 3: the store may be back after")
 		decide(weir.OpPeek, 11)
-		if states[0].RetryAfter != weir.Never {
-			t.Errorf("11 of a limit of 10: retry after %v, want never", states[0].RetryAfter)
-		}
+		assert.Equal(t, states[0].RetryAfter, weir.Never, "11 of a limit of 10: retry after")
 	})
 }
 
@@ -70,14 +66,10 @@ func TestShareReload(t *testing.T) {
 	s.Break(weirtest.Down())
 	for i := range 3000 {
 		limiter := must.Get(weir.New(of(9), weir.WithEngine(s.fallback)))(t)
-		if d, err := limiter.Allow(ctx, weir.K()); err != nil || d.Allowed != (i < 3) {
-			t.Fatalf("policy %d: %+v, %v; want allowed %t", i, d, err, i < 3)
-		}
+		assert.Equal(t, must.Get(limiter.Allow(ctx, weir.K()))(t).Allowed, i < 3, "policy %d: allowed", i)
 	}
 	// A raised limit has a larger share of the same history (R12).
-	if got := granted(t, must.Get(weir.New(of(15), weir.WithEngine(s.fallback)))(t), 20); got != 2 {
-		t.Errorf("granted %d after the share was raised from 3 to 5, want 2", got)
-	}
+	assert.Equal(t, granted(t, must.Get(weir.New(of(15), weir.WithEngine(s.fallback)))(t), 20), 2, "grants after the share was raised from 3 to 5")
 }
 
 // TestShareWait: a caller that waits for more than the share is granted when the store is
@@ -94,14 +86,10 @@ func TestShareWait(t *testing.T) {
 		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
 			t.Errorf("served after %v, want within a second of the store's return after 10s", took)
 		}
-		if _, err := s.WaitN(ctx, weir.K(), 10); !errors.Is(err, weir.ErrNever) {
-			t.Errorf("10 of 9: %v, want ErrNever", err)
-		}
+		assert.Err(s.WaitN(ctx, weir.K(), 10))(t, weir.ErrNever)
 		short, cancel := context.WithTimeout(ctx, time.Minute)
 		defer cancel()
-		if _, err := s.WaitN(short, weir.K(), 9); !errors.Is(err, weir.ErrDeadline) {
-			t.Errorf("9 of 9, 4 of them used: %v, want ErrDeadline", err)
-		}
+		assert.Err(s.WaitN(short, weir.K(), 9))(t, weir.ErrDeadline) // 4 are used
 	})
 }
 

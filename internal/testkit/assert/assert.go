@@ -1,0 +1,42 @@
+// Package assert compares a result with the one that a test wants. A difference fails the test,
+// which goes on. Package must ends a test instead.
+package assert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// Equal fails the test unless got is want. The text names the value with its inputs:
+//
+//	assert.Equal(t, m.Len(), 2, "%s: histories", name)
+func Equal[T comparable](t testing.TB, got, want T, about string, args ...any) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s:\ngot  %+v\nwant %+v", fmt.Sprintf(about, args...), got, want)
+	}
+}
+
+// Error fails the test unless err is want and has all of the texts. Without want any error will do.
+func Error(t testing.TB, err, want error, texts ...string) {
+	t.Helper()
+	ok := err != nil && (want == nil || errors.Is(err, want))
+	for _, text := range texts {
+		ok = ok && strings.Contains(err.Error(), text)
+	}
+	if !ok {
+		t.Errorf("got the error %v\nwant %v, with %q", err, want, texts)
+	}
+}
+
+// Err returns Error for the error of a call:
+//
+//	assert.Err(os.Open(path))(t, fs.ErrNotExist, path)
+func Err[T any](_ T, err error) func(t testing.TB, want error, texts ...string) {
+	return func(t testing.TB, want error, texts ...string) {
+		t.Helper()
+		Error(t, err, want, texts...)
+	}
+}
