@@ -73,6 +73,14 @@ var Empty = History{Last: long}
 func (h *History) form() form { return form(h.pos >> formShift) }
 func (h *History) head() int  { return int(h.pos & posMask) }
 
+// Rate returns the number of the rate of a bucket, or 0 for a history with entries.
+func (h *History) Rate() uint32 {
+	if h.form() == bucket {
+		return uint32(h.run)
+	}
+	return 0
+}
+
 func (h *History) set(f form, head int) { h.pos = uint32(f)<<formShift | uint32(head) }
 
 // log returns the state of a history that is not narrow.
