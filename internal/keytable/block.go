@@ -82,11 +82,8 @@ func mostOf(groups uint32) int { return int(groups) * groupSlots * 7 / 8 }
 // bytes is the memory of a block, with its place in the directory.
 func (b block) bytes() int { return int(b.groups)*(8+groupSlots*slotBytes) + 8 + int(unsafe.Sizeof(b)) }
 
-// place is the place of the block of a hash.
-func (d *directory) place(low uint32) uint32 { return low >> d.shift }
-
 // block returns the block of a hash.
-func (d *directory) block(low uint32) block { return d.blocks[d.place(low)] }
+func (d *directory) block(low uint32) block { return d.blocks[low>>d.shift] }
 
 // bits is the number of bits of a place.
 func (d *directory) bits() uint32 { return 32 - uint32(d.shift) }
@@ -345,7 +342,7 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 // places returns the places of all hashes that have their first bits in common with low.
 func (d *directory) places(low, bits uint32) []block {
 	span := uint32(1) << (d.bits() - bits)
-	start := d.place(low) &^ (span - 1)
+	start := low >> d.shift &^ (span - 1)
 	return d.blocks[start : start+span]
 }
 

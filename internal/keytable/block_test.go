@@ -77,7 +77,7 @@ func (s *Shard) check(t testing.TB) (bytes int) {
 					continue
 				}
 				live++
-				if d.bits() > 0 && int(d.place(slot.low()))>>(d.bits()-depth) != place>>(d.bits()-depth) {
+				if d.bits() > 0 && int(slot.low()>>d.shift)>>(d.bits()-depth) != place>>(d.bits()-depth) {
 					t.Fatalf("a slot with hash %x is in the block of place %d of %d", slot.low(), place, len(d.blocks))
 				}
 			}

@@ -172,7 +172,7 @@ func TestHashesAreSpread(t *testing.T) {
 		for i := range keys {
 			k := table.named(5, prefix+fmt.Sprintf("%04x", i))
 			shards[k.hash>>shardShift]++
-			blocks[d.place(k.low())]++
+			blocks[k.low()>>d.shift]++
 			homes[b.home(k.low())]++
 			tags[tagOf(k.hash)&0x7f]++
 		}

@@ -1,8 +1,11 @@
 package keytable
 
 import (
+	"encoding/binary"
+	"math/bits"
 	"runtime"
 	"sync/atomic"
+	"unsafe"
 
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -114,4 +117,137 @@ func wait(tries int) {
 	if tries >= 100 {
 		runtime.Gosched()
 	}
+}
+
+// Key is the key of a history in a group, as the table looks for it. A key of more than
+// inlineKey bytes is compared by its text as well.
+type Key struct {
+	hash   uint64
+	state  uint64 // the state of an unlocked slot with the key
+	lo, hi uint64 // its bytes as two little-endian words, or the first eight and 0
+}
+
+// inlineKey is the most bytes of a key that fit its slot.
+const inlineKey = 16
+
+// longSize stands for the size of a key that does not fit its slot.
+const longSize = inlineKey + 1
+
+// fold is the step of a hash: it multiplies, and folds both halves of the product together, as
+// wyhash does. The table's seeds make hashes that callers cannot foresee, so that an attacker
+// cannot choose keys that collide.
+func fold(x, y uint64) uint64 {
+	hi, lo := bits.Mul64(x, y)
+	return hi ^ lo
+}
+
+// Text is the part of a Key that does not depend on the group.
+type Text struct{ hash, size, lo, hi uint64 }
+
+// Text returns the key with these bytes for any group.
+func (t *Table) Text(s string) (k Text) {
+	n := len(s)
+	b := unsafe.Slice(unsafe.StringData(s), n)
+	switch {
+	case n > inlineKey:
+		return t.longText(b)
+	case n >= 8: // the last words overlap those before
+		k.lo, k.hi = word.Uint64(b), word.Uint64(b[n-8:])>>(8*(16-n))
+	case n >= 4:
+		k.lo = uint64(word.Uint32(b)) | uint64(word.Uint32(b[n-4:]))>>(8*(8-n))<<32
+	case n > 0:
+		k.lo = uint64(b[0]) | uint64(b[n/2])<<(8*(n/2)) | uint64(b[n-1])<<(8*(n-1))
+	}
+	k.size = uint64(n)
+	k.hash = fold(k.lo^t.seeds[0], k.hi^t.seeds[1])
+	return k
+}
+
+var word = binary.LittleEndian
+
+func (t *Table) longText(b []byte) Text {
+	h := uint64(len(b))
+	for i := 0; i < len(b); i += 16 {
+		j := min(i, len(b)-16)
+		h = fold(h^word.Uint64(b[j:])^t.seeds[0], word.Uint64(b[j+8:])^t.seeds[1])
+	}
+	return Text{h, longSize, word.Uint64(b), 0}
+}
+
+// In returns the key in a group, for a call on the engine's clock or at an instant of the
+// caller.
+func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
+	state := uint64(group)<<groupShift | k.size<<sizeShift | live
+	h := fold(k.hash^state*hashOdd, t.seeds[2])
+	low := uneven(h & (1<<hashShift - 1))
+	h = h>>hashShift<<hashShift | low
+	state |= low << hashShift
+	if isVirtual {
+		state |= virtual
+	}
+	return Key{h, state, k.lo, k.hi}
+}
+
+// uneven spreads the half of a hash that finds the block: the density of keys doubles from the
+// lowest places to the highest. With an even density all blocks would be full at the same time,
+// and as they grow they would leave as much memory as the table holds. Here some blocks grow at
+// any time, in memory that others have left (TestGrowthLeavesLittleGarbage).
+func uneven(low uint64) uint64 {
+	return low + low*(1<<hashShift-low)>>hashShift*11/32
+}
+
+// hashOdd is 2^64 / golden ratio.
+const hashOdd = 0x9e3779b97f4a7c15
+
+// Before reports whether k comes before other in the order in which slots are locked.
+func (k *Key) Before(other *Key) bool {
+	return k.hash < other.hash || k.hash == other.hash && k.state < other.state
+}
+
+// low is the part of the hash that finds the block and the group of tags in it.
+func (k *Key) low() uint32 { return uint32(k.hash) }
+
+// tagOf is a byte of a hash that the block keeps for each slot.
+func tagOf(hash uint64) uint8 { return liveTag | uint8(hash>>32) }
+
+// Has reports whether a slot, the state of which fits the key, has the key with that text. The
+// caller has locked the slot or the shard.
+func (s *Shard) Has(slot *Slot, k Key, text string) bool {
+	return slot.lo == k.lo && slot.hi == k.hi || len(text) > inlineKey && s.hasLong(slot, text)
+}
+
+func (s *Shard) hasLong(slot *Slot, text string) bool { return string(s.long(slot)) == text }
+
+// long returns the bytes of a key that does not fit the slot.
+func (s *Shard) long(slot *Slot) []byte {
+	run, size := slot.longKey()
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(s.Arena.Words(run)))), size)
+}
+
+// longKey returns the run and the size of a key that does not fit the slot.
+func (slot *Slot) longKey() (run window.Run, size int) {
+	return window.Run(slot.hi), int(slot.hi >> 32)
+}
+
+// setKey stores the key in a new slot, or reports false if there is no room for it.
+func (s *Shard) setKey(slot *Slot, k Key, text string) bool {
+	slot.lo, slot.hi = k.lo, k.hi
+	if len(text) <= inlineKey {
+		return true
+	}
+	run, ok := s.Arena.Alloc((len(text) + 3) / 4)
+	if ok {
+		slot.hi = uint64(run) | uint64(len(text))<<32
+		copy(s.long(slot), text)
+	}
+	return ok
+}
+
+// AppendKey appends the bytes of the slot's key to b. The slot is locked.
+func (s *Shard) AppendKey(b []byte, slot *Slot) []byte {
+	n := slot.size()
+	if n == longSize {
+		return append(b, s.long(slot)...)
+	}
+	return word.AppendUint64(word.AppendUint64(b, slot.lo), slot.hi)[:len(b)+n]
 }

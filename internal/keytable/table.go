@@ -10,9 +10,12 @@ package keytable
 
 import (
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // Table holds the histories of all keys. A caller locks the slots of its keys in the order of
@@ -22,8 +25,8 @@ import (
 type Table struct {
 	shards [shardCount]Shard // first, so that each begins on a cache line
 
-	seeds             hasher
-	maxKeys, maxBytes int64 // 0 = no cap
+	seeds             [3]uint64 // of hashes
+	maxKeys, maxBytes int64     // 0 = no cap
 
 	// retain[group] is the longest window that a group ever had, in microseconds.
 	// Readers hold no lock: the slice grows behind its end or is replaced, and an
@@ -54,7 +57,9 @@ const (
 // Init makes the zero Table an empty one with caps on its keys and bytes, 0 for none.
 func (t *Table) Init(maxKeys, maxBytes int64) {
 	t.maxKeys, t.maxBytes = maxKeys, maxBytes
-	t.seeds = newHasher()
+	for i := range t.seeds {
+		t.seeds[i] = rand.Uint64() | 1
+	}
 	t.groups = map[string]uint32{}
 	t.retain.Store(&[]int64{})
 	t.vain, t.vainVirtual = -1<<60, -1<<60
@@ -200,4 +205,65 @@ func within(v *atomic.Int64, n, most int64) bool {
 			return true
 		}
 	}
+}
+
+// Shard is the part of the keys under one lock. Each history has the lock of its slot besides.
+// A caller that has locked a slot waits for no shard.
+//
+// The fields that Find reads come first. Decisions that need no lock of the shard change no
+// field of that cache line.
+type Shard struct {
+	directory atomic.Pointer[directory] // nil if there are no slots
+	Arena     window.Arena              // the entries of the histories, and long keys
+
+	sync.Mutex        // protects the following, and changes of directory and Arena
+	used       int    // slots with a key
+	hand       uint32 // the hash at which the sweep goes on
+	handGroup  uint32 // the group in that block
+}
+
+// Lock locks the shard. It tries for about a microsecond, the time for which others hold the
+// lock, before the caller parks. A parked caller waits much longer if all processors are busy:
+// it runs when the goroutine that unlocks the shard parks or yields.
+func (s *Shard) Lock() {
+	for range 100 {
+		if s.TryLock() {
+			return
+		}
+		for range 10 {
+			nop()
+		}
+	}
+	s.Mutex.Lock()
+}
+
+//go:noinline
+func nop() {}
+
+// Len is the number of slots with a key.
+func (s *Shard) Len() int { return s.used }
+
+// Hashes is the number of places of slots, which Visit visits in their order.
+const Hashes uint64 = 1 << 32
+
+// Visit calls visit with about n slots from a place on, each locked, and returns the next
+// place. The shard is locked. It may be unlocked between two visits: visits of all places see
+// each slot that stays, because a slot that moves keeps its place.
+func (s *Shard) Visit(place uint64, n int, visit func(*Slot)) (next uint64) {
+	d := s.directory.Load()
+	if d == nil {
+		return Hashes
+	}
+	b := d.block(uint32(place))
+	rest := 32 - b.state().depth
+	end := (place>>rest + 1) << rest
+	end = min(end, place+max(Hashes/uint64(s.used+1)*uint64(n), 1))
+	for slot := range b.live {
+		if at := uint64(slot.low()); place <= at && at < end {
+			slot.Lock()
+			visit(slot)
+			slot.Unlock()
+		}
+	}
+	return end
 }
