@@ -3,10 +3,6 @@ package keytable
 import "math/bits"
 
 const (
-	// One in SweepEvery recordings, and every fourth new key, sweeps one group of slots. So
-	// memory follows the histories that count (R13).
-	SweepEvery = 32
-
 	// A sweep beside a recording leaves histories that expired less than sweepLate ago.
 	// Otherwise a key that is used once a window would be removed and inserted all the time.
 	sweepLate = 1_000_000
@@ -23,13 +19,6 @@ const (
 	// bench/speed).
 	reclaimRate = 4
 )
-
-// SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A counter would
-// be one more cache line that all callers change.
-func SweepDue(now int64) bool {
-	const odd = 0x9e3779b97f4a7c15 // so that instants at equal distances are spread
-	return uint64(now)*odd>>32%SweepEvery == 0
-}
 
 // SweepStep sweeps a few slots. Only a decision that has recorded units calls it: peeks and
 // denials remove no history (R4). The caller has locked the shard, and no slot. now is an

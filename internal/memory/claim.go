@@ -248,10 +248,21 @@ func (m *Memory) release(c *claim) {
 	c.locks = 0
 }
 
+// sweepEvery: one in so many recordings, and every fourth new key, sweeps one group of slots. So
+// memory follows the histories that count (R13).
+const sweepEvery = 32
+
+// sweepDue reports whether a recording at now sweeps: one instant in sweepEvery. A counter would
+// be one more cache line that all callers change.
+func sweepDue(now int64) bool {
+	const odd = 0x9e3779b97f4a7c15 // so that instants at equal distances are spread
+	return uint64(now)*odd>>32%sweepEvery == 0
+}
+
 // sweepAfter sweeps a few slots of each shard that is free, with every fourth new key and now
 // and then. It releases the histories before.
 func (m *Memory) sweepAfter(c *claim) {
-	if !c.inserted && !keytable.SweepDue(c.raw) {
+	if !c.inserted && !sweepDue(c.raw) {
 		return
 	}
 	held := c.locks

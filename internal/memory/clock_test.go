@@ -47,7 +47,7 @@ func TestR1NoDecisionFromBeforeAnother(t *testing.T) {
 			<-started
 			if name == "sweep" {
 				time.Sleep(w)
-				for i := range int64(10 * keytable.SweepEvery) {
+				for i := range int64(10 * sweepEvery) {
 					s.SweepStep(&m.table, m.now()+i, false) // as decisions on other keys do
 				}
 				s.Unlock()
@@ -125,7 +125,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 				must.Get(l.At(start.Add(c.granted + i*time.Microsecond)).Allow(busy))(t)
 			}
 			held := l.memory.Len()
-			for i := range 4 * keytable.SweepEvery {
+			for i := range 4 * sweepEvery {
 				d, err := look(l.At(start.Add(c.asked + time.Duration(i)*time.Microsecond)))
 				if err != nil || name != "record" && d.Allowed {
 					t.Fatalf("%s of %+v: %+v, %v", name, c.limits, d, err)

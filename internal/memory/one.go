@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -54,7 +53,7 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 	}
 	d.ResetAfter = span(h.End() + l.Window - now)
 	slot.Release(key)
-	if d.Allowed && keytable.SweepDue(raw) && s.TryLock() {
+	if d.Allowed && sweepDue(raw) && s.TryLock() {
 		s.SweepStep(&m.table, raw, virtual)
 		s.Unlock()
 	}
