@@ -2,6 +2,7 @@ package memory
 
 import (
 	"sync"
+	"time"
 	"unsafe"
 
 	"github.com/weirlimit/weir/engine"
@@ -18,6 +19,46 @@ type claim struct {
 	raw, now int64  // the instant as read, and that of the decision, which R2 may have moved
 	locks    uint64 // shards that are locked
 	inserted bool   // a key was added
+}
+
+// moment is the instant of a call in a Memory. The zero moment is now.
+type moment struct {
+	micros int64 // since 1970, unless it is fromClock
+	from   source
+}
+
+// source is where the instant of a call comes from.
+type source uint8
+
+const (
+	fromClock   source = iota // the engine's clock, which is not read yet
+	fromReading               // an earlier reading of the engine's clock
+	fromCaller
+)
+
+// momentOf returns the instant of a call: its own, or otherwise the given one.
+func momentOf(c *engine.Call, otherwise moment) moment {
+	if c.Given {
+		return moment{c.At, fromCaller}
+	}
+	return otherwise
+}
+
+// virtual reports whether the caller gave the instant.
+func (at moment) virtual() bool { return at.from == fromCaller }
+
+// instant returns the instant of a call in microseconds since 1970.
+func (m *Memory) instant(at moment) int64 {
+	if at.from == fromClock {
+		return m.now()
+	}
+	return at.micros
+}
+
+// now reads the engine's clock: microseconds since 1970 that never run back.
+// time.Since reads only the monotonic clock, at half the cost of time.Now.
+func (m *Memory) now() int64 {
+	return m.base + int64(time.Since(m.start)/time.Microsecond)
 }
 
 // record is one limit of a call: the place of its history, and the state found there.

@@ -1,8 +1,8 @@
 // Package memory is the engine in memory: histories of keys in one process. Package weir
 // offers it as weir.Memory, and package weirdisk keeps a log of its changes.
 //
-// A call is decided in decide.go, or by the shorter way in one.go for the commonest
-// attempt. rules.go compiles rules, record.go writes units, once.go remembers operations with
+// A call is decided in decide.go, with a shorter way for the commonest attempt. claim.go holds
+// its histories, ops.go has refund, count and reset. rules.go compiles rules, record.go writes units, once.go remembers operations with
 // an idempotency key, and journal.go, apply.go and dump.go state changes for a log.
 package memory
 
@@ -99,49 +99,6 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 		return fmt.Errorf("%w: the keys that still count take %d bytes, and MaxBytes is %d; raise the cap", engine.ErrFull, m.Bytes(), bytes)
 	}
 	return nil
-}
-
-// now reads the engine's clock: microseconds since 1970 that never run back.
-// time.Since reads only the monotonic clock, at half the cost of time.Now.
-func (m *Memory) now() int64 {
-	return m.base + int64(time.Since(m.start)/time.Microsecond)
-}
-
-// moment is the instant of a call in a Memory. The zero moment is now.
-type moment struct {
-	micros int64 // since 1970, unless it is fromClock
-	from   source
-}
-
-// source is where the instant of a call comes from.
-type source uint8
-
-const (
-	fromClock   source = iota // the engine's clock, which is not read yet
-	fromReading               // an earlier reading of the engine's clock
-	fromCaller
-)
-
-// momentOf returns the instant of a call: its own, or otherwise the given one.
-func momentOf(c *engine.Call, otherwise moment) moment {
-	if c.Given {
-		return moment{c.At, fromCaller}
-	}
-	return otherwise
-}
-
-// reading returns a reading of the engine's clock as the instant of a call.
-func reading(micros int64) moment { return moment{micros, fromReading} }
-
-// virtual reports whether the caller gave the instant.
-func (at moment) virtual() bool { return at.from == fromCaller }
-
-// instant returns the instant of a call in microseconds since 1970.
-func (m *Memory) instant(at moment) int64 {
-	if at.from == fromClock {
-		return m.now()
-	}
-	return at.micros
 }
 
 // Len is the number of keys held, idle ones included, and of operations with an idempotency

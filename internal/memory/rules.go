@@ -23,7 +23,6 @@ type Rules struct {
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
 type limitRules struct {
 	window.Rule
-	described *engine.Limit
 	name      string
 	histories string // the name of its histories
 	group     uint32 // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
@@ -32,6 +31,7 @@ type limitRules struct {
 	holds     bool   // kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
+	described engine.State
 }
 
 // Rules returns the rules in the form of m. Compiled rules keep the form of the engine that used
@@ -64,7 +64,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		}
 		compiled := limitRules{
 			Rule:      rule(l, b.mode),
-			described: l,
+			described: l.Describe(),
 			name:      l.Name,
 			histories: name,
 			group:     group,
