@@ -3,9 +3,11 @@ package weir
 import (
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/shorten"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // Policy is a named set of limits that are decided together, at one instant, all or none
@@ -188,3 +190,103 @@ func nameProblem(s string) string {
 // ValidName reports whether s can name a policy, a limit or a dimension:
 // [a-z0-9][a-z0-9._-]{0,63}.
 func ValidName(s string) bool { return nameProblem(s) == "" }
+
+// Capacity returns the most units of one attempt: the Burst of a Bucket, or Max.
+func (l *Limit) Capacity() int64 {
+	if l.Kind == Bucket && l.Burst > 0 {
+		return l.Burst
+	}
+	return l.Max
+}
+
+// FillTime returns the time in which an empty Bucket fills, rounded up to a microsecond.
+// The limit must be valid. It is 0 for other kinds.
+func (l *Limit) FillTime() time.Duration {
+	if l.Kind != Bucket {
+		return 0
+	}
+	rate := window.NewRefill(l.Max, l.Window.Microseconds())
+	return time.Duration(rate.Within(l.Capacity())) * time.Microsecond
+}
+
+// bucketProblem returns the field of a Bucket that is out of its range, and the reason.
+func (l *Limit) bucketProblem() (field, problem string) {
+	switch {
+	case l.Kind != Bucket && l.Burst != 0:
+		return "Burst", fmt.Sprintf("%d is the capacity of a bucket, and the limit is of kind %v; use 0, or kind Bucket", l.Burst, l.Kind)
+	case l.Kind != Bucket:
+		return "", ""
+	case l.Max == 0:
+		return "Max", "a bucket that never refills; use 1 or more, or kind Rolling to deny everything"
+	case l.Burst < 0 || l.Burst > MaxUnits:
+		return "Burst", fmt.Sprintf("%d is out of range; use 1 to %d, or 0 for Max", l.Burst, MaxUnits)
+	}
+	if burst := l.Capacity(); burst > l.MaxBurst() {
+		return "Burst", fmt.Sprintf("a bucket of %d units at %d per %v fills in more than 400 days, or is not exact in microseconds below 2^51; use at most %d, or a rounder Max (R16)",
+			burst, l.Max, l.Window, l.MaxBurst())
+	}
+	return "", ""
+}
+
+// MaxBurst returns the largest Burst at the rate of the limit, whose Max and Window are
+// valid and above 0: its refill is exact, and it fills within 400 days (R16).
+func (l *Limit) MaxBurst() int64 {
+	rate := window.NewRefill(l.Max, l.Window.Microseconds())
+	return rate.MaxBurst()
+}
+
+// window returns Window, the length of the Period, or of Concurrency MaxHold.
+func (l *Limit) window() time.Duration {
+	if l.Period != NoPeriod {
+		return l.Period.Length()
+	}
+	if l.Kind == Concurrency {
+		return l.MaxHold
+	}
+	return l.Window
+}
+
+// periodProblem returns the field of a Period that is out of its range, and the reason.
+func (l *Limit) periodProblem() (field, problem string) {
+	switch {
+	case l.Period > Month:
+		return "Period", fmt.Sprintf("%d is not a period; use Hour, Day, Week or Month, or NoPeriod", l.Period)
+	case l.Period == NoPeriod && l.Zone != "":
+		return "Zone", fmt.Sprintf("%q without a Period; windows of another length have no time zone", shorten.Text(l.Zone))
+	case l.Period == NoPeriod && l.Anchor != 0:
+		return "Anchor", fmt.Sprintf("%d without a Period; use Month or Week, or 0", l.Anchor)
+	case l.Period == NoPeriod:
+		return "", ""
+	case l.Kind != Fixed:
+		return "Period", fmt.Sprintf("a %v of a limit of kind %v; use kind Fixed, or a Window", l.Period, l.Kind)
+	case l.Window != 0 && l.Window != l.Period.Length():
+		return "Window", fmt.Sprintf("%v beside the period %v; leave it out, or use %v", l.Window, l.Period, l.Period.Length())
+	}
+	if most := map[Period]int{Week: 7, Month: 31}[l.Period]; l.Anchor < 0 || l.Anchor > max(most, 1) {
+		return "Anchor", fmt.Sprintf("%d is out of range for a %v; use 0 to %d", l.Anchor, l.Period, max(most, 1))
+	}
+	if _, err := loadZone(l.Zone); err != nil {
+		return "Zone", fmt.Sprintf("%q is not a known time zone; use an IANA name such as Europe/Berlin, and import time/tzdata if the machine has no zone data", shorten.Text(l.Zone))
+	}
+	return "", ""
+}
+
+// zones holds the time zones that were loaded, by name. Loading one reads files, and a
+// policy file may have thousands of limits. Only valid names are stored.
+var zones sync.Map // *time.Location by name
+
+// loadZone returns the time zone of an IANA name; "" is UTC. The machine's own zone has no
+// name: a limit must not depend on the machine.
+func loadZone(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, fmt.Errorf("the zone of the machine")
+	}
+	if zone, loaded := zones.Load(name); loaded {
+		return zone.(*time.Location), nil
+	}
+	zone, err := time.LoadLocation(name)
+	if err == nil {
+		zones.Store(name, zone)
+	}
+	return zone, err
+}

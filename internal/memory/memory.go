@@ -2,8 +2,9 @@
 // offers it as weir.Memory, and package weirdisk keeps a log of its changes.
 //
 // A call is decided in decide.go, with a shorter way for the commonest attempt. claim.go holds
-// its histories, ops.go has refund, count and reset. rules.go compiles rules, record.go writes units, once.go remembers operations with
-// an idempotency key, and journal.go, apply.go and dump.go state changes for a log.
+// its histories, and record.go writes units to them. ops.go has refund, count and reset.
+// rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go,
+// apply.go and dump.go state changes for a log.
 package memory
 
 import (
