@@ -278,7 +278,7 @@ func (w Windows) String() string { return [...]string{"rolling", "fixed", "calen
 func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (number int64, ends time.Time) {
 	if w == CalendarMonth && unit == envoyconf.Month {
 		now = now.UTC()
-		months := int64(period / envoyconf.Month.Length())
+		months := int64(period / envoyconf.Length(envoyconf.Month))
 		number = (int64(now.Year()-1970)*12 + int64(now.Month()-1)) / months
 		return number, time.Date(1970, time.Month(1+(number+1)*months), 1, 0, 0, 0, 0, time.UTC)
 	}

@@ -27,7 +27,7 @@ type shownLimit = pb.RateLimitResponse_RateLimit
 // newShownLimit returns a limit of that many requests in a number of units; 0 = the number
 // is not given, which is 1.
 func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier uint32) *shownLimit {
-	l := &shownLimit{Name: name, RequestsPerUnit: requests, Unit: pb.RateLimitResponse_RateLimit_Unit(unit)}
+	l := &shownLimit{Name: name, RequestsPerUnit: requests, Unit: unit}
 	if multiplier > 0 {
 		l.UnitMultiplier = wrapperspb.UInt32(multiplier)
 	}
@@ -88,8 +88,7 @@ func (it *item) untilReset(c *call) time.Duration {
 	case it.wait != weir.Never:
 		return it.wait
 	}
-	unit := envoyconf.Unit(it.shown.GetUnit())
-	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
+	return envoyconf.Length(it.shown.GetUnit()) * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
 }
 
 // Headers are the names of header fields.
