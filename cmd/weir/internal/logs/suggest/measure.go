@@ -30,11 +30,10 @@ func (r *requests) measure(windows []time.Duration, days *calendar, scripts, ste
 	r.eachKey(func(key uint32, requests []request) {
 		for i, m := range all {
 			h.reset(m.window, math.MaxInt64)
-			day := -1
 			for _, r := range requests {
 				h.allow(r)
 				if !scripts[key] {
-					day = days.day(r.at, day)
+					day := days.day(r.at)
 					m.days[day+1] = max(m.days[day+1], h.used)
 				}
 			}

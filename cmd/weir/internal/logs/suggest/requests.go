@@ -3,6 +3,7 @@ package suggest
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -109,34 +110,18 @@ func newCalendar(zone *time.Location, from, to int64) *calendar {
 	return c
 }
 
-// day returns the index of an instant's day, -1 for an earlier one. Near is the index of
-// an instant close by.
-func (c *calendar) day(at int64, near int) int {
-	for near+1 < len(c.starts) && at >= c.starts[near+1] {
-		near++
-	}
-	for near >= 0 && at < c.starts[near] {
-		near--
-	}
-	return near
+// day returns the index of an instant's day, -1 for an earlier one.
+func (c *calendar) day(at int64) int {
+	after, _ := slices.BinarySearch(c.starts, at+1)
+	return after - 1
 }
-
-// quarter is the length in which the offset of no time zone from UTC changes but at the
-// edges.
-const quarter = 15 * 60 * second
 
 // count counts all requests by day, and returns their numbers by hour of the day.
 func (c *calendar) count(r *requests) (hours [24]int64) {
-	slot, hour, day := int64(-1), 0, -1
 	r.eachKey(func(_ uint32, all []request) {
 		for _, r := range all {
-			if r.at/quarter != slot {
-				slot = r.at / quarter
-				hour = time.UnixMicro(r.at).In(c.zone).Hour()
-				day = c.day(r.at, day)
-			}
-			hours[hour]++
-			if day >= 0 {
+			hours[time.UnixMicro(r.at).In(c.zone).Hour()]++
+			if day := c.day(r.at); day >= 0 {
 				c.days[day].Requests++
 			}
 		}
