@@ -29,7 +29,7 @@ type Page struct {
 	Hours    []int64   // requests by hour of the day, 0 to 23; nil = no chart
 	Zone     string    // for Hours, such as UTC
 	Views    []View    // one for each window or policy, in the order of their tabs
-	First    int       // the index of the view that is shown first
+	First    int       // the index of the view that the script shows first
 	MaskKeys bool      // "key 1", "key 2", … replace the keys; equal keys have equal names
 }
 

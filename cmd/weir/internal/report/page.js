@@ -517,12 +517,12 @@
     tabs.hidden = false;
     const buttons = [...tabs.querySelectorAll('button')];
     const open = (i) => {
-      buttons.forEach((b) => b.setAttribute('aria-pressed', String(Number(b.dataset.view) === i)));
+      buttons.forEach((b, k) => b.setAttribute('aria-pressed', String(k === i)));
       sections.forEach((s, k) => { s.hidden = k !== i; });
       draws[i]();
     };
-    buttons.forEach((b) => b.addEventListener('click', () => open(Number(b.dataset.view))));
-    open(0);
+    buttons.forEach((b, i) => b.addEventListener('click', () => open(i)));
+    open(Number(tabs.dataset.first));
   }
   drawAll();
 

@@ -60,18 +60,11 @@ type document struct {
 	Style                 template.CSS // and the script, with their hashes for the security policy
 	Script                template.JS
 	StyleHash, ScriptHash string
-	Tabs                  []tab
 	Sections              []*View
 	Data                  []View // of the sections; the template writes it as JSON
 	ViewsLeft             int64  // views that are not shown
 	SourcesLeft           int
 	InHours               int64 // the sum of Hours
-}
-
-// tab is a tab, and the place of its view on the page.
-type tab struct {
-	Name string
-	View int
 }
 
 func newDocument(p *Page, rows int) *document {
@@ -89,16 +82,6 @@ func newDocument(p *Page, rows int) *document {
 		d.InHours += n
 	}
 	views := p.Views[:min(len(p.Views), MaxViews)]
-	if first := p.First; first < len(views) {
-		for i := range views {
-			place := i
-			if i <= first {
-				place = (i + 1) % (first + 1) // the first goes to 0, those before it move on
-			}
-			d.Tabs = append(d.Tabs, tab{shown(views[i].Name), place})
-		}
-		views = slices.Concat(views[first:first+1], views[:first], views[first+1:])
-	}
 	steps, nameOf := stepsOf(views), shown
 	if p.MaskKeys {
 		names := map[string]string{}

@@ -34,7 +34,7 @@ func TestSuggestionForTheExampleLog(t *testing.T) {
 				t.Errorf("%s is %q, want %q", selector, got, want)
 			}
 		}
-		if got, n := b.text("h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "5 keys stand apart with ") || n != 5 {
+		if got, n := b.text(view+"h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "5 keys stand apart with ") || n != 5 {
 			t.Errorf("the reason is %q, and %d keys are over the limit", got, n)
 		}
 		if got := b.overlaps(); len(got) > 0 {
