@@ -84,11 +84,10 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s == nil || s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
 	}
-	w := filewatch.Watcher{Path: s.path, Seen: s.policies.Version().Source, Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) }}
-	w.Run(ctx, func(c filewatch.Content) {
-		err := c.Err
+	read := func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) }
+	filewatch.Watch(ctx, s.policies.Version().Source, read, func(text []byte, err error) {
 		if err == nil {
-			err = s.reloadSource(c.Bytes)
+			err = s.reloadSource(text)
 		}
 		if reloaded != nil {
 			reloaded(err)

@@ -4,10 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -64,24 +62,22 @@ func names(file *policy.File) []string {
 // reloader reloads a configuration of a server when its content changes, and at each
 // SIGHUP. An invalid configuration changes nothing.
 type reloader struct {
-	watch filewatch.Watcher
+	seen  []byte                             // the content in force at the start
+	read  func() ([]byte, error)             // reads it
 	parse func(text []byte, err error) error // gives it to the server, which logs the result
 	mu    sync.Mutex                         // held from reading to applying, so that the newest content stays
 }
 
-// run reloads after changes until ctx is done. Without a path there are none.
+// run reloads after changes until ctx is done.
 func (r *reloader) run(ctx context.Context) {
-	if r.watch.Path == "" {
-		return
-	}
-	r.watch.Run(ctx, func(c filewatch.Content) {
-		r.apply(func() ([]byte, error) { return c.Bytes, c.Err })
+	filewatch.Watch(ctx, r.seen, r.read, func(text []byte, err error) {
+		r.apply(func() ([]byte, error) { return text, err })
 	})
 }
 
 // again reads and reloads the configuration. The error is the reason why the one in
 // force stays.
-func (r *reloader) again() error { return r.apply(r.watch.Read) }
+func (r *reloader) again() error { return r.apply(r.read) }
 
 // apply gives a content to the server.
 func (r *reloader) apply(read func() ([]byte, error)) error {
@@ -92,10 +88,10 @@ func (r *reloader) apply(read func() ([]byte, error)) error {
 }
 
 // policyReloader returns the reloader of a policy file. text is the content in force.
-func policyReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
+func policyReloader(path string, text []byte, s *server.Server) *reloader {
 	return &reloader{
-		watch: filewatch.Watcher{Path: path, Seen: text, Warn: polled(log, "policy file"),
-			Read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) }},
+		seen: text,
+		read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) },
 		parse: func(text []byte, err error) error {
 			if err != nil {
 				return s.Reload(nil, err)
@@ -106,25 +102,16 @@ func policyReloader(path string, text []byte, s *server.Server, log *slog.Logger
 
 // envoyReloader returns the reloader of a configuration of Envoy's rate limit service, a file
 // or a directory. seen is the fingerprint of the one in force.
-func envoyReloader(path string, seen []byte, s *server.Server, log *slog.Logger) *reloader {
-	watched := path
-	if info, err := os.Stat(path); err == nil && info.IsDir() {
-		watched = filepath.Join(path, "any") // a Watcher watches the directory of its path
-	}
+func envoyReloader(path string, seen []byte, s *server.Server) *reloader {
 	return &reloader{
-		watch: filewatch.Watcher{Path: watched, Seen: seen, Warn: polled(log, "Envoy configuration"),
-			Read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) }},
+		seen: seen,
+		read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) },
 		parse: func(_ []byte, err error) error {
 			if err != nil {
 				return s.ReloadEnvoy(nil, err)
 			}
 			return s.ReloadEnvoy(envoyconf.Load(path))
 		}}
-}
-
-// polled returns a function that logs why changes are only found by polling.
-func polled(log *slog.Logger, file string) func(error) {
-	return func(err error) { log.Warn("the "+file+" is polled for changes every few seconds", "why", err) }
 }
 
 // onHangup calls reload at each SIGHUP until stop is called. A call that is running may go on:

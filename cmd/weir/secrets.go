@@ -6,10 +6,8 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/filewatch"
 )
 
 // secretFiles are the settings with the paths of secrets.
@@ -59,24 +57,20 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader
 	}), nil
 }
 
-// secretReloader returns the reloader of the files at paths, in any directories. It reads their
-// sizes and times every second.
+// secretReloader returns the reloader of the files at paths. Its content is their sizes and times.
 func secretReloader(paths []string, reload func()) *reloader {
-	read := func() (seen []byte, _ error) {
+	read := func() (found []byte, _ error) {
 		for _, path := range paths {
 			if info, err := os.Stat(path); err == nil { // follows links: Kubernetes replaces a link
-				seen = fmt.Appendln(seen, info.Size(), info.ModTime().UnixNano())
+				found = fmt.Appendln(found, info.Size(), info.ModTime().UnixNano())
 			} else {
-				seen = fmt.Appendln(seen, err)
+				found = fmt.Appendln(found, err)
 			}
 		}
-		return seen, nil
+		return found, nil
 	}
 	seen, _ := read()
-	return &reloader{
-		watch: filewatch.Watcher{Path: strings.Join(paths[:min(1, len(paths))], ""), Read: read, Seen: seen, Interval: time.Second},
-		parse: func([]byte, error) error { reload(); return nil },
-	}
+	return &reloader{seen: seen, read: read, parse: func([]byte, error) error { reload(); return nil }}
 }
 
 // secret returns the path of a file with a secret, or the secret from the environment.

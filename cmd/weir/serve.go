@@ -140,11 +140,11 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	var reloaders []*reloader
 	if o.policies != "" {
-		policies = policyReloader(o.policies, text, s, log)
+		policies = policyReloader(o.policies, text, s)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
-		reloaders = append(reloaders, envoyReloader(o.envoyConfig, envoySeen, s, log))
+		reloaders = append(reloaders, envoyReloader(o.envoyConfig, envoySeen, s))
 	}
 	o.record.greet(stderr)
 	warnings := append(s.Warnings(), store.Warnings...)
