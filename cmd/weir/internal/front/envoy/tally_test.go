@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -31,74 +32,17 @@ func (p *proxy) counted() (all []string) {
 	return all
 }
 
-// hits sums a number of hits over the rules of that name.
-func (p *proxy) hits(of string, number func(*Hits) int64) (n int64) {
+// hits returns the sums of the metrics of the rules of that name.
+func (p *proxy) hits(of string) string {
+	var n [5]int64
 	p.service.EachRule(func(_, rule string, h *Hits) {
-		if rule == of {
-			n += number(h)
+		for i, count := range []*atomic.Int64{&h.Granted, &h.Denied, &h.Shadowed, &h.Near, &h.Refunded} {
+			if rule == of {
+				n[i] += count.Load()
+			}
 		}
 	})
-	return n
-}
-
-// Metrics name rules as the reference does: by the configuration's entries, and with the
-// values of requests under value_to_metric or detailed_metric. Rules that share a
-// threshold have no values.
-func TestMetricNamesFollowTheReference(t *testing.T) {
-	p := connect(t, weir.NewMemory(), parse(t, `
-domain: names
-descriptors:
-  - key: route
-    value_to_metric: true
-    descriptors:
-      - key: http_method
-        value_to_metric: true
-        descriptors: [{key: subject_id, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - key: user
-    value_to_metric: true
-    descriptors:
-      - key: action
-        value: read*
-        value_to_metric: true
-        descriptors: [{key: resource, rate_limit: {unit: minute, requests_per_unit: 60}}]
-      - key: action
-        value: write*
-        descriptors: [{key: resource, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - key: exact
-    value: one
-    value_to_metric: true
-    descriptors: [{key: leaf, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - key: api
-    value: api/*
-    share_threshold: true
-    value_to_metric: true
-    descriptors: [{key: method, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - key: service
-    value: svc/*
-    share_threshold: true
-    descriptors: [{key: endpoint, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - key: both
-    value_to_metric: true
-    descriptors: [{key: leaf, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}]
-  - {key: plain, rate_limit: {unit: minute, requests_per_unit: 60}}
-  - {key: wild, value: "w*", rate_limit: {unit: minute, requests_per_unit: 60}}
-`))
-	for _, d := range []string{
-		"route=api,http_method=GET,subject_id=123", "route=api,http_method=GET,subject_id=124", "route=web,http_method=POST,subject_id=456",
-		"user=alice,action=readfile,resource=documents", "user=bob,action=writefile,resource=documents", "user=,action=read,resource=x",
-		"exact=one,leaf=1", "api=api/v1,method=GET", "api=api/v2,method=PUT",
-		"service=svc/a,endpoint=x", "service=svc/b,endpoint=x", "both=b,leaf=l",
-		"plain=p", "wild=w1", "plain=o limit:3/HOUR",
-	} {
-		p.ask(d)
-	}
-	want := []string{"(override) 1", "api_api/*.method 2", "both_b.leaf_l 1", "exact_one.leaf 1", "plain 1",
-		"route_api.http_method_GET.subject_id 2", "route_web.http_method_POST.subject_id 1",
-		"service_svc/*.endpoint_x 2", "user.action_read.resource 1",
-		"user_alice.action_readfile.resource 1", "user_bob.action_write*.resource 1", "wild_w* 1"}
-	if got := p.counted(); !slices.Equal(got, want) {
-		t.Errorf("metrics have %q, want %q", got, want)
-	}
+	return fmt.Sprintf("%d granted, %d denied, %d shadowed, %d near, %d refunded", n[0], n[1], n[2], n[3], n[4])
 }
 
 // The number of values in metrics is bounded; further values count with their rule. A
@@ -126,8 +70,8 @@ descriptors:
 		}
 		must.Do(t, p.service.Load(parse(t, config), nil))
 	}
-	if hits := p.hits("a_b_c", func(h *Hits) int64 { return h.Granted.Load() }); hits != 2 {
-		t.Errorf("%d hits of two rules with equal spelling, want 2", hits)
+	if hits := p.hits("a_b_c"); !strings.HasPrefix(hits, "2 granted,") {
+		t.Errorf("%s of two rules with equal spelling, want 2", hits)
 	}
 }
 
@@ -150,39 +94,6 @@ descriptors:
 	slices.Sort(all)
 	if want := []string{`d\u001b[31m k_\u001b]0;x\u0007\u202e`, `d\u001b[31m l\u202e`}; !slices.Equal(all, want) {
 		t.Errorf("got %q, want %q", all, want)
-	}
-}
-
-// Hits above four fifths of the limit are near it, as in the reference. Denied hits,
-// peeks and unlimited hits are not.
-func TestHitsNearTheLimitAreCounted(t *testing.T) {
-	p := connect(t, weir.NewMemory(), parse(t, `
-domain: near
-descriptors:
-  - {key: ten, rate_limit: {unit: hour, requests_per_unit: 10}}
-  - {key: three, rate_limit: {unit: hour, requests_per_unit: 3}}
-  - {key: free, rate_limit: {unlimited: true}}
-`))
-	near := func(of string) int64 { return p.hits(of, func(h *Hits) int64 { return h.Near.Load() }) }
-	for _, c := range []struct {
-		descriptor, rule string
-		want             int64
-	}{
-		{"ten=a hits:8", "ten", 0},
-		{"ten=a", "ten", 1},
-		{"ten=a hits:0", "ten", 1},
-		{"ten=a hits:2", "ten", 1}, // denied
-		{"ten=a", "ten", 2},
-		{"ten=b hits:9", "ten", 3},
-		{"three=a", "three", 0},
-		{"three=a", "three", 0},
-		{"three=a", "three", 1},
-		{"free=a hits:99", "free", 0},
-		{"ten=c limit:1/HOUR", Overridden, 1},
-	} {
-		if p.ask(c.descriptor); near(c.rule) != c.want {
-			t.Errorf("after %s: %d hits of %s were near the limit, want %d", c.descriptor, near(c.rule), c.rule, c.want)
-		}
 	}
 }
 
