@@ -43,32 +43,8 @@ func counted(day, running int64) string {
 
 func in(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000Z") }
 
-// TestSettlementsEndHolds: a settlement without actual keeps the charge, one with it
-// corrects the charge, a release takes it back, and each ends the hold. Retries get the
-// same answer.
-func TestSettlementsEndHolds(t *testing.T) {
-	for _, c := range []struct {
-		call, answer string
-		day          int64
-	}{
-		{`/v1/settle {"reservation":"$id"}`, `"actual":2,"refunded":0,"recorded":0`, 2},
-		{`/v1/settle {"reservation":"$id","actual":1}`, `"actual":1,"refunded":1,"recorded":0`, 1},
-		{`/v1/settle {"reservation":"$id","actual":5}`, `"actual":5,"refunded":0,"recorded":3`, 5},
-		{`/v1/release {"reservation":"$id"}`, `"actual":0,"refunded":2,"recorded":0`, 0},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			settle := fmt.Sprintf(`POST %s => 200 {"policy":"render","reserved":2,%s}%s`, c.call, c.answer, counted(c.day, 0))
-			play(t, holdServer(t, nil), `
-				POST /v1/reserve {"policy":"render","key":{"user":"ann"},"n":2}
-				=> 200 …"reservation":"$id","expires_at":"`+in(24*time.Hour)+`","held_until":"`+in(30*time.Second)+`"}
-				POST /v1/reserve `+renderReserve+` => 200 {"allowed":false,…
-				! held_until
-				`+counted(2, 2)+settle+settle+`
-				POST /v1/extend {"reservation":"$id"} => 409 …settled already…
-				POST /v1/settle {"reservation":"$id","actual":4} => 409 …settled already…
-			`+counted(c.day, 0))
-		})
-	}
+// TestHoldsAreReplayed: calls with and without a hold, and their trace.
+func TestHoldsAreReplayed(t *testing.T) {
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	record := must.Get(recorder.Open(recorder.Config{Path: trace, FileBytes: 1 << 20, Files: 1, Sample: 1}))(t)
 	s := holdServer(t, nil, func(c *Config) { c.Recorder = record })
@@ -153,8 +129,7 @@ func TestExtensionsReturnAnotherReservation(t *testing.T) {
 func TestSettleOrExtend(t *testing.T) {
 	for range 20 {
 		store := weir.NewMemory()
-		secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
-		servers := []*Server{holdServer(t, store, secret), holdServer(t, store, secret)}
+		servers := []*Server{holdServer(t, store, sharedSecret), holdServer(t, store, sharedSecret)}
 		token := reserveBy(t, servers[0], renderReserve)
 		var mu sync.Mutex
 		statuses := map[string]map[int]int{"/v1/settle": {}, "/v1/extend": {}}
@@ -203,10 +178,9 @@ func TestFailedExtensionsCanBeRetried(t *testing.T) {
 
 // TestForeignHolds: a reservation of another store or secret is not extended.
 func TestForeignHolds(t *testing.T) {
-	secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
-	s := holdServer(t, weir.NewMemory(), secret)
+	s := holdServer(t, weir.NewMemory(), sharedSecret)
 	token := reserveBy(t, s, renderReserve)
-	wantProblem(t, "another store", ask(holdServer(t, weir.NewMemory(), secret), "POST", "/v1/extend", tokenBody(token)), 404, "another store")
+	wantProblem(t, "another store", ask(holdServer(t, weir.NewMemory(), sharedSecret), "POST", "/v1/extend", tokenBody(token)), 404, "another store")
 	wantProblem(t, "another secret", ask(holdServer(t, nil), "POST", "/v1/extend", tokenBody(token)), 404, "no such reservation")
 	wantProblem(t, "no token", ask(s, "POST", "/v1/extend", `{}`), 400, `"reservation" is missing`)
 	play(t, s, counted(1, 1))
