@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -305,59 +306,46 @@ func TestOpenListenersRejectForeignHosts(t *testing.T) {
 	}
 	// Probes show strangers only whether the server is well. Proxies call gates with any
 	// Host.
-	if r := ask(s, "GET", "/livez", "", called("evil.example")); r.status != 200 {
-		t.Errorf("/livez: status %d", r.status)
-	}
-	if r := ask(s, "GET", "/readyz", "", called("evil.example")); r.body != "{\"ready\":true}\n" {
-		t.Errorf("/readyz shows a stranger's page %s", r.body)
-	}
 	operated, _ := newServer(t, nil, func(c *Config) { c.Auth.Admin = secret(t, adminWord) })
-	if r := ask(operated, "GET", "/readyz", "", called("evil.example")); r.body != "{\"ready\":true}\n" {
-		t.Errorf("with a token for operators alone, /readyz shows a stranger's page %s", r.body)
-	}
-	if r := ask(s, "GET", "/gate/search?ip=2", "", called("shop.example")); r.status != 204 {
-		t.Errorf("a gate with the Host of the proxy's client: status %d, want 204", r.status)
-	}
-}
-
-// TestAuthenticatedListenersAcceptAnyHost: a listener that requires authentication, a
-// unix socket, and a listener that is open on purpose accept any Host.
-func TestAuthenticatedListenersAcceptAnyHost(t *testing.T) {
-	token := func(c *Config) { c.Auth.Token = secret(t, tokenWord) }
-	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) }
 	for _, c := range []struct {
-		name   string
-		change func(*Config)
-		as     func(*http.Request)
-		host   string
-		status int
+		s            *Server
+		target, want string
 	}{
-		{"a token", token, bearer, "weir.default.svc", 200},
-		{"a unix socket", func(c *Config) { c.Listen = "unix:/weir.sock" }, bearer, "evil.example", 200},
-		{"everywhere", func(c *Config) { c.Listen, c.Insecure = "0.0.0.0:0", true }, bearer, "weir", 200},
-		{"everywhere, with names", func(c *Config) {
-			c.Listen, c.Insecure = "0.0.0.0:0", true
-			c.Hosts, _ = listen.ParseNames("weir")
-		}, bearer, "evil.example", 403},
+		{s, "/livez", "200 {\"live\":true}\n"}, {s, "/readyz", "200 {\"ready\":true}\n"}, {operated, "/readyz", "200 {\"ready\":true}\n"}, {s, "/gate/search?ip=2", "204 "},
 	} {
-		s, _ := newServer(t, nil, c.change)
-		if r := ask(s, "POST", "/v1/check", searchBody, called(c.host), c.as); r.status != c.status {
-			t.Errorf("%s: status %d, want %d: %s", c.name, r.status, c.status, r.body)
+		if r := ask(c.s, "GET", c.target, "", called("evil.example")); fmt.Sprint(r.status, " ", r.body) != c.want {
+			t.Errorf("%s shows a stranger's page %d %s, want %s", c.target, r.status, r.body, c.want)
 		}
 	}
 }
 
-// TestAdminListenerRejectsForeignHosts: the admin listener on loopback needs no token, so
-// it checks the Host even if decisions need a token.
-func TestAdminListenerRejectsForeignHosts(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) {
-		c.AdminListen = "127.0.0.1:0"
-		c.Auth.Token = secret(t, tokenWord)
-	})
-	for _, host := range []string{"evil.example", "localhost"} {
-		w := ask(&Server{main: s.admin}, "GET", "/v1/top", "", called(host))
-		if (w.status == 403) != (host == "evil.example") {
-			t.Errorf("%s: status %d", host, w.status)
+// TestHostsOfOtherListeners: a listener that requires authentication, a unix socket, and a
+// listener that is open on purpose accept any Host. The admin listener on loopback needs no
+// token, so it checks the Host even if decisions need one.
+func TestHostsOfOtherListeners(t *testing.T) {
+	token := func(c *Config) { c.Auth.Token = secret(t, tokenWord) }
+	everywhere := func(c *Config) { c.Listen, c.Insecure = "0.0.0.0:0", true }
+	for _, c := range []struct {
+		name    string
+		changes []func(*Config)
+		host    string
+		status  int
+	}{
+		{"a token", []func(*Config){token}, "weir.default.svc", 200},
+		{"a unix socket", []func(*Config){func(c *Config) { c.Listen = "unix:/weir.sock" }}, "evil.example", 200},
+		{"everywhere", []func(*Config){everywhere}, "weir", 200},
+		{"everywhere, with names", []func(*Config){everywhere, func(c *Config) { c.Hosts, _ = listen.ParseNames("weir") }}, "evil.example", 403},
+	} {
+		s, _ := newServer(t, nil, c.changes...)
+		bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) }
+		if r := ask(s, "POST", "/v1/check", searchBody, called(c.host), bearer); r.status != c.status {
+			t.Errorf("%s: status %d, want %d: %s", c.name, r.status, c.status, r.body)
+		}
+	}
+	s, _ := newServer(t, nil, token, func(c *Config) { c.AdminListen = "127.0.0.1:0" })
+	for host, want := range map[string]int{"evil.example": 403, "localhost": 200} {
+		if r := ask(&Server{main: s.admin}, "GET", "/v1/top", "", called(host)); r.status != want {
+			t.Errorf("the admin listener, %s: status %d, want %d", host, r.status, want)
 		}
 	}
 }

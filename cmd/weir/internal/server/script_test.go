@@ -22,13 +22,16 @@ import (
 
 // TestScripts plays each script of testdata on a server of its own, whose clock begins at
 // 2000-01-01. The policies are those of weir.yaml at the beginning of the archive, or else in
-// the folder. Bad input reaches no engine.
+// the folder. Bad input reaches no engine, and in down.txtar the store does not answer.
 func TestScripts(t *testing.T) {
 	for _, path := range must.Get(filepath.Glob("testdata/*.txtar"))(t) {
 		archive, policies := txtar.Parse(must.Get(os.ReadFile(path))(t)), file(t)
 		var e engine.Engine
-		if strings.HasPrefix(filepath.Base(path), "bad") {
+		switch name := filepath.Base(path); {
+		case strings.HasPrefix(name, "bad"):
 			e = unreached{t}
+		case name == "down.txtar":
+			e = down{}
 		}
 		for _, f := range archive.Files {
 			if f.Name == "weir.yaml" {
@@ -65,7 +68,7 @@ func TestScripts(t *testing.T) {
 // text that it does not hold. A problem document is shown as its detail.
 //
 // Other lines: let NAME TEXT; sleep DURATION; reload POLICY; metric LINE of /metrics; logged
-// TEXT; N times CALL on one line; and # a comment, which messages show.
+// TEXT, or logged N times TEXT; N times CALL on one line; and # a comment, which messages show.
 //
 // play returns the stored texts.
 func play(t *testing.T, s *Server, script string) (names map[string]string) {
@@ -145,6 +148,10 @@ func (p *player) step() {
 	case "metric":
 		wantMetrics(p.t, p.s, rest)
 	case "logged":
+		if n, text, counts := strings.Cut(rest, " times "); counts {
+			p.match(line, n, strconv.Itoa(strings.Count(p.logged.String(), text)))
+			rest = text
+		}
 		p.compare(line, "…"+rest+"…", reply{body: p.logged.String()})
 	default:
 		call, pattern, sameLine := strings.Cut(line, " => ")
