@@ -3,19 +3,11 @@ package envoyconf
 import (
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
-
-// manual loads the examples of the reference's manual.
-func manual(t *testing.T) *Config {
-	t.Helper()
-	return must.Get(Load("testdata/manual"))(t)
-}
 
 // entries reads "key=value,key=value".
 func entries(text string) (e []Entry) {
@@ -26,106 +18,66 @@ func entries(text string) (e []Entry) {
 	return e
 }
 
-// matched returns the rule of a descriptor: its path and its numbers.
+// matched describes the rule of a descriptor: its path and its numbers, its modes, its names in
+// metrics with the indices of those that have the values of requests, and its history with the
+// values that it counts by.
 func matched(c *Config, domain, descriptor string) string {
 	d := c.Domain(domain)
 	if d == nil {
 		return "no domain"
 	}
-	r := d.Match(entries(descriptor))
-	switch {
-	case r == nil:
+	e := entries(descriptor)
+	r := d.Match(e)
+	if r == nil {
 		return "none"
-	case r.Unlimited:
-		return r.Path + " unlimited"
 	}
-	return fmt.Sprintf("%s %d per %v", strings.TrimPrefix(r.Path, domain+"."), r.Requests, r.Window)
+	text := fmt.Sprintf("%s %d per %v", strings.TrimPrefix(r.Path, domain+"."), r.Requests, r.Window)
+	if r.Unlimited {
+		text = r.Path + " unlimited"
+	}
+	if r.Multiplier > 0 {
+		text += fmt.Sprintf(", of %d %v", r.Multiplier, r.Unit)
+	}
+	if r.Shadow {
+		text += ", shadow"
+	}
+	if r.Quota {
+		text += ", quota"
+	}
+	if r.Name != "" {
+		text += ", named " + r.Name
+	}
+	if len(r.Replaces) > 0 {
+		text += fmt.Sprint(", replaces ", r.Replaces)
+	}
+	text += fmt.Sprint("; metrics ", r.Levels, r.MetricLevels, "; history ", d.Policy, "/", r.History)
+	for _, i := range r.Varying {
+		text += "/" + e[i].Value
+	}
+	return text
 }
 
+// TestExamplesOfTheManualMatch: descriptors find the rules of testdata/manual.txt. Those with the
+// same rule and values share a history.
 func TestExamplesOfTheManualMatch(t *testing.T) {
-	c := manual(t)
+	const path = "testdata/manual.txt"
+	c := must.Get(Load("testdata/manual"))(t)
 	if len(c.Warnings) > 0 || len(c.Domains) != 13 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
 	}
-	text := must.Get(os.ReadFile("testdata/manual.txt"))(t)
-	n := 0
-	for line := range strings.Lines(string(text)) {
-		call, want, found := strings.Cut(strings.TrimSpace(line), " -> ")
-		if !found {
-			continue
+	written := ""
+	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
+		if call, want, found := strings.Cut(strings.TrimSpace(line), " -> "); found {
+			domain, descriptor, _ := strings.Cut(call, " ")
+			got := matched(c, domain, descriptor)
+			if got != want && !*rewrite {
+				t.Errorf("%s: got\n%s, want\n%s", call, got, want)
+			}
+			line = call + " -> " + got + "\n"
 		}
-		n++
-		domain, descriptor, _ := strings.Cut(call, " ")
-		if got := matched(c, domain, descriptor); got != want {
-			t.Errorf("%s: got %s, want %s", call, got, want)
-		}
+		written += line
 	}
-	if n < 40 {
-		t.Errorf("%d descriptors, want at least 40", n)
-	}
-}
-
-// The examples have these modes and names.
-func TestModesOfTheManual(t *testing.T) {
-	c := manual(t)
-	rule := func(domain, descriptor string) *Rule { return c.Domain(domain).Match(entries(descriptor)) }
-	if a, b := rule("example6", "service=x,user=user-a"), rule("example6", "service=x,user=user-b"); !a.Shadow || b.Shadow {
-		t.Errorf("shadow_mode: %t, %t; want true, false", a.Shadow, b.Shadow)
-	}
-	if a, b := rule("example7", "key_1=value_1,user=bkthomps"), rule("example7", "key_2=value_2,user=bkthomps"); a.Name != "specific_limit" ||
-		!slices.Equal(b.Replaces, []string{"specific_limit"}) || b.Name != "" {
-		t.Errorf("replaces: %+v and %+v", a, b)
-	}
-	for _, told := range []struct{ domain, descriptor, levels, told string }{
-		{"example8", "key1=other", "[key1]", "[0]"},
-		{"example8", "key1=value1", "[key1_value1]", "[]"},
-		{"example10", "route=api,http_method=GET,subject_id=123", "[route http_method subject_id]", "[0 1]"},
-		{"example10", "user=alice,action=readfile,resource=documents", "[user action_read* resource]", "[0 1]"},
-		{"example11", "route=api/v1,method=GET", "[route_api/* method]", "[]"}, // all of api/* share
-	} {
-		if r := rule(told.domain, told.descriptor); fmt.Sprint(r.Levels) != told.levels || fmt.Sprint(r.MetricLevels) != told.told {
-			t.Errorf("%s: metrics tell apart %v of %v, want %s of %s", told.descriptor, r.MetricLevels, r.Levels, told.told, told.levels)
-		}
-	}
-	if r := rule("quota", "service=service_2"); !r.Quota {
-		t.Errorf("quota: %+v", r)
-	}
-	if r := rule("further", "five_minutes=1"); r.Multiplier != 5 || r.Unit != Minute || r.Window != 5*time.Minute {
-		t.Errorf("unit_multiplier: %+v", r)
-	}
-	if r := rule("further", "yes_and_no=yes"); r.Shadow {
-		t.Error("shadow_mode: no is true")
-	}
-}
-
-// Requests with the same rule and values share a history.
-func TestSharedHistories(t *testing.T) {
-	c := manual(t)
-	history := func(domain, descriptor string) string {
-		e := entries(descriptor)
-		r := c.Domain(domain).Match(e)
-		name := c.Domain(domain).Policy + "/" + r.History
-		for _, i := range r.Varying {
-			name += "/" + e[i].Value
-		}
-		return name
-	}
-	for _, each := range []struct {
-		domain, a, b string
-		same         bool
-	}{
-		{"example11", "files=files/a.pdf", "files=files/b.csv", true},
-		{"example11", "files=files/a.pdf", "files=files/*", true},
-		{"example11", "files_no_share=files_no_share/a.pdf", "files_no_share=files_no_share/b.csv", false},
-		{"example11", "route=api/v1,method=GET", "route=api/v2,method=GET", true},
-		{"example11", "route=api/v1,method=GET", "route=api/v1,method=PUT", false},
-		{"edge_proxy_per_ip", "remote_address=50.0.0.1", "remote_address=50.0.0.2", false},
-		{"example9", "key1=value1", "key1=value2", false},
-		{"messaging", "message_type=marketing,to_number=1", "to_number=1", false},
-		{"mongo_cps", "database=users", "database=default", false},
-	} {
-		if got := history(each.domain, each.a) == history(each.domain, each.b); got != each.same {
-			t.Errorf("%s and %s share a history: %t, want %t", each.a, each.b, got, each.same)
-		}
+	if *rewrite {
+		must.Do(t, os.WriteFile(path, []byte(written), 0o644))
 	}
 }
