@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -59,13 +60,11 @@ func TestEnvoyHeaderNames(t *testing.T) {
 	t.Setenv("LIMIT_REQUEST_RESET_HEADER", "x-reset")
 	response := envoy.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
 	request := envoy.Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "x-reset"}
-	for headers, want := range map[string][2]*envoy.Headers{"none": {}, "response": {&response, nil}, "request": {nil, &request}, "both": {&response, &request}} {
+	for headers, want := range map[string]envoy.Options{"none": {}, "response": {Response: &response}, "request": {Request: &request}, "both": {Response: &response, Request: &request}} {
 		o := serveOptions{envoyHeaders: headers}
 		must.Do(t, o.configureEnvoy())
-		for i, got := range []*envoy.Headers{o.config.EnvoyOptions.Response, o.config.EnvoyOptions.Request} {
-			if (got == nil) != (want[i] == nil) || got != nil && *got != *want[i] {
-				t.Errorf("%s: got %+v, want %+v", headers, got, want[i])
-			}
+		if got := o.config.EnvoyOptions; !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, want %+v", headers, got, want)
 		}
 	}
 }

@@ -56,21 +56,24 @@ func TestBadInputIsNoOutage(t *testing.T) {
 // TestNumbersAreReadAlike: no verb reads numbers by pflag, which takes 010 for 8.
 func TestNumbersAreReadAlike(t *testing.T) {
 	found := 0
-	var walk func(cmd *cobra.Command)
-	walk = func(cmd *cobra.Command) {
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if strings.Contains(f.Value.Type(), "int") {
-				found++
-				if _, ours := f.Value.(*value); !ours {
-					t.Errorf("%s --%s is read by %T", cmd.CommandPath(), f.Name, f.Value)
-				}
-			}
-		})
-		for _, verb := range cmd.Commands() {
-			walk(verb)
+	eachFlag(rootCommand(), func(cmd *cobra.Command, f *pflag.Flag) {
+		if !strings.Contains(f.Value.Type(), "int") {
+			return
 		}
-	}
-	if walk(rootCommand()); found < 3 {
+		found++
+		if _, ours := f.Value.(*value); !ours {
+			t.Errorf("%s --%s is read by %T", cmd.CommandPath(), f.Name, f.Value)
+		}
+	})
+	if found < 3 {
 		t.Errorf("found %d flags with numbers", found)
+	}
+}
+
+// eachFlag calls visit for the flags of a command and of all commands below it.
+func eachFlag(cmd *cobra.Command, visit func(*cobra.Command, *pflag.Flag)) {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { visit(cmd, f) })
+	for _, verb := range cmd.Commands() {
+		eachFlag(verb, visit)
 	}
 }

@@ -218,32 +218,20 @@ func schemaOf(t *testing.T, s *setting) schema {
 // missing flag, of no verb.
 func TestEmptyFlagsAreErrors(t *testing.T) {
 	tested := 0
-	var visit func(cmd *cobra.Command)
-	visit = func(cmd *cobra.Command) {
-		for _, verb := range cmd.Commands() {
-			visit(verb)
+	eachFlag(rootCommand(), func(cmd *cobra.Command, f *pflag.Flag) {
+		if f.Value.Type() != "string" || !cmd.Runnable() {
+			return
 		}
-		cmd.Flags().VisitAll(func(f *pflag.Flag) {
-			if f.Value.Type() != "string" || !cmd.Runnable() {
-				return
-			}
-			tested++
-			args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"=", "x")
-			for range 2 { // with an argument, or without one
-				code, out, messages := runWeir(args...)
-				if strings.Contains(messages, "one argument too many") || strings.Contains(messages, "is missing") {
-					args = args[:len(args)-1]
-					continue
-				}
-				if code != exitUsage || out != "" || !strings.Contains(messages, "--"+f.Name) || !strings.Contains(messages, "\n  ") {
-					t.Errorf("%q: exit code %d, %s%s", args, code, out, messages)
-				}
-				return
-			}
-			t.Errorf("%q: the flag is not tested", args)
-		})
-	}
-	visit(rootCommand())
+		tested++
+		args := append(strings.Fields(cmd.CommandPath())[1:], "--"+f.Name+"=", "x")
+		code, out, messages := runWeir(args...)
+		if strings.Contains(messages, "one argument too many") || strings.Contains(messages, "is missing") {
+			code, out, messages = runWeir(args[:len(args)-1]...)
+		}
+		if code != exitUsage || out != "" || !strings.Contains(messages, "--"+f.Name) || !strings.Contains(messages, "\n  ") {
+			t.Errorf("%q: exit code %d, %s%s", args, code, out, messages)
+		}
+	})
 	if tested < 40 {
 		t.Errorf("%d flags, want at least 40", tested)
 	}
