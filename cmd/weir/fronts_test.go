@@ -111,8 +111,7 @@ func (f *fronts) post(path, body string) string {
 func (f *fronts) call(policy, k string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
-	a, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: policy,
-		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: k}}}}})
+	a, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, requestOf(policy, k))
 	switch {
 	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "no decision"):
 		return undecided
@@ -124,6 +123,11 @@ func (f *fronts) call(policy, k string) string {
 		return degraded
 	}
 	return passes
+}
+
+// requestOf returns a request of Envoy for a value of the key k.
+func requestOf(domain, k string) *pb.RateLimitRequest {
+	return &pb.RateLimitRequest{Domain: domain, Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: k}}}}}
 }
 
 // command sends a command of one line over RESP.

@@ -13,11 +13,9 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
-	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -47,14 +45,12 @@ const (
 	maxStrangers = 256
 )
 
-// resident returns the resident memory of the process in bytes.
-func (p *process) resident() (int64, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
+// mostResident returns the most resident memory that the process has had, in bytes.
+func (p *process) mostResident(t *testing.T) int64 {
+	t.Helper()
+	text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.Process.Pid)))(t)
+	_, peak, _ := strings.Cut(string(text), "\nVmHWM:")
+	return must.Get(strconv.ParseInt(strings.Fields(peak)[0], 10, 64))(t) << 10
 }
 
 // raw is an HTTP/2 connection that sends arbitrary frames and discards the answers.
@@ -131,34 +127,16 @@ func (r *raw) bomb() error {
 
 // duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
 // the resident memory must stay below a bound in bytes.
-func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func()) {
+func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func(t *testing.T, address string)) {
 	t.Helper()
 	var running sync.WaitGroup
 	for _, attack := range attacks {
-		running.Go(attack)
+		running.Go(func() { attack(t, f.rpc) })
 	}
 	over := make(chan struct{})
 	go func() {
 		running.Wait()
 		close(over)
-	}()
-	var most atomic.Int64
-	measured := make(chan struct{})
-	go func() {
-		defer close(measured)
-		for {
-			now, err := f.resident()
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			most.Store(max(most.Load(), now))
-			select {
-			case <-over:
-				return
-			case <-time.After(5 * time.Millisecond):
-			}
-		}
 	}()
 	honest := 0
 	for done := false; !done; honest++ {
@@ -169,8 +147,7 @@ func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func()) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strangerToken)
-		_, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "honest",
-			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
+		_, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, requestOf("honest", "1"))
 		cancel()
 		if err != nil {
 			t.Errorf("honest call %d: %v; stderr of weir:\n%s", honest+1, err, f.Output())
@@ -178,66 +155,62 @@ func (f *fronts) duringAttacks(t *testing.T, bound int64, attacks ...func()) {
 		}
 	}
 	<-over
-	<-measured
-	t.Logf("%d honest calls, at most %d MiB resident", honest, most.Load()>>20)
-	if most.Load() >= bound {
-		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, bound>>20)
+	most := f.mostResident(t)
+	t.Logf("%d honest calls, at most %d MiB resident", honest, most>>20)
+	if most >= bound {
+		t.Errorf("%d MiB resident; want less than %d", most>>20, bound>>20)
 	}
 }
 
 const watchers = 10 // connections of watches
 
-// watches opens health watches on its connections: of existing services, and of unknown
+// watches opens 1,000 health watches on its connections: of existing services, and of unknown
 // ones with long names.
-func watches(t *testing.T, address string, n int) func() {
-	return func() {
-		for i := range watchers {
-			r := dialRaw(t, address)
-			for j := range n / watchers {
-				name := ""
-				if j%2 == 0 {
-					name = strings.Repeat(strconv.Itoa(i*1000+j)+".", 10_000)
-				}
-				text := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(name))), name...)
-				if r.call(watchMethod) != nil || r.message(len(text), text) != nil {
-					break // closed
-				}
+func watches(t *testing.T, address string) {
+	for i := range watchers {
+		r := dialRaw(t, address)
+		for j := range 1000 / watchers {
+			name := ""
+			if j%2 == 0 {
+				name = strings.Repeat(strconv.Itoa(i*1000+j)+".", 10_000)
+			}
+			text := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(name))), name...)
+			if r.call(watchMethod) != nil || r.message(len(text), text) != nil {
+				break // closed
 			}
 		}
 	}
 }
 
 // bombs floods 16 connections with header blocks.
-func bombs(t *testing.T, address string) func() {
-	return func() {
-		var all sync.WaitGroup
-		for range 16 {
-			all.Go(func() {
-				for range 5 {
-					r := dialRaw(t, address)
-					for range 50 {
-						if r.bomb() != nil {
-							break
-						}
+func bombs(t *testing.T, address string) {
+	var all sync.WaitGroup
+	for range 16 {
+		all.Go(func() {
+			for range 5 {
+				r := dialRaw(t, address)
+				for range 50 {
+					if r.bomb() != nil {
+						break
 					}
-					r.Close()
 				}
-			})
-		}
-		all.Wait()
+				r.Close()
+			}
+		})
 	}
+	all.Wait()
 }
 
-// halves half-sends n messages on ten connections. Those that the server closes are
+// halves half-sends 10,000 messages on ten connections. Those that the server closes are
 // opened anew.
-func halves(t *testing.T, address string, n, size int) func() {
-	return func() {
+func halves(size int) func(t *testing.T, address string) {
+	return func(t *testing.T, address string) {
 		var all sync.WaitGroup
 		half := make([]byte, size)
 		for range 10 {
 			all.Go(func() {
 				r := dialRaw(t, address)
-				for range n / 10 {
+				for range 1000 {
 					if r.call(limitMethod) != nil || r.message(size+1, half) != nil {
 						r = dialRaw(t, address)
 					}
@@ -248,38 +221,35 @@ func halves(t *testing.T, address string, n, size int) func() {
 	}
 }
 
-// partials opens n connections with a HEADERS frame that is never complete. The oldest are
+// partials opens connections with a HEADERS frame that is never complete. The oldest are
 // closed for newer ones: at most maxStrangers stay.
-func partials(t *testing.T, address string, n int) func() {
-	return func() {
-		var all []*raw
-		for range n {
-			r := dialRaw(t, address)
-			r.stream += 2
-			r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: r.header(limitMethod)})
-			all = append(all, r)
-		}
-		for i, r := range all[:n-maxStrangers] {
-			select {
-			case <-r.gone:
-			case <-time.After(testTimeout):
-				t.Errorf("partial header %d of %d stays", i+1, n)
-				return
-			}
+func partials(t *testing.T, address string) {
+	const n = 2 * maxStrangers
+	var all []*raw
+	for range n {
+		r := dialRaw(t, address)
+		r.stream += 2
+		r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: r.header(limitMethod)})
+		all = append(all, r)
+	}
+	for i, r := range all[:n-maxStrangers] {
+		select {
+		case <-r.gone:
+		case <-time.After(testTimeout):
+			t.Errorf("partial header %d of %d stays", i+1, n)
+			return
 		}
 	}
 }
 
-// deadlines makes calls with long deadlines on n connections, which stay open: gRPC has a
+// deadlines makes calls with long deadlines on 200 connections, which stay open: gRPC has a
 // timer for each.
-func deadlines(t *testing.T, address string, n int) func() {
-	return func() {
-		for range n {
-			r := dialRaw(t, address)
-			for range 20 {
-				if r.call(limitMethod, "grpc-timeout", "90H") != nil {
-					break
-				}
+func deadlines(t *testing.T, address string) {
+	for range 200 {
+		r := dialRaw(t, address)
+		for range 20 {
+			if r.call(limitMethod, "grpc-timeout", "90H") != nil {
+				break
 			}
 		}
 	}
@@ -298,17 +268,15 @@ func openAttacked(t *testing.T, token string, args ...string) *fronts {
 }
 
 // pieces sends messages byte by byte, and ends none.
-func pieces(t *testing.T, address string) func() {
-	return func() {
-		for range 5 {
-			r := dialRaw(t, address)
-			for range 200 {
-				if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
-					break
-				}
-				for range 100 {
-					r.frames.WriteData(r.stream, false, []byte{1})
-				}
+func pieces(t *testing.T, address string) {
+	for range 5 {
+		r := dialRaw(t, address)
+		for range 200 {
+			if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
+				break
+			}
+			for range 100 {
+				r.frames.WriteData(r.stream, false, []byte{1})
 			}
 		}
 	}
@@ -325,12 +293,12 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 			endless = maxResidentOpen
 		}
 		t.Run("token "+token, func(t *testing.T) { // the strangers' connections end with it
-			f.duringAttacks(t, maxResident, partials(t, f.rpc, 2*maxStrangers))
-			f.duringAttacks(t, maxResident, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), bombs(t, f.rpc))
+			f.duringAttacks(t, maxResident, partials)
+			f.duringAttacks(t, maxResident, halves(60<<10), halves(0), bombs)
 			if n := metric(t, f.Admin, `weir_connections{listener="grpc"}`); n > maxStrangers+1 {
 				t.Errorf("%d connections are open; want %d at most", n, maxStrangers+1)
 			}
-			f.duringAttacks(t, endless, deadlines(t, f.rpc, 200), watches(t, f.rpc, 1000), pieces(t, f.rpc))
+			f.duringAttacks(t, endless, deadlines, watches, pieces)
 			if n := metric(t, f.Admin, `weir_closed_connections_total{listener="grpc"}`); n < maxStrangers {
 				t.Errorf("%d closings are counted; want %d at least", n, maxStrangers)
 			}
@@ -364,8 +332,7 @@ func TestStrangersEndNoHonestCall(t *testing.T) {
 func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
 	t.Parallel()
 	f := openAttacked(t, strangerToken)
-	request := must.Get(proto.Marshal(&pb.RateLimitRequest{Domain: strings.Repeat("x", 900),
-		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}}))(t)
+	request := must.Get(proto.Marshal(requestOf(strings.Repeat("x", 900), "1")))(t)
 	const clients, calls = 3, 100 // as many as gRPC allows on one connection
 	var all []*raw
 	for range clients {
