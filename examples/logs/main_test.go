@@ -6,27 +6,16 @@ import (
 	"io"
 	"os"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestShopLogIsTheOutput compares the file in the repository with the output of the program.
 func TestShopLogIsTheOutput(t *testing.T) {
-	f, err := os.Open("shop.log.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want, err := io.ReadAll(z)
-	if err != nil {
-		t.Fatal(err)
-	}
+	packed := must.Get(os.ReadFile("shop.log.gz"))(t)
+	want := must.Get(io.ReadAll(must.Get(gzip.NewReader(bytes.NewReader(packed)))(t)))(t)
 	var got bytes.Buffer
-	if err := writeLog(&got); err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, writeLog(&got))
 	if !bytes.Equal(got.Bytes(), want) {
 		t.Error("shop.log.gz differs; run go run ./examples/logs > examples/logs/shop.log.gz")
 	}

@@ -6,66 +6,40 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/policytest"
 	"github.com/weirlimit/weir/policy"
 )
 
-// TestEveryPolicyLimits: for each policy of each file the first attempt of a caller passes,
-// and an attempt of more units than a limit can hold never fits.
-func TestEveryPolicyLimits(t *testing.T) {
-	files, err := filepath.Glob("*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatalf("found the policy files %q, %v", files, err)
-	}
-	for _, name := range files {
-		file, err := policy.Load(name)
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+// TestPolicyFiles runs the tests in the files. For each policy the first attempt of a caller
+// passes, and an attempt of more units than a limit can hold never fits.
+func TestPolicyFiles(t *testing.T) {
+	policies, tests := 0, 0
+	for _, name := range must.Get(filepath.Glob("*.yaml"))(t) {
+		file := must.Get(policy.Load(name))(t)
 		for _, p := range file.Policies {
+			policies++
 			t.Run(name+"/"+p.Name, func(t *testing.T) { decideOnce(t, p) })
 		}
-	}
-}
-
-// TestPolicyFilesPassTheirTests runs the tests in the files.
-func TestPolicyFilesPassTheirTests(t *testing.T) {
-	files, err := filepath.Glob("*.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	run := 0
-	for _, name := range files {
-		file, err := policy.Load(name)
-		if err != nil {
-			t.Fatal(err)
-		}
 		for _, test := range file.Tests {
-			run++
+			tests++
 			if failed, err := policytest.Run(test); err != nil || failed != nil {
 				t.Errorf("%s: %s: %+v, %v", name, test.Name, failed, err)
 			}
 		}
 	}
-	if run == 0 {
-		t.Error("no file has a test")
+	if policies == 0 || tests == 0 {
+		t.Errorf("the files have %d policies and %d tests", policies, tests)
 	}
 }
 
 func decideOnce(t *testing.T, p *policy.Definition) {
-	limiter, err := weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits})
-	if err != nil {
-		t.Fatal(err)
-	}
+	limiter := must.Get(weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits}))(t)
 	values := map[string]string{}
 	for _, dimension := range limiter.Compiled().Dimensions {
 		values[dimension] = "some"
 	}
-	key, err := limiter.Compiled().Key(values)
-	if err != nil {
-		t.Fatal(err)
-	}
+	key := must.Get(limiter.Compiled().Key(values))(t)
 	d, err := limiter.Allow(t.Context(), key)
 	if err != nil || !d.Allowed {
 		t.Errorf("the first attempt: allowed %t, error %v, want true", d.Allowed, err)

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -24,13 +25,8 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	err := run([]string{"-store", "redis://" + server.Addr, "-processes", "3", "-callers", "4",
 		"-max", "20", "-window", "150ms", "-for", "1s"}, &out)
 	t.Logf("%s", out.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := os.ReadFile("../../docs/redis.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must.Do(t, err)
+	page := must.Get(os.ReadFile("../../docs/redis.md"))(t)
 	for line := range strings.Lines(out.String()) {
 		shape := regexp.QuoteMeta(strings.TrimRight(line, "\n"))
 		shape = regexp.MustCompile(` *\d+`).ReplaceAllString(shape, ` *\d+`)
