@@ -124,6 +124,18 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	}
 }
 
+// TestFallbackOpenClearsStates: Allow clears the states of an earlier decision. A limiter does so
+// itself, and other callers of an engine may not.
+func TestFallbackOpenClearsStates(t *testing.T) {
+	s := newStore(t, ten, fallback.Allow)
+	s.Break(weirtest.Down())
+	s.fail(5)
+	s.want(down) // no store clears them either
+	calls := []engine.Call{{Rules: s.Compiled(), Key: weir.K("42"), N: 1, States: []weir.LimitState{{Used: 1}, {Used: 1}}}}
+	s.fallback.Do(ctx, calls)
+	assert.Equal(t, calls[0].States[0], weir.LimitState{}, "the state of a decision without the store, %v", calls[0].Err)
+}
+
 // TestFallbackAtInstants: a fallback decides at the given instant too.
 func TestFallbackAtInstants(t *testing.T) {
 	for _, mode := range []engine.Outage{fallback.Allow, fallback.Share} {

@@ -152,7 +152,7 @@ func (o *outage) call(t *testing.T, words []string) string {
 		r.Op = weir.OpRecord
 	}
 	if r.Op != weir.OpRefund {
-		r.States = slices.Repeat([]weir.LimitState{{Name: "stale", Used: 77}}, len(o.Compiled().Limits))
+		r.States = make([]weir.LimitState, len(o.Compiled().Limits))
 	}
 	d, err := o.Decide(ctx, o.key, r)
 	switch {
