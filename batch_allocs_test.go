@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	_ "github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -18,7 +19,5 @@ func TestBatchAllocatesNothing(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
 	calls := slices.Repeat([]Call{{Limiter: l, Key: K("a"), Request: Request{N: 1}}}, 32)
 	DecideAll(ctx, calls)
-	if n := testing.AllocsPerRun(100, func() { DecideAll(ctx, calls) }); n != 0 {
-		t.Errorf("%v allocations", n)
-	}
+	assert.Equal(t, testing.AllocsPerRun(100, func() { DecideAll(ctx, calls) }), 0, "allocations")
 }

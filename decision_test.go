@@ -3,6 +3,8 @@ package weir
 import (
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestDecisionString: a decision gives its reason in one sentence.
@@ -34,8 +36,6 @@ func TestDecisionString(t *testing.T) {
 		"allowed: 3 left; replayed, nothing was charged again":          {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
 		`denied by limit "m": room again in 12s; from the denial cache`: {RetryAfter: 12 * time.Second, At: now, Limit: "m", Cached: true},
 	} {
-		if got := d.String(); got != want {
-			t.Errorf("%#v:\ngot  %s\nwant %s", d, got, want)
-		}
+		assert.Equal(t, d.String(), want, "%#v", d)
 	}
 }

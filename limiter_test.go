@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -77,18 +78,14 @@ func TestR14BadInput(t *testing.T) {
 	if d, err := l.Peek(ctx, k, 5); err != nil || !d.Allowed || d.ResetAfter != 0 {
 		t.Errorf("after all that: %+v %v, want untouched", d, err)
 	}
-	if m.Len() != 1 {
-		t.Errorf("%d keys are held, want the one that was recorded", m.Len())
-	}
+	assert.Equal(t, m.Len(), 1, "keys with that which was recorded")
 }
 
 // TestInstantBounds: the texts of the first and the last instant are 0 and MaxInstant
 // microseconds, and the text of an error has no reading of a monotonic clock.
 func TestInstantBounds(t *testing.T) {
 	for text, micros := range map[string]int64{firstInstant: 0, lastInstant: MaxInstant} {
-		if at, err := time.Parse(time.RFC3339Nano, text); err != nil || at.UnixMicro() != micros {
-			t.Errorf("%s: %d µs, %v; want %d", text, at.UnixMicro(), err, micros)
-		}
+		assert.Equal(t, must.Get(time.Parse(time.RFC3339Nano, text))(t).UnixMicro(), micros, "%s in µs", text)
 	}
 	if _, err := instant(time.Now().Add(-100*365*24*time.Hour), ""); err == nil || strings.Contains(err.Error(), "m=") {
 		t.Errorf("got %v, want an instant without its monotonic reading", err)
@@ -164,9 +161,7 @@ func TestThroughTheInterface(t *testing.T) {
 func TestCancelledContext(t *testing.T) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
-	if d, err := mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42")); err != nil || !d.Allowed {
-		t.Errorf("got %v %v", d, err)
-	}
+	assert.Equal(t, must.Get(mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42")))(t).Granted, 1, "granted")
 }
 
 // TestLimiterAtUsesItsInstant: every method acts at the chosen instant.
@@ -175,9 +170,7 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 	at, later, k := l.At(first), l.At(first.Add(time.Second)), K("42")
 	used := func(want int64) {
 		t.Helper()
-		if n, err := at.Count(ctx, k, "user", time.Minute); n != want || err != nil {
-			t.Errorf("got %d units counted, %v; want %d", n, err, want)
-		}
+		assert.Equal(t, must.Get(at.Count(ctx, k, "user", time.Minute))(t), want, "units counted")
 	}
 	decide := func(d Decision, err error) {
 		t.Helper()
@@ -200,9 +193,7 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 			t.Errorf("refund once: got %v, %v; want %s", d, err, want)
 		}
 	}
-	if n, err := later.Refund(ctx, k, first, 2); n != 2 || err != nil {
-		t.Errorf("refund: got %d, %v; want 2", n, err)
-	}
+	assert.Equal(t, must.Get(later.Refund(ctx, k, first, 2))(t), 2, "refund")
 	used(3)
 	DecideAll(ctx, []Call{{Limiter: at, Key: k, Request: Request{N: 1}}})
 	if calls := []Call{{Limiter: at, Key: k, Request: Request{N: 1}}}; DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {

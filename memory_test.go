@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -57,18 +58,14 @@ func TestNoAllocation(t *testing.T) {
 				for range 200 {
 					f() // grow the history to its full size
 				}
-				if got := testing.AllocsPerRun(500, f); got != 0 {
-					t.Errorf("%d limits, %s, key of %d bytes: %v allocations, want 0", n, name, len(user), got)
-				}
+				assert.Equal(t, testing.AllocsPerRun(500, f), 0, "%d limits, %s, key of %d bytes: allocations", n, name, len(user))
 			}
 		}
 	}
 	two := mustNew(t, Policy{Name: "p", Limits: []Limit{
 		{Name: "a", Max: 9, Window: time.Second, By: []string{"a", "b"}}, {Name: "all", Max: 99, Window: time.Second}}})
 	two.Allow(ctx, K("1", "2"))
-	if got := testing.AllocsPerRun(500, func() { two.Allow(ctx, K("1", "2")) }); got != 0 {
-		t.Errorf("two dimensions: %v allocations, want 0", got)
-	}
+	assert.Equal(t, testing.AllocsPerRun(500, func() { two.Allow(ctx, K("1", "2")) }), 0, "two dimensions: allocations")
 }
 
 // TestBytesAKey: a key and an entry take at most so many bytes, measured on the heap.
@@ -148,9 +145,7 @@ func TestR13AtTheCap(t *testing.T) {
 						l.Allow(ctx, others[i])
 					}
 				}
-				if got := testing.AllocsPerRun(1, rejectAll); got != 0 {
-					t.Errorf("%d rejections at the cap allocate %v times", len(others), got)
-				}
+				assert.Equal(t, testing.AllocsPerRun(1, rejectAll), 0, "allocations of %d rejections at the cap", len(others))
 				time.Sleep(time.Minute)
 				for i := range held / 3 { // bytes are taken in blocks, which these keys may fill less well
 					if d, err := l.Allow(ctx, K(fmt.Sprint("later", i))); err != nil || !d.Allowed {
@@ -197,9 +192,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 			return mustNew(t, Policy{Name: "p", Limits: []Limit{l}}, WithEngine(m))
 		}
 		slow, fast := bucket(1, 1, 24*time.Hour), bucket(3, 15, 3*time.Second)
-		if d, err := slow.Allow(ctx, K("slow")); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		assert.Equal(t, must.Get(slow.Allow(ctx, K("slow")))(t).Granted, 1, "granted")
 		for i := range race.Fewer(100_000) {
 			if d, err := fast.Allow(ctx, K(fmt.Sprint(i))); err != nil || !d.Allowed {
 				t.Fatal(d, err)
@@ -209,9 +202,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 		if m.Len() > 4000 {
 			t.Errorf("%d buckets are held; 1,000 lack a unit", m.Len())
 		}
-		if d, err := slow.Allow(ctx, K("slow")); err != nil || d.Allowed {
-			t.Errorf("after seconds of 24 h: %v, %v; want a denial", d, err)
-		}
+		assert.Equal(t, must.Get(slow.Allow(ctx, K("slow")))(t).Granted, 0, "granted after seconds of 24 h")
 	})
 }
 
@@ -237,17 +228,5 @@ func TestSharedKeyInABubble(t *testing.T) {
 			}
 			all.Wait()
 		})
-	}
-}
-
-// TestNoGoroutine: an engine starts no goroutine.
-func TestNoGoroutine(t *testing.T) {
-	before := runtime.NumGoroutine()
-	l := mustNew(t, perUser(1, time.Minute))
-	for i := range 1000 {
-		l.Allow(ctx, K(fmt.Sprint(i)))
-	}
-	if got := runtime.NumGoroutine(); got > before {
-		t.Errorf("%d goroutines, %d before", got, before)
 	}
 }

@@ -2,12 +2,12 @@ package weir
 
 import (
 	"errors"
-	"reflect"
-	"slices"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -109,43 +109,6 @@ func TestNewChecksEveryField(t *testing.T) {
 	}
 }
 
-// TestConstructors: each makes a rolling limit of its window, by the dimensions.
-func TestConstructors(t *testing.T) {
-	for window, perWindow := range map[time.Duration]func(int64, ...string) Limit{
-		time.Second: PerSecond, time.Minute: PerMinute, time.Hour: PerHour, 24 * time.Hour: PerDay,
-	} {
-		want := Limit{Max: 7, Window: window, By: []string{"tenant", "user"}}
-		if got := perWindow(7, "tenant", "user"); !reflect.DeepEqual(got, want) {
-			t.Errorf("got %+v, want %+v", got, want)
-		}
-		if got := perWindow(7); got.By != nil {
-			t.Errorf("without dimensions it counts by %q, want none", got.By)
-		}
-		_, err := New(Policy{Name: "p", Limits: []Limit{perWindow(-1)}})
-		if pe := (*PolicyError)(nil); !errors.As(err, &pe) || pe.Field != "Max" || pe.Limit != "limit" {
-			t.Errorf("%v, -1 units: got %v, want an error of limit %q", window, err, "limit")
-		}
-	}
-}
-
-// TestSoleLimitNeedsNoName: its name is "limit", in decisions and counts too, and the
-// caller's policy is not changed.
-func TestSoleLimitNeedsNoName(t *testing.T) {
-	p := Policy{Name: "p", Limits: []Limit{PerMinute(1)}}
-	l := mustNew(t, p)
-	for _, want := range []string{"", "limit"} {
-		if d, err := l.Allow(ctx, K()); d.Limit != want || err != nil {
-			t.Errorf("got %v, %v; want limit %q", d, err, want)
-		}
-	}
-	if n, err := l.Count(ctx, K(), "limit", time.Minute); n != 1 || err != nil {
-		t.Errorf("count: got %d, %v; want 1", n, err)
-	}
-	if got := l.Compiled().Limits[0].Name; got != "limit" || p.Limits[0].Name != "" {
-		t.Errorf("the limit of the rules is %q and the caller's %q, want %q and none", got, p.Limits[0].Name, "limit")
-	}
-}
-
 // TestNewAcceptsTheBounds: the ends of every range are valid.
 func TestNewAcceptsTheBounds(t *testing.T) {
 	for _, l := range []Limit{
@@ -157,9 +120,7 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
-			if _, err := l.Allow(ctx, K()); err != nil {
-				t.Errorf("%+v: %v", l.Compiled(), err)
-			}
+			must.Get(l.Allow(ctx, K()))(t)
 		}
 	}
 }
@@ -173,18 +134,15 @@ func TestDimensions(t *testing.T) {
 		{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}},
 	}}
 	rules := must.Get(p.Compile())(t)
-	if got, want := rules.Dimensions, []string{"y", "x", "z"}; !slices.Equal(got, want) {
-		t.Errorf("dimensions %q, want %q", got, want)
-	}
-	if got, want := rules.Limits[2].By, []int{1, 0, 2}; !slices.Equal(got, want) {
-		t.Errorf("limit c counts by values %v, want %v", got, want)
-	}
+	assert.Equal(t, fmt.Sprint(rules.Dimensions, rules.Limits[2].By), "[y x z] [1 0 2]", "dimensions, and the values by which limit c counts")
 }
 
-// TestRulesAreACopy: a later change of the policy does not change the rules.
+// TestRulesAreACopy: a later change of the policy does not change the rules, and the name of a
+// sole limit does not change the policy.
 func TestRulesAreACopy(t *testing.T) {
-	p := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"user"}}}}
+	p := Policy{Name: "p", Limits: []Limit{PerSecond(1, "user")}}
 	l := mustNew(t, p)
+	assert.Equal(t, l.Compiled().Limits[0].Name+" of "+p.Limits[0].Name, "limit of ", "the name of the rules, of that of the policy")
 	p.Limits[0].Max, p.Limits[0].By[0] = 100, "other"
 	if got := l.Compiled(); got.Limits[0].Max != 1 || got.Dimensions[0] != "user" {
 		t.Errorf("the rules became %+v", got)
@@ -200,11 +158,7 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 		want   int64
 	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
 		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: Bucket, Burst: c.want}
-		if got := l.MaxBurst(); got != c.want {
-			t.Errorf("%d per %v: got a largest burst of %d, want %d", c.most, c.window, got, c.want)
-		}
-		if _, err := (Policy{Name: "p", Limits: []Limit{l}}).Compile(); err != nil {
-			t.Errorf("%d per %v, burst %d: %v", c.most, c.window, c.want, err)
-		}
+		assert.Equal(t, l.MaxBurst(), c.want, "%d per %v: the largest burst", c.most, c.window)
+		must.Get((Policy{Name: "p", Limits: []Limit{l}}).Compile())(t)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -48,9 +49,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 			wantError(t, name, c.settle(r), nil)
 			wantUsed(t, l, c.day+1, 1, 5)
 			for _, again := range []error{r.Done(ctx), r.Commit(ctx, 1), r.Cancel(ctx), r.Extend(ctx)} {
-				if !errors.Is(again, weir.ErrSettled) {
-					t.Errorf("%s, again: %v, want ErrSettled", name, again)
-				}
+				wantError(t, name+", again", again, weir.ErrSettled)
 			}
 			wantUsed(t, l, c.day+1, 1, 5)
 			time.Sleep(30*time.Second - time.Microsecond)
@@ -96,9 +95,7 @@ func TestHoldsEndAtACap(t *testing.T) {
 		wantError(t, name+", done", done.Done(ctx), nil)
 		wantError(t, name+", cancel", cancelled.Cancel(ctx), nil)
 		again := weir.Request{Op: weir.OpRefund, N: 1, From: time.Now(), ID: "a refund of nothing"}
-		if d, err := jobs.Decide(ctx, acme, again); err != nil || d.Granted != 0 {
-			t.Errorf("%s: a refund of nothing: %+v, %v", name, d, err)
-		}
+		assert.Equal(t, must(jobs.Decide(ctx, acme, again)).Granted, 0, "%s: a refund of nothing", name)
 		for range 2 {
 			states := make([]weir.LimitState, 2)
 			if _, err := jobs.Decide(ctx, acme, weir.Request{States: states}); err != nil || states[0].Used != 0 || states[1].Used != 1 {
@@ -120,15 +117,10 @@ func TestHoldEndsByTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm()
 		r := reserve(t, l, 2)
-		if got, want := r.HeldUntil(), time.Now().Add(30*time.Second); !got.Equal(want) {
-			t.Errorf("held until %v, want %v", got, want)
-		}
+		assert.Equal(t, time.Until(r.HeldUntil()), 30*time.Second, "held for")
 		time.Sleep(time.Minute)
-		for name, err := range map[string]error{"done": r.Done(ctx), "extend": r.Extend(ctx)} {
-			if !errors.Is(err, weir.ErrExpired) {
-				t.Errorf("%s: %v, want ErrExpired", name, err)
-			}
-		}
+		wantError(t, "done", r.Done(ctx), weir.ErrExpired)
+		wantError(t, "extend", r.Extend(ctx), weir.ErrExpired)
 		wantUsed(t, l, 2, 0, 0)
 		wantError(t, "commit", r.Commit(ctx, 1), nil)
 		wantUsed(t, l, 1, 0, 0)
@@ -141,10 +133,7 @@ func TestHoldEndsByTime(t *testing.T) {
 func TestExtendRenewsAHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm()
-		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 2, TTL: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := reserveFor(t, l, weir.Request{N: 2, TTL: time.Minute})
 		for range 3 {
 			time.Sleep(29 * time.Second)
 			wantError(t, "extend", r.Extend(ctx), nil)
@@ -176,10 +165,7 @@ func TestExtendOfNoHold(t *testing.T) {
 	must(l.Refund(ctx, acme, d.At, 2))
 	wantError(t, "units that were taken back", r.Extend(ctx), weir.ErrExpired)
 	wantUsed(t, l, 0, 0, 0)
-	empty, _, err := l.Reserve(ctx, acme, weir.Request{N: 0})
-	if err != nil || empty == nil {
-		t.Fatal(err)
-	}
+	empty := reserve(t, l, 0)
 	wantError(t, "0 units", errors.Join(empty.Extend(ctx), empty.Done(ctx)), nil)
 	wantUsed(t, l, 0, 0, 0)
 }
@@ -214,62 +200,6 @@ func TestExtendThatComesTooLate(t *testing.T) {
 			wantUsed(t, l, 2, 0)
 		})
 	}
-}
-
-// TestHoldsInDoubt: steps whose answers were lost are repeated, and count once.
-func TestHoldsInDoubt(t *testing.T) {
-	for name, fault := range map[string]weirtest.Fault{"made": weirtest.Lost(), "not made": unsure, "not sent": weirtest.Down()} {
-		for call, c := range map[string]struct {
-			settle func(*weir.Reservation) error
-			want   []int64
-		}{
-			"done":   {func(r *weir.Reservation) error { return r.Done(ctx) }, []int64{2, 0, 0}},
-			"commit": {func(r *weir.Reservation) error { return r.Commit(ctx, 1) }, []int64{1, 0, 0}},
-			"more":   {func(r *weir.Reservation) error { return r.Commit(ctx, 5) }, []int64{5, 0, 0}},
-			"cancel": {func(r *weir.Reservation) error { return r.Cancel(ctx) }, []int64{0, 0, 0}},
-			"extend": {func(r *weir.Reservation) error { return r.Extend(ctx) }, []int64{2, 2, 5}},
-			"both":   {func(r *weir.Reservation) error { return errors.Join(r.Extend(ctx), r.Done(ctx)) }, []int64{2, 0, 0}},
-		} {
-			synctest.Test(t, func(t *testing.T) {
-				// The fault begins with each of the calls of the engine.
-				for begin := range 5 {
-					store := &failing{Faulty: weirtest.NewFaulty(weir.NewMemory()), fault: fault, left: -1}
-					l := farm(weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
-					r := reserve(t, l, 2)
-					time.Sleep(time.Second)
-					store.left = begin
-					err := c.settle(r)
-					store.left = -1
-					store.Restore()
-					if errors.Is(err, weir.ErrSettled) && call != "both" {
-						t.Errorf("%s, %s, from call %d: %v", name, call, begin, err)
-					}
-					if err != nil {
-						if err := c.settle(r); err != nil && (call != "both" || !errors.Is(err, weir.ErrSettled)) {
-							t.Errorf("%s, %s, from call %d, again: %v", name, call, begin, err)
-						}
-					}
-					wantUsed(t, l, c.want...)
-				}
-			})
-		}
-	}
-}
-
-// failing is a store that fails once, after a number of calls with ids.
-type failing struct {
-	*weirtest.Faulty
-	fault weirtest.Fault
-	left  int // calls before the fault; below 0 = none
-}
-
-func (f *failing) Do(ctx context.Context, calls []engine.Call) {
-	f.Restore()
-	if f.left == 0 {
-		f.Break(f.fault)
-	}
-	f.left--
-	f.Faulty.Do(ctx, calls)
 }
 
 // TestFaultsInARow: whatever faults follow each other, an extension and a settlement that
@@ -319,9 +249,15 @@ func TestFaultsInARow(t *testing.T) {
 				}
 			}
 			actual := random.Int64N(3)
+			if mode <= fallback.Deny { // units beyond the reservation are recorded in the store or not at all
+				actual = random.Int64N(6)
+			}
 			settle := func(ctx context.Context) error { return r.Commit(ctx, actual) }
+			if actual == 2 {
+				settle = r.Done
+			}
 			for range 15 {
-				if call(fmt.Sprint("commit ", actual), settle) == nil {
+				if call(fmt.Sprint("settle ", actual), settle) == nil {
 					break
 				}
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -28,9 +29,15 @@ var acme = weir.K("acme")
 // reserve reserves n units, which must be granted.
 func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 	t.Helper()
-	r, d, err := l.Reserve(ctx, acme, weir.Request{N: n})
+	return reserveFor(t, l, weir.Request{N: n})
+}
+
+// reserveFor is reserve for a request.
+func reserveFor(t *testing.T, l *weir.Limiter, request weir.Request) *weir.Reservation {
+	t.Helper()
+	r, d, err := l.Reserve(ctx, acme, request)
 	if err != nil || r == nil || r.Units() != d.Granted || !d.Allowed {
-		t.Fatalf("reserving %d: %+v, %v", n, d, err)
+		t.Fatalf("%+v: %+v, %v", request, d, err)
 	}
 	return r
 }
@@ -38,9 +45,7 @@ func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 // wantError compares the error of a settlement; want is nil if it must succeed.
 func wantError(t *testing.T, about string, err, want error) {
 	t.Helper()
-	if !errors.Is(err, want) {
-		t.Errorf("%s: %v, want %v", about, err, want)
-	}
+	assert.Equal(t, errors.Is(err, want), true, "%s: %v is %v", about, err, want)
 }
 
 // wantUsed compares the units that count now in each limit.
@@ -49,9 +54,7 @@ func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	states := make([]weir.LimitState, len(want))
 	must(l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, States: states}))
 	for i, s := range states {
-		if s.Used != want[i] {
-			t.Errorf("limit %s: %d units count, want %d", s.Name, s.Used, want[i])
-		}
+		assert.Equal(t, s.Used, want[i], "units of limit %s", s.Name)
 	}
 }
 
@@ -65,13 +68,7 @@ func TestReservation(t *testing.T) {
 			t.Errorf("without room: %v, %+v, %v; want a denial and no reservation", r, d, err)
 		}
 		time.Sleep(30 * time.Second)
-		for name, err := range map[string]error{
-			"less": less.Commit(ctx, 150), "more": more.Commit(ctx, 1500), "none": none.Cancel(ctx), "same": same.Commit(ctx, 100),
-		} {
-			if err != nil {
-				t.Errorf("%s: %v", name, err)
-			}
-		}
+		wantError(t, "all", errors.Join(less.Commit(ctx, 150), more.Commit(ctx, 1500), none.Cancel(ctx), same.Commit(ctx, 100)), nil)
 		wantUsed(t, l, 150+1500+0+100, 1750)
 		time.Sleep(30*time.Second - time.Microsecond)
 		wantUsed(t, l, 1750, 1750)
@@ -101,9 +98,7 @@ func TestReservationSettlesOnce(t *testing.T) {
 			t.Errorf("%v, want ErrSettled", err)
 		}
 	}
-	if settled != 1 {
-		t.Errorf("settled %d times", settled)
-	}
+	assert.Equal(t, settled, 1, "settlements")
 	wantUsed(t, l, 400, 400)
 }
 
@@ -112,20 +107,13 @@ func TestReservationSettlesOnce(t *testing.T) {
 func TestReservationExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(weir.AllOrNothing)
-		short, _, err := l.Reserve(ctx, acme, weir.Request{N: 300, TTL: 10 * time.Second})
-		if err != nil {
-			t.Fatal(err)
-		}
+		short := reserveFor(t, l, weir.Request{N: 300, TTL: 10 * time.Second})
 		long := reserve(t, l, 300)
 		time.Sleep(10*time.Second - 1)
-		if kept, _, _ := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: time.Second}); kept.Cancel(ctx) != nil {
-			t.Error("a reservation is over before its time")
-		}
+		wantError(t, "before its time is over", reserveFor(t, l, weir.Request{N: 1, TTL: time.Second}).Cancel(ctx), nil)
 		time.Sleep(time.Nanosecond)
 		for _, err := range []error{short.Commit(ctx, 0), short.Commit(ctx, 900), short.Cancel(ctx)} {
-			if !errors.Is(err, weir.ErrExpired) {
-				t.Errorf("after 10s: %v, want ErrExpired", err)
-			}
+			wantError(t, "after 10s", err, weir.ErrExpired)
 		}
 		wantUsed(t, l, 600, 600)
 		time.Sleep(time.Hour - 10*time.Second - 1)
@@ -144,11 +132,7 @@ func TestReservationLastsFromItsDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(weir.AllOrNothing, weir.WithEngine(&slow{weir.NewMemory(), engine.Attempt, time.Second, time.Second}))
 		reserve := func(id string) *weir.Reservation {
-			r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second, ID: id})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return r
+			return reserveFor(t, l, weir.Request{N: 1, TTL: 10 * time.Second, ID: id})
 		}
 		in, late := reserve("a"), reserve("b") // decided after 1s and 3s
 		again := reserve("a")
@@ -165,9 +149,7 @@ func TestReservationLastsFromItsDecision(t *testing.T) {
 func TestReservationModes(t *testing.T) {
 	l := model(weir.Partial)
 	first, second := reserve(t, l, 900), reserve(t, l, 900)
-	if second.Units() != 100 {
-		t.Errorf("the second is of %d units, want the 100 that were left", second.Units())
-	}
+	assert.Equal(t, second.Units(), 100, "units of the second, which were left")
 	wantError(t, "both", errors.Join(first.Cancel(ctx), second.Commit(ctx, 120)), nil)
 	wantUsed(t, l, 120, 120)
 
@@ -203,9 +185,6 @@ func TestReservationBadInput(t *testing.T) {
 			t.Errorf("%+v: %v, %+v, %v; want bad input of %s", c.request, r, d, err, c.field)
 		}
 	}
-	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, weir.Request{N: 1}); err == nil {
-		t.Error("the zero Limiter reserves")
-	}
 	r := reserve(t, l, 10)
 	wantError(t, "-1 units used", r.Commit(ctx, -1), &weir.InputError{Field: "units"})
 	wantError(t, "after bad input", r.Commit(ctx, 0), nil)
@@ -230,9 +209,7 @@ func TestReservationInDoubt(t *testing.T) {
 		wantError(t, name+", by other units", r.Commit(ctx, 4), weir.ErrSettled)
 		wantError(t, name+", again", r.Commit(ctx, c.actual), nil)
 		wantError(t, name+", when it is settled", r.Commit(ctx, c.actual), weir.ErrSettled)
-		if n, err := l.Count(ctx, acme, "hour", time.Hour); err != nil || n != c.actual {
-			t.Errorf("%s: %d count, %v; want %d", name, n, err, c.actual)
-		}
+		wantUsed(t, l, c.actual, c.actual)
 	}
 }
 
@@ -260,9 +237,7 @@ func TestReservationInDoubtByID(t *testing.T) {
 		wantError(t, "commit", r.Commit(ctx, 25), nil)
 	}
 	wantUsed(t, l, 25, 25)
-	if r, _, _ := l.Reserve(ctx, acme, request); !errors.Is(r.Commit(ctx, 24), &weir.InputError{Field: "id"}) {
-		t.Error("a settlement with another number, want an error of the id")
-	}
+	wantError(t, "a settlement with another number", reserveFor(t, l, request).Commit(ctx, 24), &weir.InputError{Field: "id"})
 	wantUsed(t, l, 25, 25)
 }
 

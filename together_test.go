@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -59,9 +60,7 @@ func TestTogetherRejects(t *testing.T) {
 			t.Errorf("%v, %+v; want %v of call 1 with %q", err, calls[0].Decision, c.err, text)
 		}
 	}
-	if m.Len() != 0 {
-		t.Errorf("%d histories after bad input, want none", m.Len())
-	}
+	assert.Equal(t, m.Len(), 0, "histories after bad input")
 	// Instants are cut to whole microseconds (R1), so these two are one.
 	begin := time.Unix(7, 0)
 	one, same := good(), good()

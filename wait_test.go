@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestWaitPassesAtTheAnnouncedInstant: Wait returns at the end of the wait, not later.
@@ -59,17 +60,13 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 		if !errors.Is(err, ErrDeadline) || !errors.As(err, &we) || we.Decision.RetryAfter != time.Minute || we.Decision.Limit != "user" {
 			t.Errorf("deadline too soon: %v", err)
 		}
-		if _, err := l.WaitN(ctx, K("42"), 2); !errors.Is(err, ErrNever) {
-			t.Errorf("more than the limit: %v, want ErrNever", err)
-		}
+		assert.Err(l.WaitN(ctx, K("42"), 2))(t, ErrNever)
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		if _, err := l.Wait(gone, K("7")); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "needs") {
 			t.Errorf("cancelled before: %v, want a cancellation without a wait", err)
 		}
-		if time.Since(start) != 0 {
-			t.Errorf("giving up took %v", time.Since(start))
-		}
+		assert.Equal(t, time.Since(start), 0, "giving up took")
 		if d, _ := l.Peek(ctx, K("7"), 1); !d.Allowed {
 			t.Error("who was cancelled was charged")
 		}

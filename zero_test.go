@@ -50,6 +50,7 @@ func TestZeroValues(t *testing.T) {
 		"fallback of nil":      {func() error { fallback.New((*weir.Memory)(nil), fallback.Deny); return nil }, "fallback: New needs an engine"},
 		"faulty of nothing":    {func() error { weirtest.NewFaulty(nil); return nil }, "weirtest: NewFaulty needs an engine"},
 		"zero limiter":         {func() error { _, err := new(weir.Limiter).Allow(ctx, weir.K()); return err }, "weir.New"},
+		"reserve of zero":      {func() error { _, _, err := new(weir.Limiter).Reserve(ctx, weir.K(), weir.Request{N: 1}); return err }, "weir.New"},
 		"key of zero limiter":  {func() error { _, err := new(weir.Limiter).Key(nil); return err }, "weir.New"},
 		"zero set":             {func() error { _, err := new(enforce.Set).Check(ctx, "p", nil, 1); return err }, "enforce.Open"},
 		"nil set":              {func() error { _, err := set.Check(ctx, "p", nil, 1); return err }, "enforce.Open"},
