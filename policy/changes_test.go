@@ -1,9 +1,10 @@
 package policy
 
 import (
-	"slices"
+	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -57,10 +58,6 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
 		"changed both besides its limits",
 		"removed gone",
 	}
-	if got := Changes(before, after); !slices.Equal(got, want) {
-		t.Errorf("got  %q\nwant %q", got, want)
-	}
-	if got := Changes(before, before); len(got) != 0 {
-		t.Errorf("from a file to itself: %q", got)
-	}
+	assert.Equal(t, strings.Join(Changes(before, after), "\n"), strings.Join(want, "\n"), "changes")
+	assert.Equal(t, len(Changes(before, before)), 0, "changes from a file to itself")
 }

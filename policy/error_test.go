@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestCaretIsBelowItsColumn: the caret stands below its column in every line.
@@ -31,9 +33,7 @@ func TestCaretIsBelowItsColumn(t *testing.T) {
 			"f:1:202: p; n\n> 1 | …" + strings.Repeat("a", 80) + "b" + strings.Repeat("c", 59) + "…\n" + strings.Repeat(" ", 6+81) + "^"},
 	}
 	for _, c := range cases {
-		if got := c.err.Error(); got != c.want {
-			t.Errorf("%s:\ngot:\n%s\nwant:\n%s", c.name, got, c.want)
-		}
+		assert.Equal(t, c.err.Error(), c.want, "%s", c.name)
 	}
 }
 
@@ -46,9 +46,7 @@ func TestErrorsHoldNoControlCharacters(t *testing.T) {
 		"a\u202eb\u009b": "a\uFFFDb\uFFFD",
 		"a\xffb":         "a\uFFFDb",
 	} {
-		if got := printable(in); got != want {
-			t.Errorf("printable(%q): got %q, want %q", in, got, want)
-		}
+		assert.Equal(t, printable(in), want, "printable(%q)", in)
 	}
 }
 
@@ -73,9 +71,7 @@ func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 		if got := strings.Count(err.Error(), "weir.yaml:"); got != len(all) || !strings.HasPrefix(err.Error(), "weir.yaml:3:") {
 			t.Errorf("%d errors: the text names %d places:\n%v", n, got, err)
 		}
-		if got := strings.Contains(err.Error(), "more than 50 errors"); got != (n > maxErrors) {
-			t.Errorf("%d errors: the text reports more of them: %v", n, got)
-		}
+		assert.Equal(t, strings.Contains(err.Error(), "more than 50 errors"), n > maxErrors, "%d errors: the text reports more of them", n)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -38,9 +39,7 @@ func TestLoadNamesThePath(t *testing.T) {
 	if want := missing + ": the file cannot be read: no such file or directory; check the path and the permissions"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("Load of no file:\ngot  %v\nwant %v", err, want)
 	}
-	if _, err = Load(dir); err == nil || !strings.Contains(err.Error(), "is a directory") {
-		t.Errorf("Load of a directory: %v", err)
-	}
+	assert.Err(Load(dir))(t, nil, "is a directory")
 }
 
 // TestSizeIsBounded: a file of MaxBytes is read, one byte more is not, and an endless one
@@ -48,10 +47,8 @@ func TestLoadNamesThePath(t *testing.T) {
 func TestSizeIsBounded(t *testing.T) {
 	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), MaxBytes-len(demoSource))...)
 	must.Get(Parse("f", largest))(t)
-	want := "f: the file is larger than 256 KiB; split it, and run one weir for each part"
-	if _, err := Parse("f", append(largest, '\n')); err == nil || err.Error() != want {
-		t.Errorf("a file of a byte more: got %v, want %s", err, want)
-	}
+	_, err := Parse("f", append(largest, '\n'))
+	assert.Equal(t, fmt.Sprint(err), "f: the file is larger than 256 KiB; split it, and run one weir for each part", "a file of a byte more")
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		t.Log("no /dev/zero here")
 	} else if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than 256 KiB") {
@@ -66,15 +63,9 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	for _, p := range Demo().Policies {
 		names = append(names, p.Name)
 	}
-	if got, want := fmt.Sprint(names), "[demo push-notifications slack-alerts search sms transfers]"; got != want {
-		t.Errorf("policies: got %s, want %s", got, want)
-	}
-	if got := Demo().Definition("nobody"); got != nil {
-		t.Errorf("Definition of no name: got %+v, want nil", got)
-	}
-	if got, want := Demo().Definition("demo").Sentence(0), "10 per 10s per user"; got != want {
-		t.Errorf("demo: got %q, want %q", got, want)
-	}
+	assert.Equal(t, fmt.Sprint(names), "[demo push-notifications slack-alerts search sms transfers]", "policies")
+	assert.Equal(t, Demo().Definition("nobody"), nil, "Definition of no name")
+	assert.Equal(t, Demo().Definition("demo").Sentence(0), "10 per 10s per user", "demo")
 	before := describe(Demo())
 	spoilt := Demo()
 	spoilt.Policies[0].Limits[0].By[0] = "spoilt"
@@ -82,27 +73,5 @@ func TestDemoIsEachCallersOwn(t *testing.T) {
 	spoilt.Policies[0].Limits[0].Max = 0
 	spoilt.Definition("sms").About = "spoilt"
 	spoilt.Policies[1] = nil
-	if after := describe(Demo()); after != before {
-		t.Errorf("a caller changed the demonstration of another:\n%s", after)
-	}
-}
-
-// TestManyPoliciesKeepTheirOrder: 2,500 policies, a little below MaxBytes, are all there, in the
-// order of the file and by name.
-func TestManyPoliciesKeepTheirOrder(t *testing.T) {
-	const many = 2_500
-	var b strings.Builder
-	b.WriteString("version: 1\npolicies:\n")
-	for i := range many {
-		fmt.Fprintf(&b, "  policy-%d:\n    about: Policy %d of many.\n    limit: %d per minute per user, 3s apart\n", i, i, i+1)
-	}
-	f, err := Parse("weir.yaml", []byte(b.String()))
-	if err != nil || len(f.Policies) != many {
-		t.Fatalf("%d bytes: %v", b.Len(), err)
-	}
-	for i, p := range f.Policies {
-		if want := int64(i + 1); p.Limits[0].Max != want || f.Definition(fmt.Sprintf("policy-%d", i)) != p || p.Line != 3+3*i {
-			t.Fatalf("policy %d: %+v", i, p)
-		}
-	}
+	assert.Equal(t, describe(Demo()), before, "the demonstration of another caller")
 }

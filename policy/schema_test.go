@@ -2,12 +2,14 @@ package policy
 
 import (
 	"encoding/json"
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -41,9 +43,7 @@ func TestSchemaHasTheWords(t *testing.T) {
 				t.Errorf("the schema has no description of %s, a word of %s", word, of)
 			}
 		}
-		if len(c.schema.Properties) != len(c.words) {
-			t.Errorf("the schema of %s has %d words, want %q", of, len(c.schema.Properties), c.words)
-		}
+		assert.Equal(t, len(c.schema.Properties), len(c.words), "words of the schema of %s, which has %q", of, c.words)
 	}
 	for _, c := range []struct {
 		of     *schema
@@ -54,9 +54,7 @@ func TestSchemaHasTheWords(t *testing.T) {
 		{def("policy"), "when-store-is-down", storeDownValues}, {long, "kind", answer.KindWords[:]},
 		{def("step"), "do", doValues}, {def("step"), "expect", expectValues},
 	} {
-		if got := c.of.Properties[c.word].Enum; !slices.Equal(got, c.values) {
-			t.Errorf("%s: the schema has the values %q, want %q", c.word, got, c.values)
-		}
+		assert.Equal(t, fmt.Sprintf("%q", c.of.Properties[c.word].Enum), fmt.Sprintf("%q", c.values), "%s: the values of the schema", c.word)
 	}
 	matches := func(s *schema, text string) {
 		t.Helper()
@@ -96,8 +94,6 @@ func TestSchemaHasTheWords(t *testing.T) {
 	for want, got := range map[string]string{
 		unitPattern: long.Properties["unit"].Pattern, sharePattern: def("policy").Properties["warn"].Pattern,
 	} {
-		if got != "^"+want+"$" {
-			t.Errorf("the schema has the pattern %s, want ^%s$", got, want)
-		}
+		assert.Equal(t, got, "^"+want+"$", "pattern of the schema")
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // checkSentences: Parse reads the sentence of each limit as the same limit.
@@ -33,9 +34,7 @@ func checkSentences(t *testing.T, f *File) {
 // without units.
 func TestSentencesAreReadBack(t *testing.T) {
 	bare := Definition{Limits: []weir.Limit{{Max: 1, Window: time.Second}}}
-	if got, want := bare.Sentence(0), "1 per second"; got != want {
-		t.Errorf("without Units: got %q, want %q", got, want)
-	}
+	assert.Equal(t, bare.Sentence(0), "1 per second", "without Units")
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -77,7 +76,7 @@ func TestSentencesAreReadBack(t *testing.T) {
 
 // TestDurationsAreReadBack: the words of lengths, both ways.
 func TestDurationsAreReadBack(t *testing.T) {
-	cases := []struct {
+	for _, c := range []struct {
 		d    time.Duration
 		want string
 	}{
@@ -96,11 +95,8 @@ func TestDurationsAreReadBack(t *testing.T) {
 		{2 * day, "2d"},
 		{7 * day, "7d"},
 		{400 * day, "400d"},
-	}
-	for _, c := range cases {
-		if got := FormatDuration(c.d); got != c.want {
-			t.Errorf("Duration(%v): got %q, want %q", c.d, got, c.want)
-		}
+	} {
+		assert.Equal(t, FormatDuration(c.d), c.want, "Duration(%v)", c.d)
 		if got, ok := parseLength(c.want); !ok || got != c.d {
 			t.Errorf("parseLength(%q): got %v, %v; want %v", c.want, got, ok, c.d)
 		}
@@ -109,9 +105,7 @@ func TestDurationsAreReadBack(t *testing.T) {
 		if got, ok := parseLength(bad); ok {
 			t.Errorf("parseLength(%q): got %v, want none", bad, got)
 		}
-		if _, err := parseLimit("1 per day, " + bad + " apart"); err == nil {
-			t.Errorf("%q as the time apart: read, want an error", bad)
-		}
+		assert.Err(parseLimit("1 per day, "+bad+" apart"))(t, nil)
 	}
 	if got, ok := parseLength("9999999999999d"); !ok || got <= weir.MaxWindow {
 		t.Errorf("parseLength of more than a time.Duration: got %v, %v; want the longest", got, ok)

@@ -3,6 +3,7 @@ package conformance
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,7 +21,7 @@ type cachingProcess struct {
 	ttl          time.Duration
 	spoil        func(r *engine.Result) // changes cached answers
 	other        bool                   // cached denials answer for other units
-	keeps        bool                   // its own writes end none
+	ends         func(c *engine.Call)   // ends cached denials after a write; by default all
 	denied       map[string]kept
 }
 
@@ -31,18 +32,33 @@ type kept struct {
 }
 
 func newCachingProcess(store *spec.Engine, ttl time.Duration) *cachingProcess {
-	return &cachingProcess{Engine: store, ttl: ttl, denied: map[string]kept{}}
+	p := &cachingProcess{Engine: store, ttl: ttl, denied: map[string]kept{}}
+	p.ends = func(*engine.Call) { clear(p.denied) }
+	return p
 }
 
 func (p *cachingProcess) Do(ctx context.Context, calls []engine.Call) {
 	for i := range calls {
 		if c := &calls[i]; c.Err == nil {
 			p.decide(ctx, calls[i:i+1])
-			if c.Err == nil && (c.Changes() || c.Op == engine.Refund) && !p.keeps {
-				clear(p.denied)
+			if c.Err == nil && (c.Changes() || c.Op == engine.Refund) {
+				p.ends(c)
 			}
 		}
 	}
+}
+
+// endOfKey ends the cached denials of the call's key, though others may count in the same histories.
+func (p *cachingProcess) endOfKey(c *engine.Call) {
+	maps.DeleteFunc(p.denied, func(name string, _ kept) bool { return strings.HasSuffix(name, keyText(c)) })
+}
+
+// keyText returns the values of a call's key.
+func keyText(c *engine.Call) (text string) {
+	for i := range c.Key.Len() {
+		text += "\x00" + c.Key.Value(i)
+	}
+	return text
 }
 
 // decide decides one call, or repeats a denial.
@@ -56,9 +72,7 @@ func (p *cachingProcess) decide(ctx context.Context, call []engine.Call) {
 	if p.other {
 		name = c.Rules.Name
 	}
-	for i := range c.Key.Len() {
-		name += "\x00" + c.Key.Value(i)
-	}
+	name += keyText(c)
 	if was, ok := p.denied[name]; ok {
 		if age := time.Since(was.result.At).Truncate(us); age < min(p.ttl, was.validFor) {
 			c.Result = was.result
@@ -128,7 +142,8 @@ func TestCachedDenials(t *testing.T) {
 			{"an engine that shares no store", one(func(*cachingProcess) {}), Config{}, "The cached differs"},
 			{"too old", one(func(*cachingProcess) {}), Config{CacheTTL: 10 * us}, "The cached differs"},
 			{"too old, of two processes", two(), Config{CacheTTL: 10 * us, Separate: true}, "The cached differs"},
-			{"its own writes are ignored", one(func(p *cachingProcess) { p.keeps = true }), Config{CacheTTL: ttl}, "differ"},
+			{"its own writes are ignored", one(func(p *cachingProcess) { p.ends = func(*engine.Call) {} }), Config{CacheTTL: ttl}, "differ"},
+			{"those of other keys stay", one(func(p *cachingProcess) { p.ends, p.spoil = p.endOfKey, unmark }), Config{}, "differ"},
 			{"for other units", one(func(p *cachingProcess) { p.other = true }), Config{CacheTTL: ttl, Separate: true}, "differ"},
 			{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
 			{"a wait that does not pass", spoiled(func(d *engine.Result) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
@@ -146,10 +161,13 @@ func TestCachedDenials(t *testing.T) {
 	})
 }
 
-// unmarked removes the mark of cached denials.
+// unmark removes the mark of a cached denial.
+func unmark(d *engine.Result) { d.Cached = false }
+
+// unmarked removes the marks of cached denials.
 func (e *turns) unmarked() engine.Engine {
 	for _, p := range e.processes {
-		p.(*cachingProcess).spoil = func(d *engine.Result) { d.Cached = false }
+		p.(*cachingProcess).spoil = unmark
 	}
 	return e
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // TestFullBucketsMayBeForgotten: an engine may forget the last grant of a bucket once the bucket
@@ -26,8 +27,6 @@ func TestFullBucketsMayBeForgotten(t *testing.T) {
 	} {
 		k := newContract()
 		k.observe([]weir.Limit{limit}, weir.AllOrNothing, step{op: opTake, n: 1}, grant)
-		if got := k.stale([]weir.Limit{c.now}, step{op: opTake, n: 1, at: c.at}); got != c.stale {
-			t.Errorf("interval %v at %v: got %t", c.now.MinInterval, c.at, got)
-		}
+		assert.Equal(t, k.stale([]weir.Limit{c.now}, step{op: opTake, n: 1, at: c.at}), c.stale, "interval %v at %v", c.now.MinInterval, c.at)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -16,13 +17,9 @@ func TestParseWritesWhatItRead(t *testing.T) {
 	if err != nil || len(vectors) != 2 {
 		t.Fatalf("got %d vectors, %v, want 2", len(vectors), err)
 	}
-	if vectors[1].line != 21 {
-		t.Errorf("the second vector: got line %d, want 21", vectors[1].line)
-	}
+	assert.Equal(t, vectors[1].line, 21, "the line of the second vector")
 	for _, v := range vectors {
-		if got := v.text(); got != goodVector {
-			t.Errorf("got\n%s\nwant\n%s", got, goodVector)
-		}
+		assert.Equal(t, v.text(), goodVector, "written again")
 	}
 }
 
@@ -61,8 +58,6 @@ func FuzzParse(f *testing.F) {
 		if err != nil {
 			t.Fatalf("cannot read what was written: %v\n%s", err, once)
 		}
-		if twice := formatted(again); twice != once {
-			t.Fatalf("written once\n%s\nwritten twice\n%s", once, twice)
-		}
+		assert.Equal(t, formatted(again), once, "written twice")
 	})
 }

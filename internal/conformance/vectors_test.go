@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -32,9 +33,7 @@ func TestVectorsAsWritten(t *testing.T) {
 			rewriteFile(t, file, vectors)
 			continue
 		}
-		if got := formatted(vectors); got != string(text) {
-			t.Errorf("%s is not written as -rewrite would write it", file)
-		}
+		assert.Equal(t, string(text), formatted(vectors), "%s, and as -rewrite would write it", file)
 		for _, v := range vectors {
 			if m, err := v.run(spec.New()); err != nil || m != nil {
 				t.Errorf("%s:%d: %v %v", file, v.line, err, m)

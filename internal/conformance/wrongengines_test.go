@@ -2,7 +2,6 @@ package conformance
 
 import (
 	"context"
-	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -250,37 +249,6 @@ func forgetsKinds() func(*spec.Engine, *engine.Call) {
 	}
 }
 
-// cachesDenials repeats a denial for as long as its wait lasts. It ends at a decision of
-// the same key, but not at one of another key that shares a limit.
-func cachesDenials() func(*spec.Engine, *engine.Call) {
-	var mu sync.Mutex
-	denied := map[string]engine.Result{}
-	return func(e *spec.Engine, c *engine.Call) {
-		mu.Lock()
-		defer mu.Unlock()
-		key := c.Rules.Name
-		if c.Key.Len() > 0 {
-			key += c.Key.Value(0)
-		}
-		again := fmt.Sprint(key, c.N)
-		if r, ok := denied[again]; ok && !c.Given && c.Op == engine.Attempt {
-			passed := time.Since(r.At).Truncate(us)
-			if r.RetryAfter -= passed; r.RetryAfter > 0 {
-				r.At, r.ResetAfter = r.At.Add(passed), r.ResetAfter-passed
-				c.Result = r
-				return
-			}
-		}
-		for n := range int64(4) {
-			delete(denied, fmt.Sprint(key, n))
-		}
-		decide(e, c)
-		if c.Err == nil && !c.Result.Allowed && c.Op == engine.Attempt && c.Rules.Mode == engine.AllOrNothing {
-			denied[again] = c.Result
-		}
-	}
-}
-
 // recordsDenials records denied units in every mode.
 func recordsDenials(e *spec.Engine, c *engine.Call) {
 	if decide(e, c); c.Err == nil && !c.Result.Allowed && c.Op == engine.Attempt {
@@ -365,7 +333,6 @@ var wrongEngines = []struct {
 	{"a changed kind forgets the others", wrongEngine{decide: forgetsKinds()}, "vd"},
 	{"instants of 51 bits", wrongEngine{ask: func(c *engine.Call) { c.At &= 1<<51 - 1 }}, "vd"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
-	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"denials are marked as cached", wrongEngine{answer: func(c *engine.Call) { c.Result.Cached = !c.Result.Allowed }}, "vdhlo"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
 	{"ids ignored", wrongEngine{ask: func(c *engine.Call) { c.ID = "" }}, "vdo"},

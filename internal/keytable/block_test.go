@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -479,9 +480,7 @@ func TestPassGoesOnWhileBlocksSplit(t *testing.T) {
 		f.insert(10_000)
 		f.SweepStep(f.table, 1000+sweepLate, false)
 	}
-	if left := f.Len() - more - keys/every*(every-1); left > 0 {
-		t.Errorf("%d of %d old keys are left", left, keys/every)
-	}
+	assert.Equal(t, max(f.Len()-more-keys/every*(every-1), 0), 0, "of %d old keys those that are left", keys/every)
 }
 
 // TestRemovedTagsAreUsedUp: keys that come and go at one place fill its groups with tags of
@@ -569,9 +568,8 @@ func TestAlikeHashes(t *testing.T) {
 			if n := len(f.keys); n < mostOf(fullGroups) || n > mostOf(fullGroups) && name != "high bits differ" {
 				t.Errorf("a block holds %d keys", n)
 			}
-			if f.table.Sweep(5000); f.table.Bytes() != 0 || f.table.Len() != 0 {
-				t.Errorf("%d keys in %d bytes are left", f.table.Len(), f.table.Bytes())
-			}
+			f.table.Sweep(5000)
+			assert.Equal(t, fmt.Sprint(f.table.Len(), f.table.Bytes()), "0 0", "keys and bytes that are left")
 		})
 	}
 }

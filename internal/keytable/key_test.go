@@ -7,6 +7,8 @@ import (
 	"sort"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/assert"
 )
 
 // equal reports whether two keys are the same to a table: in their bytes and groups, with any
@@ -59,9 +61,7 @@ func TestKeysComeBack(t *testing.T) {
 		}
 		slot.Unlock()
 	}
-	if table.Len() != len(held) {
-		t.Errorf("%d keys are held, want %d", table.Len(), len(held))
-	}
+	assert.Equal(t, table.Len(), len(held), "keys that are held")
 }
 
 // alike returns a key of that size and keys that differ little from it: in one byte, at one end,
@@ -153,9 +153,7 @@ func TestDifferentKeysDiffer(t *testing.T) {
 		}
 	}
 	table.Sweep(0)
-	if table.Bytes() != 0 {
-		t.Errorf("%d bytes are left", table.Bytes())
-	}
+	assert.Equal(t, table.Bytes(), 0, "bytes that are left")
 }
 
 // TestHashesAreSpread: keys that count up, of all lengths, are spread evenly over shards, groups

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -74,9 +75,7 @@ func (s *Shard) insert(t testing.TB, table *Table, k *named) *Slot {
 
 // TestSizes holds slots and shards to the sizes that their comments claim.
 func TestSizes(t *testing.T) {
-	if got := unsafe.Sizeof(Slot{}); got != slotBytes {
-		t.Errorf("a slot has %d bytes, want %d", got, slotBytes)
-	}
+	assert.Equal(t, unsafe.Sizeof(Slot{}), slotBytes, "bytes of a slot")
 	if got := unsafe.Sizeof(Shard{}); got%64 != 0 && unsafe.Sizeof(got) == 8 {
 		t.Errorf("a shard has %d bytes, want whole cache lines", got)
 	}
@@ -141,12 +140,8 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 	slot := s.insert(t, table, &k)
 	add(s, slot, 100)
 	slot.Unlock()
-	if n := table.Sweep(5099); n != 0 || table.Len() != 1 {
-		t.Errorf("%d removed before the longest window was over", n)
-	}
-	if n := table.Sweep(5100); n != 1 || table.Len() != 0 || table.Bytes() != 0 {
-		t.Errorf("%d removed, %d held in %d bytes, want 1, 0 and 0", n, table.Len(), table.Bytes())
-	}
+	assert.Equal(t, fmt.Sprint(table.Sweep(5099), table.Len()), "0 1", "removed and held before the longest window was over")
+	assert.Equal(t, fmt.Sprint(table.Sweep(5100), table.Len(), table.Bytes()), "1 0 0", "removed, held and bytes after it")
 }
 
 // TestSweepKeepsTwoTimesApart: histories at instants of callers expire by such an instant alone,
@@ -194,9 +189,7 @@ func TestSweepKeepsTwoTimesApart(t *testing.T) {
 			} else {
 				s.sweep(table, c.now, c.nowIsVirtual, s.slots())
 			}
-			if got := table.Len() == 0; got != want {
-				t.Errorf("%s (by steps: %t): removed is %t, want %t", c.name, steps, got, want)
-			}
+			assert.Equal(t, table.Len() == 0, want, "%s (by steps: %t): removed", c.name, steps)
 		}
 	}
 }
@@ -215,9 +208,7 @@ func TestReclaim(t *testing.T) {
 		add(s, slot, int64(i%2)*5_000_000)
 		slot.Unlock()
 	}
-	if n := table.Reclaim(^uint64(0), 999_999, false); n != 0 {
-		t.Errorf("%d histories that count are removed", n)
-	}
+	assert.Equal(t, table.Reclaim(^uint64(0), 999_999, false), 0, "histories that count and are removed")
 	shard := table.next
 	for range 10 { // 10 groups, where each full look would pass a dozen shards
 		table.Reclaim(0, 999_999, false)
@@ -327,9 +318,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 			}
 		}
 		for i := range stay {
-			if key := fmt.Sprint("stays", i) + strings.Repeat("x", i); seen[key] != 1 {
-				t.Errorf("slot %d was visited %d times, want 1", i, seen[key])
-			}
+			assert.Equal(t, seen[fmt.Sprint("stays", i)+strings.Repeat("x", i)], 1, "visits of slot %d", i)
 		}
 		if most > 60 || steps < 100 {
 			t.Errorf("%d steps, in one of which %d slots were visited, want about 10", steps, most)
@@ -339,15 +328,12 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		}
 	}
 	table := newTable(0, 0, 5)
-	if next := table.At(3).Visit(0, 10, func(*Slot) { t.Error("a slot of an empty shard") }); next != Hashes {
-		t.Errorf("an empty shard goes on at %d", next)
-	}
+	assert.Equal(t, table.At(3).Visit(0, 10, func(*Slot) { t.Error("a slot of an empty shard") }), Hashes, "an empty shard goes on at")
 	first, seen := table.first(0, "first"), 0
 	first.setHash(0)
 	table.At(3).insert(t, table, &first).Unlock()
-	if table.At(3).Visit(0, 10, func(*Slot) { seen++ }); seen != 1 {
-		t.Errorf("a slot at the first place is visited %d times", seen)
-	}
+	table.At(3).Visit(0, 10, func(*Slot) { seen++ })
+	assert.Equal(t, seen, 1, "visits of a slot at the first place")
 }
 
 // TestCallersFindWhatMoves: callers find and lock slots without the lock of the shard, while

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -157,26 +158,18 @@ func TestArenaPagesChangeTheirClass(t *testing.T) {
 		for range pageWords / words {
 			runs = append(runs, alloc(words))
 		}
-		if b.bytes != sharedBytes {
-			t.Errorf("%d runs of %d words take %d bytes, want %d", len(runs), words, b.bytes, sharedBytes)
-		}
+		assert.Equal(t, b.bytes, sharedBytes, "bytes of %d runs of %d words", len(runs), words)
 		more := alloc(words)
-		if b.bytes != 2*sharedBytes {
-			t.Errorf("one run more takes %d bytes, want %d", b.bytes, 2*sharedBytes)
-		}
+		assert.Equal(t, b.bytes, 2*sharedBytes, "bytes with one run more")
 		a.Free(more)
 		for _, run := range runs {
 			a.Free(run)
 		}
-		if b.bytes != sharedBytes {
-			t.Errorf("%d bytes are kept, want %d", b.bytes, sharedBytes)
-		}
+		assert.Equal(t, b.bytes, sharedBytes, "bytes that are kept")
 	}
 	for _, words := range []int{pageWords/4 + 1, pageWords, pageWords + 1, 100_000} {
 		a.Free(alloc(words))
-		if b.bytes != sharedBytes {
-			t.Errorf("after a run of %d words %d bytes are kept, want %d", words, b.bytes, sharedBytes)
-		}
+		assert.Equal(t, b.bytes, sharedBytes, "bytes that are kept after a run of %d words", words)
 	}
 	if n := len(*a.pages.Load()); n > 4 {
 		t.Errorf("numbers of freed pages are not used again: there are %d", n)

@@ -6,6 +6,7 @@ import (
 	"math/big"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -81,13 +82,9 @@ func TestRefill(t *testing.T) {
 			t.Errorf("%d per %d µs: got %+v, want %d + %d/%d µs a unit and at most %d units",
 				c.most, c.window, f, c.micros, c.rest, c.per, c.exact)
 		}
-		if micros, rest := f.Time(f.MaxExact); f.Units(micros, rest) != f.MaxExact {
-			t.Errorf("%d per %d µs: %d units flow in within %d + %d/%d µs, want %d", c.most, c.window, f.Units(micros, rest), micros, rest, f.Per, f.MaxExact)
-		}
+		assert.Equal(t, f.Units(f.Time(f.MaxExact)), f.MaxExact, "%d per %d µs: units that flow in within the time of so many", c.most, c.window)
 		for _, n := range []int64{0, 1, c.most / 2, min(2*c.most, f.MaxExact)} {
-			if got, want := f.Within(n), roundedUp(timeOf(n, c.most, c.window)); got != want {
-				t.Errorf("%d per %d µs: %d units flow in within %d µs, want %d", c.most, c.window, n, got, want)
-			}
+			assert.Equal(t, f.Within(n), roundedUp(timeOf(n, c.most, c.window)), "%d per %d µs: microseconds in which %d units flow in", c.most, c.window, n)
 		}
 		word := int64(min(math.MaxUint64/uint64(f.Per), uint64(MaxInstant))) // behind it, a time times Per has more than 64 bits
 		for _, micros := range []int64{0, 1, 1_000_000, word - 1, word, word + 1} {
@@ -95,9 +92,7 @@ func TestRefill(t *testing.T) {
 			if want > f.MaxExact {
 				continue
 			}
-			if got := f.Units(micros, 0); got != want {
-				t.Errorf("%d per %d µs: %d units flow in within %d µs, want %d", c.most, c.window, got, micros, want)
-			}
+			assert.Equal(t, f.Units(micros, 0), want, "%d per %d µs: units that flow in within %d µs", c.most, c.window, micros)
 		}
 	}
 }

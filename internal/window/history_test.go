@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -587,9 +588,7 @@ func TestEnd(t *testing.T) {
 		{10, 0, 0, 0}, {10, 0, 9, 0}, {10, 0, 10, 10}, {10, 0, 1_700_000_000_000_001, 1_700_000_000_000_000},
 	} {
 		r := Rule{Cell: c.cell, Ahead: c.ahead}
-		if got := r.End(c.at); got != c.want {
-			t.Errorf("cell %d, remembered %d ahead: an entry of %d ends at %d, want %d (R3, R9)", c.cell, c.ahead, c.at, got, c.want)
-		}
+		assert.Equal(t, r.End(c.at), c.want, "cell %d, remembered %d ahead: the end of an entry of %d (R3, R9)", c.cell, c.ahead, c.at)
 	}
 }
 
@@ -616,8 +615,6 @@ func TestLonger(t *testing.T) {
 		x, y int64
 		want bool
 	}{{0, 0, false}, {1, 0, true}, {0, 1, false}, {Never, 5, true}, {5, Never, false}, {Never, Never, false}} {
-		if got := Longer(c.x, c.y); got != c.want {
-			t.Errorf("Longer(%d, %d) = %v, want %v", c.x, c.y, got, c.want)
-		}
+		assert.Equal(t, Longer(c.x, c.y), c.want, "Longer(%d, %d)", c.x, c.y)
 	}
 }
