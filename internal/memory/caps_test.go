@@ -3,13 +3,13 @@ package memory
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -18,17 +18,13 @@ import (
 // and without an id, and no other call.
 func TestRejectedIsCounted(t *testing.T) {
 	m := New(Options{MaxKeys: 2, MaxBytes: 1 << 20})
-	if keys, bytes := m.Caps(); keys != 2 || bytes != 1<<20 {
-		t.Errorf("caps of %d keys and %d bytes", keys, bytes)
-	}
+	assert.Equal(t, fmt.Sprint(m.Caps()), "2 1048576", "caps of keys and bytes")
 	l := m.on(perUser(1, time.Hour))
 	l.Allow(K("a"))
 	l.Allow(K("b"))
 	l.Allow(K("b")) // a denial is not counted
 	l.Peek(K("c"), 1)
-	if got := m.Rejected(); got != 0 {
-		t.Fatalf("%d rejected before the cap was met", got)
-	}
+	assert.Equal(t, m.Rejected(), 0, "rejected before the cap was met")
 	for i, call := range []func() (engine.Result, error){
 		func() (engine.Result, error) { return l.Allow(K("c")) },
 		func() (engine.Result, error) { return l.Record(K("c"), 1) },
@@ -43,10 +39,8 @@ func TestRejectedIsCounted(t *testing.T) {
 // TestFullWithoutKeys: a cap below the number of limits is full with no key, so the error does
 // not only advise to wait.
 func TestFullWithoutKeys(t *testing.T) {
-	_, err := New(Options{MaxKeys: 1}).on(limits(2)).Allow(K("a"))
-	if !errors.Is(err, engine.ErrFull) || !strings.Contains(err.Error(), "MaxKeys, 1, leave no room for the keys of the call, one for each limit") {
-		t.Errorf("%v, want ErrFull and the keys of a call", err)
-	}
+	l := New(Options{MaxKeys: 1}).on(limits(2))
+	assert.Err(l.Allow(K("a")))(t, engine.ErrFull, "MaxKeys, 1, leave no room for the keys of the call, one for each limit")
 }
 
 // TestWaitingForRoomGetsRoom: a caller that meets a cap while another caller makes room is
@@ -226,13 +220,9 @@ func TestRoomIsMadeWhereTheKeyGoes(t *testing.T) {
 	p.Limits = append([]limit{{Name: "all", Max: 1 << 40, Window: time.Hour}}, p.Limits...)
 	l := newLimiter(p)
 	for i := range 200_000 {
-		if d, err := l.Allow(K(fmt.Sprint(i))); err != nil || !d.Allowed {
-			t.Fatalf("key %d: %+v, %v", i, d, err)
-		}
+		granted(l.Allow(K(fmt.Sprint(i))))(t)
 	}
-	if n := l.memory.Len(); n != 200_001 {
-		t.Errorf("%d histories of 200,001 keys", n)
-	}
+	assert.Equal(t, l.memory.Len(), 200_001, "histories")
 }
 
 // TestCorrectionWithoutRoomLeaksNothing: if there is room for the corrected copies of some histories

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -131,9 +132,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 					t.Fatalf("%s of %+v: %+v, %v", name, c.limits, d, err)
 				}
 			}
-			if got := l.memory.Len(); got != held {
-				t.Errorf("%s of %+v removed %d of %d histories", name, c.limits, held-got, held)
-			}
+			assert.Equal(t, l.memory.Len(), held, "histories after a %s of %+v", name, c.limits)
 		}
 	}
 }
@@ -162,13 +161,9 @@ func TestPeeksTakeNoRoom(t *testing.T) {
 		l := newLimiter(limits(n))
 		before := l.memory.Bytes()
 		for i := range 1000 {
-			if d, err := l.Peek(K(fmt.Sprint(i)), 1); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			granted(l.Peek(K(fmt.Sprint(i)), 1))(t)
 		}
-		if got := l.memory.Bytes(); got != before {
-			t.Errorf("%d limits: 1000 peeks took %d bytes", n, got-before)
-		}
+		assert.Equal(t, l.memory.Bytes(), before, "%d limits: bytes after 1000 peeks", n)
 	}
 }
 
@@ -184,12 +179,8 @@ func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 		t.Fatalf("an hour or more behind: %+v, %v; want a denial with a wait of 1s", d, err)
 	}
 	m.Sweep()
-	if d, _ := l.At(past.Add(time.Second - time.Microsecond)).Allow(K("42")); d.Allowed {
-		t.Error("granted 1 µs before the announced wait was over")
-	}
-	if d, _ := l.At(past.Add(time.Second)).Allow(K("42")); !d.Allowed {
-		t.Errorf("denied after the announced wait: %+v", d)
-	}
+	assert.Equal(t, must.Get(l.At(past.Add(time.Second-time.Microsecond)).Allow(K("42")))(t).Allowed, false, "granted 1 µs before the announced wait was over")
+	granted(l.At(past.Add(time.Second)).Allow(K("42")))(t) // after it
 }
 
 // TestRecordingMovesToItsClock: a history at instants of the caller is removed by the engine's
@@ -199,14 +190,12 @@ func TestRecordingMovesToItsClock(t *testing.T) {
 		l := newLimiter(perUser(2, time.Second))
 		l.At(time.UnixMicro(500_000_000_000_000)).Allow(K("42"))
 		time.Sleep(time.Minute)
-		if l.memory.Sweep(); l.memory.Len() != 1 {
-			t.Error("the clock has removed a history at an instant of the caller")
-		}
+		l.memory.Sweep()
+		assert.Equal(t, l.memory.Len(), 1, "histories at an instant of the caller, after a minute")
 		l.Allow(K("42"))
 		time.Sleep(time.Minute)
-		if l.memory.Sweep(); l.memory.Len() != 0 {
-			t.Error("the clock has not removed a history that was recorded on it")
-		}
+		l.memory.Sweep()
+		assert.Equal(t, l.memory.Len(), 0, "histories on the clock, after a minute")
 	})
 }
 
@@ -221,9 +210,7 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 		l, at := newLimiter(p), time.UnixMicro(1_000_000_000_000_000)
 		const idle, busy = 1000, 256
 		for i := range idle + busy {
-			if d, err := l.At(at).Allow(K(fmt.Sprint(i))); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			granted(l.At(at).Allow(K(fmt.Sprint(i))))(t)
 		}
 		at = at.Add(62 * time.Minute)
 		for range 400 {

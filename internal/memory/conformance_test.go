@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -106,9 +107,7 @@ func TestLimitsThatAreOnlyRead(t *testing.T) {
 		}
 		now := int64(1_700_000_000 * second)
 		same(engine.Call{Rules: reading, N: 1, At: now, Given: true}, engines...)
-		if n := engines[1].(*memory.Memory).Len(); n != len(read)-1 {
-			t.Fatalf("seed %d: %d histories of %d limits, one of which is only read", seed, n, len(read))
-		}
+		assert.Equal(t, engines[1].(*memory.Memory).Len(), len(read)-1, "seed %d: histories of limits, one of which is only read", seed)
 		full := memory.New(memory.Options{MaxKeys: int64(len(read) - 1)}) // without a place for the limit that is only read
 		same(engine.Call{Rules: reading, N: 1, At: now, Given: true}, spec.New(), full)
 		for range 60 {

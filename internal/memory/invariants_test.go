@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -75,9 +76,7 @@ func checkWhole(t *testing.T, m *Memory) {
 			place = s.Visit(place, 64, func(slot *keytable.Slot) { // which no caller has kept
 				keys++
 				text := string(s.AppendKey(nil, slot))
-				if s.Lookup(m.table.Text(text).In(&m.table, slot.Group(), slot.Virtual()), text) != slot {
-					t.Errorf("the key %.40q of group %d is not found", text, slot.Group())
-				}
+				assert.Equal(t, s.Lookup(m.table.Text(text).In(&m.table, slot.Group(), slot.Virtual()), text), slot, "the slot of key %.40q of group %d", text, slot.Group())
 				checkHistory(t, &slot.History, &s.Arena)
 			})
 		}
@@ -88,9 +87,7 @@ func checkWhole(t *testing.T, m *Memory) {
 	if got := m.Bytes(); maxBytes > 0 && got-ofRefunds > maxBytes {
 		t.Errorf("%d bytes are counted of at most %d, %d of them of refunds", got, maxBytes, ofRefunds)
 	}
-	if got := m.Len(); got != keys {
-		t.Errorf("%d keys are counted, %d are visited", got, keys)
-	}
+	assert.Equal(t, m.Len(), keys, "keys that are counted, as visited")
 	if free := int(maxKeys) - keys; maxKeys > 0 {
 		if free+int(refunds) < 0 || !m.table.TakeKeys(free) || m.table.TakeKeys(1) {
 			t.Errorf("%d keys are held of at most %d, and the count is another", keys, maxKeys)
@@ -107,9 +104,7 @@ func checkEmptied(t *testing.T, m *Memory) {
 	m.table.Reclaim(^uint64(0), engine.MaxInstant, true) // all shards
 	m.operations.removeOver(m, engine.MaxInstant)
 	m.operations.removeSome(m, engine.MaxInstant, true)
-	if m.Len() != 0 || m.Bytes() != 0 {
-		t.Errorf("%d keys in %d bytes are held when none counts, want 0", m.Len(), m.Bytes())
-	}
+	assert.Equal(t, fmt.Sprint(m.Len(), m.Bytes()), "0 0", "keys and bytes that are held when none counts")
 }
 
 // checkHistory walks the entries: ends rise to End, units add up to Total, and Used and Leave

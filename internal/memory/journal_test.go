@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
@@ -211,17 +212,13 @@ func TestJournalOfALongerWindow(t *testing.T) {
 		l := m.on(perUser(1, window))
 		must.Get(l.Allow(K("a")))(t)
 	}
-	if len(journal.steps) != 2 {
-		t.Fatalf("got %d changes, want that of the grant and that of the window", len(journal.steps))
-	}
+	assert.Equal(t, len(journal.steps), 2, "changes: that of the grant and that of the window")
 	again := New(Options{})
 	for _, step := range journal.steps {
 		must.Do(t, again.Apply(&step))
 	}
 	for _, c := range content(again) {
-		if h := c.(Change); h.Keep != time.Hour.Microseconds() {
-			t.Errorf("kept for %d µs, want an hour", h.Keep)
-		}
+		assert.Equal(t, c.(Change).Keep, time.Hour.Microseconds(), "kept for µs")
 	}
 }
 
@@ -247,17 +244,11 @@ func TestApplyMeetsCaps(t *testing.T) {
 	c := Change{Kind: Append, Name: "p\x00l\x00Rolling\x00user", Key: []byte("ann"), Keep: 1, At: at, End: at, Units: 1}
 	must.Do(t, m.Apply(&c))
 	c.Key = []byte("bob")
-	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
-		t.Errorf("an append at the cap: got %v, want ErrFull", err)
-	}
+	assert.Error(t, m.Apply(&c), engine.ErrFull)
 	c = Change{Kind: Replace, Name: c.Name, Key: c.Key, Keep: 1, At: at, Entries: []Entry{{End: at, Units: 1}}}
-	if err := m.Apply(&c); !errors.Is(err, engine.ErrFull) {
-		t.Errorf("a replace at the cap: got %v, want ErrFull", err)
-	}
+	assert.Error(t, m.Apply(&c), engine.ErrFull)
 	c.Name += "\x00path"
-	if err := m.Apply(&c); !errors.Is(err, &engine.InputError{Field: "key"}) {
-		t.Errorf("a key that does not fit: got %v, want bad input in the key", err)
-	}
+	assert.Error(t, m.Apply(&c), &engine.InputError{Field: "key"}) // it does not fit
 }
 
 // TestNotBefore: the clock moves ahead only.
@@ -266,14 +257,10 @@ func TestNotBefore(t *testing.T) {
 		m := New(Options{})
 		began := m.now()
 		m.NotBefore(began - 5)
-		if got := m.now(); got != began {
-			t.Errorf("moved to the past: got %d, want %d", got, began)
-		}
+		assert.Equal(t, m.now(), began, "moved to the past")
 		m.NotBefore(began + 5)
 		time.Sleep(time.Second)
-		if got := m.now(); got != began+5+1_000_000 {
-			t.Errorf("moved ahead by 5 µs, a second later: got %d, want %d", got, began+5+1_000_000)
-		}
+		assert.Equal(t, m.now(), began+5+1_000_000, "moved ahead by 5 µs, a second later")
 	})
 }
 
@@ -294,9 +281,7 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 	for range 3 {
 		l.memory.Do(ctx, []engine.Call{{Rules: l.rules, Key: K("a"), N: 1}, {Rules: l.rules, Key: K("a"), N: 1}})
 	}
-	if r.len() != 5 {
-		t.Errorf("%d changes, want 5", r.len())
-	}
+	assert.Equal(t, r.len(), 5, "changes")
 	for i, step := range r.steps {
 		if c := step; c.Virtual || c.Units != 1 {
 			t.Errorf("change %d: %d units, at an instant of the caller: %v; want 1, on the engine's clock", i, c.Units, c.Virtual)
@@ -330,9 +315,7 @@ func TestJournalDumpIsBounded(t *testing.T) {
 			t.Errorf("a call visits %d histories, want about %d", visited, most)
 		}
 	}
-	if len(seen) != users {
-		t.Errorf("%d histories in all, want %d", len(seen), users)
-	}
+	assert.Equal(t, len(seen), users, "histories in all")
 }
 
 // TestJournalDumpLocksOneHistory: callers of a known history go on while Dump waits in its
@@ -380,9 +363,7 @@ func TestJournalDumpLocksOneHistory(t *testing.T) {
 	default:
 	}
 	m.release(&c)
-	if visited := <-done; visited != 2 {
-		t.Errorf("%d histories, want 2", visited)
-	}
+	assert.Equal(t, <-done, 2, "histories")
 }
 
 // TestDumpBesideALongerWindow: a window that becomes longer during a dump hides no history that
@@ -410,9 +391,7 @@ func TestDumpBesideALongerWindow(t *testing.T) {
 				missing++
 			}
 		}
-		if missing > 0 {
-			t.Errorf("%d of %d histories that count and counted all the time are not in the dump", missing, n)
-		}
+		assert.Equal(t, missing, 0, "of %d histories that count and counted all the time, those that are not in the dump", n)
 	})
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -104,6 +105,19 @@ func (l *limiter) do(k engine.Key, c engine.Call) (engine.Result, error) {
 	calls := []engine.Call{c}
 	l.memory.Do(ctx, calls)
 	return calls[0].Result, calls[0].Err
+}
+
+// granted returns the result of a call, which must have granted:
+//
+//	granted(l.Allow(K("ann")))(t)
+func granted(r engine.Result, err error) func(t testing.TB) engine.Result {
+	return func(t testing.TB) engine.Result {
+		t.Helper()
+		if err != nil || !r.Allowed {
+			t.Fatalf("got %+v, %v; want a grant", r, err)
+		}
+		return r
+	}
 }
 
 func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k, 1) }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -22,9 +23,7 @@ func TestOperationsAreForgotten(t *testing.T) {
 		for i := range 1000 {
 			l.AllowOnce(K("42"), 1, fmt.Sprint("a", i))
 		}
-		if got := m.Len(); got != 1001 {
-			t.Errorf("%d held, want one key and 1000 operations", got)
-		}
+		assert.Equal(t, m.Len(), 1001, "one key and 1000 operations")
 		time.Sleep(time.Minute)
 		for i := range 700 {
 			l.AllowOnce(K("42"), 1, fmt.Sprint("b", i))
@@ -34,9 +33,7 @@ func TestOperationsAreForgotten(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		m.Sweep()
-		if m.Len() != 0 || m.Bytes() != before {
-			t.Errorf("%d held in %d bytes, want nothing in %d", m.Len(), m.Bytes(), before)
-		}
+		assert.Equal(t, fmt.Sprint(m.Len(), m.Bytes()), fmt.Sprint(0, before), "keys and bytes that are held")
 	})
 }
 
@@ -53,9 +50,8 @@ func TestOperationsKeepNoRoomForNothing(t *testing.T) {
 		l.AllowOnce(K("42"), 1, fmt.Sprint("denied", i))
 		l.do(K("42"), engine.Call{Op: engine.Record, N: engine.MaxUnits, ID: fmt.Sprint("too much", i)})
 	}
-	if checkWhole(t, m); m.Bytes() != bytes || m.Len() != 2 {
-		t.Errorf("%d held in %d bytes, want 2 in %d", m.Len(), m.Bytes(), bytes)
-	}
+	checkWhole(t, m)
+	assert.Equal(t, fmt.Sprint(m.Len(), m.Bytes()), fmt.Sprint(2, bytes), "keys and bytes that are held")
 }
 
 // TestOperationsCountAgainstCaps: at a cap an operation is rejected and not charged.
@@ -79,13 +75,9 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 				if n, _ := l.Count(K("42"), 0, time.Second); n != granted || granted < 40 {
 					t.Errorf("%d units are recorded, %d were granted", n, granted)
 				}
-				if d, err := l.AllowOnce(K("42"), 1, "a0"); err != nil || !d.Replayed {
-					t.Errorf("at the cap, made again: %+v, %v", d, err)
-				}
+				assert.Equal(t, must.Get(l.AllowOnce(K("42"), 1, "a0"))(t).Replayed, true, "made again at the cap: replayed")
 				time.Sleep(time.Minute)
-				if d, err := l.AllowOnce(K("42"), 1, "new"); err != nil || !d.Allowed {
-					t.Errorf("when the others are over: %+v, %v", d, err)
-				}
+				assert.Equal(t, must.Get(l.AllowOnce(K("42"), 1, "new"))(t).Allowed, true, "allowed when the others are over")
 			})
 		})
 	}
@@ -129,30 +121,23 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	l := m.on(perUser(1, time.Minute))
 	start := time.UnixMicro(1_000_000_000_000_000)
 	for _, key := range []string{"42", "43"} {
-		if d, err := l.At(start).Allow(K(key)); err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		granted(l.At(start).Allow(K(key)))(t)
 	}
 	later := l.At(start.Add(62 * time.Minute))
 	if d, err := later.do(K("42"), engine.Call{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != engine.Never {
 		t.Errorf("an attempt of 2 of 1: %+v, %v; want a denial", d, err)
 	}
-	if d, err := later.do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "r"}); err != nil || d.Granted != 0 {
-		t.Errorf("a refund after the window: %d, %v; want 0", d.Granted, err)
-	}
+	d := must.Get(later.do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "r"}))(t)
+	assert.Equal(t, d.Granted, 0, "a refund after the window")
 	for _, key := range []string{"42", "43"} {
-		if d, err := l.At(start.Add(time.Second)).Allow(K(key)); err != nil || d.Allowed {
-			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a denial", key, d, err)
-		}
+		assert.Equal(t, must.Get(l.At(start.Add(time.Second)).Allow(K(key)))(t).Allowed, false, "key %s: a second unit of 1 per minute", key)
 	}
 	for _, replayed := range []bool{false, true} {
 		if d, err := l.At(start).do(K("42"), engine.Call{Op: engine.Refund, From: start.UnixMicro(), N: 1, ID: "s"}); err != nil || d.Granted != 1 || d.Replayed != replayed {
 			t.Errorf("a refund at the cap: %+v, %v; want 1 unit, replayed %t", d, err, replayed)
 		}
 	}
-	if d, err := later.do(K("42"), engine.Call{N: 1, ID: "b"}); err != nil || !d.Allowed {
-		t.Errorf("an attempt that fits, when the others are over: %+v, %v; want a grant", d, err)
-	}
+	granted(later.do(K("42"), engine.Call{N: 1, ID: "b"}))(t) // the others are over
 }
 
 // TestOperationsOfTwoTimes: operations at instants of the caller are not removed by the
@@ -163,8 +148,7 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		l := m.on(perUser(10, time.Second))
 		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
 		at := func(at time.Time, id string) engine.Result {
-			d := must.Get(l.At(at).do(K(id), engine.Call{N: 1, ID: id}))(t)
-			return d
+			return must.Get(l.At(at).do(K(id), engine.Call{N: 1, ID: id}))(t)
 		}
 		at(past, "virtual")
 		l.AllowOnce(K("real"), 1, "real")
@@ -174,12 +158,8 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 			l.AllowOnce(K("42"), 1, fmt.Sprint(i))
 		}
 		m.Sweep()
-		if d, _ := l.AllowOnce(K("real"), 1, "real"); !d.Replayed {
-			t.Error("an operation on the clock was removed by a caller's instant")
-		}
-		if d := at(far, "far"); !d.Replayed {
-			t.Error("an operation at a caller's instant was removed by the clock")
-		}
+		assert.Equal(t, must.Get(l.AllowOnce(K("real"), 1, "real"))(t).Replayed, true, "an operation on the clock: replayed")
+		assert.Equal(t, at(far, "far").Replayed, true, "an operation at a caller's instant: replayed")
 	})
 }
 
@@ -194,9 +174,7 @@ func TestApplyForgetsNoOperation(t *testing.T) {
 			must.Do(t, m.Apply(&Change{Kind: Remember, Virtual: true, At: when.UnixMicro(), Operation: o}))
 		}
 	}
-	if n := m.Len(); n != 128 {
-		t.Errorf("%d operations are remembered, want 128", n)
-	}
+	assert.Equal(t, m.Len(), 128, "operations that are remembered")
 }
 
 // TestReplay: Replay finds an operation until it is over, by the instant of the call or, without
@@ -216,10 +194,7 @@ func TestReplay(t *testing.T) {
 		if replayed(engine.Call{N: 3, ID: "a"}) {
 			t.Error("an operation is found before it is made")
 		}
-		d, err := l.AllowOnce(K("42"), 3, "a")
-		if err != nil || !d.Allowed {
-			t.Fatal(d, err)
-		}
+		d := granted(l.AllowOnce(K("42"), 3, "a"))(t)
 		for _, c := range []engine.Call{{N: 3}, {N: 3, ID: "b"}, {ID: "a"}, {Op: engine.Peek, N: 3, ID: "a"}} {
 			if replayed(c) {
 				t.Errorf("%+v is found as %+v", c, engine.Call{N: 3, ID: "a"})
@@ -227,18 +202,12 @@ func TestReplay(t *testing.T) {
 		}
 		over := d.At.Add(l.rules.IdempotencyTTL).UnixMicro()
 		for _, at := range []int64{0, over - 1, over} {
-			if found := replayed(engine.Call{N: 3, ID: "a", At: at, Given: true}); found != (at < over) {
-				t.Errorf("at %d: found %t, and it is over at %d", at, found, over)
-			}
+			assert.Equal(t, replayed(engine.Call{N: 3, ID: "a", At: at, Given: true}), at < over, "found at %d, over at %d", at, over)
 		}
 		for _, left := range []time.Duration{time.Microsecond, 0} {
 			time.Sleep(time.Until(time.UnixMicro(over).Add(-left)))
-			if found := replayed(engine.Call{N: 3, ID: "a"}); found != (left > 0) {
-				t.Errorf("%v before it is over by the clock: found %t", left, found)
-			}
+			assert.Equal(t, replayed(engine.Call{N: 3, ID: "a"}), left > 0, "found %v before it is over by the clock", left)
 		}
-		if n := m.Len(); n != 2 {
-			t.Errorf("%d held, want one key and one operation", n)
-		}
+		assert.Equal(t, m.Len(), 2, "one key and one operation")
 	})
 }

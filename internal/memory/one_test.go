@@ -2,7 +2,6 @@ package memory
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -10,6 +9,8 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestShortWayHasItsOwnKeys: the short way takes the first value of a key as the name of a
@@ -33,9 +34,7 @@ func TestShortWayHasItsOwnKeys(t *testing.T) {
 			key       engine.Key
 			remaining int64
 		}{{c.granted, 4}, {c.other, 4}, {c.same, 3}} {
-			if d, err := l.Allow(want.key); err != nil || d.Remaining != want.remaining {
-				t.Errorf("%s, %+v: %d left, %v; want %d", c.name, want.key, d.Remaining, err, want.remaining)
-			}
+			assert.Equal(t, must.Get(l.Allow(want.key))(t).Remaining, want.remaining, "%s, %+v: left", c.name, want.key)
 		}
 	}
 }
@@ -45,13 +44,9 @@ func TestShortWayHasItsOwnKeys(t *testing.T) {
 func TestShortWayTakesNoCost(t *testing.T) {
 	m := New(Options{})
 	p := perUser(5, time.Minute)
-	if d, err := m.on(p).Allow(K("a")); err != nil || d.Remaining != 4 {
-		t.Fatalf("%+v, %v", d, err)
-	}
+	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 4, "left")
 	p.Limits[0].Cost = 3
-	if d, err := m.on(p).Allow(K("a")); err != nil || d.Remaining != 1 {
-		t.Errorf("a cost of 3 with 4 units left: %d left, %v; want 1", d.Remaining, err)
-	}
+	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 1, "left of 4 by a cost of 3")
 }
 
 // TestShortWayKnowsALowerMax: after Max was lowered several units must leave before one fits, and
@@ -60,9 +55,7 @@ func TestShortWayKnowsALowerMax(t *testing.T) {
 	m := New(Options{})
 	p, start := perUser(5, time.Minute), time.Unix(1_700_000_000, 0)
 	for i := range 4 {
-		if d, err := m.on(p).At(start.Add(time.Duration(i) * time.Second)).Allow(K("a")); err != nil || !d.Allowed {
-			t.Fatalf("%+v, %v", d, err)
-		}
+		granted(m.on(p).At(start.Add(time.Duration(i) * time.Second)).Allow(K("a")))(t)
 	}
 	p.Limits[0].Max = 2
 	d, err := m.on(p).At(start.Add(4 * time.Second)).Allow(K("a"))
@@ -121,9 +114,7 @@ func TestKeysOfOneHash(t *testing.T) {
 			if i%2 == 1 {
 				key = second
 			}
-			if d, err := l.Allow(K(key)); err != nil || d.Remaining != 99-i/2 {
-				t.Errorf("%d limits, unit %d of a key: %d left, %v; want %d", n, i/2+1, d.Remaining, err, 99-i/2)
-			}
+			assert.Equal(t, must.Get(l.Allow(K(key)))(t).Remaining, 99-i/2, "%d limits, unit %d of a key: left", n, i/2+1)
 		}
 	}
 }
@@ -134,12 +125,9 @@ func TestStatesOfAnotherLength(t *testing.T) {
 	for _, op := range []engine.Op{engine.Attempt, engine.Peek, engine.Record} {
 		for _, n := range []int{0, 2} {
 			calls := []engine.Call{{Rules: l.rules, Key: K("ann"), Op: op, N: 1, States: make([]engine.State, n)}}
-			if l.memory.Do(t.Context(), calls); !errors.Is(calls[0].Err, &engine.InputError{Field: "request"}) {
-				t.Errorf("op %d with %d states: %v, want bad input", op, n, calls[0].Err)
-			}
+			l.memory.Do(t.Context(), calls)
+			assert.Error(t, calls[0].Err, &engine.InputError{Field: "request"})
 		}
 	}
-	if r, err := l.Allow(K("ann")); err != nil || r.Remaining != 1 {
-		t.Errorf("after bad input: %+v, %v; want the first of 2", r, err)
-	}
+	assert.Equal(t, must.Get(l.Allow(K("ann")))(t).Remaining, 1, "left after bad input")
 }
