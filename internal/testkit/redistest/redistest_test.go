@@ -1,9 +1,7 @@
 package redistest
 
 import (
-	"errors"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 
@@ -23,47 +21,6 @@ func TestUnknownConfigurationIsShown(t *testing.T) {
 	_, err := launch(t.TempDir(), []string{"--no-such-thing", "1"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-thing") {
 		t.Errorf("unknown argument: got %v, want an error that shows it", err)
-	}
-}
-
-func TestPassword(t *testing.T) {
-	s := Start(t, "--requirepass", "secret")
-	s.Must(t, "SET", "a", "1")
-	stranger := *s
-	stranger.Password = ""
-	_, err := stranger.Do("GET", "a")
-	var rejected ReplyError
-	if !errors.As(err, &rejected) || !strings.HasPrefix(err.Error(), "NOAUTH") {
-		t.Errorf("without the password: got %v, want NOAUTH", err)
-	}
-}
-
-func TestReplies(t *testing.T) {
-	s := Start(t)
-	for _, c := range []struct {
-		command string
-		want    string
-	}{
-		{"PING", "PONG"},
-		{"INCR n", "1"},
-		{"GET nothing", ""},
-		{"ECHO ", ""},
-		{"RPUSH l a b", "2"},
-		{"LRANGE l 0 -1", "a\nb"},
-		{"LRANGE l 5 6", ""},
-	} {
-		if got := s.Must(t, strings.Split(c.command, " ")...); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.command, got, c.want)
-		}
-	}
-	if _, err := s.Do("NONSENSE"); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command") {
-		t.Errorf("NONSENSE: got %v", err)
-	}
-	if got := s.List(t, "LRANGE", "l", "0", "-1"); !slices.Equal(got, []string{"a", "b"}) {
-		t.Errorf("the list l: got %q, want a and b", got)
-	}
-	if got := s.Info(t, "role"); got != "master" {
-		t.Errorf("INFO role: got %q", got)
 	}
 }
 
