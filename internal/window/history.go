@@ -223,8 +223,11 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 	}
 	to := entries{form: f, base: old.base, words: a.Words(run)}
 	if f == narrow {
-		for i := 1; i < old.n; i++ {
-			to.words[i-1] = old.stampAt(i)
+		if old.words == nil {
+			copy(to.words, h.stamp[1:old.n])
+		} else {
+			n := copy(to.words, old.words[old.head:])
+			copy(to.words[n:], old.words[:old.head])
 		}
 		h.stamp[1] = old.stampAt(old.n - 1)
 	} else {
