@@ -151,16 +151,12 @@ func (m *Memory) applyOperation(c *Change) error {
 	s := m.operations.shard(m, o.Name)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if known := s.byName[o.Name]; known != nil && known.until >= o.Until {
+	if known := s.byName[o.Name]; known != nil && known.Until >= o.Until {
 		return nil
 	}
 	if err := m.takeOperation(o.Op, len(o.Name)); err != nil {
 		return err
 	}
-	at := moment{}
-	if c.Virtual {
-		at = moment{c.At, fromCaller}
-	}
-	s.remember(m, o.Name, &engine.Call{Op: o.Op, N: o.Asked, From: o.From, Result: o.Result}, at, o.Until-o.Result.At.UnixMicro())
+	s.remember(m, *o, c.Virtual)
 	return nil
 }

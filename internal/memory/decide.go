@@ -195,7 +195,7 @@ func (m *Memory) report(b *Rules, k *engine.Key, req *request, c *claim, units i
 	switch {
 	case units > 0:
 		if r.recorded(k, c.records, b.mode, units); req.once != "" {
-			r.remembered(b.plan, req.once, req.Op, req.N, 0, d)
+			r.remembered(newOperation(b.plan, req.once, req.Op, req.N, 0, d))
 		}
 	case req.Op == engine.Attempt && req.N > 0:
 		r.corrections(k, c.records)

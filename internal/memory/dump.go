@@ -76,8 +76,7 @@ func (m *Memory) dumpOperations(p *DumpPlace, n int, visit func(*Change)) (more 
 	}
 	n = min(n, len(p.operations))
 	for _, o := range p.operations[:n] {
-		visit(&Change{Kind: Remember, At: o.result.At.UnixMicro(), Virtual: o.virtual,
-			Operation: &Operation{o.name, o.op, o.n, o.from, o.until, o.result}})
+		visit(&Change{Kind: Remember, At: o.Result.At.UnixMicro(), Virtual: o.virtual, Operation: &o.Operation})
 	}
 	p.operations = p.operations[n:]
 	return true

@@ -112,6 +112,11 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 	return names[0], names[1], kind, dimensions, values, len(rest) == 0
 }
 
+// newOperation returns an operation with its result.
+func newOperation(p *engine.Compiled, name string, op engine.Op, asked, from int64, d *engine.Result) Operation {
+	return Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}
+}
+
 // Split returns the name of the policy, the names and values of the key's dimensions, and
 // the idempotency key. It reports false for a name that no engine makes.
 func (o *Operation) Split() (policy string, dimensions, values []string, id string, ok bool) {
@@ -227,9 +232,8 @@ func (r *report) refunded(k *engine.Key, records []record) {
 }
 
 // remembered adds an operation.
-func (r *report) remembered(p *engine.Compiled, name string, op engine.Op, asked, from int64, d *engine.Result) {
-	r.changes = append(r.changes, Change{Kind: Remember, Virtual: r.virtual, At: r.now,
-		Operation: &Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}})
+func (r *report) remembered(o Operation) {
+	r.changes = append(r.changes, Change{Kind: Remember, Virtual: r.virtual, At: r.now, Operation: &o})
 }
 
 // clear makes c the zero Change, except for its arrays. An Append is cleared field by field,

@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/weirlimit/weir/engine"
@@ -31,16 +32,11 @@ type operationShard struct {
 	real, virtual byExpiry
 }
 
-// operation is one decision, with the result that a repeated call gets.
+// operation is one decision. A repeated call gets its Result.
 type operation struct {
-	name    string
-	op      engine.Op
-	n       int64 // units
-	from    int64 // refund: the instant of the entry
-	until   int64 // the operation is known before this instant
+	Operation
 	virtual bool
 	place   int // index in its heap
-	result  engine.Result
 }
 
 // operationBytes is the memory of an operation without its name: the struct, and its places
@@ -116,14 +112,14 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, c *engine.Call, 
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, c, at, c.Rules.IdempotencyTTL.Microseconds())
+	s.remember(m, newOperation(c.Rules, name, c.Op, c.N, c.From, &c.Result), at.virtual())
 	s.removeOver(m, m.instant(at), at.virtual(), 2) // so that memory follows the operations that are known
 	return true, nil
 }
 
 // find returns the operation of that name if it is known at an instant. s.mu is held.
 func (s *operationShard) find(m *Memory, name string, at moment) *operation {
-	if o := s.byName[name]; o != nil && m.instant(at) < o.until {
+	if o := s.byName[name]; o != nil && m.instant(at) < o.Until {
 		return o
 	}
 	return nil
@@ -131,13 +127,13 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 
 // replay sets the earlier result, or the error of another operation under the same id.
 func (o *operation) replay(c *engine.Call) {
-	if o.op != c.Op || o.n != c.N || o.op == engine.Refund && o.from != c.From {
+	if o.Op != c.Op || o.Asked != c.N || o.Op == engine.Refund && o.From != c.From {
 		c.Err = engine.Input("id", "it names %s of %d units, and now %s of %d; give each operation an id of its own",
-			describeOp(o.op), o.n, describeOp(c.Op), c.N)
+			describeOp(o.Op), o.Asked, describeOp(c.Op), c.N)
 		return
 	}
 	clear(c.States) // no state was read
-	c.Result = o.result
+	c.Result = o.Result
 	c.Result.Replayed = true
 }
 
@@ -177,17 +173,16 @@ func (m *Memory) releaseOperation(name int) {
 	m.table.Give(operationBytes + name)
 }
 
-// remember stores a decision in the room that was reserved.
-func (s *operationShard) remember(m *Memory, name string, c *engine.Call, at moment, life int64) {
-	if before := s.byName[name]; before != nil { // over, and not removed yet
+// remember stores an operation in the room that was reserved.
+func (s *operationShard) remember(m *Memory, decided Operation, virtual bool) {
+	if before := s.byName[decided.Name]; before != nil { // over, and not removed yet
 		s.remove(m, before)
 	}
 	if s.byName == nil {
 		s.byName = map[string]*operation{}
 	}
-	virtual := at.virtual()
-	o := &operation{name: name, op: c.Op, n: c.N, from: c.From, until: c.Result.At.UnixMicro() + life, virtual: virtual, result: c.Result}
-	s.byName[name] = o
+	o := &operation{Operation: decided, virtual: virtual}
+	s.byName[o.Name] = o
 	heap.Push(s.heap(virtual), o)
 }
 
@@ -204,7 +199,7 @@ func (s *operationShard) removeOver(m *Memory, now int64, virtual bool, n int) (
 	if virtual {
 		now -= keytable.VirtualSlack
 	}
-	for h := s.heap(virtual); removed < n && len(*h) > 0 && (*h)[0].until <= now; removed++ {
+	for h := s.heap(virtual); removed < n && len(*h) > 0 && (*h)[0].Until <= now; removed++ {
 		s.remove(m, (*h)[0])
 	}
 	return removed
@@ -212,11 +207,11 @@ func (s *operationShard) removeOver(m *Memory, now int64, virtual bool, n int) (
 
 func (s *operationShard) remove(m *Memory, o *operation) {
 	heap.Remove(s.heap(o.virtual), o.place)
-	delete(s.byName, o.name)
+	delete(s.byName, o.Name)
 	if len(s.byName) == 0 {
 		s.byName, s.real, s.virtual = nil, nil, nil
 	}
-	m.releaseOperation(len(o.name))
+	m.releaseOperation(len(o.Name))
 }
 
 // removeOver removes all operations on the engine's clock that are no longer known at now.
@@ -246,8 +241,8 @@ func (all *operations) removeSome(m *Memory, now int64, virtual bool) (removed i
 func (all *operations) refunds() (keys, bytes int64) {
 	for i := range all.shards {
 		for _, o := range all.shards[i].byName {
-			if o.op == engine.Refund {
-				keys, bytes = keys+1, bytes+operationBytes+int64(len(o.name))
+			if o.Op == engine.Refund {
+				keys, bytes = keys+1, bytes+operationBytes+int64(len(o.Name))
 			}
 		}
 	}
@@ -265,11 +260,11 @@ func (all *operations) len() int {
 	return n
 }
 
-// byExpiry is a heap of operations by until, the earliest in front.
+// byExpiry is a heap of operations by Until, the earliest in front.
 type byExpiry []*operation
 
 func (h byExpiry) Len() int           { return len(h) }
-func (h byExpiry) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h byExpiry) Less(i, j int) bool { return h[i].Until < h[j].Until }
 func (h byExpiry) Swap(i, j int) {
 	h[i], h[j] = h[j], h[i]
 	h[i].place, h[j].place = i, j
@@ -300,12 +295,7 @@ func operationName(p *engine.Compiled, k *engine.Key, id string) string {
 	for i := range p.Dimensions {
 		dims = append(dims, i)
 	}
-	slices.SortFunc(dims, func(i, j int) int {
-		if p.Dimensions[i] < p.Dimensions[j] {
-			return -1
-		}
-		return 1
-	})
+	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions[i], p.Dimensions[j]) })
 	for _, i := range dims {
 		b = keyenc.Append(keyenc.Append(b, p.Dimensions[i]), k.Value(i))
 	}

@@ -47,7 +47,7 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 	if m.journal != nil {
 		r := m.newReport(c.now, at.virtual())
 		if r.refunded(&call.Key, c.records); name != "" {
-			r.remembered(call.Rules, name, engine.Refund, call.N, call.From, &call.Result)
+			r.remembered(newOperation(call.Rules, name, engine.Refund, call.N, call.From, &call.Result))
 		}
 		r.send()
 	}
