@@ -3,8 +3,8 @@
 //
 // A call is decided in decide.go, with a shorter way for the commonest attempt. claim.go holds
 // its histories, and record.go writes units to them. ops.go has refund, count and reset.
-// rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go,
-// apply.go and dump.go state changes for a log.
+// rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go
+// and apply.go state changes for a log and make them again.
 package memory
 
 import (
