@@ -146,7 +146,7 @@ func openDecision(c *engine.Call) engine.Result {
 	r.Granted, r.RetryAfter = 0, engine.Never
 	if c.Rules.Mode == engine.Partial {
 		least := slices.MinFunc(c.Rules.Limits, func(a, b engine.Limit) int { return cmp.Compare(a.Capacity, b.Capacity) })
-		r.Granted, _ = window.Grant(window.Partial, c.N, least.Capacity, true)
+		r.Granted, _ = window.Grant(c.N, least.Capacity, true, true)
 		binding = &least
 	}
 	r.Allowed = r.Granted > 0

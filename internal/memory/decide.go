@@ -154,14 +154,14 @@ func (m *Memory) decideHeld(b *Rules, k *engine.Key, req *request, c *claim, d *
 		room = min(room, r.limit.fitting(r.room, req.N))
 		open = open && !r.closed
 	}
-	granted, full := window.Grant(b.mode, req.N, room, open)
+	granted, full := window.Grant(req.N, room, open, b.mode == engine.Partial)
 	units := granted // to record
 	switch {
 	case req.Op == engine.Peek || req.N == 0:
 		units = 0
 	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
-	case b.mode == window.CountDenied:
+	case b.mode == engine.CountDenied:
 		units = req.N
 	}
 	switch {
@@ -234,7 +234,7 @@ func answer(b *Rules, req *request, records []record, now int64, full bool, d *e
 // binding returns the limit that kept an attempt of n units from being granted in full:
 // after a partial grant the limit with the least room, after a denial that with the
 // longest wait. The first wins a tie.
-func binding(mode window.Mode, records []record, n, granted int64) *record {
+func binding(mode engine.Mode, records []record, n, granted int64) *record {
 	var b *record
 	for i := range records {
 		s := &records[i]
@@ -243,7 +243,7 @@ func binding(mode window.Mode, records []record, n, granted int64) *record {
 			if b == nil || s.room < b.room {
 				b = s
 			}
-		case s.closed || s.room < s.limit.units(n) && (mode != window.Partial || s.room <= 0):
+		case s.closed || s.room < s.limit.units(n) && (mode != engine.Partial || s.room <= 0):
 			if b == nil || window.Longer(s.wait, b.wait) {
 				b = s
 			}

@@ -196,7 +196,7 @@ func (r *report) corrections(k *engine.Key, records []record) {
 }
 
 // recorded adds the histories in which units were recorded.
-func (r *report) recorded(k *engine.Key, records []record, mode window.Mode, units int64) {
+func (r *report) recorded(k *engine.Key, records []record, mode engine.Mode, units int64) {
 	for i := range records {
 		s := &records[i]
 		read := s.limit.cost < 0 // and not charged
@@ -212,7 +212,7 @@ func (r *report) recorded(k *engine.Key, records []record, mode window.Mode, uni
 			end = r.now
 		}
 		c := r.appended(s.limit, k, end, s.limit.units(units), s.rule.Cutoff(r.now))
-		if mode == window.CountDenied {
+		if mode == engine.CountDenied {
 			c.Cap, c.Capped = s.limit.Max, true
 		}
 	}

@@ -51,13 +51,13 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 }
 
 // overflow returns the error of a record of units that a history cannot hold (R10).
-func (c *claim) overflow(mode window.Mode, units int64) error {
+func (c *claim) overflow(mode engine.Mode, units int64) error {
 	for i := range c.records {
 		r := &c.records[i]
 		units, most := r.limit.units(units), engine.MaxUnits
 		if r.rule.Rate != 0 {
 			most = r.rule.Refill.MaxExact // R16
-		} else if mode == window.CountDenied {
+		} else if mode == engine.CountDenied {
 			units = min(units, r.limit.Max) // R6
 		}
 		if r.state.Used+units > most {
@@ -164,7 +164,7 @@ func (m *Memory) storeCopies(c *claim) error {
 }
 
 // add adds the entry to the history.
-func (r *record) add(mode window.Mode, denied bool) {
+func (r *record) add(mode engine.Mode, denied bool) {
 	now := r.entry.Now
 	if r.rule.Rate != 0 {
 		units := r.entry.Units
@@ -176,7 +176,7 @@ func (r *record) add(mode window.Mode, denied bool) {
 		return
 	}
 	r.h.Record(r.arena, &r.entry)
-	if mode == window.CountDenied {
+	if mode == engine.CountDenied {
 		r.h.Cap(r.arena, r.limit.Max)
 	}
 	r.state = window.State{Used: r.h.Total(), Last: now}

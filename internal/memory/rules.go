@@ -15,7 +15,7 @@ import (
 type Rules struct {
 	engine *Memory
 	plan   *engine.Compiled
-	mode   window.Mode
+	mode   engine.Mode
 	limits []limitRules
 	simple bool // allowOne may decide: one exact rolling window without a cost by the first value, and denials are not counted
 }
@@ -49,7 +49,7 @@ func (m *Memory) Rules(p *engine.Compiled) *Rules {
 }
 
 func (m *Memory) compile(p *engine.Compiled) *Rules {
-	b := &Rules{engine: m, plan: p, mode: window.Mode(p.Mode)}
+	b := &Rules{engine: m, plan: p, mode: p.Mode}
 	var longer []int // the limits whose histories are kept for longer from now on
 	for i := range p.Limits {
 		l := &p.Limits[i]
@@ -132,13 +132,13 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 
 // rule returns the numbers of the limit. Fixed windows without a Period are a grid of cells as
 // wide as the window. Their units leave at the end of the cell, not a window later (R3).
-func rule(l *engine.Limit, mode window.Mode) window.Rule {
+func rule(l *engine.Limit, mode engine.Mode) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
 		FromFirst: l.Kind == engine.FixedFromFirst, Refill: &l.Refill}
 	if l.Kind == engine.Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
-	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan && mode != window.CountDenied
+	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan && mode != engine.CountDenied
 	return r
 }
 

@@ -4,7 +4,7 @@
 // Comments cite the rules of docs/semantics.md.
 //
 // Start at [History], the entries of one limit and one key. Look returns its [State], with
-// the room and the minimum interval. [Grant] returns the units that a mode grants with these.
+// the room and the minimum interval. [Grant] returns the units that an attempt gets with these.
 package window
 
 // Never is the wait of an attempt that can never fit (R8).
@@ -87,16 +87,6 @@ func (h *History) Holder(r *Rule, at int64) int64 {
 	return r.End(at)
 }
 
-// Mode decides how many units of an attempt are granted (R6).
-type Mode uint8
-
-// The modes, in the order of the public ones.
-const (
-	AllOrNothing Mode = iota
-	Partial
-	CountDenied
-)
-
 // State is the state of one limit at the instant of a decision.
 type State struct {
 	Used int64 // units that count, or that are missing from the bucket
@@ -124,13 +114,14 @@ func (s *State) IntervalWait(r *Rule, now int64) int64 {
 	return s.Last + r.MinInterval - now
 }
 
-// Grant returns the number of units granted of n, given the least room. open reports
-// whether all minimum intervals have passed, full whether all n are granted (R6).
-func Grant(mode Mode, n, room int64, open bool) (granted int64, full bool) {
+// Grant returns the number of units granted of n, given the least room. open reports whether
+// all minimum intervals have passed, partial whether fewer than n may be granted, and full
+// whether all are (R6).
+func Grant(n, room int64, open, partial bool) (granted int64, full bool) {
 	if open && n <= room {
 		return n, true
 	}
-	if mode == Partial && open && room > 0 {
+	if partial && open && room > 0 {
 		return room, false
 	}
 	return 0, false
@@ -186,10 +177,8 @@ func (h *History) Next(a *Arena, r *Rule, s *State, now int64) int64 {
 	return h.leaving(a, r, s, now, 1)
 }
 
-// Longer reports whether wait x is longer than wait y; Never is the longest.
+// Longer reports whether wait x is longer than wait y. Never is the longest: without a sign, -1
+// is the greatest number.
 func Longer(x, y int64) bool {
-	if x == Never || y == Never {
-		return x == Never && y != Never
-	}
-	return x > y
+	return uint64(x) > uint64(y)
 }
