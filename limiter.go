@@ -214,7 +214,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	if of.Kind == Bucket {
 		return 0, engine.Input("kind", "limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", limit)
 	}
-	c.From = micros(last)
+	c.From = int64((last + time.Microsecond - 1) / time.Microsecond)
 	if c.From < 1 || c.From > of.Window {
 		return 0, engine.Input("span", "%v; limit %q counts over more than 0 and at most %v", last, limit, time.Duration(of.Window)*time.Microsecond)
 	}
@@ -314,15 +314,6 @@ func (l *Limiter) do(ctx context.Context, c *engine.Call) {
 	if c.Result, c.Err = (*pooled)[0].Result, (*pooled)[0].Err; c.Err != nil {
 		c.Result = engine.Result{} // whatever the engine left in it
 	}
-}
-
-// micros converts a duration to microseconds, rounded up, so that waits are not too short.
-func micros(d time.Duration) int64 {
-	us := d / time.Microsecond
-	if d%time.Microsecond > 0 {
-		us++
-	}
-	return int64(us)
 }
 
 // Request is one attempt, peek, record or refund. Request{N: 1} attempts one unit now.
