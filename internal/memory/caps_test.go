@@ -118,13 +118,13 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	ask := request{N: 1, at: moment{at, fromCaller}}
 	c := claim{records: records[:], at: ask.at}
 	defer putBuffer(m.name(&c, b.limits, &key))
-	if err := m.decideOn(b, &key, &ask, &c, true, &d); err != m.fullOfKeys {
+	if err := m.decideOn(b, &ask, &c, true, &d); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}
 	onlyA.Reset(K("x"))
 	onlyA.Reset(K("z"))
 	onlyB.At(time.UnixMicro(at)).Allow(K("y"))
-	if err := m.decideOn(b, &key, &ask, &c, true, &d); err != nil || d.Allowed || d.Limit != "b" {
+	if err := m.decideOn(b, &ask, &c, true, &d); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -108,7 +109,9 @@ func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]b
 				buffer = buffers.Get().(*[]byte)
 			}
 			from := len(*buffer)
-			*buffer = l.encode(*buffer, k)
+			for _, dim := range l.by { // each value behind its length
+				*buffer = keyenc.Append(*buffer, k.Value(dim))
+			}
 			value, text = -1, textOf((*buffer)[from:])
 			hashed = m.table.Text(text)
 		case l.sole != value:

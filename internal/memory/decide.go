@@ -116,14 +116,14 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool,
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
 	defer putBuffer(m.name(&c, b.limits, k))
 	before := m.reclaimed.Load()
-	err := m.decideOn(b, k, req, &c, try, d)
+	err := m.decideOn(b, req, &c, try, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		if tries == maxTries || !m.makeRoom(c.shards(), req.at, before) {
 			m.rejected.Add(1)
 			return err
 		}
 		before = m.reclaimed.Load()
-		err = m.decideOn(b, k, req, &c, false, d)
+		err = m.decideOn(b, req, &c, false, d)
 	}
 	return err
 }
@@ -131,20 +131,20 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool,
 // decideOn reads everything, then decides, then writes all or nothing (R7), while it holds all
 // histories. The first way holds them alone. If a history is missing, is corrected or needs
 // room, the second way holds their shards as well.
-func (m *Memory) decideOn(b *Rules, k *engine.Key, req *request, c *claim, try bool, d *engine.Result) error {
+func (m *Memory) decideOn(b *Rules, req *request, c *claim, try bool, d *engine.Result) error {
 	if try && m.tryHold(c) {
-		if done, err := m.decideHeld(b, k, req, c, d); done {
+		if done, err := m.decideHeld(b, req, c, d); done {
 			return err
 		}
 	}
 	m.hold(c, req.N > 0 && req.Op != engine.Peek)
-	_, err := m.decideHeld(b, k, req, c, d)
+	_, err := m.decideHeld(b, req, c, d)
 	return err
 }
 
 // decideHeld decides on records that are held, and releases them. done is false if the shards
 // are needed as well; then nothing has changed.
-func (m *Memory) decideHeld(b *Rules, k *engine.Key, req *request, c *claim, d *engine.Result) (done bool, err error) {
+func (m *Memory) decideHeld(b *Rules, req *request, c *claim, d *engine.Result) (done bool, err error) {
 	room, open := int64(window.Forever), true
 	for i := range c.records {
 		r := &c.records[i]
@@ -180,7 +180,7 @@ func (m *Memory) decideHeld(b *Rules, k *engine.Key, req *request, c *claim, d *
 	d.Granted, d.Allowed = granted, full || granted > 0
 	answer(b, req, c.records, c.now, full, d)
 	if m.journal != nil {
-		m.report(b, k, req, c, units, d)
+		m.report(b, req, c, units, d)
 	}
 	if units > 0 { // peeks and denials remove no history (R4)
 		m.sweepAfter(c)
@@ -190,15 +190,15 @@ func (m *Memory) decideHeld(b *Rules, k *engine.Key, req *request, c *claim, d *
 }
 
 // report sends the changes of a decision to the journal.
-func (m *Memory) report(b *Rules, k *engine.Key, req *request, c *claim, units int64, d *engine.Result) {
+func (m *Memory) report(b *Rules, req *request, c *claim, units int64, d *engine.Result) {
 	r := m.newReport(c.now, c.at.virtual())
 	switch {
 	case units > 0:
-		if r.recorded(k, c.records, b.mode, units); req.once != "" {
+		if r.recorded(c.records, b.mode, units); req.once != "" {
 			r.remembered(newOperation(b.plan, req.once, req.Op, req.N, 0, d))
 		}
 	case req.Op == engine.Attempt && req.N > 0:
-		r.corrections(k, c.records)
+		r.corrections(c.records)
 	}
 	r.send()
 }
@@ -296,7 +296,7 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 		d.Granted = 1
 		d.Remaining--
 		if m.journal != nil {
-			m.reportOne(l, k, now, virtual)
+			m.reportOne(l, k.Value(0), now, virtual)
 		}
 	} else {
 		d.Limit = l.name
@@ -314,8 +314,8 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 }
 
 // reportOne sends the change of one history, to which a unit was added, to the journal.
-func (m *Memory) reportOne(l *limitRules, k *engine.Key, now int64, virtual bool) {
+func (m *Memory) reportOne(l *limitRules, key string, now int64, virtual bool) {
 	r := m.newReport(now, virtual)
-	r.appended(l, k, now, 1, now-l.Window)
+	r.appended(l, key, now, 1, now-l.Window)
 	r.send()
 }

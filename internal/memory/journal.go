@@ -156,9 +156,9 @@ func (m *Memory) newReport(now int64, virtual bool) *report {
 	return r
 }
 
-// add adds a change of the limit's history. k is nil for a change of all histories of the limit.
-// A report does not keep k, so the caller's key stays on the stack.
-func (r *report) add(kind ChangeKind, l *limitRules, k *engine.Key) *Change {
+// add adds a change of the limit's history of a key, or of all its histories if key is "". It
+// copies the key.
+func (r *report) add(kind ChangeKind, l *limitRules, key string) *Change {
 	n := len(r.changes)
 	if n == cap(r.changes) {
 		r.changes = append(r.changes, Change{})
@@ -167,41 +167,39 @@ func (r *report) add(kind ChangeKind, l *limitRules, k *engine.Key) *Change {
 	c := &r.changes[n]
 	c.Kind, c.Virtual, c.At = kind, r.virtual, r.now
 	c.Limit, c.Name, c.Keep = l.group, l.histories, r.memory.table.Kept(l.group)
-	if k != nil {
-		c.Key = l.appendKey(c.Key, k)
-	}
+	c.Key = append(c.Key, key...)
 	return c
 }
 
 // appended adds the change of a history to which units were added, as an entry that ends at
 // an instant.
-func (r *report) appended(l *limitRules, k *engine.Key, end, units, cutoff int64) *Change {
-	c := r.add(Append, l, k)
+func (r *report) appended(l *limitRules, key string, end, units, cutoff int64) *Change {
+	c := r.add(Append, l, key)
 	c.End, c.Units, c.Cutoff = end, units, cutoff
 	return c
 }
 
 // replaced adds the whole history.
-func (r *report) replaced(l *limitRules, k *engine.Key, h *window.History, a *window.Arena) {
-	r.memory.read(r.add(Replace, l, k), h, a)
+func (r *report) replaced(s *record) {
+	r.memory.read(r.add(Replace, s.limit, s.text), s.h, s.arena)
 }
 
 // corrections adds the histories that were corrected (R2, R12).
-func (r *report) corrections(k *engine.Key, records []record) {
+func (r *report) corrections(records []record) {
 	for i := range records {
 		if s := &records[i]; s.corrected {
-			r.replaced(s.limit, k, s.h, s.arena)
+			r.replaced(s)
 		}
 	}
 }
 
 // recorded adds the histories in which units were recorded.
-func (r *report) recorded(k *engine.Key, records []record, mode engine.Mode, units int64) {
+func (r *report) recorded(records []record, mode engine.Mode, units int64) {
 	for i := range records {
 		s := &records[i]
 		read := s.limit.cost < 0 // and not charged
 		if s.corrected || s.rule.Rate != 0 && !read {
-			r.replaced(s.limit, k, s.h, s.arena)
+			r.replaced(s)
 			continue
 		}
 		if read {
@@ -211,7 +209,7 @@ func (r *report) recorded(k *engine.Key, records []record, mode engine.Mode, uni
 		if s.h.Total() == 0 { // cut to nothing
 			end = r.now
 		}
-		c := r.appended(s.limit, k, end, s.limit.units(units), s.rule.Cutoff(r.now))
+		c := r.appended(s.limit, s.text, end, s.limit.units(units), s.rule.Cutoff(r.now))
 		if mode == engine.CountDenied {
 			c.Cap, c.Capped = s.limit.Max, true
 		}
@@ -219,13 +217,13 @@ func (r *report) recorded(k *engine.Key, records []record, mode engine.Mode, uni
 }
 
 // refunded adds the histories from which a refund took units.
-func (r *report) refunded(k *engine.Key, records []record) {
+func (r *report) refunded(records []record) {
 	for i := range records {
 		switch s := &records[i]; {
 		case s.corrected || s.took > 0 && s.rule.Rate != 0:
-			r.replaced(s.limit, k, s.h, s.arena)
+			r.replaced(s)
 		case s.took > 0:
-			c := r.add(Refund, s.limit, k)
+			c := r.add(Refund, s.limit, s.text)
 			c.End, c.Units, c.Cutoff = s.refunded, s.took, s.cutoff
 		}
 	}

@@ -46,7 +46,7 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 	call.Result.Granted = took
 	if m.journal != nil {
 		r := m.newReport(c.now, at.virtual())
-		if r.refunded(&call.Key, c.records); name != "" {
+		if r.refunded(c.records); name != "" {
 			r.remembered(newOperation(call.Rules, name, engine.Refund, call.N, call.From, &call.Result))
 		}
 		r.send()
@@ -112,8 +112,8 @@ func (m *Memory) reset(p *engine.Compiled, k *engine.Key) {
 	}
 	if m.journal != nil { // the journal may have histories that a sweep has removed
 		r := m.newReport(m.now(), false)
-		for i := range limits {
-			r.add(Remove, &limits[i], k)
+		for i := range c.records {
+			r.add(Remove, c.records[i].limit, c.records[i].text)
 		}
 		r.send()
 	}

@@ -7,7 +7,6 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/calendar"
-	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -84,7 +83,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 	if longer != nil && m.journal != nil {
 		r := m.newReport(0, false)
 		for _, i := range longer {
-			r.add(Retain, &b.limits[i], nil)
+			r.add(Retain, &b.limits[i], "")
 		}
 		r.send()
 	}
@@ -222,21 +221,4 @@ func (l *limitRules) fitting(room, n int64) int64 {
 		return window.Forever
 	}
 	return 0
-}
-
-// appendKey appends the key of a history to b: that of a limit with one dimension is its
-// value as it is.
-func (l *limitRules) appendKey(b []byte, k *engine.Key) []byte {
-	if l.sole >= 0 {
-		return append(b, k.Value(l.sole)...)
-	}
-	return l.encode(b, k)
-}
-
-// encode appends the values that the limit counts by to b, each behind its length.
-func (l *limitRules) encode(b []byte, k *engine.Key) []byte {
-	for _, i := range l.by {
-		b = keyenc.Append(b, k.Value(i))
-	}
-	return b
 }
