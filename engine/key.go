@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -68,31 +70,24 @@ func (k *Key) Append(value string) {
 // other names are allowed. The error is an *InputError that gives a name which is unknown or
 // missing, and all dimensions.
 func (c *Compiled) Key(values map[string]string) (Key, error) {
-	if name, found := c.unknownDimension(values); found {
-		return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s",
-			c.Name, shorten.Text(name), c.describeDimensions())
-	}
 	var k Key
+	missing := ""
 	for _, name := range c.Dimensions {
 		v, ok := values[name]
 		if !ok {
-			return Key{}, Input("key", "policy %q needs a value for %q; it counts by %s",
-				c.Name, name, c.describeDimensions())
+			missing = cmp.Or(missing, name)
 		}
 		k.Append(v)
 	}
-	return k, c.CheckKey(&k)
-}
-
-// unknownDimension returns the first name in alphabetical order that is no dimension.
-// The order makes the error for an input always the same.
-func (c *Compiled) unknownDimension(values map[string]string) (first string, found bool) {
-	for name := range values {
-		if !slices.Contains(c.Dimensions, name) && (!found || name < first) {
-			first, found = name, true
+	if missing == "" && len(values) <= len(c.Dimensions) {
+		return k, c.CheckKey(&k)
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) { // so that an input has one error
+		if !slices.Contains(c.Dimensions, name) {
+			return Key{}, Input("key", "policy %q has no dimension %q; it counts by %s", c.Name, shorten.Text(name), c.describeDimensions())
 		}
 	}
-	return first, found
+	return Key{}, Input("key", "policy %q needs a value for %q; it counts by %s", c.Name, missing, c.describeDimensions())
 }
 
 // CheckKey returns an *InputError unless k has a value for each dimension, within its size
