@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -51,8 +50,7 @@ func (v *validConfig) write(b *strings.Builder) {
 }
 
 func configPrintCommand() *cobra.Command {
-	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, o *serveOptions, table settings) error {
-		o.readEnvoyEnvironment(table, io.Discard)
+	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, _ *serveOptions, table settings) error {
 		return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
 	})
 	return withJSON(cmd, "print a JSON array with an object for each setting")

@@ -106,7 +106,6 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 		return err
 	}
 	defer stopTraces()
-	o.readEnvoyEnvironment(table, stderr)
 	envoySeen, _ := envoyconf.Fingerprint(o.envoyConfig)
 	secrets, err := o.configure(table, log)
 	if err != nil {
