@@ -207,3 +207,32 @@ func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 		}
 	}
 }
+
+// TestWindowsOfAPeriodAreRenewed: with a right clock, the windows of a Period are those of the
+// instant, so that nothing is sent twice. They are not kept from an earlier window, nor for a
+// virtual instant.
+func TestWindowsOfAPeriodAreRenewed(t *testing.T) {
+	conn := &countingConn{Conn: redisConn(t)}
+	e := newEngine(t, conn, weirredis.DenialCacheTTL(0))
+	var off time.Duration
+	e.WithClock(func() time.Time { return time.Now().Add(off) })
+	l := limiter(t, e, fmt.Sprint("renewed", time.Now().UnixNano()), weir.AllOrNothing,
+		weir.Limit{Name: "month", Max: 9, Kind: weir.Fixed, Period: weir.Month})
+	for _, c := range []struct {
+		name  string
+		off   time.Duration
+		call  engine.Call
+		trips int
+	}{
+		{"a clock of two months ago", -62 * 24 * time.Hour, engine.Call{N: 1}, 2},
+		{"a right clock", 0, engine.Call{N: 1}, 1},
+		{"a right clock again", 0, engine.Call{N: 1}, 1},
+		{"a virtual instant of next year", 0, engine.Call{N: 1, Given: true, At: time.Now().UnixMicro() + 366*24*3600*1e6}, 1},
+	} {
+		off, c.call.Rules = c.off, l.Compiled()
+		before := conn.calls
+		if d, err := do(e, c.call); err != nil || !d.Allowed || conn.calls-before != c.trips {
+			t.Errorf("%s: got %+v, %v in %d round trips, want %d", c.name, d, err, conn.calls-before, c.trips)
+		}
+	}
+}
