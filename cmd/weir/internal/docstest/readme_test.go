@@ -5,9 +5,6 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
-	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -16,7 +13,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
@@ -32,17 +28,16 @@ func TestReadmeIsShort(t *testing.T) {
 }
 
 // TestReadmeQuickStart runs `make run` and the README's request three times, unchanged
-// except for the address: `make run` takes 7070, which may be in use here.
+// except for the port: 7070 may be in use here.
 func TestReadmeQuickStart(t *testing.T) {
 	needs.Time(t)
 	if !strings.Contains(read(t, "README.md"), "`make run`") {
 		t.Fatal("the README does not name `make run`")
 	}
-	address := freeAddress(t)
 	program.Path(t) // compiles; make run links
-	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
+	cmd := exec.Command("make", "run", "LISTEN=127.0.0.1:0", "BIN="+t.TempDir())
 	cmd.Env = environment()
-	runUntilReady(t, cmd, address)
+	address := serving(t, cmd, 1)[0]
 	request := command(t, "README.md", "curl")
 	script := strings.ReplaceAll(request, "http://127.0.0.1:7070", "http://"+address)
 	if script == request {
@@ -103,21 +98,21 @@ func command(t *testing.T, page, words string) string {
 }
 
 // TestSeveralProcesses runs two servers on one Redis by the commands of docs/redis.md, except
-// for the three addresses: those ports may be in use here.
+// for the three ports, which may be in use here.
 func TestSeveralProcesses(t *testing.T) {
 	servers, requests := command(t, "docs/redis.md", "make build"), command(t, "docs/redis.md", `"bob"`)
-	one, two, bin := freeAddress(t), freeAddress(t), t.TempDir()
+	bin := t.TempDir()
 	program.Path(t) // compiles; make build links
-	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", one, "127.0.0.1:7071", two,
+	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", "127.0.0.1:0", "127.0.0.1:7071", "127.0.0.1:0",
 		"bin/weir", filepath.Join(bin, "weir"))
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", ours.Replace(servers)+"wait")
 	cmd.Env = append(environment(), "BIN="+bin)
-	runUntilReady(t, cmd, one, two)
+	addresses := serving(t, cmd, 2)
 
 	// On a crowded machine an answer may be degraded. The test then retries with other
 	// users.
 	for try := 0; ; try++ {
-		ask := strings.NewReplacer("curl ", "curl -s ", `"bob"`, fmt.Sprintf(`"bob%d"`, try)).Replace(ours.Replace(requests))
+		ask := strings.NewReplacer("curl ", "curl -s ", `"bob"`, fmt.Sprintf(`"bob%d"`, try), "127.0.0.1:7070", addresses[0], "127.0.0.1:7071", addresses[1]).Replace(requests)
 		got := answers(t, shell(t, ".", ask))
 		if len(got) == 2 && (got[0].Status == 503 || got[1].Status == 503) && try < 50 {
 			continue
@@ -156,7 +151,7 @@ func TestReadmeCheckout(t *testing.T) {
 		t.Fatalf("no =../weir in the README's %q", edit)
 	}
 	dir := t.TempDir()
-	must.Do(t, os.WriteFile(filepath.Join(dir, "main.go"), []byte(read(t, "examples/push/main.go")), 0o666))
+	write(t, filepath.Join(dir, "main.go"), read(t, "examples/push/main.go"))
 	shell(t, dir, "go mod init example.com/program")
 	shell(t, dir, script)
 	shell(t, dir, "GOFLAGS=-mod=mod go build -o program .")
@@ -202,62 +197,28 @@ func shell(t *testing.T, dir, script string) string {
 	return output(t, cmd)
 }
 
-// runUntilReady runs a command until the test ends, and returns once it serves on
-// all the addresses.
-func runUntilReady(t *testing.T, cmd *exec.Cmd, addresses ...string) {
+var listens = regexp.MustCompile(`(?m)^weir listens on http://(\S+)$`)
+
+// serving runs a command until the test ends, and returns the addresses of the n servers that it
+// starts.
+func serving(t *testing.T, cmd *exec.Cmd, n int) (addresses []string) {
 	t.Helper()
 	cmd.Dir = root
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and its children
-	var output strings.Builder
-	cmd.Stdout, cmd.Stderr = &output, &output
-	must.Do(t, cmd.Start())
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
+	s := must.Get(program.Start(cmd))(t)
 	t.Cleanup(func() {
 		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
-		<-ended
+		<-s.Ended
+		s.Wait()
 	})
-	tooLong := time.After(3 * time.Minute)
-	for {
-		select {
-		case err := <-ended:
-			ended <- err
-			t.Fatalf("%s ended: %v\n%s", cmd, err, output.String())
-		case <-tooLong:
-			t.Fatalf("%s does not answer on http://%s/readyz", cmd, addresses[0])
-		case <-time.After(50 * time.Millisecond):
-			for len(addresses) > 0 && isReady(addresses[0]) {
-				addresses = addresses[1:]
-			}
-			if len(addresses) == 0 {
-				return
-			}
+	must.Do(t, s.Await(func(output string) bool {
+		addresses = nil
+		for _, m := range listens.FindAllStringSubmatch(output, -1) {
+			addresses = append(addresses, m[1])
 		}
-	}
-}
-
-func isReady(address string) bool {
-	response, err := http.Get("http://" + address + "/readyz")
-	if err != nil {
-		return false
-	}
-	response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-// freeAddress returns an address that was free a moment ago. A build may come before its
-// use, so the port is one that no test of another package gets meanwhile.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	for range 1000 {
-		address := fmt.Sprintf("127.0.0.1:%d", 4000+rand.IntN(3000))
-		if l, err := net.Listen("tcp", address); err == nil {
-			l.Close()
-			return address
-		}
-	}
-	t.Fatal("no port is free")
-	return ""
+		return len(addresses) == n
+	}))
+	return addresses
 }
 
 // environment returns our environment without the variables of an outer make.
