@@ -118,27 +118,6 @@ func answerOf(t *testing.T, l weir.Limit, state weir.LimitState) *Answer {
 		States: []weir.LimitState{state, {Name: "other", Max: weir.MaxUnits, Remaining: weir.MaxUnits, Window: second}}}
 }
 
-func TestJSONOfEachKind(t *testing.T) {
-	for _, c := range []struct {
-		limit weir.Limit
-		want  string
-	}{
-		{tenPerSecond, `"window_ms":1000,"kind":"bucket","burst":20,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.Bucket, Max: 5, Window: second}, `"window_ms":1000,"kind":"bucket","burst":5,"retry_after_ms"`},
-		{twentyAtOnce, `"window_ms":30000,"kind":"concurrency","max_hold_ms":30000,"retry_after_ms"`},
-		{perPeriod(weir.Day, "Europe/Berlin", 0), `"window_ms":86400000,"kind":"fixed","period":"day","zone":"Europe/Berlin","retry_after_ms"`},
-		{perPeriod(weir.Month, "", 14), `"window_ms":2678400000,"kind":"fixed","period":"month","zone":"UTC","anchor":14,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.Rolling, Max: 5, Window: second}, `"window_ms":1000,"kind":"rolling","retry_after_ms"`},
-		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: second}, `"window_ms":1000,"kind":"fixed","retry_after_ms"`},
-		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: second}, `"window_ms":1000,"kind":"fixed_from_first","retry_after_ms"`},
-	} {
-		a := answerOf(t, c.limit, weir.LimitState{})
-		if got := string(a.AppendJSON(nil, nil)); !strings.Contains(got, c.want) {
-			t.Errorf("%v: got %s, want %s in it", c.limit.Kind, got, c.want)
-		}
-	}
-}
-
 func TestBound(t *testing.T) {
 	for _, c := range []struct {
 		limit weir.Limit
