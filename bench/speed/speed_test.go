@@ -157,35 +157,6 @@ func TestNumberIn(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	for _, tc := range []struct {
-		goal goal
-		v    float64
-		want string
-	}{
-		{goal{bound: 2, atMost: true}, 2, "yes"},
-		{goal{bound: 2, atMost: true}, 2.01, "**no**"},
-		{goal{bound: 1.3}, 1.3, "yes"},
-		{goal{bound: 1.3}, 1.29, "**no**"},
-		{goal{bound: 1.3}, math.NaN(), "not measured"},
-		{goal{bound: 1.3, atMost: true}, math.NaN(), "not measured"},
-	} {
-		if got := tc.goal.verdict(tc.v); got != tc.want {
-			t.Errorf("%v against %s: %s, want %s", tc.v, tc.goal.limit(), got, tc.want)
-		}
-	}
-}
-
-func TestLeastNamesTheFastest(t *testing.T) {
-	r := contest.Results{"w": {
-		peers.Weir: {{cpu: 10}}, "slow": {{cpu: 40}}, "quick": {{cpu: 15}}, "failed": {nil},
-	}}
-	v, where := least([]string{"w", "not played"}, []string{"slow", "failed", "quick"})(r)
-	if v != 1.5 || where != " (quick)" {
-		t.Errorf("least = %v%s, want 1.5 (quick)", v, where)
-	}
-}
-
 // TestPageMarksLosingRows: a square that a peer wins is printed like the others, with a mark
 // in its column, in the table of the cheapest peers, and as a goal that was not met.
 func TestPageMarksLosingRows(t *testing.T) {
@@ -193,19 +164,23 @@ func TestPageMarksLosingRows(t *testing.T) {
 	metrics := func(v float64) []contest.Metrics { return []contest.Metrics{{cpu: v}} }
 	r := contest.Results{
 		lost.name(): {peers.Weir: metrics(100), "juju/ratelimit": metrics(80), "floor": metrics(50)},
-		won.name():  {peers.Weir: metrics(100), "juju/ratelimit": metrics(130), "floor": metrics(50)},
+		won.name():  {peers.Weir: metrics(100), "juju/ratelimit": metrics(100), "throttled": metrics(140), "httprate counter": {nil}, "floor": metrics(50)},
+		flatness:    {"Max 10": metrics(100), "Max 10,000": metrics(120)},
+		sweeping:    {with: {{longest: 1001}}},
 	}
 	var out strings.Builder
 	page{&out, []contest.Workload{lost.workload(), won.workload()}, r}.print(1)
 	for _, want := range []string{
 		"| contestant | " + won.name() + " | " + lost.name() + " |",
-		"| juju/ratelimit | 1.30 | 0.80 ◄ |",
+		"| juju/ratelimit | 1.00 | 0.80 ◄ |",
 		"| floor |  | 0.50 |",
 		"Weir is behind a peer in 1 of 2 rows.",
 		"| " + lost.name() + " | juju/ratelimit | 0.80 ◄ |",
-		"| " + won.name() + " | juju/ratelimit | 1.30 |",
+		"| " + won.name() + " | juju/ratelimit | 1.00 |",
 		"on: " + lost.name() + " | ≥ 1 | 0.80 (juju/ratelimit) | **no** |",
-		"on: " + won.name() + " | ≥ 1 | 1.30 (juju/ratelimit) | yes |",
+		"on: " + won.name() + " | ≥ 1 | 1.00 (juju/ratelimit) | yes |",
+		"Max 10,000 against Max 10 | ≤ 1.2 | 1.20 | yes |",
+		"sweeping | ≤ 1000 | 1001.00 | **no** |",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the page lacks %q", want)

@@ -1,38 +1,24 @@
 package contest
 
 import (
-	"math"
+	"fmt"
 	"strings"
 	"testing"
 )
 
-func TestResultsCompareRoundByRound(t *testing.T) {
+// TestResultsAreComparedByRounds: a run that failed has no metrics and counts in no round.
+func TestResultsAreComparedByRounds(t *testing.T) {
 	r := Results{}
-	for _, round := range []struct{ a, b float64 }{{10, 25}, {40, 80}, {10, 20}} {
-		r.add("w", "a", Metrics{"ns": round.a})
-		r.add("w", "b", Metrics{"ns": round.b})
+	for _, round := range []struct{ a, b Metrics }{
+		{Metrics{"ns": 10}, Metrics{"ns": 25}}, {Metrics{"ns": 40}, Metrics{"ns": 80}}, {Metrics{"ns": 10}, Metrics{"ns": 20}}, {nil, Metrics{"ns": 1}},
+	} {
+		r.add("w", "a", round.a)
+		r.add("w", "b", round.b)
 	}
-	if got := r.Median("w", "a", "ns"); got != 10 {
-		t.Errorf("Median of 10, 40, 10 = %v, want 10", got)
-	}
-	if got := r.Ratio("w", "b", "a", "ns"); got != 2 {
-		t.Errorf("Ratio of 25/10, 80/40, 20/10 = %v, want 2", got)
-	}
-}
-
-func TestResultsOfAFailedRun(t *testing.T) {
-	r := Results{}
-	r.add("w", "a", nil)
-	r.add("w", "b", Metrics{"ns": 5})
-	if got := r.Median("w", "a", "ns"); !math.IsNaN(got) {
-		t.Errorf("Median of a run that failed = %v, want NaN", got)
-	}
-	if got := r.Ratio("w", "b", "a", "ns"); !math.IsNaN(got) {
-		t.Errorf("Ratio to a run that failed = %v, want NaN", got)
-	}
-	r.add("w", "a", Metrics{"ns": 4})
-	if got := r.Median("w", "a", "ns"); got != 4 {
-		t.Errorf("Median of a failed run and 4 = %v, want 4", got)
+	r.add("w", "failed", nil)
+	got := fmt.Sprint(r.Median("w", "a", "ns"), r.Ratio("w", "b", "a", "ns"), r.Median("w", "failed", "ns"), r.Ratio("w", "b", "failed", "ns"))
+	if want := "10 2 NaN NaN"; got != want {
+		t.Errorf("a median and a ratio, and those of a run that failed: %s, want %s", got, want)
 	}
 }
 
