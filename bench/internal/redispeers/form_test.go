@@ -9,7 +9,7 @@ import (
 )
 
 // TestFormsLoadTheirScripts: every script that a form's commands call is one of its
-// scripts, and the key is among the arguments.
+// scripts, and the key is among the arguments. The instant is too, with the caller's clock only.
 func TestFormsLoadTheirScripts(t *testing.T) {
 	for _, f := range Forms() {
 		d := f.New(100, time.Minute)
@@ -30,11 +30,9 @@ func TestFormsLoadTheirScripts(t *testing.T) {
 		if !namesKey(commands, "some-key") {
 			t.Errorf("%s: no word of %v names the key", f.Name, commands)
 		}
-		if !f.ServerClock && f.Name != WeirCaller && f.Name != WeirWeighted {
-			later := d.Commands(Request{Key: "some-key", N: 1, At: 1_700_000_000_000_001})
-			if equal(commands, later) {
-				t.Errorf("%s uses the caller's clock, and sends the same command a microsecond later", f.Name)
-			}
+		later := d.Commands(Request{Key: "some-key", N: 1, At: 1_700_000_000_000_001})
+		if equal(commands, later) != f.ServerClock {
+			t.Errorf("%s: commands a microsecond apart are equal: %v, want %v", f.Name, !f.ServerClock, f.ServerClock)
 		}
 	}
 }
@@ -50,19 +48,6 @@ func namesKey(commands [][]any, key string) bool {
 
 func equal(a, b [][]any) bool {
 	return slices.EqualFunc(a, b, func(x, y []any) bool { return slices.Equal(x, y) })
-}
-
-// TestWeirFormsPassTheirClock: the instant is an argument with the caller's clock only.
-func TestWeirFormsPassTheirClock(t *testing.T) {
-	for name, caller := range map[string]bool{WeirCaller: true, WeirWeighted: true, WeirServer: false} {
-		f := must(FormNamed(name))
-		d := f.New(100, time.Minute)
-		one := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_000})
-		two := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_001})
-		if equal(one, two) == caller {
-			t.Errorf("%s: commands a microsecond apart are equal: %v, want %v", name, !caller, caller)
-		}
-	}
 }
 
 func TestNames(t *testing.T) {
