@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -172,9 +173,7 @@ func TestEveryPrefixIsAState(t *testing.T) {
 				leave(t, copied, whole[:n], false)
 				e := open(t, copied, light)
 				cut := e.Recovery()
-				if ends[n] != (cut.Bytes == 0) {
-					t.Errorf("seed %d, %d of %d bytes: got %+v, want a cut only within a batch", seed, n, size, cut)
-				}
+				assert.Equal(t, cut.Bytes == 0, ends[n], "seed %d, %d of %d bytes: no cut, as only within a batch; got %+v", seed, n, size, cut)
 				must.Do(t, act(r, e))
 				want := contentOf(e.memory)
 				e.Close()
@@ -228,9 +227,7 @@ func TestSnapshotsAmongCallers(t *testing.T) {
 			want := contentOf(e.memory)
 			must.Do(t, e.Close())
 			compare(t, fmt.Sprintf("seed %d, life %d", seed, life), content(t, dir), want)
-			if numbers, err := list(dir); err != nil || len(numbers) != 1 {
-				t.Errorf("seed %d, life %d: segments %v, %v, want one", seed, life, numbers, err)
-			}
+			assert.Equal(t, len(must.Get(list(dir))(t)), 1, "seed %d, life %d: segments", seed, life)
 		}
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -26,11 +27,7 @@ func TestClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // begins on 2000-01-01
 		time.Sleep(10 * time.Hour)
 		e := open(t, dir, SyncAlways())
-		d, err := newLimiter(t, e, daily).AllowN(t.Context(), weir.K("ann"), 10)
-		if err != nil || !d.Allowed {
-			t.Fatalf("%v, %v", d, err)
-		}
-		newest = d.At
+		newest = granted(t, e, 10).At
 		must.Get(newLimiter(t, e, daily).At(newest.Add(1000*time.Hour)).Allow(t.Context(), weir.K("bob")))(t)
 		must.Do(t, e.Close())
 	})
@@ -45,9 +42,7 @@ func TestClockSetBack(t *testing.T) {
 			t.Fatalf("after the restart: %v at %v, %v; want a denial for at most a day, not before %v", d, d.At, err, newest)
 		}
 		time.Sleep(d.RetryAfter)
-		if d, err := l.Allow(t.Context(), weir.K("ann")); err != nil || !d.Allowed {
-			t.Errorf("after the wait: %v, %v", d, err)
-		}
+		granted(t, e, 1) // after the wait
 		must.Do(t, e.Close())
 	})
 }
@@ -72,9 +67,7 @@ func TestStartOnFullDisk(t *testing.T) {
 	if d, err := l.Allow(ctx, weir.K("ann")); err != nil && !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
 		t.Errorf("got %v, %v, want a denial", d, err)
 	}
-	if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || d.Allowed {
-		t.Errorf("got %v, %v, want a denial", d, err)
-	}
+	assert.Equal(t, must.Get(l.Peek(ctx, weir.K("ann"), 1))(t).Allowed, false, "allowed")
 }
 
 // TestFilesArePrivate: keys of callers are readable by the owner of the process only.
@@ -91,9 +84,7 @@ func TestFilesArePrivate(t *testing.T) {
 	}
 	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, manifestName), segmentPath(dir, 2)} {
 		info := must.Get(os.Stat(path))(t)
-		if mode := info.Mode().Perm(); mode&0o077 != 0 {
-			t.Errorf("%s has mode %o", path, mode)
-		}
+		assert.Equal(t, info.Mode().Perm()&0o077, 0, "mode of others of %s", path)
 	}
 }
 
@@ -108,18 +99,11 @@ func TestSecondProcess(t *testing.T) {
 		t.Fatal("the child ended by itself")
 	}
 	holder := fmt.Sprintf("process %d ", child.Process.Pid)
-	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
-		t.Errorf("got %v, want ErrInUse with the %s", err, holder)
-	}
+	assert.Err(Open(dir))(t, ErrInUse, holder)
 	must.Do(t, os.Remove(filepath.Join(dir, lockName)))
 	for range 2 {
-		_, err := Open(dir)
-		_, checked := Check(dir)
-		for _, err := range []error{err, checked} {
-			if !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), "by another process; stop it") {
-				t.Errorf("without a lock file: got %v, want ErrInUse", err)
-			}
-		}
+		assert.Err(Open(dir))(t, ErrInUse, "by another process; stop it") // without a lock file
+		assert.Err(Check(dir))(t, ErrInUse, "by another process; stop it")
 	}
 }
 
@@ -131,11 +115,8 @@ func TestLockOfTheFileOnly(t *testing.T) {
 	f := must.Get(os.Open(filepath.Join(dir, lockName)))(t)
 	defer f.Close()
 	must.Do(t, syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB))
-	_, err := Open(dir)
-	_, checked := Check(dir)
-	if !errors.Is(err, ErrInUse) || !errors.Is(checked, ErrInUse) {
-		t.Errorf("got %v and %v, want ErrInUse", err, checked)
-	}
+	assert.Err(Open(dir))(t, ErrInUse)
+	assert.Err(Check(dir))(t, ErrInUse)
 	f.Close()
 	wantLeft(t, open(t, dir), 10)
 }
@@ -178,17 +159,13 @@ func TestOthersCanChangeIt(t *testing.T) {
 			t.Errorf("mode %o: got %v, want %q", mode, err, want)
 		}
 	}
-	if err := open(t, dir, AnyAccess()).Close(); err != nil {
-		t.Error(err)
-	}
+	must.Do(t, open(t, dir, AnyAccess()).Close())
 	if os.Getuid() != 0 {
 		return
 	}
 	other := t.TempDir()
 	must.Do(t, os.Chown(other, 12345, -1))
-	if _, err := Open(other); err == nil || !strings.Contains(err.Error(), "user 12345 owns it, and this process has user 0") {
-		t.Errorf("another owner: got %v", err)
-	}
+	assert.Err(Open(other))(t, nil, "user 12345 owns it, and this process has user 0")
 }
 
 // TestIrregularFiles: each file of a directory can be of another type, or far too long. Open and
@@ -240,9 +217,7 @@ func TestLongestSegment(t *testing.T) {
 	e.log.mu.Lock()
 	e.log.end.End = maxSegment
 	e.log.mu.Unlock()
-	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "is full") {
-		t.Errorf("got %v, want ErrOutcomeUnknown", err)
-	}
+	assert.Err(newLimiter(t, e, daily).Allow(ctx, weir.K("ann")))(t, weir.ErrOutcomeUnknown, "is full")
 	signal(e.keeper.now)
 	must.Await(t, "it is in service again", func() bool { return e.Err() == nil })
 	granted(t, e, 3)

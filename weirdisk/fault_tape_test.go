@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -319,11 +320,7 @@ func TestTape(t *testing.T) {
 			}
 		}
 	}
-	if got := x.guaranteed(crash, x.durable(crash)); got != unfinished-1 {
-		t.Errorf("guaranteed before step %d, want %d", got, unfinished-1)
-	}
+	assert.Equal(t, x.guaranteed(crash, x.durable(crash)), unfinished-1, "guaranteed before a step")
 	x.returned(unfinished)
-	if got := x.guaranteed(len(x.steps), x.durable(len(x.steps))); got != len(x.steps) {
-		t.Errorf("all is synced: guaranteed before step %d, want %d", got, len(x.steps))
-	}
+	assert.Equal(t, x.guaranteed(len(x.steps), x.durable(len(x.steps))), len(x.steps), "all is synced: guaranteed before a step")
 }

@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -68,9 +69,7 @@ func TestFailingDisk(t *testing.T) {
 						if e.Err() == nil || e.Bytes() != held {
 							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Bytes(), held)
 						}
-						if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || !d.Allowed {
-							t.Errorf("a peek during the outage: got %v, %v", d, err)
-						}
+						assert.Equal(t, must.Get(l.Peek(ctx, weir.K("ann"), 1))(t).Allowed, true, "a peek during the outage")
 						if round == 1 {
 							f.creates.Store(true)
 							time.Sleep(2 * keeperTick)
@@ -162,9 +161,7 @@ func TestPowerFailureDuringARepair(t *testing.T) {
 	clear(first[starts[1]:starts[2]])
 	write(t, segmentPath(image, 1), first)
 	wantLeft(t, open(t, image), 9)
-	if _, err := os.Stat(segmentPath(image, 2)); err == nil {
-		t.Error("the segment of the repair is still there")
-	}
+	assert.Err(os.Stat(segmentPath(image, 2)))(t, fs.ErrNotExist) // the segment of the repair
 }
 
 // TestHangingDisk: a call ends with its context, and its outcome is unknown.
@@ -182,9 +179,7 @@ func TestHangingDisk(t *testing.T) {
 		}
 		f.hang.Store(nil)
 		close(hang)
-		if d, err := l.Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 8 {
-			t.Errorf("after it: got %v, %v, want 8 left", d, err)
-		}
+		assert.Equal(t, must.Get(l.Allow(ctx, weir.K("ann")))(t).Remaining, 8, "left after it")
 	})
 }
 
@@ -217,9 +212,8 @@ func TestDamage(t *testing.T) {
 		damaged := slices.Clone(whole)
 		damaged[i] ^= 1 << (i % 8)
 		write(t, segmentPath(dir, 1), damaged)
-		if _, err := Check(dir); !errors.As(err, new(*FormatError)) {
-			t.Errorf("byte %d of %d, after a Close: got %v, want a FormatError", i, len(whole), err)
-		}
+		_, err := Check(dir)
+		assert.Equal(t, errors.As(err, new(*FormatError)), true, "byte %d of %d, after a Close: %v is a FormatError", i, len(whole), err)
 		copied := t.TempDir()
 		leave(t, copied, whole, true)
 		write(t, segmentPath(copied, 1), damaged)
@@ -244,8 +238,8 @@ func TestDamage(t *testing.T) {
 		if !errors.As(err, &format) || format.File != segmentPath(copied, 1) || format.Offset != want || int64(i) >= last {
 			t.Errorf("byte %d of %d: got %v, want a FormatError at offset %d", i, len(whole), err, want)
 		}
-		if now, err := os.ReadFile(segmentPath(copied, 1)); err != nil || !slices.Equal(now, damaged) {
-			t.Errorf("byte %d: the file has changed (%v)", i, err)
+		if now := must.Get(os.ReadFile(segmentPath(copied, 1)))(t); !slices.Equal(now, damaged) {
+			t.Errorf("byte %d: the file has changed", i)
 		}
 	}
 }
@@ -317,9 +311,7 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	clear(whole[starts[2]:starts[3]])
 	leave(t, copied, whole, false)
 	want := Cut{segmentPath(copied, 1), starts[2], int64(len(whole)) - starts[2], false}
-	if r, err := Check(copied); err != nil || r.Cut != want {
-		t.Errorf("Check: got %+v, %v, want %+v", r, err, want)
-	}
+	assert.Equal(t, must.Get(Check(copied))(t).Cut, want, "the cut that Check reports")
 	e = open(t, copied)
 	if got := e.Recovery(); got != want || !strings.Contains(got.String(), "since the last sync were acknowledged") {
 		t.Errorf("got %+v, want %+v", got, want)
@@ -342,9 +334,7 @@ func TestModeChangesOnFullDisk(t *testing.T) {
 					if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "MANIFEST states sync=always") {
 						t.Errorf("got %v, want ENOSPC", err)
 					}
-					if after := fileContents(t, dir); !slices.Equal(after, before) {
-						t.Errorf("the files have changed: %q, were %q", after, before)
-					}
+					assert.Equal(t, fmt.Sprintf("%q", fileContents(t, dir)), fmt.Sprintf("%q", before), "the files")
 					return
 				}
 				must.Do(t, err)
@@ -380,10 +370,7 @@ func TestAllocatedEndIsNoDamage(t *testing.T) {
 	}
 	for _, e := range []*Engine{e, again} {
 		e.Close()
-		info, err := os.Stat(segmentPath(e.log.dir, 1))
-		if err != nil || info.Size() != e.Stats().Bytes {
-			t.Errorf("after Close: %v, %v, want %d bytes", info.Size(), err, e.Stats().Bytes)
-		}
+		assert.Equal(t, must.Get(os.Stat(segmentPath(e.log.dir, 1)))(t).Size(), e.Stats().Bytes, "bytes after Close")
 	}
 }
 
@@ -479,23 +466,17 @@ func TestLoweredCap(t *testing.T) {
 		e := open(t, dir)
 		l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1, Window: time.Minute, By: []string{"user"}})
 		for i := range 100 {
-			if d, err := l.Allow(ctx, weir.K(fmt.Sprint(i))); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
+			assert.Equal(t, must.Get(l.Allow(ctx, weir.K(fmt.Sprint(i))))(t).Granted, 1, "granted")
 		}
 		e.Close()
 		for want, cap := range map[string]Option{"100 keys still count, and MaxKeys is 99; raise the cap": MaxKeys(99), "and MaxBytes is 1000; raise the cap": MaxBytes(1000)} {
-			if _, err := Open(dir, cap); !errors.Is(err, weir.ErrFull) || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), dir) {
-				t.Errorf("got %v, want %q", err, want)
-			}
+			assert.Err(Open(dir, cap))(t, weir.ErrFull, want, dir)
 		}
 		open(t, dir, MaxKeys(100)).Close()
 		time.Sleep(2 * time.Minute)
 		e = open(t, dir, MaxKeys(1))
 		granted(t, e, 1)
-		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("bob")); !errors.Is(err, weir.ErrFull) {
-			t.Errorf("a second key: got %v, want ErrFull", err)
-		}
+		assert.Err(newLimiter(t, e, daily).Allow(ctx, weir.K("bob")))(t, weir.ErrFull) // a second key
 	})
 }
 
@@ -512,10 +493,7 @@ func TestReadOnlyDirectory(t *testing.T) {
 	for _, dir := range []string{empty, used} {
 		must.Do(t, os.Chmod(dir, 0o500))
 		t.Cleanup(func() { os.Chmod(dir, 0o700) }) // so that it can be removed
-		_, err := Open(dir)
-		if err == nil || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "the process must be able to write there") {
-			t.Errorf("got %v, want a permission error that names %s", err, dir)
-		}
+		assert.Err(Open(dir))(t, fs.ErrPermission, dir, "the process must be able to write there")
 	}
 }
 
@@ -531,9 +509,7 @@ func TestErrorsOfTheSystemHaveANextStep(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	dir := t.TempDir()
-	if _, err := Check(dir); !errors.Is(err, errNoStore) || !strings.Contains(err.Error(), dir) {
-		t.Errorf("an empty directory: got %v", err)
-	}
+	assert.Err(Check(dir))(t, errNoStore, dir) // it is empty
 }
 
 // runWithoutRights runs the calling test in a child without the rights of root.

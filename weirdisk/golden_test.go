@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -30,13 +31,9 @@ func TestFormatIsReadable(t *testing.T) {
 	dir = t.TempDir()
 	leave(t, dir, must.Get(os.ReadFile(segment))(t), false)
 	e := open(t, dir)
-	if cut := e.Recovery(); cut.Bytes != 0 {
-		t.Errorf("it was cut: %+v", cut)
-	}
+	assert.Equal(t, e.Recovery(), Cut{}, "cut")
 	e.Close()
-	if got := itemsIn(t, dir); got != string(want) {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	assert.Equal(t, itemsIn(t, dir), string(want), "items")
 }
 
 // itemsIn returns the content of a directory, a line for each item.

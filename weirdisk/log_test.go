@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -20,9 +21,7 @@ func TestDroppedEntriesAreNotFlushed(t *testing.T) {
 		t.Fatal("the log accepts no entry")
 	}
 	l.fail(full)
-	if err := l.flushed(); !errors.Is(err, full) {
-		t.Errorf("got %v, want the error of the write", err)
-	}
+	assert.Error(t, l.flushed(), full)
 }
 
 // TestFailedSyncStays: the system reports data that it dropped once, and a later sync of the
@@ -33,15 +32,11 @@ func TestFailedSyncStays(t *testing.T) {
 	l.file = f
 	l.end.End = 100
 	for range 2 {
-		if _, err := l.sync(); !errors.Is(err, broken) {
-			t.Errorf("got %v, want the error of the first sync", err)
-		}
+		assert.Err(l.sync())(t, broken)
 	}
 	l.use(f, &header{number: 2, identity: strings.Repeat("A", idSize)})
 	l.end.End = 200
-	if _, err := l.sync(); err != nil {
-		t.Errorf("in the next segment: %v", err)
-	}
+	must.Get(l.sync())(t) // in the next segment
 }
 
 // syncs is a file whose syncs have these results.
@@ -63,14 +58,11 @@ func (f *syncs) Close() error { return nil }
 func TestLagOfManyBytes(t *testing.T) {
 	for _, unsynced := range []int64{0, 1, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 5 << 32} {
 		const synced = 1000
-		got := syncedBefore(synced+unsynced, lag(synced+unsynced, synced))
 		want := int64(synced)
 		if unsynced >= math.MaxUint32 {
 			want = 0
 		}
-		if got != want {
-			t.Errorf("%d bytes unsynced: the batch states that %d bytes are synced, want %d", unsynced, got, want)
-		}
+		assert.Equal(t, syncedBefore(synced+unsynced, lag(synced+unsynced, synced)), want, "%d bytes unsynced: the bytes that are synced by the batch", unsynced)
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -35,38 +35,19 @@ func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limit
 var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
 
 // granted takes units of ann's daily limit.
-func granted(t testing.TB, e engine.Engine, n int64) {
+func granted(t testing.TB, e engine.Engine, n int64) weir.Decision {
 	t.Helper()
-	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), n); err != nil || !d.Allowed {
-		t.Fatalf("%d units: got %v, %v, want a grant", n, d, err)
+	d := must.Get(newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), n))(t)
+	if !d.Allowed {
+		t.Fatalf("%d units: got %v, want a grant", n, d)
 	}
+	return d
 }
 
 // wantLeft compares the units that are left of ann's daily limit. The error names the case.
 func wantLeft(t testing.TB, e engine.Engine, want int64, of ...any) {
 	t.Helper()
-	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != want {
-		t.Errorf("%v: got %v, %v, want %d left", of, d, err, want)
-	}
-}
-
-// TestLimitSurvivesRestart (D2) is the purpose of the package.
-func TestLimitSurvivesRestart(t *testing.T) {
-	dir := t.TempDir()
-	for life := range 3 {
-		e := open(t, dir)
-		l := newLimiter(t, e, daily)
-		for i := range 4 {
-			d, err := l.Allow(ctx, weir.K("ann"))
-			if want := life*4+i < 10; err != nil || d.Allowed != want {
-				t.Errorf("life %d, attempt %d: got %v, %v, want allowed=%v", life, i, d, err, want)
-			}
-		}
-		must.Do(t, e.Close())
-		if d, err := l.Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
-			t.Errorf("after Close: got %v, %v, want ErrUnavailable", d, err)
-		}
-	}
+	assert.Equal(t, must.Get(newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1))(t).Remaining, want, "%v: left", of)
 }
 
 // TestWorkingDirectoryChanges (D4): a process with a relative directory goes to another working
@@ -85,12 +66,8 @@ func TestWorkingDirectoryChanges(t *testing.T) {
 	must.Do(t, e.Close())
 	wantLeft(t, open(t, filepath.Join(here, "store")), 6, "its own directory")
 	wantLeft(t, open(t, filepath.Join(elsewhere, "store")), 9, "the other directory")
-	if _, err := Open(""); err == nil || !strings.Contains(err.Error(), "the name of the directory is empty") {
-		t.Errorf("an empty name: got %v", err)
-	}
-	if _, err := Check(""); err == nil || !strings.Contains(err.Error(), "the name of the directory is empty") {
-		t.Errorf("Check of an empty name: got %v", err)
-	}
+	assert.Err(Open(""))(t, nil, "the name of the directory is empty")
+	assert.Err(Check(""))(t, nil, "the name of the directory is empty")
 }
 
 // TestDirectoryIsReplaced (D4): a directory is moved away while an engine uses it, and another one is
@@ -102,9 +79,7 @@ func TestDirectoryIsReplaced(t *testing.T) {
 	snapshotNow(t, e)
 	must.Do(t, e.Err())
 	must.Do(t, os.Rename(dir, dir+".old"))
-	if err := e.Err(); err == nil || !strings.Contains(err.Error(), dir+" was moved, deleted or replaced while the engine used it") {
-		t.Errorf("got %v, want that it was moved", err)
-	}
+	assert.Error(t, e.Err(), nil, dir+" was moved, deleted or replaced while the engine used it")
 	other := open(t, dir)
 	granted(t, other, 3)
 	e.keeper.snapshot()
@@ -118,12 +93,8 @@ func TestDirectoryIsReplaced(t *testing.T) {
 
 // TestMisuse: Close of the zero Engine panics with the reason, and a Cut of nothing says so.
 func TestMisuse(t *testing.T) {
-	if got := fmt.Sprint(must.Panic(func() { new(Engine).Close() })); got != "weirdisk: the zero Engine has no directory; make one with Open" {
-		t.Errorf("Close of the zero Engine: got %s", got)
-	}
-	if got := open(t, t.TempDir()).Recovery().String(); got != "nothing was cut" {
-		t.Errorf("no cut: got %q", got)
-	}
+	assert.Equal(t, must.Panic(func() { new(Engine).Close() }), "weirdisk: the zero Engine has no directory; make one with Open", "Close of the zero Engine")
+	assert.Equal(t, open(t, t.TempDir()).Recovery().String(), "nothing was cut", "no cut")
 }
 
 // modes are the two ways to sync.
@@ -138,9 +109,7 @@ func TestSnapshotIsDue(t *testing.T) {
 	}{{0, 4, false}, {0, 5, true}, {30, 64, false}, {30, 65, true}} {
 		k := &keeper{log: &log{}, manifest: manifest{Snapshot: c.snapshot * mib}, growth: minGrowth}
 		k.log.end.End = c.log * mib
-		if got := k.due(); got != c.want {
-			t.Errorf("%+v: got %v", c, got)
-		}
+		assert.Equal(t, k.due(), c.want, "%+v", c)
 	}
 }
 
@@ -161,23 +130,17 @@ func TestLongerWindowSurvivesRestart(t *testing.T) {
 						signal(e.keeper.now)
 					}
 				}
-				if d, err := newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")); err != nil || !d.Allowed {
-					t.Fatal(d, err)
-				}
+				assert.Equal(t, must.Get(newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")))(t).Granted, 1, "granted")
 				if snapshot == "before" {
 					take()
 				}
-				if d, err := newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1); err != nil || d.Allowed {
-					t.Fatal(d, err)
-				}
+				assert.Equal(t, must.Get(newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1))(t).Allowed, false, "allowed")
 				if snapshot == "after" {
 					take()
 				}
 				must.Do(t, e.Close())
 				time.Sleep(2 * short)
-				if d, err := newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")); err != nil || d.Allowed {
-					t.Errorf("after a restart: %+v, %v; want a denial", d, err)
-				}
+				assert.Equal(t, must.Get(newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")))(t).Allowed, false, "allowed after a restart")
 			})
 		})
 	}
@@ -215,9 +178,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 		return granted
 	}
 	before := e.Stats()
-	if n := decide(e); n != keys {
-		t.Errorf("%d granted, want %d", n, keys)
-	}
+	assert.Equal(t, decide(e), keys, "granted")
 	if after := e.Stats(); after.Syncs == before.Syncs || after.Syncs-before.Syncs > most || after.Batches-before.Batches > most {
 		t.Errorf("%+v became %+v by one batch", before, after)
 	}
@@ -228,11 +189,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
 		t.Errorf("after Close: %+v", closed)
 	}
-	again := open(t, dir)
-	defer again.Close()
-	if n := decide(again); n != 0 {
-		t.Errorf("%d granted again after a restart", n)
-	}
+	assert.Equal(t, decide(open(t, dir)), 0, "granted again after a restart")
 }
 
 // TestTogetherWithALongerWindow: calls together are the first to use a longer window of one of
@@ -258,9 +215,7 @@ func TestTogetherWithALongerWindow(t *testing.T) {
 			}
 			must.Do(t, e.Close())
 			e = open(t, dir, SyncEvery(time.Hour))
-			if d, err := limiter(e, "a", time.Hour).Peek(ctx, weir.K("x"), 1); err != nil || d.Remaining != 8 {
-				t.Errorf("got %+v, %v, want 8 left", d, err)
-			}
+			assert.Equal(t, must.Get(limiter(e, "a", time.Hour).Peek(ctx, weir.K("x"), 1))(t).Remaining, 8, "left")
 		})
 	}
 }
