@@ -3,7 +3,8 @@
 // typed answers are generated from the table.
 //
 // A request takes one way: route.go finds its route and authenticates it, parse.go reads
-// it, decide.go decides and answers.
+// it, decide.go decides and answers. gate.go does the same for proxies. status.go has the calls
+// that decide nothing.
 //
 // A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
 // false. Bad input is answered with 400 and a problem document (RFC 9457) that names the
