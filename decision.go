@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -102,7 +103,7 @@ func (d *Decision) use() string {
 	where := "used in this window"
 	switch d.Kind {
 	case Rolling:
-		where = "used in the last " + spanText(d.Window)
+		where = "used in the last " + cmp.Or(spanWords[d.Window], d.Window.String())
 	case Concurrency:
 		where = "held"
 	case Bucket:
@@ -111,17 +112,5 @@ func (d *Decision) use() string {
 	return fmt.Sprintf("%d of %d %s; ", d.Used, d.Max, where)
 }
 
-// spanText returns "minute", or "90s".
-func spanText(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	case 24 * time.Hour:
-		return "24 hours"
-	}
-	return d.String()
-}
+// spanWords are the words for the usual windows.
+var spanWords = map[time.Duration]string{time.Second: "second", time.Minute: "minute", time.Hour: "hour", 24 * time.Hour: "24 hours"}

@@ -85,13 +85,8 @@ func outage(calls []Call) Outage {
 
 // strength orders the modes; an unknown one is as strict as Deny.
 func (o Outage) strength() int {
-	switch o {
-	case OutageDefault:
-		return 0
-	case OutageAllow:
-		return 1
-	case OutageShare:
-		return 2
+	if weaker := slices.Index([]Outage{OutageDefault, OutageAllow, OutageShare}, o); weaker >= 0 {
+		return weaker
 	}
 	return 3
 }

@@ -129,7 +129,7 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 func (o *operation) replay(c *engine.Call) {
 	if o.Op != c.Op || o.Asked != c.N || o.Op == engine.Refund && o.From != c.From {
 		c.Err = engine.Input("id", "it names %s of %d units, and now %s of %d; give each operation an id of its own",
-			describeOp(o.Op), o.Asked, describeOp(c.Op), c.N)
+			opWords[o.Op], o.Asked, opWords[c.Op], c.N)
 		return
 	}
 	clear(c.States) // no state was read
@@ -137,16 +137,8 @@ func (o *operation) replay(c *engine.Call) {
 	c.Result.Replayed = true
 }
 
-// describeOp names the op in a sentence.
-func describeOp(op engine.Op) string {
-	switch op {
-	case engine.Record:
-		return "a record"
-	case engine.Refund:
-		return "a refund"
-	}
-	return "an attempt"
-}
+// opWords are the operations that have an idempotency key, in a sentence.
+var opWords = [...]string{engine.Attempt: "an attempt", engine.Record: "a record", engine.Refund: "a refund"}
 
 // takeOperation takes the room of one operation; the error names the cap that was met. Those
 // of refunds may exceed a cap by an eighth, otherwise a flood of new keys would keep others

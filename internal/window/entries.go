@@ -36,15 +36,7 @@ func (h *History) entries(a *Arena) entries {
 }
 
 // entryWords is the number of words of an entry.
-func entryWords(f form) int {
-	switch f {
-	case narrow:
-		return 1
-	case packed:
-		return 2
-	}
-	return 4
-}
+var entryWords = [...]int{narrow: 1, packed: 2, wide: 4}
 
 // runWords is the number of words of a run for so many entries: the oldest narrow one is in
 // the history, and a log stores the number of its entries.
@@ -52,11 +44,11 @@ func runWords(f form, n int) int {
 	if f == narrow {
 		return max(n-1, inlineStamps)
 	}
-	return 1 + n*entryWords(f)
+	return 1 + n*entryWords[f]
 }
 
 // size is the number of entries for which a log's run has room.
-func (r *entries) size() int { return (len(r.words) - 1) / entryWords(r.form) }
+func (r *entries) size() int { return (len(r.words) - 1) / entryWords[r.form] }
 
 // stampAt is the stamp of a narrow entry.
 func (r *entries) stampAt(i int) uint32 {
@@ -77,7 +69,7 @@ func (r *entries) setStamp(i int, stamp uint32) {
 
 // place is the first word of entry i of a log.
 func (r *entries) place(i int) []uint32 {
-	w := entryWords(r.form)
+	w := entryWords[r.form]
 	from := 1 + wrap(r.head+i, r.size())*w
 	return r.words[from : from+w]
 }

@@ -474,7 +474,7 @@ func (h *History) describe() string {
 	words := h.run.words()
 	entries, size := int(h.n)-1, words
 	if h.form() != narrow {
-		size = (words - 1) / entryWords(h.form())
+		size = (words - 1) / entryWords[h.form()]
 		return fmt.Sprintf("%s run, large: %t, moved: %t", name, words > pageWords/4, h.head() > size/2)
 	}
 	return fmt.Sprintf("%s run, large: %t, wraps: %t", name, words > pageWords/4, h.head()+entries > size)
