@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
@@ -183,7 +182,6 @@ type limit struct {
 	rule     *envoyconf.Rule // an override has a rule with only numbers
 	enforced *enforce.Rule   // with this limit alone; nil if it is unlimited
 	shown    *shownLimit
-	windows  Windows
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
 	names    []string        // names of a key's values in top
@@ -192,25 +190,19 @@ type limit struct {
 
 // newLimit compiles a rule of the domain.
 func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, error) {
-	l := &limit{rule: r, windows: s.options.Windows, salt: salt, tally: new(Hits)}
+	l := &limit{rule: r, salt: salt, tally: new(Hits)}
 	if r.Unlimited {
 		return l, nil
 	}
 	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
 	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: r.Window}
-	if l.windows != Rolling {
-		// A fixed window has a history of its own, with its number in the key. It lasts longer
-		// than the window, so that differences between clocks do not end it early.
-		w.Window = min(2*r.Window, weir.MaxWindow)
-		// Windows of other kinds have histories of their own. The salt of an override
-		// holds its period already.
-		kind := l.windows.String()
-		if salt == "" {
-			kind += r.Window.String()
-		}
-		w.Name = envoyconf.HistoryName(kind, []string{r.History}, nil)
+	switch windows := s.options.Windows; {
+	case windows == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1:
+		w.Kind, w.Window, w.Period = weir.Fixed, 0, weir.Month
+	case windows != Rolling:
+		w.Kind = weir.Fixed
 	}
-	if len(r.Varying) > 0 || l.windows != Rolling || salt != "" {
+	if len(r.Varying) > 0 || salt != "" {
 		// All values are one dimension.
 		w.By = []string{w.Name}
 	}
@@ -220,24 +212,18 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 }
 
 // key returns the key of the limit for the entries in c.entries: the values that have separate
-// histories and, for a fixed window, its number. Equal keys of one limit mean that all of
-// these are equal.
-func (l *limit) key(c *call) (key weir.Key, ends time.Time) {
+// histories. Equal keys of one limit mean that all of these are equal.
+func (l *limit) key(c *call) weir.Key {
 	if len(l.enforced.Dimensions()) == 0 {
-		return key, ends
+		return weir.Key{}
 	}
 	varying := l.rule.Varying
-	if len(varying) == 1 && l.windows == Rolling && l.salt == "" {
+	if len(varying) == 1 && l.salt == "" {
 		if v := c.entries[varying[0]].Value; len(v) <= weir.MaxValueBytes {
-			return weir.K(v), ends
+			return weir.K(v)
 		}
 	}
 	b := append(c.text[:0], l.salt...)
-	if l.windows != Rolling {
-		var number int64
-		number, ends = l.windows.at(c.now, l.rule.Unit, l.rule.Window)
-		b = binary.AppendVarint(b, number)
-	}
 	for _, i := range varying {
 		b = keyenc.Append(b, c.entries[i].Value)
 	}
@@ -247,12 +233,12 @@ func (l *limit) key(c *call) (key weir.Key, ends time.Time) {
 		b = append(b[:0], longMark...)
 		b = append(b, sum[:]...)
 	}
-	return weir.K(string(b)), ends
+	return weir.K(string(b))
 }
 
 // longMark begins the hash that replaces a value too long for a key. No other value
-// begins with it: the text of a request is UTF-8, which has no such byte, and periods,
-// window numbers and lengths never have this form.
+// begins with it: the text of a request is UTF-8, which has no such byte, and periods
+// and lengths never have this form.
 const longMark = "\xff\xff\xff\xff"
 
 // Windows is the kind of the windows of a configuration's rules.
@@ -267,25 +253,12 @@ const (
 	// two windows.
 	Fixed
 
-	// CalendarMonth is Fixed, with calendar months.
+	// CalendarMonth is Fixed, and a window of one month begins with the month of the calendar.
 	CalendarMonth
 )
 
 // String returns the word of the command line.
 func (w Windows) String() string { return [...]string{"rolling", "fixed", "calendar-month"}[w] }
-
-// at returns the number of the fixed window at now, and its end.
-func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (number int64, ends time.Time) {
-	if w == CalendarMonth && unit == envoyconf.Month {
-		now = now.UTC()
-		months := int64(period / envoyconf.Length(envoyconf.Month))
-		number = (int64(now.Year()-1970)*12 + int64(now.Month()-1)) / months
-		return number, time.Date(1970, time.Month(1+(number+1)*months), 1, 0, 0, 0, 0, time.UTC)
-	}
-	length := period.Microseconds()
-	number = now.UnixMicro() / length
-	return number, time.UnixMicro((number + 1) * length)
-}
 
 // Bounds of the overrides that a domain caches. Requests choose them, so a full cache is
 // cleared. An override with longer keys is not cached.

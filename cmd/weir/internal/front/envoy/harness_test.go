@@ -44,9 +44,6 @@ func (c *clocked) Do(ctx context.Context, calls []engine.Call) {
 
 func (c *clocked) pass(d time.Duration) { c.now += d.Microseconds() }
 
-// at is the current instant of tests with fixed windows.
-func (c *clocked) at() time.Time { return time.UnixMicro(c.now) }
-
 // apart is an engine that decides no calls together, as with histories in different slots of a
 // Redis Cluster.
 type apart struct{ engine.Engine }

@@ -1,12 +1,11 @@
 package envoy
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 )
 
 // A client that waits for the time of its denial is granted, and not a microsecond before: no
@@ -36,29 +35,32 @@ func TestWaitsOfRollingWindowsAreExact(t *testing.T) {
 	})
 }
 
+// months is a configuration with a window of one month and one of three.
+const months = `
+domain: windows
+descriptors:
+  - {key: month, rate_limit: {unit: month, requests_per_unit: 3}}
+  - {key: quarter, rate_limit: {unit: month, requests_per_unit: 3, unit_multiplier: 3}}
+`
+
 // A month is 30 days since 1970, as in the reference, or a calendar month.
 func TestMonthsOfBothKinds(t *testing.T) {
-	at := time.Date(2026, 2, 10, 0, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		windows Windows
-		months  uint32
-		ends    time.Time
-	}{
-		{CalendarMonth, 1, time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
-		{CalendarMonth, 3, time.Date(2026, 4, 1, 0, 0, 0, 0, time.UTC)},
-		{CalendarMonth, 12, time.Date(2027, 1, 1, 0, 0, 0, 0, time.UTC)},
-		{Fixed, 1, time.Unix(0, 0).Add(684 * 30 * 24 * time.Hour).UTC()},
-	} {
-		period, _ := envoyconf.Period(envoyconf.Month, c.months)
-		number, ends := c.windows.at(at, envoyconf.Month, period)
-		if !ends.Equal(c.ends) {
-			t.Errorf("%v, %d months: the window of %v ends %v, want %v", c.windows, c.months, at, ends.UTC(), c.ends)
+	onEach(t, func(t *testing.T, c *clocked) {
+		at := time.Date(2026, 2, 10, 0, 0, 0, 0, time.UTC)
+		c.now = at.UnixMicro()
+		const month = 30 * 24 * time.Hour
+		for _, w := range []struct {
+			windows Windows
+			key     string
+			ends    time.Time
+		}{
+			{CalendarMonth, "month", time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)},
+			{CalendarMonth, "quarter", time.Unix(0, 0).Add(228 * 3 * month)},
+			{Fixed, "month", time.Unix(0, 0).Add(684 * month)},
+			{Fixed, "quarter", time.Unix(0, 0).Add(228 * 3 * month)},
+		} {
+			p := connect(t, c, parse(t, months), func(o *Options) { o.Windows = w.windows })
+			p.wants(fmt.Sprintf("OK | OK 2/3 %v", w.ends.Sub(at)), fmt.Sprintf("%s=%v", w.key, w.windows))
 		}
-		if next, _ := c.windows.at(ends, envoyconf.Month, period); next != number+1 {
-			t.Errorf("%v, %d months: window %d is followed by %d", c.windows, c.months, number, next)
-		}
-		if last, _ := c.windows.at(ends.Add(-1), envoyconf.Month, period); last != number {
-			t.Errorf("%v, %d months: window %d ends in %d", c.windows, c.months, number, last)
-		}
-	}
+	})
 }

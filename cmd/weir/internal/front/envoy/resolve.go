@@ -17,7 +17,6 @@ import (
 type call struct {
 	request  *pb.RateLimitRequest
 	domain   *domain           // nil = unknown
-	now      time.Time         // selects fixed windows, read once; zero for rolling ones
 	items    []item            // one for each descriptor
 	asked    []enforce.Item    // scratch for decisions
 	entries  []envoyconf.Entry // entries of the descriptor that is being resolved
@@ -63,7 +62,6 @@ type item struct {
 	limit  *limit         // nil for a policy
 	rule   *enforce.Rule  // the rule of the limit, or the policy
 	target enforce.Target // in the rule
-	ends   time.Time      // end of the fixed window; zero for rolling windows
 	n      int64          // hits
 
 	detail string // the metric of its values; "" = that of the rule
@@ -93,9 +91,6 @@ func (s *Service) resolve(c *call) error {
 	c.domain = (*s.domains.Load())[r.Domain]
 	if c.domain == nil {
 		s.Counts.UnknownDomains.Add(1)
-	}
-	if s.options.Windows != Rolling {
-		c.now = s.options.Now()
 	}
 	for i, d := range r.Descriptors {
 		c.items = append(c.items, item{})
@@ -183,7 +178,7 @@ func (it *item) applyRule(c *call) {
 	}
 	if it.kind != unlimited {
 		it.rule = it.limit.enforced
-		it.target.Key, it.ends = it.limit.key(c)
+		it.target.Key = it.limit.key(c)
 	}
 	if len(r.MetricLevels) > 0 {
 		it.detail = detailOf(c.domain.name, r, c.entries)

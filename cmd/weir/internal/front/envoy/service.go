@@ -54,9 +54,6 @@ type Service struct {
 
 // New returns a service without domains.
 func New(o Options) *Service {
-	if o.Now == nil {
-		o.Now = time.Now
-	}
 	s := &Service{options: o, outages: observe.Log{To: o.Log, Max: 1, Period: time.Second}}
 	s.pool.New = func() any { return new(call) }
 	s.domains.Store(&domains{})
@@ -136,7 +133,6 @@ type Options struct {
 	// that its client connects again; 0 = no bound. Calls in flight are still answered.
 	MaxConnectionAge time.Duration
 
-	Now func() time.Time // selects fixed windows; default: time.Now
 	Log *slog.Logger
 
 	Tracer observe.Tracer // receives a span for every request; default: none, at no cost

@@ -105,7 +105,6 @@ func (tr *trace) use(words []string) {
 		tr.engine.Engine = apart{tr.clock}
 	}
 	tr.p = connect(tr.t, tr.engine, nil, func(o *Options) {
-		o.Now = tr.clock.at
 		if slices.Contains(words, "fixed") {
 			o.Windows = Fixed
 		}

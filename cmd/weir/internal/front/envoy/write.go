@@ -51,7 +51,7 @@ func (s *Service) write(c *call) *pb.RateLimitResponse {
 			st.Code = pb.RateLimitResponse_OVER_LIMIT
 		}
 		if it.limited() {
-			st.CurrentLimit, st.DurationUntilReset = it.shown, durationpb.New(it.untilReset(c))
+			st.CurrentLimit, st.DurationUntilReset = it.shown, durationpb.New(it.untilReset())
 		}
 		a.Statuses[i] = st
 	}
@@ -79,10 +79,8 @@ func (it *item) limitRemaining() uint32 {
 // untilReset returns, for an item that is over, the exact wait until the same hits would
 // be granted; for other items, the time until no hit counts any more. If the hits can
 // never be granted, it is a whole period: by then the limit may have changed.
-func (it *item) untilReset(c *call) time.Duration {
+func (it *item) untilReset() time.Duration {
 	switch {
-	case !it.ends.IsZero():
-		return max(it.ends.Sub(c.now), 0)
 	case !it.over:
 		return it.reset
 	case it.wait != weir.Never:
@@ -111,7 +109,7 @@ func (c *call) fields(h *Headers) []*core.HeaderValue {
 	all := []*core.HeaderValue{
 		{Key: h.Limit, Value: strconv.FormatUint(uint64(it.shown.RequestsPerUnit), 10)},
 		{Key: h.Remaining, Value: strconv.FormatUint(uint64(it.limitRemaining()), 10)},
-		{Key: h.Reset, Value: strconv.FormatInt(answer.Seconds(it.untilReset(c)), 10)},
+		{Key: h.Reset, Value: strconv.FormatInt(answer.Seconds(it.untilReset()), 10)},
 	}
 	if c.warnings != nil {
 		all = append(all, &core.HeaderValue{Key: warningHeader, Value: strings.Join(c.warnings, ", ")})
