@@ -62,8 +62,11 @@ func matched(c *Config, domain, descriptor string) string {
 func TestExamplesOfTheManualMatch(t *testing.T) {
 	const path = "testdata/manual.txt"
 	c := must.Get(Load("testdata/manual"))(t)
-	if len(c.Warnings) > 0 || len(c.Domains) != 13 {
+	if len(c.Warnings) > 0 || len(c.Domains) != 14 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
+	}
+	if r := c.Domain("precedence").Match(nil); r != nil {
+		t.Errorf("no entries: got %+v", r)
 	}
 	written := ""
 	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
