@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -77,9 +78,7 @@ func TestLimitsThatAreOnlyRead(t *testing.T) {
 	d.rules.Limits[1].Cost = -1
 	d.same(t, engine.Call{N: 1})
 	for i, key := range weirredis.Keys(d.rules, weir.K("u"), false) {
-		if got, want := redistest.Shared(t).Must(t, "EXISTS", key), []string{"1", "0"}[i]; got != want {
-			t.Errorf("%s of the key %s exist, want %s", got, key, want)
-		}
+		assert.Equal(t, redistest.Shared(t).Must(t, "EXISTS", key), []string{"1", "0"}[i], "keys %s", key)
 	}
 }
 
@@ -235,13 +234,9 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 					t.Errorf("clock off by %v, %d limits, attempt %d: got %+v, the window ends at %d", off, len(limits), i, d, end)
 				}
 			}
-			n, err := l.Count(ctx, weir.K(), limits[0].Name, time.Minute)
-			if err != nil || n != 2 {
-				t.Errorf("clock off by %v, %d limits: count is %d, %v, want 2", off, len(limits), n, err)
-			}
-			if d, err := do(e, engine.Call{Rules: l.Compiled(), Op: engine.Refund, From: engine.Oldest, N: 1}); err != nil || d.Granted != 1 {
-				t.Errorf("clock off by %v, %d limits: refund took %d, %v, want 1", off, len(limits), d.Granted, err)
-			}
+			assert.Equal(t, must.Get(l.Count(ctx, weir.K(), limits[0].Name, time.Minute))(t), 2, "clock off by %v, %d limits: count", off, len(limits))
+			d := must.Get(do(e, engine.Call{Rules: l.Compiled(), Op: engine.Refund, From: engine.Oldest, N: 1}))(t)
+			assert.Equal(t, d.Granted, 1, "clock off by %v, %d limits: refund", off, len(limits))
 		}
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -232,9 +233,7 @@ func TestWritesEndCachedDenials(t *testing.T) {
 				if err := w.do(conn, l, weir.K(c.user), r); err != nil {
 					t.Fatal(w.about, err)
 				}
-				if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Cached != (c.keeps || w.keeps) {
-					t.Errorf("%s %s: then %+v, want it cached: %v", w.about, about, d, c.keeps || w.keeps)
-				}
+				assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, c.keeps || w.keeps, "%s %s: cached then", w.about, about)
 			})
 		}
 	}
@@ -258,17 +257,13 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 	}{{weir.AllOrNothing, true}, {weir.CountDenied, false}} {
 		must.Get(l.Allow(ctx, weir.K("u")))(t)
 		must.Get(limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second)).Allow(ctx, weir.K("v")))(t)
-		if d := must.Get(l.Allow(ctx, weir.K("u")))(t); d.Cached != c.cached {
-			t.Errorf("after a denial of another user, %v: %+v, want it cached: %v", c.mode, d, c.cached)
-		}
+		assert.Equal(t, must.Get(l.Allow(ctx, weir.K("u")))(t).Cached, c.cached, "cached after a denial of another user, %v", c.mode)
 	}
 	conn, counting := denying(t, weir.CountDenied)
 	for range 2 {
 		must.Get(counting.Allow(ctx, weir.K("u")))(t)
 	}
-	if conn.calls != 2 {
-		t.Errorf("two denials that count took %d calls, want 2", conn.calls)
-	}
+	assert.Equal(t, conn.calls, 2, "calls of two denials that count")
 }
 
 // TestOtherRequestsAreNeverCached lists requests that are sent to the server though the same
@@ -334,9 +329,7 @@ func TestCachedDenialsOfManyKeys(t *testing.T) {
 				t.Fatalf("user %d: got the denial of %v, want that of %v", i, d.At, want)
 			}
 		}
-		if c.calls != users {
-			t.Errorf("%d calls, want %d", c.calls, users)
-		}
+		assert.Equal(t, c.calls, users, "calls")
 	})
 }
 
@@ -366,9 +359,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 						t.Fatal(w.about, err)
 					}
 					must.Do(t, <-done)
-					if d := must.Get(l.Allow(ctx, u))(t); d.Cached != w.keeps {
-						t.Errorf("a denial %s during %s, %d options: repeated as %+v, want it cached: %v", how, w.about, len(options), d, w.keeps)
-					}
+					assert.Equal(t, must.Get(l.Allow(ctx, u))(t).Cached, w.keeps, "a denial %s during %s, %d options: cached", how, w.about, len(options))
 				})
 			}
 		}
@@ -385,63 +376,6 @@ func TestCachedDenialsAreBounded(t *testing.T) {
 	}
 	if n := e.Cached(); n > 1<<16 || n < 1<<15 {
 		t.Errorf("%d denials are cached, want at most %d", n, 1<<16)
-	}
-}
-
-// TestCachedDenialsAndAnotherEngine: a call of another process, which has an engine of its own,
-// becomes visible when the cached denial expires, to the microsecond of its time (R8). Until
-// then the answer is that of the state before that call, marked Cached, and never grants. The
-// same call by this engine becomes visible immediately.
-func TestCachedDenialsAndAnotherEngine(t *testing.T) {
-	const ttl = 100 * time.Millisecond
-	u := weir.K("u")
-	for _, c := range []struct {
-		about   string
-		n       int64                                    // units of the denied attempt
-		granted int64                                    // to the attempt after the call
-		do      func(*weir.Limiter, weir.Decision) error // on 2 of 5 units, which the decision granted
-	}{
-		{"refund", 4, 4, func(l *weir.Limiter, d weir.Decision) error { _, err := l.Refund(ctx, u, d.At, 2); return err }},
-		{"reset", 4, 4, func(l *weir.Limiter, _ weir.Decision) error { return l.Reset(ctx, u) }},
-		{"allow", 4, 0, func(l *weir.Limiter, _ weir.Decision) error { _, err := l.AllowN(ctx, u, 3); return err }},
-		{"record", 4, 0, func(l *weir.Limiter, _ weir.Decision) error { _, err := l.Record(ctx, u, 3); return err }},
-	} {
-		for _, here := range []bool{false, true} {
-			e := newEngine(t, redisConn(t))
-			now := nine
-			e.WithClock(func() time.Time { return now })
-			l := limiter(t, e, fmt.Sprint("processes", time.Now().UnixNano()), weir.AllOrNothing, perUser(5, time.Hour))
-			grant := must.Get(l.AllowN(ctx, u, 2))(t)
-			attempt := func() weir.Decision { return must.Get(l.AllowN(ctx, u, c.n))(t) }
-			denied := attempt()
-			now = now.Add(ttl / 2)
-			if d := attempt(); denied.Allowed || denied.Cached || !d.Cached {
-				t.Fatalf("%s: got %+v, then %+v; want a denial, and then a cached one", c.about, denied, d)
-			}
-			other := l
-			if !here {
-				other = limiter(t, newEngine(t, redisConn(t)), l.Compiled().Name, weir.AllOrNothing, perUser(5, time.Hour))
-			}
-			if err := c.do(other, grant); err != nil {
-				t.Fatal(c.about, err)
-			}
-			if !here {
-				now = now.Add(ttl/2 - time.Microsecond)
-				want, age := denied, ttl-time.Microsecond
-				want.Cached, want.At, want.RetryAfter, want.ResetAfter = true, denied.At.Add(age), denied.RetryAfter-age, denied.ResetAfter-age
-				if d := attempt(); d != want {
-					t.Errorf("%s by another engine: got %+v, want %+v", c.about, d, want)
-				}
-				now = now.Add(time.Microsecond)
-			}
-			d := attempt()
-			if d.Cached || d.Granted != c.granted {
-				t.Errorf("%s, by this engine: %v: got %+v at its end, want %d units from the server", c.about, here, d, c.granted)
-			}
-			if ends := d.At.Add(d.RetryAfter); d.Granted == 0 && !ends.After(denied.At.Add(denied.RetryAfter)) {
-				t.Errorf("%s, by this engine: %v: the wait ends at %v, want it later than before", c.about, here, ends)
-			}
-		}
 	}
 }
 

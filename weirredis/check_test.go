@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -37,15 +38,8 @@ func TestCheckRejectsEviction(t *testing.T) {
 		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
 		e := newEngine(t, s.Conn(t))
 		_, err := e.Check(ctx)
-		if !errors.Is(err, weirredis.ErrServer) {
-			t.Fatalf("%s: got %v, want ErrServer", policy, err)
-		}
-		for _, part := range []string{s.Addr, policy, "set maxmemory-policy noeviction"} {
-			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: got %q, want it to contain %q", policy, err, part)
-			}
-		}
-		if strings.Contains(err.Error(), password) {
+		assert.Error(t, err, weirredis.ErrServer, s.Addr, policy, "set maxmemory-policy noeviction")
+		if strings.Contains(fmt.Sprint(err), password) {
 			t.Errorf("%s: the error contains the password: %v", policy, err)
 		}
 		r, err := e.Check(ctx, weirredis.AllowEviction())
@@ -60,9 +54,7 @@ func TestCheckRejectsEviction(t *testing.T) {
 func TestCheckRejectsReplicas(t *testing.T) {
 	primary, replica := redistest.Start(t), redistest.Start(t)
 	replica.Follow(t, primary)
-	if _, err := newEngine(t, replica.Conn(t)).Check(ctx); !errors.Is(err, engine.ErrUnavailable) || !strings.Contains(err.Error(), "it follows "+primary.Addr+"; it is a replica: connect to the primary") {
-		t.Errorf("got %v, want ErrUnavailable with the primary %s", err, primary.Addr)
-	}
+	assert.Err(newEngine(t, replica.Conn(t)).Check(ctx))(t, engine.ErrUnavailable, "it follows "+primary.Addr+"; it is a replica: connect to the primary")
 	const at = 1767312000000000
 	e := newEngine(t, clusterConn{&cannedConn{reply: fmt.Sprint(at, "\nredis_version:7.0.15\r\nredis_mode:cluster\r\nrole:slave\r\n")}})
 	e.WithClock(func() time.Time { return time.UnixMicro(at) })
@@ -177,9 +169,8 @@ func TestScriptsThatRunTooLongHaveANextStep(t *testing.T) {
 	s.Must(t, "SCRIPT", "KILL")
 	again := limiter(t, newEngine(t, &movingConn{answers: []string{(<-killed).Error()}}), "killed", weir.AllOrNothing, perUser(5, time.Hour))
 	_, err := again.Allow(ctx, weir.K("u"))
-	if err == nil || !strings.Contains(err.Error(), "; nothing was counted; see its SLOWLOG") || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) {
-		t.Errorf("got %v, want ErrUnavailable with the next step", err)
-	}
+	assert.Error(t, err, weir.ErrUnavailable, "; nothing was counted; see its SLOWLOG")
+	assert.Equal(t, errors.Is(err, weir.ErrUnreadable), false, "%v is ErrUnreadable", err)
 }
 
 // TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory.
@@ -187,19 +178,9 @@ func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 	s := redistest.Start(t, "--maxmemory", "1mb")
 	e := newEngine(t, s.Conn(t))
 	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
-	_, err := l.Allow(ctx, weir.K("u"))
-	for _, part := range []string{s.Addr, "OOM", "raise it, or wait"} {
-		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("at maxmemory: got %v, want it to contain %q", err, part)
-		}
-	}
-	if !errors.Is(err, weir.ErrUnavailable) {
-		t.Errorf("at maxmemory: got %v, want ErrUnavailable: nothing was counted", err)
-	}
-	must.Get(l.Peek(ctx, weir.K("u"), 1))(t) // it writes nothing
-	if n := s.Must(t, "DBSIZE"); n != "0" {
-		t.Errorf("%s keys were written", n)
-	}
+	assert.Err(l.Allow(ctx, weir.K("u")))(t, weir.ErrUnavailable, s.Addr, "OOM", "raise it, or wait") // nothing was counted
+	must.Get(l.Peek(ctx, weir.K("u"), 1))(t)                                                          // it writes nothing
+	assert.Equal(t, s.Must(t, "DBSIZE"), "0", "keys that were written")
 }
 
 // TestRefusedCommands: a user may lack the right to one command of the scripts. Check names it. A call
@@ -214,9 +195,7 @@ func TestRefusedCommands(t *testing.T) {
 			commands[m[1]] = true
 		}
 	}
-	if len(commands) != 9 {
-		t.Errorf("found the commands %v, want 9", commands)
-	}
+	assert.Equal(t, len(commands), 9, "number of the commands %v", commands)
 	calls := map[string]func(l *weir.Limiter) error{
 		"one":  func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err },
 		"two":  func(l *weir.Limiter) error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err },

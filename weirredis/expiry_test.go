@@ -154,19 +154,3 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 		t.Errorf("on the server's clock again: the key lives %v, its window is a second", got)
 	}
 }
-
-// TestExpiryFollowsTheWindow: a longer window takes effect with the next
-// recording, and so does a shorter one (R12, R13).
-func TestExpiryFollowsTheWindow(t *testing.T) {
-	s := redistest.Shared(t)
-	e := newEngine(t, redisConn(t))
-	for _, window := range []time.Duration{time.Minute, time.Hour, time.Minute, 24 * time.Hour} {
-		l := limiter(t, e, "follows", weir.AllOrNothing, perUser(1000, window))
-		before := time.Now()
-		must.Get(l.Allow(ctx, weir.K("u")))(t)
-		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
-		if got := ttl(t, s, key); shorter(got, window, before) || got > window+window/2+5*time.Second {
-			t.Errorf("window %v: the key lives %v", window, got)
-		}
-	}
-}

@@ -1,7 +1,6 @@
 package weirredis_test
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -49,9 +49,7 @@ func TestKeys(t *testing.T) {
 		{kinds, weir.K("ann"), false, "weir3:{kinds}a:user=3:ann weir3:{kinds}b/fixed:user=3:ann weir3:{kinds}c/fixed_from_first weir3:{kinds}d/bucket weir3:{kinds}e/concurrency"},
 		{all, weir.K("disk"), true, "weir3:{alerts}channel weir3:{alerts}category:category=4:disk"},
 	} {
-		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
-			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name, c.cluster, got, c.want)
-		}
+		assert.Equal(t, strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "), c.want, "keys of %s, cluster=%v", c.plan.Name, c.cluster)
 	}
 }
 
@@ -60,9 +58,7 @@ func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
 		"123456789": 12739, "foo": 12182, "": 0, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "foo{": 7673, "{foo": 13308,
 	} {
-		if got := weirredis.Slot(key); got != want {
-			t.Errorf("slot of %q: got %d, want %d", key, got, want)
-		}
+		assert.Equal(t, weirredis.Slot(key), want, "slot of %q", key)
 	}
 }
 
@@ -122,9 +118,7 @@ func FuzzKey(f *testing.F) {
 			keys1, keys2 := weirredis.Keys(one, k1, cluster), weirredis.Keys(two, k2, cluster)
 			for _, keys := range [][]string{keys1, keys2} {
 				for _, key := range keys {
-					if weirredis.Slot(key) != weirredis.Slot(keys[0]) {
-						t.Errorf("%q is in slot %d and %q in slot %d", key, weirredis.Slot(key), keys[0], weirredis.Slot(keys[0]))
-					}
+					assert.Equal(t, weirredis.Slot(key), weirredis.Slot(keys[0]), "slots of %q and %q", key, keys[0])
 				}
 			}
 			for i, x := range keys1 {
@@ -182,18 +176,13 @@ func TestPrefixesShareNothing(t *testing.T) {
 			t.Errorf("prefix %q: got %+v, want a grant", prefix, d)
 		}
 		key := prefix + weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
-		if s.Must(t, "EXISTS", key) != "1" {
-			t.Errorf("prefix %q: there is no key %q", prefix, key)
-		}
+		assert.Equal(t, s.Must(t, "EXISTS", key), "1", "prefix %q: keys %q", prefix, key)
 		if prefix == "staging:" {
-			if err := l.Reset(ctx, weir.K("u")); err != nil || s.Must(t, "EXISTS", key) != "0" {
-				t.Errorf("a reset: %v, the key %q exists", err, key)
-			}
+			must.Do(t, l.Reset(ctx, weir.K("u")))
+			assert.Equal(t, s.Must(t, "EXISTS", key), "0", "keys %q after a reset", key)
 		}
 	}
 	for _, bad := range []string{"{a}", "a{", strings.Repeat("a", 65)} {
-		if _, err := weirredis.New(redisConn(t), weirredis.KeyPrefix(bad)); !errors.Is(err, weir.ErrInput) || !strings.Contains(err.Error(), "staging:") {
-			t.Errorf("prefix %q: got %v, want bad input with an example", bad, err)
-		}
+		assert.Err(weirredis.New(redisConn(t), weirredis.KeyPrefix(bad)))(t, weir.ErrInput, "staging:")
 	}
 }

@@ -1,15 +1,14 @@
 package weirredis_test
 
 import (
-	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -30,12 +29,8 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
-		if d := must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "second"))(t); d.Allowed {
-			t.Errorf("window %v: a second unit was granted", window)
-		}
-		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)); n != "0" {
-			t.Errorf("window %v: a denial stored a key", window)
-		}
+		assert.Equal(t, must.Get(l.AllowOnce(ctx, weir.K("u"), 1, "second"))(t).Granted, 0, "window %v: grant of a second unit", window)
+		assert.Equal(t, s.Must(t, "EXISTS", weirredis.OperationKey(l.Compiled(), weir.K("u"), "second", false)), "0", "window %v: keys of a denial", window)
 		must.Get(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))(t)
 		if got := ttl(t, s, weirredis.OperationKey(l.Compiled(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
 			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
@@ -57,9 +52,7 @@ func TestOperationsShareTheSlot(t *testing.T) {
 			}
 			seen[key] = true
 			for _, history := range weirredis.Keys(p, k, true) {
-				if weirredis.Slot(key) != weirredis.Slot(history) {
-					t.Errorf("%q and %q are in two slots", key, history)
-				}
+				assert.Equal(t, weirredis.Slot(key), weirredis.Slot(history), "slots of %q and %q", key, history)
 			}
 		}
 	}
@@ -80,16 +73,10 @@ func TestForeignOperationIsNotChanged(t *testing.T) {
 		s.Do("DEL", key)
 		s.Must(t, set...)
 		before := s.Must(t, "DUMP", key)
-		if _, err := l.AllowOnce(ctx, weir.K("u"), 1, "op"); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(key)+": ") {
-			t.Errorf("%q: got %v, want ErrState under the key %s", set, err, key)
-		}
-		if s.Must(t, "DUMP", key) != before {
-			t.Errorf("%q: it was changed", set)
-		}
+		assert.Err(l.AllowOnce(ctx, weir.K("u"), 1, "op"))(t, weirredis.ErrState, "under "+strconv.Quote(key)+": ")
+		assert.Equal(t, s.Must(t, "DUMP", key), before, "%q: it was changed", set)
 	}
-	if n, err := l.Count(ctx, weir.K("u"), "user", time.Hour); n != 0 || err != nil {
-		t.Errorf("%d units were recorded (%v), want none", n, err)
-	}
+	assert.Equal(t, must.Get(l.Count(ctx, weir.K("u"), "user", time.Hour))(t), 0, "units that were recorded")
 }
 
 // TestOperationsOfABatchHaveTheirOwnHistories decides operations and other attempts under one and
@@ -131,7 +118,6 @@ func TestReplayNamesARemovedLimit(t *testing.T) {
 		t.Fatalf("got %+v, want one unit, bound by small", first)
 	}
 	first.Replayed = true
-	if again := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id"))(t); fields(again) != fields(first) {
-		t.Errorf("without the limit: got %+v, want %+v", again, first)
-	}
+	again := must.Get(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id"))(t)
+	assert.Equal(t, fields(again), fields(first), "without the limit")
 }

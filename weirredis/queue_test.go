@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -281,9 +282,7 @@ func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
 					t.Errorf("got %v, want Canceled and ErrUnavailable: nothing was sent", err)
 				}
 			}
-			if n := o.engine.Counted(); n != waiting-2 {
-				t.Errorf("the queue counts %d callers, and %d before two left", n, waiting)
-			}
+			assert.Equal(t, o.engine.Counted(), waiting-2, "callers that the queue counts, %d before two left", waiting)
 			end()
 			o.call(3, "same")
 			o.answer(nil, 2)
@@ -356,9 +355,7 @@ func TestCallHasTheLatestDeadlineOfItsCallers(t *testing.T) {
 			t.Errorf("the call has until %v, %v; want a minute", got, ok)
 		}
 		time.Sleep(time.Second)
-		if err := o.outcome(first); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("with a second: got %v, want DeadlineExceeded", err)
-		}
+		assert.Error(t, o.outcome(first), context.DeadlineExceeded) // after its second
 		o.answer(nil, 2)
 		o.wantGrants(second)
 	})
@@ -424,9 +421,7 @@ func TestCancelledCallersAreCountedRightly(t *testing.T) {
 	for !e.Idle() { // a call without callers may still be in flight
 		time.Sleep(time.Millisecond)
 	}
-	if n := e.Counted(); n != 0 {
-		t.Errorf("the queues count %d callers, want none", n)
-	}
+	assert.Equal(t, e.Counted(), 0, "callers that the queue counts")
 	if sent := conn.requests.Load(); sent < granted.Load() || sent > granted.Load()+unknown.Load() {
 		t.Errorf("%d were sent, %d granted and %d with an unknown outcome", sent, granted.Load(), unknown.Load())
 	}

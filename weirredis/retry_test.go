@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -59,9 +60,7 @@ func TestOnlyTRYAGAINIsRetried(t *testing.T) {
 			conn := &movingConn{answers: c.answers}
 			l := limiter(t, newEngine(t, conn), "moving", weir.AllOrNothing, perUser(5, time.Minute))
 			d, err := l.Allow(ctx, weir.K("a"))
-			if conn.calls != c.calls {
-				t.Errorf("%q: %d calls, want %d", c.answers, conn.calls, c.calls)
-			}
+			assert.Equal(t, conn.calls, c.calls, "%q: calls", c.answers)
 			if c.text == "" && (err != nil || !d.Allowed) {
 				t.Errorf("%q: got %+v, %v, want a grant", c.answers, d, err)
 			}
@@ -90,11 +89,8 @@ func TestRetriesAreBounded(t *testing.T) {
 		defer cancel()
 		began = time.Now()
 		_, err = l.Allow(own, weir.K("a"))
-		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Errorf("got %v after %v, want it when the context ends", err, took)
-		}
-		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "TRYAGAIN") {
-			t.Errorf("got %v, want DeadlineExceeded, ErrUnavailable and the reason", err)
-		}
+		assert.Equal(t, time.Since(began), 100*time.Millisecond, "until the context ends")
+		assert.Error(t, err, context.DeadlineExceeded, "TRYAGAIN")
+		assert.Error(t, err, weir.ErrUnavailable)
 	})
 }

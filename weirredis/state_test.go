@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -83,9 +84,7 @@ func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want stri
 			!strings.Contains(err.Error(), strconv.QuoteToASCII(key)) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s, %s: got %v, want ErrState with %q and %q", about, op, err, key, want)
 		}
-		if after := s.Must(t, "DUMP", key); after != before {
-			t.Errorf("%s, %s: it was changed", about, op)
-		}
+		assert.Equal(t, s.Must(t, "DUMP", key), before, "%s, %s: the history", about, op)
 	}
 }
 
@@ -241,12 +240,8 @@ func TestDamagedSumsAndGapsAreAnError(t *testing.T) {
 		s.Must(t, "HSET", key, "h", c.header)
 		for _, call := range c.calls {
 			call.Rules, call.Key, call.Given = l.Compiled(), weir.K("a"), true
-			if _, err := do(e, call); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s, %+v: got %v, want ErrState with %q", c.about, call, err, c.want)
-			}
-			if s.Must(t, "HGET", key, "h") != c.header {
-				t.Errorf("%s, %+v: it was changed", c.about, call)
-			}
+			assert.Err(do(e, call))(t, weirredis.ErrState, c.want)
+			assert.Equal(t, s.Must(t, "HGET", key, "h"), c.header, "%s, %+v: the header", c.about, call)
 		}
 	}
 }
@@ -268,9 +263,7 @@ func TestChunksWithoutUnitsEndWithAGrant(t *testing.T) {
 			t.Errorf("attempt %d: got %+v, %v, want a grant, after which %d remain", i, d, err, 999-i)
 		}
 	}
-	if got := s.Must(t, "HLEN", key); got != "1" {
-		t.Errorf("the history has %s fields, want the header", got)
-	}
+	assert.Equal(t, s.Must(t, "HLEN", key), "1", "fields: the header alone")
 }
 
 // TestNoBucketIsWrittenBeyondAllClocks: a bucket was full at the last of all instants, by a damage.
@@ -284,12 +277,8 @@ func TestNoBucketIsWrittenBeyondAllClocks(t *testing.T) {
 	header := s.Must(t, "HGET", key, "h")
 	header = header[:28] + "\x1f" + strings.Repeat("\xff", 6) + header[35:]
 	s.Must(t, "HSET", key, "h", header)
-	if _, err := now.Allow(ctx, weir.K("u")); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "is damaged") {
-		t.Errorf("got %v, want ErrState", err)
-	}
-	if s.Must(t, "HGET", key, "h") != header {
-		t.Error("it was changed")
-	}
+	assert.Err(now.Allow(ctx, weir.K("u")))(t, weirredis.ErrState, "is damaged")
+	assert.Equal(t, s.Must(t, "HGET", key, "h"), header, "the header")
 }
 
 // TestOneBadHistoryStopsAllLimits damages the history of one limit: no other limit of the
@@ -308,12 +297,8 @@ func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 			for _, put := range [][]string{{"SET", bad, "x"}, {"HSET", bad, "h", "x"}} {
 				s.Must(t, append([]string{"DEL"}, keys...)...)
 				s.Must(t, put...)
-				if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "under "+strconv.Quote(bad)+": ") {
-					t.Errorf("%d limits, %s: got %v, want ErrState under this key", n, put, err)
-				}
-				if got := s.Must(t, append([]string{"EXISTS"}, keys...)...); got != "1" {
-					t.Errorf("%d limits, %s: %s keys exist, want only that one", n, put, got)
-				}
+				assert.Err(l.Allow(ctx, weir.K()))(t, weirredis.ErrState, "under "+strconv.Quote(bad)+": ")
+				assert.Equal(t, s.Must(t, append([]string{"EXISTS"}, keys...)...), "1", "%d limits, %s: keys, only that one", n, put)
 			}
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -32,9 +33,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 		t.Helper()
 		before := conn.calls
 		e.Do(ctx, calls)
-		if got := conn.calls - before; got != wantTrips {
-			t.Errorf("%d round trips, want %d", got, wantTrips)
-		}
+		assert.Equal(t, conn.calls-before, wantTrips, "round trips")
 		for i := range calls {
 			if calls[i].Err != nil {
 				t.Errorf("call %d: %v", i, calls[i].Err)
@@ -53,9 +52,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 		t.Helper()
 		for i := range calls {
 			d := &calls[i].Result
-			if d.Allowed != (allowed[i] == 'y') {
-				t.Errorf("call %d: %+v, want %c", i, *d, allowed[i])
-			}
+			assert.Equal(t, d.Allowed, allowed[i] == 'y', "call %d: %+v", i, *d)
 			if !d.At.Equal(calls[0].Result.At) {
 				t.Errorf("call %d is decided at %v, the first at %v", i, d.At, calls[0].Result.At)
 			}
@@ -82,12 +79,8 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 
 	operation := callOf(one, "f", engine.Call{ID: "id"})
 	parts := decide(1, attempt(one, "f", 0), operation, attempt(one, "f", 0))
-	if !parts[0].Result.Allowed || !parts[1].Result.Allowed || parts[2].Result.Allowed {
-		t.Errorf("around an operation: %+v", parts)
-	}
-	if again := decide(1, operation); !again[0].Result.Replayed {
-		t.Errorf("the operation again: %+v", again[0].Result)
-	}
+	want(parts, "yyn") // around an operation
+	assert.Equal(t, decide(1, operation)[0].Result.Replayed, true, "the operation again: replayed")
 
 	// A cached denial needs no round trip, unless a call before it may change it.
 	e.WithClock(func() time.Time { return nine })
@@ -96,9 +89,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 		t.Fatal(denied, err)
 	}
 	decide(0, attempt(one, "a", 0), attempt(one, "a", 0))
-	if calls := decide(1, attempt(one, "g", 0), attempt(one, "a", 0)); calls[1].Result.Allowed {
-		t.Errorf("%+v", calls[1].Result)
-	}
+	assert.Equal(t, decide(1, attempt(one, "g", 0), attempt(one, "a", 0))[1].Result.Allowed, false, "the second: allowed")
 	// It has no states, and it is of one number of units.
 	if s := decide(1, attempt(one, "a", 1), attempt(one, "g", 0))[0].States[0]; s.Name != "user" || s.Used != 2 {
 		t.Errorf("state %+v", s)
@@ -165,9 +156,7 @@ func TestDoKeepsTheOrderOfInstants(t *testing.T) {
 		}
 		before := canned.calls
 		e.Do(ctx, calls)
-		if got := canned.calls - before; got != 2 {
-			t.Errorf("%d calls, want 2: the others are answered from the cache", got)
-		}
+		assert.Equal(t, canned.calls-before, 2, "calls; the others are answered from the cache")
 		for i, want := range []time.Duration{60 * time.Millisecond, 60 * time.Millisecond, 60 * time.Millisecond, 10 * time.Millisecond} {
 			d := &calls[i].Result
 			if at := d.At.Sub(nine); calls[i].Err != nil || at != want || d.RetryAfter != 300*time.Millisecond-want || d.ResetAfter != 900*time.Millisecond-want {
@@ -191,14 +180,10 @@ func TestDoForgetsAnswersOfAnEarlierUse(t *testing.T) {
 		}
 		calls[0].Op, calls[0].From = engine.Count, 1
 		e.Do(ctx, calls)
-		if want := (engine.Result{Granted: 1}); calls[0].Result != want {
-			t.Errorf("of %d: a count: got %+v, want %+v", n, calls[0].Result, want)
-		}
+		assert.Equal(t, calls[0].Result, engine.Result{Granted: 1}, "of %d: a count", n)
 		calls[0].Op = engine.Refund
 		e.Do(ctx, calls)
-		if want := (engine.Result{Granted: 1, At: time.UnixMicro(nine.UnixMicro())}); calls[0].Result != want {
-			t.Errorf("of %d: a refund: got %+v, want %+v", n, calls[0].Result, want)
-		}
+		assert.Equal(t, calls[0].Result, engine.Result{Granted: 1, At: time.UnixMicro(nine.UnixMicro())}, "of %d: a refund", n)
 		calls[0].Op = engine.Attempt
 		conn.reply = "not a reply"
 		e.Do(ctx, calls)

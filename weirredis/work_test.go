@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -82,9 +83,7 @@ func TestShortPathReadsHistoriesOnce(t *testing.T) {
 	} {
 		before := counts(t, s)["hget"]
 		e.DecideBatch(ctx, c.calls)
-		if got := counts(t, s)["hget"] - before; got != c.reads {
-			t.Errorf("%s: %d fields were read, want %d", c.about, got, c.reads)
-		}
+		assert.Equal(t, counts(t, s)["hget"]-before, c.reads, "%s: fields that were read", c.about)
 		for i := range c.calls {
 			if c.calls[i].Err != nil {
 				t.Errorf("%s: %v", c.about, c.calls[i].Err)
@@ -121,46 +120,29 @@ func TestLongHistoriesArePassedByChunks(t *testing.T) {
 	step := time.Hour / max
 	at := nine.Add(time.Hour - step) // instant of the newest
 	passes("a wait through most of it", 1, func() {
-		d := must.Get(l.At(at).Peek(ctx, weir.K("u"), max-7))(t)
-		if want := time.Hour - 7*step; d.RetryAfter != want {
-			t.Errorf("a wait for %d units: got %v, want %v", max-7, d.RetryAfter, want)
-		}
+		assert.Equal(t, must.Get(l.At(at).Peek(ctx, weir.K("u"), max-7))(t).RetryAfter, time.Hour-7*step, "a wait for %d units", max-7)
 	})
 	passes("a count of a third", 1, func() {
-		n, err := l.At(at).Count(ctx, weir.K("u"), "user", 20*time.Minute)
-		if err != nil || n != max/3 {
-			t.Errorf("a count of 20m: got %d, %v, want %d", n, err, max/3)
-		}
+		assert.Equal(t, must.Get(l.At(at).Count(ctx, weir.K("u"), "user", 20*time.Minute))(t), max/3, "a count of 20m")
 	})
 	passes("a refund in the middle", 1, func() {
-		n, err := l.At(at).Refund(ctx, weir.K("u"), nine.Add(max/2*step), 5)
-		if err != nil || n != 1 {
-			t.Errorf("a refund: got %d, %v, want 1", n, err)
-		}
+		assert.Equal(t, must.Get(l.At(at).Refund(ctx, weir.K("u"), nine.Add(max/2*step), 5))(t), 1, "a refund")
 	})
 	full := fields()
 	passes("recording after three quarters have left", 1, func() {
 		d := must.Get(l.At(at.Add(45*time.Minute)).Allow(ctx, weir.K("u")))(t)
-		if gone := int64(45 * time.Minute / step); d.Remaining != gone-1 {
-			t.Errorf("after three quarters: got remaining %d, want %d", d.Remaining, gone-1)
-		}
+		assert.Equal(t, d.Remaining, int64(45*time.Minute/step)-1, "remaining after three quarters")
 	})
 	if left := fields(); left > full/4+2 {
 		t.Errorf("%d of %d fields are left, want a quarter", left, full)
 	}
 	passes("a clock that steps back", 2, func() {
-		if d := must.Get(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u")))(t); d.ResetAfter != time.Hour {
-			t.Errorf("after a correction: got %+v, want all to be over in an hour", d)
-		}
+		assert.Equal(t, must.Get(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u")))(t).ResetAfter, time.Hour, "until all is over after a correction")
 	})
 	passes("recording when everything has left", 1, func() {
-		if d := must.Get(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u")))(t); d.Remaining != max-1 {
-			t.Errorf("on an empty history: got remaining %d, want %d", d.Remaining, max-1)
-		}
+		assert.Equal(t, must.Get(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u")))(t).Remaining, max-1, "remaining on an empty history")
 	})
-	if n := fields(); n != 1 {
-		t.Errorf("a history of one entry stands in %d fields", n)
-	}
+	assert.Equal(t, fields(), 1, "fields of a history of one entry")
 }
 
 // fill records max units for user u, evenly over a window from nine on, in few calls.
