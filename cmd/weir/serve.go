@@ -101,7 +101,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	config := &o.config
 	config.Policies, config.Log, config.Version = file, log, version()
-	stopTraces, err := o.startTraces(log)
+	stopTraces, err := o.startTraces(table, log)
 	if err != nil {
 		return err
 	}
@@ -287,10 +287,10 @@ func (o *serveOptions) curl(address string) string {
 // flushTimeout bounds the time to send the last spans.
 const flushTimeout = 2 * time.Second
 
-// startTraces sets the tracer if the flag or the environment names a collector. stop sends
-// the last spans.
-func (o *serveOptions) startTraces(log *slog.Logger) (stop func(), err error) {
-	if o.otlpEndpoint == "" && !otlp.HasEndpoint() {
+// startTraces sets the tracer if a collector is set, also by the environment. stop sends the last
+// spans.
+func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(), err error) {
+	if table.setting("otlp-endpoint").source == "" {
 		return func() {}, nil
 	}
 	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: o.otlpRatio, Log: log})

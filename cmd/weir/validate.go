@@ -229,11 +229,7 @@ func (v *validFile) write(b *strings.Builder) {
 func expiredOverrides(p *policy.Definition, at time.Time) []expiredOverride {
 	var all []expiredOverride
 	for _, o := range p.Expired(at) {
-		var key []string
-		for _, d := range o.For {
-			key = append(key, d.Name+"="+answer.Shown(d.Value))
-		}
-		all = append(all, expiredOverride{p.Name, o.Line, strings.Join(key, " "), o.Until.UTC().Format(time.RFC3339), o.Why})
+		all = append(all, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
 	}
 	return all
 }

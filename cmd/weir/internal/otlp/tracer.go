@@ -41,11 +41,6 @@ type Config struct {
 	Log      *slog.Logger // default: no log
 }
 
-// HasEndpoint reports whether the environment names a collector.
-func HasEndpoint() bool {
-	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) != ""
-}
-
 // Tracer sends spans until Close. It is safe for concurrent use.
 type Tracer struct {
 	provider   *sdk.TracerProvider

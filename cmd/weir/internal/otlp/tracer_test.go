@@ -118,15 +118,9 @@ func TestSpansArrive(t *testing.T) {
 // TestEnvironment: the SDK reads the endpoint, the name and the sampler.
 func TestEnvironment(t *testing.T) {
 	c := newCollector(t)
-	if HasEndpoint() {
-		t.Error("the environment of the tests names a collector")
-	}
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "limits")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
-	if !HasEndpoint() {
-		t.Error("the endpoint is not found")
-	}
 	tracer := must.Get(New(Config{Ratio: 0}))(t)
 	tracer.Span("", denied)
 	closed(t, tracer)
