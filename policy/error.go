@@ -99,11 +99,4 @@ func printable(s string) string {
 // clip quotes a word of the file for a message.
 func clip(s string) string { return shorten.Quoted(s) }
 
-// listed joins the first 12 names.
-func listed(names []string) string {
-	const most = 12
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + " and others"
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return shorten.List(names) }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // printable escapes characters that would act in a terminal: messages repeat names
@@ -100,14 +101,7 @@ func writeTable(b *strings.Builder, align string, rows [][]string) {
 
 func number(n int64) string { return strconv.FormatInt(n, 10) }
 
-// listed joins names, at most the first 12.
-func listed(names []string) string {
-	const most = 12
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
+func listed(names []string) string { return shorten.List(names) }
 
 // counted returns "1 policy" or "2 policies".
 func counted[N int | int64](n N, one, many string) string {

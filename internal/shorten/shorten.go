@@ -2,7 +2,9 @@
 package shorten
 
 import (
+	"fmt"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -36,4 +38,13 @@ func Cut[T string | []byte](s T, n int) T {
 		end--
 	}
 	return s[:end]
+}
+
+// List joins names, at most the first 12.
+func List(names []string) string {
+	const most = 12
+	if len(names) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return strings.Join(names, ", ")
 }

@@ -25,3 +25,13 @@ func TestTextKeepsCharactersWhole(t *testing.T) {
 		}
 	}
 }
+
+func TestListNamesTheFirst(t *testing.T) {
+	names := strings.Fields("a b c d e f g h i j k l m n")
+	if got := List(names); got != "a, b, c, d, e, f, g, h, i, j, k, l and 2 more" {
+		t.Errorf("got %s", got)
+	}
+	if got := List(names[:12]); got != "a, b, c, d, e, f, g, h, i, j, k, l" {
+		t.Errorf("got %s", got)
+	}
+}

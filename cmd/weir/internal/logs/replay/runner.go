@@ -9,7 +9,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -163,15 +162,11 @@ func isLineError(err error) bool {
 }
 
 func (r *Runner) unknownPolicy(name string) error {
-	const most = 8
 	var known []string
-	for _, t := range r.order[:min(len(r.order), most)] {
+	for _, t := range r.order {
 		known = append(known, t.summary.Policy)
 	}
-	if len(r.order) > most {
-		known = append(known, "…")
-	}
-	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name), strings.Join(known, ", ")))
+	return lineError(fmt.Sprintf("unknown policy %q; the policies are %s", shorten.Text(name), shorten.List(known)))
 }
 
 // tracePolicy is a policy with its summary.
