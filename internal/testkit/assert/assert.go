@@ -11,7 +11,7 @@ import (
 
 // Equal fails the test unless got is want. The text names the value with its inputs:
 //
-//	assert.Equal(t, m.Len(), 2, "%s: histories", name)
+//	assert.Equal(t, len("ab"), 2, "the length of %q", "ab")
 func Equal[T comparable](t testing.TB, got, want T, about string, args ...any) {
 	t.Helper()
 	if got != want {
@@ -33,7 +33,7 @@ func Error(t testing.TB, err, want error, texts ...string) {
 
 // Err returns Error for the error of a call:
 //
-//	assert.Err(os.Open(path))(t, fs.ErrNotExist, path)
+//	assert.Err(os.Open("missing"))(t, os.ErrNotExist, "missing")
 func Err[T any](_ T, err error) func(t testing.TB, want error, texts ...string) {
 	return func(t testing.TB, want error, texts ...string) {
 		t.Helper()
