@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/testkit/enginetest"
+	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -97,16 +98,20 @@ func (tr *trace) play(line string) {
 	tr.played.WriteString(line + "\n")
 }
 
-// use begins a service: apart decides no descriptors together, fixed has fixed windows, and steps
-// shows the calls of the engine. Other words are files.
+// use begins a service: apart decides no descriptors together, fixed has fixed windows, steps
+// shows the calls of the engine, and headers adds fields. Other words are files.
 func (tr *trace) use(words []string) {
 	tr.engine, tr.steps = &counting{Engine: tr.clock}, slices.Contains(words, "steps")
 	if slices.Contains(words, "apart") {
 		tr.engine.Engine = apart{tr.clock}
 	}
 	tr.p = connect(tr.t, tr.engine, nil, func(o *Options) {
+		o.Top = func(int) *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
 		if slices.Contains(words, "fixed") {
 			o.Windows = Fixed
+		}
+		if slices.Contains(words, "headers") {
+			o.Response, o.Request = &DefaultHeaders, &Headers{"x-limit", "x-remaining", "x-reset"}
 		}
 	})
 	tr.load(words...)
@@ -138,13 +143,14 @@ func (tr *trace) load(names ...string) {
 
 // answer returns the answer to descriptors with a ; between them; the granted requests of "N
 // times DESCRIPTOR"; the limit of "limit DESCRIPTOR" as its answer shows it; the metrics of "hits
-// RULE"; and for "rules" the granted hits of each rule.
+// RULE"; the header fields of "headers DESCRIPTORS"; for "denied" the denied keys of each rule, and
+// for "rules" their granted hits.
 func (tr *trace) answer(call string) string {
 	tr.t.Helper()
 	verb, rest, _ := strings.Cut(call, " ")
-	many, descriptor, _ := strings.Cut(call, " times ")
+	many, descriptors, _ := strings.Cut(call, " times ")
 	if n, err := strconv.Atoi(many); err == nil {
-		return fmt.Sprint(tr.p.granted(n, descriptor), " granted")
+		return fmt.Sprint(tr.p.granted(n, strings.Split(descriptors, "; ")...), " granted")
 	}
 	switch verb {
 	case "limit":
@@ -152,6 +158,11 @@ func (tr *trace) answer(call string) string {
 		return strings.TrimSpace(fmt.Sprintf("%s %d per %d %v", l.Name, l.RequestsPerUnit, cmp.Or(l.UnitMultiplier.GetValue(), 1), l.Unit))
 	case "hits":
 		return tr.p.hits(rest)
+	case "headers":
+		a := tr.p.ask(strings.Split(rest, "; ")...)
+		return cmp.Or(fields(a.ResponseHeadersToAdd), "none") + "; " + cmp.Or(fields(a.RequestHeadersToAdd), "none")
+	case "denied":
+		return cmp.Or(strings.Join(tr.p.denied(), ", "), "none")
 	case "rules":
 		return strings.Join(tr.p.counted(), ", ")
 	}
