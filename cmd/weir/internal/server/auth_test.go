@@ -180,8 +180,8 @@ func TestCallsWithoutATokenGet401(t *testing.T) {
 		  Authorization: Bearer `+tokenWord+`
 		=> 200 …weir_unauthorized_requests_total 2…
 	`)
-	if strings.Contains(logged.String(), "guess") {
-		t.Errorf("log %s", logged)
+	if !strings.Contains(logged.String(), "gate: authentication required: the header field Weir-Gate-Secret is missing or wrong") || strings.Contains(logged.String(), "guess") {
+		t.Errorf("log %s; want the missing secret of the gate, and no token", logged)
 	}
 }
 
