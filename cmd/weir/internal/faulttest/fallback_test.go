@@ -27,12 +27,11 @@ const (
 var fallbacks = []struct {
 	name     string
 	mode     engine.Outage
-	opts     []fallback.Option
 	inWindow int64 // units that a window may hold, -1 = any number
 }{
-	{"closed", fallback.Deny, nil, maxInWindow},
-	{"open", fallback.Allow, nil, -1},
-	{"share", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * maxInWindow},
+	{"closed", fallback.Deny, maxInWindow},
+	{"open", fallback.Allow, -1},
+	{"share", fallback.Share, 2 * maxInWindow},
 }
 
 // outages are the faults of the store. It keeps its data, so that every excess is caused
@@ -87,7 +86,7 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	g := newRig(t, cl.open(t, at(server.Addr)), limits)
 	g.beside = nil
 	g.around = func(e engine.Engine) engine.Engine {
-		return fallback.New(e, c.mode, slices.Concat(c.opts, []fallback.Option{fallback.Timeout(callTime)})...)
+		return fallback.New(e, c.mode, fallback.Instances(fleet), fallback.Timeout(callTime))
 	}
 	var flows []*traffic
 	for range fleet {

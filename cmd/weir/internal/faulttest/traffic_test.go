@@ -158,22 +158,6 @@ func failures(calls []call) int {
 	return n
 }
 
-// outage returns the longest time without an answered call.
-func outage(calls []call) time.Duration {
-	var answers []time.Duration
-	for _, c := range calls {
-		if c.err == nil {
-			answers = append(answers, c.to)
-		}
-	}
-	slices.Sort(answers)
-	longest := time.Duration(0)
-	for i := 1; i < len(answers); i++ {
-		longest = max(longest, answers[i]-answers[i-1])
-	}
-	return longest
-}
-
 // noErrors fails the test if a call failed.
 func noErrors(t testing.TB, calls []call) {
 	t.Helper()
