@@ -3,6 +3,7 @@ package docs_test
 import (
 	"encoding/json"
 	"maps"
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -120,3 +121,81 @@ func tools(t *testing.T) []string {
 	}
 	return names
 }
+
+// A kind is a kind of names in code on pages. The first group of found is the name there;
+// that of given is the name where it is defined, in files that match.
+type kind struct {
+	what         string
+	found, given *regexp.Regexp
+	in           func(path string) bool
+	least        int // names on pages, so that the test finds some
+}
+
+var kinds = []kind{
+	{"test", regexp.MustCompile(`\b((?:Test|Benchmark|Fuzz|Example)(?:[A-Z]|_[a-z])\w*)`), regexp.MustCompile(`(?m)^func ((?:Test|Benchmark|Fuzz|Example)\w*)\(`), isGoTest, 5},
+	{"target of the Makefile", regexp.MustCompile(`(?m)(?:^|[;&] )make ([a-z][a-z-]+)`), regexp.MustCompile(`(?m)^([a-z-]+):`), is("Makefile"), 20},
+	{"variable of the environment", regexp.MustCompile(`\b(WEIR_[A-Z_]+|OTEL_[A-Z_]+)\b`), regexp.MustCompile(`\b(WEIR_[A-Z_]+|OTEL_[A-Z_]+)\b`), isNoPage, 10},
+	{"metric", regexp.MustCompile(`^(weir_[a-z_]+)`), regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)`"), is("docs/metrics.md"), 50},
+	{"route", regexp.MustCompile(`(/v1/[a-z]+)`), regexp.MustCompile(`(?m)^\t\{"(/v1/[a-z]+)`), is("cmd/weir/internal/server/httpapi/route.go"), 50},
+	{"member of JSON", regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)":`), regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)[",:]`), isNoPage, 100},
+	{"command", regexp.MustCompile(`\b(WEIR\.[A-Z]+)\b`), regexp.MustCompile(`"(WEIR\.[A-Z]+)"`), func(path string) bool {
+		return strings.HasPrefix(path, "cmd/weir/internal/front/resp/") && isProgram(path)
+	}, 20},
+}
+
+// TestNamesExist: names of each kind on pages are defined.
+func TestNamesExist(t *testing.T) {
+	for _, k := range kinds {
+		given := map[string]bool{}
+		for _, file := range files(t, k.in) {
+			for _, m := range k.given.FindAllStringSubmatch(read(t, file), -1) {
+				given[m[1]] = true
+			}
+		}
+		found := 0
+		for _, page := range pages(t) {
+			for _, code := range codeOfPage(read(t, page)) {
+				for _, m := range k.found.FindAllStringSubmatch(code, -1) {
+					found++
+					if !given[m[1]] {
+						t.Errorf("%s: there is no %s %s", page, k.what, m[1])
+					}
+				}
+			}
+		}
+		if found < k.least {
+			t.Errorf("pages have %d names of a %s, want %d or more", found, k.what, k.least)
+		}
+	}
+}
+
+func is(path string) func(string) bool { return func(p string) bool { return p == path } }
+
+func isNoPage(path string) bool { return !strings.HasSuffix(path, ".md") }
+
+func isGoTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
+
+// numberOnPage matches two lines of testdata/numbers.txt.
+var numberOnPage = regexp.MustCompile(`(?m)^(docs/\S+): (.+)\n    (\S+): (.+)$`)
+
+// TestNumbersOnPages: a bound or a default that a page names is that of the code. Whoever
+// changes one of the two texts changes the other.
+func TestNumbersOnPages(t *testing.T) {
+	list := string(must.Get(os.ReadFile("testdata/numbers.txt"))(t))
+	found := numberOnPage.FindAllStringSubmatch(list, -1)
+	for _, m := range found {
+		page, text, file, code := m[1], m[2], m[3], m[4]
+		if !strings.Contains(words(read(t, page)), text) {
+			t.Errorf("%s does not have %q, as %s has %q", page, text, file, code)
+		}
+		if !strings.Contains(words(read(t, file)), code) {
+			t.Errorf("%s does not have %q; is %q of %s still true?", file, code, text, page)
+		}
+	}
+	if n := strings.Count(list, "\ndocs/"); len(found) != n || n < 30 {
+		t.Errorf("%d of %d numbers of testdata/numbers.txt were read", len(found), n)
+	}
+}
+
+// words returns a text with one space between its words.
+func words(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/jsontest"
 )
 
@@ -87,4 +90,82 @@ func FuzzLine(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		compareParsers(t, p, b)
 	})
+}
+
+// reference reads a line with encoding/json, as the package comment defines it. Tests
+// compare the hand-written parser with it.
+func reference(b []byte) (line Line, err error) {
+	defer jsontest.Recover(&err)
+	line.N = 1
+	seen := map[string]bool{}
+	for _, m := range jsontest.Members(jsontest.Must(b)) {
+		seen[m.Name] = true
+		switch m.Name {
+		case "at_us":
+			line.At = jsontest.Number(m.Value, weir.MaxInstant)
+		case "n":
+			line.N = jsontest.Number(m.Value, weir.MaxUnits)
+		case "last_us":
+			line.Last = jsontest.Number(m.Value, weir.MaxInstant)
+		case "granted_at_us":
+			line.GrantedAt = jsontest.Number(m.Value, weir.MaxInstant)
+		case "policy":
+			line.Policy = jsontest.Text(m.Value)
+		case "id":
+			line.ID = jsontest.Text(m.Value)
+			jsontest.Require(0 < len(line.ID) && len(line.ID) <= 128, "id")
+		case "limit":
+			line.Limit = jsontest.Text(m.Value)
+		case "op":
+			op, ok := map[string]weir.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
+				"reset": engine.Reset, "count": engine.Count}[jsontest.Text(m.Value)]
+			jsontest.Require(ok, "op")
+			line.Op = op
+		case "key":
+			for _, d := range jsontest.Members(m.Value) {
+				line.Key = append(line.Key, enforce.Pair{Name: d.Name, Value: jsontest.Text(d.Value)})
+			}
+			jsontest.Require(len(line.Key) <= 16, "dimensions")
+		default:
+			jsontest.Require(false, "unknown field")
+		}
+	}
+	jsontest.Require(seen["at_us"] && seen["policy"], "missing")
+	jsontest.Require(line.Op != engine.Refund || seen["granted_at_us"], "missing of refund")
+	jsontest.Require(line.Op != engine.Count || seen["last_us"] && seen["limit"], "missing of count")
+	return line, nil
+}
+
+// TestWrittenLinesAreReadAgain: a line that is written and parsed is the same, with any
+// bytes in its strings.
+func TestWrittenLinesAreReadAgain(t *testing.T) {
+	p := new(parser)
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		text := func() string {
+			b := make([]byte, r.IntN(12)+1)
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			return strings.ToValidUTF8(string(b), "é")
+		}
+		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: weir.Op(r.IntN(6))}
+		for i := range r.IntN(4) {
+			want.Key = append(want.Key, enforce.Pair{Name: text() + string(rune('a'+i)), Value: text()})
+		}
+		switch want.Op {
+		case engine.Count:
+			want.Limit, want.Last = text(), r.Int64N(9)
+		case engine.Refund:
+			want.GrantedAt, want.ID = r.Int64N(weir.MaxInstant), text()
+		}
+		written := want.AppendJSON(nil)
+		var got Line
+		if err := p.parse(written[:len(written)-1], &got); err != nil {
+			t.Fatalf("seed %d: %s%v", seed, written, err)
+		}
+		if !sameLine(got, want) {
+			t.Fatalf("seed %d: %s is %+v, want %+v", seed, written, got, want)
+		}
+	}
 }
