@@ -39,20 +39,6 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestBadInputIsNoOutage: an input that every store rejects is the user's mistake.
-func TestBadInputIsNoOutage(t *testing.T) {
-	for args, want := range map[string]string{
-		"ip=" + strings.Repeat("a", 1025):        `bad key: the value of "ip" is 1025 bytes`,
-		"ip=a -n 2251799813685248":               "-n, --units must be 0 to 2251799813685247",
-		"ip=a --id " + strings.Repeat("a", 1025): "--id: ",
-	} {
-		code, stdout, stderr := runWeir(append([]string{"check", "-p", writePolicies(t, onlySearch), "search"}, strings.Fields(args)...)...)
-		if code != exitUsage || stdout != "" || !strings.Contains(stderr, want) || strings.Contains(stderr, "--store") {
-			t.Errorf("%.40s: got exit code %d, %q and %q, want %q", args, code, stdout, stderr, want)
-		}
-	}
-}
-
 // TestNumbersAreReadAlike: no verb reads numbers by pflag, which takes 010 for 8.
 func TestNumbersAreReadAlike(t *testing.T) {
 	found := 0

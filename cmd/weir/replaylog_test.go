@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,36 +11,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 const onlySearch = "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"
-
-// TestReplayOfACompressedTrace: a whole trace is decided; a damaged one is the user's
-// mistake and not that of the store.
-func TestReplayOfACompressedTrace(t *testing.T) {
-	var packed bytes.Buffer
-	z := gzip.NewWriter(&packed)
-	for i := range 5000 {
-		fmt.Fprintf(z, "{\"at_us\":%d,\"policy\":\"search\",\"key\":{\"ip\":\"%x\"}}\n", i*1000, i*7919)
-	}
-	z.Close()
-	for _, tc := range []struct {
-		bytes int
-		code  int
-		talk  string
-	}{
-		{packed.Len(), exitOK, "5000 lines over"},
-		{packed.Len() / 2, exitUsage, "trace.jsonl.gz: unexpected EOF"},
-	} {
-		trace := filepath.Join(t.TempDir(), "trace.jsonl.gz")
-		must.Do(t, os.WriteFile(trace, packed.Bytes()[:tc.bytes], 0o666))
-		code, _, stderr := runWeir("replay", "--policies", writePolicies(t, onlySearch), trace)
-		if code != tc.code || !strings.Contains(stderr, tc.talk) {
-			t.Errorf("%d bytes: got exit code %d and %q, want %d and %q", tc.bytes, code, stderr, tc.code, tc.talk)
-		}
-	}
-}
 
 // TestBadLogs: each mistake in a log has one message with its place or a count, and the
 // exit code.
@@ -115,39 +87,6 @@ func TestBadLogs(t *testing.T) {
 		}
 		if code == exitOK && c.requests > 0 && !strings.HasPrefix(stdout, fmt.Sprintf(`{"requests":%d,`, c.requests)) || code != exitOK && stdout != "" {
 			t.Errorf("%s: got %s on stdout, want %d requests", c.name, stdout, c.requests)
-		}
-	}
-}
-
-// TestReplayOfAPipe replays <(command) of a shell: it can be opened once, and the format is
-// detected from its first 64 KiB.
-func TestReplayOfAPipe(t *testing.T) {
-	const lines = 3000
-	log := strings.Repeat("192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 500 \"-\" \"curl\"\n", lines)
-	trace := strings.Repeat(`{"at_us":1,"policy":"all"}`+"\n", lines)
-	policies := writePolicies(t, "version: 1\npolicies:\n  all:\n    limit: 5 per minute\n")
-	for _, c := range []struct {
-		text  string
-		flags []string
-		want  string
-	}{
-		{log, nil, `{"requests":3000,"allowed":5,`},
-		{log, []string{"--policy", "all", "--report", filepath.Join(t.TempDir(), "report.html")}, `{"requests":3000,"allowed":5,`},
-		{trace, []string{"--decisions", os.DevNull}, `{"lines":3000,`},
-	} {
-		in, out, err := os.Pipe()
-		must.Do(t, err)
-		defer in.Close()
-		name := fmt.Sprintf("/dev/fd/%d", in.Fd())
-		_, err = os.Stat(name)
-		needs.Have(t, "/dev/fd", err == nil, "mount it, as shells need it too")
-		go func() {
-			defer out.Close()
-			io.WriteString(out, c.text)
-		}()
-		code, stdout, stderr := runWeir(append([]string{"replay", "--policies", policies, "--json", name}, c.flags...)...)
-		if code != exitOK || !strings.HasPrefix(stdout, c.want) || stderr != "" {
-			t.Errorf("%q: got exit code %d, %.99q and %q, want %s", c.flags, code, stdout, stderr, c.want)
 		}
 	}
 }

@@ -89,12 +89,3 @@ func TestTopPrintsUntilRejected(t *testing.T) {
 		t.Errorf("got messages %q", messages)
 	}
 }
-
-// A weir that has never answered ends top.
-func TestTopEndsWithoutFirstAnswer(t *testing.T) {
-	weir := httptest.NewServer(http.NotFoundHandler())
-	weir.Close()
-	if code, _, messages := runWeir("top", "--url", weir.URL); code != exitStore || strings.Contains(messages, "trying again") {
-		t.Errorf("exit %d: %s", code, messages)
-	}
-}
