@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -39,6 +40,15 @@ func run(t *testing.T, goCommand string, script string, args ...string) (code in
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
+// wantRun fails the test unless a run ends with an exit code and prints all texts.
+func wantRun(t *testing.T, name string, code int, texts []string, goCommand, script string, args ...string) {
+	t.Helper()
+	got, printed := run(t, goCommand, script, args...)
+	if got != code || slices.ContainsFunc(texts, func(text string) bool { return !strings.Contains(printed, text) }) {
+		t.Errorf("%s: exit code %d, want %d; it printed\n%s\nwant %q in it", name, got, code, printed, texts)
+	}
+}
+
 func TestVulnExitCodes(t *testing.T) {
 	for _, tc := range []struct {
 		name, govulncheck string
@@ -51,10 +61,7 @@ func TestVulnExitCodes(t *testing.T) {
 			4, "NOT CHECKED: the database https://vuln.go.dev cannot be reached"},
 		{"another failure", `echo "main.go:1:1: expected 'package'" >&2; echo "exit status 1" >&2; exit 1`, 1, "expected 'package'"},
 	} {
-		code, printed := run(t, tc.govulncheck, "vuln")
-		if code != tc.code || !strings.Contains(printed, tc.prints) {
-			t.Errorf("%s: exit code %d, want %d; it printed\n%s\nwant %q in it", tc.name, code, tc.code, printed, tc.prints)
-		}
+		wantRun(t, tc.name, tc.code, []string{tc.prints}, tc.govulncheck, "vuln")
 	}
 }
 
@@ -105,15 +112,7 @@ esac`
 		{"loses the race", `printf '%s\n' "--- FAIL: FuzzB" "    context deadline exceeded" FAIL; exit 1`, 0, []string{"ok    example.com/p FuzzB (no failing input"}},
 		{"fails before fuzzing", `echo "--- FAIL: FuzzB/seed#0"; exit 1`, 1, []string{"FAIL  example.com/p FuzzB", "seed#0"}},
 	} {
-		code, printed := run(t, goCommand(tc.outcome), "fuzz", "1s")
-		if code != tc.code {
-			t.Errorf("%s: exit code %d, want %d", tc.name, code, tc.code)
-		}
-		for _, want := range tc.prints {
-			if !strings.Contains(printed, want) {
-				t.Errorf("%s: it printed\n%s\nwant %q in it", tc.name, printed, want)
-			}
-		}
+		wantRun(t, tc.name, tc.code, tc.prints, goCommand(tc.outcome), "fuzz", "1s")
 	}
 	if code, _ := run(t, `echo "./a.go:1:1: syntax error" >&2; exit 1`, "fuzz", "1s"); code == 0 {
 		t.Error("a build error ends scripts/fuzz with 0")
@@ -273,9 +272,9 @@ esac`
 func TestLintWithoutANetwork(t *testing.T) {
 	script := filepath.Join(module(t, "lint"), "scripts", "x")
 	for _, tc := range []struct {
-		name, goCommand, ci, arg string
-		code                     int
-		prints                   string
+		name, goCommand, ci, args string
+		code                      int
+		prints                    string
 	}{
 		{"all is well", "", "true", "", 0, "vet and staticcheck ."},
 		{"quick", `[ "$1" = vet ]`, "", "--quick", 0, "== vet ."},
@@ -286,13 +285,7 @@ func TestLintWithoutANetwork(t *testing.T) {
 		{"no build", `echo "x.go:1: undefined"; exit 1`, "", "", 1, "undefined"},
 	} {
 		t.Setenv("CI", tc.ci)
-		var args []string
-		if tc.arg != "" {
-			args = append(args, tc.arg)
-		}
-		if code, printed := run(t, tc.goCommand, script, args...); code != tc.code || !strings.Contains(printed, tc.prints) {
-			t.Errorf("%s: exit code %d, want %d; it printed\n%s\nwant %q in it", tc.name, code, tc.code, printed, tc.prints)
-		}
+		wantRun(t, tc.name, tc.code, []string{tc.prints}, tc.goCommand, script, strings.Fields(tc.args)...)
 	}
 }
 
