@@ -195,12 +195,7 @@ func TestClientsFollowASentinelFailover(t *testing.T) {
 		primary.Kill()
 		sentinel.AwaitPrimary(t, replica)
 		f.flows(t)
-		recovered := g.clock()
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
-		lost := g.settle(t, calls, recovered)
-		g.audit(t, calls, lost)
+		f.recovered(t)
 	})
 }
 
@@ -217,10 +212,7 @@ func TestExhaustedPoolKeepsDeadlines(t *testing.T) {
 		server.Freeze(t)
 		time.Sleep(3 * callTime)
 		server.Thaw(t)
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
-		g.settle(t, calls, nothingLost)
+		f.unharmed(t, true)
 	})
 }
 
@@ -294,12 +286,9 @@ func TestMemoryRunsOutAndReturns(t *testing.T) {
 			empty(t, server)
 			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
 		}
-		f.flows(t)
-		calls := f.end(t)
-		someFailed(t, calls)
+		calls := f.unharmed(t, true)
 		if sum := ledgers(append(calls, g.beside.done...), nothingLost)[""]; sum.unknown > 0 {
 			t.Errorf("%d units may have been counted; the server rejected them", sum.unknown)
 		}
-		g.settle(t, calls, nothingLost)
 	})
 }

@@ -137,6 +137,34 @@ func (f *traffic) end(t testing.TB) []call {
 	return f.calls
 }
 
+// unharmed ends the traffic after a fault in which the store lost nothing, and returns its calls.
+// Some of them have failed, or none.
+func (f *traffic) unharmed(t testing.TB, someFail bool) []call {
+	t.Helper()
+	f.flows(t)
+	calls := f.end(t)
+	if someFail {
+		someFailed(t, calls)
+	} else {
+		noErrors(t, calls)
+	}
+	f.rig.settle(t, calls, nothingLost)
+	f.rig.audit(t, calls, 0)
+	return calls
+}
+
+// recovered ends the traffic some time after an outage in which the store may have lost units.
+func (f *traffic) recovered(t testing.TB) {
+	t.Helper()
+	now := f.rig.clock()
+	f.flows(t)
+	calls := f.end(t)
+	someFailed(t, calls)
+	lost := f.rig.settle(t, calls, now)
+	f.rig.audit(t, calls, lost)
+	t.Logf("the store lost %d units", lost)
+}
+
 // inTime fails the test if a call outlasted its deadline.
 func inTime(t testing.TB, calls []call, deadline time.Duration) {
 	t.Helper()
