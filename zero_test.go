@@ -2,6 +2,7 @@ package weir_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -9,6 +10,8 @@ import (
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	kit "github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirhttp"
@@ -70,9 +73,9 @@ func TestZeroValues(t *testing.T) {
 		"cancel of nothing":    {func() error { return r.Cancel(ctx) }, "Decision.Allowed"},
 		"extension of nothing": {func() error { return r.Extend(ctx) }, "Decision.Allowed"},
 	} {
-		if err := orPanic(c.make); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: got %v, want %q", name, err, c.want)
-		}
+		var err error
+		text := fmt.Sprint(kit.Panic(func() { err = c.make() }), err)
+		assert.Equal(t, strings.Contains(text, c.want), true, "%s: %s has %q", name, text, c.want)
 	}
 	for _, r := range []*weir.Reservation{r, new(weir.Reservation)} {
 		if r.Units() != 0 || !r.HeldUntil().IsZero() {
@@ -97,15 +100,4 @@ func TestNilOptions(t *testing.T) {
 	if keys, _ := memory.Caps(); keys != 5 || memory.Len() != 1 {
 		t.Errorf("%d keys of at most %d; want 1 of 5", memory.Len(), keys)
 	}
-}
-
-// orPanic returns the error of f, or the message of its panic. That of a nil dereference is
-// no message.
-func orPanic(f func() error) (err error) {
-	defer func() {
-		if message, ok := recover().(string); ok {
-			err = errors.New(message)
-		}
-	}()
-	return f()
 }

@@ -60,3 +60,55 @@ func formatted(vectors []*vector) string {
 	}
 	return strings.Join(texts, "\n")
 }
+
+// TestParseWritesWhatItRead: the vector of testdata/good.txt has every word.
+func TestParseWritesWhatItRead(t *testing.T) {
+	goodVector := string(must.Get(os.ReadFile("testdata/good.txt"))(t))
+	vectors, err := parseVectors("good.txt", goodVector+"\n\n\n"+goodVector)
+	if err != nil || len(vectors) != 2 {
+		t.Fatalf("got %d vectors, %v, want 2", len(vectors), err)
+	}
+	assert.Equal(t, vectors[1].line, 21, "the line of the second vector")
+	for _, v := range vectors {
+		assert.Equal(t, v.text(), goodVector, "written again")
+	}
+}
+
+// TestParseRejectsUnknownWords: each text of testdata/bad.txt is rejected with the error in front of
+// it. Its file is named f.
+func TestParseRejectsUnknownWords(t *testing.T) {
+	file := must.Get(os.ReadFile("testdata/bad.txt"))(t)
+	for bad := range strings.SplitSeq(strings.TrimSpace(string(file)), "\n\n") {
+		first, text, _ := strings.Cut(bad, "\n")
+		want := strings.TrimPrefix(first, "! ")
+		_, err := parseVectors("f", text)
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "f:") {
+			t.Errorf("%s\ngot %v, want an error with %q", text, err, want)
+		}
+	}
+}
+
+// FuzzParse: the parser does not panic, and the text of an accepted vector parses to the
+// same vector.
+func FuzzParse(f *testing.F) {
+	f.Add(string(must.Get(os.ReadFile("testdata/good.txt"))(f)))
+	files := must.Get(os.ReadDir(vectorDir))(f)
+	for _, file := range files {
+		text := must.Get(os.ReadFile(filepath.Join(vectorDir, file.Name())))(f)
+		for _, vector := range strings.Split(string(text), "\n\n") {
+			f.Add(vector)
+		}
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		vectors, err := parseVectors("f", text)
+		if err != nil {
+			return
+		}
+		once := formatted(vectors)
+		again, err := parseVectors("f", once)
+		if err != nil {
+			t.Fatalf("cannot read what was written: %v\n%s", err, once)
+		}
+		assert.Equal(t, formatted(again), once, "written twice")
+	})
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // TestRejectedIsCounted: Rejected counts each attempt or record that meets a cap once, with
@@ -146,6 +147,19 @@ func TestManyPolicies(t *testing.T) {
 	}
 	if got := (memstats.Allocated() - before) / 500; got > 8000 {
 		t.Errorf("a policy beside thousands takes %d bytes, want one or two thousand", got)
+	}
+}
+
+// TestManyRates: each rate of a bucket has its own number.
+func TestManyRates(t *testing.T) {
+	m := New(Options{})
+	for round := range 2 {
+		for i := range int64(20_000) {
+			want := window.NewRefill(1, 1000+i)
+			if n := m.rates.number(want); n != uint32(i+1) || *m.rates.numbered(n) != want {
+				t.Fatalf("round %d, rate %d: number %d of %v", round, i, n, *m.rates.numbered(n))
+			}
+		}
 	}
 }
 
