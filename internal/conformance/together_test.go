@@ -30,9 +30,7 @@ func (j joining) Do(_ context.Context, calls []engine.Call) {
 // oneByOne decides the limits of calls one after the other, until one denies.
 func oneByOne(e engine.Engine, c *engine.Call) {
 	for i := range c.Rules.Limits {
-		l := &c.Rules.Limits[i]
-		one := &engine.Compiled{Name: l.Policy, Dimensions: c.Rules.Dimensions, Limits: c.Rules.Limits[i : i+1]}
-		part := engine.Call{Rules: one, Key: c.Key, N: c.N, At: c.At, Given: c.Given, States: c.States[i : i+1]}
+		part := engine.Call{Rules: only(c.Rules, i), Key: c.Key, N: c.N, At: c.At, Given: c.Given, States: c.States[i : i+1]}
 		if decide(e, &part); part.Err != nil || !part.Result.Allowed {
 			c.Result, c.Err = part.Result, part.Err
 			return
@@ -100,7 +98,7 @@ func TestWrongTogether(t *testing.T) {
 			if decide(e, c); c.N > 0 && c.Result.Allowed {
 				for i := range peeks.Limits {
 					if peeks.Limits[i].Cost == 0 {
-						one := &engine.Compiled{Name: peeks.Name, Dimensions: peeks.Dimensions, Limits: peeks.Limits[i : i+1]}
+						one := only(peeks, i)
 						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Record, N: 1, At: c.At, Given: c.Given})
 						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Refund, From: c.At, N: 1, At: c.At, Given: c.Given})
 					}

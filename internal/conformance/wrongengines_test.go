@@ -12,16 +12,17 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
 // wrongEngine is the specification with one fault.
 type wrongEngine struct {
 	*spec.Engine
-	plan   func(weir.Policy) weir.Policy // replaces the limits
-	key    func(string) string           // replaces a value of the key
-	ask    func(*engine.Call)            // changes an attempt, a peek or a record
-	answer func(*engine.Call)            // changes its result
+	rules  func(*engine.Compiled) // changes a copy of the rules
+	key    func(string) string    // replaces a value of the key
+	ask    func(*engine.Call)     // changes an attempt, a peek or a record
+	answer func(*engine.Call)     // changes its result
 	decide func(*spec.Engine, *engine.Call)
 	last   func(int64) int64  // replaces the span of Count
 	from   func(int64) int64  // replaces the instant of Refund
@@ -35,38 +36,12 @@ func decide(e engine.Engine, c *engine.Call) {
 	c.Result, c.Err = one[0].Result, one[0].Err
 }
 
-// policyOf returns the policy of rules.
-func policyOf(c *engine.Compiled) weir.Policy {
-	p := weir.Policy{Name: c.Name, Mode: c.Mode}
-	for _, l := range c.Limits {
-		limit := weir.Limit{Name: l.Name, Max: l.Max, Window: duration(l.Window), MinInterval: duration(l.MinInterval),
-			Cost: l.Cost, Kind: l.Kind, Burst: l.Describe().Burst}
-		for _, dim := range l.By {
-			limit.By = append(limit.By, c.Dimensions[dim])
-		}
-		if l.Kind == weir.Concurrency {
-			limit.Window, limit.MaxHold = 0, limit.Window
-		}
-		if l.Cell > 0 {
-			limit.Cells = int((l.Window + l.Cell - 1) / l.Cell)
-		}
-		if z := l.Period; z != nil {
-			limit.Period, limit.Zone = z.Period, z.Zone.String()
-			if z.Period == weir.Week || z.Period == weir.Month {
-				limit.Anchor = z.Anchor
-			}
-		}
-		p.Limits = append(p.Limits, limit)
-	}
-	return p
-}
-
 // taken applies the faults of limits and keys to a call.
 func (w *wrongEngine) taken(c *engine.Call) {
-	if w.plan != nil {
-		if rules, err := w.plan(policyOf(c.Rules)).Compile(); err == nil { // some limits have no such fault
-			c.Rules = rules
-		}
+	if w.rules != nil {
+		wrong := &engine.Compiled{Name: c.Rules.Name, Mode: c.Rules.Mode, Limits: slices.Clone(c.Rules.Limits)}
+		w.rules(wrong)
+		c.Rules = engine.Compile(wrong.Name, wrong.Mode, c.Rules.Dimensions, wrong.Limits)
 	}
 	if w.key != nil {
 		var values []string
@@ -138,8 +113,8 @@ func restore(c *engine.Call, limits []engine.Limit) {
 }
 
 // limitsOf is limitsWith for the limits of one kind.
-func limitsOf(kind weir.Kind, change func(*weir.Limit)) func(weir.Policy) weir.Policy {
-	return limitsWith(func(l *weir.Limit) {
+func limitsOf(kind engine.Kind, change func(*engine.Limit)) func(*engine.Compiled) {
+	return limitsWith(func(l *engine.Limit) {
 		if l.Kind == kind {
 			change(l)
 		}
@@ -147,13 +122,28 @@ func limitsOf(kind weir.Kind, change func(*weir.Limit)) func(weir.Policy) weir.P
 }
 
 // limitsWith returns a fault that changes every limit.
-func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
-	return func(p weir.Policy) weir.Policy {
-		for i := range p.Limits {
-			change(&p.Limits[i])
+func limitsWith(change func(*engine.Limit)) func(*engine.Compiled) {
+	return func(rules *engine.Compiled) {
+		for i := range rules.Limits {
+			change(&rules.Limits[i])
 		}
-		return p
 	}
+}
+
+// periodsWith returns a fault that changes the windows of every period.
+func periodsWith(change func(*calendar.Windows)) func(*engine.Compiled) {
+	return limitsWith(func(l *engine.Limit) {
+		if l.Period != nil {
+			windows := *l.Period
+			change(&windows)
+			l.Period = &windows
+		}
+	})
+}
+
+// only returns the rules with one of their limits.
+func only(c *engine.Compiled, i int) *engine.Compiled {
+	return &engine.Compiled{Name: c.Limits[i].Policy, Dimensions: c.Dimensions, Limits: c.Limits[i : i+1]}
 }
 
 // checkThenAct peeks, and then records in a second step: right for one caller, wrong for
@@ -177,17 +167,10 @@ func limitByLimit(e *spec.Engine, c *engine.Call) {
 		decide(e, c)
 		return
 	}
-	last := engine.Call{N: c.N, At: c.At, Given: c.Given}
-	for i, limit := range policyOf(c.Rules).Limits {
-		p := policyOf(c.Rules)
-		p.Limits = []weir.Limit{limit}
-		rules, err := p.Compile()
-		mustBeValid(err)
-		var values []string
-		for _, dim := range c.Rules.Limits[i].By {
-			values = append(values, c.Key.Value(dim))
-		}
-		last.Rules, last.Key = rules, weir.K(values...)
+	last := engine.Call{Key: c.Key, N: c.N, At: c.At, Given: c.Given}
+	for i := range c.Rules.Limits {
+		last.Rules = only(c.Rules, i)
+		last.Rules.Mode = c.Rules.Mode
 		if decide(e, &last); last.Err != nil || !last.Result.Allowed {
 			break
 		}
@@ -243,8 +226,7 @@ func forgetsKinds() func(*spec.Engine, *engine.Call) {
 		for i, l := range c.Rules.Limits {
 			name := l.Policy + "\x00" + l.Name
 			if was, ok := kinds[name]; ok && was != l.Kind {
-				one := &engine.Compiled{Name: c.Rules.Name, Dimensions: c.Rules.Dimensions, Limits: c.Rules.Limits[i : i+1]}
-				decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Reset})
+				decide(e, &engine.Call{Rules: only(c.Rules, i), Key: c.Key, Op: engine.Reset})
 			}
 			kinds[name] = l.Kind
 		}
@@ -267,46 +249,45 @@ var wrongEngines = []struct {
 	fault  wrongEngine
 	layers string // v, d, i, h, l and o for vectors, differential, instants, hammer, live and once
 }{
-	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
-		l.Window = max(l.Window-us, weir.MinWindow)
+	{"window a microsecond short", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
+		l.Window = max(l.Window-1, 1)
 		l.MinInterval = min(l.MinInterval, l.Window)
 	})}, "vd"},
-	{"window a microsecond long", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = min(l.Window+us, weir.MaxWindow) })}, "vd"},
-	{"window a fifth short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
-		l.Window = max(l.Window*4/5, weir.MinWindow).Truncate(us)
+	{"window a microsecond long", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Window++ })}, "vd"},
+	{"window a fifth short", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
+		l.Window = max(l.Window*4/5, 1)
 		l.MinInterval = min(l.MinInterval, l.Window)
 	})}, "vdh"},
-	{"one unit too many", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = min(l.Max+1, weir.MaxUnits) })}, "vdh"},
-	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
-	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.MinInterval = 0 })}, "vdh"},
-	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
-	{"kinds ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Window, l.MaxHold = weir.Rolling, l.Window+l.MaxHold, 0 })}, "vd"},
-	{"the kinds of window mistaken for each other", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
-		if l.Kind == weir.Fixed || l.Kind == weir.FixedFromFirst {
+	{"one unit too many", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Max = min(l.Max+1, weir.MaxUnits) })}, "vdh"},
+	{"one unit too few", wrongEngine{rules: limitsOf(weir.Rolling, func(l *engine.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
+	{"gap never enforced", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.MinInterval = 0 })}, "vdh"},
+	{"cells ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Cell = 0 })}, "vd"},
+	{"kinds ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Period = weir.Rolling, nil })}, "vd"},
+	{"the kinds of window mistaken for each other", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
+		if (l.Kind == weir.Fixed || l.Kind == weir.FixedFromFirst) && l.Period == nil {
 			l.Kind = weir.Fixed + weir.FixedFromFirst - l.Kind
 		}
 	})}, "vdh"},
-	{"every limit has windows of the calendar", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Cells, l.Window, l.MaxHold = weir.Fixed, 0, l.Window+l.MaxHold, 0 })}, "vdh"},
-	{"buckets of one unit more", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Burst++ })}, "vdh"},
-	{"buckets refill a microsecond a window too fast", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Window -= us })}, "vd"},
-	{"buckets mistaken for windows", wrongEngine{plan: limitsOf(weir.Bucket, func(l *weir.Limit) { l.Kind, l.Burst = weir.Rolling, 0 })}, "vdh"},
-	{"zones ignored", wrongEngine{plan: limitsOf(weir.Fixed, func(l *weir.Limit) { l.Zone = "" })}, "vd"},
-	{"anchors ignored", wrongEngine{plan: limitsOf(weir.Fixed, func(l *weir.Limit) { l.Anchor = 0 })}, "vd"},
-	{"holds a microsecond short", wrongEngine{plan: limitsOf(weir.Concurrency, func(l *weir.Limit) { l.MaxHold -= us })}, "vd"},
-	{"costs ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cost = 0 })}, "vd"},
-	{"costs of a unit too much", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
+	{"every limit has windows of the calendar", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Cell = weir.Fixed, 0 })}, "vdh"},
+	{"buckets of one unit more", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Capacity++ })}, "vdh"},
+	{"buckets refill a microsecond a window too fast", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Window-- })}, "vd"},
+	{"buckets mistaken for windows", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Kind = weir.Rolling })}, "vdh"},
+	{"zones ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Zone = time.UTC })}, "vd"},
+	{"anchors ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Anchor = 1 })}, "vd"},
+	{"holds a microsecond short", wrongEngine{rules: limitsOf(weir.Concurrency, func(l *engine.Limit) { l.Window-- })}, "vd"},
+	{"costs ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Cost = 0 })}, "vd"},
+	{"costs of a unit too much", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
 		if l.Cost > 0 {
 			l.Cost = min(l.Cost+1, weir.MaxUnits)
 		}
 	})}, "vd"},
-	{"mode ignored", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Mode = weir.AllOrNothing; return p }}, "vd"},
-	{"histories by place in the policy", wrongEngine{plan: func(p weir.Policy) weir.Policy {
-		for i := range p.Limits {
-			p.Limits[i].Name = string(rune('a' + i))
+	{"mode ignored", wrongEngine{rules: func(c *engine.Compiled) { c.Mode = weir.AllOrNothing }}, "vd"},
+	{"histories by place in the policy", wrongEngine{rules: func(c *engine.Compiled) {
+		for i := range c.Limits {
+			c.Limits[i].Name = string(rune('a' + i))
 		}
-		return p
 	}}, "vd"},
-	{"policies share histories", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Name = "all"; return p }}, "v"},
+	{"policies share histories", wrongEngine{rules: func(c *engine.Compiled) { c.Name = "all" }}, "v"},
 	{"keys end at NUL", wrongEngine{key: func(v string) string { v, _, _ = strings.Cut(v, "\x00"); return v }}, "vd"},
 	{"keys cut to 512 bytes", wrongEngine{key: func(v string) string { return v[:min(len(v), 512)] }}, "v"},
 	{"instants in milliseconds", wrongEngine{ask: func(c *engine.Call) { c.At -= c.At % 1000 }}, "vd"},
