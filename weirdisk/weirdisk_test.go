@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -25,6 +26,23 @@ func open(t testing.TB, dir string, opts ...Option) *Engine {
 	e := must.Get(Open(dir, opts...))(t)
 	t.Cleanup(func() { e.Close() })
 	return e
+}
+
+// opens opens a directory and closes it.
+func opens(dir string) error {
+	e, err := Open(dir)
+	if err == nil {
+		e.Close()
+	}
+	return err
+}
+
+// wantRefusal compares the error of a directory; want is "" if it must open.
+func wantRefusal(t testing.TB, err error, want string) {
+	t.Helper()
+	if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
 }
 
 func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
