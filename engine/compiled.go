@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // Compiled is the rules of a checked policy, or of calls that are decided together. Every
@@ -65,9 +67,14 @@ const minIdempotencyTTL = time.Minute
 func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {
-		limits[i].Policy = name
-		limits[i].By = c.sorted(limits[i].By)
-		limits[i].complete()
+		l := &limits[i]
+		l.Policy, l.By = name, c.sorted(l.By)
+		if l.Kind != Bucket || l.Capacity == 0 {
+			l.Capacity = l.Max
+		}
+		if l.Kind == Bucket {
+			l.Refill = window.NewRefill(l.Max, l.Window)
+		}
 	}
 	shared := c.shared()
 	for i := range limits {

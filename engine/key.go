@@ -93,11 +93,11 @@ func (c *Compiled) Key(values map[string]string) (Key, error) {
 // CheckKey returns an *InputError unless k has a value for each dimension, within its size
 // (R14).
 func (c *Compiled) CheckKey(k *Key) error {
-	if k.Len() != len(c.Dimensions) {
+	if k.n != len(c.Dimensions) {
 		return Input("key", "policy %q counts by %s, so its keys have %d values; this one has %d",
-			c.Name, c.describeDimensions(), len(c.Dimensions), k.Len())
+			c.Name, c.describeDimensions(), len(c.Dimensions), k.n)
 	}
-	for i := range k.Len() {
+	for i := range k.n {
 		if n := len(k.Value(i)); n > keyenc.MaxValueBytes {
 			return Input("key", "the value of %q is %d bytes long; at most %d are allowed",
 				c.Dimensions[i], n, keyenc.MaxValueBytes)

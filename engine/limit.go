@@ -51,19 +51,6 @@ type Limit struct {
 	Call int // in joined rules, the index of the first call with the limit, for a CallError; otherwise 0
 }
 
-// complete sets the fields that follow from the others.
-func (l *Limit) complete() {
-	switch {
-	case l.Kind != Bucket:
-		l.Capacity = l.Max
-	case l.Capacity == 0:
-		l.Capacity = l.Max
-		fallthrough
-	default:
-		l.Refill = window.NewRefill(l.Max, l.Window)
-	}
-}
-
 // Units returns the units that an attempt, a peek or a record of n takes of the limit: n, or
 // the Cost. An attempt of 0 takes none, because it is a peek (R4).
 func (l *Limit) Units(n int64) int64 {

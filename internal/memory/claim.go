@@ -165,7 +165,9 @@ func (m *Memory) tryHold(c *claim) bool {
 	for n, i := range c.order(&order) {
 		r := &c.records[i]
 		if r.slot = r.shard.Confirm(r.slot, r.key); r.slot == nil || !r.slot.TryLock(r.key) {
-			c.unlock(order[:n])
+			for _, locked := range order[:n] {
+				c.records[locked].slot.Unlock()
+			}
 			return false
 		}
 		r.h, r.arena, r.corrected = &r.slot.History, &r.shard.Arena, false
@@ -270,13 +272,6 @@ func (m *Memory) adjust(r *record, now int64) {
 	}
 	if r.h.Rate() != r.rule.Rate {
 		r.h.Pace(r.rule, m.rates.numbered(r.h.Rate()), now)
-	}
-}
-
-// unlock unlocks the slots of some records.
-func (c *claim) unlock(places []uint8) {
-	for _, i := range places {
-		c.records[i].slot.Unlock()
 	}
 }
 
