@@ -63,10 +63,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = append(b, `,"why":`...)
 	b = AppendString(b, a.Why(by))
 	b = append(b, `,"limits":[`...)
-	for i := range a.States {
-		if a.States[i].Name == "" { // unknown, as in Known
-			continue
-		}
+	for i := range a.Known() {
 		if b[len(b)-1] != '[' {
 			b = append(b, ',')
 		}

@@ -59,11 +59,7 @@ func (a *Answer) appendShadow(b []byte) []byte {
 // the one with the longest wait, or the one with the least room. -1 if no state is known.
 func (a *Answer) subject() int {
 	best := -1
-	for i := range a.States {
-		s := &a.States[i]
-		if s.Name == "" { // unknown, as in Known
-			continue
-		}
+	for i, s := range a.Known() {
 		if a.Decision.Limit != "" && s.Name == a.Decision.Limit {
 			return i
 		}
