@@ -213,7 +213,7 @@ func (m *Memory) hold(c *claim, insert bool) {
 	t := &m.table
 	c.locks = c.shards()
 	t.Lock(c.locks)
-	missing, all := 0, true
+	missing := 0
 	for i := range c.records {
 		r := &c.records[i]
 		r.h, r.arena, r.corrected, r.full, r.isNew = &noHistory, &r.shard.Arena, false, false, false
@@ -226,11 +226,13 @@ func (m *Memory) hold(c *claim, insert bool) {
 			r.full = !r.shard.Reserve(t, r.key, missing)
 		}
 	}
+	c.raw = c.at.micros
+	stale := c.at.from == fromClock
 	var order [engine.MaxLimits]uint8
 	for _, i := range c.order(&order) {
 		r := &c.records[i]
 		if r.slot == nil {
-			all = false
+			stale = true
 			continue
 		}
 		if missing > 0 { // slots may have moved
@@ -238,11 +240,7 @@ func (m *Memory) hold(c *claim, insert bool) {
 		}
 		r.slot.Lock()
 		r.h = &r.slot.History
-	}
-	c.raw = c.at.micros
-	stale := !all || c.at.from == fromClock
-	for i := range c.records {
-		stale = stale || c.records[i].h.Behind(c.raw) // a reading that is a second old is no corrected clock
+		stale = stale || r.h.Behind(c.raw) // a reading that is a second old is no corrected clock
 	}
 	if stale && !c.at.virtual() {
 		c.raw = m.now()
