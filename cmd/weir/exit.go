@@ -60,8 +60,7 @@ func usage(next, format string, args ...any) error {
 // unreachable returns a failure of the store. Errors of Redis name the next step.
 func unreachable(store string, err error) error {
 	f := &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, unprefixed{err})}
-	var redis *weirredis.StoreError
-	if !errors.As(err, &redis) && !errors.Is(err, weirredis.ErrState) {
+	if !errors.As(err, new(*weirredis.StoreError)) && !errors.Is(err, weirredis.ErrState) {
 		f.next = "is the store up, and is --store right?"
 	}
 	return f

@@ -72,13 +72,12 @@ func openLogs(cmd *cobra.Command, files []string, o accesslog.Options) (*accessl
 		return log, nil
 	}
 	next := ""
-	var file *os.PathError
 	switch {
 	case errors.Is(err, accesslog.ErrMixed):
 		next = "replay traces and access logs apart"
 	case errors.Is(err, accesslog.ErrDirectory):
 		next = "name the files in it"
-	case o.WholeTraces && errors.As(err, &file):
+	case o.WholeTraces && errors.As(err, new(*os.PathError)):
 		next = "TRACE.jsonl is a file of JSON lines, or - for stdin"
 	}
 	return nil, usage(next, "%w", err)
@@ -104,9 +103,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 	s, err := runner.Run(context.Background(), log)
 	warnBadLines(cmd, &s.LogCounts)
 	if err != nil {
-		var wrong *replay.LogError
-		var file *os.PathError
-		if errors.As(err, &wrong) || errors.As(err, &file) {
+		if errors.As(err, new(*replay.LogError)) || errors.As(err, new(*os.PathError)) {
 			return usage("", "%w", err)
 		}
 		return unreachable(on.Name, err)

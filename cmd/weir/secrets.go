@@ -10,9 +10,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 )
 
-// secretFiles are the settings with the paths of secrets.
-type secretFiles struct{ token, admin, gate, reservations string }
-
 // authenticate reads the secrets and certificates of the listeners into the configuration, and
 // returns their reloader.
 func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader, error) {

@@ -32,15 +32,14 @@ type serveOptions struct {
 	storeTimeout time.Duration
 	maxMemory    int64
 
-	hosts   []string
-	secrets secretFiles
-	tls     listen.TLSFiles
+	hosts []string
+	tls   listen.TLSFiles
 
 	logFormat    string
 	logLevel     slog.Level
 	otlpEndpoint string
 	otlpRatio    float64
-	record       recordOptions
+	record       recorder.Config // openRecorder sets its Secret and its Log
 
 	envoyConfig, envoyHeaders string
 }
@@ -120,7 +119,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if store.Shared && table.setting("instances").source == "" {
 		noteInstances(stderr, file)
 	}
-	if config.Recorder, err = o.record.open(table, log); err != nil {
+	if config.Recorder, err = openRecorder(&o.record, table, log); err != nil {
 		return err
 	}
 	if config.Recorder != nil {
@@ -145,7 +144,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if o.envoyConfig != "" {
 		reloaders = append(reloaders, envoyReloader(o.envoyConfig, envoySeen, s))
 	}
-	o.record.greet(stderr)
+	noteRecording(stderr, &o.record)
 	warnings := append(s.Warnings(), store.Warnings...)
 	if config.Envoy != nil {
 		warnings = append(warnings, config.Envoy.Warnings...)
@@ -293,12 +292,6 @@ func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(
 	}, nil
 }
 
-// recordOptions are the settings of weir serve that record calls.
-type recordOptions struct {
-	recorder.Config        // open sets its Secret and its Log
-	secretFile      string // the path of the secret
-}
-
 // logPeriod is the least time between two lines of the log about a trace that cannot be
 // written.
 const logPeriod = 10 * time.Second
@@ -313,34 +306,34 @@ func (t settings) checkRecording() (all []error) {
 	return all
 }
 
-// open opens the trace, or returns nil without --record.
-func (o *recordOptions) open(table settings, log *slog.Logger) (*recorder.Recorder, error) {
-	if o.Path == "" {
+// openRecorder opens the trace, or returns nil without --record.
+func openRecorder(c *recorder.Config, table settings, log *slog.Logger) (*recorder.Recorder, error) {
+	if c.Path == "" {
 		return nil, nil
 	}
 	secret, err := table.setting("record-secret-file").sharedSecret(log)
 	if err != nil {
 		return nil, err
 	}
-	o.Secret, o.Log = secret, &observe.Log{To: log, Max: 1, Period: logPeriod}
-	r, err := recorder.Open(o.Config)
+	c.Secret, c.Log = secret, &observe.Log{To: log, Max: 1, Period: logPeriod}
+	r, err := recorder.Open(*c)
 	if err != nil {
 		return nil, usage("weir must be able to create and rename files in its directory", "--record: %w", err)
 	}
 	return r, nil
 }
 
-// greet prints the contents and the bound of the trace, and a warning for readable keys.
-func (o *recordOptions) greet(stderr io.Writer) {
-	if o.Path == "" {
+// noteRecording prints the contents and the bound of the trace, and a warning for readable keys.
+func noteRecording(stderr io.Writer, c *recorder.Config) {
+	if c.Path == "" {
 		return
 	}
 	keys := "all keys"
-	if o.Sample > 1 {
-		keys = shareText(o.Sample) + " of keys"
+	if c.Sample > 1 {
+		keys = shareText(c.Sample) + " of keys"
 	}
-	fmt.Fprintf(stderr, "weir: note: records the calls of %s to %s, at most %s in %s\n", keys, o.Path, sizeText(o.FileBytes*int64(o.Files)), counted(o.Files, "file", "files"))
-	if o.Plain {
-		fmt.Fprintf(stderr, "weir: warning: --record-plain-keys writes the keys of callers readably to %s; it is as confidential as they are\n", o.Path)
+	fmt.Fprintf(stderr, "weir: note: records the calls of %s to %s, at most %s in %s\n", keys, c.Path, sizeText(c.FileBytes*int64(c.Files)), counted(c.Files, "file", "files"))
+	if c.Plain {
+		fmt.Fprintf(stderr, "weir: warning: --record-plain-keys writes the keys of callers readably to %s; it is as confidential as they are\n", c.Path)
 	}
 }

@@ -47,11 +47,11 @@ func (o *serveOptions) table() (t settings) {
 		{name: "insecure-listen", value: boolValue(&c.Insecure)},
 	})
 	t.add("tokens", "Tokens and secrets", settings{
-		{name: "token-file", value: textValue(&o.secrets.token, "", anyText), common: true, variables: []string{"WEIR_TOKEN"}},
-		{name: "admin-token-file", value: textValue(&o.secrets.admin, "", anyText), variables: []string{"WEIR_ADMIN_TOKEN"}},
-		{name: "gate-secret-file", value: textValue(&o.secrets.gate, "", anyText), variables: []string{"WEIR_GATE_SECRET"}},
+		{name: "token-file", value: textValue(new(string), "", anyText), common: true, variables: []string{"WEIR_TOKEN"}},
+		{name: "admin-token-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_ADMIN_TOKEN"}},
+		{name: "gate-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_GATE_SECRET"}},
 		{name: "gate-id-header", value: textValue(&c.GateID, "", isField)},
-		{name: "reservation-secret-file", value: textValue(&o.secrets.reservations, "", anyText), variables: []string{"WEIR_RESERVATION_SECRET"}},
+		{name: "reservation-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_RESERVATION_SECRET"}},
 	})
 	t.add("tls", "TLS", settings{
 		{name: "tls-cert", value: textValue(&o.tls.Cert, "", anyText), common: true},
@@ -78,7 +78,7 @@ func (o *serveOptions) table() (t settings) {
 		{name: "record-sample", value: shareValue(&o.record.Sample, 10)},
 		{name: "record-size", value: sizeValue(&o.record.FileBytes, 64<<20)},
 		{name: "record-files", value: intValue(&o.record.Files, 4, 1, maxRecordFiles, "4 is the default")},
-		{name: "record-secret-file", value: textValue(&o.record.secretFile, "", anyText), variables: []string{"WEIR_RECORD_SECRET"}},
+		{name: "record-secret-file", value: textValue(new(string), "", anyText), variables: []string{"WEIR_RECORD_SECRET"}},
 		{name: "record-plain-keys", value: boolValue(&o.record.Plain)},
 	})
 	t.add("envoy", "Envoy's rate limit service", settings{
