@@ -168,7 +168,7 @@ func (s *Server) serveRESP(l *listener) {
 		Policies: s.policies.Version, Reservations: s.reservations, Capacity: s.capacity, Errors: s.errors, Waits: c.Memory == nil,
 		Token: c.Auth.Token, Admin: c.Auth.Admin, NoReset: s.admin != nil, Version: c.Version, Log: s.log,
 	}
-	if c.TLS.AcceptsClientCerts() {
+	if l.Clients {
 		config.TLS = c.TLS
 	}
 	s.resp = resp.New(config)
@@ -259,15 +259,12 @@ func (s *Server) exposed() error {
 }
 
 // checkGatesOnly returns an error for a listener on which no call could be authorised:
-// one without gates, where the gate secret is the only secret.
+// one without gates, where callers could show only the gate secret.
 func (s *Server) checkGatesOnly() error {
-	if !s.api.GatesOnly || s.config.TLS.AcceptsClientCerts() {
-		return nil
-	}
-	for _, flag := range []struct{ name, value string }{{respFlag, s.config.RESPListen}, {grpcFlag, s.config.GRPCListen}} {
-		if flag.value != "" {
+	for _, p := range []*listener{s.redis, s.grpc} {
+		if p != nil && s.api.GatesOnly && !p.Clients {
 			return fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
-				flag.name, flag.value)
+				p.flag, p.address)
 		}
 	}
 	return nil

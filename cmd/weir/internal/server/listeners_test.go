@@ -138,6 +138,33 @@ func TestUnixSocketsAreServed(t *testing.T) {
 	}
 }
 
+// TestUnixSocketsTakeNoCertificates: they have no TLS, so an authority of clients closes no socket,
+// and opens none beside a gate secret.
+func TestUnixSocketsTakeNoCertificates(t *testing.T) {
+	dir, clients := t.TempDir(), tlsOn(t, listentest.NewAuthority(t), listentest.NewAuthority(t))
+	for _, flag := range []string{grpcFlag, respFlag} {
+		socket := filepath.Join(dir, flag)
+		on := func(c *Config) {
+			if c.GRPCListen = "unix:" + socket; flag == respFlag {
+				c.RESPListen, c.GRPCListen = c.GRPCListen, ""
+			}
+		}
+		s, _ := newServer(t, nil, withGRPC(t), clients, on)
+		start(t, s)
+		if flag == grpcFlag {
+			must.Get(rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"))(t)
+		} else if got := sendTo(t, func() (net.Conn, error) { return net.Dial("unix", socket) }, "WEIR.PEEK search ip=1"); !strings.HasPrefix(got, "*9 ") {
+			t.Errorf("%s: %s, want a decision", flag, got)
+		}
+		c := Config{Policies: file(t), Auth: httpapi.Auth{Gate: secret(t, gateWord)}}
+		clients(&c)
+		on(&c)
+		if _, err := New(complete(c)); err == nil || !strings.Contains(err.Error(), flag+" unix:"+socket+" has no gates") {
+			t.Errorf("%s beside a gate secret alone: %v, want an error that it has no gates", flag, err)
+		}
+	}
+}
+
 // The admin listener serves operators and probes while the main listener waits for its
 // last request.
 func TestAdminOutlivesTheMainListener(t *testing.T) {
