@@ -195,12 +195,15 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, needsHold bool) error {
 	full := s.checkRoom(ctx, r, done.Recorded)
 	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold, full)
-	if err != nil && !(errors.Is(err, weir.ErrFull) && (needsHold || r.Rules.Rates == nil)) {
-		return err // at a cap (R13) a hold ends without a claim, because no rate is corrected
+	if err != nil && !(errors.Is(err, weir.ErrFull) && done.Recorded == 0) {
+		return err // at a cap (R13) units are taken back without a claim
 	}
 	if done.Refunded, err = r.Correct(ctx, done.Actual); err != nil {
 		if calls.IsBadInput(err) {
 			s.claims.void(ctx, r, claimed, rejected)
+		}
+		if errors.Is(err, &engine.InputError{Field: "id"}) { // corrected without a claim, with other units
+			return errSettled
 		}
 		return err
 	}
