@@ -68,7 +68,9 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 			l.do(ctx, c)
 		}}
 	if req.ID != "" {
-		r.grant.Name = fmt.Sprintf("%x", sha256.Sum256([]byte(req.ID)))
+		// The instant separates the grant from an earlier one of the ID. A settlement of that one is
+		// remembered for longer than the ID.
+		r.grant.Name = fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%d %s", d.At.UnixMicro(), req.ID)))
 	} else if l.memory == nil { // the memory engine answers every call
 		r.grant.Name = rand.Text()
 	}

@@ -241,5 +241,25 @@ func TestReservationInDoubtByID(t *testing.T) {
 	wantUsed(t, l, 25, 25)
 }
 
+// TestReservationOfAReusedID: after the life of an ID its next reservation is settled on its own,
+// while the later settlement of the first use is still remembered.
+func TestReservationOfAReusedID(t *testing.T) {
+	for actual, second := range map[int64]int64{1: 1, 2: 2, 7: 5 + 7} { // of the first use the 5 that were recorded later count
+		synctest.Test(t, func(t *testing.T) {
+			l := farm()
+			use := func(lasts time.Duration, used int64) {
+				r := reserveFor(t, l, weir.Request{N: 2, ID: "daily report"})
+				time.Sleep(lasts)
+				wantError(t, "extend", r.Extend(ctx), nil)
+				wantError(t, "commit", r.Commit(ctx, actual), nil)
+				wantUsed(t, l, used, 0, 0)
+			}
+			use(20*time.Second, actual)
+			time.Sleep(24*time.Hour - 20*time.Second)
+			use(10*time.Second, second)
+		})
+	}
+}
+
 // unsure is a store that loses calls and answers.
 func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown) }
