@@ -100,7 +100,7 @@ func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (
 
 // parseKey returns the key in arguments of the form key=value.
 func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err error) {
-	example := "write weir check " + rule.Name
+	example := "write the key as"
 	for _, dimension := range rule.Dimensions() {
 		example += " " + dimension + "=VALUE"
 	}

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/cmd/weir/internal/redact"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/yamlnode"
@@ -136,11 +137,12 @@ type settingsFile struct {
 	errors   policy.Errors
 }
 
-// at returns the place of an offset. Of a line with a URL or an @, which may hold a password, it
-// keeps only the key.
+// at returns the place of an offset. Of a line with a URL or an @, which may hold a password, or
+// with a token or secret, it keeps only the key.
 func (f *settingsFile) at(offset int) *policy.Error {
 	line, column, source := f.document.Position(offset)
-	if key, _, found := strings.Cut(source, ":"); found && (strings.Contains(source, "://") || strings.Contains(source, "@")) {
+	private := func(mark string) bool { return strings.Contains(source, mark) }
+	if key, _, found := strings.Cut(source, ":"); found && slices.ContainsFunc([]string{"://", "@", "token", "secret"}, private) {
 		source = key + ": …"
 	}
 	return &policy.Error{File: f.name, Line: line, Column: column, Source: source}
@@ -165,7 +167,7 @@ func (f *settingsFile) root(n *yamlnode.Node) {
 	for key, value := range n.Pairs() {
 		settings := f.table.in(key.Text)
 		switch {
-		case len(settings) == 0:
+		case len(settings) == 0 || key.Text == "":
 			f.setting(section{}, key, value)
 		case value.Kind != yamlnode.Map && !value.Null():
 			f.fail(value.Offset, "write its settings below it, one a line, indented", "%s is a section, not a %s", key.Text, value.Type())
@@ -235,5 +237,5 @@ func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Nod
 	if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
 		next = fmt.Sprintf("did you mean %s, in %v?", near.name, near.section)
 	}
-	f.fail(key.Offset, didYouMean(key.Text, here, next), "%v has no %s", in, shorten.Quoted(key.Text))
+	f.fail(key.Offset, didYouMean(key.Text, here, next), "%v has no %s", in, shorten.Quoted(redact.URL(key.Text)))
 }

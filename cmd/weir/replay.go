@@ -50,7 +50,7 @@ func (o *replayOptions) run(cmd *cobra.Command, files []string) (err error) {
 	flag := slices.IndexFunc(logFlags, cmd.Flags().Changed)
 	read := &o.log.read
 	read.WholeTraces = flag < 0 && (read.Format == accesslog.Auto || read.Format == accesslog.JSONL)
-	log, err := openLogs(cmd, files, *read)
+	log, err := openLogs(cmd, files, append(files, o.policies, o.log.against), *read)
 	if err != nil {
 		return err
 	}

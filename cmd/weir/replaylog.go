@@ -59,10 +59,10 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// openLogs opens access logs and traces.
-func openLogs(cmd *cobra.Command, files []string, o accesslog.Options) (*accesslog.Reader, error) {
+// openLogs opens access logs and traces. Standard output is none of the inputs, the files that are read.
+func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (*accesslog.Reader, error) {
 	if out, ok := cmd.OutOrStdout().(*os.File); ok {
-		if info, err := out.Stat(); err == nil && info.Mode().IsRegular() && isInput(info, files) {
+		if info, err := out.Stat(); err == nil && info.Mode().IsRegular() && isInput(info, inputs) {
 			return nil, usage("write the output to another file", "standard output is a file to read")
 		}
 	}

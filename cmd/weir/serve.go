@@ -298,8 +298,9 @@ const logPeriod = 10 * time.Second
 
 // checkRecording rejects settings that have no effect without a trace.
 func (t settings) checkRecording() (all []error) {
+	standard := new(serveOptions).table() // which config print prints as well
 	for _, s := range t.in("recording") {
-		if t.setting("record").source == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) {
+		if t.setting("record").source == "" && (s.place != nil || strings.HasPrefix(s.source, "--")) && s.value.String() != standard.setting(s.name).value.String() {
 			all = append(all, s.wrong("add --record FILE", "needs --record"))
 		}
 	}

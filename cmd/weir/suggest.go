@@ -62,7 +62,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	if err := o.check(); err != nil {
 		return err
 	}
-	log, err := openLogs(cmd, files, o.log.read)
+	log, err := openLogs(cmd, files, files, o.log.read)
 	if err != nil {
 		return err
 	}
@@ -382,7 +382,7 @@ policies:
     shadow: true
 tests:
   %[1]s allows %[4]d and denies one more:
-    policy: %[1]s
+    policy: %[1]q
     key: {%[5]s}
     steps:
       - {n: %[4]d, expect: allowed, remaining: 0}

@@ -82,14 +82,15 @@ func newTopClient(o *topOptions) (*apiClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	client.token = os.Getenv("WEIR_ADMIN_TOKEN")
+	text := os.Getenv("WEIR_ADMIN_TOKEN")
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
-		if err != nil {
-			return nil, usage("", "--token-file: %w", err)
+		if text = string(b); err != nil || strings.TrimSpace(text) == "" {
+			return nil, usage("", "--token-file: %w", cmp.Or(err, fmt.Errorf("%s has no token", o.token)))
 		}
-		client.token = strings.TrimSpace(string(b))
 	}
+	// During a rotation there are two, and the server takes both.
+	client.token, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return client, nil
 }
 

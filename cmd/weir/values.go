@@ -307,7 +307,7 @@ func parseSize(text string) (int64, error) {
 // didYouMeanSize returns the next step for a text that is not a size.
 func didYouMeanSize(text string) string {
 	digits := strings.TrimRight(text, "KkMmGgiIBb ")
-	if n, err := strconv.ParseInt(digits, 10, 32); err == nil && n > 0 {
+	if n, err := strconv.ParseInt(digits, 10, 16); err == nil && n > 0 { // a larger one is a number of bytes
 		unit := "MiB"
 		if strings.ContainsAny(text, "Gg") {
 			unit = "GiB"
