@@ -35,31 +35,27 @@ func newSet(t *testing.T, src string) *Set {
 // plan that the values name.
 func TestSetMethods(t *testing.T) {
 	s, ctx, ann := newSet(t, source), context.Background(), Values{"user": "ann", "tenant": "t"}
-	wants := func(o Outcome, err error, allowed bool, remaining int64) Outcome {
-		t.Helper()
-		if err != nil || o.Allowed != allowed || o.Remaining != remaining {
-			t.Errorf("%+v, %v; want allowed %v, %d left", o.Decision, err, allowed, remaining)
+	wants := func(allowed bool, remaining int64) func(Outcome, error) Outcome {
+		return func(o Outcome, err error) Outcome {
+			t.Helper()
+			if err != nil || o.Allowed != allowed || o.Remaining != remaining {
+				t.Errorf("%+v, %v; want allowed %v, %d left", o.Decision, err, allowed, remaining)
+			}
+			return o
 		}
-		return o
 	}
-	o, err := s.Peek(ctx, "api", ann, 1)
-	wants(o, err, true, 1)
-	o, err = s.Check(ctx, "api", ann, 1)
-	granted := wants(o, err, true, 0).At
-	o, err = s.Check(ctx, "api", ann, 1)
-	wants(o, err, false, 0)
+	wants(true, 1)(s.Peek(ctx, "api", ann, 1))
+	granted := wants(true, 0)(s.Check(ctx, "api", ann, 1)).At
+	wants(false, 0)(s.Check(ctx, "api", ann, 1))
 	if n, err := s.Refund(ctx, "api", ann, granted, 1); n != 1 || err != nil {
 		t.Errorf("refunded %d, %v; want 1", n, err)
 	}
-	o, err = s.Record(ctx, "api", ann, 3)
-	wants(o, err, true, -2)
+	wants(true, -2)(s.Record(ctx, "api", ann, 3))
 	must.Do(t, s.Reset(ctx, "api", ann))
 	for range 2 { // an idempotency key charges once
-		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"})
-		wants(o, err, true, 0)
+		wants(true, 0)(s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"}))
 	}
-	o, err = s.Check(ctx, "api", Values{"user": "ann", "tenant": "t", "plan": "pro"}, 1)
-	if wants(o, err, true, 8); o.Plan != "pro" || o.Applied.Plan != "pro" {
+	if o := wants(true, 8)(s.Check(ctx, "api", Values{"user": "ann", "tenant": "t", "plan": "pro"}, 1)); o.Plan != "pro" || o.Applied.Plan != "pro" {
 		t.Errorf("plan %q, %+v", o.Plan, o.Applied)
 	}
 }
