@@ -89,43 +89,6 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// TestChoose: the numbers that apply to a key at an instant.
-func TestChoose(t *testing.T) {
-	r := ruleIn(t, "policies.yaml", "api", weir.NewMemory())
-	for _, c := range []struct {
-		whom, when       string
-		requests, tokens int64
-		plan, why        string
-	}{
-		{"tenant=a user=u", "2026-01-01", 1, 100, "", ""},
-		{"tenant=a user=u plan=pro", "2026-01-01", 10, 100, "pro", ""},
-		{"tenant=a user=u plan=big", "2026-01-01", 20, 1000, "big", ""},
-		{"tenant=a user=u plan=huge", "2026-01-01", 1, 100, "", ""},
-		{"tenant=acme user=u", "2026-01-01", 1, 5, "", "first"},
-		{"tenant=acme user=u plan=pro", "2026-06-30", 10, 5, "pro", "first"},
-		{"tenant=acme user=u plan=pro", "2026-07-01", 20, 1000, "big", "second"},
-		{"tenant=acme user=u", "2026-12-31", 20, 1000, "big", "second"},
-		{"tenant=acme user=u plan=pro", "2027-01-01", 10, 100, "pro", ""},
-		{"tenant=acme user=root", "2026-07-01", 20, 1000, "big", "second"},
-		{"tenant=acme user=root", "2027-01-01", 0, 100, "", "third"},
-		{"tenant=b user=root plan=big", "2027-01-01", 0, 1000, "big", "third"},
-		{"tenant=acme user=ann", "2027-01-01", 2, 100, "", "fourth"},
-	} {
-		whose := must.Get(subject(t, r, c.whom))(t)
-		v := r.choose(&whose.Key, whose.Plan, at(c.when))
-		why := ""
-		if v.Override != nil {
-			why = v.Override.Why
-		}
-		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Plan != c.plan || why != c.why {
-			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Plan, why, c)
-		}
-		if again := r.choose(&whose.Key, whose.Plan, at(c.when)); again != v {
-			t.Errorf("%s at %s: chosen anew", c.whom, c.when)
-		}
-	}
-}
-
 // TestDefinitionsMadeInGo: parts that no policy file can have are a PolicyError that names them.
 func TestDefinitionsMadeInGo(t *testing.T) {
 	one := func(limit int) []policy.Change { return []policy.Change{{Limit: limit, Max: 1}} }
@@ -155,15 +118,6 @@ func TestDefinitionsMadeInGo(t *testing.T) {
 	s := Set{Engine: weir.NewMemory()}
 	if err := s.Reload(&policy.File{Policies: []*policy.Definition{nil}}, nil); !errors.As(err, new(*weir.PolicyError)) {
 		t.Errorf("a nil Definition: %v", err)
-	}
-}
-
-// TestPlanOfDimension: a plan may be named by a value that the policy counts by.
-func TestPlanOfDimension(t *testing.T) {
-	r := ruleIn(t, "policies.yaml", "plans", weir.NewMemory())
-	whose, err := subject(t, r, "plan=pro")
-	if err != nil || r.choose(&whose.Key, whose.Plan, time.Time{}).Limits[0].Max != 3 {
-		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
 }
 

@@ -159,12 +159,35 @@ func stepTogether(t *testing.T, rules []*Rule, words []string) string {
 	return strings.Join(all, "; ")
 }
 
+// numbers returns the maxima that apply to a request, with the plan and the override of them.
+func (r *Rule) numbers(t *testing.T, a *Request) string {
+	t.Helper()
+	v := r.choose(&a.Key, a.Plan, a.At)
+	if again := r.choose(&a.Key, a.Plan, a.At); again != v {
+		t.Errorf("%v at %v: chosen anew", a.Key, a.At)
+	}
+	var most []int64
+	for _, l := range v.Limits {
+		most = append(most, l.Max)
+	}
+	text := fmt.Sprint(most)
+	if v.Plan != "" {
+		text += " plan " + v.Plan
+	}
+	if v.Override != nil {
+		text += " override " + v.Override.Why
+	}
+	return text
+}
+
 // step makes the call of a line and returns its outcome. The operation unblocked peeks at the
-// limits alone.
+// limits alone, and numbers makes no call.
 func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	t.Helper()
 	a := r.request(t, words)
 	switch {
+	case words[1] == "numbers":
+		return r.numbers(t, &a)
 	case words[1] == "unblocked":
 		d := must.Get(r.Limiter(&a.Target, a.At).Decide(context.Background(), a.Key, weir.Request{Op: peek, N: a.N, At: a.At}))(t)
 		return brief(&Outcome{Decision: d})
