@@ -3,6 +3,7 @@ package answer_test
 import (
 	"context"
 	"flag"
+	"fmt"
 	"os"
 	"strconv"
 	"strings"
@@ -26,7 +27,17 @@ func TestWhy(t *testing.T) {
 	for line := range strings.Lines(string(must.Get(os.ReadFile(path))(t))) {
 		call, want, decides := strings.Cut(strings.TrimSuffix(line, "\n"), " -> ")
 		if decides {
-			got := sentence(t, rule, strings.Fields(call))
+			got := ""
+			switch call {
+			case "numbers":
+				got = numbers(decided(t, rule, []string{"@0s", "peek", "1"}))
+			case "bound":
+				a := decided(t, rule, []string{"@0s", "peek", "1"})
+				got = answer.Bound(&a.Compiled.Limits[0], &a.States[0])
+			default:
+				a := decided(t, rule, strings.Fields(call))
+				got = a.Why(nil)
+			}
 			if line = call + " -> " + got + "\n"; got != want && !*rewrite {
 				t.Errorf("%v, %s\ngot  %s\nwant %s", rule.Definition.Limits, call, got, want)
 			}
@@ -42,8 +53,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// sentence decides a call, "@INSTANT [OPERATION] UNITS", for the key 42.
-func sentence(t *testing.T, rule *enforce.Rule, words []string) string {
+// decided decides a call, "@INSTANT [OPERATION] UNITS", for the key 42.
+func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	t.Helper()
 	at := must.Get(time.ParseDuration(words[0][1:]))(t)
 	n := must.Get(strconv.ParseInt(words[len(words)-1], 10, 64))(t)
@@ -55,6 +66,15 @@ func sentence(t *testing.T, rule *enforce.Rule, words []string) string {
 		r.Key = weir.K("42")
 	}
 	o := must.Get(rule.Decide(context.Background(), &r))(t)
-	a := answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision, States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
-	return a.Why(&o.Applied)
+	return answer.Answer{Compiled: o.Limiter.Compiled(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision, States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
+}
+
+// numbers returns the worst case, the quota and the longest denial of a limit, in numbers and in
+// words.
+func numbers(a answer.Answer) string {
+	l := &a.Compiled.Limits[0]
+	quota, unit := answer.Quota(l)
+	longest, reason := answer.Longest(l)
+	return fmt.Sprintf("worst %d; quota in %v of %q; denies for %v, %s; %s; %q; %s", answer.Worst(l), time.Duration(quota)*time.Microsecond, unit, longest, reason,
+		answer.WorstCase(l, "LENGTH"), answer.Uncounted(l), answer.Window(l, &a.States[0]))
 }
