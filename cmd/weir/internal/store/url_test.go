@@ -2,7 +2,7 @@ package store
 
 import (
 	"errors"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -30,10 +30,7 @@ func TestParse(t *testing.T) {
 			continue
 		}
 		want.scheme, _, _ = strings.Cut(text, "://")
-		same := got.kind == want.kind && got.tls == want.tls && slices.Equal(got.addresses, want.addresses) &&
-			got.username == want.username && got.password == want.password && got.db == want.db &&
-			got.master == want.master && got.ca == want.ca && got.prefix == want.prefix && got.scheme == want.scheme
-		if !same {
+		if !reflect.DeepEqual(*got, want) {
 			t.Errorf("%s: got %+v, want %+v", text, *got, want)
 		}
 		if want.password != "" && strings.Contains(got.String(), want.password) {
