@@ -131,23 +131,16 @@ var likeGo = regexp.MustCompile(`(?m):=|^\s*(func|package|import|type|var|defer|
 
 // snippetsOfPage returns the Go blocks of a page: fenced ones with the word go, and blocks
 // without a word and indented ones that look like Go.
-func snippetsOfPage(page, text string) []goSnippet {
-	var found []goSnippet
-	for _, b := range blocksOfPage(text) {
-		if b.language == "go" || b.language == "" && likeGo.MatchString(b.text) {
-			found = append(found, goSnippet{page, b.line, b.text})
-		}
-	}
-	return found
-}
+func snippetsOfPage(page, text string) []goSnippet { return goSnippets(page, blocksOfPage(text)) }
 
 // snippetsOfComments returns the indented blocks that look like Go in the comments of a Go
 // file.
-func snippetsOfComments(path, text string) []goSnippet {
-	var found []goSnippet
-	for _, b := range commentBlocks(text) {
-		if likeGo.MatchString(b.text) {
-			found = append(found, goSnippet{path, b.line, b.text})
+func snippetsOfComments(path, text string) []goSnippet { return goSnippets(path, commentBlocks(text)) }
+
+func goSnippets(file string, blocks []block) (found []goSnippet) {
+	for _, b := range blocks {
+		if b.language == "go" || b.language == "" && likeGo.MatchString(b.text) {
+			found = append(found, goSnippet{file, b.line, b.text})
 		}
 	}
 	return found
