@@ -162,6 +162,16 @@ func (b *tab) text(selector string) string {
 	return eval[string](b, "document.querySelector(`"+selector+"`).textContent")
 }
 
+// wants fails the test unless the elements have these texts.
+func (b *tab) wants(texts map[string]string) {
+	b.t.Helper()
+	for selector, want := range texts {
+		if got := b.text(selector); got != want {
+			b.t.Errorf("%s is %q, want %q", selector, got, want)
+		}
+	}
+}
+
 // count returns the number of elements.
 func (b *tab) count(selector string) int {
 	b.t.Helper()

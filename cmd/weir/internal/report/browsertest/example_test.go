@@ -29,11 +29,7 @@ func TestSuggestionForTheExampleLog(t *testing.T) {
 	weir(t, "suggest", "examples/logs/shop.log.gz", "--key", "ip=remote_addr", "--report", name)
 	for _, s := range []screen{wide, {width: 390, height: 844, dark: true}} {
 		b := open(t, "file://"+name, s)
-		for selector, want := range map[string]string{`.tabs [aria-pressed="true"]`: "Per hour", view + "code.chosen": "400 per hour per ip"} {
-			if got := b.text(selector); got != want {
-				t.Errorf("%s is %q, want %q", selector, got, want)
-			}
-		}
+		b.wants(map[string]string{`.tabs [aria-pressed="true"]`: "Per hour", view + "code.chosen": "400 per hour per ip"})
 		if got, n := b.text(view+"h1"), b.count(view+"tr.over"); !strings.HasPrefix(got, "5 keys stand apart with ") || n != 5 {
 			t.Errorf("the reason is %q, and %d keys are over the limit", got, n)
 		}
@@ -54,10 +50,5 @@ func TestReplayOfTheExampleLog(t *testing.T) {
 	weir(t, "replay", "--policies", "examples/policies/web.yaml", "--policy", "search", "--key", "ip=remote_addr",
 		"--where", "path=/search", "--report", name, "examples/logs/access.log")
 	b := open(t, "file://"+name, wide)
-	if got, want := b.text("h1"), "search denies 53 of 162 requests, sent by 2 of 34 keys."; got != want {
-		t.Errorf("the heading is %q, want %q", got, want)
-	}
-	if got, want := b.text("code.chosen"), "5 per minute per ip"; got != want {
-		t.Errorf("the line is %q, want %q", got, want)
-	}
+	b.wants(map[string]string{"h1": "search denies 53 of 162 requests, sent by 2 of 34 keys.", "code.chosen": "5 per minute per ip"})
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -25,19 +26,8 @@ import (
 // TestPolicyForbidsConnections adds to the page the elements that would fetch, as markup in
 // a log would if it were not text.
 func TestPolicyForbidsConnections(t *testing.T) {
-	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer listener.Close()
 	var connections atomic.Int32
-	go func() {
-		for {
-			c, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			connections.Add(1)
-			c.Close()
-		}
-	}()
+	address := listentest.Serve(t, func(net.Conn) { connections.Add(1) })
 	b := open(t, write(t, sample()), wide)
 	violations := eval[[]string](b, fmt.Sprintf(`new Promise((done) => {
 		const all = [];
@@ -53,7 +43,7 @@ func TestPolicyForbidsConnections(t *testing.T) {
 		const inline = document.createElement('script');
 		inline.textContent = 'document.title = "broken"';
 		document.body.append(inline);
-	})`, listener.Addr()))
+	})`, address))
 	slices.Sort(violations)
 	if got := strings.Join(violations, " "); got != "connect-src img-src script-src-elem script-src-elem style-src-elem" {
 		t.Errorf("violations: %s", got)
@@ -159,9 +149,7 @@ func TestHoursOfTheDay(t *testing.T) {
 		if got, want := eval[string](b, "document.querySelector(`svg.hours`).getAttribute('aria-label')"), "most at 06:00, 89,899 requests"; !strings.Contains(got, want) {
 			t.Errorf("width %d: the chart is %q, want %q", width, got, want)
 		}
-		if got, want := b.text("table.hours th"), "Hour, Europe/Berlin"; got != want {
-			t.Errorf("the table counts by %q, want %q", got, want)
-		}
+		b.wants(map[string]string{"table.hours th": "Hour, Europe/Berlin"})
 	}
 }
 
@@ -184,9 +172,7 @@ func TestTablesAreSorted(t *testing.T) {
 	if got := numbers(3); !slices.IsSortedFunc(got, func(a, b int) int { return b - a }) || slices.Equal(got, before) {
 		t.Errorf("requests after one click: %v", got[:8])
 	}
-	if got := b.text(`.view:not([hidden]) .keys [aria-sort="descending"]`); got != "Requests" {
-		t.Errorf("aria-sort marks %q", got)
-	}
+	b.wants(map[string]string{view + `.keys [aria-sort="descending"]`: "Requests"})
 	b.click(button(3))
 	if got := numbers(3); !slices.IsSorted(got) {
 		t.Errorf("requests after two clicks: %v", got[:8])
@@ -221,9 +207,7 @@ func TestMarkupInTextStaysText(t *testing.T) {
 		}
 	}
 	b.slide(kb.Home)
-	if got := b.text(view + `code.chosen`); got != "1 "+hostile[0] {
-		t.Errorf("the line of the first candidate is %q", got)
-	}
+	b.wants(map[string]string{view + `code.chosen`: "1 " + hostile[0]})
 }
 
 // axe is the source of axe-core, once a test has needed it.
@@ -402,9 +386,7 @@ func TestTabsAndThemes(t *testing.T) {
 	p := sample()
 	b := open(t, write(t, p), wide)
 	b.click(`.tabs button:nth-child(2)`)
-	if got := b.text(view + `h1`); got != p.Views[1].Reason {
-		t.Errorf("the second tab has the heading %q", got)
-	}
+	b.wants(map[string]string{view + `h1`: p.Views[1].Reason})
 	if got := b.count(`.view:not([hidden])`); got != 1 {
 		t.Errorf("%d results are visible", got)
 	}
