@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -418,9 +419,7 @@ func TestCancelledCallersAreCountedRightly(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for !e.Idle() { // a call without callers may still be in flight
-		time.Sleep(time.Millisecond)
-	}
+	must.Await(t, "no call without callers is in flight", e.Idle)
 	assert.Equal(t, e.Counted(), 0, "callers that the queue counts")
 	if sent := conn.requests.Load(); sent < granted.Load() || sent > granted.Load()+unknown.Load() {
 		t.Errorf("%d were sent, %d granted and %d with an unknown outcome", sent, granted.Load(), unknown.Load())

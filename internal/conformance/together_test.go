@@ -40,11 +40,16 @@ func oneByOne(e engine.Engine, c *engine.Call) {
 	}
 }
 
-// withLimits returns the rules with changed limits.
-func withLimits(c *engine.Compiled, change func(limits []engine.Limit)) *engine.Compiled {
-	limits := slices.Clone(c.Limits)
-	change(limits)
-	return &engine.Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions, Limits: limits}
+// changed returns a fault that changes each limit of the rules.
+func changed(change func(c *engine.Compiled, l *engine.Limit)) func(engine.Engine, *engine.Call) {
+	return func(e engine.Engine, c *engine.Call) {
+		rules := &engine.Compiled{Name: c.Rules.Name, Mode: c.Rules.Mode, Dimensions: c.Rules.Dimensions, Limits: slices.Clone(c.Rules.Limits)}
+		for i := range rules.Limits {
+			change(rules, &rules.Limits[i])
+		}
+		c.Rules = rules
+		decide(e, c)
+	}
 }
 
 // TestWrongTogether: the layer finds each fault of calls together.
@@ -52,53 +57,28 @@ func TestWrongTogether(t *testing.T) {
 	c := DefaultConfig(nil)
 	for name, fault := range map[string]func(e engine.Engine, c *engine.Call){
 		"one by one": oneByOne,
-		"without the last limit": func(e engine.Engine, c *engine.Call) {
-			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
-				last := &limits[len(limits)-1]
-				last.Max, last.Capacity = weir.MaxUnits, weir.MaxUnits
-			})
-			decide(e, c)
-		},
-		"histories of their own": func(e engine.Engine, c *engine.Call) {
-			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
-				for i := range limits {
-					limits[i].Policy = c.Rules.Name
-				}
-			})
-			decide(e, c)
-		},
+		"without the last limit": changed(func(c *engine.Compiled, l *engine.Limit) {
+			if l == &c.Limits[len(c.Limits)-1] {
+				l.Max, l.Capacity = weir.MaxUnits, weir.MaxUnits
+			}
+		}),
+		"histories of their own": changed(func(c *engine.Compiled, l *engine.Limit) { l.Policy = c.Name }),
 		"without a charge": func(e engine.Engine, c *engine.Call) {
 			c.Op = engine.Peek
 			decide(e, c)
 		},
-		"peeks are charged": func(e engine.Engine, c *engine.Call) {
-			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
-				for i := range limits {
-					limits[i].Cost = max(limits[i].Cost, 1)
-				}
-			})
-			decide(e, c)
-		},
-		"peeks deny nothing": func(e engine.Engine, c *engine.Call) {
-			c.Rules = withLimits(c.Rules, func(limits []engine.Limit) {
-				for i := range limits {
-					if limits[i].Cost < 0 {
-						limits[i].MinInterval = 0
-					}
-				}
-			})
-			decide(e, c)
-		},
+		"peeks are charged": changed(func(_ *engine.Compiled, l *engine.Limit) { l.Cost = max(l.Cost, 1) }),
+		"peeks deny nothing": changed(func(_ *engine.Compiled, l *engine.Limit) {
+			if l.Cost < 0 {
+				l.MinInterval = 0
+			}
+		}),
 		"a peek moves the newest attempt": func(e engine.Engine, c *engine.Call) {
-			peeks := withLimits(c.Rules, func(limits []engine.Limit) {
-				for i := range limits {
-					limits[i].Cost = max(limits[i].Cost, 0)
-				}
-			})
 			if decide(e, c); c.N > 0 && c.Result.Allowed {
-				for i := range peeks.Limits {
-					if peeks.Limits[i].Cost == 0 {
-						one := only(peeks, i)
+				for _, l := range c.Rules.Limits {
+					if l.Cost < 0 {
+						l.Cost = 0
+						one := &engine.Compiled{Name: l.Policy, Dimensions: c.Rules.Dimensions, Limits: []engine.Limit{l}}
 						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Record, N: 1, At: c.At, Given: c.Given})
 						decide(e, &engine.Call{Rules: one, Key: c.Key, Op: engine.Refund, From: c.At, N: 1, At: c.At, Given: c.Given})
 					}

@@ -137,11 +137,11 @@ func checkHistory(t *testing.T, h *window.History, a *window.Arena) {
 
 // TestCallersDoNotBlockEachOther: many callers decide over several limits in different orders.
 // Meanwhile keys come and go, blocks are split and shrink, sweeps, dumps and resets run, and
-// bytes run out. All callers return, and every history is whole afterwards.
+// bytes run out. All callers return before the timeout of go test, which shows all goroutines, and
+// every history is whole afterwards.
 func TestCallersDoNotBlockEachOther(t *testing.T) {
 	for _, o := range []Options{{}, {MaxBytes: 1 << 20}, {MaxKeys: 3000}, {Journal: &counter{}}} {
 		m := New(o)
-		var decided atomic.Int64
 		var callers sync.WaitGroup
 		for g := range 12 {
 			r := rand.New(rand.NewPCG(uint64(g), 21))
@@ -185,28 +185,10 @@ func TestCallersDoNotBlockEachOther(t *testing.T) {
 					default:
 						l.Allow(k)
 					}
-					decided.Add(1)
 				}
 			})
 		}
-		done := make(chan struct{})
-		go func() {
-			callers.Wait()
-			close(done)
-		}()
-		for last := int64(-1); ; {
-			select {
-			case <-done:
-			case <-time.After(30 * time.Second):
-				if now := decided.Load(); now == last {
-					panic(fmt.Sprintf("no call has ended for 30 s, after %d", now)) // shows all goroutines
-				} else {
-					last = now
-				}
-				continue
-			}
-			break
-		}
+		callers.Wait()
 		checkWhole(t, m)
 		checkEmptied(t, m)
 	}
