@@ -14,6 +14,17 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
+// The kinds of bad input, for errors.Is.
+var (
+	errUnits   = &InputError{Field: "units"}
+	errKey     = &InputError{Field: "key"}
+	errInstant = &InputError{Field: "instant"}
+	errLimit   = &InputError{Field: "limit"}
+	errSpan    = &InputError{Field: "span"}
+	errID      = &InputError{Field: "id"}
+	errRequest = &InputError{Field: "request"}
+)
+
 // failed returns the error of a call.
 func failed[T any](_ T, err error) error { return err }
 

@@ -3,12 +3,114 @@ package weir
 import (
 	"context"
 	"errors"
+	"math"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
+
+// capped is the policy of a transfer: units of the day, by account.
+func capped(name string, max int64) Policy {
+	return Policy{Name: name, Limits: []Limit{{Name: "day", Max: max, Window: 24 * time.Hour, By: []string{"account"}}}}
+}
+
+func attempt(l *Limiter, k Key, n int64) Call {
+	return Call{Limiter: l, Key: k, Request: Request{N: n, States: make([]LimitState, len(l.rules.Limits))}}
+}
+
+// TestTogetherInAnyOrderOfBy: calls by the same dimensions in another order are for one history.
+func TestTogetherInAnyOrderOfBy(t *testing.T) {
+	m := NewMemory()
+	by := func(names ...string) *Limiter {
+		return mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 5, Window: time.Hour, By: names}}}, WithEngine(m))
+	}
+	calls := []Call{attempt(by("user", "ip"), K("u", "i"), 2), attempt(by("ip", "user"), K("i", "u"), 2)}
+	if err := DecideTogether(ctx, calls); err != nil || calls[1].Decision.Remaining != 1 || m.Len() != 1 {
+		t.Errorf("%v, %+v, %d histories; want one with room for 1", err, calls[1].Decision, m.Len())
+	}
+}
+
+// TestTogetherRejects: bad input of one call is an error that names it, and changes nothing.
+// Package engine has a test of calls that cannot be decided with others.
+func TestTogetherRejects(t *testing.T) {
+	m := NewMemory()
+	l, other := mustNew(t, capped("p", 10), WithEngine(m)), mustNew(t, capped("p", 10))
+	good := func() Call { return attempt(l, K("a"), 1) }
+	for text, c := range map[string]struct {
+		call Call
+		err  error
+	}{
+		"counts by":      {attempt(l, K(), 1), errKey},
+		"-1; use 0":      {attempt(l, K("a"), -1), errUnits},
+		"2 states":       {Call{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}}, errRequest},
+		"use 1970-01-01": {Call{Limiter: l, Key: K("a"), Request: Request{N: 1, At: time.Unix(-7, 0)}}, errInstant},
+		"earlier call":   {attempt(l, K("a"), MaxUnits), errUnits},
+		"another engine": {attempt(other, K("a"), 1), errRequest},
+		"weir.New":       {Call{Key: K("a"), Request: Request{N: 1}}, errZeroLimiter},
+	} {
+		calls := []Call{good(), c.call, good()}
+		calls[0].Decision.Allowed = true // of an earlier use
+		var of *CallError
+		err := DecideTogether(ctx, calls)
+		if !errors.As(err, &of) || of.Call != 1 || !errors.Is(err, c.err) || !strings.Contains(err.Error(), text) || calls[0].Decision != (Decision{}) {
+			t.Errorf("%v, %+v; want %v of call 1 with %q", err, calls[0].Decision, c.err, text)
+		}
+	}
+	assert.Equal(t, m.Len(), 0, "histories after bad input")
+	// Instants are cut to whole microseconds (R1), so these two are one.
+	begin := time.Unix(7, 0)
+	one, same := good(), good()
+	one.Request.At, same.Request.At = begin, begin.Add(999)
+	must.Do(t, DecideTogether(ctx, []Call{one, same}))
+	// Other numbers of the limit for another key are no mistake.
+	must.Do(t, DecideTogether(ctx, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}))
+	// A limit of another kind has another history (R12).
+	fixed := capped("p", 11)
+	fixed.Limits[0].Kind = Fixed
+	calls := []Call{good(), attempt(mustNew(t, fixed, WithEngine(m)), K("a"), 2)}
+	if err := DecideTogether(ctx, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
+		t.Errorf("two kinds: %v, %+v", err, calls)
+	}
+}
+
+// stateless is an engine that leaves states as they are.
+type stateless struct{ engine.Engine }
+
+func (e stateless) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].States = nil
+	}
+	e.Engine.Do(ctx, calls)
+}
+
+// TestTogetherWithoutStates: without states each call has the room of the whole, and of the
+// limits those are known that never grant so many units.
+func TestTogetherWithoutStates(t *testing.T) {
+	l := mustNew(t, capped("p", 10), WithEngine(stateless{NewMemory()}))
+	for _, c := range []struct {
+		sent, remaining int64
+		limit           string
+	}{{3, 7, ""}, {11, 7, "day"}} {
+		calls := []Call{attempt(l, K("a"), c.sent), attempt(l, K("b"), 1)}
+		must.Do(t, DecideTogether(ctx, calls))
+		for i, limit := range []string{c.limit, ""} {
+			if d := calls[i].Decision; d.Allowed != (c.limit == "") || d.Remaining != c.remaining || d.Limit != limit {
+				t.Errorf("%d units, call %d: %+v", c.sent, i, d)
+			}
+		}
+	}
+	failing := mustNew(t, capped("p", 10), WithEngine(blindEngine{err: ErrFull}))
+	calls := []Call{attempt(failing, K("a"), 1)}
+	calls[0].Decision.Allowed = true
+	if err := DecideTogether(ctx, calls); err != ErrFull || calls[0].Decision != (Decision{}) || calls[0].Request.States[0] != (LimitState{}) {
+		t.Errorf("%v, %+v; want ErrFull and nothing else", err, calls[0])
+	}
+}
 
 // TestBatchesRejectBadInput: bad requests of a batch get the errors of single calls, directly
 // and through the interface, and the others are decided.
