@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -83,4 +84,115 @@ func Example_whatHappensWhenALimitChanges() {
 	// max 5 false remaining 0 retry after 50s
 	// max 6 true remaining 1 retry after 0s
 	// max 2 false remaining -3 retry after 50s
+}
+
+// How do I limit all callers together? Name no dimensions: they share one history.
+func ExamplePerSecond() {
+	limiter := must(weir.New(weir.Policy{Name: "mail-server", Limits: []weir.Limit{weir.PerSecond(2)}}))
+	for _, after := range []time.Duration{0, 900 * time.Millisecond, 999 * time.Millisecond, time.Second} {
+		fmt.Println(after, must(limiter.At(nine.Add(after)).Allow(ctx, weir.K())).Allowed)
+	}
+	// Output:
+	// 0s true
+	// 900ms true
+	// 999ms false
+	// 1s true
+}
+
+// How do I limit each user? Name the dimension that counts. The key then has its value.
+func ExamplePerMinute() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "user")}}))
+	for _, user := range []string{"ann", "bob", "ann"} {
+		fmt.Println(user, must(limiter.At(nine).Allow(ctx, weir.K(user))))
+	}
+	// Output:
+	// ann allowed: 0 left
+	// bob allowed: 0 left
+	// ann denied by limit "limit": 1 of 1 used in the last minute; room again in 1m0s
+}
+
+// How do I combine limits? Give each a name. An attempt must fit all of them.
+func ExamplePerHour() {
+	user, all := weir.PerHour(2, "user"), weir.PerHour(3)
+	user.Name, all.Name = "user", "all"
+	limiter := must(weir.New(weir.Policy{Name: "reports", Limits: []weir.Limit{user, all}}))
+	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
+		fmt.Println(user, must(limiter.At(nine).Allow(ctx, weir.K(user))))
+	}
+	// Output:
+	// ann allowed: 1 left
+	// ann allowed: 0 left
+	// ann denied by limit "user": room again in 1h0m0s
+	// bob allowed: 0 left
+	// bob denied by limit "all": room again in 1h0m0s
+}
+
+// Does midnight begin a new day? No: a unit comes back 24 hours after its grant. A limit by
+// the calendar has a Kind and a Period.
+func ExamplePerDay() {
+	day := weir.PerDay(1)
+	date := weir.Limit{Max: 1, Kind: weir.Fixed, Period: weir.Day, Zone: "Europe/Berlin"}
+	evening := nine.Add(14 * time.Hour) // 23:00 UTC, midnight in Berlin
+	for _, limit := range []weir.Limit{day, date} {
+		limiter := must(weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{limit}}))
+		must(limiter.At(evening.Add(-time.Minute)).Allow(ctx, weir.K()))
+		fmt.Println(must(limiter.At(evening).Allow(ctx, weir.K())))
+	}
+	// Output:
+	// denied by limit "limit": 1 of 1 used in the last 24 hours; room again in 23h59m0s
+	// allowed: 0 left
+}
+
+// R16: a Bucket lets Burst units pass at once, and then the rate of Max per Window.
+func Example_howDoIAllowABurst() {
+	limiter := must(weir.New(weir.Policy{Name: "api", Limits: []weir.Limit{
+		{Name: "rate", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 3, By: []string{"ip"}},
+	}}))
+	ip := weir.K("192.0.2.7")
+	for _, after := range []time.Duration{0, 0, 0, 0, 99 * time.Millisecond, 100 * time.Millisecond, time.Second} {
+		d := must(limiter.At(nine.Add(after)).Allow(ctx, ip))
+		fmt.Println(after, d.Allowed, "left", d.Remaining, "next after", d.RetryAfter)
+	}
+	// Output:
+	// 0s true left 2 next after 0s
+	// 0s true left 1 next after 0s
+	// 0s true left 0 next after 100ms
+	// 0s false left 0 next after 100ms
+	// 99ms false left 0 next after 1ms
+	// 100ms true left 0 next after 100ms
+	// 1s true left 2 next after 0s
+}
+
+// R17: a concurrency limit counts units while they are in use. Done ends a hold and leaves
+// the other limits as they are.
+func Example_howDoILimitConcurrency() {
+	limiter := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+		{Name: "running", Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second, By: []string{"user"}},
+		{Name: "day", Max: 1000, Window: 24 * time.Hour, By: []string{"user"}},
+	}}))
+	user := weir.K("ann")
+
+	call, d, err := limiter.Reserve(ctx, user, weir.Request{N: 1})
+	fmt.Println("first:", d.Allowed, err)
+	_, d, err = limiter.Reserve(ctx, user, weir.Request{N: 1})
+	fmt.Println("second:", d.Allowed, err)
+	_, d, err = limiter.Reserve(ctx, user, weir.Request{N: 1})
+	fmt.Println("third:", d.Allowed, d.Limit, err)
+
+	fmt.Println("extended:", call.Extend(ctx))
+	fmt.Println("done:", call.Done(ctx))
+	fmt.Println("settled twice:", errors.Is(call.Done(ctx), weir.ErrSettled))
+	_, d, err = limiter.Reserve(ctx, user, weir.Request{N: 1})
+	fmt.Println("third:", d.Allowed, err)
+	used := must(limiter.Count(ctx, user, "day", time.Hour))
+	fmt.Println("charged to the day:", used)
+	// Output:
+	// first: true <nil>
+	// second: true <nil>
+	// third: false running <nil>
+	// extended: <nil>
+	// done: <nil>
+	// settled twice: true
+	// third: true <nil>
+	// charged to the day: 3
 }

@@ -90,23 +90,6 @@ func wantUnreadable(t *testing.T, about string, l *weir.Limiter, user, want stri
 	}
 }
 
-// TestBucketsAreSmall: a bucket is stored in 56 bytes, for any number of units.
-func TestBucketsAreSmall(t *testing.T) {
-	s := redistest.Shared(t)
-	e := newEngine(t, redisConn(t))
-	for _, max := range []int64{7, 10} {
-		l := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000))
-		key := weirredis.Keys(l.Compiled(), weir.K("u"), false)[0]
-		s.Must(t, "DEL", key)
-		for i := range 100 {
-			must.Get(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("u")))(t)
-		}
-		if got := s.Must(t, "HGET", key, "h"); len(got) != 56 || s.Must(t, "HLEN", key) != "1" {
-			t.Errorf("%d an hour: %d bytes, want 56; %s fields, want 1", max, len(got), s.Must(t, "HLEN", key))
-		}
-	}
-}
-
 // TestUnreadableStateIsNotChanged stores foreign data under the key of a history. Every
 // operation returns an error, and writes nothing.
 func TestUnreadableStateIsNotChanged(t *testing.T) {
@@ -125,6 +108,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		return s.Must(t, "HGET", key, "h")
 	}
 	short, long, full := header(rolling, 3), header(rolling, 200), header(filling, 1)
+	assert.Equal(t, len(full), 56, "bytes of a bucket, which has no other length")
 	damaged := func(header string, at int, bytes string) []string {
 		return []string{"HSET", "", "h", header[:at] + bytes + header[at+len(bytes):]}
 	}
