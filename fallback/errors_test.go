@@ -23,39 +23,31 @@ import (
 // that was sent may be recorded.
 func TestFallbackCallerLeaves(t *testing.T) {
 	const soon = 20 * time.Millisecond
-	canceled := func(after time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) {
-			ctx, cancel := context.WithCancel(ctx)
-			if after == 0 {
-				cancel()
+	for _, c := range []struct {
+		after time.Duration
+		want  error
+	}{{0, context.Canceled}, {soon, context.Canceled}, {soon, context.DeadlineExceeded}, {0, context.DeadlineExceeded}} {
+		left := func() (own context.Context, leave context.CancelFunc) {
+			if c.want == context.DeadlineExceeded {
+				return context.WithTimeout(ctx, c.after)
 			}
-			time.AfterFunc(after, cancel)
-			return ctx, cancel
+			if own, leave = context.WithCancel(ctx); c.after == 0 {
+				leave()
+			}
+			time.AfterFunc(c.after, leave)
+			return own, leave
 		}
-	}
-	deadline := func(after time.Duration) func() (context.Context, context.CancelFunc) {
-		return func() (context.Context, context.CancelFunc) { return context.WithTimeout(ctx, after) }
-	}
-	for name, c := range map[string]struct {
-		ctx  func() (context.Context, context.CancelFunc)
-		want error
-	}{
-		"canceled before": {canceled(0), context.Canceled},
-		"canceled within": {canceled(soon), context.Canceled},
-		"deadline within": {deadline(soon), context.DeadlineExceeded},
-		"deadline before": {deadline(-1), context.DeadlineExceeded},
-	} {
 		for _, mode := range modes {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore(t, ten, mode)
 				leave := func(sent bool) {
 					t.Helper()
-					own, cancel := c.ctx()
+					own, cancel := left()
 					defer cancel()
 					began := time.Now()
 					d, err := s.Allow(own, weir.K("42"))
 					if !errors.Is(err, c.want) || errors.Is(err, weir.ErrOutcomeUnknown) != sent || d != (weir.Decision{}) || time.Since(began) > soon {
-						t.Fatalf("%s, %v: got %+v, %v after %v; want %v, unknown %t", name, mode, d, err, time.Since(began), c.want, sent)
+						t.Fatalf("%+v, %v: got %+v, %v after %v; want unknown %t", c, mode, d, err, time.Since(began), sent)
 					}
 				}
 				s.Break(weirtest.Silent())
@@ -63,14 +55,14 @@ func TestFallbackCallerLeaves(t *testing.T) {
 					leave(true)
 				}
 				if got := s.fallback.Status(); got.Cause != nil || got.Failures != 0 || got.Degraded != 0 {
-					t.Errorf("%s, %v: status %+v; want no failure", name, mode, got)
+					t.Errorf("%+v, %v: status %+v; want no failure", c, mode, got)
 				}
-				if strings.HasSuffix(name, "before") {
+				if c.after == 0 {
 					s.Break(weirtest.Down())
 					s.fail(5)
 					degraded := s.fallback.Status().Degraded
 					leave(false)
-					assert.Equal(t, s.fallback.Status().Degraded, degraded, "%s, %v, an open breaker: decisions", name, mode)
+					assert.Equal(t, s.fallback.Status().Degraded, degraded, "%+v, %v, an open breaker: decisions", c, mode)
 				}
 			})
 		}
