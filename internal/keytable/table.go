@@ -54,9 +54,8 @@ const (
 	shardShift = 64 - 6 // a hash shifted by it is the number of its shard
 )
 
-// Init makes the zero Table an empty one with caps on its keys and bytes, 0 for none.
-func (t *Table) Init(maxKeys, maxBytes int64) {
-	t.maxKeys, t.maxBytes = maxKeys, maxBytes
+// Init makes the zero Table an empty one without caps.
+func (t *Table) Init() {
 	for i := range t.seeds {
 		t.seeds[i] = rand.Uint64() | 1
 	}
@@ -68,7 +67,7 @@ func (t *Table) Init(maxKeys, maxBytes int64) {
 	}
 }
 
-// SetCaps changes the caps. keys is the number of keys held.
+// SetCaps sets caps on the keys and bytes, 0 for none. keys is the number of keys held.
 func (t *Table) SetCaps(maxKeys, maxBytes, keys int64) {
 	t.maxKeys, t.maxBytes = maxKeys, maxBytes
 	t.keys.Store(keys)

@@ -20,7 +20,8 @@ import (
 // newTable returns an empty table. Its hashes depend on the seed alone.
 func newTable(maxKeys, maxBytes int64, seed uint64) *Table {
 	t := &Table{}
-	t.Init(maxKeys, maxBytes)
+	t.Init()
+	t.SetCaps(maxKeys, maxBytes, 0)
 	r := rand.New(rand.NewPCG(seed, 9))
 	for i := range t.seeds {
 		t.seeds[i] = r.Uint64() | 1

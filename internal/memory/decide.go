@@ -115,17 +115,17 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool,
 	c := claim{records: records}
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
 	defer putBuffer(m.name(&c, b.limits, k))
-	before := m.reclaimed.Load()
-	err := m.decideOn(b, req, &c, try, d)
-	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
+	for tries := 0; ; tries++ {
+		before := m.reclaimed.Load()
+		err := m.decideOn(b, req, &c, try && tries == 0, d)
+		if req.full || err != m.fullOfKeys && err != m.fullOfBytes {
+			return err
+		}
 		if tries == maxTries || !m.makeRoom(c.shards(), req.at, before) {
 			m.rejected.Add(1)
 			return err
 		}
-		before = m.reclaimed.Load()
-		err = m.decideOn(b, req, &c, false, d)
 	}
-	return err
 }
 
 // decideOn reads everything, then decides, then writes all or nothing (R7), while it holds all

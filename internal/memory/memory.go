@@ -77,7 +77,7 @@ type Options struct {
 func New(o Options) *Memory {
 	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), journal: o.Journal}
 	m.base = m.start.UnixMicro()
-	m.table.Init(o.MaxKeys, o.MaxBytes)
+	m.table.Init()
 	m.SetCaps(o.MaxKeys, o.MaxBytes)
 	return m
 }
