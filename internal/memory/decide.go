@@ -220,7 +220,7 @@ func answer(b *Rules, req *request, records []record, now int64, full bool, d *e
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
 	d.At = time.UnixMicro(now)
 	if !full {
-		d.Limit = binding(b.mode, records, req.N, d.Granted).limit.name
+		d.Limit = binding(b.mode, records, req.N, d.Granted).limit.described.Name
 	}
 	for i := range req.States {
 		s, to := &records[i], &req.States[i]
@@ -299,7 +299,7 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 			m.reportOne(l, k.Value(0), now, virtual)
 		}
 	} else {
-		d.Limit = l.name
+		d.Limit = l.described.Name
 	}
 	if d.Remaining == 0 {
 		d.RetryAfter = span(front + l.Window - now)

@@ -62,7 +62,7 @@ func (c *claim) overflow(mode engine.Mode, units int64) error {
 		}
 		if r.state.Used+units > most {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
-				engine.ErrOverflow, r.limit.name, r.state.Used, units, most)
+				engine.ErrOverflow, r.limit.described.Name, r.state.Used, units, most)
 		}
 	}
 	return nil

@@ -22,15 +22,13 @@ type Rules struct {
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
 type limitRules struct {
 	window.Rule
-	name      string
-	histories string // the name of its histories
-	group     uint32 // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
-	by        []int  // indices into the key
-	cost      int64  // as engine.Limit.Cost; below 0 the limit is only read
-	holds     bool   // kind Concurrency: a refund ends the hold of a cost, too (R17)
-	zoned     *zoned // the windows of a Period, otherwise nil
-	sole      int    // by[0] of a limit with one dimension, otherwise -1
-	described engine.State
+	histories string       // the name of its histories
+	group     uint32       // number of its histories in the table: (policy, limit, kind, dimensions) (R12)
+	by        []int        // indices into the key
+	cost      int64        // as engine.Limit.Cost; below 0 the limit is only read
+	zoned     *zoned       // the windows of a Period, otherwise nil
+	sole      int          // by[0] of a limit with one dimension, otherwise -1
+	described engine.State // of a history without units
 }
 
 // Rules returns the rules in the form of m. Compiled rules keep the form of the engine that used
@@ -64,12 +62,10 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		compiled := limitRules{
 			Rule:      rule(l, b.mode),
 			described: l.Describe(),
-			name:      l.Name,
 			histories: name,
 			group:     group,
 			by:        l.By,
 			cost:      l.Cost,
-			holds:     l.Kind == engine.Concurrency,
 			sole:      sole,
 		}
 		switch {
