@@ -128,12 +128,7 @@ func (l *limit) attempt(ctx context.Context, c *Call) (o *Outcome, held *weir.Re
 		return nil, nil, err
 	}
 	o = &Outcome{Compiled: rules, Key: key, N: l.cost(ctx, c), States: make([]weir.LimitState, len(rules.Limits))}
-	ctx = context.WithoutCancel(ctx)
-	if rules.Holds != nil {
-		held, o.Decision, err = l.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
-	} else {
-		o.Decision, err = l.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
-	}
+	held, o.Decision, err = keyby.Attempt(ctx, l.limiter, key, o.N, o.States)
 	return o, held, err
 }
 

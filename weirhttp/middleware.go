@@ -101,12 +101,7 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 		return nil, nil, err
 	}
 	o = &Outcome{Compiled: rules, Key: key, N: m.cost(r), States: make([]weir.LimitState, len(rules.Limits))}
-	ctx := context.WithoutCancel(r.Context())
-	if rules.Holds != nil {
-		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
-	} else {
-		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
-	}
+	held, o.Decision, err = keyby.Attempt(r.Context(), m.limiter, key, o.N, o.States)
 	return o, held, err
 }
 

@@ -1,8 +1,9 @@
-// Package keyby orders the named key functions of weirhttp and weirgrpc by the dimensions
-// of a policy.
+// Package keyby is the common part of weirhttp and weirgrpc: it orders the named key functions
+// by the dimensions of a policy, and attempts the units of a request.
 package keyby
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"reflect"
@@ -52,4 +53,16 @@ func Read[E error, F any](p *engine.Compiled, functions []F, fault error, call f
 		values = append(values, v)
 	}
 	return weir.K(values...), nil
+}
+
+// Attempt attempts n units and fills states. held is nil unless a limit of kind Concurrency holds
+// the units; the caller ends it. The charge is made even if the client has hung up: a request
+// that is cancelled immediately must not be free.
+func Attempt(ctx context.Context, l *weir.Limiter, key weir.Key, n int64, states []weir.LimitState) (held *weir.Reservation, d weir.Decision, err error) {
+	ctx = context.WithoutCancel(ctx)
+	if l.Compiled().Holds != nil {
+		return l.Reserve(ctx, key, weir.Request{N: n, States: states})
+	}
+	d, err = l.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: n, States: states})
+	return nil, d, err
 }
