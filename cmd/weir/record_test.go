@@ -59,7 +59,7 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
 	runner := must.Get(replay.New(f, weir.NewMemory()))(t)
 	var out strings.Builder
-	s := must.Get(runner.Run(t.Context(), strings.NewReader(trace), &out))(t)
+	s := must.Get(runner.Run(strings.NewReader(trace), &out))(t)
 	counts := tally{keys: map[string]verdicts{}}
 	calls, answers := strings.Split(trace, "\n"), strings.Split(out.String(), "\n")
 	for i, line := range calls[1:] { // behind the header

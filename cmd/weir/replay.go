@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -100,7 +99,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, files []string, trace io.
 		}()
 		answers, summary = out, cmd.OutOrStdout()
 	}
-	s, err := runner.Run(context.Background(), trace, answers)
+	s, err := runner.Run(trace, answers)
 	if err != nil {
 		if _, file := errors.AsType[*os.PathError](err); file {
 			return usage("the answers are incomplete", "%w", err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -100,7 +99,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 	if err := o.report.check(append(files, o.policies, o.log.against)); err != nil {
 		return err
 	}
-	s, err := runner.Run(context.Background(), log)
+	s, err := runner.Run(log)
 	warnBadLines(cmd, &s.LogCounts)
 	if err != nil {
 		if errors.As(err, new(*replay.LogError)) || errors.As(err, new(*os.PathError)) {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -76,7 +75,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 		return err
 	}
 	debug.SetMemoryLimit(o.Memory / 8 * 7) // collects garbage more often near the bound
-	r, err := suggest.Run(context.Background(), log, o.Options)
+	r, err := suggest.Run(log, o.Options)
 	warnBadLines(cmd, &r.LogCounts)
 	if err != nil {
 		return usage("", "%w", err)

@@ -67,7 +67,7 @@ func TestHoldsAreReplayed(t *testing.T) {
 	`)
 	record.Close()
 	runner := must.Get(replay.New(s.policies.Version().File, weir.NewMemory()))(t)
-	if sum, err := runner.Run(t.Context(), must.Get(os.Open(trace))(t), io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
+	if sum, err := runner.Run(must.Get(os.Open(trace))(t), io.Discard); err != nil || sum.Errors > 0 || sum.Allowed == 0 || sum.Other == 0 {
 		t.Errorf("the trace is replayed as %+v, %v; want no errors", sum, err)
 	}
 }

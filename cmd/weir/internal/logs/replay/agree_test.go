@@ -24,7 +24,7 @@ func TestEnginesAgree(t *testing.T) {
 	answers := func(e engine.Engine) string {
 		r := must.Get(New(fileOf(append(policyOfEachMode(), policies...)), e))(t)
 		var out strings.Builder
-		must.Get(r.Run(t.Context(), strings.NewReader(trace), &out))(t)
+		must.Get(r.Run(strings.NewReader(trace), &out))(t)
 		return out.String()
 	}
 	want := strings.Split(strings.TrimSuffix(answers(spec.New()), "\n"), "\n")
@@ -75,7 +75,7 @@ func FuzzRun(f *testing.F) {
 	f.Add([]byte("\n \r\n\t\n{}\n\xff\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`))
 	f.Fuzz(func(t *testing.T, trace []byte) {
 		var out strings.Builder
-		summary := must.Get(newRunner(t, spec.New()).Run(t.Context(), strings.NewReader(string(trace)), &out))(t)
+		summary := must.Get(newRunner(t, spec.New()).Run(strings.NewReader(string(trace)), &out))(t)
 		want := 0
 		for line := range strings.SplitSeq(string(trace), "\n") {
 			// A longer line is an error, also if it is blank.

@@ -24,7 +24,7 @@ func TestNoAllocations(t *testing.T) {
 		var err error
 		b := []byte(line)
 		allocs := testing.AllocsPerRun(200, func() {
-			if out, err = r.answer(t.Context(), b, nil, out[:0]); err != nil {
+			if out, err = r.answer(b, nil, out[:0]); err != nil {
 				t.Fatal(err)
 			}
 		})

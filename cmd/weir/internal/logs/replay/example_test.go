@@ -1,7 +1,6 @@
 package replay_test
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -28,7 +27,7 @@ func ExampleRunner_Run() {
 {"at_us":2000000,"policy":"search","key":{"ip":"192.0.2.7"}}
 {"at_us":3000000,"policy":"search","key":{"ip":"192.0.2.7"}}
 `)
-	summary, err := runner.Run(context.Background(), trace, os.Stdout)
+	summary, err := runner.Run(trace, os.Stdout)
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -132,13 +132,13 @@ func (p *logPolicy) missing() error {
 }
 
 // Run decides every request of a log and returns the summary. The error is that of the
-// engine or of ctx, or a *[LogError].
-func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary, error) {
+// engine, or a *[LogError].
+func (r *LogRunner) Run(log *accesslog.Reader) (LogSummary, error) {
 	all := slices.Concat(r.policies, r.old)
-	err := r.selector.each(ctx, log, func(e *accesslog.Entry, n int64) error {
+	err := r.selector.each(log, func(e *accesslog.Entry, n int64) error {
 		outcome := noKey
 		for i, p := range all {
-			o, err := r.decide(ctx, p, e, n)
+			o, err := r.decide(p, e, n)
 			if err != nil {
 				return err
 			}
@@ -163,7 +163,7 @@ func (r *LogRunner) Run(ctx context.Context, log *accesslog.Reader) (LogSummary,
 }
 
 // decide decides a request by one policy. The error ends the replay.
-func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
+func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcome, error) {
 	if outcome := r.selector.readKey(p.values, e); outcome != allowed {
 		return outcome, nil
 	}
@@ -183,7 +183,7 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 	var few [4]string
 	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
-	o, err := p.rule.Decide(ctx, &r.attempt)
+	o, err := p.rule.Decide(context.Background(), &r.attempt)
 	if err == nil {
 		err = o.Err
 	}

@@ -31,7 +31,7 @@ func logRun(t testing.TB, policies, log string, o LogOptions, against ...string)
 	for _, old := range against {
 		must.Do(t, r.Against("old.yaml", parse(old), weir.NewMemory()))
 	}
-	return r.Run(t.Context(), opened(t, strings.NewReader(log)))
+	return r.Run(opened(t, strings.NewReader(log)))
 }
 
 // opened opens a log.
@@ -247,7 +247,7 @@ func TestTooManyKeysStopTheReplay(t *testing.T) {
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip")))(t)
 	r := must.Get(NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}))(t)
 	r.keys = MaxLogKeys - left
-	s, err := r.Run(t.Context(), opened(t, new(keyStream)))
+	s, err := r.Run(opened(t, new(keyStream)))
 	var wrong *LogError
 	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != left {
 		t.Errorf("got %d requests, %v", s.Requests, err)
@@ -278,7 +278,7 @@ func TestLogKeysCountRequestsWithoutAKey(t *testing.T) {
 	in := opened(t, strings.NewReader(log))
 	k := must.Get(NewLogKeys(LogOptions{Keys: keysOf(t, "route=path:/api/", "ip=remote_addr"), Units: LogUnits{Bytes: true}}))(t)
 	var got []string
-	must.Do(t, k.Each(t.Context(), in, func(key []byte, _, n int64) error {
+	must.Do(t, k.Each(in, func(key []byte, _, n int64) error {
 		got = append(got, fmt.Sprint(k.Named(string(key)), n))
 		return nil
 	}))

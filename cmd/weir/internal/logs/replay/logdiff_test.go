@@ -191,7 +191,7 @@ func compareLog(t *testing.T, r *rand.Rand, w logWriter, name string) {
 	if err != nil {
 		t.Fatalf("%s: %v", name, err)
 	}
-	got, err := runner.Run(t.Context(), in)
+	got, err := runner.Run(in)
 	if err != nil {
 		t.Fatalf("%s: %v; %+v", name, err, got.Log.First)
 	}

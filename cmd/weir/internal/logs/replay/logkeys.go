@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bytes"
-	"context"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -167,13 +166,10 @@ func (s *LogKeys) fields() (all []accesslog.Field) {
 
 // each calls visit with every request of a log and its units, until an error. The others are
 // counted. An error of reading is a *[LogError].
-func (s *LogKeys) each(ctx context.Context, log *accesslog.Reader, visit func(e *accesslog.Entry, n int64) error) error {
+func (s *LogKeys) each(log *accesslog.Reader, visit func(e *accesslog.Entry, n int64) error) error {
 	for e, err := range log.Entries(s.fields()...) {
 		if err != nil {
 			return &LogError{err.Error()}
-		}
-		if err = ctx.Err(); err != nil {
-			return err
 		}
 		if !s.selected(e) {
 			s.counts.count(outside)
@@ -346,9 +342,9 @@ func (s *LogKeys) Dimensions() (names []string) {
 // Each calls visit with the encoded key, the instant and the units of every request that has
 // them, until an error. The others grow one of the counts of s. The key is valid until visit
 // returns. An error of reading is a *[LogError].
-func (s *LogKeys) Each(ctx context.Context, log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
+func (s *LogKeys) Each(log *accesslog.Reader, visit func(key []byte, at, n int64) error) error {
 	isLong := func(v string) bool { return len(v) > weir.MaxValueBytes }
-	return s.each(ctx, log, func(e *accesslog.Entry, n int64) error {
+	return s.each(log, func(e *accesslog.Entry, n int64) error {
 		outcome := s.readKey(s.dimensions, e)
 		if outcome == allowed && len(s.encoded) > weir.MaxValueBytes && slices.ContainsFunc(values(string(s.encoded), nil), isLong) {
 			outcome = rejected

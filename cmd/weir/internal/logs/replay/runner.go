@@ -52,18 +52,18 @@ func New(f *policy.File, e engine.Engine) (*Runner, error) {
 }
 
 // Run writes the answer of each line of in to out, in order, and returns a summary. It
-// flushes the answers before each read of in. The error is one of in, out, ctx or the
+// flushes the answers before each read of in. The error is one of in, out or the
 // engine; out then has the answers before it.
-func (r *Runner) Run(ctx context.Context, in io.Reader, out io.Writer) (Summary, error) {
+func (r *Runner) Run(in io.Reader, out io.Writer) (Summary, error) {
 	w := bufio.NewWriterSize(out, writeBytes)
-	err := r.run(ctx, bufio.NewReaderSize(&flushingReader{ctx, in, w}, readBytes), w)
+	err := r.run(bufio.NewReaderSize(&flushingReader{in, w}, readBytes), w)
 	if flushErr := w.Flush(); err == nil {
 		err = flushErr
 	}
 	return r.finish(), err
 }
 
-func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) error {
+func (r *Runner) run(lines *bufio.Reader, w *bufio.Writer) error {
 	for {
 		b, err := nextLine(lines)
 		if err == io.EOF {
@@ -80,7 +80,7 @@ func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) 
 				continue
 			}
 		}
-		line, err := r.answer(ctx, b, err, w.AvailableBuffer())
+		line, err := r.answer(b, err, w.AvailableBuffer())
 		if err != nil {
 			return fmt.Errorf("line %d: %w", r.lines, err)
 		}
@@ -92,10 +92,10 @@ func (r *Runner) run(ctx context.Context, lines *bufio.Reader, w *bufio.Writer) 
 
 // answer appends the answer of one line. err is the reason why it is none. The error is the
 // engine's; then nothing is appended.
-func (r *Runner) answer(ctx context.Context, b []byte, err error, out []byte) ([]byte, error) {
+func (r *Runner) answer(b []byte, err error, out []byte) ([]byte, error) {
 	var res result
 	if err == nil {
-		err = r.decide(ctx, b, &res)
+		err = r.decide(b, &res)
 	}
 	if err != nil {
 		if !isLineError(err) {
@@ -120,7 +120,7 @@ func (r *Runner) header(b []byte) error {
 
 // decide reads and decides a line, and stores the result in res. If a shadow cannot decide, the
 // replay ends, because its purpose is the decisions.
-func (r *Runner) decide(ctx context.Context, b []byte, res *result) error {
+func (r *Runner) decide(b []byte, res *result) error {
 	line := &r.line
 	err := r.parser.parse(b, line)
 	res.op, res.at, res.hasAt = line.Op, line.At, line.has("at_us")
@@ -140,11 +140,11 @@ func (r *Runner) decide(ctx context.Context, b []byte, res *result) error {
 	}
 	req := enforce.Request{Target: target, Op: line.Op, N: line.N, At: time.UnixMicro(line.At), ID: line.ID,
 		From: time.UnixMicro(line.GrantedAt), Limit: line.Limit, Last: time.Duration(line.Last) * time.Microsecond}
-	o, err := rule.Decide(ctx, &req)
+	o, err := rule.Decide(context.Background(), &req)
 	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
 		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
-		o, err = rule.Decide(ctx, &req)
+		o, err = rule.Decide(context.Background(), &req)
 	}
 	if err == nil {
 		err = o.Err
@@ -195,18 +195,14 @@ func nextLine(lines *bufio.Reader) ([]byte, error) {
 // blank reports whether a line has only white space.
 func blank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
 
-// flushingReader flushes out and checks ctx before each read of in, which may block: a program
+// flushingReader flushes out before each read of in, which may block: a program
 // that writes a pipe line by line gets each answer before its next line.
 type flushingReader struct {
-	ctx context.Context
 	in  io.Reader
 	out *bufio.Writer
 }
 
 func (p *flushingReader) Read(b []byte) (int, error) {
-	if err := p.ctx.Err(); err != nil {
-		return 0, err
-	}
 	if err := p.out.Flush(); err != nil {
 		return 0, err
 	}

@@ -42,7 +42,7 @@ func newRunner(t testing.TB, e engine.Engine) *Runner {
 func run(t *testing.T, trace string) (string, Summary) {
 	t.Helper()
 	var out strings.Builder
-	summary := must.Get(newRunner(t, weir.NewMemory()).Run(t.Context(), strings.NewReader(trace), &out))(t)
+	summary := must.Get(newRunner(t, weir.NewMemory()).Run(strings.NewReader(trace), &out))(t)
 	return out.String(), summary
 }
 
@@ -119,7 +119,7 @@ const threeLines = "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"4
 func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
 	gone := errors.New("the store is gone")
 	var out strings.Builder
-	summary, err := newRunner(t, broken{err: gone}).Run(t.Context(), strings.NewReader(threeLines), &out)
+	summary, err := newRunner(t, broken{err: gone}).Run(strings.NewReader(threeLines), &out)
 	if !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "line 2: ") {
 		t.Errorf("got the error %v, want line 2: %v", err, gone)
 	}
@@ -131,7 +131,7 @@ func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
 // ErrFull concerns one key only (R13).
 func TestRunGoesOnWhenTheEngineIsFull(t *testing.T) {
 	var out strings.Builder
-	summary, err := newRunner(t, broken{err: weir.ErrFull}).Run(t.Context(), strings.NewReader(threeLines), &out)
+	summary, err := newRunner(t, broken{err: weir.ErrFull}).Run(strings.NewReader(threeLines), &out)
 	if err != nil || summary.Lines != 3 || summary.Errors != 3 {
 		t.Errorf("got %+v, %v; want 3 lines with an error each", summary, err)
 	}

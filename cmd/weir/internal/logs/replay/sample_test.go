@@ -44,7 +44,7 @@ func replaySample(t *testing.T, e engine.Engine, trace []string) []string {
 	file := must.Get(policy.Load("testdata/sample.yaml"))(t)
 	runner := must.Get(New(file, e))(t)
 	var out strings.Builder
-	summary, err := runner.Run(t.Context(), strings.NewReader(strings.Join(trace, "\n")), &out)
+	summary, err := runner.Run(strings.NewReader(strings.Join(trace, "\n")), &out)
 	if err != nil || summary.Lines != int64(len(trace)) {
 		t.Fatalf("got %+v, %v; want %d lines", summary, err, len(trace))
 	}

@@ -2,7 +2,6 @@ package replay
 
 import (
 	"bufio"
-	"context"
 	"errors"
 	"io"
 	"strings"
@@ -39,7 +38,7 @@ func TestLineEndings(t *testing.T) {
 	} {
 		for _, in := range []io.Reader{strings.NewReader(c.trace), iotest.HalfReader(strings.NewReader(c.trace))} {
 			var out strings.Builder
-			must.Get(newRunner(t, weir.NewMemory()).Run(t.Context(), in, &out))(t)
+			must.Get(newRunner(t, weir.NewMemory()).Run(in, &out))(t)
 			if out.String() != c.want {
 				t.Errorf("%s: got\n%swant\n%s", c.name, out.String(), c.want)
 			}
@@ -54,7 +53,7 @@ func TestAnswersComeBeforeTheNextLine(t *testing.T) {
 	r := newRunner(t, weir.NewMemory())
 	done := make(chan error)
 	go func() {
-		_, err := r.Run(t.Context(), traceRead, answers)
+		_, err := r.Run(traceRead, answers)
 		done <- err
 	}()
 	lines := bufio.NewReader(answersRead)
@@ -75,21 +74,16 @@ func (f failing) Write([]byte) (int, error) { return 0, f.err }
 func TestRunReturnsErrorsOfItsStreams(t *testing.T) {
 	full, torn := errors.New("disk full"), errors.New("torn")
 	r := func() *Runner { return newRunner(t, weir.NewMemory()) }
-	if _, err := r().Run(t.Context(), strings.NewReader(peekLine), failing{full}); err != full {
+	if _, err := r().Run(strings.NewReader(peekLine), failing{full}); err != full {
 		t.Errorf("writing fails: got %v", err)
 	}
 	many := strings.Repeat(peekLine+"\n", writeBytes/len(peekLine)+1)
-	if summary, err := r().Run(t.Context(), strings.NewReader(many), failing{full}); err != full || summary.Lines > writeBytes/int64(len(peekLine)) {
+	if summary, err := r().Run(strings.NewReader(many), failing{full}); err != full || summary.Lines > writeBytes/int64(len(peekLine)) {
 		t.Errorf("writing fails in the middle: got %v after %d lines", err, summary.Lines)
 	}
 	var out strings.Builder
 	in := io.MultiReader(strings.NewReader(peekLine+"\n"+peekLine), iotest.ErrReader(torn))
-	if summary, err := r().Run(t.Context(), in, &out); err != torn || out.String() != peekAnswer || summary.Lines != 1 {
+	if summary, err := r().Run(in, &out); err != torn || out.String() != peekAnswer || summary.Lines != 1 {
 		t.Errorf("reading fails within line 2: got %v, %q and %+v; want the answer to line 1", err, out.String(), summary)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	if _, err := r().Run(ctx, strings.NewReader(peekLine), &out); !errors.Is(err, context.Canceled) {
-		t.Errorf("a context that is done: got %v", err)
 	}
 }

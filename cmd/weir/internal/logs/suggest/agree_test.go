@@ -1,7 +1,6 @@
 package suggest
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -68,7 +67,7 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	t.Helper()
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, "version: 1\npolicies:\n  p:\n    limit: %s\n", limit)))(t)
 	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
-	s := must.Get(runner.Run(context.Background(), opened(t, log)))(t)
+	s := must.Get(runner.Run(opened(t, log)))(t)
 	return &s
 }
 

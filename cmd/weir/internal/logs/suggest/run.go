@@ -3,7 +3,7 @@
 //
 //	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{Reorder: accesslog.DefaultReorder})
 //	keys, err := replay.ParseLogKey("ip=remote_addr")
-//	result, err := suggest.Run(ctx, log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
+//	result, err := suggest.Run(log, suggest.Options{LogOptions: replay.LogOptions{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}},
 //		Windows: []time.Duration{time.Minute}, Spare: 0.999, Zone: time.UTC, Memory: 512 << 20})
 //
 // # Peaks
@@ -30,7 +30,6 @@ package suggest
 
 import (
 	"cmp"
-	"context"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
@@ -38,16 +37,16 @@ import (
 )
 
 // Run reads all requests of a log and returns the effect of limits on them. The error is
-// that of ctx, of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
+// that of two sources for one dimension, or a *[replay.LogError]; with it the Result has only the
 // counts of lines.
-func Run(ctx context.Context, log *accesslog.Reader, o Options) (*Result, error) {
+func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	o.Windows, o.Limits = sortedOnce(o.Windows), sortedOnce(o.Limits)
 	source, err := replay.NewLogKeys(o.LogOptions)
 	if err != nil {
 		return &Result{}, err
 	}
 	r := &requests{weighted: o.Units != replay.LogUnits{N: 1}, memory: o.Memory}
-	err = source.Each(ctx, log, r.add)
+	err = source.Each(log, r.add)
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
 	var unread error
 	result.LogCounts, unread = source.Counts(log)

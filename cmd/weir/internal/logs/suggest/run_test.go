@@ -2,7 +2,6 @@ package suggest
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func run(t *testing.T, log string, o Options) (*Result, error) {
 	if o.Units == (replay.LogUnits{}) {
 		o.Units.N = 1
 	}
-	return Run(context.Background(), opened(t, log), withDefaults(o))
+	return Run(opened(t, log), withDefaults(o))
 }
 
 // opened opens a log.
