@@ -8,8 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
@@ -40,8 +38,6 @@ func tokenBody(token string) string { return fmt.Sprintf(`{"reservation":%q}`, t
 func counted(day, running int64) string {
 	return fmt.Sprintf("\nPOST /v1/peek %s => 200 …\"name\":\"day\",…\"used\":%d,…\"name\":\"running\",…\"used\":%d,…\n", renderReserve, day, running)
 }
-
-func in(d time.Duration) string { return time.Now().Add(d).UTC().Format("2006-01-02T15:04:05.000000Z") }
 
 // TestHoldsAreReplayed: calls with and without a hold, and their trace.
 func TestHoldsAreReplayed(t *testing.T) {
@@ -92,42 +88,6 @@ func TestHoldsEndAtACap(t *testing.T) {
 		POST /v1/peek {"policy":"rates"} => 200 …"remaining":7,…
 		POST /v1/peek {"policy":"held"} => 200 …"used":0,…
 	`+counted(1, 0))
-}
-
-// TestExtensionsReturnAnotherReservation: an extension holds for another 30s under another
-// token. The old one settles nothing; to extend it again repeats the answer.
-func TestExtensionsReturnAnotherReservation(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := holdServer(t, nil)
-		first := reserveBy(t, s, renderReserve)
-		token := first
-		for range 5 {
-			token = play(t, s, `
-				let old "reservation":"`+token+`"
-				let until "held_until":"`+in(50*time.Second)+`"
-				sleep 20s
-				POST /v1/extend {$old} => 200 {"policy":"render","reservation":"$next","expires_at":"`+in(24*time.Hour+20*time.Second)+`",$until}
-				sleep 1s
-				POST /v1/extend {$old} => 200 …$until}
-				! `+token+counted(1, 1)+`
-				POST /v1/settle {$old} => 409 …was extended…nothing was changed…
-				POST /v1/release {$old} => 409 …was extended…nothing was changed…
-			`+counted(1, 1))["next"]
-		}
-		ended := strings.Repeat(`
-			POST /v1/settle {$last} => 410 …has ended: by time…nothing was changed…
-			POST /v1/extend {$last} => 410 …has ended: by time…nothing was changed…`, 2)
-		play(t, s, `
-			let last "reservation":"`+token+`"
-			# 20s + 1s + 29s
-			sleep 29s
-			`+counted(1, 0)+ended+`
-			POST /v1/extend {"reservation":"`+first+`"} => 410 …has ended: by time…
-			`+counted(1, 0)+`
-			# the rates are corrected
-			POST /v1/release {$last} => 200 …
-		`+counted(0, 0))
-	})
 }
 
 // TestSettleOrExtend: of concurrent settlements and extensions of a reservation one kind

@@ -216,7 +216,7 @@ func (p *player) compare(call, pattern string, r reply) {
 			p.match(what, "…"+more, text)
 		} else if absent, ok := p.next("! "); !ok {
 			return
-		} else if strings.Contains(text, absent) {
+		} else if strings.Contains(text, p.fill(absent)) {
 			p.t.Errorf("%s\ngot  %s\nwant no %s", what, text, absent)
 		}
 	}
