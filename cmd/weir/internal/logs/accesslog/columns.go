@@ -2,8 +2,9 @@ package accesslog
 
 import (
 	"bytes"
-	"net/netip"
 	"slices"
+
+	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
 const (
@@ -150,13 +151,10 @@ func clfStart(b []byte) int {
 	return 0
 }
 
-// isAddress reports whether a column is an IP address.
+// isAddress reports whether a column is an IP address, with or without a port.
 func isAddress(b []byte) bool {
-	if len(b) < 2 || bytes.IndexByte(b, '.') < 0 && bytes.IndexByte(b, ':') < 0 {
-		return false
-	}
-	_, err := netip.ParseAddr(string(withoutPort(b)))
-	return err == nil
+	_, ok := clientaddr.ParseNode(string(b))
+	return ok
 }
 
 // hasPort reports whether an address has a port: of a client that is a column of its own.
