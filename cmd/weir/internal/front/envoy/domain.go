@@ -79,10 +79,9 @@ func (s *Service) compileDomain(rules *envoyconf.Domain, before *domain, all int
 		if err != nil {
 			return nil, err
 		}
-		l.names = namesOf(r)
 		if old := known[ruleID(r)]; old != nil {
 			l.tally = old.tally
-			if slices.Equal(l.names, old.names) {
+			if slices.Equal(r.Varying, old.rule.Varying) {
 				l.top = old.top
 			}
 		}
@@ -184,7 +183,6 @@ type limit struct {
 	shown    *shownLimit
 	salt     string // prefix of each key; of an override, its period and a hash of its keys
 	tally    *Hits
-	names    []string        // names of a key's values in top
 	top      *topkeys.Sketch // the keys that are denied most; nil if none are kept, and for an override
 }
 

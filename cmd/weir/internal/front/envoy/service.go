@@ -47,8 +47,6 @@ type Service struct {
 	domains atomic.Pointer[domains]
 	pool    sync.Pool // holds *call
 
-	loading sync.Mutex // held while domains is replaced
-
 	outages observe.Log // at most one line a second
 }
 
@@ -60,12 +58,10 @@ func New(o Options) *Service {
 	return s
 }
 
-// Load replaces the configuration, which may be nil, and the policies. After an error
-// nothing has changed. Requests in flight finish with the previous ones. Histories
+// Load replaces the configuration, which may be nil, and the policies. Calls come one at a time. After
+// an error nothing has changed. Requests in flight finish with the previous ones. Histories
 // belong to domains, keys and values, so they stay.
 func (s *Service) Load(config *envoyconf.Config, policies []*enforce.Rule) error {
-	s.loading.Lock()
-	defer s.loading.Unlock()
 	next, err := s.compile(config, policies, *s.domains.Load())
 	if err == nil {
 		s.domains.Store(&next)

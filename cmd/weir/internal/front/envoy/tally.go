@@ -164,7 +164,7 @@ func (s *Service) EachRuleDenials(yield func(domain, rule string, names []string
 	for name, d := range *s.domains.Load() {
 		for _, l := range d.limits {
 			if l.top != nil {
-				yield(name, ruleIn(name, l.rule.Path), l.names, l.top)
+				yield(name, ruleIn(name, l.rule.Path), namesOf(l.rule), l.top)
 			}
 		}
 	}
