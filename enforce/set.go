@@ -84,15 +84,19 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s == nil || s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
 	}
-	read := func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) }
-	filewatch.Watch(ctx, s.policies.Version().Source, read, func(text []byte, err error) {
-		if err == nil {
-			err = s.reloadSource(text)
-		}
-		if reloaded != nil {
-			reloaded(err)
-		}
-	})
+	w := filewatch.Watcher{
+		Seen: s.policies.Version().Source,
+		Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) },
+		Changed: func(text []byte, err error) error {
+			if err == nil {
+				err = s.reloadSource(text)
+			}
+			if reloaded != nil {
+				reloaded(err)
+			}
+			return err
+		}}
+	w.Watch(ctx)
 	return ctx.Err()
 }
 

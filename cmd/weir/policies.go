@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -59,40 +57,14 @@ func names(file *policy.File) []string {
 	return all
 }
 
-// reloader reloads a configuration of a server when its content changes, and at each
-// SIGHUP. An invalid configuration changes nothing.
-type reloader struct {
-	seen  []byte                             // the content in force at the start
-	read  func() ([]byte, error)             // reads it
-	parse func(text []byte, err error) error // gives it to the server, which logs the result
-	mu    sync.Mutex                         // held from reading to applying, so that the newest content stays
-}
-
-// run reloads after changes until ctx is done.
-func (r *reloader) run(ctx context.Context) {
-	filewatch.Watch(ctx, r.seen, r.read, func(text []byte, err error) {
-		r.apply(func() ([]byte, error) { return text, err })
-	})
-}
-
-// again reads and reloads the configuration. The error is the reason why the one in
-// force stays.
-func (r *reloader) again() error { return r.apply(r.read) }
-
-// apply gives a content to the server.
-func (r *reloader) apply(read func() ([]byte, error)) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-	return r.parse(read())
-}
-
-// policyReloader returns the reloader of a policy file. text is the content in force.
-func policyReloader(path string, text []byte, s *server.Server) *reloader {
-	return &reloader{
-		seen: text,
-		read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) },
-		parse: func(text []byte, err error) error {
+// policyReloader returns the reloader of a policy file. text is the content in force. An invalid
+// file changes nothing; the server logs each reload.
+func policyReloader(path string, text []byte, s *server.Server) *filewatch.Watcher {
+	return &filewatch.Watcher{
+		Seen: text,
+		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) },
+		Changed: func(text []byte, err error) error {
+			defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
 			if err != nil {
 				return s.Reload(nil, err)
 			}
@@ -102,11 +74,12 @@ func policyReloader(path string, text []byte, s *server.Server) *reloader {
 
 // envoyReloader returns the reloader of a configuration of Envoy's rate limit service, a file
 // or a directory. seen is the fingerprint of the one in force.
-func envoyReloader(path string, seen []byte, s *server.Server) *reloader {
-	return &reloader{
-		seen: seen,
-		read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) },
-		parse: func(_ []byte, err error) error {
+func envoyReloader(path string, seen []byte, s *server.Server) *filewatch.Watcher {
+	return &filewatch.Watcher{
+		Seen: seen,
+		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) },
+		Changed: func(_ []byte, err error) error {
+			defer debug.FreeOSMemory()
 			if err != nil {
 				return s.ReloadEnvoy(nil, err)
 			}

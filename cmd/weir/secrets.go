@@ -8,11 +8,12 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/filewatch"
 )
 
 // authenticate reads the secrets and certificates of the listeners into the configuration, and
 // returns their reloader.
-func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader, error) {
+func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatch.Watcher, error) {
 	warn := func(err error) { log.Warn("a secret is not protected", "why", err) }
 	c := &o.config
 	var paths []string
@@ -55,7 +56,7 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*reloader
 }
 
 // secretReloader returns the reloader of the files at paths. Its content is their sizes and times.
-func secretReloader(paths []string, reload func()) *reloader {
+func secretReloader(paths []string, reload func()) *filewatch.Watcher {
 	read := func() (found []byte, _ error) {
 		for _, path := range paths {
 			if info, err := os.Stat(path); err == nil { // follows links: Kubernetes replaces a link
@@ -67,7 +68,7 @@ func secretReloader(paths []string, reload func()) *reloader {
 		return found, nil
 	}
 	seen, _ := read()
-	return &reloader{seen: seen, read: read, parse: func([]byte, error) error { reload(); return nil }}
+	return &filewatch.Watcher{Seen: seen, Read: read, Changed: func([]byte, error) error { reload(); return nil }}
 }
 
 // secret returns the path of a file with a secret, or the secret from the environment.

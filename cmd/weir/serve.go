@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/otlp"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
 	"github.com/weirlimit/weir/cmd/weir/internal/server"
+	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -110,7 +111,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { secrets.again() })()
+	defer onHangup(func() { secrets.Again() })()
 	store, err := o.connectStore(log)
 	if err != nil {
 		return err
@@ -125,18 +126,18 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if config.Recorder != nil {
 		defer config.Recorder.Close()
 	}
-	var policies *reloader
+	var policies *filewatch.Watcher
 	if o.policies != "" {
 		config.Reread = func() error {
-			secrets.again()
-			return policies.again()
+			secrets.Again()
+			return policies.Again()
 		}
 	}
 	s, err := server.New(*config)
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	var reloaders []*reloader
+	var reloaders []*filewatch.Watcher
 	if o.policies != "" {
 		policies = policyReloader(o.policies, text, s)
 		reloaders = append(reloaders, policies)
@@ -157,13 +158,13 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 
 // runServer opens the listeners, checks the store, calls greet, and serves until a
 // signal.
-func runServer(s *server.Server, store *servedStore, secrets *reloader, reloaders []*reloader, greet func()) error {
+func runServer(s *server.Server, store *servedStore, secrets *filewatch.Watcher, reloaders []*filewatch.Watcher, greet func()) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
 	stopReloads := onHangup(func() {
 		for _, r := range reloaders {
-			r.again()
+			r.Again()
 		}
 	})
 	defer stopReloads()
@@ -179,7 +180,7 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 	greet()
 	close(store.serving)
 	for _, r := range append(reloaders, secrets) {
-		go r.run(ctx) // weir does not wait for its end: a read may hang
+		go r.Watch(ctx) // weir does not wait for its end: a read may hang
 	}
 	err := s.Serve(ctx)
 	if unusable, ok := errors.AsType[*failure](context.Cause(ctx)); ok {
@@ -190,7 +191,7 @@ func runServer(s *server.Server, store *servedStore, secrets *reloader, reloader
 
 // configure reads the files of the listeners, of Envoy and of reservations, and returns the
 // reloader of the secrets.
-func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *reloader, err error) {
+func (o *serveOptions) configure(table settings, log *slog.Logger) (secrets *filewatch.Watcher, err error) {
 	c := &o.config
 	c.Hosts, _ = listen.ParseNames(o.hosts...) // namesValue has checked each
 	if secrets, err = o.authenticate(table, log); err != nil {

@@ -16,6 +16,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 )
 
@@ -39,11 +40,33 @@ func (c content) same(o content) bool {
 	return bytes.Equal(c.text, o.text)
 }
 
-// Watch calls changed with every new content that read returns, or with its error, until ctx is
-// done. seen is the content that is known at the start. The calls come one after the other. The same
-// content or error is not reported twice in a row.
-func Watch(ctx context.Context, seen []byte, read func() ([]byte, error), changed func(text []byte, err error)) {
-	reported := content{text: seen}
+// Watcher reports the changes of a file, one after the other. Its fields are required.
+type Watcher struct {
+	Seen    []byte                             // the content that is known at the start
+	Read    func() ([]byte, error)             // reads the file
+	Changed func(text []byte, err error) error // gets each new content, or the error of Read
+
+	mu  sync.Mutex // held from reading to the end of Changed, so that the newest content stays
+	err error      // with Seen: the last report
+}
+
+// report passes a content on and returns what Changed returns.
+func (w *Watcher) report(c content) error {
+	w.Seen, w.err = c.text, c.err
+	return w.Changed(c.text, c.err)
+}
+
+// Again reads the file and reports it, even if it has not changed.
+func (w *Watcher) Again() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text, err := w.Read()
+	return w.report(content{text, err})
+}
+
+// Watch reports every new content or error of the file until ctx is done. The same one is not
+// reported twice in a row.
+func (w *Watcher) Watch(ctx context.Context) {
 	var pending *content // the last read, not reported yet
 	for wait := interval; ; {
 		select {
@@ -51,23 +74,30 @@ func Watch(ctx context.Context, seen []byte, read func() ([]byte, error), change
 			return
 		case <-time.After(wait):
 		}
-		began := time.Now()
-		text, err := read()
-		found := content{text, err}
-		wait = max(interval, share*time.Since(began))
-		switch {
-		case found.same(reported):
-			pending = nil
-		case pending != nil && found.same(*pending):
-			reported, pending = found, nil
-			changed(text, err)
-		default:
-			pending, wait = &found, settle
-		}
+		pending, wait = w.poll(pending)
 	}
 }
 
-// ReadEnding calls read with a path, for Watch. A pipe, a device or a socket there is an
+// poll reads the file once. It returns a content to report if the next read, after wait, has the
+// same.
+func (w *Watcher) poll(before *content) (pending *content, wait time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	began := time.Now()
+	text, err := w.Read()
+	found := content{text, err}
+	wait = max(interval, share*time.Since(began))
+	switch {
+	case found.same(content{w.Seen, w.err}):
+	case before != nil && found.same(*before):
+		w.report(found)
+	default:
+		return &found, settle
+	}
+	return nil, wait
+}
+
+// ReadEnding calls read with a path, for Watcher.Read. A pipe, a device or a socket there is an
 // error and is not read: reading it may never end. A missing file is left to read.
 func ReadEnding(path string, read func(path string) ([]byte, error)) ([]byte, error) {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() && !info.Mode().IsRegular() {

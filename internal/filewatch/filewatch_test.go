@@ -14,22 +14,24 @@ import (
 
 // watch watches a file that has the content one until the test ends. It returns a function that lets
 // two seconds pass and returns the reports of them.
-func watch(t *testing.T, read func() ([]byte, error)) (reports func() []string) {
+func watch(t *testing.T, read func() ([]byte, error)) (w *Watcher, reports func() []string) {
 	t.Helper()
 	var all []string
+	w = &Watcher{Seen: []byte("one"), Read: read, Changed: func(text []byte, err error) error {
+		if os.IsNotExist(err) {
+			text = []byte("missing")
+		}
+		all = append(all, string(text))
+		return err
+	}}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		Watch(ctx, []byte("one"), read, func(text []byte, err error) {
-			if os.IsNotExist(err) {
-				text = []byte("missing")
-			}
-			all = append(all, string(text))
-		})
+		w.Watch(ctx)
 	}()
 	t.Cleanup(func() { stop(); <-ended })
-	return func() []string {
+	return w, func() []string {
 		time.Sleep(2 * interval)
 		synctest.Wait()
 		reports := all
@@ -44,7 +46,7 @@ func write(t *testing.T, path, content string) {
 }
 
 // TestChangesAreReported: each once, also those behind a link of a mounted ConfigMap, of which
-// Kubernetes replaces ..data.
+// Kubernetes replaces ..data, and those that Again has reported before or that undo these.
 func TestChangesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
@@ -58,7 +60,7 @@ func TestChangesAreReported(t *testing.T) {
 			must.Do(t, os.Rename(in("..data_tmp"), in("..data")))
 		}
 		write(t, path, "one")
-		reports := watch(t, func() ([]byte, error) { return os.ReadFile(path) })
+		w, reports := watch(t, func() ([]byte, error) { return os.ReadFile(path) })
 		for _, c := range []struct {
 			change func()
 			want   []string
@@ -80,6 +82,9 @@ func TestChangesAreReported(t *testing.T) {
 			{func() { version("..2026_3", "six") }, []string{"six"}},
 			{func() { must.Do(t, os.RemoveAll(dir)) }, []string{"missing"}},
 			{func() { must.Do(t, os.Mkdir(dir, 0o700)); write(t, path, "seven") }, []string{"seven"}},
+			{func() { w.Again() }, []string{"seven"}},
+			{func() { write(t, path, "eight"); w.Again() }, []string{"eight"}},
+			{func() { write(t, path, "nine"); w.Again(); write(t, path, "eight") }, []string{"nine", "eight"}},
 		} {
 			c.change()
 			if got := reports(); !slices.Equal(got, c.want) {
@@ -95,7 +100,7 @@ func TestIncompleteContentIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		contents := []string{"one", "o", "on", "one", "t", "tw", "two", "two"}
 		reads := 0
-		reports := watch(t, func() ([]byte, error) {
+		_, reports := watch(t, func() ([]byte, error) {
 			reads++
 			return []byte(contents[min(reads, len(contents))-1]), nil
 		})
