@@ -127,15 +127,26 @@ func TestDrainCutsOffHangingRequests(t *testing.T) {
 	close(e.release)
 }
 
-// serveInMemory serves over a listener in memory until the end of a bubble of synctest.
-func serveInMemory(t *testing.T, s *Server) *bufconn.Listener {
+// serveInMemory serves over a listener in memory until stop or the end of a bubble of synctest.
+func serveInMemory(t *testing.T, s *Server) (on *bufconn.Listener, stop func() error) {
 	t.Helper()
 	must.Do(t, s.Listen())
 	s.main.socket.Listener.Close()
-	on := bufconn.Listen(1 << 20)
+	on = bufconn.Listen(1 << 20)
 	s.main.socket.Listener = on
-	start(t, s)
-	return on
+	return on, start(t, s)
+}
+
+// TestDrainEndsConnectionsWithoutARequest: one that sends nothing, which net/http takes for busy for
+// five seconds, neither delays the end nor counts as a request that was cut off.
+func TestDrainEndsConnectionsWithoutARequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil, func(c *Config) { c.Limits.Drain = 2 * time.Second })
+		on, stop := serveInMemory(t, s)
+		silent := must.Get(on.Dial())(t)
+		defer silent.Close()
+		must.Do(t, stop())
+	})
 }
 
 // Clients that never finish their requests lose their connections. Other clients are
@@ -158,7 +169,7 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 					l := &config.Limits
 					l.ReadHeader, l.Read, l.Idle = c.limits.ReadHeader, c.limits.Read, c.limits.Idle
 				})
-				on := serveInMemory(t, s)
+				on, _ := serveInMemory(t, s)
 				var slow []net.Conn
 				for range 20 {
 					conn := must.Get(on.Dial())(t)

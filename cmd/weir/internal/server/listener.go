@@ -32,7 +32,7 @@ type listener struct {
 	grpc    bool        // gRPC speaks TLS itself, since the state of TLS authenticates the caller
 
 	serve func(net.Listener) error    // answers until the socket ends
-	drain func(context.Context) error // ends serve, after the requests in flight
+	drain func(context.Context) error // ends serve, after the requests in flight; end calls it
 
 	socket *listen.Listener // nil until open
 }
@@ -142,9 +142,16 @@ func (s *Server) namesOf(l *listener) *listen.Names {
 	return &names
 }
 
-// firstCallTime is how long a gRPC connection without a complete call has at the end: gRPC would
-// wait for its handshake and message.
+// firstCallTime is how long a connection without a complete call has at the end: gRPC would wait
+// for its handshake and message, and net/http for the header of its request.
 const firstCallTime = time.Second
+
+// end drains the listener.
+func (l *listener) end(ctx context.Context) error {
+	strangers := time.AfterFunc(firstCallTime, l.socket.CloseStrangers)
+	defer strangers.Stop()
+	return l.drain(ctx)
+}
 
 // serveGRPC makes l the listener for Envoy's rate limit service.
 func (s *Server) serveGRPC(l *listener) {
@@ -153,12 +160,7 @@ func (s *Server) serveGRPC(l *listener) {
 		access.TLS = s.config.TLS
 	}
 	s.rpc = envoy.NewListener(s.envoy, l.tls, access)
-	l.grpc, l.Private, l.serve = true, access.Private(), s.rpc.Serve
-	l.drain = func(ctx context.Context) error {
-		strangers := time.AfterFunc(firstCallTime, func() { l.socket.CloseStrangers() })
-		defer strangers.Stop()
-		return s.rpc.Drain(ctx)
-	}
+	l.grpc, l.Private, l.serve, l.drain = true, access.Private(), s.rpc.Serve, s.rpc.Drain
 }
 
 // serveRESP makes l the listener for Redis clients.

@@ -279,12 +279,12 @@ func (s *Server) drain() error {
 	var others sync.WaitGroup
 	for i, p := range s.ports {
 		if s.admin == nil || p != s.admin {
-			others.Go(func() { errs[i] = p.drain(ctx) })
+			others.Go(func() { errs[i] = p.end(ctx) })
 		}
 	}
 	others.Wait()
 	if s.admin != nil {
-		errs[len(s.ports)] = s.admin.drain(ctx)
+		errs[len(s.ports)] = s.admin.end(ctx)
 	}
 	err := cmp.Or(errs...)
 	if errors.Is(err, context.DeadlineExceeded) {
