@@ -58,9 +58,10 @@ const (
 type Listener struct {
 	net.Listener // the listener of the system
 	config       Config
+	file         fs.FileInfo // that of a unix socket; nil for TCP
 
 	closed   chan struct{}
-	once     sync.Once     // closes closed
+	once     sync.Once     // closes closed, and removes the file
 	released chan struct{} // holds an element after a connection was closed or admitted
 	refused  atomic.Int64  // connections closed because of these bounds
 
@@ -281,9 +282,15 @@ func (l *Listener) Conns() int {
 	return len(l.open)
 }
 
-// Close also ends an Accept that waits for a slot.
+// Close also ends an Accept that waits for a slot. It removes the file of a unix socket, but not
+// that of a successor that has taken the path.
 func (l *Listener) Close() error {
-	l.once.Do(func() { close(l.closed) })
+	l.once.Do(func() {
+		close(l.closed)
+		if now, err := os.Lstat(l.config.Address.path); err == nil && os.SameFile(l.file, now) {
+			os.Remove(l.config.Address.path)
+		}
+	})
 	return l.Listener.Close()
 }
 
@@ -319,7 +326,12 @@ func Open(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newListener(plain, c), nil
+	l := newListener(plain, c)
+	if socket, ok := plain.(*net.UnixListener); ok {
+		socket.SetUnlinkOnClose(false) // Close does that
+		l.file, _ = os.Lstat(c.Address.path)
+	}
+	return l, nil
 }
 
 // removeStale removes a socket without a listener, which a killed process left behind. It

@@ -68,6 +68,22 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
+// TestSocketOfASuccessorStays: Close removes the socket of its listener, and no other that has taken
+// its path.
+func TestSocketOfASuccessorStays(t *testing.T) {
+	path, a := socket(t)
+	first := must.Get(Open(Config{Address: a, Conns: 1}))(t)
+	must.Do(t, os.Remove(path))
+	second := must.Get(Open(Config{Address: a, Conns: 1}))(t)
+	first.Close()
+	first.Close()
+	must.Get(net.Dial("unix", path))(t).Close()
+	second.Close()
+	if _, err := os.Stat(path); !os.IsNotExist(err) {
+		t.Errorf("after Close the socket is still there: %v", err)
+	}
+}
+
 // TestFullListenerCloses: Close ends an Accept that waits for a slot.
 func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
