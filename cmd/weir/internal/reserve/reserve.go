@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -108,8 +109,13 @@ func (s *Service) Issue(ctx context.Context, p *enforce.Rule, key enforce.Pairs,
 	if r.store, err = s.store.get(ctx); err != nil && !r.Degraded {
 		return x, err
 	}
+	if !slices.Contains(p.Dimensions(), p.PlanBy) {
+		r.planBy = p.PlanBy
+	}
+	hold := o.Limiter.Compiled().HoldTime
+	r.held = hold > 0
 	x = Reservation{Policy: r.policy, Token: s.seal.token(r), Expires: d.At.Add(r.ttl)}
-	if hold := o.Limiter.Compiled().HoldTime; hold > 0 {
+	if r.held {
 		x.HeldUntil = d.At.Add(hold)
 	}
 	return x, nil
@@ -128,7 +134,9 @@ type Settlement struct {
 // (R17).
 const All int64 = -1
 
-// open returns the reservation of a token with its target, by the policies in force.
+// open returns the reservation of a token with its target, by the policies in force. These may
+// be others than at the reservation: a limit of kind Concurrency that was added since holds
+// nothing of it, a longer hold makes it live longer (S4), and without plans its plan is left out.
 func (s *Service) open(token string) (*reservation, error) {
 	r, err := s.seal.open(token)
 	if err != nil {
@@ -138,12 +146,18 @@ func (s *Service) open(token string) (*reservation, error) {
 	if err != nil {
 		return nil, calls.NoPolicy(err, calls.ErrMissing, "its units leave in their time")
 	}
-	if r.target, err = p.Target(r.pairs); err != nil {
+	pairs := slices.DeleteFunc(slices.Clone(r.pairs), func(v enforce.Pair) bool { return v.Name == r.planBy && v.Name != p.PlanBy })
+	if r.target, err = p.Target(pairs); err != nil {
 		return nil, &calls.Problem{Err: calls.ErrMissing, Detail: "the policy " + r.policy +
 			" counts by other dimensions since the reservation was made; its units leave in their time"}
 	}
 	r.calls = calls.Of(p)
 	r.Rules, r.Key, r.Name, r.Do = p.Limiter(&r.target, time.Time{}).Compiled(), r.target.Key, "weir.reservations:"+r.mark, s.do
+	if !r.held {
+		r.Rules = &engine.Compiled{Rates: r.Rules.Rates}
+	}
+	least, _ := settle.TTLs(r.Rules)
+	r.ttl = max(r.ttl, least)
 	return r, nil
 }
 
@@ -262,7 +276,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 		return x, err
 	}
 	if r.Rules.Holds == nil {
-		return x, calls.BadInput("policy %s has no concurrency limit, so there is no hold to extend; settle the reservation before it expires, or reserve for longer", r.policy)
+		return x, calls.BadInput("policy %s has no concurrency limit, or had none when the reservation was made, so there is no hold to extend; settle the reservation before it expires, or reserve for longer", r.policy)
 	}
 	if err := s.extend(ctx, r); err != nil {
 		r.calls.NoteError(from, err)

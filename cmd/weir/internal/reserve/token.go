@@ -1,7 +1,6 @@
 package reserve
 
 import (
-	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -27,6 +26,8 @@ type reservation struct {
 	store        string // the identity of its store; "" = unknown, only of a degraded one
 	policy       string
 	pairs        enforce.Pairs // the key
+	planBy       string        // the name in pairs of the value that chose a plan, unless it is also a dimension; "" = none
+	held         bool          // it began with a hold: the policy had a limit of kind Concurrency
 	ttl          time.Duration // from Hold on, whole microseconds
 	mark         string        // its name among claims, of markBytes
 	span         time.Duration // how long the claims of an operation or extension are kept, for every token of it; otherwise 0
@@ -57,16 +58,24 @@ func newSeal(secret string) (*seal, error) {
 	return &seal{aead}, err
 }
 
+// The first number of a token.
+const degradedFlag, heldFlag = 1, 2
+
 // token seals r. Every call returns another token, by its nonce.
 func (s *seal) token(r *reservation) string {
 	b := []byte{0}
 	if r.Degraded {
-		b[0] = 1
+		b[0] |= degradedFlag
+	}
+	if r.held {
+		b[0] |= heldFlag
 	}
 	for _, n := range []int64{r.Units, r.At, r.Hold - r.At, r.ttl.Microseconds(), r.span.Microseconds()} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	b = keyenc.Append(keyenc.Append(keyenc.Append(b, r.mark), r.store), r.policy)
+	for _, text := range []string{r.mark, r.store, r.policy, r.planBy} {
+		b = keyenc.Append(b, text)
+	}
 	for _, p := range r.pairs {
 		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
 	}
@@ -111,9 +120,10 @@ func (s *seal) open(token string) (*reservation, error) {
 		return nil, errNoReservation
 	}
 	u := unsealer{rest: b}
-	r := &reservation{Grant: settle.Grant{Degraded: u.number() == 1, Units: u.number(), At: u.number()}}
+	flags := u.number()
+	r := &reservation{held: flags&heldFlag != 0, Grant: settle.Grant{Degraded: flags&degradedFlag != 0, Units: u.number(), At: u.number()}}
 	r.Hold, r.ttl, r.span = r.At+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
-	r.mark, r.store, r.policy = u.text(), u.text(), u.text()
+	r.mark, r.store, r.policy, r.planBy = u.text(), u.text(), u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
 		r.pairs = append(r.pairs, enforce.Pair{Name: u.text(), Value: u.text()})
 	}
@@ -157,7 +167,7 @@ func (r *reservation) expired(at time.Time) bool {
 }
 
 // claimTTL returns the least time for which a claim must be kept.
-func (r *reservation) claimTTL() time.Duration { return cmp.Or(r.span, r.ttl) }
+func (r *reservation) claimTTL() time.Duration { return max(r.span, r.ttl) }
 
 // claimKey returns the key of the reservation's claims.
 func (r *reservation) claimKey() weir.Key { return weir.K(r.mark) }

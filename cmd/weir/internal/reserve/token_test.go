@@ -15,7 +15,7 @@ import (
 // and no two tokens are equal.
 func TestSealedTokensOpenUnchanged(t *testing.T) {
 	s := must.Get(newSeal("a secret"))(t)
-	want := reservation{store: "identity", policy: "p", ttl: 400 * 24 * time.Hour,
+	want := reservation{store: "identity", policy: "p", planBy: "b", held: true, ttl: 400 * 24 * time.Hour,
 		Grant: settle.Grant{Units: 1<<53 - 1, At: 1<<53 - 1, Hold: 1<<53 - 1, Degraded: true},
 		pairs: enforce.Pairs{{Name: "a"}, {Name: "b", Value: "\x00\xff=&\n"}, {Value: "x"}}}
 	first, second := s.token(&want), s.token(&want)
@@ -58,8 +58,8 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 func FuzzUnseal(f *testing.F) {
 	s := must.Get(newSeal("a secret"))(f)
 	f.Add([]byte{})
-	f.Add([]byte{0, 1, 2, 0, 3, 0, 1, 'm', 1, 's', 1, 'p', 1, 'a', 1, 'b'})
-	f.Add([]byte{1, 1, 2, 4, 3, 5, 1, 'm', 1, 's', 1, 'p'})
+	f.Add([]byte{0, 1, 2, 0, 3, 0, 1, 'm', 1, 's', 1, 'p', 0, 1, 'a', 1, 'b'})
+	f.Add([]byte{3, 1, 2, 4, 3, 5, 1, 'm', 1, 's', 1, 'p', 1, 'a'})
 	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))
