@@ -15,7 +15,8 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 // WaitN blocks until n units are granted in full, in mode Partial too. It returns a
 // *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
 // announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
-// in no particular order.
+// in no particular order. Under a limit of kind Concurrency the announced wait lasts until a
+// hold ends by time: WaitN does not notice that another caller ends its hold sooner.
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {
 		return Decision{}, err

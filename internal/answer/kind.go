@@ -274,6 +274,13 @@ func Uncounted(l *engine.Limit) string {
 	return "has fixed windows, which store no instants to count"
 }
 
+// InFixedWindows gives a limit fixed windows: of its length since 1970, or months of the calendar.
+func InFixedWindows(l *weir.Limit, months bool) {
+	if l.Kind = weir.Fixed; months {
+		l.Window, l.Period = 0, weir.Month
+	}
+}
+
 // Window formats the window of a limit for a table: "30m", "10 per 1s" for a bucket, "at once",
 // or "day in Europe/Berlin".
 func Window(l *engine.Limit, s *weir.LimitState) string {

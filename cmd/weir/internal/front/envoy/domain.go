@@ -18,6 +18,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/policy"
@@ -194,11 +195,8 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 	}
 	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
 	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: r.Window}
-	switch windows := s.options.Windows; {
-	case windows == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1:
-		w.Kind, w.Window, w.Period = weir.Fixed, 0, weir.Month
-	case windows != Rolling:
-		w.Kind = weir.Fixed
+	if windows := s.options.Windows; windows != Rolling {
+		answer.InFixedWindows(&w, windows == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1)
 	}
 	if len(r.Varying) > 0 || salt != "" {
 		// All values are one dimension.
