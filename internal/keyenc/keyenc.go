@@ -28,3 +28,15 @@ func Next(b []byte) (value, rest []byte, ok bool) {
 	end := size + int(n)
 	return b[size:end:end], b[end:], true
 }
+
+// Values returns all values of b. It reports false if b is no sequence of whole values.
+func Values(b []byte) (values []string, ok bool) {
+	for len(b) > 0 {
+		value, rest, ok := Next(b)
+		if !ok {
+			return nil, false
+		}
+		values, b = append(values, string(value)), rest
+	}
+	return values, true
+}

@@ -98,18 +98,11 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 		}
 	}
 	dimensions = names[3:]
-	if len(dimensions) == 1 {
-		return names[0], names[1], kind, dimensions, []string{string(c.Key)}, true
+	values, ok = []string{string(c.Key)}, true
+	if len(dimensions) != 1 {
+		values, ok = keyenc.Values(c.Key)
 	}
-	rest := c.Key
-	for range dimensions {
-		var value []byte
-		if value, rest, ok = keyenc.Next(rest); !ok {
-			return names[0], names[1], kind, dimensions, nil, false
-		}
-		values = append(values, string(value))
-	}
-	return names[0], names[1], kind, dimensions, values, len(rest) == 0
+	return names[0], names[1], kind, dimensions, values, ok && len(values) == len(dimensions)
 }
 
 // newOperation returns an operation with its result.
@@ -120,16 +113,9 @@ func newOperation(p *engine.Compiled, name string, op engine.Op, asked, from int
 // Split returns the name of the policy, the names and values of the key's dimensions, and
 // the idempotency key. It reports false for a name that no engine makes.
 func (o *Operation) Split() (policy string, dimensions, values []string, id string, ok bool) {
-	var parts []string
-	for rest := []byte(o.Name); len(rest) > 0; {
-		var part []byte
-		if part, rest, ok = keyenc.Next(rest); !ok {
-			return "", nil, nil, "", false
-		}
-		parts = append(parts, string(part))
-	}
+	parts, ok := keyenc.Values([]byte(o.Name))
 	n := len(parts)
-	if n < 2 || n%2 != 0 {
+	if !ok || n < 2 || n%2 != 0 {
 		return "", nil, nil, "", false
 	}
 	for i := 1; i < n-1; i += 2 {
