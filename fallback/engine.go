@@ -19,7 +19,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -72,9 +71,7 @@ type Engine struct {
 	mode    engine.Outage
 	timeout time.Duration // 0 = none
 	breaker breaker
-
-	instances int64
-	share     func() *localShare // the engine of mode Share, made at its first use
+	share   localShare // decides in mode Share
 
 	failures, timeouts, degraded atomic.Int64
 }
@@ -90,15 +87,12 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
 		panic("fallback: New needs an engine, not nil")
 	}
-	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, instances: 1}
+	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, share: localShare{memory: memory.New(memory.Options{}), instances: 1}}
 	f.breaker.threshold, f.breaker.since = 5, time.Now()
 	option.Apply(f, opts)
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
 	}
-	f.share = sync.OnceValue(func() *localShare {
-		return &localShare{memory: memory.New(memory.Options{}), instances: f.instances}
-	})
 	return f
 }
 
@@ -150,9 +144,9 @@ var errReplayed = errors.New("the share has replayed the answer")
 func (f *Engine) decidedByShare(c *engine.Call) bool {
 	switch {
 	case c.Op == engine.Reset:
-		f.share().reset(c)
+		f.share.reset(c)
 		return false
-	case c.ID == "" || c.Op == engine.Refund || !f.share().replay(c):
+	case c.ID == "" || c.Op == engine.Refund || !f.share.replay(c):
 		return false
 	}
 	if c.Err == nil {
@@ -231,7 +225,7 @@ func (f *Engine) decideWithout(c *engine.Call, cause error) {
 	c.Fail(nil)
 	if mode == Allow {
 		c.Result = openDecision(c)
-	} else if f.share().decideCall(c); c.Err != nil {
+	} else if f.share.decideCall(c); c.Err != nil {
 		return
 	}
 	f.degraded.Add(1)
@@ -384,5 +378,5 @@ func OnStoreState(changed func(cause error)) Option {
 // rounded down. More processes than n exceed the bounds of Share in proportion. n below
 // 1 is taken as 1. The other modes ignore it.
 func Instances(n int) Option {
-	return func(f *Engine) { f.instances = int64(max(n, 1)) }
+	return func(f *Engine) { f.share.instances = int64(max(n, 1)) }
 }
