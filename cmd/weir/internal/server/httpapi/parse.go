@@ -132,7 +132,8 @@ func (a *API) readBody(r *http.Request, s *scratch, most int) error {
 }
 
 // stopReading ends the reading of a body that no handler reads. Otherwise net/http waits
-// for the rest of it, up to the read timeout, before it sends the answer.
+// for the rest of it, up to the read timeout, before it sends the answer. It then closes the
+// connection unless the whole body has come.
 func stopReading(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		http.NewResponseController(w).SetReadDeadline(time.Now())

@@ -24,7 +24,7 @@ type route struct {
 	serve   func(*API, http.ResponseWriter, *http.Request)
 	decide  func(*API, *scratch) error // instead of serve, for a parsed body
 	summary string                     // for openapi.json
-	takes   member                     // members of the body
+	takes   member                     // members of the body; 0 = it has none
 	op      weir.Op                    // the op of the request
 }
 
@@ -130,6 +130,9 @@ func (on *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	to := byPath[r.URL.Path]
 	if to == nil {
 		to = namedRoute(r.URL.Path)
+	}
+	if to.takes == 0 {
+		stopReading(w, r)
 	}
 	conn, _ := r.Context().Value(connKey{}).(*listen.Conn)
 	granted := a.accessOf(r, conn, to.role, on)
