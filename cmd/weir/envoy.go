@@ -11,24 +11,26 @@ import (
 func (o *serveOptions) configureEnvoy() (err error) {
 	c := &o.config
 	if o.envoyHeaders == "response" || o.envoyHeaders == "both" {
-		c.EnvoyOptions.Response = envoyHeaderNames("LIMIT_")
+		c.EnvoyOptions.Response, err = envoyHeaderNames("LIMIT_")
 	}
-	if o.envoyHeaders == "request" || o.envoyHeaders == "both" {
-		c.EnvoyOptions.Request = envoyHeaderNames("LIMIT_REQUEST_")
+	if err == nil && (o.envoyHeaders == "request" || o.envoyHeaders == "both") {
+		c.EnvoyOptions.Request, err = envoyHeaderNames("LIMIT_REQUEST_")
 	}
-	if o.envoyConfig != "" {
+	if err == nil && o.envoyConfig != "" {
 		c.Envoy, err = envoyconf.Load(o.envoyConfig)
 	}
 	return err
 }
 
 // envoyHeaderNames returns the names of the reference service, or those of its variables.
-func envoyHeaderNames(prefix string) *envoy.Headers {
+func envoyHeaderNames(prefix string) (_ *envoy.Headers, err error) {
 	h := envoy.DefaultHeaders
 	for name, to := range map[string]*string{"LIMIT_HEADER": &h.Limit, "REMAINING_HEADER": &h.Remaining, "RESET_HEADER": &h.Reset} {
 		if v := os.Getenv(prefix + name); v != "" {
-			*to = v
+			if *to = v; isField(v) != nil {
+				err = usage("", "$%s%s %w", prefix, name, isField(v))
+			}
 		}
 	}
-	return &h
+	return &h, err
 }

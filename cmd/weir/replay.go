@@ -119,7 +119,7 @@ func writeSummary(b *strings.Builder, s *replay.Summary) {
 		fmt.Fprintf(b, "a sample of 1/%d of keys\n", s.Sample)
 	}
 	if s.Dropped > 0 {
-		fmt.Fprintf(b, "%s missing, because recording could not keep up\n", counted(s.Dropped, "call is", "calls are"))
+		fmt.Fprintf(b, "%s missing, because recording could not keep up or write\n", counted(s.Dropped, "call is", "calls are"))
 	}
 	if len(s.Policies) == 0 {
 		return

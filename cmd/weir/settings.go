@@ -74,7 +74,7 @@ func (o *serveOptions) table() (t settings) {
 		{name: "otlp-ratio", value: ratioValue(&o.otlpRatio, 0.01), variables: []string{"OTEL_TRACES_SAMPLER"}},
 	})
 	t.add("recording", "Recording", settings{
-		{name: "record", value: textValue(&o.record.Path, "", anyText)},
+		{name: "record", value: textValue(&o.record.Path, "", isNoStream)},
 		{name: "record-sample", value: shareValue(&o.record.Sample, 10)},
 		{name: "record-size", value: sizeValue(&o.record.FileBytes, 64<<20)},
 		{name: "record-files", value: intValue(&o.record.Files, 4, 1, maxRecordFiles, "4 is the default")},

@@ -198,7 +198,7 @@ func sampleNotes(r *suggest.Result) (notes []string) {
 			"peaks are exact if --key has every value that all limits of the policy count by, and lower otherwise", n))
 	}
 	if n := r.Log.Dropped; n > 0 {
-		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up; peaks may be higher")
+		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up or write; peaks may be higher")
 	}
 	return notes
 }

@@ -125,6 +125,14 @@ func textValue(to *string, standard string, check func(text string) error) *valu
 
 func anyText(string) error { return nil }
 
+// isNoStream rejects -, which is no file here.
+func isNoStream(text string) error {
+	if text == "-" {
+		return usage("choose a file, or write ./- for one of that name", "- is no name of a file")
+	}
+	return nil
+}
+
 // isField checks the name of a header field.
 func isField(text string) error {
 	const letters = "abcdefghijklmnopqrstuvwxyz"
