@@ -23,31 +23,6 @@ descriptors:
   - {key: big, rate_limit: {unit: minute, requests_per_unit: 4294967295}}
 `
 
-// A descriptor's own hits_addend replaces that of the request.
-func TestDescriptorsHaveTheirOwnHits(t *testing.T) {
-	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, parse(t, hitsConfig))
-		r := p.request("a=1")
-		r.HitsAddend = 3
-		if a, err := p.send(r); err != nil || brief(a) != "OK | OK 7/10 1m0s" {
-			t.Errorf("hits_addend 3: %v, %v", a, err)
-		}
-		p.wants("OK | OK 5/10 1m0s", "a=1 hits:2")
-		r = p.request("a=1 hits:1", "b=1")
-		r.HitsAddend = 3
-		if a, err := p.send(r); err != nil || brief(a) != "OK | OK 4/10 1m0s | OK 2/5 1m0s" {
-			t.Errorf("a descriptor's own hits go before the request's: %v, %v", a, err)
-		}
-		// More than Remaining: denied as a whole, and the rest can still be granted.
-		p.wants("OVER_LIMIT | OVER_LIMIT 4/10 1m0s", "a=1 hits:5")
-		p.wants("OK | OK 0/10 1m0s", "a=1 hits:4")
-		// More than the limit.
-		p.wants("OVER_LIMIT | OVER_LIMIT 5/5 1m0s", "b=2 hits:6")
-		p.wants("OK | OK 0/4294967295 1m0s", "big=1 hits:4294967295")
-		p.wants("OVER_LIMIT | OVER_LIMIT 0/4294967295 1m0s", "big=1 hits:2251799813685247")
-	})
-}
-
 // More descriptors than fit in one step are still all granted or all denied.
 func TestManyDescriptorsAreAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {

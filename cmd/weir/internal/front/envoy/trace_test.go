@@ -141,10 +141,13 @@ func (tr *trace) load(names ...string) {
 	}
 }
 
-// answer returns the answer to descriptors with a ; between them; the granted requests of "N
-// times DESCRIPTOR"; the limit of "limit DESCRIPTOR" as its answer shows it; the metrics of "hits
-// RULE"; the header fields of "headers DESCRIPTORS"; for "denied" the denied keys of each rule, and
-// for "rules" their granted hits.
+// answer returns the answer to descriptors with a ; between them. Other calls:
+//
+//   - N times DESCRIPTORS: the number of granted requests
+//   - addend N DESCRIPTORS: a request with hits of its own
+//   - limit DESCRIPTOR: the limit that the answer shows
+//   - headers DESCRIPTORS: the fields of the response and of the request
+//   - hits RULE, rules, denied: the metrics of a rule, the granted hits and the denied keys of each
 func (tr *trace) answer(call string) string {
 	tr.t.Helper()
 	verb, rest, _ := strings.Cut(call, " ")
@@ -153,6 +156,11 @@ func (tr *trace) answer(call string) string {
 		return fmt.Sprint(tr.p.granted(n, strings.Split(descriptors, "; ")...), " granted")
 	}
 	switch verb {
+	case "addend":
+		n, descriptors, _ := strings.Cut(rest, " ")
+		r := tr.p.request(strings.Split(descriptors, "; ")...)
+		r.HitsAddend = uint32(numeral(tr.t, n))
+		return brief(must.Get(tr.p.send(r))(tr.t))
 	case "limit":
 		l := tr.p.ask(rest).Statuses[0].CurrentLimit
 		return strings.TrimSpace(fmt.Sprintf("%s %d per %d %v", l.Name, l.RequestsPerUnit, cmp.Or(l.UnitMultiplier.GetValue(), 1), l.Unit))
