@@ -41,28 +41,6 @@ func TestKeysAreOpaque(t *testing.T) {
 	`)
 }
 
-// A full engine rejects new keys, and keeps deciding for the existing ones. It has metrics of
-// its bound, which one without a bound has not.
-func TestFullStoreRejectsOnlyNewKeys(t *testing.T) {
-	s, logged := newServer(t, weir.NewMemory(weir.MaxKeys(1), weir.MaxBytes(1<<20)))
-	play(t, s, `
-		POST /v1/check {"policy":"search","key":{"ip":"first"}} => 200 {"allowed":true,…
-		POST /v1/check {"policy":"search","key":{"ip":"second"}} => 503 …as many keys as it may…
-		POST /v1/check {"policy":"search","key":{"ip":"first"}} => 200 {"allowed":true,…
-		metric weir_store_max_bytes 1.048576e+06
-		metric weir_store_full_total 1
-	`)
-	unbounded, _ := newServer(t, nil)
-	play(t, unbounded, `
-		GET /metrics => 200 …weir_store_bytes…
-		! weir_store_max_bytes
-		! weir_store_full_total
-	`)
-	if strings.Contains(logged.String(), "second") || !strings.Contains(logged.String(), "no decision could be made") {
-		t.Errorf("the log should name the error and not the key: %s", logged)
-	}
-}
-
 // witness counts the calls that reach an engine, and records whether their context was still alive.
 type witness struct {
 	engine.Engine

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
@@ -164,15 +163,6 @@ func TestNewRejectsBadConfigurations(t *testing.T) {
 	}
 	s := must.Get(New(complete(Config{Policies: file(t)})))(t)
 	play(t, s, "POST /v1/check "+searchBody+` => 200 {"allowed":true,…`)
-}
-
-func TestReadyzAndLivezWithADeadStore(t *testing.T) {
-	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
-	play(t, s, `
-		let since "since":"`+httpapi.Stamp(s.set().Since)+`"
-		GET /readyz => 200 {"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,$since}
-		GET /livez => 200 {"live":true}
-	`)
 }
 
 func TestBannerNamesListenersAndCalls(t *testing.T) {

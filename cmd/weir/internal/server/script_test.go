@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
@@ -22,7 +23,8 @@ import (
 
 // TestScripts plays each script of testdata on a server of its own, whose clock begins at
 // 2000-01-01. The policies are those of weir.yaml at the beginning of the archive, or else in
-// the folder. Bad input reaches no engine, and in down.txtar the store does not answer.
+// the folder. Bad input reaches no engine, and in down.txtar the store does not answer,
+// and in full.txtar it may hold one key.
 func TestScripts(t *testing.T) {
 	for _, path := range must.Get(filepath.Glob("testdata/*.txtar"))(t) {
 		archive, policies := txtar.Parse(must.Get(os.ReadFile(path))(t)), file(t)
@@ -32,6 +34,8 @@ func TestScripts(t *testing.T) {
 			e = unreached{t}
 		case name == "down.txtar":
 			e = down{}
+		case name == "full.txtar":
+			e = weir.NewMemory(weir.MaxKeys(1), weir.MaxBytes(1<<20))
 		}
 		for _, f := range archive.Files {
 			if f.Name == "weir.yaml" {
