@@ -216,14 +216,7 @@ func TestFilesHaveABound(t *testing.T) {
 	at := int64(0)
 	run := func(calls int) {
 		r, _ := open(t, Config{Path: path, Files: 3})
-		p := r.Policy(rule(t, "search"))
-		for range calls {
-			at++
-			p.Decided(attempt(1, fmt.Sprint(at)), grantAt(at))
-			if at%8192 == 0 {
-				r.writer.waitTaken(t)
-			}
-		}
+		at = decideAll(t, r, at, at+int64(calls))
 		r.Close()
 		if r.Dropped() != 0 || r.Written() != int64(calls) {
 			t.Errorf("%d dropped, %d of %d written", r.Dropped(), r.Written(), calls)
@@ -267,6 +260,18 @@ func TestFilesHaveABound(t *testing.T) {
 	}
 }
 
+// decideAll records a call at each instant from after one up to another, which it returns.
+func decideAll(t *testing.T, r *Recorder, after, last int64) int64 {
+	p := r.Policy(rule(t, "search"))
+	for at := after + 1; at <= last; at++ {
+		p.Decided(attempt(1, fmt.Sprint(at)), grantAt(at))
+		if at%8192 == 0 {
+			r.writer.waitTaken(t)
+		}
+	}
+	return last
+}
+
 // waitTaken waits until the writer has taken the buffer.
 func (w *writer) waitTaken(t *testing.T) {
 	t.Helper()
@@ -287,6 +292,10 @@ func TestOtherFilesAreSafe(t *testing.T) {
 	dir := t.TempDir()
 	used, _ := open(t, Config{Path: filepath.Join(dir, "used")})
 	defer used.Close()
+	must.Do(t, os.Mkdir(filepath.Join(dir, "dir"), 0o700))
+	for _, name := range []string{"other", "trace.1"} {
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte("policies"), 0o600))
+	}
 	for _, c := range []struct{ name, file, want string }{
 		{"other", "other", "is not a recorded trace"},
 		{"trace", "trace.1", "is not a recorded trace"},
@@ -294,13 +303,6 @@ func TestOtherFilesAreSafe(t *testing.T) {
 		{"missing/trace", "", "no such file or directory"},
 		{"used", "used", "is written by another process"},
 	} {
-		path := filepath.Join(dir, c.file)
-		switch c.file {
-		case "dir":
-			os.Mkdir(path, 0o700)
-		case "other", "trace.1":
-			os.WriteFile(path, []byte("policies"), 0o600)
-		}
 		before := names(dir)
 		r, err := Open(Config{Path: filepath.Join(dir, c.name), Files: 2, FileBytes: 1 << 20, Sample: 1})
 		if err == nil {
@@ -320,13 +322,7 @@ func TestOtherFilesAreSafe(t *testing.T) {
 func TestRotationKeepsOtherFiles(t *testing.T) {
 	r, path := open(t, Config{Files: 3})
 	must.Do(t, os.WriteFile(path+".1", []byte("policies"), 0o600))
-	p := r.Policy(rule(t, "search"))
-	for at := range int64(40_000) { // more than one file
-		p.Decided(attempt(1, fmt.Sprint(at)), grantAt(at+1))
-		if at%8192 == 0 {
-			r.writer.waitTaken(t)
-		}
-	}
+	decideAll(t, r, 0, 40_000) // more than one file
 	r.Close()
 	if got := string(must.Get(os.ReadFile(path + ".1"))(t)); got != "policies" || r.Failed() == 0 {
 		t.Errorf("the other file has %.40q, and %d calls failed; want policies, and some", got, r.Failed())
