@@ -72,8 +72,7 @@ func TestWebExamples(t *testing.T) {
 // Weir and the command are not started.
 func newWebStand(t *testing.T, command []string) *stand {
 	t.Helper()
-	s := &stand{t: t, dir: t.TempDir(), client: &http.Client{Timeout: testTimeout}, secrets: thisSecret}
-	s.options.Weir, s.options.Listen = free(t), free(t)
+	s := bareStand(t)
 	s.serve = []string{"--gate-id-header", "X-Request-Id"}
 	_, port, _ := strings.Cut(s.options.Listen, ":")
 	s.env = []string{"PORT=" + port, "FLASK_RUN_PORT=" + port, "WEIR=" + s.options.Weir}

@@ -173,7 +173,11 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 			t.Run(p.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
 				p := p // both subtests change it
-				p.edit = func(t *testing.T, text string) string { return overHTTP2(text, p.name, secure) }
+				if change, ok := overHTTP2[p.name+"/"+name]; ok {
+					p.edit = func(_ *testing.T, text string) string {
+						return regexp.MustCompile(change[0]).ReplaceAllString(text, change[1])
+					}
+				}
 				p.global = "\tauto_https off\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n"
 				start := p.start
 				p.start = func(s *stand) { s.write("cert.pem", pair.Cert+pair.Key); start(s) }
@@ -204,23 +208,13 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 	}
 }
 
-// overHTTP2 changes a snippet to speak HTTP/2 to its clients.
-func overHTTP2(text, proxy string, secure bool) string {
-	var old *regexp.Regexp
-	var new string
-	switch {
-	case proxy == "nginx" && secure:
-		old, new = regexp.MustCompile(`listen ([0-9.:]+);`), "listen $1 ssl http2; ssl_certificate cert.pem; ssl_certificate_key cert.pem;"
-	case proxy == "nginx":
-		old, new = regexp.MustCompile(`listen ([0-9.:]+);`), "listen $1 http2;"
-	case proxy == "haproxy" && secure:
-		old, new = regexp.MustCompile(`bind ([0-9.:]+)`), "bind $1 ssl crt cert.pem alpn h2"
-	case proxy == "caddy" && secure:
-		old, new = regexp.MustCompile(`http://([0-9.:]+) {`), "https://$1 {\n\ttls cert.pem cert.pem"
-	default: // nothing to change
-		return text
-	}
-	return old.ReplaceAllString(text, new)
+// overHTTP2 are the patterns in snippets, and their replacements that speak HTTP/2 to clients, with
+// TLS (h2) or in clear text (h2c). The others do so as they are.
+var overHTTP2 = map[string][2]string{
+	"nginx/h2":   {`listen ([0-9.:]+);`, "listen $1 ssl http2; ssl_certificate cert.pem; ssl_certificate_key cert.pem;"},
+	"nginx/h2c":  {`listen ([0-9.:]+);`, "listen $1 http2;"},
+	"haproxy/h2": {`bind ([0-9.:]+)`, "bind $1 ssl crt cert.pem alpn h2"},
+	"caddy/h2":   {`http://([0-9.:]+) {`, "https://$1 {\n\ttls cert.pem cert.pem"},
 }
 
 func http2Transport(secure bool) *http.Transport {

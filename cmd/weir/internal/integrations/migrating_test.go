@@ -24,10 +24,10 @@ func TestMigratingFromLimitReq(t *testing.T) {
 
 	t.Run("limit_req", func(t *testing.T) {
 		t.Parallel()
-		s := migratingStand(t)
+		s, app := bareStand(t), newApp(t)
 		// A second in place of a minute: the test sees how soon the 21st request passes.
 		s.write("weir.conf", strings.NewReplacer("rate=20r/m", "rate=20r/s", "listen 80", "listen "+s.options.Listen,
-			"127.0.0.1:8080", s.app.addr()).Replace(conf))
+			"127.0.0.1:8080", app.addr()).Replace(conf))
 		startNginx(s)
 		s.await("tcp", s.options.Listen)
 		for range 20 { // a stall of this machine may fill a second
@@ -49,13 +49,13 @@ func TestMigratingFromLimitReq(t *testing.T) {
 
 	t.Run("weir", func(t *testing.T) {
 		t.Parallel()
-		s := migratingStand(t)
+		s, app := bareStand(t), newApp(t)
 		s.write("weir.yaml", policy)
 		serve, snippet, _ := strings.Cut(commands, "\n")
 		weir := program.Path(t)
 		s.run("env", append([]string{"-u", "WEIR_GATE_SECRET", weir}, strings.Fields(serve + " --listen " + s.options.Weir)[1:]...)...)
 		snippet = strings.NewReplacer("weir snippet", weir+" snippet --weir "+s.options.Weir+" --listen "+s.options.Listen+" --timeout 10s",
-			"127.0.0.1:8080", s.app.addr(), "/etc/nginx/conf.d/weir.conf", "weir.conf").Replace(snippet)
+			"127.0.0.1:8080", app.addr(), "/etc/nginx/conf.d/weir.conf", "weir.conf").Replace(snippet)
 		cmd := exec.Command("sh", "-ec", snippet)
 		cmd.Dir = s.dir
 		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -75,13 +75,6 @@ func TestMigratingFromLimitReq(t *testing.T) {
 			}
 		}
 	})
-}
-
-// migratingStand is a stand without weir and nginx.
-func migratingStand(t *testing.T) *stand {
-	s := &stand{t: t, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: testTimeout}}
-	s.options.Weir, s.options.Listen = free(t), free(t)
-	return s
 }
 
 // migratingBlock returns the block of a language in the page's section about nginx.

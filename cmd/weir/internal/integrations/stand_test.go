@@ -59,12 +59,12 @@ type stand struct {
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
 	needs.Program(t, p.name)
-	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: testTimeout}}
+	s := bareStand(t)
+	s.proxy, s.app = p, newApp(t)
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
-		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
+		Weir: s.options.Weir, App: s.app.addr(), Listen: s.options.Listen, Dir: s.dir,
 		Timeout: "10s"} // so that a busy machine is not taken for a weir that hangs
 	change(&s.options)
-	s.secrets = thisSecret
 	s.startWeir()
 	for _, f := range must.Get(Render(p.name, s.options))(t) {
 		if p.edit != nil {
@@ -75,6 +75,12 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	p.start(s)
 	s.await("tcp", s.options.Listen)
 	return s
+}
+
+// bareStand is a stand without processes and without an application.
+func bareStand(t *testing.T) *stand {
+	return &stand{t: t, dir: t.TempDir(), client: &http.Client{Timeout: testTimeout}, secrets: thisSecret,
+		options: Options{Weir: free(t), Listen: free(t)}}
 }
 
 const (
