@@ -75,21 +75,11 @@ const perConnection = 128 << 10
 // unit recommends fit in that with all connections.
 func TestUnitBoundsMemory(t *testing.T) {
 	u, text := unit(t), read(t, "weir.service")
-	one := func(pattern string) string {
-		m := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(text, -1)
-		if len(m) != 1 {
-			t.Fatalf("weir.service has %q for %s, want one", m, pattern)
-		}
-		return m[0][1]
-	}
-	kernel, collector, histories := bytesOf(t, one(`^MemoryMax=(\w+)`)), bytesOf(t, one(`^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, one(`--max-memory (\w+)`))
-	conns := regexp.MustCompile(`--max-connections (\d+)`).FindStringSubmatch(u["[Service]ExecStart"][0])
-	if conns == nil {
-		t.Fatal("no --max-connections")
-	}
-	n, err := strconv.ParseInt(conns[1], 10, 64)
+	kernel, collector, histories := bytesOf(t, only(t, text, `^MemoryMax=(\w+)`)), bytesOf(t, only(t, text, `^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, only(t, text, `--max-memory (\w+)`))
+	conns := only(t, u["[Service]ExecStart"][0], `--max-connections (\d+)`)
+	n, err := strconv.ParseInt(conns, 10, 64)
 	if need := histories + n*perConnection; err != nil || need > collector || collector >= kernel {
-		t.Errorf("histories and %s connections need %d bytes, GOMEMLIMIT is %d, MemoryMax %d; want them in ascending order, %v", conns[1], need, collector, kernel, err)
+		t.Errorf("histories and %s connections need %d bytes, GOMEMLIMIT is %d, MemoryMax %d; want them in ascending order, %v", conns, need, collector, kernel, err)
 	}
 }
 
@@ -105,52 +95,32 @@ func bytesOf(t *testing.T, size string) int64 {
 	return n << shift
 }
 
-// dockerfile returns the instructions, with continued lines put together.
-func dockerfile(t *testing.T) (all []string) {
+// only returns the first group of the only match of a pattern in lines of a text.
+func only(t *testing.T, text, pattern string) string {
 	t.Helper()
-	for line := range strings.Lines(strings.ReplaceAll(read(t, "Dockerfile"), "\\\n", "")) {
-		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
-			all = append(all, line)
-		}
+	m := regexp.MustCompile(`(?m)`+pattern).FindAllStringSubmatch(text, -1)
+	if len(m) != 1 {
+		t.Fatalf("%q for %s, want one, in\n%s", m, pattern, text)
 	}
-	return all
+	return m[0][1]
 }
 
 // TestImage starts weir like the image, and checks the Dockerfile. It does not build the
 // image.
 func TestImage(t *testing.T) {
-	var from, entry, command, health []string
-	user := ""
-	for _, line := range dockerfile(t) {
-		word, rest, _ := strings.Cut(line, " ")
-		switch word {
-		case "FROM":
-			from, user = append(from, rest), ""
-		case "USER":
-			user = rest
-		case "HEALTHCHECK":
-			_, list, _ := strings.Cut(rest, " CMD ")
-			if err := json.Unmarshal([]byte(list), &health); err != nil {
-				t.Errorf("%s does without a shell only as a list: %v", line, err)
-			}
-		case "ENTRYPOINT", "CMD":
-			to := &entry
-			if word == "CMD" {
-				to = &command
-			}
-			if err := json.Unmarshal([]byte(rest), to); err != nil {
-				t.Errorf("%s is not a list: %v", line, err)
-			}
-		}
+	build, image, _ := strings.Cut(strings.ReplaceAll(read(t, "Dockerfile"), "\\\n", ""), "\nFROM scratch\n")
+	list := func(word string) (words []string) { // without a shell only a list
+		must.Do(t, json.Unmarshal([]byte(only(t, image, "^"+word+" (.*)$")), &words))
+		return words
 	}
-	if len(from) != 2 || from[1] != "scratch" || user != "65532:65532" || !slices.Equal(entry, []string{"/weir"}) {
-		t.Errorf("stages %q, user %q, entry point %q; want a second stage from scratch, a numeric user, /weir", from, user, entry)
+	entry, command, health := list("ENTRYPOINT"), list("CMD"), list("HEALTHCHECK .* CMD")
+	if user := only(t, image, "^USER (.*)$"); user != "65532:65532" || !slices.Equal(entry, []string{"/weir"}) || strings.Contains(image, "\nFROM ") {
+		t.Errorf("user %q, entry point %q; want a last stage from scratch with a numeric user and /weir", user, entry)
 	}
-	if image := strings.Fields(from[0])[0]; !regexp.MustCompile(`^golang:[\w.-]+(@sha256:[0-9a-f]{64})?$`).MatchString(image) {
-		t.Errorf("the image is built with %s, want golang:TAG, or golang:TAG@sha256:… as make pin-images writes it", image)
-	}
-	if _, version, _ := strings.Cut(read(t, "../go.mod"), "\ngo "); !strings.HasPrefix(from[0], "golang:"+version[:strings.LastIndexByte(strings.Fields(version)[0], '.')]) {
-		t.Errorf("the image is built with %s, go.mod wants %s", from[0], strings.Fields(version)[0])
+	// make pin-images adds the digest.
+	builder := only(t, only(t, build, `^FROM (.*)$`), `^golang:([\w.-]+)(?:@sha256:[0-9a-f]{64})? AS build$`)
+	if version := only(t, read(t, "../go.mod"), `^go (\d+\.\d+)`); !strings.HasPrefix(builder, version) {
+		t.Errorf("the image is built with %s, go.mod wants %s", builder, version)
 	}
 	w := startWeir(t, command, map[string]string{
 		"/etc/weir/weir.yaml": "version: 1\npolicies: {search: {limit: 5 per minute per ip}}\n", "/run/secrets/weir-token": "the-token-of-the-callers"})
