@@ -2,7 +2,6 @@ package keytable
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sort"
 	"strings"
@@ -16,52 +15,6 @@ import (
 func (k *named) equal(other *named) bool {
 	const group = 1<<hashShift - 1
 	return k.lo == other.lo && k.hi == other.hi && k.state&group == other.state&group && k.text == other.text
-}
-
-// TestKeysComeBack: a key of every length is read as it was, from a string and from bytes, behind
-// other bytes and in the middle of other keys.
-func TestKeysComeBack(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	table := newTable(0, 0, 1)
-	for i := range 3 {
-		table.Group(fmt.Sprint(i), 1000)
-	}
-	var held []named
-	for size := range 1101 {
-		random := make([]byte, size)
-		for i := range random {
-			random[i] = byte(r.Uint32())
-		}
-		for i, text := range []string{string(random), strings.Repeat("\x01\x02\x03", size)[:size], strings.Repeat("\x00", size), strings.Repeat("\xff", size)} {
-			group := uint32(size+i) % 3
-			k := table.named(group, text)
-			s := table.Shard(k.Key)
-			if s != table.At(int(k.hash>>58)) || k.Bit() != 1<<(k.hash>>58) {
-				t.Fatalf("a key with hash %x is in another shard", k.hash)
-			}
-			if s.Lookup(k.Key, text) != nil { // these bytes were inserted before
-				continue
-			}
-			slot := s.insert(t, table, &k)
-			if slot.Group() != group || slot.Virtual() || slot.low() != uint32(k.hash) {
-				t.Fatalf("a slot of group %d, with hash %x; want %d and %x", slot.Group(), slot.low(), group, uint32(k.hash))
-			}
-			slot.Unlock()
-			held = append(held, k)
-		}
-	}
-	for _, k := range held {
-		s := table.Shard(k.Key)
-		slot := s.confirmed(k.Key)
-		if slot == nil || slot != s.Lookup(k.Key, k.text) || !slot.TryLock(k.Key) {
-			t.Fatalf("a key of %d bytes is not found", len(k.text))
-		}
-		if got := string(s.AppendKey([]byte("before"), slot)); !s.Has(slot, k.Key, k.text) || got != "before"+k.text {
-			t.Fatalf("a key of %d bytes is read as %q, want %q", len(k.text), got[len("before"):], k.text)
-		}
-		slot.Unlock()
-	}
-	assert.Equal(t, table.Len(), len(held), "keys that are held")
 }
 
 // alike returns a key of that size and keys that differ little from it: in one byte, at one end,
