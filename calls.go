@@ -133,8 +133,8 @@ func DecideTogether(ctx context.Context, calls []Call) error {
 	for i := range calls {
 		c := &calls[i]
 		c.Decision, c.Err = Decision{}, nil
-		if prepared[i].Err == nil && !c.sharesEngine(&calls[0]) {
-			prepared[i].Err = engine.Input("request", "policy %q is on another engine than the first call; decide the calls on one engine", c.Limiter.rules.Name)
+		if prepared[0].Err == nil && prepared[i].Err == nil && !c.sharesEngine(&calls[0]) {
+			prepared[i].Err = engine.Input("request", "policy %q is on another engine than policy %q; decide the calls on one engine", c.Limiter.rules.Name, calls[0].Limiter.rules.Name)
 		}
 	}
 	if len(calls) == 0 {

@@ -3,8 +3,6 @@ package enforce
 import (
 	"context"
 	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -156,8 +154,8 @@ func (t *together) prepare() error {
 		if r.Shadow {
 			continue
 		}
-		if problem := t.problem(it); problem != "" {
-			return &weir.CallError{Call: i, Err: engine.Input("request", "policy %q %s", r.Name, problem)}
+		if r.Reported && it.N > 0 {
+			return &weir.CallError{Call: i, Err: engine.Input("request", "policy %q counts reported units, so an attempt charges nothing; decide it by itself", r.Name)}
 		}
 		t.calls, t.at = append(t.calls, c), append(t.at, i)
 		if b := r.blocks; b != nil {
@@ -175,17 +173,6 @@ func statesFor(states []weir.LimitState, l *weir.Limiter) []weir.LimitState {
 		states = make([]weir.LimitState, len(l.Compiled().Limits))
 	}
 	return states
-}
-
-// problem returns the reason why an item cannot be decided with the ones before, or "".
-func (t *together) problem(it *Item) string {
-	switch r := it.Rule; {
-	case r.Reported && it.N > 0:
-		return "counts reported units, so an attempt charges nothing; decide it by itself"
-	case len(t.at) > 0 && reflect.ValueOf(r.engine).Comparable() && t.items[t.at[0]].Rule.engine != r.engine:
-		return fmt.Sprintf("has another store than policy %q; give both the same", t.items[t.at[0]].Rule.Name)
-	}
-	return ""
 }
 
 // decideCalls decides the calls.

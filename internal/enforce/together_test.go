@@ -41,7 +41,7 @@ func TestTogetherRejects(t *testing.T) {
 		text string
 	}{
 		"reported": {itemOf(rules, "reported", "a", 1), `policy "reported" counts reported units`},
-		"store":    {open, `policy "part" has another store than policy "plain"`},
+		"store":    {open, `policy "part" is on another engine than policy "plain"`},
 		"a key":    {key, "bad key"},
 		"an error": {before, "before"},
 		"an id":    {id, "idempotency key"},
