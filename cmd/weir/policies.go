@@ -4,10 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"strings"
-	"syscall"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
@@ -87,18 +85,12 @@ func envoyReloader(path string, seen []byte, s *server.Server) *filewatch.Watche
 		}}
 }
 
-// onHangup calls reload at each SIGHUP until stop is called. A call that is running may go on:
-// a disk that hangs must not keep weir from ending.
-func onHangup(reload func()) (stop func()) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	go func() {
-		for range hup {
-			reload()
+// reloadAt reloads at each SIGHUP. A reload that is running may go on at the end of weir: a disk that
+// hangs must not keep it from ending.
+func reloadAt(hangups <-chan os.Signal, all []*filewatch.Watcher) {
+	for range hangups {
+		for _, r := range all {
+			r.Again()
 		}
-	}()
-	return func() {
-		signal.Stop(hup)
-		close(hup)
 	}
 }

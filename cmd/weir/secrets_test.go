@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -68,8 +69,13 @@ func TestSecretsAreReadAgain(t *testing.T) {
 func TestEndDoesNotWaitForAReload(t *testing.T) {
 	reloading, hangs := make(chan bool), make(chan bool)
 	defer close(hangs)
-	stop := onHangup(func() { reloading <- true; <-hangs })
-	must.Do(t, must.Get(os.FindProcess(os.Getpid()))(t).Signal(syscall.SIGHUP))
+	r := &filewatch.Watcher{
+		Read:    func() ([]byte, error) { reloading <- true; <-hangs; return nil, nil },
+		Changed: func([]byte, error) error { return nil },
+	}
+	hangups := make(chan os.Signal, 1)
+	go reloadAt(hangups, []*filewatch.Watcher{r})
+	hangups <- syscall.SIGHUP
 	<-reloading
-	stop()
+	close(hangups)
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"os"
 	"os/signal"
 	"slices"
 	"strings"
@@ -111,7 +112,10 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	defer onHangup(func() { secrets.Again() })()
+	hangups := make(chan os.Signal, 1) // one that comes before the server runs waits
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer close(hangups)
+	defer signal.Stop(hangups)
 	store, err := o.connectStore(log)
 	if err != nil {
 		return err
@@ -137,7 +141,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	var reloaders []*filewatch.Watcher
+	reloaders := []*filewatch.Watcher{secrets}
 	if o.policies != "" {
 		policies = policyReloader(o.policies, text, s)
 		reloaders = append(reloaders, policies)
@@ -153,21 +157,16 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	return runServer(s, store, secrets, reloaders, func() { o.greet(s, stderr) })
+	return runServer(s, store, reloaders, hangups, func() { o.greet(s, stderr) })
 }
 
 // runServer opens the listeners, checks the store, calls greet, and serves until a
 // signal.
-func runServer(s *server.Server, store *servedStore, secrets *filewatch.Watcher, reloaders []*filewatch.Watcher, greet func()) error {
+func runServer(s *server.Server, store *servedStore, reloaders []*filewatch.Watcher, hangups <-chan os.Signal, greet func()) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
-	stopReloads := onHangup(func() {
-		for _, r := range reloaders {
-			r.Again()
-		}
-	})
-	defer stopReloads()
+	go reloadAt(hangups, reloaders)
 	// Signals stay caught until the process ends. timeout(1) sends its signal twice, draining has
 	// a bound of its own, and the store is closed after it.
 	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
@@ -179,7 +178,7 @@ func runServer(s *server.Server, store *servedStore, secrets *filewatch.Watcher,
 	}
 	greet()
 	close(store.serving)
-	for _, r := range append(reloaders, secrets) {
+	for _, r := range reloaders {
 		go r.Watch(ctx) // weir does not wait for its end: a read may hang
 	}
 	err := s.Serve(ctx)
