@@ -186,7 +186,7 @@ func TestCallsWithoutATokenGet401(t *testing.T) {
 }
 
 // TestListenersForOtherMachinesRequireAuthentication: a listener that other machines can
-// reach must require a token, a certificate or --insecure-listen.
+// reach must require a secret of its callers, a certificate or --insecure-listen.
 func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 	token, admin, gate := secret(t, tokenWord), secret(t, adminWord), secret(t, gateWord)
 	for _, c := range []struct {
@@ -200,7 +200,7 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 		{"unix", Config{Listen: "unix:/weir.sock"}, "", "unix:/weir.sock", ""},
 		{"everywhere", Config{Listen: "0.0.0.0:0"}, "--listen", "", ""},
 		{"every interface", Config{Listen: ":0"}, "--listen", "", ""},
-		{"only a gate's secret", Config{Listen: "192.0.2.1:1", Auth: httpapi.Auth{Gate: gate}}, "--listen", "", ""},
+		{"only a gate's secret", Config{Listen: "192.0.2.1:1", Auth: httpapi.Auth{Gate: gate}}, "", "127.0.0.1:7072", "--listen 192.0.2.1:1 speaks without TLS"},
 		{"only the operators' token", Config{Listen: "192.0.2.1:1", Auth: httpapi.Auth{Admin: admin}}, "--listen", "", ""},
 		{"a token", Config{Listen: "0.0.0.0:0", Auth: httpapi.Auth{Token: token}}, "", "127.0.0.1:7072", "--listen 0.0.0.0:0 speaks without TLS"},
 		{"a token, operators everywhere", Config{Listen: "0.0.0.0:0", AdminListen: "0.0.0.0:1", Auth: httpapi.Auth{Token: token}}, "--admin-listen", "", ""},

@@ -248,11 +248,11 @@ func (s *Server) RESPAddr() string { return s.redis.addr() }
 func (s *Server) exposed() error {
 	c := &s.config
 	for _, p := range s.ports {
-		secret, flag := c.Auth.Token, "--token-file"
+		secret, flag := cmp.Or(c.Auth.Token, c.Auth.Gate), "--token-file" // each closes the calls that it does not open
 		if p.flag == adminFlag {
 			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}
-		if !p.address.Local() && secret == nil && !c.TLS.AcceptsClientCerts() && !c.Insecure {
+		if !p.address.Local() && secret == nil && !p.Clients && !c.Insecure {
 			return fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
 				p.flag, p.address, flag)
 		}
