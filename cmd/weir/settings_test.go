@@ -106,6 +106,7 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"store: {store: 'redis:/:hunter2@h'}", `1:16: store names no store: "…@h" is neither memory nor a URL`},
 		{"store: {store: redis://:hunter2@h: 1}", "1:34: "},
 		{"tokens: {gate-id-header: 'Foo:bar'}", `1:26: gate-id-header takes the name of a header field, not "Foo:bar"; write letters, digits and dashes alone`},
+		{"tokens: {gate-id-header: host}", `1:26: gate-id-header takes a field that differs between requests, not Host; X-Request-Id is one`},
 		{"logging: {otlp-endpoint: ftp://collector}", "1:26: otlp-endpoint is not the URL of a collector; write http://host:4318"},
 		{"logging: {otlp-endpoint: 'http://:hunter2@h'}", "1:26: otlp-endpoint has a password or a query, which is not sent; set $OTEL"},
 		{"logging: {otlp-ratio: 2}", "1:23: otlp-ratio must be 0 to 1, not 2; "},

@@ -133,8 +133,11 @@ func isNoStream(text string) error {
 	return nil
 }
 
-// isField checks the name of a header field.
+// isField checks the name of a header field that an answer has or that holds an id.
 func isField(text string) error {
+	if strings.EqualFold(text, "Host") {
+		return usage("X-Request-Id is one", "takes a field that differs between requests, not Host")
+	}
 	const letters = "abcdefghijklmnopqrstuvwxyz"
 	if text == "" || strings.Trim(text, letters+"ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
 		return usage("write letters, digits and dashes alone, such as X-Request-Id", "takes the name of a header field, not %q", text)

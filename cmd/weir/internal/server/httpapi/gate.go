@@ -43,7 +43,7 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 // parseGate reads the path, the query and the header of a gate call. It returns the status
 // of a denial.
 func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
-	q := query{header: r.Header, reserved: gateSettings}
+	q := query{gate: r, reserved: gateSettings}
 	if err = a.parseURL(r, s, gatePath, &q); err != nil {
 		return 0, err
 	}
@@ -152,8 +152,8 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 
 // query is the parsed query of a URL.
 type query struct {
-	header   http.Header // the header of a gate call, for the two prefixes; nil elsewhere
-	reserved []string    // the names of settings
+	gate     *http.Request // a gate call, whose header the two prefixes name; nil elsewhere
+	reserved []string      // the names of settings
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
 }
@@ -198,8 +198,8 @@ func (q *query) part(part string) error {
 		q.settings[name] = value
 		return nil
 	}
-	if q.header != nil {
-		if name, value, err = fromHeader(q.header, name, value); err != nil {
+	if q.gate != nil {
+		if name, value, err = fromHeader(q.gate, name, value); err != nil {
 			return err
 		}
 	}
@@ -243,7 +243,7 @@ func (q *query) deny() (int, error) {
 // fromHeader replaces the name of a header field by its value, if name has a prefix for
 // that. A field that is missing, empty or repeated is an error: such requests must
 // neither share a history nor choose one.
-func fromHeader(h http.Header, name, value string) (dimension, found string, err error) {
+func fromHeader(r *http.Request, name, value string) (dimension, found string, err error) {
 	dimension, address := strings.CutPrefix(name, addressPrefix)
 	if !address {
 		var header bool
@@ -251,7 +251,10 @@ func fromHeader(h http.Header, name, value string) (dimension, found string, err
 			return name, value, nil
 		}
 	}
-	lines := h.Values(value)
+	lines := r.Header.Values(value)
+	if strings.EqualFold(value, "Host") { // which net/http keeps apart
+		lines = []string{r.Host}
+	}
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
 		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
