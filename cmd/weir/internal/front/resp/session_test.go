@@ -31,14 +31,17 @@ func TestDecisionElements(t *testing.T) {
 var repeated = regexp.MustCompile(`(\w)\*(\d+)`)
 
 // TestWire compares answers with testdata/wire.txtar byte by byte, each file on a server of its
-// own. Each command has a session of its own, except in password.
+// own. Each command has a session of its own, except in files whose name begins with session.
 func TestWire(t *testing.T) {
 	for _, f := range txtar.Parse(must.Get(os.ReadFile("testdata/wire.txtar"))(t)).Files {
 		t.Run(f.Name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newTestServer(t, func(c *Config) {
-					if f.Name == "password" {
+					switch f.Name {
+					case "session-with-passwords":
 						c.Token, c.Admin = secret(t, "secret-of-programs"), secret(t, "secret-of-operators")
+					case "busy":
+						c.Capacity = calls.NewCapacity(0)
 					}
 				})
 				c := session{server: s, id: 1, protocol: 2}
@@ -52,13 +55,13 @@ func TestWire(t *testing.T) {
 							t.Errorf("%s commands are counted as rejected, want %s", got, want)
 						}
 					default:
-						if f.Name != "password" {
+						if !strings.HasPrefix(f.Name, "session") {
 							c = session{server: s, id: 1, protocol: 2}
 						}
 						wantAnswerTo(t, &c, ask, want)
 					}
 				}
-				if f.Name == "password" && !c.ended {
+				if f.Name == "session-with-passwords" && !c.ended {
 					t.Error("QUIT did not end the session")
 				}
 			})
@@ -89,21 +92,6 @@ func TestOddNamesAreRejected(t *testing.T) {
 	}
 	if got := say(t, s, array("EVIL\r\n+OK")); strings.Count(got, "\n") != 1 {
 		t.Errorf("an answer of several lines: %q", got)
-	}
-	if got := say(t, s, array("CLIENT", "SETNAME", "app")+array("CLIENT", "GETNAME")); got != "+OK\r\n$3\r\napp\r\n" {
-		t.Errorf("a name: %q", got)
-	}
-}
-
-func TestRESP3(t *testing.T) {
-	s := newTestServer(t)
-	got := say(t, s, array("HELLO", "3", "SETNAME", "app")+array("CONFIG", "GET", "save")+array("CLIENT", "GETNAME"))
-	want := `^%7\r\n\$6\r\nserver\r\n(?s:.*)proto\r\n:3\r\n(?s:.*)modules\r\n\*0\r\n%1\r\n\$4\r\nsave\r\n\$0\r\n\r\n\$3\r\napp\r\n$`
-	if !regexp.MustCompile(want).MatchString(got) {
-		t.Errorf("%q, want %s", got, want)
-	}
-	if got := say(t, s, array("HELLO", "3")+array("HELLO", "2")+array("CONFIG", "GET", "save")); !strings.HasSuffix(got, "*2\r\n$4\r\nsave\r\n$0\r\n\r\n") {
-		t.Errorf("back to RESP2: %q", got)
 	}
 }
 
@@ -138,15 +126,6 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	}
 }
 
-// WEIR.POLICIES lists each policy with its dimensions.
-func TestPoliciesAreListedWithDimensions(t *testing.T) {
-	want := "*4\r\n*2\r\n$3\r\nbig\r\n$1\r\nk\r\n*1\r\n$3\r\none\r\n*2\r\n$4\r\npush\r\n$7\r\nteacher\r\n" +
-		"*3\r\n$4\r\nwide\r\n$6\r\ntenant\r\n$4\r\nuser\r\n"
-	if got := say(t, newTestServer(t), array("WEIR.POLICIES")); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
 // words returns the arguments of a command, which are separated by spaces.
 func words(command string) string { return array(strings.Fields(command)...) }
 
@@ -171,22 +150,6 @@ func TestReservationNeedsTheStoresIdentity(t *testing.T) {
 		got := say(t, s, strings.Repeat(words("WEIR.RESERVE push teacher=1"), 2)+words("WEIR.PEEK push teacher=1 10"))
 		if strings.Count(got, "-UNAVAILABLE ") != 2 || !strings.Contains(got, "\r\n*9\r\n:1\r\n:10\r\n:10\r\n:0\r\n") {
 			t.Errorf("two attempts, and room for 10: %q", got)
-		}
-	}
-}
-
-// TestBadInputBeforeLoad: bad input is named also while all places are taken.
-func TestBadInputBeforeLoad(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Capacity = calls.NewCapacity(0) })
-	for command, want := range map[string]string{
-		"WEIR.RESERVE push teacher=1 TTL 99999999999": "-ERR ",
-		"WEIR.RESERVE push teacher=1 TTL 0":           "-ERR ",
-		"WEIR.RESERVE push pupil=1":                   "-ERR ",
-		"WEIR.SETTLE x y":                             "-ERR ",
-		"WEIR.RESERVE push teacher=1":                 "-UNAVAILABLE ",
-	} {
-		if got := say(t, s, words(command)); !strings.HasPrefix(got, want) {
-			t.Errorf("%s: %q, want %q", command, got, want)
 		}
 	}
 }
