@@ -88,8 +88,12 @@ func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
 	if err == nil && path != "" {
 		text, err = listen.ReadSecret(path, func(err error) { log.Warn("a secret is not protected", "why", err) })
 	}
-	if text = strings.TrimSpace(text); err == nil && s.source != "" && len(text) < listen.MinSecret {
+	switch text = strings.TrimSpace(text); {
+	case err != nil || s.source == "":
+	case len(text) < listen.MinSecret:
 		err = errors.New("the secret is shorter than 16 characters; openssl rand -hex 32 makes a good one")
+	case strings.ContainsAny(text, "\r\n"):
+		err = errors.New("there are several lines, and this secret has no second one; keep one line")
 	}
 	if err != nil {
 		return "", usage("", "%s: %w", s.label(), err)
