@@ -2,11 +2,13 @@ package memory
 
 import (
 	"container/heap"
+	"fmt"
 	"hash/maphash"
 	"math"
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -128,13 +130,22 @@ func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 // replay sets the earlier result, or the error of another operation under the same id.
 func (o *operation) replay(c *engine.Call) {
 	if o.Op != c.Op || o.Asked != c.N || o.Op == engine.Refund && o.From != c.From {
-		c.Err = engine.Input("id", "it names %s of %d units, and now %s of %d; give each operation an id of its own",
-			opWords[o.Op], o.Asked, opWords[c.Op], c.N)
+		c.Err = engine.Input("id", "it names %s, and now %s; give each operation an id of its own",
+			operationText(o.Op, o.Asked, o.From), operationText(c.Op, c.N, c.From))
 		return
 	}
 	clear(c.States) // no state was read
 	c.Result = o.Result
 	c.Result.Replayed = true
+}
+
+// operationText returns an operation in a sentence.
+func operationText(op engine.Op, n, from int64) string {
+	text := fmt.Sprintf("%s of %d units", opWords[op], n)
+	if op == engine.Refund && from != engine.Oldest {
+		text += " at " + time.UnixMicro(from).UTC().Format(time.RFC3339Nano)
+	}
+	return text
 }
 
 // opWords are the operations that have an idempotency key, in a sentence.
