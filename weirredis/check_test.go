@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
@@ -140,7 +141,11 @@ func TestErrorsOfOtherVersions(t *testing.T) {
 	} {
 		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
 		_, err := l.Allow(ctx, weir.K("u"))
-		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) != strings.Contains(want, "damaged") {
+		outcome := weir.ErrUnavailable
+		if strings.Contains(reply, "OOM") {
+			outcome = weir.ErrFull
+		}
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, outcome) || errors.Is(err, weir.ErrUnreadable) != strings.Contains(want, "damaged") {
 			t.Errorf("%s: got %v, want %q", reply, err, want)
 		}
 	}
@@ -167,13 +172,19 @@ func TestScriptsThatRunTooLongHaveANextStep(t *testing.T) {
 	assert.Equal(t, errors.Is(err, weir.ErrUnreadable), false, "%v is ErrUnreadable", err)
 }
 
-// TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory.
+// TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory. It is no outage:
+// keys that are invented then do not open the breaker of a fallback.
 func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 	s := redistest.Start(t, "--maxmemory", "1mb")
 	e := newEngine(t, s.Conn(t))
-	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
-	assert.Err(l.Allow(ctx, weir.K("u")))(t, weir.ErrUnavailable, s.Addr, "OOM", "raise it, or wait") // nothing was counted
-	must.Get(l.Peek(ctx, weir.K("u"), 1))(t)                                                          // it writes nothing
+	for _, mode := range []engine.Outage{fallback.Deny, fallback.Allow, fallback.Share} {
+		l := limiter(t, fallback.New(e, mode, fallback.Timeout(time.Minute)), "full", weir.AllOrNothing, perUser(5, time.Hour))
+		for range 6 {
+			assert.Err(l.Allow(ctx, weir.K("u")))(t, weir.ErrFull, s.Addr, "OOM", "raise it, or wait") // nothing was counted
+		}
+		d := must.Get(l.Peek(ctx, weir.K("u"), 1))(t) // it writes nothing
+		assert.Equal(t, d.Degraded, false, "%v: a peek is degraded", mode)
+	}
 	assert.Equal(t, s.Must(t, "DBSIZE"), "0", "keys that were written")
 }
 

@@ -23,8 +23,9 @@ var (
 )
 
 // StoreError means that Redis was unreachable, rejected the call, or did not reply. It
-// wraps engine.ErrOutcomeUnknown or engine.ErrUnavailable, and the cause. It wraps a context's
-// error only if the context of the call has ended, not after a timeout of the client itself.
+// wraps the cause and engine.ErrOutcomeUnknown, engine.ErrUnavailable or, of a server at its
+// maxmemory, engine.ErrFull (R13). It wraps a context's error only if the context of the call
+// has ended, not after a timeout of the client itself.
 type StoreError struct {
 	Address string // the server's address, never with a password; "" if the Conn has none
 	Err     error
@@ -59,8 +60,12 @@ func (e *StoreError) Error() string {
 
 // Unwrap returns the sentinel for the call's outcome, and the cause.
 func (e *StoreError) Unwrap() []error {
-	if e.OutcomeUnknown {
+	var rejected ReplyError
+	switch {
+	case e.OutcomeUnknown:
 		return []error{engine.ErrOutcomeUnknown, e.Err}
+	case errors.As(e.Err, &rejected) && cause(string(rejected)) == "OOM": // it still answers denials
+		return []error{engine.ErrFull, e.Err}
 	}
 	return []error{engine.ErrUnavailable, e.Err}
 }

@@ -187,8 +187,8 @@ var identityScript = &weirredis.Script{Name: "identity", Text: identityText,
 	SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(identityText)))}
 
 // Identity returns a name that all processes on this store share, and no other store
-// has. It changes when the store loses its data. The error wraps weir.ErrUnavailable. It
-// is for every store but memory.
+// has. It changes when the store loses its data. The error is a
+// weirredis.StoreError. It is for every store but memory.
 func (s *Store) Identity(ctx context.Context) (string, error) {
 	if s.Disk != nil {
 		return s.Disk.Identity(), nil
