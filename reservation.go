@@ -33,7 +33,9 @@ import (
 //
 // req is an attempt now: another Op or an instant returns an [InputError]. With an ID
 // a repeated call returns a reservation of the first grant, and settlements of both with
-// the same number are made once.
+// the same number are made once. Settle both with the same number: another one is mostly
+// ErrSettled, but after a settlement with exactly the reserved units, which changes no rate and is
+// not remembered, it is made.
 func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservation, Decision, error) {
 	if l == nil || l.rules == nil {
 		return nil, Decision{}, errZeroLimiter
@@ -65,7 +67,9 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
 		Do: func(ctx context.Context, c *engine.Call) {
 			c.Outage = cmp.Or(c.Outage, l.outage)
-			l.do(ctx, c)
+			if l.do(ctx, c); errors.Is(c.Err, &engine.InputError{Field: "id"}) {
+				c.Err = fmt.Errorf("%w: by another reservation of its ID, with another number of units; settle both with the same number", ErrSettled)
+			}
 		}}
 	if req.ID != "" {
 		// The instant separates the grant from an earlier one of the ID. A settlement of that one is

@@ -237,7 +237,10 @@ func TestReservationInDoubtByID(t *testing.T) {
 		wantError(t, "commit", r.Commit(ctx, 25), nil)
 	}
 	wantUsed(t, l, 25, 25)
-	wantError(t, "a settlement with another number", reserveFor(t, l, request).Commit(ctx, 24), &weir.InputError{Field: "id"})
+	third := reserveFor(t, l, request)
+	wantError(t, "a settlement with another number", third.Commit(ctx, 24), weir.ErrSettled)
+	wantUsed(t, l, 25, 25)
+	wantError(t, "and then with the same", third.Commit(ctx, 25), nil)
 	wantUsed(t, l, 25, 25)
 }
 
