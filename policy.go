@@ -19,7 +19,7 @@ import (
 // limiters on one engine with the same names and kinds share the histories, even if their
 // numbers differ.
 type Policy struct {
-	Name   string  // same form as Limit.Name
+	Name   string  // same form as Limit.Name; an engine never forgets it, so it is no place for values of a key
 	Mode   Mode    // AllOrNothing by default
 	Limits []Limit // 1 … MaxLimits
 }
