@@ -71,16 +71,12 @@ func cutOnce(t *testing.T, g *rig, p *redistest.Proxy, d redistest.Direction, n 
 	defer cancel()
 	c := g.attempt(ctx, user, 1)
 	p.Heal()
-	for _, s := range g.states(t, user) {
-		if s.Name != "user" {
-			continue
-		}
-		if c.err == nil && (c.granted != 1 || s.Used != 1) {
-			t.Errorf("cut after %d bytes: granted %d, want 1; the store holds %d, want 1", n, c.granted, s.Used)
-		}
-		if c.err != nil && (s.Used > 1 || s.Used == 1 && !outcomeUnknown(c.err)) {
-			t.Errorf("cut after %d bytes: the store holds %d units of a call with the error: %v", n, s.Used, c.err)
-		}
+	used := g.used(t, user, "user")
+	if c.err == nil && (c.granted != 1 || used != 1) {
+		t.Errorf("cut after %d bytes: granted %d, want 1; the store holds %d, want 1", n, c.granted, used)
+	}
+	if c.err != nil && (used > 1 || used == 1 && !outcomeUnknown(c.err)) {
+		t.Errorf("cut after %d bytes: the store holds %d units of a call with the error: %v", n, used, c.err)
 	}
 	return c
 }
@@ -101,7 +97,6 @@ func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 			user := fmt.Sprintf("user-%d-%d", way, n)
 			p.CutAfter(way, n)
 			repeated = insist(t, g, p, user, patience).Replayed || repeated
-			wantCharged(t, g, user, 2)
 		}
 		return repeated
 	})
@@ -122,13 +117,12 @@ func TestOnceIsChargedOnceAcrossTimeouts(t *testing.T) {
 				p.Latency(0, 20*time.Millisecond)
 			}
 			insist(t, g, p, user, time.Duration(1+r.IntN(15))*time.Millisecond)
-			wantCharged(t, g, user, 2)
 		}
 	})
 }
 
-// insist requests two units with one idempotency key until there is an answer. The first try has
-// the timeout wait; behind it the proxy is healed.
+// insist requests two units with one idempotency key until there is an answer, and checks that the
+// user is charged once. The first try has the timeout wait; behind it the proxy is healed.
 func insist(t *testing.T, g *rig, p *redistest.Proxy, user string, wait time.Duration) (d weir.Decision) {
 	t.Helper()
 	eventually(t, "granting "+user, func() (err error) {
@@ -139,18 +133,8 @@ func insist(t *testing.T, g *rig, p *redistest.Proxy, user string, wait time.Dur
 		wait = patience
 		return err
 	})
-	if !d.Allowed || d.Granted != 2 {
-		t.Errorf("%s: got %+v, want two units", user, d)
+	if used := g.used(t, user, "user"); !d.Allowed || d.Granted != 2 || used != 2 {
+		t.Errorf("%s: got %+v and %d units charged, want two", user, d, used)
 	}
 	return d
-}
-
-// wantCharged checks that the user's limits hold that number of units.
-func wantCharged(t *testing.T, g *rig, user string, units int64) {
-	t.Helper()
-	for _, s := range g.states(t, user) {
-		if s.Name == "user" && s.Used != units {
-			t.Errorf("%s: %d units were charged, want %d", user, s.Used, units)
-		}
-	}
 }

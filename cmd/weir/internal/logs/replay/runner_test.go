@@ -115,27 +115,17 @@ func (b broken) Do(_ context.Context, calls []engine.Call) {
 
 const threeLines = "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"
 
-// The first error of the engine ends the replay.
+// The first error of the engine ends the replay. ErrFull concerns one key only (R13).
 func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
 	gone := errors.New("the store is gone")
 	var out strings.Builder
 	summary, err := newRunner(t, broken{err: gone}).Run(strings.NewReader(threeLines), &out)
-	if !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "line 2: ") {
-		t.Errorf("got the error %v, want line 2: %v", err, gone)
+	if !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "line 2: ") || summary.Lines != 1 || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("got %+v, %q and %v; want the answers before line 2, and line 2: %v", summary, out.String(), err, gone)
 	}
-	if summary.Lines != 1 || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("got %+v and %q, want the answers before line 2", summary, out.String())
-	}
-}
-
-// ErrFull concerns one key only (R13).
-func TestRunGoesOnWhenTheEngineIsFull(t *testing.T) {
-	var out strings.Builder
-	summary, err := newRunner(t, broken{err: weir.ErrFull}).Run(strings.NewReader(threeLines), &out)
-	if err != nil || summary.Lines != 3 || summary.Errors != 3 {
-		t.Errorf("got %+v, %v; want 3 lines with an error each", summary, err)
-	}
-	if want := `{"at_us":1,"error":"line 2: ` + weir.ErrFull.Error() + `"}`; !strings.Contains(out.String(), want) {
-		t.Errorf("got %s, want %s", out.String(), want)
+	summary, err = newRunner(t, broken{err: weir.ErrFull}).Run(strings.NewReader(threeLines), &out)
+	want := `{"at_us":1,"error":"line 2: ` + weir.ErrFull.Error() + `"}`
+	if err != nil || summary.Lines != 3 || summary.Errors != 3 || !strings.Contains(out.String(), want) {
+		t.Errorf("full: got %+v, %v and %s; want 3 lines with an error each, and %s", summary, err, out.String(), want)
 	}
 }

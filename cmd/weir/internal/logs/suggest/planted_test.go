@@ -24,6 +24,20 @@ type sim struct {
 	planted
 }
 
+// newSim returns a log of one of the numbers of hours.
+func newSim(seed, stream uint64, hours ...int) (s *sim, chosen int) {
+	s = &sim{r: rand.New(rand.NewPCG(seed, stream)), from: 1772697600 * second, planted: planted{script: map[string]bool{}}}
+	chosen = hours[s.r.IntN(len(hours))]
+	s.to = s.from + int64(chosen)*3600*second
+	return s, chosen
+}
+
+// sorted returns the log by time.
+func (s *sim) sorted() *planted {
+	slices.SortStableFunc(s.all, func(a, b plantedRequest) int { return cmp.Compare(a.at, b.at) })
+	return &s.planted
+}
+
 func (s *sim) put(key string, at int64) {
 	if at >= s.from && at < s.to {
 		s.all = append(s.all, plantedRequest{key, at})
@@ -63,11 +77,7 @@ func (s *sim) poisson(key string, from, to int64, every float64) {
 
 // plant returns a random log.
 func plant(seed uint64) *planted {
-	s := &sim{r: rand.New(rand.NewPCG(seed, 1))}
-	s.script = map[string]bool{}
-	hours := []int{1, 2, 6, 24, 48}[s.r.IntN(5)]
-	s.from = 1772697600 * second
-	s.to = s.from + int64(hours)*3600*second
+	s, hours := newSim(seed, 1, 1, 2, 6, 24, 48)
 	span := s.to - s.from
 	people := s.between(150, 900)
 	if hours > 6 {
@@ -104,8 +114,7 @@ func plant(seed uint64) *planted {
 	for i := range s.between(2, 6) {
 		s.plantScript(i, span)
 	}
-	slices.SortStableFunc(s.all, func(a, b plantedRequest) int { return cmp.Compare(a.at, b.at) })
-	return &s.planted
+	return s.sorted()
 }
 
 // plantScript adds a script of a random kind.
@@ -150,11 +159,7 @@ func (s *sim) plantScript(i int, span int64) {
 // plantClose returns a random log of people, and of many steady scripts whose peaks can be
 // next to those of people.
 func plantClose(seed uint64) *planted {
-	s := &sim{r: rand.New(rand.NewPCG(seed, 7))}
-	s.script = map[string]bool{}
-	hours := []int{2, 6, 24}[s.r.IntN(3)]
-	s.from = 1772697600 * second
-	s.to = s.from + int64(hours)*3600*second
+	s, _ := newSim(seed, 7, 2, 6, 24)
 	people, assets := s.between(150, 500), []int{0, 0, 4, 6, 15}[s.r.IntN(5)]
 	sessions := float64(s.between(900, 5400))
 	for i := range people {
@@ -172,6 +177,5 @@ func plantClose(seed uint64) *planted {
 			s.put(key, at+int64(s.r.Float64()*0.2*second))
 		}
 	}
-	slices.SortStableFunc(s.all, func(a, b plantedRequest) int { return cmp.Compare(a.at, b.at) })
-	return &s.planted
+	return s.sorted()
 }
