@@ -37,18 +37,13 @@ func TestRulesGoFromABusyEngineToAFreshOne(t *testing.T) {
 	for i := range 5 {
 		take(busy, rulesNamed(fmt.Sprintf("p%d", i)), true)
 	}
-	rules := rulesNamed("p")
+	rules, other := rulesNamed("p"), rulesNamed("q") // each engine numbers them by itself, from the first on
 	take(busy, rules, true)
+	take(fresh, other, true)
 	take(fresh, rules, true)
 	take(fresh, rules, false)
+	take(busy, other, true)
 	take(busy, rules, false)
-
-	// Each engine numbers the histories of policies by itself, from the first on.
-	one, other, p, q := memory.New(memory.Options{}), memory.New(memory.Options{}), rulesNamed("p"), rulesNamed("q")
-	take(one, p, true)
-	take(other, q, true)
-	take(other, p, true)
-	take(one, q, true)
 }
 
 // applied is a memory that makes the changes of another one again.
