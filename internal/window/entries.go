@@ -50,21 +50,12 @@ func runWords(f form, n int) int {
 // size is the number of entries for which a log's run has room.
 func (r *entries) size() int { return (len(r.words) - 1) / entryWords[r.form] }
 
-// stampAt is the stamp of a narrow entry.
-func (r *entries) stampAt(i int) uint32 {
+// stamp is the stamp of a narrow entry.
+func (r *entries) stamp(i int) *uint32 {
 	if r.words == nil || i == 0 {
-		return r.h.stamp[i]
+		return &r.h.stamp[i]
 	}
-	return r.words[wrap(r.head+i-1, len(r.words))]
-}
-
-// setStamp changes the stamp of a narrow entry.
-func (r *entries) setStamp(i int, stamp uint32) {
-	if r.words == nil || i == 0 {
-		r.h.stamp[i] = stamp
-		return
-	}
-	r.words[wrap(r.head+i-1, len(r.words))] = stamp
+	return &r.words[wrap(r.head+i-1, len(r.words))]
 }
 
 // place is the first word of entry i of a log.
@@ -78,7 +69,7 @@ func (r *entries) place(i int) []uint32 {
 func (r *entries) at(i int) (end, units int64) {
 	switch {
 	case r.form == narrow:
-		return r.base - int64(uint32(r.base)-r.stampAt(i)), 1
+		return r.base - int64(uint32(r.base)-*r.stamp(i)), 1
 	case r.words == nil:
 		l := r.h.log()
 		return l.end, l.total
@@ -132,7 +123,7 @@ func (r *entries) setUnits(i int, units int64) {
 // move writes entry from over entry to.
 func (r *entries) move(to, from int) {
 	if r.form == narrow {
-		r.setStamp(to, r.stampAt(from))
+		*r.stamp(to) = *r.stamp(from)
 		return
 	}
 	copy(r.place(to), r.place(from))
@@ -160,7 +151,7 @@ func (h *History) remove(r *entries, i, j int) {
 			r.move(k-gap, k)
 		}
 	case r.form == narrow:
-		h.stamp[0] = r.stampAt(gap)
+		h.stamp[0] = *r.stamp(gap)
 		h.set(narrow, wrap(r.head+gap, len(r.words)))
 	default:
 		for k := i - 1; k >= 0; k-- {
@@ -172,7 +163,7 @@ func (h *History) remove(r *entries, i, j int) {
 	if r.n -= gap; r.form == narrow {
 		h.n = uint32(r.n)
 		if r.words != nil {
-			h.stamp[1] = r.stampAt(r.n - 1)
+			h.stamp[1] = *r.stamp(r.n - 1)
 		}
 		return
 	}

@@ -229,7 +229,7 @@ func (h *History) rebuild(a *Arena, f form, room int) bool {
 			n := copy(to.words, old.words[old.head:])
 			copy(to.words[n:], old.words[:old.head])
 		}
-		h.stamp[1] = old.stampAt(old.n - 1)
+		h.stamp[1] = *old.stamp(old.n - 1)
 	} else {
 		state := log{long, long, 0}
 		for i := range old.n {
@@ -389,7 +389,7 @@ func (h *History) Leave(a *Arena, drop int, need int64) int64 {
 	stamp := h.stamp[0]
 	if i := int64(drop) + need - 1; i > 0 {
 		r := h.entries(a)
-		stamp = r.stampAt(int(i))
+		stamp = *r.stamp(int(i))
 	}
 	return h.Last - int64(uint32(h.Last)-stamp)
 }
@@ -399,7 +399,7 @@ func (h *History) Each(a *Arena, visit func(end, units int64)) {
 	r := h.entries(a)
 	for i := 0; i < r.n; {
 		end, units := r.at(i)
-		for i++; r.form == narrow && i < r.n && r.stampAt(i) == r.stampAt(i-1); i++ {
+		for i++; r.form == narrow && i < r.n && *r.stamp(i) == *r.stamp(i - 1); i++ {
 			units++
 		}
 		visit(end, units)

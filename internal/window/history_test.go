@@ -396,8 +396,8 @@ func (x *player) compareEntries() {
 func (h *History) whole(a *Arena) string {
 	r := h.entries(a)
 	if r.form == narrow {
-		if h.run != 0 && h.n > 1 && h.stamp[1] != r.stampAt(r.n-1) {
-			return fmt.Sprintf("the newest of %d stamps is %d, %d is beside them", h.n, r.stampAt(r.n-1), h.stamp[1])
+		if h.run != 0 && h.n > 1 && h.stamp[1] != *r.stamp(r.n - 1) {
+			return fmt.Sprintf("the newest of %d stamps is %d, %d is beside them", h.n, *r.stamp(r.n - 1), h.stamp[1])
 		}
 		return ""
 	}
