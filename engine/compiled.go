@@ -68,7 +68,9 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {
 		l := &limits[i]
-		l.Policy, l.By = name, c.sorted(l.By)
+		l.Policy, l.By = name, slices.Clone(l.By)
+		// In the order of their names, so that the order of limits and of By does not matter (R12).
+		slices.SortFunc(l.By, func(i, j int) int { return strings.Compare(dimensions[i], dimensions[j]) })
 		if l.Kind != Bucket || l.Capacity == 0 {
 			l.Capacity = l.Max
 		}
@@ -76,29 +78,15 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 			l.Refill = window.NewRefill(l.Max, l.Window)
 		}
 	}
-	shared := c.shared()
+	shared := slices.Clone(limits[0].By)
+	for i := range limits {
+		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(limits[i].By, dim) })
+	}
 	for i := range limits {
 		limits[i].Shared = shared
 	}
 	c.finish()
 	return c
-}
-
-// sorted returns the dimensions in the order of their names, so that the order of limits and of
-// By does not matter (R12).
-func (c *Compiled) sorted(dimensions []int) []int {
-	dimensions = slices.Clone(dimensions)
-	slices.SortFunc(dimensions, func(i, j int) int { return strings.Compare(c.Dimensions[i], c.Dimensions[j]) })
-	return dimensions
-}
-
-// shared returns the dimensions that all limits count by, in the order of their names.
-func (c *Compiled) shared() []int {
-	shared := slices.Clone(c.Limits[0].By)
-	for i := range c.Limits {
-		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(c.Limits[i].By, dim) })
-	}
-	return shared
 }
 
 // compiled counts the rules that were compiled.
