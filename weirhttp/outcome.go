@@ -97,8 +97,8 @@ func writeProblem(w http.ResponseWriter, status int, body []byte) {
 }
 
 // intervalSuffix ends the name under which a limit's MinInterval is published. A
-// MinInterval of 3s appears as a rolling limit of 1 in 3s.
-const intervalSuffix = ".interval"
+// MinInterval of 3s appears as a rolling limit of 1 in 3s. No limit's name has a slash.
+const intervalSuffix = "/interval"
 
 // maxInteger is the largest Integer of a structured field: 15 digits (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
@@ -125,7 +125,7 @@ func (o *Outcome) writeHeaders(h http.Header, field string) {
 
 // PolicyField returns the value of the RateLimit-Policy field, which is the same for
 // every decision. Each limit of the policy is "name";q=max;w=seconds, and its MinInterval
-// is "name.interval";q=1;w=seconds. Windows are rounded up to seconds; below one second w
+// is "name/interval";q=1;w=seconds. Windows are rounded up to seconds; below one second w
 // is left out. The name is "policy.limit", or only "policy" if the limit is called
 // "limit".
 //
