@@ -63,7 +63,18 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}
-	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, begun: begunAt(d.At.UnixMicro(), before, d.Replayed)}
+	now := d.At
+	switch { // a replayed grant is from before the request
+	case d.Replayed && d.Degraded: // by the clock of this process
+		before = time.Time{}
+	case d.Replayed:
+		peek := engine.Call{Rules: l.rules, Key: key, Op: engine.Peek, Outage: engine.OutageDeny}
+		if l.do(ctx, &peek); peek.Err != nil {
+			return nil, Decision{}, peek.Err
+		}
+		now = peek.Result.At
+	}
+	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, begun: onOwnClock(now, before).Add(d.At.Sub(now))}
 	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
 		Do: func(ctx context.Context, c *engine.Call) {
 			c.Outage = cmp.Or(c.Outage, l.outage)
@@ -81,16 +92,11 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 	return r, d, nil
 }
 
-// begunAt converts the instant of an answer, by the engine's clock, to this process's clock.
-// The clocks may differ, so it lies between the request, which began at before, and now. A
-// replayed answer may be older.
-func begunAt(at int64, before time.Time, replayed bool) time.Time {
+// onOwnClock converts the instant of an answer, by the engine's clock, to this process's clock.
+// The clocks may differ, so it lies between the request, which began at before, and now.
+func onOwnClock(at, before time.Time) time.Time {
 	now := time.Now()
-	age := now.Sub(time.UnixMicro(at))
-	if !replayed {
-		age = min(age, now.Sub(before))
-	}
-	return now.Add(-max(age, 0))
+	return now.Add(-max(0, min(now.Sub(at), now.Sub(before))))
 }
 
 // Reservation holds granted units that are settled once. It is safe for concurrent use: a
@@ -104,10 +110,11 @@ type Reservation struct {
 	grant      settle.Grant // with the hold
 	begun      time.Time    // the beginning of ttl by the clock of this process: the grant or the last extension
 	settled    bool
-	doubt      bool  // a settlement is not complete or may be, with used
-	used       int64 // units
-	extensions int   // so far, for their idempotency keys
-	extending  bool  // the last one is not complete, or may not be; the next call completes it
+	doubt      bool      // a settlement is not complete or may be, with used
+	used       int64     // units
+	extensions int       // so far, for their idempotency keys
+	extending  bool      // the last one is not complete, or may not be; the next call completes it
+	extended   time.Time // the beginning of the first call for the last one
 }
 
 // Units returns the number of granted units.
@@ -268,17 +275,20 @@ func (r *Reservation) Extend(ctx context.Context) error {
 // extend makes the steps of a new extension, or those of the last one again. A part of it that
 // was made before is made once, by its idempotency key.
 func (r *Reservation) extend(ctx context.Context, isNew bool) error {
-	if isNew {
-		r.extending, r.extensions = true, r.extensions+1
-	}
 	before := time.Now()
+	if isNew {
+		r.extending, r.extensions, r.extended = true, r.extensions+1, before
+	}
 	now, err := r.grant.Renew(ctx, " "+strconv.Itoa(r.extensions))
 	switch {
 	case errors.Is(err, settle.ErrEnded):
 		r.extending = false
 		return r.ended("reserve again")
 	case err == nil:
-		r.extending, r.begun = false, begunAt(now.At.UnixMicro(), before, now.Replayed)
+		if now.Replayed { // it was recorded by an earlier call
+			before = r.extended
+		}
+		r.extending, r.begun = false, onOwnClock(now.At, before)
 	case isNew && now.At.IsZero() && !errors.Is(err, ErrOutcomeUnknown): // nothing was recorded
 		r.extending = false
 	}

@@ -202,6 +202,53 @@ func TestExtendThatComesTooLate(t *testing.T) {
 	}
 }
 
+// skewed is an engine whose clock is ahead of that of the process.
+type skewed struct {
+	engine.Engine
+	ahead time.Duration
+}
+
+func (s *skewed) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].Given, calls[i].At = true, time.Now().Add(s.ahead).UnixMicro()
+	}
+	s.Engine.Do(ctx, calls)
+}
+
+// TestReplaysByTheClockOfTheStore: after lost answers a reservation and its extension last from
+// their decisions, whatever the clock of the process is.
+func TestReplaysByTheClockOfTheStore(t *testing.T) {
+	for _, ahead := range []time.Duration{-time.Hour, -time.Minute, 0, time.Minute, time.Hour} {
+		synctest.Test(t, func(t *testing.T) {
+			store := weirtest.NewFaulty(&skewed{weir.NewMemory(), ahead})
+			l := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
+			}}, weir.WithEngine(store)))
+			lost := func(call func() error) {
+				t.Helper()
+				store.Break(weirtest.Lost())
+				wantError(t, "a lost answer", call(), weir.ErrOutcomeUnknown)
+				store.Restore()
+				time.Sleep(5 * time.Second)
+			}
+			request := weir.Request{N: 2, ID: "a job"}
+			reserve := func() error { _, _, err := l.Reserve(ctx, acme, request); return err }
+			lost(reserve)
+			early, r := reserveFor(t, l, request), reserveFor(t, l, request)
+			time.Sleep(20*time.Second - time.Microsecond)
+			lost(func() error { return r.Extend(ctx) })
+			wantError(t, "extend", r.Extend(ctx), nil)
+			time.Sleep(time.Microsecond)
+			wantError(t, "30s after the first decision", early.Cancel(ctx), weir.ErrExpired)
+			time.Sleep(25*time.Second - 3*time.Microsecond) // since the lost extension 30s have almost passed
+			wantError(t, "extend again", r.Extend(ctx), nil)
+			wantUsed(t, l, 2)
+			wantError(t, "done", r.Done(ctx), nil)
+			wantUsed(t, l, 0)
+		})
+	}
+}
+
 // TestFaultsInARow: whatever faults follow each other, an extension and a settlement that
 // succeed leave the units held once, or not at all.
 func TestFaultsInARow(t *testing.T) {
