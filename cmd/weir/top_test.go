@@ -11,20 +11,23 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-func answerAt(t *testing.T, when time.Time, allowed, denied string) *topAnswer {
+// answerOf returns an answer of weir that came at an instant.
+func answerOf(t *testing.T, came time.Time, at, since, top, counts string) *topAnswer {
 	t.Helper()
-	l, err := parseTop([]byte(`{"at":"2026-11-20T12:00:00Z","keys":"shown","since":"2026-11-20T11:51:00Z",
-		"top":[{"policy":"search","key":{"user":"\u001b[2Jann","ip":"1"},"clipped":true,"denials":12,"error":3},{"policy":"all","key":{},"denials":9,"error":0}],
-		"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":1}]}`), "http://127.0.0.1:7070", when)
-	must.Do(t, err)
-	return l
+	return must.Get(parseTop([]byte(`{"at":"`+at+`","keys":"shown","since":"`+since+`","top":[`+top+`],"policies":[{"policy":"search",`+counts+`}]}`), "http://127.0.0.1:7070", came))(t)
+}
+
+func answerAt(t *testing.T, came time.Time, allowed, denied string) *topAnswer {
+	t.Helper()
+	return answerOf(t, came, "2026-11-20T12:00:00Z", "2026-11-20T11:51:00Z",
+		`{"policy":"search","key":{"user":"\u001b[2Jann","ip":"1"},"clipped":true,"denials":12,"error":3},{"policy":"all","key":{},"denials":9,"error":0}`,
+		`"allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":1`)
 }
 
 func TestTopPage(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	first, second := answerAt(t, noon, "10", "4"), answerAt(t, noon.Add(2*time.Second), "15", "4")
-	page := second.page(first)
-	_, tables, _ := strings.Cut(page, "\n\n")
+	_, tables, _ := strings.Cut(second.page(first), "\n\n")
 	want := `POLICY  ALLOWED   /S  DENIED   /S  WOULD DENY  ERRORS
 search       15  2.5       4  0.0           0       1
 
@@ -43,15 +46,12 @@ DENIALS  ±  POLICY  KEY
 // TestTopPageIsThatOfTheManual: docs/metrics.md shows a page as it is printed.
 func TestTopPageIsThatOfTheManual(t *testing.T) {
 	now := time.Date(2026, 11, 20, 15, 4, 5, 0, time.Local)
-	since := time.Date(2026, 11, 20, 14, 51, 40, 0, time.Local).Format(time.RFC3339)
-	answer := func(when time.Time, allowed, denied string) *topAnswer {
-		a, err := parseTop([]byte(`{"at":"`+now.Format(time.RFC3339)+`","keys":"shown","since":"`+since+`",
-			"top":[{"policy":"search","key":{"ip":"192.0.2.7"},"denials":961,"error":0},{"policy":"search","key":{"ip":"198.51.100.23"},"denials":48,"error":2}],
-			"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":0}]}`), "http://127.0.0.1:7070", when)
-		must.Do(t, err)
-		return a
+	since := time.Date(2026, 11, 20, 14, 51, 40, 0, time.Local)
+	answer := func(came time.Time, counts string) *topAnswer {
+		return answerOf(t, came, now.Format(time.RFC3339), since.Format(time.RFC3339),
+			`{"policy":"search","key":{"ip":"192.0.2.7"},"denials":961,"error":0},{"policy":"search","key":{"ip":"198.51.100.23"},"denials":48,"error":2}`, counts)
 	}
-	page := answer(now, "4811", "1033").page(answer(now.Add(-2*time.Second), "4786", "1019"))
+	page := answer(now, `"allowed":4811,"denied":1033`).page(answer(now.Add(-2*time.Second), `"allowed":4786,"denied":1019`))
 	manual := must.Get(os.ReadFile("../../docs/metrics.md"))(t)
 	if !strings.Contains(string(manual), "$ weir top\n"+page+"```") {
 		t.Errorf("docs/metrics.md does not show\n%s", page)
