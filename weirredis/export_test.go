@@ -21,9 +21,6 @@ func WithChunks(bytes int) Option {
 	return func(o *options) { o.decide = newScript("decide", text) }
 }
 
-// DecideScript is the script that decides.
-var DecideScript = decideScript
-
 // DecideBatch decides all calls in one call of the script, as if their callers had waited for
 // each other.
 func (e *Engine) DecideBatch(ctx context.Context, all []engine.Call) {
