@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"fmt"
 	"os"
@@ -53,11 +52,11 @@ func (o *reportOptions) write(page func() *report.Page) error {
 	if o.path == "" {
 		return nil
 	}
-	var b bytes.Buffer
-	if err := report.Write(&b, page()); err != nil {
+	text, err := report.Render(page())
+	if err != nil {
 		return err
 	}
-	if err := os.WriteFile(o.path, b.Bytes(), 0o666); err != nil {
+	if err := os.WriteFile(o.path, text, 0o666); err != nil {
 		return usage("the report is incomplete", "%w", err)
 	}
 	return nil

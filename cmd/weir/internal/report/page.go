@@ -44,7 +44,7 @@ type View struct {
 	Reason     string      `json:"-"`          // the sentence that stands first
 	Also       string      `json:"-"`          // a second sentence; "" = none
 	Line       string      `json:"-"`          // the policy line to copy, which begins with Limit; "" = none
-	Rest       string      `json:"rest"`       // Line without its limit; set by Write
+	Rest       string      `json:"rest"`       // Line without its limit; set by Render
 	Per        string      `json:"per"`        // the unit of the horizontal axis, such as "requests per minute"
 	Limit      int64       `json:"limit"`      // the marked limit; 0 = none
 	LimitWord  string      `json:"word"`       // beside the mark, such as "suggested"; "" = "limit"

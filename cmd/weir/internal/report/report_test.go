@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,9 +12,7 @@ import (
 // text returns a report as text.
 func text(t *testing.T, p *Page) string {
 	t.Helper()
-	var b bytes.Buffer
-	must.Do(t, Write(&b, p))
-	return b.String()
+	return string(must.Get(Render(p))(t))
 }
 
 func TestPolicyHasTheHashesOfStyleAndScript(t *testing.T) {

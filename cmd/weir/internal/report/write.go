@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"html/template"
-	"io"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,20 +30,17 @@ var (
 	}).Parse(pageText))
 )
 
-// Write writes p as one HTML file of at most MaxBytes. p is not changed.
-func Write(out io.Writer, p *Page) error {
-	var b bytes.Buffer
+// Render returns p as one HTML file of at most MaxBytes. p is not changed.
+func Render(p *Page) ([]byte, error) {
 	for rows := MaxRows; ; rows /= 2 {
-		b.Reset()
+		var b bytes.Buffer
 		if err := page.Execute(&b, newDocument(p, rows)); err != nil {
-			return fmt.Errorf("report: %w", err)
+			return nil, fmt.Errorf("report: %w", err)
 		}
 		if b.Len() <= MaxBytes || rows == 0 {
-			break
+			return b.Bytes(), nil
 		}
 	}
-	_, err := out.Write(b.Bytes())
-	return err
 }
 
 // hash returns the source of a content security policy that permits this text.

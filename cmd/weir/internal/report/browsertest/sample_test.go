@@ -1,7 +1,6 @@
 package browsertest
 
 import (
-	"bytes"
 	"fmt"
 	"math"
 	"os"
@@ -101,9 +100,7 @@ func hostilePage() *report.Page {
 // write writes a report to a file and returns its URL.
 func write(t *testing.T, p *report.Page) string {
 	t.Helper()
-	var b bytes.Buffer
-	must.Do(t, report.Write(&b, p))
 	name := filepath.Join(t.TempDir(), "report.html")
-	must.Do(t, os.WriteFile(name, b.Bytes(), 0o600))
+	must.Do(t, os.WriteFile(name, must.Get(report.Render(p))(t), 0o600))
 	return "file://" + name
 }
