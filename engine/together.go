@@ -85,10 +85,10 @@ func outage(calls []Call) Outage {
 
 // strength orders the modes; an unknown one is as strict as Deny.
 func (o Outage) strength() int {
-	if weaker := slices.Index([]Outage{OutageDefault, OutageAllow, OutageShare}, o); weaker >= 0 {
+	if weaker := slices.Index([]Outage{OutageDefault, OutageAllow, OutageShare, OutageShareOrStricter}, o); weaker >= 0 {
 		return weaker
 	}
-	return 3
+	return 4
 }
 
 // joined is the rules of calls that are decided together. They have one limit for each

@@ -178,12 +178,15 @@ func TestStrictestModeTogether(t *testing.T) {
 	}
 	strictest := []engine.Outage{fallback.Deny, fallback.Share, fallback.Allow}
 	const unknown = engine.Outage(9)
-	all := []engine.Outage{engine.OutageDefault, fallback.Deny, fallback.Allow, fallback.Share, unknown}
+	all := []engine.Outage{engine.OutageDefault, fallback.Deny, fallback.Allow, fallback.Share, engine.OutageShareOrStricter, unknown}
 	outcomes := map[string]bool{}
 	for _, mode := range modes {
-		means := map[engine.Outage]engine.Outage{engine.OutageDefault: mode, unknown: fallback.Deny}
-		for i := range 5 * 5 * 5 {
-			of := []engine.Outage{all[i/25], all[i/5%5], all[i%5]}
+		means := map[engine.Outage]engine.Outage{engine.OutageDefault: mode, unknown: fallback.Deny, engine.OutageShareOrStricter: mode}
+		if mode == fallback.Allow {
+			means[engine.OutageShareOrStricter] = fallback.Share
+		}
+		for i := range 6 * 6 * 6 {
+			of := []engine.Outage{all[i/36], all[i/6%6], all[i%6]}
 			var resolved []engine.Outage
 			for _, o := range of {
 				resolved = append(resolved, cmp.Or(means[o], o))
