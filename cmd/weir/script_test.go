@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
+	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
@@ -12,7 +15,11 @@ import (
 	"syscall"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/rogpeppe/go-internal/testscript"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir/internal/testkit/program"
 )
@@ -111,6 +118,41 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	if err := b.Wait(); err != nil {
 		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, b.Output())
 	}
+}
+
+// ratelimit SOCKET DOMAIN FILE key=value[,key=value]... asks over gRPC, each word
+// being a descriptor, and writes what the answer says to a file, a line for each
+// status: its code, what remains of how many, and the header fields.
+func ratelimit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: ratelimit SOCKET DOMAIN FILE key=value[,key=value]...")
+	}
+	r := &pb.RateLimitRequest{Domain: args[1]}
+	for _, word := range args[3:] {
+		d := &common.RateLimitDescriptor{}
+		for _, entry := range strings.Split(word, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	conn, err := grpc.NewClient("unix:"+ts.MkAbs(args[0]), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	a, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, r)
+	var said bytes.Buffer
+	if err != nil {
+		fmt.Fprintln(&said, err)
+	}
+	for _, s := range a.GetStatuses() {
+		fmt.Fprintf(&said, "%v %d/%d\n", s.Code, s.LimitRemaining, s.CurrentLimit.GetRequestsPerUnit())
+	}
+	for _, h := range a.GetResponseHeadersToAdd() {
+		fmt.Fprintf(&said, "%s: %s\n", h.Key, h.Value)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), said.Bytes(), 0o666))
 }
 
 // hangup sends HUP to weir serve.
