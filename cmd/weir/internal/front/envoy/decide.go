@@ -297,7 +297,7 @@ func (s *Service) refund(ctx context.Context, charged []*item) (kept int64, err 
 	for i, it := range charged {
 		took := calls[i].Result.Granted
 		if it.kind == refunded && it.limit != nil {
-			it.limit.tally.of(it.detail).Refunded.Add(took)
+			it.limit.tally.Refunded.Add(took)
 		}
 		if calls[i].Err != nil {
 			kept, err = kept+it.n, calls[i].Err

@@ -64,8 +64,6 @@ type item struct {
 	target enforce.Target // in the rule
 	n      int64          // hits
 
-	detail string // the metric of its values; "" = that of the rule
-
 	result
 	charged int64 // the instant of the hits that the last decision charged, or engine.Oldest; 0 = none
 }
@@ -157,7 +155,7 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	return err
 }
 
-// applyRule sets the item's kind, key and metric by its limit.
+// applyRule sets the item's kind and key by its limit.
 func (it *item) applyRule(c *call) {
 	r := it.limit.rule
 	for _, name := range r.Replaces {
@@ -179,8 +177,5 @@ func (it *item) applyRule(c *call) {
 	if it.kind != unlimited {
 		it.rule = it.limit.enforced
 		it.target.Key = it.limit.key(c)
-	}
-	if len(r.MetricLevels) > 0 {
-		it.detail = detailOf(c.domain.name, r, c.entries)
 	}
 }

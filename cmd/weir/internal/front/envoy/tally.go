@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -21,37 +20,6 @@ type Hits struct {
 	Shadowed        atomic.Int64 // over the limit of a rule in shadow_mode
 	Refunded        atomic.Int64 // given back by is_negative_hits
 	Near            atomic.Int64 // granted hits in the last fifth of the limit
-
-	mu      sync.Mutex       // protects details
-	details map[string]*Hits // by name with values, of a rule with metrics for each value
-}
-
-// Requests choose the values in metrics, and metrics must not grow without bound.
-const (
-	maxDetails     = 1000 // names with values of a rule
-	maxDetailBytes = 512  // bytes of one name
-)
-
-// of returns the tally of requests with those values. It returns t for further names
-// beyond the bounds.
-func (t *Hits) of(detail string) *Hits {
-	if detail == "" || len(detail) > maxDetailBytes {
-		return t
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	d := t.details[detail]
-	switch {
-	case d != nil:
-		return d
-	case len(t.details) == maxDetails:
-		return t
-	case t.details == nil:
-		t.details = map[string]*Hits{}
-	}
-	d = new(Hits)
-	t.details[detail] = d
-	return d
 }
 
 // near returns the number of granted hits above four fifths of the limit, as the
@@ -59,28 +27,6 @@ func (t *Hits) of(detail string) *Hits {
 func (it *item) near() int64 {
 	limit := int64(it.limit.rule.Requests)
 	return max(min(limit-it.remaining-limit*4/5, it.n), 0)
-}
-
-// detailOf returns the metric name for requests of a rule with detailed_metric or
-// value_to_metric, as the reference names it. It has the values of r.MetricLevels, and
-// the configured name of all other levels. Values that share a threshold appear as their
-// pattern.
-func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) string {
-	b := []byte(domain)
-	levels := r.MetricLevels
-	for i, e := range entries {
-		b = append(b, '.')
-		if len(levels) == 0 || levels[0] != i {
-			b = append(b, r.Levels[i]...)
-			continue
-		}
-		levels = levels[1:]
-		b = append(b, e.Name...)
-		if e.Value != "" {
-			b = append(append(b, '_'), e.Value...)
-		}
-	}
-	return string(b)
 }
 
 // count counts the hits of every item of a decided call.
@@ -91,7 +37,7 @@ func (c *call) count() {
 			c.notePolicy(it)
 			continue
 		}
-		t := it.limit.tally.of(it.detail)
+		t := it.limit.tally
 		switch {
 		case it.kind == free, it.kind == refunded: // refund has counted what it took
 		case it.kind == shadowed && it.over:
@@ -184,9 +130,7 @@ type Counts struct {
 const Overridden = "(override)"
 
 // EachRule calls yield with the hits of every rule in force, and with those of all
-// overrides of a domain as one rule. Names come from the configuration. Values of
-// requests appear in them only for detailed_metric and value_to_metric, in a bounded
-// number.
+// overrides of a domain as one rule. Names come from the configuration alone.
 func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
 	// Names are any text, and terminals act on control characters.
 	printable := func(name string) string { return string(answer.Printable([]byte(name))) }
@@ -197,11 +141,6 @@ func (s *Service) EachRule(yield func(domain, rule string, h *Hits)) {
 		}
 		for _, l := range d.limits {
 			each(name, l.rule.Path, l.tally)
-			l.tally.mu.Lock()
-			for path, t := range l.tally.details {
-				each(name, path, t)
-			}
-			l.tally.mu.Unlock()
 		}
 	}
 }

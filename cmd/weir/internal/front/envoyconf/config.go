@@ -48,12 +48,6 @@ type Rule struct {
 	// except those that match a wildcard with share_threshold.
 	Varying []int
 
-	// Levels are the names of the descriptors on its path in metrics: key, or key_value.
-	Levels []string
-	// MetricLevels are the indices of the levels with a metric for each value: Varying
-	// with detailed_metric, otherwise those with value_to_metric.
-	MetricLevels []int
-
 	Keys []string // the keys of the descriptors on its path
 }
 

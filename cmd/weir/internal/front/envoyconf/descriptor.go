@@ -95,7 +95,7 @@ func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
 }
 
 // place is the position of a descriptor in the tree, with the parts of its rule that follow from
-// the path: Path, Keys, Levels, Varying and MetricLevels.
+// the path: Path, Keys and Varying.
 type place struct {
 	Rule
 	shared []string // for each of Keys, the pattern if its values share histories, otherwise ""
@@ -107,16 +107,13 @@ func (p *place) below(d *descriptor) *place {
 	if d.value != "" {
 		name += "_" + d.value
 	}
-	to := &place{Rule: Rule{Path: p.Path + "." + name, Varying: p.Varying, MetricLevels: p.MetricLevels}}
+	to := &place{Rule: Rule{Path: p.Path + "." + name, Varying: p.Varying}}
 	if d.shared {
 		shared = name // never empty, unlike that of a level that is not shared
 	} else {
 		to.Varying = append(slices.Clip(p.Varying), level)
-		if d.valueMetric && (d.value == "" || strings.Contains(d.value, "*")) {
-			to.MetricLevels = append(slices.Clip(p.MetricLevels), level)
-		}
 	}
-	to.Keys, to.Levels, to.shared = append(slices.Clip(p.Keys), d.key), append(slices.Clip(p.Levels), name), append(slices.Clip(p.shared), shared)
+	to.Keys, to.shared = append(slices.Clip(p.Keys), d.key), append(slices.Clip(p.shared), shared)
 	return to
 }
 
@@ -128,9 +125,8 @@ func (d *descriptor) cost(p *place) int {
 
 // descriptor holds the words of one descriptor, without its limit.
 type descriptor struct {
-	key, value                    string
-	shadow, quota                 bool
-	detailed, valueMetric, shared bool
+	key, value            string
+	shadow, quota, shared bool
 }
 
 // descriptors reads the list of descriptors of a mapping into the node above them.
@@ -176,7 +172,11 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 		f.fail(n, "write key: NAME", "descriptor has empty key")
 	}
 	d.shadow, d.quota = f.flag(m, "shadow_mode"), f.flag(m, "quota_mode")
-	d.detailed, d.valueMetric = f.flag(m, "detailed_metric"), f.flag(m, "value_to_metric")
+	for _, word := range []string{"detailed_metric", "value_to_metric"} {
+		if f.flag(m, word) {
+			f.warn(m[word], "%s has no effect: metrics have no values of requests; GET /v1/top has those that are denied most", word)
+		}
+	}
 	d.shared = f.flag(m, "share_threshold")
 	if d.shared && !strings.Contains(d.value, "*") {
 		f.fail(m["share_threshold"], "give it a value such as files/*, or leave share_threshold out",
@@ -194,9 +194,6 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 	words := f.words(n, "rate_limit", limitWords)
 	r := new(p.Rule)
 	r.Shadow, r.Quota, r.History = d.shadow, d.quota, HistoryName("rule", p.Keys, p.shared)
-	if d.detailed {
-		r.MetricLevels = r.Varying
-	}
 	r.Unlimited = f.flag(words, "unlimited")
 	f.period(r, n, words)
 	r.Name = f.text(words, "name")
