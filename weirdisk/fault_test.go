@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	weak "math/rand/v2"
 	"os"
 	"os/exec"
@@ -90,6 +91,38 @@ func TestFailingDisk(t *testing.T) {
 				})
 			})
 		}
+	}
+}
+
+// TestSnapshotsFail (D6): while a part of a snapshot fails, calls are answered, the log grows, and the
+// engine reports it. The next snapshot ends that.
+func TestSnapshotsFail(t *testing.T) {
+	for _, c := range []struct {
+		file string
+		good int64 // creations of it before the one that fails
+	}{{filepath.Base(segmentPath("", 2)), 0}, {manifestName + ".new", 0}, {manifestName + ".new", 2}} {
+		var good atomic.Int64
+		f := &hooked{neverSynced, func(o operation, do func() error) error {
+			if o.kind == stepCreate && filepath.Base(o.path) == c.file && good.Add(-1) < 0 {
+				return syscall.EMFILE
+			}
+			return do()
+		}}
+		good.Store(math.MaxInt64)
+		dir := t.TempDir()
+		e := open(t, dir, withFiles(f))
+		granted(t, e, 1)
+		good.Store(c.good)
+		signal(e.keeper.now)
+		must.Await(t, "it is reported", func() bool { return errors.Is(e.Err(), syscall.EMFILE) })
+		granted(t, e, 1)
+		assert.Equal(t, e.Stats().Failures, 1, "%+v: failures", c)
+		good.Store(math.MaxInt64)
+		snapshotNow(t, e)
+		must.Do(t, e.Err())
+		granted(t, e, 1)
+		must.Do(t, e.Close())
+		wantLeft(t, open(t, dir), 7, c)
 	}
 }
 

@@ -29,7 +29,19 @@ func (e *FormatError) Error() string {
 // Unwrap returns the problem.
 func (e *FormatError) Unwrap() error { return e.Problem }
 
+// These are the problems of files.
 var (
+	errForeign = errors.New("is not a file of weirdisk")
+	errNewer   = errors.New("has a newer format than this program reads")
+	errOlder   = errors.New("has the format of an earlier program")
+	errHeader  = errors.New("has a damaged header")
+
+	errNoManifest  = errors.New("is there, and " + manifestName + " is missing")
+	errManifest    = errors.New("is damaged")
+	errMissing     = errors.New("is missing, and " + manifestName + " names it")
+	errUnnamed     = errors.New("is not named by " + manifestName + ", which is older or of another directory")
+	errOtherOrigin = errors.New("belongs to another directory")
+
 	errDamaged = errors.New("is damaged: data that was on stable storage has changed")
 	errShort   = errors.New("is cut short: data that was on stable storage is missing")
 	errRenamed = errors.New("holds a segment of another number")

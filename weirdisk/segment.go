@@ -66,13 +66,6 @@ func (h *header) start() stable { return stable{h.number, headerSize, h.sum()} }
 // of another segment or directory is no frame here.
 func (h *header) sum() uint32 { return binary.LittleEndian.Uint32(h.bytes()[headerSize-4:]) }
 
-var (
-	errForeign = errors.New("is not a file of weirdisk")
-	errNewer   = errors.New("has a newer format than this program reads")
-	errOlder   = errors.New("has the format of an earlier program")
-	errHeader  = errors.New("has a damaged header")
-)
-
 // readHeader returns the header at the beginning of b.
 func readHeader(b []byte) (h header, err error) {
 	switch {
@@ -220,14 +213,6 @@ type stable struct {
 	Sum    uint32 `json:"sum"` // checksum in the frame that ends there, or of the header
 }
 
-var (
-	errNoManifest  = errors.New("is there, and " + manifestName + " is missing")
-	errManifest    = errors.New("is damaged")
-	errMissing     = errors.New("is missing, and " + manifestName + " names it")
-	errUnnamed     = errors.New("is not named by " + manifestName + ", which is older or of another directory")
-	errOtherOrigin = errors.New("belongs to another directory")
-)
-
 // readManifest returns the manifest of a directory. All errors but those of the operating
 // system are a *FormatError.
 func readManifest(dir string) (m manifest, err error) {
@@ -237,18 +222,17 @@ func readManifest(dir string) (m manifest, err error) {
 		return m, err
 	}
 	line, sum, _ := bytes.Cut(b, []byte("\n"))
-	var problem error
 	switch {
 	case string(sum) != sumLine(line) || json.Unmarshal(line, &m) != nil || m.Format == version && len(m.Identity) != idSize:
-		problem = errManifest
+		err = errManifest
 	case m.Format > version:
-		problem = errNewer
+		err = errNewer
 	case m.Format < version:
-		problem = errOlder
+		err = errOlder
 	default:
 		return m, nil
 	}
-	return m, &FormatError{path, 0, problem}
+	return m, &FormatError{path, 0, err}
 }
 
 func sumLine(line []byte) string { return fmt.Sprintf("%08x\n", crc32.Checksum(line, castagnoli)) }

@@ -218,8 +218,8 @@ func (k *keeper) snapshot() {
 	}
 	now, err := k.roll(repair)
 	if err != nil {
-		if repair && !errors.Is(err, errClosed) {
-			l.fail(err)
+		if !errors.Is(err, errClosed) {
+			l.conclude(repair, err)
 		}
 		return // there may be room later
 	}
@@ -231,16 +231,13 @@ func (k *keeper) snapshot() {
 		}
 		return
 	}
-	switch err = k.note(m); {
-	case err == nil:
-		k.manifest = m
-		l.complete(repair)
-		k.deleteUnnamed()
-	case repair:
+	if err = k.note(m); err == nil || repair {
 		// Both the new segment and the old ones have all that counts, because no call has been
 		// answered since the failure. So the new manifest is right even if its write has failed.
 		k.manifest = m
-		l.fail(err)
+	}
+	if l.conclude(repair, err); err == nil {
+		k.deleteUnnamed()
 	}
 }
 

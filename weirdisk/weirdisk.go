@@ -335,12 +335,10 @@ func (e *Engine) Caps() (keys, bytes int64) { return e.memory.Caps() }
 func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
 
 // Err returns the reason why the engine is out of service, such as a full disk, or why its log
-// will grow without bound: the directory was moved. It returns nil otherwise.
+// will grow without bound: the directory was moved, or the last snapshot failed. It returns nil
+// otherwise.
 func (e *Engine) Err() error {
-	err := e.keeper.moved()
-	if e.log.outOfService() {
-		err = e.log.failure()
-	}
+	err := cmp.Or(e.log.problem(), e.keeper.moved())
 	if err == nil {
 		return nil
 	}
@@ -361,7 +359,7 @@ type Stats struct {
 	Batches   int64 // writes of entries
 	Syncs     int64
 	Snapshots int64
-	Failures  int64 // failed writes and syncs
+	Failures  int64 // failed writes, syncs and snapshots
 }
 
 // Stats returns the counts.

@@ -39,6 +39,7 @@ type log struct {
 	synced  stable // the segment up to the last sync
 	older   int64  // bytes of the segments before
 	cause   error  // why the last write or sync failed, nil in service
+	stuck   error  // why the last snapshot failed while the log was in service, or nil
 	closed  bool   // Close was called
 	stats   Stats  // without Bytes
 
@@ -150,12 +151,18 @@ func (l *log) outOfService() bool { return l.service.Load()&1 != 0 }
 
 // failure returns the reason why the log is or was out of service.
 func (l *log) failure() error {
+	return cmp.Or(l.problem(), fmt.Errorf("%s was out of service for a moment", l.dir))
+}
+
+// problem returns the reason why the log is out of service, or why it grows without snapshots, or
+// nil.
+func (l *log) problem() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed {
 		return errClosed
 	}
-	return cmp.Or(l.cause, fmt.Errorf("%s was out of service for a moment", l.dir))
+	return cmp.Or(l.cause, l.stuck)
 }
 
 // wait returns once all entries so far are written, and with SyncAlways synced. It fails if the
@@ -355,11 +362,20 @@ func (l *log) fail(err error) {
 	l.begin().finish(err)
 }
 
-// complete counts a snapshot, which replaces all earlier segments. After a repair it puts the
-// log back into service, unless a write or a sync has failed meanwhile.
-func (l *log) complete(repair bool) {
+// conclude counts a snapshot, which replaces all earlier segments. After a repair it puts the
+// log back into service, unless a write or a sync has failed meanwhile. If the snapshot failed, a
+// log in service remains there and grows.
+func (l *log) conclude(repair bool, err error) {
+	if err != nil && repair {
+		l.fail(err)
+		return
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if l.stuck = err; err != nil {
+		l.stats.Failures++
+		return
+	}
 	l.stats.Snapshots++
 	l.older = 0
 	if repair && l.accepts {

@@ -86,7 +86,7 @@ func (s *Server) addStoreMetrics() {
 		m.Counter("weir_disk_writes_total", "Writes to the log. Each has the changes of several callers, if these come fast.", nil, func() int64 { return e.Stats().Batches })
 		m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
 		m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
-		m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
+		m.Counter("weir_disk_failures_total", "Writes, syncs and snapshots that failed.", nil, func() int64 { return e.Stats().Failures })
 	}
 	f := s.config.Fallback
 	if f == nil {

@@ -64,7 +64,8 @@ func (s *Store) Ready(ctx context.Context) error {
 }
 
 // Err returns the last error of connecting, or nil once connected. Of a directory it is
-// the error of the last write, until a write succeeds, or that it was moved. It sends nothing.
+// the error of the last write or snapshot, until one succeeds, or that it was moved. It sends
+// nothing.
 func (s *Store) Err() error {
 	if s.Disk != nil {
 		return s.Disk.Err()
