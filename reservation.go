@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -74,7 +73,8 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 		}
 		now = peek.Result.At
 	}
-	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, begun: onOwnClock(now, before).Add(d.At.Sub(now))}
+	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, calls: make(chan struct{}, 1)}
+	r.begun = onOwnClock(now, before).Add(d.At.Sub(now))
 	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
 		Do: func(ctx context.Context, c *engine.Call) {
 			c.Outage = cmp.Or(c.Outage, l.outage)
@@ -100,13 +100,14 @@ func onOwnClock(at, before time.Time) time.Time {
 }
 
 // Reservation holds granted units that are settled once. It is safe for concurrent use: a
-// call waits for the one before. It cannot be passed to another process.
+// call waits for the one before, until its own context ends. It cannot be passed to another process.
 type Reservation struct {
 	limiter *Limiter
 	units   int64
 	ttl     time.Duration
 
-	mu         sync.Mutex   // protects the following, also during calls of the engine
+	calls chan struct{} // has the one call that uses the following, also while the engine decides
+
 	grant      settle.Grant // with the hold
 	begun      time.Time    // the beginning of ttl by the clock of this process: the grant or the last extension
 	settled    bool
@@ -132,8 +133,8 @@ func (r *Reservation) HeldUntil() time.Time {
 	if r == nil || r.limiter == nil || r.limiter.rules.Holds == nil {
 		return time.Time{}
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.calls <- struct{}{}
+	defer r.leave()
 	return r.grant.HeldUntil()
 }
 
@@ -180,8 +181,10 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
 		return err
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	defer r.leave()
 	if err := r.closed(); err != nil {
 		return err
 	}
@@ -212,6 +215,24 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 	r.settled = true
 	return nil
 }
+
+// enter waits until no other call uses the reservation. A call that need not wait ignores its
+// context, as an engine may.
+func (r *Reservation) enter(ctx context.Context) error {
+	select {
+	case r.calls <- struct{}{}:
+		return nil
+	default:
+	}
+	select {
+	case r.calls <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("weir: another call of the reservation has not returned: %w; nothing was changed, so repeat the call", ctx.Err())
+	}
+}
+
+func (r *Reservation) leave() { <-r.calls }
 
 // closed returns the error of a reservation that is settled or has expired.
 func (r *Reservation) closed() error {
@@ -255,8 +276,10 @@ func (r *Reservation) Extend(ctx context.Context) error {
 	if p.Holds == nil {
 		return engine.Input("kind", "policy %q has no concurrency limit, so there is no hold to extend; settle the reservation within its time to live of %v", p.Name, r.ttl)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	if err := r.enter(ctx); err != nil {
+		return err
+	}
+	defer r.leave()
 	if err := r.closed(); err != nil {
 		return err
 	}

@@ -318,6 +318,36 @@ func TestFaultsInARow(t *testing.T) {
 	}
 }
 
+// TestCallsWaitWithinTheirContexts: a call that waits for another one of its reservation returns when
+// its own context ends, and has changed nothing.
+func TestCallsWaitWithinTheirContexts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := weirtest.NewFaulty(weir.NewMemory())
+		l := farm(weir.WithEngine(store))
+		r := reserve(t, l, 2)
+		store.Break(weirtest.Silent())
+		go func() {
+			ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+			defer cancel()
+			r.Extend(ctx)
+		}()
+		synctest.Wait()
+		for name, call := range map[string]func(context.Context) error{"extend": r.Extend, "done": r.Done, "cancel": r.Cancel} {
+			own, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+			began := time.Now()
+			wantError(t, name, call(own), context.DeadlineExceeded)
+			assert.Equal(t, time.Since(began), 100*time.Millisecond, "%s waited for", name)
+			cancel()
+		}
+		store.Restore()
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		time.Sleep(3 * time.Second)
+		wantError(t, "done, without a need to wait", r.Done(ended), nil)
+		wantUsed(t, l, 2, 0, 0)
+	})
+}
+
 // TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change
 // nothing there. A hold of the store cannot be extended without it.
 func TestDegradedHolds(t *testing.T) {
