@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) engine.Engine { return newEngine(t) })
 //	}
 //
-// It checks in nine layers. Each layer finds faults that the others miss:
+// It checks in ten layers. Each layer finds faults that the others miss:
 //
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
@@ -23,7 +23,9 @@
 //     are repeated between calls with other keys, which finds stale caches. A cached denial
 //     is compared with the denial that it repeats, too.
 //   - batches: random batches of requests; their answers must be those of the same requests
-//     one after the other at one instant.
+//     one after the other at one instant. So must those of batches of all operations, under two
+//     policies and at several instants.
+//   - ended: a call whose context has ended returns soon.
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at the same time.
@@ -49,7 +51,7 @@ import (
 var testdata embed.FS
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential, instants, hammer, live, batches, together and once. It calls
+// vectors, differential, instants, hammer, live, batches, ended, together, once and sizes. It calls
 // newEngine several times, also concurrently. An engine may remember other policies,
 // because Run never uses the name of a policy twice. newEngine may register t.Cleanup to
 // close the engine.

@@ -1,9 +1,13 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/spec"
@@ -16,6 +20,17 @@ type batching struct {
 }
 
 func (b batching) Do(ctx context.Context, calls []engine.Call) { b.fault(b.Engine, ctx, calls) }
+
+// without is the fault of a batch in which calls of an operation are skipped.
+func without(op engine.Op) func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
+	return func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
+		for i := range calls {
+			if c := &calls[i]; c.Op != op || len(calls) == 1 {
+				e.Do(ctx, calls[i:i+1])
+			}
+		}
+	}
+}
 
 // TestWrongBatches: the layer finds each fault of batches.
 func TestWrongBatches(t *testing.T) {
@@ -54,6 +69,21 @@ func TestWrongBatches(t *testing.T) {
 				}
 			}
 		},
+		"by the rules of the first call": func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
+			for i := range calls {
+				calls[i].Rules = calls[0].Rules
+			}
+			e.Do(ctx, calls)
+		},
+		"at the instant of the first call": func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
+			for i := range calls {
+				calls[i].At = calls[0].At
+			}
+			e.Do(ctx, calls)
+		},
+		"without resets":  without(engine.Reset),
+		"without refunds": without(engine.Refund),
+		"without counts":  without(engine.Count),
 		"at later instants": func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
 			for i := range calls {
 				calls[i].At += int64(i)
@@ -61,8 +91,30 @@ func TestWrongBatches(t *testing.T) {
 			e.Do(ctx, calls)
 		},
 	} {
-		if report := batches(&batching{spec.New(), fault}, c); report == "" {
+		e := &batching{spec.New(), fault}
+		if report := cmp.Or(batches(e, c), mixedBatches(e, c)); report == "" {
 			t.Errorf("%s: no layer saw it", name)
 		}
+	}
+}
+
+// TestEndedContext: the layer finds an engine that goes on after the end of a context, and one that
+// returns another error.
+func TestEndedContext(t *testing.T) {
+	for _, wrong := range []func(calls []engine.Call){
+		func([]engine.Call) { time.Sleep(20 * time.Second) },
+		func(calls []engine.Call) { calls[0].Fail(errors.New("late")) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			e := &batching{spec.New(), func(e *spec.Engine, ctx context.Context, calls []engine.Call) {
+				if e.Do(ctx, calls); ctx.Err() != nil {
+					wrong(calls)
+				}
+			}}
+			if ended(e, Config{}) == "" {
+				t.Error("no report")
+			}
+			time.Sleep(time.Minute) // until the call has returned
+		})
 	}
 }

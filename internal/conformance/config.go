@@ -60,7 +60,10 @@ var layers = []struct {
 }{
 	{"instants", instants},
 	{"live", live},
-	{"batches", func(e engine.Engine, c Config) string { return cmp.Or(batches(e, c), liveBatches(e, c)) }},
+	{"batches", func(e engine.Engine, c Config) string {
+		return cmp.Or(batches(e, c), mixedBatches(e, c), liveBatches(e, c))
+	}},
+	{"ended", ended},
 	{"together", func(e engine.Engine, c Config) string { return cmp.Or(together(e, c), transfers(e, c)) }},
 	{"once", once},
 	{"sizes", sizes},
