@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 )
@@ -89,18 +90,10 @@ func (n Names) Has(host string) bool {
 	if host == "" {
 		return true
 	}
-	name := host
-	colon := strings.LastIndexByte(host, ':')
-	if colon >= 0 && (strings.IndexByte(host, ':') == colon || host[colon-1] == ']') {
-		name = host[:colon] // otherwise it has no port, or is an IPv6 address without brackets
-	}
-	if bare, ok := strings.CutPrefix(name, "["); ok {
-		name = strings.TrimSuffix(bare, "]")
-	}
-	if _, err := netip.ParseAddr(name); err == nil {
-		return true
-	}
-	return isLocal(canonical(name)) || slices.Contains(n.all, canonical(name))
+	name := (&url.URL{Host: host}).Hostname()
+	_, bare := netip.ParseAddr(strings.Trim(host, "[]")) // an IPv6 address without a port, which Hostname would cut
+	_, err := netip.ParseAddr(name)
+	return bare == nil || err == nil || isLocal(canonical(name)) || slices.Contains(n.all, canonical(name))
 }
 
 // Empty reports whether only the names that are always accepted are.
