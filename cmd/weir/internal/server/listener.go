@@ -243,9 +243,11 @@ func (s *Server) GRPCAddr() string { return s.grpc.addr() }
 // RESPAddr returns the address for Redis clients, "" if there is none.
 func (s *Server) RESPAddr() string { return s.redis.addr() }
 
-// exposed returns an error for a listener that other machines can reach without a
-// secret or certificate, nil if there is none.
-func (s *Server) exposed() error {
+// checkAccess returns the errors of listeners that other machines can reach without a secret
+// or certificate, and of those on which no call could be authorised: they have no gates, and
+// callers could show only the gate secret.
+func (s *Server) checkAccess() error {
+	var errs []error
 	c := &s.config
 	for _, p := range s.ports {
 		secret, flag := cmp.Or(c.Auth.Token, c.Auth.Gate), "--token-file" // each closes the calls that it does not open
@@ -253,23 +255,15 @@ func (s *Server) exposed() error {
 			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}
 		if !p.address.Local() && secret == nil && !p.Clients && !c.Insecure {
-			return fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
-				p.flag, p.address, flag)
+			errs = append(errs, fmt.Errorf("%s %s can be reached from other machines without authentication; set %s FILE, or --tls-client-ca FILE with --tls-cert and --tls-key, or listen on 127.0.0.1 or unix:/path",
+				p.flag, p.address, flag))
+		}
+		if (p == s.redis || p == s.grpc) && s.api.GatesOnly && !p.Clients {
+			errs = append(errs, fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
+				p.flag, p.address))
 		}
 	}
-	return nil
-}
-
-// checkGatesOnly returns an error for a listener on which no call could be authorised:
-// one without gates, where callers could show only the gate secret.
-func (s *Server) checkGatesOnly() error {
-	for _, p := range []*listener{s.redis, s.grpc} {
-		if p != nil && s.api.GatesOnly && !p.Clients {
-			return fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
-				p.flag, p.address)
-		}
-	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Warnings returns sentences for an operator about listeners that other machines reach,

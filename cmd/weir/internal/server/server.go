@@ -172,7 +172,7 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.addMetrics()
-	return s, errors.Join(s.exposed(), s.checkGatesOnly())
+	return s, s.checkAccess()
 }
 
 // set returns the policies in force.
