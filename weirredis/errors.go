@@ -1,6 +1,7 @@
 package weirredis
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -237,12 +238,8 @@ func hasEnded(ctx context.Context) bool {
 func otherOperation(word string) error {
 	code, units := engine.Attempt, ""
 	fmt.Sscanf(word, "id %d %s", &code, &units) // missing parts stay empty
-	op := "an attempt"
-	switch code {
-	case engine.Refund:
-		op = "a refund"
-	case engine.Record:
-		op = "a record"
-	}
-	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", op, units)
+	return engine.Input("id", "it names %s of %s units; give each operation an id of its own", cmp.Or(opWords[code], "an attempt"), units)
 }
+
+// opWords are the operations that have an idempotency key and are no attempts, in a sentence.
+var opWords = map[engine.Op]string{engine.Record: "a record", engine.Refund: "a refund"}
