@@ -136,7 +136,7 @@ const All int64 = -1
 
 // open returns the reservation of a token with its target, by the policies in force. These may
 // be others than at the reservation: a limit of kind Concurrency that was added since holds
-// nothing of it, a longer hold makes it live longer (S4), and without plans its plan is left out.
+// nothing of it, without plans its plan is left out, and a longer hold can be ended longer (S4).
 func (s *Service) open(token string) (*reservation, error) {
 	r, err := s.seal.open(token)
 	if err != nil {
@@ -156,8 +156,10 @@ func (s *Service) open(token string) (*reservation, error) {
 	if !r.held {
 		r.Rules = &engine.Compiled{Rates: r.Rules.Rates}
 	}
-	least, _ := settle.TTLs(r.Rules)
-	r.ttl = max(r.ttl, least)
+	r.own = r.ttl
+	if least, _ := settle.TTLs(r.Rules); !r.Degraded {
+		r.ttl = max(r.ttl, least)
+	}
 	return r, nil
 }
 
@@ -209,8 +211,17 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, needsHold bool) error {
 	full := s.checkRoom(ctx, r, done.Recorded)
 	claimed, err := s.claim(ctx, r, settles(done.Actual), needsHold, full)
-	if err != nil && !(errors.Is(err, weir.ErrFull) && done.Recorded == 0) {
+	takesBack := done.Recorded == 0 && (done.Actual < r.Units || r.Rules.Holds != nil)
+	if err != nil && !(errors.Is(err, weir.ErrFull) && takesBack) {
 		return err // at a cap (R13) units are taken back without a claim
+	}
+	if r.Rules.Rates != nil && r.own < r.ttl && claimed.now.UnixMicro() >= r.Hold+r.own.Microseconds() {
+		// Since its own time, an earlier settlement may be forgotten: only the hold ends, which ends once.
+		_, err := r.End(ctx)
+		if err == nil || errors.Is(err, settle.ErrEnded) {
+			err = errExpired(r)
+		}
+		return err
 	}
 	if done.Refunded, err = r.Correct(ctx, done.Actual); err != nil {
 		if calls.IsBadInput(err) {
