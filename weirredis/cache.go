@@ -73,8 +73,8 @@ const maxShard = 4096
 // overflow.
 const maxValid = 1 << 50
 
-func newDenialCache() *denialCache {
-	return &denialCache{ttl: defaultCacheTTL, seed: maphash.MakeSeed()}
+func newDenialCache(ttl time.Duration) *denialCache {
+	return &denialCache{ttl: ttl, seed: maphash.MakeSeed()}
 }
 
 // latestDenial answers an attempt now from the latest denial of its key, if rules, key and

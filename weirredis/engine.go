@@ -35,14 +35,26 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
-	e := &Engine{conn: conn, decide: decideScript, cache: newDenialCache(), now: time.Now, since: time.Since}
-	e.queue = &queue{e: e}
-	option.Apply(e, opts)
-	if len(e.prefix) > maxPrefix || strings.ContainsAny(e.prefix, "{}") {
-		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", e.prefix, maxPrefix, "staging:")
+	o := options{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
+	spread := false
+	if t, ok := conn.(Topology); ok {
+		spread = t.Clustered()
 	}
-	if t, ok := conn.(Topology); ok && t.Clustered() {
-		e.spread, e.queue = true, nil
+	option.Apply(&o, opts)
+	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
+		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
+	}
+	e := &Engine{
+		conn:   conn,
+		decide: o.decide,
+		prefix: o.prefix,
+		spread: spread,
+		cache:  newDenialCache(o.cacheTTL),
+		now:    time.Now,
+		since:  time.Since,
+	}
+	if o.batching && !spread {
+		e.queue = &queue{e: e}
 	}
 	return e, nil
 }

@@ -3,19 +3,26 @@ package weirredis
 import "time"
 
 // Option adjusts an Engine.
-type Option func(*Engine)
+type Option func(*options)
+
+type options struct {
+	batching bool
+	cacheTTL time.Duration
+	prefix   string
+	decide   *Script
+}
 
 // DisableBatching sends every request in a call of its own. By default requests that
 // arrive while calls are in flight share the next call. That halves the server's work
 // for a decision and serves several times as many callers. In a Cluster requests are never
 // batched, because the keys of a call must share a slot.
-func DisableBatching() Option { return func(e *Engine) { e.queue = nil } }
+func DisableBatching() Option { return func(o *options) { o.batching = false } }
 
 // KeyPrefix puts a text before every key, so that several installations, such as staging
 // and production, can share a server: "staging:" makes keys such as
 // "staging:weir3:{push}user:user=2:42". The default is no text. New rejects a prefix of more
 // than 64 bytes, and one with a brace, because braces mark the slot of a key in a Cluster.
-func KeyPrefix(prefix string) Option { return func(e *Engine) { e.prefix = prefix } }
+func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
 
 // DenialCacheTTL sets the time for which a denial may be repeated from memory: 100 ms by
 // default, and 0 turns the cache off. A repeated denial is marked Cached (R8). A cached denial
@@ -28,5 +35,5 @@ func KeyPrefix(prefix string) Option { return func(e *Engine) { e.prefix = prefi
 // are peeks. In mode CountDenied no denial is cached, because each is recorded. Nor is a
 // denial by a limit of kind Concurrency.
 func DenialCacheTTL(d time.Duration) Option {
-	return func(e *Engine) { e.cache.ttl = max(d, 0) }
+	return func(o *options) { o.cacheTTL = max(d, 0) }
 }
