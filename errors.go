@@ -16,12 +16,12 @@ var (
 
 	// ErrOverflow: recording would take a history above MaxUnits.
 	ErrOverflow = engine.ErrOverflow
-	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
-	// None is forgotten early (R13).
+	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count, or
+	// Redis is at its maxmemory. None is forgotten early, and nothing was recorded (R13).
 	ErrFull = engine.ErrFull
 
-	// ErrUnavailable: the store could not be reached, and nothing was recorded. Only a call
-	// that failed with it can be repeated without the risk of a second charge.
+	// ErrUnavailable: the store could not be reached, and nothing was recorded. Of the errors of
+	// stores only it and ErrFull can be followed by the same call without the risk of a second charge.
 	ErrUnavailable = engine.ErrUnavailable
 	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
 	// recorded.

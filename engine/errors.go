@@ -14,12 +14,12 @@ var (
 
 	// ErrOverflow: recording would take a history above MaxUnits.
 	ErrOverflow = errors.New("weir: too many units in one history")
-	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
-	// None is forgotten early, and nothing was recorded (R13).
+	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count, or
+	// Redis is at its maxmemory. None is forgotten early, and nothing was recorded (R13).
 	ErrFull = errors.New("weir: the engine is full")
 
-	// The errors of stores follow. Only a call that failed with ErrUnavailable can be repeated
-	// without the risk of a second charge.
+	// The errors of stores follow. After them and ErrFull, only a call that failed with
+	// ErrUnavailable or ErrFull can be repeated without the risk of a second charge.
 
 	// ErrUnavailable: the store could not be reached, and nothing was recorded.
 	ErrUnavailable = errors.New("weir: the store is unavailable")

@@ -141,7 +141,7 @@ func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 
 // failed returns the final error of a call without a decision; nil if the call passes.
 func (l *limit) failed(ctx context.Context, err error) error {
-	if l.allowWhenDown && ctx.Err() == nil {
+	if l.allowWhenDown && ctx.Err() == nil && !errors.Is(err, weir.ErrFull) { // a full store is not down
 		switch toStatus(err).Code() {
 		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // the store's
 			return nil

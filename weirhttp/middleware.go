@@ -108,7 +108,7 @@ func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Rese
 // passes reports whether a request passes uncounted, although err prevented a decision.
 func (m *middleware) passes(err error) bool {
 	status, _ := answerTo(err)
-	return m.allowWhenDown && status == http.StatusServiceUnavailable
+	return m.allowWhenDown && status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull)
 }
 
 // Option adjusts Middleware.
@@ -188,6 +188,7 @@ func ErrorLog(log *slog.Logger) Option {
 }
 
 // AllowWhenDown passes requests uncounted while the store cannot decide, in place of OnError.
+// A full store (ErrFull) decides: otherwise invented keys could fill it and so switch limits off.
 // Bad input is still rejected: otherwise a client could avoid the limit by leaving out a
 // header. Default: such requests are rejected.
 func AllowWhenDown() Option {

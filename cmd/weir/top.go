@@ -82,15 +82,19 @@ func newTopClient(o *topOptions) (*apiClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	text := os.Getenv("WEIR_ADMIN_TOKEN")
+	tokens := strings.Fields(os.Getenv("WEIR_ADMIN_TOKEN"))
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
-		if text = string(b); err != nil || strings.TrimSpace(text) == "" {
+		tokens = slices.DeleteFunc(strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' }), func(line string) bool {
+			return strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#")
+		})
+		if err != nil || len(tokens) == 0 {
 			return nil, usage("", "--token-file: %w", cmp.Or(err, fmt.Errorf("%s has no token", o.token)))
 		}
 	}
-	// During a rotation there are two, and the server takes both.
-	client.token, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	if len(tokens) > 0 { // during a rotation there are two, and the server takes both
+		client.token = strings.TrimSpace(tokens[0])
+	}
 	return client, nil
 }
 

@@ -30,7 +30,7 @@ func TestEachErrorHasItsAnswer(t *testing.T) {
 		{wrong, 400, "ERR", wrong.Error()},
 		{weir.ErrOverflow, 400, "ERR", "weir: too many units in one history"},
 		{ErrBusy, 503, "UNAVAILABLE", "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"},
-		{weir.ErrFull, 503, "UNAVAILABLE", "no decision: the store holds as many keys as it may, and all of them still count; try again later, or give the store more room"},
+		{weir.ErrFull, 503, "UNAVAILABLE", "no decision: the store is full, and forgets nothing that still counts; try again later, or give the store more room"},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrUnavailable), 503, "UNAVAILABLE", down},
 		{fmt.Errorf("%w: host 10.0.0.7", weir.ErrOutcomeUnknown), 503, "UNAVAILABLE", down},
 		{fmt.Errorf("under a.person: %w: %w", weir.ErrUnreadable, weir.ErrUnavailable), 503, "UNAVAILABLE", down},
