@@ -32,12 +32,12 @@ func (s *Server) addRequestMetrics() {
 	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests.Load)
 	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, s.envoy.Counts.BadInputs.Load)
 	if s.resp != nil {
-		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.Counts.Rejected.Load)
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.Rejected.Load)
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
 		n := s.api.Unauthorized.Load()
 		if s.resp != nil {
-			n += s.resp.Counts.Unauthorized.Load()
+			n += s.resp.Unauthorized.Load()
 		}
 		return n
 	})

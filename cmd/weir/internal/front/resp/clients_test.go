@@ -68,7 +68,7 @@ func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 			}
 		}
 	}
-	if n := s.Counts.Rejected.Load(); n != 0 {
+	if n := s.Rejected.Load(); n != 0 {
 		t.Errorf("%d commands were rejected", n)
 	}
 }

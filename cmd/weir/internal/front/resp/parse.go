@@ -174,6 +174,6 @@ const codeInput = "ERR"
 
 // fail appends the reply for an error. It counts bad input and logs errors of the store.
 func (s *Server) fail(out []byte, err error) []byte {
-	f := calls.Fail(err, &s.Counts.Rejected, s.config.Errors)
+	f := calls.Fail(err, &s.Rejected, s.config.Errors)
 	return appendError(out, f.Code, f.Text)
 }

@@ -98,11 +98,7 @@ type Server struct {
 	late     context.Context // ends when Shutdown cuts off the connections that are left
 	cutOff   context.CancelFunc
 
-	Counts Counts
-}
-
-// Counts are the numbers of commands since the start.
-type Counts struct {
+	// Counts since the start.
 	Rejected     atomic.Int64 // commands with bad input
 	Unauthorized atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
 }

@@ -116,14 +116,14 @@ func (c *session) locked() bool { return c.may()&mayDecide == 0 }
 // unauthorized answers a command without the necessary credential, after the batch.
 func (c *session) unauthorized(code, problem string) {
 	c.flush()
-	c.server.Counts.Unauthorized.Add(1)
+	c.server.Unauthorized.Add(1)
 	c.out = appendError(c.out, code, problem)
 }
 
 // reject answers bad input, after the batch.
 func (c *session) reject(problem string) {
 	c.flush()
-	c.server.Counts.Rejected.Add(1)
+	c.server.Rejected.Add(1)
 	c.out = appendError(c.out, codeInput, problem)
 }
 
@@ -257,11 +257,9 @@ func client(c *session, args []string) {
 // rename sets the client's name. As in Redis, a name must be printable.
 func (c *session) rename(name string) bool {
 	const longest = 256
-	for i := range len(name) {
-		if name[i] < '!' || name[i] > '~' {
-			c.reject("Client names cannot contain spaces, newlines or special characters.")
-			return false
-		}
+	if strings.ContainsFunc(name, func(r rune) bool { return r < '!' || r > '~' }) {
+		c.reject("Client names cannot contain spaces, newlines or special characters.")
+		return false
 	}
 	if len(name) > longest {
 		c.reject(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))

@@ -51,7 +51,7 @@ func TestWire(t *testing.T) {
 					switch {
 					case !found:
 					case ask == "rejected":
-						if got := fmt.Sprint(s.Counts.Rejected.Load()); got != want {
+						if got := fmt.Sprint(s.Rejected.Load()); got != want {
 							t.Errorf("%s commands are counted as rejected, want %s", got, want)
 						}
 					default:
