@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -151,12 +152,12 @@ type syntax struct {
 type operand struct {
 	name   string
 	most   int64
-	bounds string // for the error of a wrong one
+	bounds string // for the error of a wrong one; "" = 0 to most
 	about  string // for the error of a missing one
 }
 
 var (
-	grantInstant = &operand{"the instant of the grant", weir.MaxInstant, upTo(weir.MaxInstant), "the seventh element of the answer to WEIR.CHECK"}
+	grantInstant = &operand{"the instant of the grant", weir.MaxInstant, "", "the seventh element of the answer to WEIR.CHECK"}
 	countSpan    = &operand{"last_ms", weir.MaxUnits, "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
 )
 
@@ -168,7 +169,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	if syntax.token {
 		a.token, a.needed = args[0], syntax.settles
 		if len(args) == 2 {
-			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, anyUnits)
+			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, "")
 		}
 		return a, err
 	}
@@ -197,7 +198,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		numbers = numbers[1:]
 	}
 	if len(numbers) == 1 {
-		if a.N, err = number(numbers[0], "n", weir.MaxUnits, anyUnits); err != nil {
+		if a.N, err = number(numbers[0], "n", weir.MaxUnits, ""); err != nil {
 			return a, err
 		}
 	}
@@ -235,7 +236,7 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 			}
 		case name == "TTL" && a.ttl == 0:
 			var err error
-			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, anyUnits); err != nil {
+			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, ""); err != nil {
 				return nil, err
 			}
 			if a.ttl == 0 {
@@ -253,16 +254,12 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 	return args, nil
 }
 
-// anyUnits is the range of units, for errors.
-var anyUnits = upTo(weir.MaxUnits)
-
-func upTo(most int64) string { return "0 to " + strconv.FormatInt(most, 10) }
-
-// number parses a whole number, 0 … most. bounds is the range in the error.
+// number parses a whole number, 0 … most. bounds is the range in the error; "" = 0 to most.
 func number(text, what string, most int64, bounds string) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(most) {
 		return int64(n), nil
 	}
+	bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
 	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s (a dimension is written dimension=value)", what, bounds, answer.Shown(text))
 }
 
