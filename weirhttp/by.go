@@ -126,23 +126,16 @@ func (c *clientIP) value(r *http.Request) (string, error) {
 	if !ok {
 		return "", &KeyError{Problem: "the connection has no IP address to count it by"}
 	}
-	if len(c.trusted) == 0 {
-		c.warnOnce(r)
-	}
 	lines := r.Header["X-Forwarded-For"]
+	if c.log != nil && len(c.trusted) == 0 && (lines != nil || r.Header["Forwarded"] != nil) {
+		c.warned.Do(func() {
+			c.log.Warn("a forwarding header arrived, but no proxy is trusted, so it is ignored; " +
+				"if this server is behind a proxy, name it with weirhttp.TrustedProxies, else all its clients share one history")
+		})
+	}
 	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
 	if !ok {
 		return "", &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
 	}
 	return clientaddr.Key(a, c.bits), nil
-}
-
-func (c *clientIP) warnOnce(r *http.Request) {
-	if c.log == nil || r.Header["X-Forwarded-For"] == nil && r.Header["Forwarded"] == nil {
-		return
-	}
-	c.warned.Do(func() {
-		c.log.Warn("a forwarding header arrived, but no proxy is trusted, so it is ignored; " +
-			"if this server is behind a proxy, name it with weirhttp.TrustedProxies, else all its clients share one history")
-	})
 }
