@@ -236,7 +236,7 @@ func nearby(w *suggest.Window) (rows []suggest.Candidate) {
 	if !slices.ContainsFunc(w.Candidates, func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }) {
 		return w.Candidates
 	}
-	rows = []suggest.Candidate{w.Suggested.Candidate()}
+	rows = []suggest.Candidate{w.Suggested.Candidate}
 	last := w.Suggested.Limit
 	for _, c := range slices.Backward(w.Candidates) {
 		if c.Limit*5 <= last*4 && len(rows) <= shownCandidates {

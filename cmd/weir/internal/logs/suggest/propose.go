@@ -114,7 +114,8 @@ func (m *measured) choose(effects []effect, r *Result, o *Options) Suggestion {
 // above returns a limit with headroom above a peak.
 func (m *measured) above(peak int64, basis Basis) Suggestion {
 	peak = max(1, peak)
-	return Suggestion{Limit: roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits)), floor: peak, Basis: basis}
+	limit := roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits))
+	return Suggestion{Candidate: Candidate{Limit: limit}, floor: peak, Basis: basis}
 }
 
 // spared returns the least decided limit that spares the share of all keys, and half of
@@ -158,7 +159,10 @@ const (
 
 // roundAbove returns a round number of least … most, a quarter above least if possible.
 func roundAbove(least, most int64) int64 {
-	return roundest(append(roundFrom(least, most), least), least+(least+3)/4)
+	target := least + (least+3)/4
+	return slices.MinFunc(append(roundFrom(least, most), least), func(a, b int64) int {
+		return cmp.Or(coarseness(a)-coarseness(b), cmp.Compare(abs(a-target), abs(b-target)))
+	})
 }
 
 // propose returns a window with its candidates and the whole suggestion.
@@ -173,7 +177,7 @@ func (m *measured) propose(effects []effect, suggested Suggestion, d *detail, r 
 	s := &w.Suggested
 	limit := weir.Limit{Max: s.Limit, Window: w.Window, By: r.Dimensions}
 	line := policy.Definition{Limits: []weir.Limit{limit}, Units: []string{r.Unit}}
-	s.Line, s.RequestsDenied, s.KeysDenied = line.Sentence(0), d.RequestsDenied, d.KeysDenied
+	s.Line, s.Candidate = line.Sentence(0), d.Candidate
 	w.Length = policy.FormatDuration(w.Window)
 	for _, p := range m.peaks {
 		if p.Peak <= s.Limit {
@@ -311,16 +315,6 @@ func roundFrom(from, to int64) (all []int64) {
 		n += unit
 	}
 	return all
-}
-
-// roundest returns the roundest number of a list, of equals the one nearest to a target.
-func roundest(all []int64, target int64) int64 {
-	return slices.MinFunc(all, func(a, b int64) int {
-		if d := coarseness(a) - coarseness(b); d != 0 {
-			return d
-		}
-		return cmp.Compare(abs(a-target), abs(b-target))
-	})
 }
 
 func abs(n int64) int64 { return max(n, -n) }

@@ -76,20 +76,13 @@ type Candidate struct {
 
 // Suggestion is the proposed limit of a window, with its exact effect.
 type Suggestion struct {
-	Limit          int64  `json:"limit"` // units per window
-	Line           string `json:"line"`  // for a policy file, such as 120 per minute per ip
-	RequestsDenied int64  `json:"requests_denied"`
-	KeysDenied     int64  `json:"keys_denied"`
-	Why            string `json:"why"` // the reason, one sentence
-	Basis          Basis  `json:"basis"`
-	Low            int64  `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
-	High           int64  `json:"-"` // the least peak that it denies; 0 if it denies no key
-	floor          int64  // the peak that it spares with headroom
-}
-
-// Candidate returns the limit of the suggestion with its effect.
-func (s *Suggestion) Candidate() Candidate {
-	return Candidate{s.Limit, s.RequestsDenied, s.KeysDenied}
+	Candidate
+	Line  string `json:"line"` // for a policy file, such as 120 per minute per ip
+	Why   string `json:"why"`  // the reason, one sentence
+	Basis Basis  `json:"basis"`
+	Low   int64  `json:"-"` // the largest peak that the limit spares; 0 if it spares no key
+	High  int64  `json:"-"` // the least peak that it denies; 0 if it denies no key
+	floor int64  // the peak that it spares with headroom
 }
 
 // Basis is the ground of a suggestion.
