@@ -74,7 +74,7 @@ func read(src []byte, strict bool) (*Document, *Error) {
 		second := documents[1]
 		return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
 	}
-	r := reader{document: d, strict: strict}
+	r := reader{document: d, strict: strict, anchors: map[*yaml.Node]*Node{}}
 	d.Root = r.node(documents[0].Content[0], 1)
 	return d, r.err
 }

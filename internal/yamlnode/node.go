@@ -149,9 +149,6 @@ func (r *reader) node(from *yaml.Node, depth int) Node {
 		r.checkText(&n)
 	}
 	if from.Anchor != "" {
-		if r.anchors == nil {
-			r.anchors = map[*yaml.Node]*Node{}
-		}
 		r.anchors[from] = &n
 	}
 	return n
