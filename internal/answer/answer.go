@@ -35,19 +35,15 @@ type Answer struct {
 // applied: plan, override, shadow, block and warnings; nil = none.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
-	b = append(b, `{"allowed":`...)
-	b = strconv.AppendBool(b, d.Allowed)
-	b = append(b, `,"policy":`...)
-	b = AppendString(b, a.Compiled.Name)
+	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
+	b = AppendString(append(b, `,"policy":`...), a.Compiled.Name)
 	b = strconv.AppendInt(append(b, `,"granted":`...), d.Granted, 10)
 	b = strconv.AppendInt(append(b, `,"remaining":`...), d.Remaining, 10)
 	b = strconv.AppendInt(append(b, `,"retry_after_ms":`...), ceil(d.RetryAfter, time.Millisecond), 10)
 	b = strconv.AppendInt(append(b, `,"retry_after_us":`...), ceil(d.RetryAfter, time.Microsecond), 10)
 	b = strconv.AppendInt(append(b, `,"reset_after_ms":`...), ceil(d.ResetAfter, time.Millisecond), 10)
-	b = append(b, `,"at":"`...)
-	b = AppendInstant(b, d.At)
-	b = append(b, `","limit":`...)
-	b = AppendString(b, d.Limit)
+	b = AppendInstant(append(b, `,"at":"`...), d.At)
+	b = AppendString(append(b, `","limit":`...), d.Limit)
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}
@@ -60,8 +56,7 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	if by != nil {
 		b = by.Append(b)
 	}
-	b = append(b, `,"why":`...)
-	b = AppendString(b, a.Why(by))
+	b = AppendString(append(b, `,"why":`...), a.Why(by))
 	b = append(b, `,"limits":[`...)
 	for i := range a.Known() {
 		if b[len(b)-1] != '[' {

@@ -18,8 +18,7 @@ var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.F
 // appendLimit appends state i.
 func (a *Answer) appendLimit(b []byte, i int) []byte {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
-	b = append(b, `{"name":`...)
-	b = AppendString(b, s.Name)
+	b = AppendString(append(b, `{"name":`...), s.Name)
 	b = append(b, `,"key":{`...)
 	for j, dim := range l.By {
 		if j > 0 {
