@@ -17,14 +17,13 @@ import (
 // A call while the store is up costs two loads and writes nothing, so callers on many
 // processors do not contend.
 type breaker struct {
-	threshold int               // consecutive failures that open it; 0 = it never opens
+	threshold int64             // consecutive failures that open it; 0 = it never opens
 	onChange  func(cause error) // nil: it is closed again
 
-	open    atomic.Bool
-	failing atomic.Bool // failures > 0
+	open     atomic.Bool
+	failures atomic.Int64 // consecutive
 
-	mu       sync.Mutex // protects changes of open and failing, and the following
-	failures int        // consecutive
+	mu       sync.Mutex // protects changes of open and failures, and the following
 	cause    error      // the last failure's
 	rejected error      // the answer to calls that are not sent
 	probing  bool       // a probe is in flight
@@ -80,14 +79,13 @@ func (b *breaker) release(hasResult bool) {
 // succeeded counts an answer of the store. While the breaker is open only a probe's
 // answer counts, because other calls were sent before it opened.
 func (b *breaker) succeeded(probe bool) {
-	if !probe && !b.failing.Load() {
+	if !probe && b.failures.Load() == 0 {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if probe || !b.open.Load() {
-		b.failures = 0
-		b.failing.Store(false)
+		b.failures.Store(0)
 		b.setOpenLocked(false)
 	}
 	b.notifyLocked()
@@ -97,13 +95,12 @@ func (b *breaker) succeeded(probe bool) {
 func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.failures++
-	b.failing.Store(true)
-	if b.open.Load() || b.threshold > 0 && b.failures >= b.threshold {
+	failures := b.failures.Add(1)
+	if b.open.Load() || b.threshold > 0 && failures >= b.threshold {
 		// rejected does not wrap the cause: the outcome of an earlier call says nothing about
 		// a later one.
 		b.cause = cause
-		b.rejected = fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, b.failures, cause)
+		b.rejected = fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", engine.ErrUnavailable, failures, cause)
 		b.setOpenLocked(true)
 	}
 	b.notifyLocked()

@@ -359,7 +359,7 @@ func Timeout(d time.Duration) Option {
 // taken to be down; the default is 5. With 0 or less the breaker never opens, and every
 // call tries the store.
 func FailureThreshold(n int) Option {
-	return func(f *Engine) { f.breaker.threshold = max(n, 0) }
+	return func(f *Engine) { f.breaker.threshold = int64(max(n, 0)) }
 }
 
 // OnStoreState calls changed when the store goes down, with the error of the last call, and
