@@ -139,6 +139,9 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	switch {
 	case s.step.At < before:
 		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
+	case s.step.Expect.Warning != nil && s.policy.WarnPercents == nil:
+		key, _ := find(item, "warning")
+		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.policy.Name)
 	case s.step.Do == doReset && s.step.Expect != Expectation{}:
 		fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
@@ -211,9 +214,9 @@ func (s *stepBuilder) setAt(at int, word string) {
 
 var expectValues = []string{"allowed", "denied"}
 
-// fresh sets a new number, and returns its place.
-func fresh(to **int64) *int64 {
-	*to = new(int64)
+// fresh sets a new value, and returns its place.
+func fresh[T any](to **T) *T {
+	*to = new(T)
 	return *to
 }
 
@@ -237,12 +240,4 @@ func (s *stepBuilder) setLimit(at int, word string) {
 		fail(at, "name the limit that binds, or none", "policy %s has no limit %s", s.policy.Name, clip(word))
 	}
 	s.step.Expect.Limit = &word
-}
-
-func setWarning(c *checker, s *stepBuilder, key, value *yamlnode.Node) {
-	if s.policy.WarnPercents == nil {
-		fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.policy.Name)
-	}
-	s.step.Expect.Warning = new(bool)
-	boolean(func(s *stepBuilder) *bool { return s.step.Expect.Warning })(c, s, key, value)
 }

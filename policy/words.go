@@ -160,7 +160,7 @@ var stepWords = []word[*stepBuilder]{
 	{"remaining", whole(-weir.MaxUnits, weir.MaxUnits, func(s *stepBuilder) *int64 { return fresh(&s.step.Expect.Remaining) })},
 	{"retry", scalar((*stepBuilder).setRetry)},
 	{"limit", text((*stepBuilder).setLimit)},
-	{"warning", setWarning},
+	{"warning", boolean(func(s *stepBuilder) *bool { return fresh(&s.step.Expect.Warning) })},
 }
 
 // apply sets every word of the map in target, in the order of the file, and reports whether
