@@ -1,6 +1,7 @@
 package answer
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -237,14 +238,11 @@ func (a *Answer) appendKey(b []byte, i int, shared string) []byte {
 // appendUnits appends "15 messages", or "15 units" where the limit has no word.
 func (a *Answer) appendUnits(b []byte, i int, n int64) []byte {
 	b = strconv.AppendInt(b, n, 10)
-	word := a.word(i)
-	if word == "" {
-		word = "units"
-		if n == 1 {
-			word = "unit"
-		}
+	word := "units"
+	if n == 1 {
+		word = "unit"
 	}
-	return append(append(b, ' '), word...)
+	return append(append(b, ' '), cmp.Or(a.word(i), word)...)
 }
 
 func (a *Answer) word(i int) string {

@@ -1,6 +1,7 @@
 package yamlnode
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"strings"
@@ -71,10 +72,7 @@ var types = map[string]string{"!!map": "map", "!!seq": "list", "!!str": "text", 
 // Type returns the type of the node for YAML readers: "map", "list", "text", "integer",
 // "number", "boolean", "date", "nothing", "merge key", or another tag.
 func (n *Node) Type() string {
-	if t, ok := types[n.tag]; ok {
-		return t
-	}
-	return n.tag
+	return cmp.Or(types[n.tag], n.tag)
 }
 
 // Null reports whether the node is empty, as after "key:", or a word for null.
