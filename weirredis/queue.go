@@ -213,7 +213,9 @@ func (q *queue) leave(ctx context.Context, b *batch, me *caller) error {
 		return ctx.Err()
 	}
 	q.callers--
-	if b.callers == 0 && !b.claimed {
+	switch {
+	case b.callers > 0 || b.claimed:
+	default:
 		if b.ready { // and no caller is left to receive it
 			<-b.start
 		}
