@@ -156,8 +156,8 @@ func (c *codec) entries(all *[]memory.Entry, end int64) {
 
 // operation is an operation, behind its first byte.
 func (c *codec) operation(x *memory.Change, allowed bool) {
-	o, d := x.Operation, &x.Operation.Result
-	op := int64(o.Op)
+	o := *x.Operation // a copy: callers read the operation while it is written
+	d, op := &o.Result, int64(o.Op)
 	c.text(&o.Name)
 	c.instant(&x.At)
 	c.number(&op, math.MaxUint8)
@@ -169,9 +169,9 @@ func (c *codec) operation(x *memory.Change, allowed bool) {
 	c.varint((*int64)(&d.RetryAfter))
 	c.varint((*int64)(&d.ResetAfter))
 	c.text(&d.Limit)
-	o.Op, d.Allowed = engine.Op(op), allowed
 	if !c.writes {
-		d.At = time.UnixMicro(x.At)
+		o.Op, d.Allowed, d.At = engine.Op(op), allowed, time.UnixMicro(x.At)
+		*x.Operation = o
 	}
 }
 

@@ -154,7 +154,7 @@ func TestErrorsHaveAStatus(t *testing.T) {
 			t.Errorf("%v: OnError got %v, %d served", c.err, seen, *n)
 		}
 		down := c.status
-		if down == 503 {
+		if down == 503 && c.err != weir.ErrFull {
 			down = 200
 		}
 		if r := serve(AllowWhenDown()); r.StatusCode != down {

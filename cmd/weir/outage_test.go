@@ -69,7 +69,6 @@ var outages = []outage{
 			s.Must(t, "CONFIG", "SET", "requirepass", "")
 			s.Password = ""
 		}},
-	{name: "full", begin: bounded("1"), end: bounded("0")},
 	{name: "busy with a script",
 		begin: func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
 			s.Must(t, "CONFIG", "SET", "busy-reply-threshold", "1")
@@ -87,13 +86,6 @@ var outages = []outage{
 	{name: "refused",
 		begin: func(t *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Refuse() },
 		end:   func(t *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Accept(t) }},
-}
-
-// bounded returns a change of the memory that a server may use.
-func bounded(bytes string) func(*testing.T, *redistest.Server, *redistest.Proxy) {
-	return func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
-		s.Must(t, "CONFIG", "SET", "maxmemory", bytes)
-	}
 }
 
 // healthyAnswers are the results while the store decides.

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,11 +17,14 @@ import (
 // two seconds pass and returns the reports of them.
 func watch(t *testing.T, read func() ([]byte, error)) (w *Watcher, reports func() []string) {
 	t.Helper()
+	var mu sync.Mutex
 	var all []string
 	w = &Watcher{Seen: []byte("one"), Read: read, Changed: func(text []byte, err error) error {
 		if os.IsNotExist(err) {
 			text = []byte("missing")
 		}
+		mu.Lock()
+		defer mu.Unlock()
 		all = append(all, string(text))
 		return err
 	}}
@@ -34,6 +38,8 @@ func watch(t *testing.T, read func() ([]byte, error)) (w *Watcher, reports func(
 	return w, func() []string {
 		time.Sleep(2 * interval)
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		reports := all
 		all = nil
 		return reports
