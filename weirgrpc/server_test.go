@@ -292,7 +292,7 @@ func TestErrorsHaveACode(t *testing.T) {
 			t.Errorf("%v: %v; the text must contain \"not counted\": %t", c.err, err, known)
 		}
 		got, err := once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
-		if rejected := c.want == codes.InvalidArgument; (err != nil) != rejected || !rejected && got != "hi uncounted" {
+		if rejected := c.want == codes.InvalidArgument || c.err == weir.ErrFull; (err != nil) != rejected || !rejected && got != "hi uncounted" {
 			t.Errorf("%v, AllowWhenDown: %q, %v; rejected must be %v", c.err, got, err, rejected)
 		}
 	}
