@@ -106,17 +106,16 @@ func TestChangesAreReported(t *testing.T) {
 func TestIncompleteContentIsNotReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		contents := []string{"one", "o", "on", "one", "t", "tw", "two", "two"}
-		reads := 0
+		var reads atomic.Int64
 		_, reports := watch(t, func() ([]byte, error) {
-			reads++
-			return []byte(contents[min(reads, len(contents))-1]), nil
+			return []byte(contents[min(int(reads.Add(1)), len(contents))-1]), nil
 		})
 		var got []string
-		for len(got) == 0 && reads < 20 {
+		for len(got) == 0 && reads.Load() < 20 {
 			got = reports()
 		}
-		if !slices.Equal(got, []string{"two"}) || reads < 8 {
-			t.Errorf("reported %q after %d reads, want two after 8", got, reads)
+		if !slices.Equal(got, []string{"two"}) || reads.Load() < 8 {
+			t.Errorf("reported %q after %d reads, want two after 8", got, reads.Load())
 		}
 	})
 }
