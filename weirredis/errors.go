@@ -114,7 +114,7 @@ func cause(reply string) string {
 	return word
 }
 
-// refused reports whether a reply refuses a command, whatever its arguments are.
+// refused reports whether a reply refuses a command with any arguments.
 func refused(reply string) bool { return cause(reply) == noRight || cause(reply) == disabled }
 
 // stateError is ErrState with the keys, the problem and the next step.

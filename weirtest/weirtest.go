@@ -25,7 +25,7 @@
 //   - batches: random batches of requests; their answers must be those of the same requests
 //     one after the other at one instant. So must those of batches of all operations, under two
 //     policies and at several instants.
-//   - ended: a call whose context has ended returns soon.
+//   - ended: a call with a context that has ended returns soon.
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at the same time.

@@ -91,6 +91,18 @@ var outages = []outage{
 // healthyAnswers are the results while the store decides.
 var healthyAnswers = map[string]string{"denies": passes, "allows": passes, "shares": passes}
 
+// TestFullRedisIsNotDown: a Redis at its maxmemory answers, so no mode passes what it cannot record,
+// and the store is up. Otherwise invented keys could fill it and so switch limits off.
+func TestFullRedisIsNotDown(t *testing.T) {
+	store := redistest.Start(t)
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
+	f.await(t, "before", healthyAnswers, 1)
+	store.Must(t, "CONFIG", "SET", "maxmemory", "1")
+	f.await(t, "full", map[string]string{"denies": undecided, "allows": undecided, "shares": undecided}, 1)
+	store.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	f.await(t, "over", healthyAnswers, 1)
+}
+
 // In each outage every front answers by the policy's mode, and probes report the outage.
 // Afterwards the store decides again.
 func TestOutagesFollowThePolicy(t *testing.T) {

@@ -82,18 +82,20 @@ func newTopClient(o *topOptions) (*apiClient, error) {
 	if err != nil {
 		return nil, err
 	}
-	tokens := strings.Fields(os.Getenv("WEIR_ADMIN_TOKEN"))
+	text := strings.ReplaceAll(os.Getenv("WEIR_ADMIN_TOKEN"), " ", "\n")
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
-		tokens = slices.DeleteFunc(strings.FieldsFunc(string(b), func(r rune) bool { return r == '\n' || r == '\r' }), func(line string) bool {
-			return strings.TrimSpace(line) == "" || strings.HasPrefix(strings.TrimSpace(line), "#")
-		})
-		if err != nil || len(tokens) == 0 {
-			return nil, usage("", "--token-file: %w", cmp.Or(err, fmt.Errorf("%s has no token", o.token)))
+		if text = string(b); err != nil {
+			return nil, usage("", "--token-file: %w", err)
 		}
 	}
-	if len(tokens) > 0 { // during a rotation there are two, and the server takes both
-		client.token = strings.TrimSpace(tokens[0])
+	for line := range strings.Lines(text) { // during a rotation there are two tokens, and the server takes both
+		if line = strings.TrimSpace(line); client.token == "" && line != "" && line[0] != '#' {
+			client.token = line
+		}
+	}
+	if o.token != "" && client.token == "" {
+		return nil, usage("write the operators' token in a line of it", "--token-file: %s has no token", o.token)
 	}
 	return client, nil
 }

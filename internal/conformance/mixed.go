@@ -53,7 +53,7 @@ func mixedBatches(e engine.Engine, c Config) string {
 	return ""
 }
 
-// ended makes calls whose context has ended. It returns a report of one that does not return soon,
+// ended makes calls with a context that has ended. It returns a report of one that does not return soon,
 // with a decision or the context's error, or "".
 func ended(e engine.Engine, c Config) string {
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "ended", Limits: []weir.Limit{{Name: "all", Max: 9, Window: time.Hour}}}, weir.WithEngine(e))

@@ -50,7 +50,7 @@ type Watcher struct {
 	err error      // with Seen: the last report
 }
 
-// report passes a content on and returns what Changed returns.
+// report calls Changed with a content and returns its error.
 func (w *Watcher) report(c content) error {
 	w.Seen, w.err = c.text, c.err
 	return w.Changed(c.text, c.err)

@@ -39,7 +39,7 @@ func (c *call) count() {
 		}
 		t := it.limit.tally
 		switch {
-		case it.kind == free, it.kind == refunded: // refund has counted what it took
+		case it.kind == free, it.kind == refunded: // refund has counted its units
 		case it.kind == shadowed && it.over:
 			t.Shadowed.Add(it.n)
 			c.noteDenial(i)

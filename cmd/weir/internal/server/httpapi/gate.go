@@ -152,7 +152,7 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 
 // query is the parsed query of a URL.
 type query struct {
-	gate     *http.Request // a gate call, whose header the two prefixes name; nil elsewhere
+	gate     *http.Request // a gate call, with the header of the two prefixes; nil elsewhere
 	reserved []string      // the names of settings
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
