@@ -196,7 +196,7 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
 	w := weir.Limit{Name: r.History, Max: int64(r.Requests), Window: r.Window}
 	if windows := s.options.Windows; windows != Rolling {
-		answer.InFixedWindows(&w, windows == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1)
+		answer.InFixedWindows(&w, windows.monthly(r))
 	}
 	if len(r.Varying) > 0 || salt != "" {
 		// All values are one dimension.
@@ -252,6 +252,11 @@ const (
 	// CalendarMonth is Fixed, and a window of one month begins with the month of the calendar.
 	CalendarMonth
 )
+
+// monthly reports whether the windows of a rule are months of the calendar.
+func (w Windows) monthly(r *envoyconf.Rule) bool {
+	return w == CalendarMonth && r.Unit == envoyconf.Month && r.Multiplier <= 1
+}
 
 // String returns the word of the command line.
 func (w Windows) String() string { return [...]string{"rolling", "fixed", "calendar-month"}[w] }
@@ -329,6 +334,9 @@ func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimit
 	// Engines store the name and the longest period of each limit for ever. So periods of
 	// about the same length share names, and the key holds the period and the keys.
 	period := uint64(r.Window.Microseconds())
+	if s.options.Windows.monthly(r) {
+		period = 0 // months of the calendar are no period of 30 days
+	}
 	sum := sha256.Sum256(appendKeys(nil, entries))
 	r.History = envoyconf.HistoryName(fmt.Sprintf("override %d %d", bits.Len64(period), sum[0]%overrideNames), nil, nil)
 	l, err := s.newLimit(d, r, string(append(binary.AppendUvarint(nil, period), sum[:16]...)))

@@ -35,6 +35,16 @@ func TestWaitsOfRollingWindowsAreExact(t *testing.T) {
 	})
 }
 
+// An override by months of the calendar and one by 30 days have histories of their own.
+func TestOverridesOfMonths(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		c.now = time.Date(2026, 2, 10, 0, 0, 0, 0, time.UTC).UnixMicro()
+		p := connect(t, c, parse(t, months), func(o *Options) { o.Windows = CalendarMonth })
+		p.wants("OK | OK 4/5 456h0m0s", "month=x limit:5/MONTH")
+		p.wants("OK | OK 4/5 624h0m0s", "month=x limit:5/DAY*30")
+	})
+}
+
 // months is a configuration with a window of one month and one of three.
 const months = `
 domain: windows
