@@ -91,9 +91,14 @@ func (n Names) Has(host string) bool {
 		return true
 	}
 	name := (&url.URL{Host: host}).Hostname()
-	_, bare := netip.ParseAddr(strings.Trim(host, "[]")) // an IPv6 address without a port, which Hostname would cut
+	if known := canonical(name); isLocal(known) || slices.Contains(n.all, known) {
+		return true
+	}
 	_, err := netip.ParseAddr(name)
-	return bare == nil || err == nil || isLocal(canonical(name)) || slices.Contains(n.all, canonical(name))
+	if err != nil { // perhaps an IPv6 address without a port, which Hostname has cut
+		_, err = netip.ParseAddr(strings.Trim(host, "[]"))
+	}
+	return err == nil
 }
 
 // Empty reports whether only the names that are always accepted are.

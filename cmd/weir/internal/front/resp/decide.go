@@ -73,17 +73,15 @@ const (
 	keptBatch = 16  // commands for which a connection keeps memory
 )
 
-// waiting is a decision of a batch, with its arguments or their error.
-type waiting struct {
-	args arguments
-	err  error
-}
-
-// enqueue adds a decision to the batch. The decisions of a batch are of one pipeline, and are
-// made in one call of the store.
+// enqueue adds a decision to the batch, or the error of its arguments. The decisions of a batch
+// are of one pipeline, and are made in one call of the store.
 func (c *session) enqueue(cmd *command, args []string) {
 	a, err := c.server.readArguments(slices.Clone(args), cmd, nil)
-	c.batch = append(c.batch, waiting{a, err})
+	item := enforce.Item{Err: err}
+	if err == nil {
+		item.Rule, item.Request = a.policy, a.Request
+	}
+	c.batch, c.items = append(c.batch, a), append(c.items, item)
 	if len(c.batch) == maxBatch {
 		c.flush()
 	}
@@ -91,33 +89,29 @@ func (c *session) enqueue(cmd *command, args []string) {
 
 // flush makes the decisions of the batch, and appends their answers in order.
 func (c *session) flush() {
-	batch, s := c.batch, c.server
+	batch, items, s := c.batch, c.items, c.server
 	if len(batch) == 0 {
 		return
-	}
-	items := make([]enforce.Item, len(batch))
-	for i := range batch {
-		w := &batch[i]
-		if items[i].Err = w.err; w.err == nil {
-			items[i].Rule, items[i].Request = w.args.policy, w.args.Request
-		}
 	}
 	busy := s.config.Capacity.Do(func() error {
 		enforce.DecideAll(background, items)
 		for i := range batch {
-			c.put(s.conclude(c.out, &batch[i].args, &items[i].Outcome, items[i].Err))
+			c.put(s.conclude(c.out, &batch[i], &items[i].Outcome, items[i].Err))
 		}
 		return nil
 	})
 	if busy != nil {
-		for i := range batch {
-			c.out = s.fail(c.out, cmp.Or(batch[i].err, busy))
+		for i := range items {
+			c.out = s.fail(c.out, cmp.Or(items[i].Err, busy))
 		}
 	}
-	clear(batch)
-	if c.batch = batch[:0]; cap(batch) > keptBatch {
-		c.batch = nil
+	if len(batch) > keptBatch {
+		c.batch, c.items = nil, nil
+		return
 	}
+	clear(batch)
+	clear(items)
+	c.batch, c.items = batch[:0], items[:0]
 }
 
 // answerReservation answers with a decision and two more elements: the id of the reservation,

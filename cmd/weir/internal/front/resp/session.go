@@ -25,9 +25,10 @@ type session struct {
 	rights      rights               // by these three, at the last recheck; they end when a credential is revoked
 	ended       bool                 // no further command is answered
 	args        []string
-	pairs       enforce.Pairs // the key of the last command
-	batch       []waiting
-	out         []byte // answers
+	pairs       enforce.Pairs  // the key of the last command
+	batch       []arguments    // the decisions of the batch
+	items       []enforce.Item // the same for the store, with their outcomes
+	out         []byte         // answers
 }
 
 // answer answers the commands at the beginning of text, in their order, and returns their
