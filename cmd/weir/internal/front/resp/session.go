@@ -45,7 +45,7 @@ func (c *session) answer(text string) (used int, err error) {
 		}
 		used += size
 		if len(args) > 0 {
-			c.command(args)
+			c.command(args, used == len(text))
 		}
 	}
 	c.flush()
@@ -53,8 +53,9 @@ func (c *session) answer(text string) (used int, err error) {
 	return used, err
 }
 
-// command answers one command, or adds it to the batch.
-func (c *session) command(args []string) {
+// command answers one command, or adds it to the batch. The last one of a text needs no batch,
+// unless others wait in it.
+func (c *session) command(args []string, last bool) {
 	cmd := byName[strings.ToUpper(args[0])]
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
@@ -68,7 +69,7 @@ func (c *session) command(args []string) {
 	case cmd.reply != nil:
 		c.flush()
 		cmd.reply(c, args[1:])
-	case c.server.config.Waits && cmd.decides():
+	case c.server.config.Waits && cmd.decides() && !(last && len(c.batch) == 0):
 		c.enqueue(cmd, args[1:])
 	default:
 		c.flush()
