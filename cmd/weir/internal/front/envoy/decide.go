@@ -268,8 +268,8 @@ func (s *Service) refundItems(c *call) {
 // rollBackTime bounds the time of one rollback.
 const rollBackTime = time.Second
 
-// rollBack refunds the charges of the call. Hits that cannot be refunded stay charged and are
-// counted: the limit then grants too little, never too much.
+// rollBack refunds the charges of the call, which has no warnings then. Hits that cannot be
+// refunded stay charged and are counted: the limit then grants too little, never too much.
 func (s *Service) rollBack(c *call) {
 	var charged []*item
 	for i := range c.items {
@@ -277,6 +277,7 @@ func (s *Service) rollBack(c *call) {
 			charged = append(charged, &c.items[i])
 		}
 	}
+	c.warnings = nil
 	ctx, cancel := context.WithTimeout(background, rollBackTime)
 	defer cancel()
 	if kept, err := s.refund(ctx, charged); err != nil {
