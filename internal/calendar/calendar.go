@@ -51,13 +51,14 @@ type Windows struct {
 // behind it, in microseconds since 1970. The window of an instant since 1970 begins with the
 // first of these (R1), if not later.
 func (w *Windows) WindowAt(at int64) (start, end int64) {
-	wall := w.boundary(time.UnixMicro(at).In(w.Zone))
-	start, end = w.edge(wall), w.edge(w.next(wall))
+	t := time.UnixMicro(at).In(w.Zone)
+	wall := w.boundary(t, 1)
+	start, end = w.edge(w.boundary(t, 0)), w.edge(wall)
 	// Behind a change of the clock over a boundary the wall shows the period before, and
 	// a day without any instant has no window.
 	for end <= at {
-		wall = w.next(wall)
-		start, end = end, w.edge(w.next(wall))
+		wall = w.boundary(wall, 1)
+		start, end = end, w.edge(wall)
 	}
 	if at >= 0 {
 		start = max(start, 0)
@@ -66,35 +67,24 @@ func (w *Windows) WindowAt(at int64) (start, end int64) {
 }
 
 // boundary returns the reading of the wall clock at which the period of t begins, as if it
-// were UTC.
-func (w *Windows) boundary(t time.Time) time.Time {
+// were UTC, or at which a later period begins.
+func (w *Windows) boundary(t time.Time, later int) time.Time {
 	year, month, day := t.Date()
+	hour := 0
 	switch w.Period {
 	case Hour:
-		return time.Date(year, month, day, t.Hour(), 0, 0, 0, time.UTC)
+		hour = t.Hour() + later
 	case Week:
-		since := (int(t.Weekday()) - w.Anchor + 7) % 7
-		return time.Date(year, month, day-since, 0, 0, 0, 0, time.UTC)
+		day += 7*later - (int(t.Weekday())-w.Anchor+7)%7
 	case Month:
-		if b := w.inMonth(year, month); day >= b.Day() {
-			return b
+		if day < w.inMonth(year, month).Day() {
+			later--
 		}
-		return w.inMonth(year, month-1)
+		return w.inMonth(year, month+time.Month(later))
+	default:
+		day += later
 	}
-	return time.Date(year, month, day, 0, 0, 0, 0, time.UTC)
-}
-
-// next returns the boundary behind one.
-func (w *Windows) next(wall time.Time) time.Time {
-	switch w.Period {
-	case Hour:
-		return wall.Add(time.Hour)
-	case Week:
-		return wall.AddDate(0, 0, 7)
-	case Month:
-		return w.inMonth(wall.Year(), wall.Month()+1)
-	}
-	return wall.AddDate(0, 0, 1)
+	return time.Date(year, month, day, hour, 0, 0, 0, time.UTC)
 }
 
 // inMonth returns the anchor's day in a month, or the last day of a shorter month.
