@@ -1,5 +1,7 @@
 package window
 
+import "sort"
+
 // Edits that few calls make: refunds, the bound of CountDenied, and a corrected clock. They
 // need no room in the arena, but for Replace.
 
@@ -56,16 +58,10 @@ func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 
 // search returns the first entry that does not end before end.
 func (r *entries) search(end int64) int {
-	lo := 0
-	for hi := r.n; lo < hi; {
-		mid := (lo + hi) / 2
-		if e, _ := r.at(mid); e < end {
-			lo = mid + 1
-		} else {
-			hi = mid
-		}
-	}
-	return lo
+	return sort.Search(r.n, func(i int) bool {
+		e, _ := r.at(i)
+		return e >= end
+	})
 }
 
 // RefundOldest takes up to n units back from the oldest entries that count at cutoff, from as
