@@ -48,7 +48,7 @@ var layers = []layer{
 	{[]string{"internal/conformance", "weirtest"},
 		[]string{".", "engine", "internal/isnil", "internal/option", "internal/spec", "row"}, "compares any engine with the specification"},
 	{[]string{"internal/answer", "internal/keyby"},
-		[]string{".", "engine", "internal/calendar", "internal/shorten"}, "a decision as JSON and as a sentence, and the named key functions, the same for every front"},
+		[]string{".", "engine", "internal/calendar", "internal/shorten", "row"}, "a decision as JSON and as a sentence, and the named key functions, the same for every front"},
 	{[]string{"internal/yamlnode"}, []string{"internal/shorten"}, "YAML to nodes with their places; independent of their meaning"},
 	{[]string{"policy"},
 		[]string{".", "engine", "fallback", "internal/answer", "internal/nearest", "internal/shorten", "internal/yamlnode"}, "files to policies; it makes no decisions"},

@@ -77,22 +77,22 @@ func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), h
 	if l.skip != nil && l.skip(ctx, c) {
 		return handle(ctx)
 	}
-	o, held, err := l.attempt(ctx, c)
+	of := func(value ValueFunc) (string, error) { return value(ctx, c) }
+	a, held, err := keyby.Attempt[*KeyError](ctx, l.limiter, l.values, ErrValue, of, func() int64 { return l.cost(ctx, c) })
 	if err != nil {
 		if err = l.failed(ctx, err); err != nil {
 			return err
 		}
 		return handle(ctx) // uncounted
 	}
+	o := &Outcome{Compiled: a.Compiled, Key: a.Key, N: a.N, Decision: a.Decision, States: a.States}
 	if !o.Decision.Allowed {
 		if err := l.onDenied(ctx, o); err != nil {
 			trailer(metadata.Pairs(pushbackTrailer, strconv.FormatInt(answer.Millis(o.Decision.RetryAfter), 10)))
 			return err
 		}
 	}
-	if held != nil {
-		defer l.end(ctx, held)
-	}
+	defer keyby.End(ctx, held, l.errorLog, "call", o.Compiled.Name)
 	return handle(context.WithValue(ctx, contextKey{}, o))
 }
 
@@ -115,28 +115,6 @@ type limit struct {
 // newLimit panics as keyby.Functions does.
 func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
 	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
-}
-
-// attempt attempts the units of a call, with a reservation if the policy has a limit of kind
-// Concurrency. held is nil unless a hold must be ended. The charge is made even if the client
-// has hung up: a call that is cancelled immediately must not be free.
-func (l *limit) attempt(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
-	rules := l.limiter.Compiled()
-	of := func(value ValueFunc) (string, error) { return value(ctx, c) }
-	key, err := keyby.Read[*KeyError](rules, l.values, ErrValue, of)
-	if err != nil {
-		return nil, nil, err
-	}
-	o = &Outcome{Compiled: rules, Key: key, N: l.cost(ctx, c), States: make([]weir.LimitState, len(rules.Limits))}
-	held, o.Decision, err = keyby.Attempt(ctx, l.limiter, key, o.N, o.States)
-	return o, held, err
-}
-
-// end ends a hold.
-func (l *limit) end(ctx context.Context, held *weir.Reservation) {
-	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
-		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Compiled().Name, "error", err)
-	}
 }
 
 // failed returns the final error of a call without a decision; nil if the call passes.

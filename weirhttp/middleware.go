@@ -72,14 +72,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	case err == nil && o.Decision.Allowed:
 		o.writeHeaders(w.Header(), m.field)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
-		if held != nil { // the hold ends when the handler returns or panics
-			defer func() {
-				if err := held.Done(context.WithoutCancel(r.Context())); err != nil {
-					m.errorLog.Warn("the hold of a request could not be ended; it ends by time",
-						"policy", m.limiter.Compiled().Name, "error", err)
-				}
-			}()
-		}
+		defer keyby.End(r.Context(), held, m.errorLog, "request", o.Compiled.Name) // also if the handler panics
 		next.ServeHTTP(w, r)
 	case err == nil:
 		o.writeHeaders(w.Header(), m.field)
@@ -94,15 +87,9 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 // decideRequest attempts the request's units. held is nil if the policy has no limit of kind
 // Concurrency, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
-	rules := m.limiter.Compiled()
 	of := func(value ValueFunc) (string, error) { return value(r) }
-	key, err := keyby.Read[*KeyError](rules, m.values, ErrValue, of)
-	if err != nil {
-		return nil, nil, err
-	}
-	o = &Outcome{Compiled: rules, Key: key, N: m.cost(r), States: make([]weir.LimitState, len(rules.Limits))}
-	held, o.Decision, err = keyby.Attempt(r.Context(), m.limiter, key, o.N, o.States)
-	return o, held, err
+	a, held, err := keyby.Attempt[*KeyError](r.Context(), m.limiter, m.values, ErrValue, of, func() int64 { return m.cost(r) })
+	return (*Outcome)(a), held, err
 }
 
 // passes reports whether a request passes uncounted, although err prevented a decision.

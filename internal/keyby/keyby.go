@@ -1,15 +1,16 @@
 // Package keyby is the common part of weirhttp and weirgrpc: it orders the named key functions
-// by the dimensions of a policy, and attempts the units of a request.
+// by the dimensions of a policy, attempts the units of a request, and ends its hold.
 package keyby
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"reflect"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Functions returns the functions in by, in the order of the dimensions of l's policy. It
@@ -36,33 +37,44 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 	return ordered
 }
 
-// Read returns the key that consists of the functions' results, in the order of p's
-// dimensions; call calls one of them. An error of type E concerns the request and is
-// returned as it is. Any other error is a fault of the program and wraps fault.
-func Read[E error, F any](p *engine.Compiled, functions []F, fault error, call func(F) (string, error)) (weir.Key, error) {
+// Attempt attempts the units of a request. It reads its key by the functions, in the order of
+// the dimensions of l's policy; call calls one of them. An error of type E concerns the request
+// and is returned as it is. Any other error of a function is a fault of the program and wraps
+// fault. The charge is made even if the client has hung up: a request that is cancelled
+// immediately must not be free.
+//
+// held is nil unless a limit of kind Concurrency holds the units; the caller ends it (End).
+func Attempt[E error, F any](ctx context.Context, l *weir.Limiter, functions []F, fault error, call func(F) (string, error), units func() int64) (a *answer.Answer, held *weir.Reservation, err error) {
+	rules := l.Compiled()
 	var few [4]string
 	values := few[:0]
 	for i, f := range functions {
 		v, err := call(f)
 		if err != nil {
 			if _, expected := errors.AsType[E](err); !expected {
-				err = fmt.Errorf("%w for %q: %w", fault, p.Dimensions[i], err)
+				err = fmt.Errorf("%w for %q: %w", fault, rules.Dimensions[i], err)
 			}
-			return weir.Key{}, err
+			return nil, nil, err
 		}
 		values = append(values, v)
 	}
-	return weir.K(values...), nil
+	a = &answer.Answer{Compiled: rules, Key: weir.K(values...), N: units(), States: make([]weir.LimitState, len(rules.Limits))}
+	ctx = context.WithoutCancel(ctx)
+	if rules.Holds != nil {
+		held, a.Decision, err = l.Reserve(ctx, a.Key, weir.Request{N: a.N, States: a.States})
+	} else {
+		a.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: weir.OpAttempt, N: a.N, States: a.States})
+	}
+	return a, held, err
 }
 
-// Attempt attempts n units and fills states. held is nil unless a limit of kind Concurrency holds
-// the units; the caller ends it. The charge is made even if the client has hung up: a request
-// that is cancelled immediately must not be free.
-func Attempt(ctx context.Context, l *weir.Limiter, key weir.Key, n int64, states []weir.LimitState) (held *weir.Reservation, d weir.Decision, err error) {
-	ctx = context.WithoutCancel(ctx)
-	if l.Compiled().Holds != nil {
-		return l.Reserve(ctx, key, weir.Request{N: n, States: states})
+// End ends the hold of a request or a call, which what names, if there is one. A hold that cannot
+// be ended is one line in the log.
+func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, what, policy string) {
+	if held == nil {
+		return
 	}
-	d, err = l.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: n, States: states})
-	return nil, d, err
+	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
+		log.Warn("the hold of a "+what+" could not be ended; it ends by time", "policy", policy, "error", err)
+	}
 }
