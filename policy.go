@@ -79,35 +79,30 @@ func (p Policy) check() error {
 	bad := func(limit, field, format string, args ...any) error {
 		return &PolicyError{Policy: shorten.Text(p.Name), Limit: shorten.Text(limit), Field: field, Problem: fmt.Sprintf(format, args...)}
 	}
-	if problem := nameProblem(p.Name); problem != "" {
+	switch problem := nameProblem(p.Name); {
+	case problem != "":
 		return bad("", "Name", "%s", problem)
-	}
-	if p.Mode > CountDenied {
+	case p.Mode > CountDenied:
 		return bad("", "Mode", "%d is not a mode; use AllOrNothing, Partial or CountDenied", p.Mode)
-	}
-	if len(p.Limits) == 0 {
+	case len(p.Limits) == 0:
 		return bad("", "Limits", "a policy needs at least one limit")
-	}
-	if len(p.Limits) > MaxLimits {
+	case len(p.Limits) > MaxLimits:
 		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), MaxLimits)
 	}
 	for i, l := range p.Limits {
-		if l.Name == "" {
+		wrongName := nameProblem(l.Name)
+		switch field, problem := l.problem(); {
+		case l.Name == "":
 			return bad(fmt.Sprintf("#%d", i+1), "Name", "empty; each of several limits needs a name of its own, 1 to 64 of a-z 0-9 . _ -")
-		}
-		if problem := nameProblem(l.Name); problem != "" {
-			return bad(l.Name, "Name", "%s", problem)
-		}
-		if slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }) {
+		case wrongName != "":
+			return bad(l.Name, "Name", "%s", wrongName)
+		case slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }):
 			return bad(l.Name, "Name", "used twice; histories belong to the name, so it must be unique in the policy")
-		}
-		if field, problem := l.problem(); problem != "" {
+		case problem != "":
 			return bad(l.Name, field, "%s", problem)
-		}
-		if l.Cost > 0 && p.Mode == Partial {
+		case l.Cost > 0 && p.Mode == Partial:
 			return bad(l.Name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
-		}
-		if l.Kind == Concurrency && p.Mode == CountDenied {
+		case l.Kind == Concurrency && p.Mode == CountDenied:
 			return bad(l.Name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
 		}
 	}
