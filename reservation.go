@@ -73,7 +73,7 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 		}
 		now = peek.Result.At
 	}
-	r := &Reservation{limiter: l, ttl: ttl, units: d.Granted, calls: make(chan struct{}, 1)}
+	r := &Reservation{limiter: l, ttl: ttl, calls: make(chan struct{}, 1)}
 	r.begun = onOwnClock(now, before).Add(d.At.Sub(now))
 	r.grant = settle.Grant{Rules: l.rules, Key: key, Units: d.Granted, At: d.At.UnixMicro(), Hold: d.At.UnixMicro(), Degraded: d.Degraded,
 		Do: func(ctx context.Context, c *engine.Call) {
@@ -103,7 +103,6 @@ func onOwnClock(at, before time.Time) time.Time {
 // call waits for the one before, until its own context ends. It cannot be passed to another process.
 type Reservation struct {
 	limiter *Limiter
-	units   int64
 	ttl     time.Duration
 
 	calls chan struct{} // has the one call that uses the following, also while the engine decides
@@ -123,7 +122,7 @@ func (r *Reservation) Units() int64 {
 	if r == nil {
 		return 0
 	}
-	return r.units
+	return r.grant.Units // never changes
 }
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
@@ -185,9 +184,6 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 		return err
 	}
 	defer r.leave()
-	if err := r.closed(); err != nil {
-		return err
-	}
 	if r.doubt && r.used != actual {
 		return r.inDoubt()
 	}
@@ -207,7 +203,7 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 	case errors.Is(err, settle.ErrEnded) && done:
 		return r.ended("nothing was changed")
 	case err != nil && !errors.Is(err, settle.ErrEnded):
-		if actual != r.units || errors.Is(err, ErrOutcomeUnknown) { // the rates may be corrected
+		if actual != r.grant.Units || errors.Is(err, ErrOutcomeUnknown) { // the rates may be corrected
 			r.doubt, r.used = true, actual
 		}
 		return err
@@ -216,34 +212,32 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 	return nil
 }
 
-// enter waits until no other call uses the reservation. A call that need not wait ignores its
+// enter waits until no other call uses the reservation; leave must follow. The error is that of a
+// reservation that is settled or has expired, or of ctx. A call that need not wait ignores its
 // context, as an engine may.
-func (r *Reservation) enter(ctx context.Context) error {
+func (r *Reservation) enter(ctx context.Context) (err error) {
 	select {
 	case r.calls <- struct{}{}:
-		return nil
 	default:
+		select {
+		case r.calls <- struct{}{}:
+		case <-ctx.Done():
+			return fmt.Errorf("weir: another call of the reservation has not returned: %w; nothing was changed, so repeat the call", ctx.Err())
+		}
 	}
-	select {
-	case r.calls <- struct{}{}:
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("weir: another call of the reservation has not returned: %w; nothing was changed, so repeat the call", ctx.Err())
+	switch {
+	case r.settled:
+		err = ErrSettled
+	case time.Since(r.begun) >= r.ttl:
+		err = fmt.Errorf("%w: after %v; its %d units stay as they were granted", ErrExpired, r.ttl, r.grant.Units)
 	}
+	if err != nil {
+		r.leave()
+	}
+	return err
 }
 
 func (r *Reservation) leave() { <-r.calls }
-
-// closed returns the error of a reservation that is settled or has expired.
-func (r *Reservation) closed() error {
-	switch {
-	case r.settled:
-		return ErrSettled
-	case time.Since(r.begun) >= r.ttl:
-		return fmt.Errorf("%w: after %v; its %d units stay as they were granted", ErrExpired, r.ttl, r.units)
-	}
-	return nil
-}
 
 // inDoubt returns the error of a call while a settlement with other units may have been made.
 func (r *Reservation) inDoubt() error {
@@ -280,9 +274,6 @@ func (r *Reservation) Extend(ctx context.Context) error {
 		return err
 	}
 	defer r.leave()
-	if err := r.closed(); err != nil {
-		return err
-	}
 	switch {
 	case r.doubt:
 		return r.inDoubt()
