@@ -192,18 +192,16 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 			return err
 		}
 	}
-	if _, err := r.grant.Correct(ctx, actual); err != nil {
-		if errors.Is(err, ErrOutcomeUnknown) {
-			r.doubt, r.used = true, actual
-		}
-		return err
+	_, err := r.grant.Correct(ctx, actual)
+	corrected := err == nil && actual != r.grant.Units
+	if err == nil {
+		_, err = r.grant.End(ctx)
 	}
-	_, err := r.grant.End(ctx)
 	switch {
 	case errors.Is(err, settle.ErrEnded) && done:
 		return r.ended("nothing was changed")
 	case err != nil && !errors.Is(err, settle.ErrEnded):
-		if actual != r.grant.Units || errors.Is(err, ErrOutcomeUnknown) { // the rates may be corrected
+		if corrected || errors.Is(err, ErrOutcomeUnknown) {
 			r.doubt, r.used = true, actual
 		}
 		return err
