@@ -98,12 +98,8 @@ func (slot *Slot) Lock() {
 // vacate waits until a slot of a locked shard is unlocked, takes its key, and returns its
 // state. The caller then owns the content of the slot.
 func (slot *Slot) vacate() (state uint64) {
-	for tries := 0; ; tries++ {
-		if state = slot.state.Load(); state&locked == 0 && slot.state.CompareAndSwap(state, 0) {
-			return state
-		}
-		wait(tries)
-	}
+	slot.Lock()
+	return slot.state.Swap(0) &^ locked
 }
 
 // Unlock unlocks the slot. It does nothing if the slot was removed.
