@@ -21,9 +21,11 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 	for seed := range uint64(race.Fewer(30)) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		var log strings.Builder
-		at, late := int64(1772697600)*second, seed%3
+		at, late := int64(1772697600)*second, seed%4
 		for range 1500 {
-			at += r.Int64N(second)
+			if at += r.Int64N(second); late == 3 { // the log runs backward
+				at -= r.Int64N(4 * second)
+			}
 			shown := at
 			switch {
 			case late == 1 && r.IntN(20) == 0:
@@ -34,7 +36,7 @@ func TestCandidatesAgreeWithReplay(t *testing.T) {
 			log.WriteString(line(shown, fmt.Sprintf("192.0.2.%d", min(r.IntN(9), r.IntN(9))), r.IntN(5)))
 		}
 		units := replay.LogUnits{N: 1 + int64(seed%2), Bytes: seed%5 == 4}
-		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/2%2]
+		window := []time.Duration{3 * time.Second, 40 * time.Second}[seed/4%2]
 		limits := []int64{0, 1, 2, 3, 5, 8, 13}
 		o := Options{Windows: []time.Duration{window}, Limits: limits, LogOptions: replay.LogOptions{Units: units}}
 		result := must.Get(run(t, log.String(), o))(t)
@@ -69,6 +71,18 @@ func replayed(t *testing.T, log, limit string, units replay.LogUnits) *replay.Lo
 	runner := must.Get(replay.NewLogRunner(f, weir.NewMemory(), replay.LogOptions{Keys: ipKey(t), Units: units}))(t)
 	s := must.Get(runner.Run(opened(t, log)))(t)
 	return &s
+}
+
+// TestReversedRequestsTakeFewSteps: the grants that a clock set back moves are one from then on.
+func TestReversedRequestsTakeFewSteps(t *testing.T) {
+	var h history
+	h.reset(60*second, 1000)
+	for i := range int64(100) {
+		h.allow(request{at: 1e15 - i*3*second, n: 2})
+	}
+	if h.used != 200 || h.most != 200 || len(h.grants) != 2 {
+		t.Errorf("got %d units, %d at most, in %d grants; want 200, 200 and 2", h.used, h.most, len(h.grants))
+	}
 }
 
 // TestTooManyKeysAreReported: above the memory the run ends with one message.

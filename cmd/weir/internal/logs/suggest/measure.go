@@ -180,20 +180,24 @@ func (h *history) allow(r request) bool {
 }
 
 // back returns the instant of a decision with a clock that is behind (R2): that of the newest
-// grant if it is ahead by less than a second. Otherwise the grants of the future move to at.
-// Grants that only denials have passed count again (R4).
+// grant if it is ahead by less than a second. Otherwise the grants of the future become one at at,
+// so that each moves once, also in a log that runs backward. Grants that only denials have passed
+// count again (R4).
 func (h *history) back(at int64) int64 {
 	if d := h.last - at; d > 0 && d < second {
 		at = h.last
-	} else if d > 0 {
-		for i := len(h.grants) - 1; i >= 0 && h.grants[i].at > at; i-- {
-			h.grants[i].at = at
-		}
-		h.last = at
 	}
 	for h.head > h.kept && h.grants[h.head-1].at > at-h.window {
 		h.head--
 		h.used += h.grants[h.head].n
+	}
+	if h.last > at {
+		last := len(h.grants) - 1
+		for ; last > h.head && h.grants[last-1].at > at; last-- {
+			h.grants[last-1].n += h.grants[last].n
+		}
+		h.grants, h.last = h.grants[:last+1], at
+		h.grants[last].at = at
 	}
 	return at
 }
