@@ -71,19 +71,14 @@ func parseLength(s string) (time.Duration, bool) {
 	}
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
 	n, problem := parseNumber(digits)
-	if problem != "" {
+	unit := slices.IndexFunc(lengths, func(u namedLength) bool { return u.name == s[len(digits):] })
+	switch {
+	case problem != "" || unit < 0:
 		return 0, false
+	case n > math.MaxInt64/int64(lengths[unit].length):
+		return math.MaxInt64, true
 	}
-	for _, unit := range lengths {
-		if unit.name != s[len(digits):] {
-			continue
-		}
-		if n > math.MaxInt64/int64(unit.length) {
-			return math.MaxInt64, true
-		}
-		return time.Duration(n) * unit.length, true
-	}
-	return 0, false
+	return time.Duration(n) * lengths[unit].length, true
 }
 
 // checkLength fails if the length of a window, a hold or a block is out of range.
