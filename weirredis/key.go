@@ -3,7 +3,6 @@ package weirredis
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir/engine"
 )
@@ -108,11 +107,6 @@ func appendValue(b []byte, p *engine.Compiled, k *engine.Key, dim int) []byte {
 	return append(b, value...)
 }
 
-// sortByName sorts dimensions of rules by their names.
-func sortByName(p *engine.Compiled, dims []int) {
-	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions[i], p.Dimensions[j]) })
-}
-
 // appendSpread appends 36 bits of an FNV-1a hash of the values, as six characters: enough
 // for 16,384 slots. Different values may have equal tags, because the values follow.
 func appendSpread(b []byte, p *engine.Compiled, k *engine.Key, dims []int) []byte {
@@ -141,13 +135,8 @@ func appendSpread(b []byte, p *engine.Compiled, k *engine.Key, dims []int) []byt
 func (e *Engine) operationKey(p *engine.Compiled, k *engine.Key, id string) string {
 	var room [256]byte
 	b := append(e.appendTag(room[:0], p, &p.Limits[0], k), '!')
-	dims := make([]int, len(p.Dimensions))
-	for i := range dims {
-		dims[i] = i
-	}
-	sortByName(p, dims)
-	for _, dim := range dims {
-		b = append(appendValue(b, p, k, dim), ':')
+	for _, name := range slices.Sorted(slices.Values(p.Dimensions)) {
+		b = append(appendValue(b, p, k, slices.Index(p.Dimensions, name)), ':')
 	}
 	b = strconv.AppendInt(b, int64(len(id)), 10)
 	return string(append(append(b, ':'), id...))
