@@ -80,9 +80,10 @@ func (r *Report) read(info map[string]string) {
 
 // judge returns an error if the server is unfit, and adds warnings.
 func (r *Report) judge(c check, info map[string]string) error {
+	var major, minor int
 	if info["redis_version"] == "" {
 		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
-	} else if !atLeast(info["redis_version"], 6, 2) {
+	} else if n, _ := fmt.Sscanf(info["redis_version"], "%d.%d", &major, &minor); n < 2 || major < 6 || major == 6 && minor < 2 {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
 	}
 	for _, command := range strings.Fields("GET HDEL HGET HLEN HSET PEXPIRE SET UNLINK") {
@@ -132,13 +133,4 @@ func fieldsOf(info string) map[string]string {
 		}
 	}
 	return fields
-}
-
-// atLeast reports whether a version such as 7.0.15 is major.minor or later.
-func atLeast(version string, major, minor int) bool {
-	a, rest, _ := strings.Cut(version, ".")
-	b, _, _ := strings.Cut(rest, ".")
-	x, err1 := strconv.Atoi(a)
-	y, err2 := strconv.Atoi(b)
-	return err1 == nil && err2 == nil && (x > major || x == major && y >= minor)
 }
