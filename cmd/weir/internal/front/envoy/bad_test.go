@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -53,6 +54,7 @@ func TestBadInputReachesNoEngine(t *testing.T) {
 		{"nothing", &pb.RateLimitRequest{}, []string{"domain", "rate limit domain must not be empty"}},
 		{"no domain", &pb.RateLimitRequest{Descriptors: descriptors{{Entries: good}}}, []string{"rate limit domain must not be empty"}},
 		{"no descriptors", &pb.RateLimitRequest{Domain: "hits"}, []string{"descriptors", "rate limit descriptor list must not be empty"}},
+		{"257 descriptors", &pb.RateLimitRequest{Domain: "hits", Descriptors: slices.Repeat(descriptors{{Entries: good}}, 257)}, []string{"descriptors: 257", "at most 256"}},
 		{"no entries", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good}, {}}}, []string{"descriptors[1].entries must not be empty"}},
 		{"no key", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "a"}, {Value: "v"}}}}}, []string{"descriptors[0].entries[1].key must not be empty"}},
 		{"hits 2^51", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(1 << 51)}}}, []string{"descriptors[0].hits_addend", "2251799813685247"}},
@@ -81,6 +83,7 @@ func TestBadInputReachesNoEngine(t *testing.T) {
 		t.Errorf("bad input reached the engine %d times", e.calls)
 	}
 	p.wants("OK | OK 10/10 0s", "a=1 hits:0")
+	must.Get(p.send(&pb.RateLimitRequest{Domain: "hits", Descriptors: slices.Repeat(descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(0)}}, 256)}))(t)
 }
 
 // A request of an unknown domain is always OK.

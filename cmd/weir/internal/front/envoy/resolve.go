@@ -29,12 +29,15 @@ type call struct {
 	warnings []string // the limits with a warning on this request
 }
 
-// maxKept bounds the memory kept for further calls, in items.
+// maxDescriptors bounds the descriptors of a request: each may take steps of the store.
+const maxDescriptors = 256
+
+// maxKept bounds the memory kept for further calls, in entries.
 const maxKept = 256
 
 // reset clears the call.
 func (c *call) reset() {
-	if cap(c.items) > maxKept || cap(c.entries) > maxKept || cap(c.text) > 1<<16 {
+	if cap(c.entries) > maxKept || cap(c.text) > 1<<16 {
 		*c = call{}
 		return
 	}
@@ -85,6 +88,9 @@ func (s *Service) resolve(c *call) error {
 	}
 	if len(r.Descriptors) == 0 {
 		return calls.BadInput("descriptors: rate limit descriptor list must not be empty")
+	}
+	if n := len(r.Descriptors); n > maxDescriptors {
+		return calls.BadInput("descriptors: %d of them; a request has at most %d", n, maxDescriptors)
 	}
 	c.domain = (*s.domains.Load())[r.Domain]
 	if c.domain == nil {
