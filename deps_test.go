@@ -91,8 +91,9 @@ var layers = []layer{
 		[]string{"..."}, "tests, and programs for readers; no package imports them"},
 }
 
-// A barrier is an import that is forbidden, in tests too. Both ends must exist: a barrier
-// around a deleted package guards nothing.
+// A barrier is an import that is forbidden, in tests too. A package of the standard library is
+// forbidden in the programs of imported packages as well. Both ends must exist: a barrier around a
+// deleted package guards nothing.
 type barrier struct{ from, to, why string }
 
 var barriers = []barrier{
@@ -146,8 +147,28 @@ func TestImportsFollowTheLayers(t *testing.T) {
 			t.Errorf("%s is in no row of layers; add it with its imports and the reason", dir)
 		}
 	}
-	if n := len(layers) + len(barriers); n > 50 {
-		t.Errorf("layers and barriers have %d rows, want at most 50", n)
+	if n := len(layers) + len(barriers); n > 45 {
+		t.Errorf("layers and barriers have %d rows, want at most 45", n)
+	}
+}
+
+// TestPackagesOfTheProgramAreBelowIt: a package that only the program imports is below
+// cmd/weir/internal. Helpers of tests, and what users import, may stand elsewhere.
+func TestPackagesOfTheProgramAreBelowIt(t *testing.T) {
+	importers := map[string][]string{}
+	for from, all := range readImports() {
+		for _, imported := range all.program {
+			if to, ours := directory(imported); ours {
+				importers[to] = append(importers[to], from)
+			}
+		}
+	}
+	isOfProgram := func(dir string) bool { return within("cmd/...", dir) }
+	for dir := range readImports() {
+		isOfLibrary := within("internal/...", dir) && !within("internal/testkit/...", dir)
+		if isOfLibrary && !slices.ContainsFunc(importers[dir], func(from string) bool { return !isOfProgram(from) }) {
+			t.Errorf("%s is imported by the program only; move it below cmd/weir/internal", dir)
+		}
 	}
 }
 
@@ -173,7 +194,25 @@ func TestBarriers(t *testing.T) {
 		if slices.Contains(from.program, b.to) || slices.Contains(from.tests, b.to) {
 			t.Errorf("%s imports %s: %s", b.from, b.to, b.why)
 		}
+		for _, dir := range reached(found, b.from) {
+			if !ours && slices.Contains(found[dir].program, b.to) {
+				t.Errorf("%s imports %s through %s: %s", b.from, b.to, dir, b.why)
+			}
+		}
 	}
+}
+
+// reached returns the directories whose packages a program links with that of from.
+func reached(found map[string]imports, from string) []string {
+	all := []string{from}
+	for i := 0; i < len(all); i++ {
+		for _, imported := range found[all[i]].program {
+			if to, ours := directory(imported); ours && !slices.Contains(all, to) {
+				all = append(all, to)
+			}
+		}
+	}
+	return all[1:]
 }
 
 // TestLibraryNeedsOnlyTheStandardLibrary: a program that limits HTTP requests links no code of
