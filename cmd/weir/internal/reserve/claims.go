@@ -90,6 +90,7 @@ func settles(actual int64) int64 { return min(actual, extends-2) + 1 }
 const (
 	rejected = 1 // the engine accepts no such correction
 	ended    = 2 // the hold ended by time, so no later claim finds it
+	tooLate  = 3 // the store's clock is ahead of this process's, and the reservation had expired
 )
 
 // maxClaims is how often a reservation can be claimed with units that no correction
@@ -132,13 +133,17 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 		case err == nil && !d.Replayed && ledger == l.read: // a denial
 			return made, cmp.Or(full, errHoldEnded)
 		case err == nil && !d.Replayed && r.expired(d.At):
+			c.void(ctx, r, made, tooLate)
 			return made, errExpired(r)
 		case err == nil && !d.Replayed:
 			made.first, made.now = true, d.At
 			return made, nil
 		}
 		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
-		if errors.Is(err, &engine.InputError{Field: "id"}) { // voided as ended
+		if errors.Is(err, &engine.InputError{Field: "id"}) { // voided as ended or tooLate
+			if void, err := l.read.AllowOnce(ctx, r.claimKey(), tooLate, made.id("void")); err == nil && void.Replayed {
+				return made, errExpired(r)
+			}
 			if needsHold {
 				ledger = l.read
 			}

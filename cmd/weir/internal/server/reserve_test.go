@@ -88,6 +88,37 @@ func TestReservationsFollowTheStoresIdentity(t *testing.T) {
 	})
 }
 
+// early is an engine whose clock is an hour ahead of this process's.
+type early struct{ engine.Engine }
+
+func (e early) Do(ctx context.Context, calls []engine.Call) {
+	for i := range calls {
+		calls[i].At, calls[i].Given = time.Now().Add(time.Hour).UnixMicro(), true
+	}
+	e.Engine.Do(ctx, calls)
+}
+
+// TestReservationsExpireByTheStoresClock: where the store's clock is ahead, a settlement that comes
+// too late stays one, and is no earlier settlement of another.
+func TestReservationsExpireByTheStoresClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, early{weir.NewMemory()})
+		play(t, s, `
+			let ann {"policy":"sms","key":{"phone":"+1"},"n":6,"ttl_ms":5000}
+			POST /v1/reserve $ann => 200 …"reservation":"$late"…
+			POST /v1/reserve {"policy":"sms","key":{"phone":"+2"},"ttl_ms":5000} => 200 …"reservation":"$settled"…
+			POST /v1/settle {"reservation":"$settled","actual":0} => 200 …
+			sleep 5s
+			POST /v1/settle {"reservation":"$settled","actual":1} => 409 …
+			3 times POST /v1/settle {"reservation":"$late","actual":1} => 410 …its 6 units stay…
+			3 times POST /v1/settle {"reservation":"$late","actual":2} => 410 …its 6 units stay…
+			POST /v1/release {"reservation":"$late"} => 410 …its 6 units stay…
+			POST /v1/settle {"reservation":"$late"} => 410 …its 6 units stay…
+		`)
+		wantLeft(t, s, 4)
+	})
+}
+
 // TestReservationsSettleOnce settles a reservation many times at once, on two servers
 // with one store. An equal settlement gets the same answer; another number is rejected.
 func TestReservationsSettleOnce(t *testing.T) {
