@@ -296,6 +296,8 @@ func (r *Reservation) extend(ctx context.Context, isNew bool) error {
 	case errors.Is(err, settle.ErrEnded):
 		r.extending = false
 		return r.ended("reserve again")
+	case err == nil && isNew && now.Replayed: // by another reservation of the ID; this one is made after it
+		return r.extend(ctx, true)
 	case err == nil:
 		if now.Replayed { // it was recorded by an earlier call
 			before = r.extended

@@ -249,6 +249,30 @@ func TestReplaysByTheClockOfTheStore(t *testing.T) {
 	}
 }
 
+// TestExtensionsByARepeatedID: after a crash a reservation by the ID of an extended one extends
+// that hold, from now on.
+func TestExtensionsByARepeatedID(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := farm()
+		request := weir.Request{N: 2, ID: "a job"}
+		lost := reserveFor(t, l, request)
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			wantError(t, "extend", lost.Extend(ctx), nil)
+		}
+		time.Sleep(10 * time.Second)
+		r := reserveFor(t, l, request)
+		for range 2 {
+			wantError(t, "extend by the ID", r.Extend(ctx), nil)
+			assert.Equal(t, time.Until(r.HeldUntil()), 30*time.Second, "the hold lasts")
+			wantUsed(t, l, 2, 2, 5)
+			time.Sleep(25 * time.Second)
+		}
+		wantError(t, "done", r.Done(ctx), nil)
+		wantUsed(t, l, 2, 0, 0)
+	})
+}
+
 // TestFaultsInARow: whatever faults follow each other, an extension and a settlement that
 // succeed leave the units held once, or not at all.
 func TestFaultsInARow(t *testing.T) {
