@@ -278,7 +278,11 @@ func (o *serveOptions) startTraces(table settings, log *slog.Logger) (stop func(
 	if table.setting("otlp-endpoint").source == "" {
 		return func() {}, nil
 	}
-	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: o.otlpRatio, Log: log})
+	ratio := o.otlpRatio
+	if table.setting("otlp-ratio").isVariable() {
+		ratio = -1
+	}
+	t, err := otlp.New(otlp.Config{Endpoint: o.otlpEndpoint, Version: o.config.Version, Ratio: ratio, Log: log})
 	if err != nil {
 		return nil, usage("", "traces: %w", err)
 	}

@@ -251,12 +251,15 @@ func (t settings) resolve(flags *pflag.FlagSet, path string) error {
 	return err
 }
 
+// isVariable reports whether the value is that of an environment variable.
+func (s *setting) isVariable() bool { return strings.HasPrefix(s.source, "$") }
+
 // label returns the source of the value and the name of the setting, for error messages.
 func (s *setting) label() string {
 	switch {
 	case s.place != nil:
 		return s.source + ": " + s.name
-	case strings.HasPrefix(s.source, "$"):
+	case s.isVariable():
 		return s.source
 	}
 	return "--" + s.name
@@ -273,9 +276,12 @@ func (s *setting) wrong(next, problem string, args ...any) error {
 	return &at
 }
 
-// shownValue returns the value in a form without secrets, "" for none.
+// shownValue returns the value in a form without secrets, "" for none and for that of a variable.
 func (s *setting) shownValue() string {
 	text := s.value.String()
+	if s.isVariable() {
+		return ""
+	}
 	if s.shown != nil && text != "" {
 		return s.shown(text)
 	}

@@ -37,7 +37,7 @@ import (
 type Config struct {
 	Endpoint string       // the collector: http://host:4318, to which /v1/traces is added, or a URL with a path; default: that of the environment
 	Version  string       // service.version
-	Ratio    float64      // share of the calls without a trace that begin one, 0 … 1; $OTEL_TRACES_SAMPLER overrides it
+	Ratio    float64      // share of the calls without a trace that begin one, 0 … 1; below 0, $OTEL_TRACES_SAMPLER decides
 	Log      *slog.Logger // default: no log
 }
 
@@ -80,7 +80,7 @@ func New(c Config) (*Tracer, error) {
 	}))
 	t := &Tracer{losses: observe.Log{To: log, Max: 1, Period: time.Minute}}
 	options := []sdk.TracerProviderOption{sdk.WithBatcher(counter{exporter, t}), sdk.WithResource(is)}
-	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
+	if c.Ratio >= 0 {
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))))
 	}
 	t.provider = sdk.NewTracerProvider(options...)

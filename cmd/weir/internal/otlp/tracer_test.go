@@ -118,7 +118,7 @@ func TestEnvironment(t *testing.T) {
 	t.Setenv("OTEL_EXPORTER_OTLP_ENDPOINT", c.URL)
 	t.Setenv("OTEL_SERVICE_NAME", "limits")
 	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
-	tracer := must.Get(New(Config{Ratio: 0}))(t)
+	tracer := must.Get(New(Config{Ratio: -1}))(t)
 	tracer.Span("", denied)
 	closed(t, tracer)
 	if len(c.spans) != 1 || !strings.Contains(c.of, "service.name=limits ") {
@@ -126,7 +126,9 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
+// TestRatio: a ratio takes the place of the sampler of the environment.
 func TestRatio(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "always_on")
 	c := newCollector(t)
 	tracer := must.Get(New(Config{Endpoint: c.URL + "/v1/traces", Ratio: 0.25}))(t)
 	const calls = 4000
@@ -212,7 +214,7 @@ func TestEnvironmentIsChecked(t *testing.T) {
 func TestUnknownSamplerIsLogged(t *testing.T) {
 	t.Setenv("OTEL_TRACES_SAMPLER", "sometimes")
 	var logged bytes.Buffer
-	tracer := must.Get(New(Config{Endpoint: "http://127.0.0.1:4318", Log: slog.New(slog.NewTextHandler(&logged, nil))}))(t)
+	tracer := must.Get(New(Config{Endpoint: "http://127.0.0.1:4318", Ratio: -1, Log: slog.New(slog.NewTextHandler(&logged, nil))}))(t)
 	closed(t, tracer)
 	if !strings.Contains(logged.String(), "unsupported sampler: sometimes") {
 		t.Errorf("logged %q", &logged)
