@@ -67,7 +67,7 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 	}
 	defer log.Close()
 	for _, w := range o.Where {
-		if hasTrace(log.Files()) && w.Field == "policy" && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
+		if hasTrace(log.Files()) && w.Field == "policy" && w.Glob != "" && !cmd.Flags().Changed("policy") && !strings.ContainsAny(w.Glob, "*?") {
 			o.name = w.Glob // the log's own policy
 		}
 	}
@@ -351,13 +351,17 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 	return page
 }
 
-// checkDraft returns the error of a wrong file or name of --write, before the logs are read.
+// checkDraft returns the error of a wrong name of --policy or file of --write, before the logs are read.
 func (o *suggestOptions) checkDraft() error {
+	f, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name))
+	if err != nil || f.Definition(o.name) == nil {
+		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+	}
 	if o.write == "" {
 		return nil
 	}
-	if _, err := policy.Parse("", fmt.Appendf(nil, "version: 1\npolicies:\n  %s:\n    limit: 1 per day\n", o.name)); err != nil {
-		return usage("use a name such as search or login-per-ip", "--policy: %q is no name of a policy", o.name)
+	if err := checkOutput("write", o.write, nil); err != nil {
+		return err
 	}
 	if o.report.path != "" && filepath.Clean(o.write) == filepath.Clean(o.report.path) {
 		return usage("choose another file for --report", "--write and --report are one file")
