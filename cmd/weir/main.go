@@ -203,13 +203,13 @@ func flagGroups(cmd *cobra.Command) string {
 }
 
 func helpCommand(root *cobra.Command) *cobra.Command {
-	cmd := newCommand("help [VERB]", "Explain a verb", wantArgs(0, 1, "VERB"), func(cmd *cobra.Command, args []string) error {
+	cmd := newCommand("help [VERB]", "Explain a verb", wantArgs(0, 2, "VERB"), func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
 			return root.Help()
 		}
 		verb, rest, err := root.Find(args)
 		if err != nil || verb == root || len(rest) > 0 {
-			return unknownVerb(root, args[0])
+			return unknownVerb(root, strings.Join(args, " "))
 		}
 		verb.InitDefaultHelpFlag()
 		return verb.Help()
