@@ -214,7 +214,7 @@ var overHTTP2 = map[string][2]string{
 	"nginx/h2":   {`listen ([0-9.:]+);`, "listen $1 ssl http2; ssl_certificate cert.pem; ssl_certificate_key cert.pem;"},
 	"nginx/h2c":  {`listen ([0-9.:]+);`, "listen $1 http2;"},
 	"haproxy/h2": {`bind ([0-9.:]+)`, "bind $1 ssl crt cert.pem alpn h2"},
-	"caddy/h2":   {`http://([0-9.:]+) {`, "https://$1 {\n\ttls cert.pem cert.pem"},
+	"caddy/h2":   {`http://(:[0-9]+) {`, "https://$1 {\n\ttls cert.pem cert.pem"},
 }
 
 func http2Transport(secure bool) *http.Transport {

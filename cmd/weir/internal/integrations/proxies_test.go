@@ -102,8 +102,8 @@ func (s *stand) wantDenied(what string, r reply) {
 // A key from a header: three requests pass, the fourth is denied, other keys pass.
 func TestLimits(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
-		for i := range 3 {
-			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/", "X-User", "ann"), 2-i)
+		for i, host := range []string{"", "shop.example.com", "localhost:80"} {
+			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/", "X-User", "ann", "Host", host), 2-i)
 		}
 		before := s.app.requests()
 		s.wantDenied("the fourth", s.get("/", "X-User", "ann"))

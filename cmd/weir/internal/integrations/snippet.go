@@ -197,12 +197,13 @@ func (o Options) NginxHeader() string {
 // treat as the same field.
 func (o Options) Underscored() string { return strings.ReplaceAll(o.Header, "-", "_") }
 
-// CaddyListen returns the address of a site of Caddy without TLS.
-func (o Options) CaddyListen() string {
-	if h := host(o.Listen); h == "0.0.0.0" || h == "::" {
-		return "http://:" + port(o.Listen)
+// CaddyBind returns the host that a site of Caddy binds, "" for all. It is no part of the site's
+// address, which would match only requests with this Host.
+func (o Options) CaddyBind() string {
+	if h := host(o.Listen); h != "0.0.0.0" && h != "::" {
+		return h
 	}
-	return "http://" + o.Listen
+	return ""
 }
 
 // Seconds returns the timeout in Envoy's form of durations.

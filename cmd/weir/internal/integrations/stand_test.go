@@ -3,6 +3,7 @@
 package integrations
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -182,6 +183,7 @@ func (s *stand) do(method, path, body string, fields ...string) reply {
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Add(fields[i], fields[i+1])
 	}
+	r.Host = cmp.Or(r.Header.Get("Host"), r.Host)
 	res := must.Get(s.client.Do(r))(s.t)
 	defer res.Body.Close()
 	b := must.Get(io.ReadAll(res.Body))(s.t)
