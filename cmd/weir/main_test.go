@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write what the scripts compare with anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite what the scripts compare with")
 
 // TestMain makes the test binary be weir where a script runs weir.
 func TestMain(m *testing.M) {

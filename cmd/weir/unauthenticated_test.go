@@ -202,7 +202,7 @@ func bombs(t *testing.T, address string) {
 }
 
 // halves half-sends 10,000 messages on ten connections. Those that the server closes are
-// opened anew.
+// opened again.
 func halves(size int) func(t *testing.T, address string) {
 	return func(t *testing.T, address string) {
 		var all sync.WaitGroup

@@ -19,7 +19,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-var updateDocs = flag.Bool("update", false, "write the answers in docs/http-api.md anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the answers in docs/http-api.md")
 
 const (
 	httpAPIPage = "../../../../docs/http-api.md"
@@ -33,7 +33,7 @@ var (
 
 // TestHTTPAPIPage runs the examples of docs/http-api.md against a server and compares the
 // answers. Each answer must also match openapi.json, and each call of openapi.json must be
-// in an example that succeeds. go test ./cmd/weir/internal/server -run HTTPAPIPage -update writes
+// in an example that succeeds. go test ./cmd/weir/internal/server -run HTTPAPIPage -rewrite writes
 // the answers.
 func TestHTTPAPIPage(t *testing.T) {
 	page := must.Get(os.ReadFile(httpAPIPage))(t)
@@ -61,7 +61,7 @@ func TestHTTPAPIPage(t *testing.T) {
 				token = found[1]
 				got = strings.ReplaceAll(got, token, elided)
 			}
-			if !*updateDocs && got != want {
+			if !*rewrite && got != want {
 				t.Errorf("%s %s %s\ngot\n%s\nthe page has\n%s", m[2], m[3], body, got, want)
 			}
 			if body != "" {
@@ -70,7 +70,7 @@ func TestHTTPAPIPage(t *testing.T) {
 			return fmt.Sprintf("```http%s\n%s %s\n%s\n%s```\n", m[1], m[2], m[3], body, got)
 		})
 		document.wantAllCalled()
-		if *updateDocs {
+		if *rewrite {
 			must.Do(t, os.WriteFile(httpAPIPage, []byte(written), 0o644))
 		}
 	})

@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the answers of testdata/sample.txt anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite the answers of testdata/sample.txt")
 
 // The answers of the sample were computed by hand.
 func TestSampleOnBothEngines(t *testing.T) {

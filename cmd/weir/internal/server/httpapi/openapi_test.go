@@ -21,12 +21,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-var update = flag.Bool("update", false, "write openapi.json anew")
+var rewrite = flag.Bool("rewrite", false, "rewrite openapi.json")
 
 type object = map[string]any
 
 // TestOpenAPIFollowsTheRoutes: the paths, the bodies and the answers with a type in openapi.json
-// follow from the table of routes; go test ./cmd/weir/internal/server/httpapi -update writes
+// follow from the table of routes; go test ./cmd/weir/internal/server/httpapi -rewrite writes
 // them. The rest of the document is written by hand.
 func TestOpenAPIFollowsTheRoutes(t *testing.T) {
 	document, components, schemas := members{}, members{}, members{}
@@ -38,12 +38,12 @@ func TestOpenAPIFollowsTheRoutes(t *testing.T) {
 	components.set("schemas", schemas)
 	document.set("components", components)
 	want := append(must.Get(json.MarshalIndent(document, "", " "))(t), '\n')
-	if *update {
+	if *rewrite {
 		must.Do(t, os.WriteFile("openapi.json", want, 0o644))
 		return
 	}
 	if !bytes.Equal(openAPI, want) {
-		t.Error("openapi.json differs from the table of routes; run go test ./cmd/weir/internal/server/httpapi -update")
+		t.Error("openapi.json differs from the table of routes; run go test ./cmd/weir/internal/server/httpapi -rewrite")
 	}
 }
 
@@ -122,7 +122,7 @@ func pathsOf(table []route, schemas members) object {
 	for i := range table {
 		to := &table[i]
 		if _, ok := answers[to.path]; !ok {
-			panic("answers lacks " + to.path)
+			panic("the map answers of this file lacks " + to.path + ", a new route")
 		}
 		item := object{}
 		methods := to.methods
