@@ -27,6 +27,8 @@ func TestListsAreComplete(t *testing.T) {
 		{"bench/README.md", "NAME`", directories(t, "bench/internal")},
 		{"cmd/weir/internal/integrations/README.md", "](NAME/", directories(t, "cmd/weir/internal/integrations")},
 		{"docs/resp.md", "| `NAME", named(t, "cmd/weir/internal/front/resp/command.go", `"(WEIR\.[A-Z]+)"`)},
+		{"docs/resp.md", "`NAME", named(t, "cmd/weir/internal/front/resp/command.go", `\{name: "([A-Z.]+)"`)},
+		{"docs/replay.md", "`NAME`", named(t, "cmd/weir/internal/logs/accesslog/format.go", `Format = "([a-z-]+)"`)},
 		{"docs/http-api.md", "NAME", named(t, "cmd/weir/internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},
 		{"docs/policies.md", "NAME", policyWords(t)},
 		{"CONTRIBUTING.md", "NAME", tools(t)},

@@ -186,6 +186,11 @@ func compare(t *testing.T, line string, got, want map[string]string) {
 }
 
 func TestFieldsOfEveryFormat(t *testing.T) {
+	for _, format := range formats {
+		if !slices.ContainsFunc(examples, func(x example) bool { return x.format == format }) {
+			t.Errorf("examples has no line of %s", format)
+		}
+	}
 	for _, x := range examples {
 		if got, err := detect([]byte(x.text), Options{}); got != x.format || err != nil {
 			t.Errorf("%s: detected as %q, %v; want %q", x.name, got, err, x.format)
