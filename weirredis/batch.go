@@ -11,7 +11,6 @@ import (
 type batch struct {
 	start chan struct{} // the caller that receives from it sends the batch
 	done  chan struct{} // closed when all callers have their replies
-	sent  time.Time     // set before done is closed
 
 	// The queue's mutex protects the following until started is set.
 	ready   bool // a caller may receive from start
@@ -29,14 +28,9 @@ type batch struct {
 
 // caller waits for a reply.
 type caller struct {
-	gone bool // its context has ended; protected by the queue's mutex
-	request
-	reply reply
-	err   error
+	gone   bool // its context has ended; protected by the queue's mutex
+	answer      // complete when the batch is done
 }
-
-// result returns the reply to me. The batch is done, so nothing else writes to me.
-func (b *batch) result(me *caller) (reply, time.Time, error) { return me.reply, b.sent, me.err }
 
 // errUnanswered is the error of a caller if the call of its batch was aborted.
 var errUnanswered = errors.New("the call for several callers was aborted")
@@ -50,8 +44,9 @@ func newBatch() *batch {
 func (b *batch) full() bool { return len(b.waiting) >= maxRequests }
 
 // add adds a caller with its request.
-func (b *batch) add(ctx context.Context, req *request) *caller {
-	me := &caller{request: *req, err: errUnanswered}
+func (b *batch) add(ctx context.Context, a *answer) *caller {
+	me := &caller{answer: *a}
+	me.err = errUnanswered
 	b.callers++
 	if deadline, ok := ctx.Deadline(); !ok {
 		b.endless = true
@@ -68,13 +63,12 @@ func (b *batch) call(ctx context.Context, q *queue) {
 	defer close(b.done)
 	callCtx, cancel, answers := b.close(ctx, q)
 	defer cancel()
-	b.sent = q.e.now()
 	if len(answers) == 0 {
 		return
 	}
 	q.e.callAll(callCtx, answers)
 	for i, me := range b.waiting {
-		me.reply, me.err = answers[i].reply, answers[i].err
+		me.answer = answers[i]
 	}
 }
 
@@ -87,7 +81,7 @@ func (b *batch) close(ctx context.Context, q *queue) (callCtx context.Context, c
 	b.waiting = slices.DeleteFunc(b.waiting, func(c *caller) bool { return c.gone })
 	answers = make([]answer, len(b.waiting))
 	for i, c := range b.waiting {
-		answers[i].request = &c.request
+		answers[i] = c.answer
 	}
 	q.sending(b)
 	if b.endless {

@@ -208,20 +208,20 @@ func (c *denialCache) wrote(keys ...string) {
 	}
 }
 
-// add caches the reply to req if it is a denial that can be repeated. sent is the time at which
-// the request was sent, and version that of its histories before. A denial by a limit of kind
+// add caches an answer if it is a denial that can be repeated. A denial by a limit of kind
 // Concurrency is not cached: a settlement by another process may end it at any time (R17).
-func (c *denialCache) add(of *engine.Call, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
+func (c *denialCache) add(of *engine.Call, a *answer, since func(time.Time) time.Duration) {
+	r := &a.reply
 	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
-	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
+	if !denied || c.ttl == 0 || !a.canCache() || r.validFor <= 0 || a.version != c.version(&a.request) {
 		return
 	}
-	d := &cachedDenial{arg: req.arg, plan: req.plan.text, sent: sent, took: since(sent), version: version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: req.n}
+	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
-	for _, key := range req.keys() {
+	for _, key := range a.keys() {
 		d.histories = append(d.histories, c.counter(key))
 	}
-	c.store(req.joined, d)
+	c.store(a.joined, d)
 	c.slot(of.Rules, &of.Key).Store(d)
 }
 

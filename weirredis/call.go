@@ -11,32 +11,34 @@ import (
 
 // answer is a request and its outcome.
 type answer struct {
-	request *request
-	reply   reply
-	err     error
+	request
+	reply reply
+	sent  time.Time // when the request was sent
+	err   error
 }
 
-// callOne sends one request in a call of its own.
-func (e *Engine) callOne(ctx context.Context, req *request) (reply, time.Time, error) {
-	sent := e.now()
-	one := [1]answer{{request: req}}
+// callOne sends a request in a call of its own.
+func (e *Engine) callOne(ctx context.Context, a *answer) {
+	one := [1]answer{*a}
 	e.callAll(ctx, one[:])
-	return one[0].reply, sent, one[0].err
+	*a = one[0]
 }
 
-// callAll sends requests in one call and sets their replies.
+// callAll sends requests in one call and sets their outcomes.
 func (e *Engine) callAll(ctx context.Context, answers []answer) {
+	sent := e.now()
 	keys, args := compose(answers)
 	text, err := e.eval(ctx, e.decide, keys, args)
 	for i := range answers {
 		a := &answers[i]
+		a.sent = sent
 		if a.err = err; err == nil {
-			a.reply, text, a.err = cutReply(text, a.request)
+			a.reply, text, a.err = cutReply(text, &a.request)
 			if _, bad := a.err.(badReply); bad {
 				err = a.err // the replies behind it are unreadable, too
 			}
 		}
-		e.cache.replied(a.request, &a.reply, a.err)
+		e.cache.replied(&a.request, &a.reply, a.err)
 	}
 }
 

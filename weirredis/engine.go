@@ -107,31 +107,25 @@ func (e *Engine) do(ctx context.Context, c *engine.Call) {
 	if simple && e.cache.latestDenial(c, e.since) {
 		return
 	}
-	req := e.newRequest(c)
+	a := answer{request: e.newRequest(c)}
 	if e.spread && c.Rules.Joined {
-		if err := oneSlot(c.Rules, req.keys()); err != nil {
+		if err := oneSlot(c.Rules, a.keys()); err != nil {
 			c.Fail(err)
 			return
 		}
 	}
-	version := e.cache.version(&req)
-	if simple && req.canCache() {
-		if r, ok := e.cache.find(&req, e.since); ok {
+	if simple && a.canCache() {
+		if r, ok := e.cache.find(&a.request, e.since); ok {
 			r.answer(c)
 			return
 		}
 	}
-	r, sent, err := e.send(ctx, &req)
-	e.finish(ctx, c, &req, &r, err, version, sent)
-}
-
-// send returns the reply to req and the time at which req was sent. The queue may send it in one
-// call with requests of other callers.
-func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, error) {
 	if e.queue == nil {
-		return e.callOne(ctx, req)
+		e.callOne(ctx, &a)
+	} else {
+		e.queue.send(ctx, &a)
 	}
-	return e.queue.send(ctx, req)
+	e.finish(ctx, c, &a)
 }
 
 // maxTries bounds the calls of one request. The second call has the windows around the server's
@@ -143,23 +137,23 @@ var errWindows = ReplyError("weirredis: the clock of the server leaves every win
 
 // finish sets the answer of a call. A request was not decided if the server's instant is outside
 // the windows of its Periods. It is then sent again with the windows around that instant.
-func (e *Engine) finish(ctx context.Context, c *engine.Call, req *request, r *reply, err error, version uint32, sent time.Time) {
-	for try := 1; err == nil && r.outside; try++ {
+func (e *Engine) finish(ctx context.Context, c *engine.Call, a *answer) {
+	for try := 1; a.err == nil && a.reply.outside; try++ {
 		if try == maxTries {
-			err = errWindows
+			a.err = errWindows
 			break
 		}
-		req.plan = newPlan(c, r.at)
-		*r, sent, err = e.callOne(ctx, req)
+		a.plan = newPlan(c, a.reply.at)
+		e.callOne(ctx, a)
 	}
-	if err != nil {
-		c.Fail(e.callError(ctx, err, c.Rules, req.faulty(r.key), req.writes()))
+	if a.err != nil {
+		c.Fail(e.callError(ctx, a.err, c.Rules, a.faulty(a.reply.key), a.writes()))
 		return
 	}
 	if !c.Given {
-		e.cache.add(c, req, r, version, sent, e.since)
+		e.cache.add(c, a, e.since)
 	}
-	r.answer(c)
+	a.reply.answer(c)
 }
 
 // reset deletes the histories of the key in every limit of the rules, of all kinds (R10, R12).
@@ -206,11 +200,10 @@ func (e *Engine) order(calls []engine.Call) {
 
 // trip collects the calls of one round trip.
 type trip struct {
-	e        *Engine
-	ctx      context.Context
-	calls    []*engine.Call
-	requests []request
-	versions []uint32 // denialCache.version of each request, before the trip
+	e       *Engine
+	ctx     context.Context
+	calls   []*engine.Call
+	answers []answer // to the calls
 }
 
 // answerFromCache answers a call with a cached denial, and reports whether it did. It does not
@@ -228,10 +221,7 @@ func (t *trip) add(c *engine.Call) {
 	if len(t.calls) == maxRequests {
 		t.send()
 	}
-	req := t.e.newRequest(c)
-	t.calls = append(t.calls, c)
-	t.versions = append(t.versions, t.e.cache.version(&req))
-	t.requests = append(t.requests, req)
+	t.calls, t.answers = append(t.calls, c), append(t.answers, answer{request: t.e.newRequest(c)})
 }
 
 // send decides the collected calls.
@@ -239,21 +229,16 @@ func (t *trip) send() {
 	if len(t.calls) == 0 {
 		return
 	}
-	answers := make([]answer, len(t.calls))
-	for i := range answers {
-		answers[i].request = &t.requests[i]
-	}
-	sent := t.e.now()
 	err := t.ctx.Err()
 	if err == nil {
-		t.e.callAll(t.ctx, answers)
+		t.e.callAll(t.ctx, t.answers)
 	}
 	for i, c := range t.calls {
 		if err != nil {
 			c.Fail(err)
 			continue
 		}
-		t.e.finish(t.ctx, c, &t.requests[i], &answers[i].reply, answers[i].err, t.versions[i], sent)
+		t.e.finish(t.ctx, c, &t.answers[i])
 	}
-	t.calls, t.requests, t.versions = t.calls[:0], t.requests[:0], t.versions[:0]
+	t.calls, t.answers = t.calls[:0], t.answers[:0]
 }

@@ -27,13 +27,12 @@ func (e *Engine) DecideBatch(ctx context.Context, all []engine.Call) {
 	b := newBatch()
 	callers := make([]*caller, len(all))
 	for i := range all {
-		req := e.newRequest(&all[i])
-		callers[i] = b.add(ctx, &req)
+		callers[i] = b.add(ctx, &answer{request: e.newRequest(&all[i])})
 	}
 	b.call(ctx, &queue{e: e})
 	for i, c := range callers {
 		all[i].Result = engine.Result{}
-		e.finish(ctx, &all[i], &c.request, &c.reply, c.err, 0, b.sent)
+		e.finish(ctx, &all[i], &c.answer)
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"slices"
 	"sync"
-	"time"
 )
 
 // queue collects requests that one script decides. A caller that finds the queue free sends its
@@ -47,33 +46,37 @@ const (
 	maxRequests = 128
 )
 
-// send returns the reply to req, and the time at which req was sent.
-func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error) {
+// send sends the request of a, perhaps with those of other callers, and sets its outcome.
+func (q *queue) send(ctx context.Context, a *answer) {
 	q.mu.Lock()
 	q.callers++
 	if len(q.waiting) == 0 && !q.lastBig && q.isFree() {
 		q.inFlight++
 		q.mu.Unlock()
 		defer q.release(nil)
-		return q.e.callOne(ctx, req)
+		q.e.callOne(ctx, a)
+		return
 	}
-	b, me := q.join(ctx, req)
+	b, me := q.join(ctx, a)
 	q.startNext()
 	waits := b.stays && ctx.Done() == nil // another caller sends the batch
 	b.stays = b.stays || ctx.Done() == nil
 	q.mu.Unlock()
 	if waits {
 		<-b.done
-		return b.result(me)
+		*a = me.answer
+		return
 	}
 	for start := b.start; ; {
 		select {
 		case <-b.done:
-			return b.result(me)
+			*a = me.answer
+			return
 		case <-start:
 			start = nil
 			if !q.claim(ctx, b, me) {
-				return reply{}, time.Time{}, UnsentError{ctx.Err()}
+				a.err = UnsentError{ctx.Err()}
+				return
 			}
 			if ctx.Done() == nil {
 				q.sendBatch(ctx, b)
@@ -81,7 +84,8 @@ func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error
 				go q.sendBatch(ctx, b) // ends with the call; this caller may leave before
 			}
 		case <-ctx.Done():
-			return reply{}, time.Time{}, q.leave(ctx, b, me)
+			a.err = q.leave(ctx, b, me)
+			return
 		}
 	}
 }
@@ -115,16 +119,16 @@ func (q *queue) isFull(b *batch) bool {
 	return b.callers >= q.share() || b.full()
 }
 
-// join adds req to a batch that is not sent yet. q.mu is held.
-func (q *queue) join(ctx context.Context, req *request) (*batch, *caller) {
+// join adds a to a batch that is not sent yet. q.mu is held.
+func (q *queue) join(ctx context.Context, a *answer) (*batch, *caller) {
 	if n := len(q.waiting); n > 0 {
 		if b := q.waiting[n-1]; b.callers < q.share() && !b.full() {
-			return b, b.add(ctx, req)
+			return b, b.add(ctx, a)
 		}
 	}
 	b := newBatch()
 	q.waiting = append(q.waiting, b)
-	return b, b.add(ctx, req)
+	return b, b.add(ctx, a)
 }
 
 // isFree reports whether a call of any size may start. q.mu is held.

@@ -20,6 +20,7 @@ type request struct {
 	n         int64
 	mode      engine.Mode
 	states    bool
+	version   uint32 // denialCache.version before the request is sent
 }
 
 // plan is the packed limits of rules.
@@ -69,6 +70,7 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	if c.Op == engine.Count { // only one history, because the instant depends on no other
 		req.joined, req.several = req.keys()[c.Limit], nil
 	}
+	req.version = e.cache.version(&req)
 	return req
 }
 
@@ -193,7 +195,7 @@ func compose(answers []answer) (keys, args []string) {
 	var last *plan
 	number := byte(0)
 	for i := range answers {
-		req := answers[i].request
+		req := &answers[i].request
 		if req.several == nil {
 			keys = append(keys, req.joined)
 		} else {
