@@ -119,7 +119,7 @@ func (h *History) Take(r *Rule, now, n int64, floor bool) {
 		l.front = now
 	}
 	add, part := r.Refill.Time(n)
-	add, part = r.Refill.plus(add+micros, part+rest)
+	add, part = r.Refill.carry(add+micros, part+rest)
 	if floor {
 		most, maxPart := r.Refill.Time(r.Max)
 		if later(add, part, most, maxPart) {
@@ -132,10 +132,13 @@ func (h *History) Take(r *Rule, now, n int64, floor bool) {
 	l.end, l.total = now+add, part
 }
 
-// plus carries a numerator below 2 * Per.
-func (f *Refill) plus(micros, rest int64) (int64, int64) {
-	if rest >= f.Per {
+// carry carries a numerator from -Per to 2*Per - 1.
+func (f *Refill) carry(micros, rest int64) (int64, int64) {
+	switch {
+	case rest >= f.Per:
 		return micros + 1, rest - f.Per
+	case rest < 0:
+		return micros - 1, rest + f.Per
 	}
 	return micros, rest
 }
@@ -156,10 +159,7 @@ func (h *History) GiveBack(f *Refill, at int64, oldest bool, now, n int64) int64
 	}
 	n = min(n, missing)
 	micros, rest := f.Time(n)
-	l.end, l.total = l.end-micros, l.total-rest
-	if l.total < 0 {
-		l.end, l.total = l.end-1, l.total+f.Per
-	}
+	l.end, l.total = f.carry(l.end-micros, l.total-rest)
 	return n
 }
 
@@ -192,10 +192,7 @@ func (h *History) Pace(r *Rule, old *Refill, now int64) {
 	if waited <= less {
 		less, part = waited, 0
 	}
-	micros, rest = micros-less, rest-part
-	if rest < 0 {
-		micros, rest = micros-1, rest+r.Refill.Per
-	}
+	micros, rest = r.Refill.carry(micros-less, rest-part)
 	h.setRate(r.Rate)
 	*h.log() = log{now + micros, now, rest}
 }
