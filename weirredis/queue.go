@@ -217,9 +217,7 @@ func (q *queue) leave(ctx context.Context, b *batch, me *caller) error {
 		return ctx.Err()
 	}
 	q.callers--
-	switch {
-	case b.callers > 0 || b.claimed:
-	default:
+	if b.callers == 0 && !b.claimed {
 		if b.ready { // and no caller is left to receive it
 			<-b.start
 		}
