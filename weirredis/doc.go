@@ -34,7 +34,7 @@
 //   - cache.go: denials that are answered without the server
 //   - request.go, key.go: the request, its packed arguments, its keys and their slots
 //   - queue.go, batch.go: callers that share a call
-//   - call.go, script.go: the script call, and its retry while a slot moves
+//   - call.go: the script call, and its retry while a slot moves
 //   - lua/: the scripts as the server runs them
 //   - reply.go: the result from the reply
 //
