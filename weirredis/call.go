@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha1"
 	_ "embed"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -35,8 +34,7 @@ var (
 
 // newScript makes a script of its text.
 func newScript(name, text string) *Script {
-	sum := sha1.Sum([]byte(text))
-	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+	return &Script{Name: name, Text: text, SHA1: fmt.Sprintf("%x", sha1.Sum([]byte(text)))}
 }
 
 // answer is a request and its outcome.
