@@ -57,6 +57,7 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 	text := string(r)
 	contains := func(part string) bool { return strings.Contains(strings.ToLower(text), part) }
 	word, _, _ := strings.Cut(text, " ")
+	server, _, _ := strings.Cut(t.scheme, "+") // redis or rediss
 	switch {
 	case word == "NOAUTH":
 		return t.errorf(ErrRefused, "it requires a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
@@ -73,17 +74,11 @@ func (t *target) replyError(r weirredis.ReplyError) error {
 	case contains("no such master"):
 		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
 	case contains("unknown command") && contains("sentinel"):
-		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379", t.plainScheme())
+		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379", server)
 	case contains("unknown command"):
-		return t.errorf(ErrRefused, "it cannot run scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", t.plainScheme())
+		return t.errorf(ErrRefused, "it cannot run scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", server)
 	}
 	return t.errorf(ErrUnreachable, text, "wait, or look at its log")
-}
-
-// plainScheme returns redis or rediss.
-func (t *target) plainScheme() string {
-	scheme, _, _ := strings.Cut(t.scheme, "+")
-	return scheme
 }
 
 // otherScheme returns the scheme with TLS if the target has none, or the reverse.
