@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 )
@@ -55,11 +56,7 @@ var inputs = map[string]string{
 
 // Error names the field before the problem.
 func (e *InputError) Error() string {
-	words, ok := inputs[e.Field]
-	if !ok {
-		words = "bad " + e.Field
-	}
-	return "weir: " + words + ": " + e.Problem
+	return "weir: " + cmp.Or(inputs[e.Field], "bad "+e.Field) + ": " + e.Problem
 }
 
 // Is reports whether target is ErrInput, or an InputError of the same field without a problem.

@@ -63,14 +63,12 @@ func (l *Limit) Units(n int64) int64 {
 // Describe returns the state of the limit for a history without units: Remaining is Capacity,
 // and all waits are 0.
 func (l *Limit) Describe() State {
-	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
-	if l.Kind == Bucket {
+	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Window: duration(l.Window), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
+	switch l.Kind {
+	case Bucket:
 		s.Burst = l.Capacity
-	}
-	if l.Kind == Concurrency {
-		s.MaxHold = duration(l.Window)
-	} else {
-		s.Window = duration(l.Window)
+	case Concurrency:
+		s.Window, s.MaxHold = 0, s.Window
 	}
 	return s
 }
