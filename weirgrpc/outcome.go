@@ -54,10 +54,9 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining >= o.Compiled.Limits[i].Units(o.N) && s.MinIntervalAfter <= 0 {
-			continue
+		if s.Remaining < o.Compiled.Limits[i].Units(o.N) || s.MinIntervalAfter > 0 {
+			f.Violations = append(f.Violations, o.violation(i, s))
 		}
-		f.Violations = append(f.Violations, o.violation(i, s))
 	}
 	if len(f.Violations) == 0 { // the states are unknown
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{
@@ -87,9 +86,7 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 		v.QuotaDimensions[name] = value
 		subject = append(subject, name+":"+value)
 	}
-	if v.Subject = strings.Join(subject, ","); subject == nil {
-		v.Subject = "all callers"
-	}
+	v.Subject = cmp.Or(strings.Join(subject, ","), "all callers")
 	return v
 }
 
