@@ -63,9 +63,6 @@ var periodWords = [...]struct{ present, each, ends string }{
 	weir.Month: {"this month", "in a month", "the month ends in "},
 }
 
-// weekdays are the names of the days by their number as an anchor.
-var weekdays = [...]string{1: "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
-
 // Ordinal returns "1st", "2nd", "14th".
 func Ordinal(day int) string {
 	suffix := "th"
@@ -81,7 +78,7 @@ func appendPeriod(b []byte, z *calendar.Windows) []byte {
 	switch anchor := z.Anchor; {
 	case anchor <= 1:
 	case z.Period == weir.Week:
-		b = append(append(b, " from "...), weekdays[anchor]...)
+		b = append(append(b, " from "...), time.Weekday(anchor%7).String()...) // 7 is Sunday
 	default:
 		b = append(append(b, " from the "...), Ordinal(anchor)...)
 	}
