@@ -24,9 +24,10 @@ import (
 // cached if such a write came while its reply was under way. A write of another process
 // becomes visible when the denial expires, after ttl at the latest.
 type denialCache struct {
-	ttl  time.Duration // most age of a denial; 0 turns the cache off
-	seed maphash.Seed
-	size atomic.Int64 // number of cached denials; an empty cache costs one load
+	ttl   time.Duration                 // most age of a denial; 0 turns the cache off
+	since func(time.Time) time.Duration // this process's monotonic clock
+	seed  maphash.Seed
+	size  atomic.Int64 // number of cached denials; an empty cache costs one load
 
 	// writes counts this engine's writes to histories, by the hash of their keys.
 	// Histories of one hash share a counter; that only ends more denials.
@@ -74,13 +75,13 @@ const maxShard = 4096
 const maxValid = 1 << 50
 
 func newDenialCache(ttl time.Duration) *denialCache {
-	return &denialCache{ttl: ttl, seed: maphash.MakeSeed()}
+	return &denialCache{ttl: ttl, since: time.Since, seed: maphash.MakeSeed()}
 }
 
 // latestDenial answers an attempt now from the latest denial of its key, if rules, key and
 // units are the same. It reports whether it did. It costs two hashes and one reading of the
 // clock.
-func (c *denialCache) latestDenial(of *engine.Call, since func(time.Time) time.Duration) bool {
+func (c *denialCache) latestDenial(of *engine.Call) bool {
 	if c.size.Load() == 0 {
 		return false
 	}
@@ -93,7 +94,7 @@ func (c *denialCache) latestDenial(of *engine.Call, since func(time.Time) time.D
 			return false
 		}
 	}
-	r, ok := c.repeat(cached, since)
+	r, ok := c.repeat(cached)
 	if ok {
 		of.Result = r.result(of.Rules)
 	}
@@ -110,7 +111,7 @@ func (c *denialCache) slot(p *engine.Compiled, k *engine.Key) *atomic.Pointer[ca
 }
 
 // repeat returns the reply of d as of now, and reports whether d is still valid.
-func (c *denialCache) repeat(d *cachedDenial, since func(time.Time) time.Duration) (r reply, ok bool) {
+func (c *denialCache) repeat(d *cachedDenial) (r reply, ok bool) {
 	sum := uint32(0)
 	for _, i := range d.histories {
 		sum += c.writes[i].Load()
@@ -118,7 +119,7 @@ func (c *denialCache) repeat(d *cachedDenial, since func(time.Time) time.Duratio
 	if sum != d.version {
 		return r, false
 	}
-	age := since(d.sent)
+	age := c.since(d.sent)
 	if age >= d.validFor {
 		return r, false
 	}
@@ -148,7 +149,7 @@ func (c *denialCache) counter(key string) uint16 {
 }
 
 // find answers req with a cached denial. It removes a denial that is not valid any more.
-func (c *denialCache) find(req *request, since func(time.Time) time.Duration) (r reply, ok bool) {
+func (c *denialCache) find(req *request) (r reply, ok bool) {
 	if c.size.Load() == 0 {
 		return r, false
 	}
@@ -159,7 +160,7 @@ func (c *denialCache) find(req *request, since func(time.Time) time.Duration) (r
 	if d == nil {
 		return r, false
 	}
-	r, ok = c.repeat(d, since)
+	r, ok = c.repeat(d)
 	if !ok {
 		delete(s.denials, req.joined)
 		c.size.Add(-1)
@@ -210,13 +211,13 @@ func (c *denialCache) wrote(keys ...string) {
 
 // add caches an answer if it is a denial that can be repeated. A denial by a limit of kind
 // Concurrency is not cached: a settlement by another process may end it at any time (R17).
-func (c *denialCache) add(of *engine.Call, a *answer, since func(time.Time) time.Duration) {
+func (c *denialCache) add(of *engine.Call, a *answer) {
 	r := &a.reply
 	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
 	if !denied || c.ttl == 0 || !a.canCache() || r.validFor <= 0 || a.version != c.version(&a.request) {
 		return
 	}
-	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n}
+	d := &cachedDenial{arg: a.arg, plan: a.plan.text, sent: a.sent, took: c.since(a.sent), version: a.version, reply: *r, rules: of.Rules, key: cloneKey(&of.Key), n: a.n}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range a.keys() {
 		d.histories = append(d.histories, c.counter(key))

@@ -22,7 +22,6 @@ type Engine struct {
 	queue  *queue // nil = every request has a call of its own
 	cache  *denialCache
 	now    func() time.Time
-	since  func(time.Time) time.Duration
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -36,10 +35,8 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
 	o := options{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
-	spread := false
-	if t, ok := conn.(Topology); ok {
-		spread = t.Clustered()
-	}
+	t, ok := conn.(Topology)
+	spread := ok && t.Clustered()
 	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
 		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
@@ -51,7 +48,6 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		spread: spread,
 		cache:  newDenialCache(o.cacheTTL),
 		now:    time.Now,
-		since:  time.Since,
 	}
 	if o.batching && !spread {
 		e.queue = &queue{e: e}
@@ -140,7 +136,7 @@ func (e *Engine) do(ctx context.Context, c *engine.Call) {
 		return
 	}
 	simple := c.Op == engine.Attempt && !c.Given && c.ID == "" && c.States == nil
-	if simple && e.cache.latestDenial(c, e.since) {
+	if simple && e.cache.latestDenial(c) {
 		return
 	}
 	a := answer{request: e.newRequest(c)}
@@ -151,7 +147,7 @@ func (e *Engine) do(ctx context.Context, c *engine.Call) {
 		}
 	}
 	if simple && a.canCache() {
-		if r, ok := e.cache.find(&a.request, e.since); ok {
+		if r, ok := e.cache.find(&a.request); ok {
 			r.answer(c)
 			return
 		}
@@ -187,7 +183,7 @@ func (e *Engine) finish(ctx context.Context, c *engine.Call, a *answer) {
 		return
 	}
 	if !c.Given {
-		e.cache.add(c, a, e.since)
+		e.cache.add(c, a)
 	}
 	a.reply.answer(c)
 }
@@ -249,7 +245,7 @@ func (t *trip) answerFromCache(c *engine.Call) bool {
 		slices.ContainsFunc(t.calls, func(other *engine.Call) bool { return other.Rules == c.Rules || other.Rules.Name == c.Rules.Name }) {
 		return false
 	}
-	return t.e.cache.latestDenial(c, t.e.since)
+	return t.e.cache.latestDenial(c)
 }
 
 // add adds a call. If no more calls fit, it sends the collected ones before.

@@ -39,7 +39,7 @@ func (e *Engine) DecideBatch(ctx context.Context, all []engine.Call) {
 // WithClock makes the engine read its own, monotonic clock from now. The server's
 // clock decides as before.
 func (e *Engine) WithClock(now func() time.Time) {
-	e.now, e.since = now, func(t time.Time) time.Duration { return now().Sub(t) }
+	e.now, e.cache.since = now, func(t time.Time) time.Duration { return now().Sub(t) }
 }
 
 // Keys returns the keys of a decision, as in a Cluster or not.
