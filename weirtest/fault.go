@@ -82,10 +82,8 @@ func Lost() Fault {
 // Slow is a store that needs d for every call. A call is not made if its context ends before.
 func Slow(d time.Duration) Fault {
 	return func(ctx context.Context, call func()) error {
-		t := time.NewTimer(d)
-		defer t.Stop()
 		select {
-		case <-t.C:
+		case <-time.After(d):
 			call()
 			return nil
 		case <-ctx.Done():
