@@ -3,6 +3,7 @@ package engine
 import (
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,8 +52,9 @@ type Compiled struct {
 	// has a pointer to the engine.
 	Slot atomic.Pointer[any]
 
-	number uint64 // unique in the process
-	joins  joins
+	number  uint64             // unique in the process
+	joining sync.Mutex         // protects joins
+	joins   map[string]*joined // the joined rules of calls that begin with one of these rules, by the calls
 }
 
 // minIdempotencyTTL is the least time for which an operation is remembered. With a window

@@ -7,7 +7,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -98,12 +97,6 @@ type joined struct {
 	places [][]int // for each call the indices of its limits in rules
 }
 
-// joins caches joined rules by their calls. Each Compiled has those that its calls begin.
-type joins struct {
-	mu  sync.Mutex // protects all
-	all map[string]*joined
-}
-
 // maxJoins bounds the joined rules of one cache. Calls with ever new numbers of units need
 // ever new rules. At the bound all are dropped.
 const maxJoins = 32
@@ -131,20 +124,20 @@ func join(calls []Call) (*joined, Key, error) {
 			name = append(name, byte(at))
 		}
 	}
-	kept := &calls[0].Rules.joins
-	kept.mu.Lock()
-	defer kept.mu.Unlock()
-	if j := kept.all[string(name)]; j != nil {
+	first := calls[0].Rules
+	first.joining.Lock()
+	defer first.joining.Unlock()
+	if j := first.joins[string(name)]; j != nil {
 		return j, key, nil
 	}
 	j, err := joinRules(calls, dimensions, indices)
 	if err != nil {
 		return nil, key, err
 	}
-	if kept.all == nil || len(kept.all) == maxJoins {
-		kept.all = map[string]*joined{}
+	if first.joins == nil || len(first.joins) == maxJoins {
+		first.joins = map[string]*joined{}
 	}
-	kept.all[string(name)] = j
+	first.joins[string(name)] = j
 	return j, key, nil
 }
 

@@ -113,7 +113,7 @@ func TestJoinedRulesAreBounded(t *testing.T) {
 	a := byUser("a", 5)
 	for n := range int64(3 * maxJoins) {
 		must.Do(t, Together(t.Context(), &recorder{}, []Call{attempt(a, 1+n, "ann")}))
-		if kept := len(a.joins.all); kept > maxJoins {
+		if kept := len(a.joins); kept > maxJoins {
 			t.Fatalf("%d joined rules are kept, want at most %d", kept, maxJoins)
 		}
 	}
