@@ -49,7 +49,7 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	if req.states {
 		flags |= flagStates
 	}
-	if c.ID != "" && writes(c) {
+	if c.ID != "" && req.writes() {
 		flags |= flagOperation
 		req.operation = e.operationKey(c.Rules, &c.Key, c.ID)
 	}
@@ -108,9 +108,6 @@ func (req *request) writes() bool {
 func (req *request) canCache() bool {
 	return req.op == engine.Attempt && req.n > 0 && req.mode != engine.CountDenied && !req.states && req.operation == ""
 }
-
-// writes reports whether a call, which is no count, can write to a history.
-func writes(c *engine.Call) bool { return c.Op != engine.Peek && c.N > 0 }
 
 // planOf returns the packed limits of a call. The windows of Periods are those around the
 // instant of the call, by the clock of this process.
