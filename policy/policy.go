@@ -118,9 +118,8 @@ type Change struct {
 // With returns the policy with those changes to its numbers; of two changes to a limit the
 // later applies. The result holds only Name, Mode, Limits, Units and Blocks.
 func (p *Definition) With(changes ...[]Change) *Definition {
-	v := &Definition{Name: p.Name, Mode: p.Mode, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
+	v := &Definition{Name: p.Name, Mode: p.Mode, Limits: slices.Clone(p.Limits), Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
 	copy(v.Units, p.Units)
-	v.Limits = slices.Clone(p.Limits)
 	for _, c := range slices.Concat(changes...) {
 		l := &v.Limits[c.Limit]
 		l.Max, l.Burst, l.MinInterval, v.Units[c.Limit] = c.Max, c.Burst, c.MinInterval, c.Unit

@@ -222,12 +222,9 @@ func (d *policyBuilder) cost(value *yamlnode.Node) int64 {
 // same store may have that name.
 const blocksSuffix = ".block"
 
-// maxName is the longest name, in bytes.
-const maxName = 64
-
 // checkBlocks rejects a name that is too long for that of the policy's blocks.
 func (d *policyBuilder) checkBlocks(name *yamlnode.Node) {
-	if most := maxName - len(blocksSuffix); d.policy.Blocks != nil && len(d.policy.Name) > most {
+	if most := maxLength - len(blocksSuffix); d.policy.Blocks != nil && len(d.policy.Name) > most {
 		fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
 			"the name is too long for a policy that blocks: its blocks are stored under the name with %s appended", blocksSuffix)
 	}
