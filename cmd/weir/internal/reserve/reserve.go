@@ -51,9 +51,9 @@ func New(policies func() *enforce.Version, e engine.Engine, secret string, store
 }
 
 // TTL converts the time to live of a request, in milliseconds; 0 stands for the longest
-// window of the policy. name is the parameter in the error message.
-func TTL(p *enforce.Rule, ms int64, name string) (time.Duration, error) {
-	least, longest := settle.TTLs(p.Compiled)
+// window of the policy, by the numbers of the target. name is the parameter in the error message.
+func TTL(p *enforce.Rule, t *enforce.Target, ms int64, name string) (time.Duration, error) {
+	least, longest := settle.TTLs(p.Limiter(t, time.Time{}).Compiled())
 	if ms == 0 {
 		return longest, nil
 	}

@@ -214,7 +214,7 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	}
 	a.Target, err = a.policy.Target(a.pairs)
 	if err == nil && slices.Contains(syntax.options, "TTL") {
-		if a.lasts, err = reserve.TTL(a.policy, a.ttl, "TTL"); err == nil {
+		if a.lasts, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL"); err == nil {
 			err = s.config.Reservations.Prepare(background, observe.RESP, a.policy)
 		}
 	}

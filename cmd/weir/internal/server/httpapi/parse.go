@@ -85,7 +85,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 		s.ID, err = idempotencyKey(r.Header, s.ID)
 	}
 	if err == nil && takes&ttlMember != 0 {
-		s.life, err = reserve.TTL(s.to, s.ttl, `"ttl_ms"`)
+		s.life, err = reserve.TTL(s.to, &s.Target, s.ttl, `"ttl_ms"`)
 	}
 	return err
 }
