@@ -61,9 +61,10 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 
 // claim is a claim of a reservation: the first, or a retry with the same units.
 type claim struct {
-	number int       // among the claims of the reservation, from 0
-	first  bool      // made by this call
-	now    time.Time // by the clock of the store
+	number int           // among the claims of the reservation, from 0
+	first  bool          // made by this call
+	now    time.Time     // by the clock of the store
+	age    time.Duration // since the first call
 }
 
 // Errors of reservations that cannot be claimed.
@@ -155,11 +156,11 @@ func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHol
 		if void.Replayed {
 			continue
 		}
-		made.now = void.At
+		made.now, made.age = void.At, void.At.Sub(d.At)
 		switch { // a denial has the instant of now
 		case !other && r.expired(d.At):
 			return made, errExpired(r)
-		case other || r.expired(void.At) && void.At.Sub(d.At) >= minRetry:
+		case other || r.expired(void.At) && made.age >= minRetry:
 			if _, err := l.read.AllowOnce(ctx, r.claimKey(), extends, made.id("settled")); other && err == nil {
 				return made, errExtended
 			}

@@ -223,7 +223,11 @@ func (s *Service) settle(ctx context.Context, r *reservation, done *Settlement, 
 		}
 		return err
 	}
-	if done.Refunded, err = r.Correct(ctx, done.Actual); err != nil {
+	actual := done.Actual
+	if done.Recorded > 0 && claimed.age >= r.Rules.Rates.IdempotencyTTL {
+		actual = r.Units // the windows are shorter by now, and the store may have forgotten the record
+	}
+	if done.Refunded, err = r.Correct(ctx, actual); err != nil {
 		if calls.IsBadInput(err) {
 			s.claims.void(ctx, r, claimed, rejected)
 		}
