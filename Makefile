@@ -17,6 +17,9 @@ ATTACK    ?= 10m
 # CYCLONEDX writes the list of modules in the program, at exactly this version.
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.7.0
 
+# With -trimpath a package compiled in one clone or worktree is up to date in all others.
+export GOFLAGS := -trimpath $(filter-out -trimpath,$(GOFLAGS))
+
 # RUNTESTS runs the tests of every module and counts skips.
 RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
