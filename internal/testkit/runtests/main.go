@@ -22,6 +22,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 )
 
 const module = "github.com/weirlimit/weir"
@@ -47,8 +48,17 @@ func run(w io.Writer, args []string) error {
 	if err != nil {
 		return err
 	}
+	// A directory that is made later would change the inputs of tests that read the tree, and
+	// their results would not be cached.
+	for _, dir := range []string{"tests", "test"} { // of this command, and of package program
+		if err := os.MkdirAll(filepath.Join("bin", dir), 0o777); err != nil {
+			return err
+		}
+	}
 	r := newResults(tier == "quick")
 	last := load(tier)
+	var running sync.WaitGroup
+	places := make(chan struct{}, abreast)
 	for _, s := range steps {
 		if tier == "quick" || last.Skipped > 0 {
 			s.flags = append(s.flags, "-count=1") // a cached skip would outlive the installation of its tool
@@ -56,16 +66,24 @@ func run(w io.Writer, args []string) error {
 		if slices.Contains(s.flags, "-race") {
 			s.flags = r.withCompiler(s.flags)
 		}
-		fmt.Fprintln(w, "==", s)
-		if err := s.run(w, r); err != nil {
-			r.fail(s.String() + ": " + err.Error())
-		}
+		places <- struct{}{}
+		running.Go(func() {
+			if err := s.run(w, r); err != nil {
+				r.fail(s.String() + ": " + err.Error())
+			}
+			<-places
+		})
 	}
+	running.Wait()
 	if err := r.save(tier, last); err != nil {
 		return err
 	}
 	return r.summary(w, os.Getenv("CI") == "true")
 }
+
+// abreast is the number of steps at the same time. Tests wait for servers, disks and
+// timeouts, so one step leaves processors idle, above all at its end.
+const abreast = 2
 
 // A step is one run of go test.
 type step struct {
@@ -82,8 +100,8 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
-// apart are the modules that `make test` runs without the race detector: benchmarks, and
-// tests in a browser.
+// apart are the modules that `make test` runs without the race detector, whatever they
+// import: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 
 // stepsOf returns the steps of a tier.
@@ -92,12 +110,10 @@ func stepsOf(tier string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	isApart := func(dir string) bool { return slices.Contains(apart, dir) }
-	raced, others, shortened, err := split(slices.DeleteFunc(slices.Clone(all), isApart))
+	raced, others, shortened, err := split(all)
 	if err != nil {
 		return nil, err
 	}
-	rest := patterns(slices.DeleteFunc(slices.Clone(all), func(dir string) bool { return !isApart(dir) }))
 	race := []string{"-race"}
 	var steps []step
 	switch tier {
@@ -105,7 +121,7 @@ func stepsOf(tier string) ([]step, error) {
 		// Without debugging information each test program is linked in less than half the time.
 		steps = []step{{[]string{"-short", "-ldflags=-w"}, patterns(all), nil}}
 	case "test":
-		steps = []step{{race, raced, nil}, {nil, others, nil}, {nil, rest, nil}}
+		steps = []step{{race, raced, nil}, {nil, others, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
@@ -113,9 +129,7 @@ func stepsOf(tier string) ([]step, error) {
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},
 			{nil, shortened, nil},
-			{[]string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
-			{[]string{"-run=^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
-			{race, rest, nil},
+			{[]string{"-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
 		}
 	}
 	return slices.DeleteFunc(steps, func(s step) bool { return len(s.packages) == 0 }), nil
@@ -148,7 +162,10 @@ func modules(root string) (dirs []string, err error) {
 }
 
 // slowest are the packages that begin first, so that none of them runs alone at the end.
-var slowest = []string{"cmd/weir", "cmd/weir/internal/faulttest", "weirdisk", "cmd/weir/internal/integrations", "weirredis"}
+var slowest = []string{
+	"cmd/weir", "weirredis", "weirdisk", "cmd/weir/internal/docstest", "cmd/weir/internal/report/browsertest",
+	"cmd/weir/internal/faulttest", "cmd/weir/internal/server", "cmd/weir/internal/logs/replay", "cmd/weir/internal/integrations",
+}
 
 // split returns the packages of the modules that `make test` runs with the race detector,
 // and the others. A package that imports sync or sync/atomic shares memory between goroutines.
@@ -166,7 +183,8 @@ func split(modules []string) (raced, others, shortened []string, err error) {
 	for line := range strings.Lines(string(out)) {
 		parts := strings.SplitN(line, "|", 3)
 		pkg, imports := parts[0], words(parts[1])
-		if !slices.Contains(imports, "sync") && !slices.Contains(imports, "sync/atomic") {
+		isApart := slices.ContainsFunc(apart, func(dir string) bool { return strings.HasPrefix(short(pkg)+"/", dir+"/") })
+		if isApart || !slices.Contains(imports, "sync") && !slices.Contains(imports, "sync/atomic") {
 			others = append(others, pkg)
 			continue
 		}
@@ -187,8 +205,11 @@ func split(modules []string) (raced, others, shortened []string, err error) {
 	return raced, others, shortened, nil
 }
 
-// run runs the step and adds its events to r.
+// run runs the step, prints its packages and adds their outcomes to r. It returns an error if
+// go test itself fails.
 func (s step) run(w io.Writer, r *results) error {
+	o := newOutput(w, r)
+	o.print("== ", s, "\n")
 	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-json", "-vet=off"}, s.flags, s.packages, s.args)...)
 	cmd.Stderr = os.Stderr
 	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
@@ -199,7 +220,6 @@ func (s step) run(w io.Writer, r *results) error {
 	if err := cmd.Start(); err != nil {
 		return err
 	}
-	failed := r.failed
 	lines := bufio.NewReader(out)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -210,9 +230,9 @@ func (s step) run(w io.Writer, r *results) error {
 		if json.Unmarshal(line, &e) != nil {
 			e = event{Action: "output", Output: string(line)}
 		}
-		r.add(w, e)
+		o.add(e)
 	}
-	if err := cmd.Wait(); err != nil && r.failed == failed {
+	if err := cmd.Wait(); err != nil && !o.reported {
 		return err // no test failed, so go test itself did
 	}
 	return nil

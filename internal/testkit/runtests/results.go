@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -39,19 +40,19 @@ func (t *result) function() string {
 
 // results are the outcomes of a run.
 type results struct {
-	short                   bool
+	short bool
+
+	mu                      sync.Mutex // protects the following, and the writer of the run
 	passed, failed, skipped int
-	later                   int                           // tests that -short left out
-	open                    map[string]map[string]*result // by package and test
+	later                   int // tests that -short left out
 	packages                map[string]*record
 	slow                    []*result // test functions
 	failures                []string
 	missing                 map[string][]string // tests by missing thing
-	build                   strings.Builder     // output of failed builds that is not printed yet
 }
 
 func newResults(short bool) *results {
-	return &results{short: short, open: map[string]map[string]*result{}, packages: map[string]*record{}, missing: map[string][]string{}}
+	return &results{short: short, packages: map[string]*record{}, missing: map[string][]string{}}
 }
 
 // short returns the directory of a package.
@@ -62,14 +63,20 @@ func short(pkg string) string {
 	return strings.TrimPrefix(pkg, module+"/")
 }
 
-// fail counts a failure.
+// fail counts a failure outside of a package.
 func (r *results) fail(name string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failLocked(name)
+}
+
+func (r *results) failLocked(name string) {
 	r.failed++
 	r.failures = append(r.failures, name)
 }
 
-// skip counts a skip, by its reason.
-func (r *results) skip(reason, name string) {
+// skipLocked counts a skip, by its reason.
+func (r *results) skipLocked(reason, name string) {
 	r.skipped++
 	if !slices.Contains(r.missing[reason], name) {
 		r.missing[reason] = append(r.missing[reason], name)
@@ -81,20 +88,44 @@ func (r *results) withCompiler(flags []string) []string {
 	if _, err := exec.LookPath("gcc"); err == nil {
 		return flags
 	}
-	r.skip("gcc is not installed; run `make tools`", "the race detector of all packages")
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.skipLocked("gcc is not installed; run `make tools`", "the race detector of all packages")
 	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 }
 
+// output is what one step prints while it runs.
+type output struct {
+	*results
+	w        io.Writer
+	open     map[string]map[string]*result // by package and test
+	build    strings.Builder               // output of failed builds that is not printed yet
+	reported bool                          // a failure was counted
+}
+
+func newOutput(w io.Writer, r *results) *output {
+	return &output{results: r, w: w, open: map[string]map[string]*result{}}
+}
+
+// print prints between the lines of other steps.
+func (o *output) print(text ...any) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	fmt.Fprint(o.w, text...)
+}
+
 // add counts an event, and prints a package that has ended.
-func (r *results) add(w io.Writer, e event) {
+func (o *output) add(e event) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	if e.Package == "" {
-		r.build.WriteString(e.Output)
+		o.build.WriteString(e.Output)
 		return
 	}
-	tests := r.open[e.Package]
+	tests := o.open[e.Package]
 	if tests == nil {
 		tests = map[string]*result{}
-		r.open[e.Package] = tests
+		o.open[e.Package] = tests
 	}
 	t := tests[e.Test]
 	if t == nil {
@@ -106,43 +137,44 @@ func (r *results) add(w io.Writer, e event) {
 		t.output.WriteString(e.Output)
 	case "attr":
 		if e.Key == needs.Attr {
-			r.record(t.pkg).need(e.Value)
+			o.record(t.pkg).need(e.Value)
 		} else if e.Key == needs.Missing {
 			t.missing = e.Value
 		}
 	case "pass", "fail", "skip":
 		t.action, t.seconds = e.Action, e.Elapsed
 		if e.Test != "" {
-			r.count(t)
+			o.countLocked(t)
 		} else {
 			delete(tests, "")
-			delete(r.open, e.Package)
-			r.end(w, t, tests)
+			delete(o.open, e.Package)
+			o.endLocked(t, tests)
 		}
 	}
 }
 
-// count counts a test that has ended.
-func (r *results) count(t *result) {
+// countLocked counts a test that has ended.
+func (o *output) countLocked(t *result) {
 	switch {
 	case t.action == "pass":
-		r.passed++
+		o.passed++
 	case t.action == "fail":
-		r.fail(t.String())
+		o.reported = true
+		o.failLocked(t.String())
 	case t.missing != "":
-		r.skip(t.missing, t.function())
-	case r.short:
-		r.later++
+		o.skipLocked(t.missing, t.function())
+	case o.short:
+		o.later++
 	default:
-		r.skip("no need is declared; use internal/testkit/needs", t.function())
+		o.skipLocked("no need is declared; use internal/testkit/needs", t.function())
 	}
 	if !strings.Contains(t.test, "/") {
-		r.slow = append(r.slow, t)
+		o.slow = append(o.slow, t)
 	}
 }
 
-// end prints the package, and the whole output of its failures.
-func (r *results) end(w io.Writer, p *result, tests map[string]*result) {
+// endLocked prints the package, and the whole output of its failures.
+func (o *output) endLocked(p *result, tests map[string]*result) {
 	if p.action == "skip" {
 		return // it has no tests
 	}
@@ -150,29 +182,30 @@ func (r *results) end(w io.Writer, p *result, tests map[string]*result) {
 	if strings.Contains(p.output.String(), "(cached)") {
 		note = "  cached"
 	} else {
-		r.record(p.pkg).Seconds += p.seconds
+		o.record(p.pkg).Seconds += p.seconds
 	}
 	if p.action == "pass" {
-		fmt.Fprintf(w, "ok    %s  %s\n", note, p.pkg)
+		fmt.Fprintf(o.w, "ok    %s  %s\n", note, p.pkg)
 		return
 	}
-	fmt.Fprintf(w, "FAIL  %s  %s\n%s", note, p.pkg, r.build.String())
-	r.build.Reset()
+	fmt.Fprintf(o.w, "FAIL  %s  %s\n%s", note, p.pkg, o.build.String())
+	o.build.Reset()
 	named := false
 	for _, name := range slices.Sorted(maps.Keys(tests)) {
 		t := tests[name]
 		if t.action == "" { // the process has ended during the test
 			t.action = "fail"
-			r.count(t)
+			o.countLocked(t)
 		}
 		if t.action == "fail" {
 			named = true
-			fmt.Fprint(w, t.output.String())
+			fmt.Fprint(o.w, t.output.String())
 		}
 	}
-	fmt.Fprint(w, p.output.String())
+	fmt.Fprint(o.w, p.output.String())
 	if !named {
-		r.fail(p.pkg)
+		o.reported = true
+		o.failLocked(p.pkg)
 	}
 }
 
