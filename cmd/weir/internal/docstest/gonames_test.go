@@ -16,7 +16,6 @@ var (
 	nameOnPage    = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
 	nameInComment = regexp.MustCompile(`[\s(]\[\*?(?:([a-z]\w*)\.)?([A-Z]\w*)(?:\.([A-Z]\w*))?\]`)
 	plainName     = regexp.MustCompile("`((?:[A-Z][a-z]|[a-z]+[A-Z])\\w*)(?:\\.([A-Z]\\w*))?(?:\\([^`]*\\))?`")
-	word          = regexp.MustCompile(`\w+`)
 )
 
 // A goName is a name of a package that a page or a comment mentions.
@@ -77,7 +76,7 @@ func TestGoNamesExist(t *testing.T) {
 func TestPlainNamesExist(t *testing.T) {
 	words := map[string]bool{}
 	for _, file := range files(t, func(path string) bool { return !strings.HasSuffix(path, ".md") }) {
-		for _, w := range word.FindAllString(read(t, file), -1) {
+		for w := range strings.FieldsFuncSeq(read(t, file), isNoLetter) {
 			words[w] = true
 		}
 	}
@@ -91,4 +90,9 @@ func TestPlainNamesExist(t *testing.T) {
 			}
 		}
 	}
+}
+
+// isNoLetter reports whether a rune separates the words of a program.
+func isNoLetter(r rune) bool {
+	return r >= unicode.MaxASCII || r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r)
 }
