@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -232,19 +233,19 @@ func (s *keyStream) Read(b []byte) (int, error) {
 }
 
 // TestTooManyKeysStopTheReplay reads an endless log of new keys. The runner has seen all but
-// 200,000 of the keys that fit, because two million take minutes under the race detector.
+// 200,000 of the keys that fit, because two million take long.
 func TestTooManyKeysStopTheReplay(t *testing.T) {
-	const left = 200_000
+	left := race.Fewer(200_000)
 	f := must.Get(policy.Parse("weir.yaml", fmt.Appendf(nil, perIP, "5 per minute per ip")))(t)
 	r := must.Get(NewLogRunner(f, weir.NewMemory(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one}))(t)
 	r.keys = MaxLogKeys - left
 	s, err := r.Run(opened(t, new(keyStream)))
 	var wrong *LogError
-	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != left {
+	if !errors.As(err, &wrong) || !strings.HasPrefix(err.Error(), "the logs have more than 2000000 keys or 100 MiB of keys, too many for the summary; ") || s.Requests != int64(left) {
 		t.Errorf("got %d requests, %v", s.Requests, err)
 	}
 	live := memstats.Live()
-	if live > 400<<20*left/MaxLogKeys {
+	if live > 400<<20*int64(left)/MaxLogKeys {
 		t.Errorf("%d MiB are live", live>>20)
 	}
 	t.Logf("%d MiB are live", live>>20)
