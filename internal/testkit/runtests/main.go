@@ -100,6 +100,10 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
+// browser is the package that `make check` leaves out: a browser opens pages of package report,
+// whose own tests run with the race detector.
+const browser = module + "/cmd/weir/internal/report/browsertest"
+
 // apart are the modules that `make test` runs without the race detector, whatever they
 // import: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
@@ -124,7 +128,7 @@ func stepsOf(tier string) ([]step, error) {
 		steps = []step{{race, raced, nil}, {nil, others, nil}}
 	case "check":
 		const faults = module + "/cmd/weir/internal/faulttest"
-		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
+		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults || pkg == browser })
 		steps = []step{
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},

@@ -112,7 +112,7 @@ func TestGoItselfFails(t *testing.T) {
 }
 
 // TestNothingIsLeftOut: go.work has every module of the tree, and the steps of each tier cover
-// every package of them. The race detector runs where memory is shared.
+// every package of them, those of make check all but one. The race detector runs where memory is shared.
 func TestNothingIsLeftOut(t *testing.T) {
 	t.Chdir("../../..")
 	all := must.Get(modules("."))(t)
@@ -136,8 +136,8 @@ func TestNothingIsLeftOut(t *testing.T) {
 		}
 		listed := must.Get(exec.Command("go", append([]string{"list"}, covered...)...).Output())(t)
 		for pkg := range strings.FieldsSeq(string(everything)) {
-			if !slices.Contains(strings.Fields(string(listed)), pkg) {
-				t.Errorf("%s leaves out %s", tier, pkg)
+			if leftOut := tier == "check" && pkg == browser; slices.Contains(strings.Fields(string(listed)), pkg) == leftOut {
+				t.Errorf("%s leaves out %s: %v", tier, pkg, !leftOut)
 			}
 		}
 	}
