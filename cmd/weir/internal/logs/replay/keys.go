@@ -37,12 +37,6 @@ func (k *Keys) Text(number int) string {
 	return k.texts[t.part].String()[t.from:][:t.size]
 }
 
-// Find returns the number of a key, or -1.
-func (k *Keys) Find(text []byte) int {
-	number, _ := k.find(text)
-	return number
-}
-
 // find returns the number of a key, or -1 with the hash for a new one.
 func (k *Keys) find(text []byte) (number int, hash uint32) {
 	if k.numbers == nil {

@@ -184,10 +184,7 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
 	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(context.Background(), &r.attempt)
-	if err == nil {
-		err = o.Err
-	}
-	switch {
+	switch err = cmp.Or(err, o.Err); {
 	case err == nil:
 		return p.count(&p.stats[key], &o, e.At), nil
 	case answer.IsBadInput(err) || errors.Is(err, weir.ErrFull):
@@ -267,7 +264,7 @@ func (p *logPolicy) deniedUnlike(other *logPolicy) (n *int64, top []LogKeyChange
 		for _, at := range places {
 			encoded = keyenc.Append(encoded, split[at])
 		}
-		same := other.keys.Find(encoded)
+		same, _ := other.keys.find(encoded)
 		return same < 0 || other.stats[same].denied == 0
 	})
 	top = []LogKeyChange{}

@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -146,13 +147,8 @@ func (r *Runner) decide(b []byte, res *result) error {
 		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
 		o, err = rule.Decide(context.Background(), &req)
 	}
-	if err == nil {
-		err = o.Err
-	}
-	if err == nil {
-		res.d, res.applied = o.Decision, o.Applied
-	}
-	return err
+	res.d, res.applied = o.Decision, o.Applied
+	return cmp.Or(err, o.Err)
 }
 
 // isLineError reports whether err concerns one line only (R14), so that the replay goes
