@@ -174,9 +174,4 @@ func percentile(all []PeakCount, share float64) int64 {
 }
 
 // largest returns the last of sorted peaks, 0 without any.
-func largest(all []PeakCount) int64 {
-	if len(all) == 0 {
-		return 0
-	}
-	return all[len(all)-1].Peak
-}
+func largest(all []PeakCount) int64 { return percentile(all, 1) }
