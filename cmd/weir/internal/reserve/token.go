@@ -8,7 +8,6 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/binary"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -125,10 +124,10 @@ func (s *seal) open(token string) (*reservation, error) {
 	r := &reservation{held: flags&heldFlag != 0, Grant: settle.Grant{Degraded: flags&degradedFlag != 0, Units: u.number(), At: u.number()}}
 	r.Hold, r.ttl, r.span = r.At+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
 	r.mark, r.store, r.policy, r.planBy = u.text(), u.text(), u.text(), u.text()
-	for len(u.rest) > 0 && u.err == nil {
+	for len(u.rest) > 0 && !u.short {
 		r.pairs = append(r.pairs, enforce.Pair{Name: u.text(), Value: u.text()})
 	}
-	if u.err != nil {
+	if u.short {
 		return nil, errNoReservation // sealed by another version
 	}
 	return r, nil
@@ -136,28 +135,19 @@ func (s *seal) open(token string) (*reservation, error) {
 
 // unsealer reads the fields of a sealed reservation.
 type unsealer struct {
-	rest []byte
-	err  error
+	rest  []byte
+	short bool // a field was missing
 }
-
-var errShort = errors.New("short")
 
 func (u *unsealer) number() int64 {
 	n, size := binary.Uvarint(u.rest)
-	if size <= 0 {
-		u.err, u.rest = errShort, nil
-		return 0
-	}
-	u.rest = u.rest[size:]
+	u.short, u.rest = u.short || size <= 0, u.rest[max(size, 0):]
 	return int64(n)
 }
 
 func (u *unsealer) text() string {
 	value, rest, ok := keyenc.Next(u.rest)
-	if !ok {
-		u.err = errShort
-	}
-	u.rest = rest
+	u.short, u.rest = u.short || !ok, rest
 	return string(value)
 }
 
