@@ -26,7 +26,7 @@ var (
 	script string
 
 	page = template.Must(template.New("report").Funcs(template.FuncMap{
-		"shown": shown, "sentence": sentence, "grouped": grouped, "share": share, "counted": counted, "instant": instant,
+		"shown": shown, "sentence": sentence, "grouped": grouped, "share": share, "instant": instant,
 	}).Parse(pageText))
 )
 
@@ -165,13 +165,6 @@ func share(part, whole int64) string {
 	default:
 		return "> 99.9 %"
 	}
-}
-
-func counted(n int64, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return grouped(n) + " " + many
 }
 
 // forScript returns a view as the script reads it, with timelines of at most steps steps.
