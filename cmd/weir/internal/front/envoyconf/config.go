@@ -81,9 +81,6 @@ func (c *Config) Domain(name string) *Domain {
 // Rules returns the number of rules in all domains.
 func (c *Config) Rules() int {
 	n := 0
-	if c == nil {
-		return n
-	}
 	for _, d := range c.Domains {
 		n += len(d.Rules)
 	}
@@ -113,10 +110,7 @@ func Fingerprint(path string) ([]byte, error) {
 		sum.Write(src)
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return sum.Sum(nil), nil
+	return sum.Sum(nil), err
 }
 
 // Parse reads one file. The name is for messages.
