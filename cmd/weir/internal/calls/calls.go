@@ -266,8 +266,8 @@ var ErrBusy = errors.New("no decision: too many requests in flight; nothing was 
 // clients cannot fill it.
 type Capacity struct {
 	max      int64
-	inFlight atomic.Int64
-	rejected atomic.Int64
+	InFlight atomic.Int64 // places that are taken; changed by Do alone
+	Rejected atomic.Int64 // requests that found no place, or were rejected for want of another resource
 }
 
 // NewCapacity returns a capacity of n requests.
@@ -276,22 +276,13 @@ func NewCapacity(n int) *Capacity { return &Capacity{max: int64(n)} }
 // Do calls f while it holds a place, and returns its error. Without a place the error is
 // [ErrBusy].
 func (c *Capacity) Do(f func() error) error {
-	defer c.inFlight.Add(-1)
-	if c.inFlight.Add(1) > c.max {
-		c.rejected.Add(1)
+	defer c.InFlight.Add(-1)
+	if c.InFlight.Add(1) > c.max {
+		c.Rejected.Add(1)
 		return ErrBusy
 	}
 	return f()
 }
-
-// InFlight returns how many places are taken.
-func (c *Capacity) InFlight() int64 { return c.inFlight.Load() }
-
-// Rejected returns how many requests found no place.
-func (c *Capacity) Rejected() int64 { return c.rejected.Load() }
-
-// Reject counts a request that is rejected for want of another resource.
-func (c *Capacity) Reject() { c.rejected.Add(1) }
 
 // AddMetrics adds the counters of the policies in force, which each scrape reads.
 func (o *Observer) AddMetrics(inForce func() []*enforce.Rule) {

@@ -235,7 +235,7 @@ func (w *writer) flush(all bool) {
 
 // write writes calls, after a header with the number of the missing ones.
 func (w *writer) write(calls []call) {
-	missing := w.Recorder.dropped.Load() + w.failed.Load() - w.dropped
+	missing := w.Dropped.Load() + w.Failed.Load() - w.dropped
 	if len(calls) == 0 && missing == 0 {
 		return
 	}
@@ -254,8 +254,8 @@ func (w *writer) write(calls []call) {
 		err = w.files.flush()
 	}
 	lines := w.files.calls - before
-	w.Recorder.written.Add(lines)
-	w.failed.Add(int64(len(calls)) - lines)
+	w.Written.Add(lines)
+	w.Failed.Add(int64(len(calls)) - lines)
 	if err != nil {
 		w.logError(err)
 		return

@@ -69,7 +69,9 @@ type Recorder struct {
 	bytes  int    // length of the keys and ids of calls
 	closed bool
 
-	written, dropped, failed atomic.Int64 // calls
+	Written atomic.Int64 // calls in the trace, also in files that were deleted since
+	Dropped atomic.Int64 // calls that found the buffer full
+	Failed  atomic.Int64 // calls that could not be written
 
 	writer  writer
 	wake    chan struct{} // the buffer is half full
@@ -126,21 +128,12 @@ func (r *Recorder) Close() {
 	}
 }
 
-// Written returns the number of calls in the trace, also in files that were deleted since.
-func (r *Recorder) Written() int64 { return r.written.Load() }
-
-// Dropped returns the number of calls that found the buffer full.
-func (r *Recorder) Dropped() int64 { return r.dropped.Load() }
-
-// Failed returns the number of calls that could not be written.
-func (r *Recorder) Failed() int64 { return r.failed.Load() }
-
 // add adds a call with a copy of its data to the buffer.
 func (r *Recorder) add(c call, data []byte) {
 	r.mu.Lock()
 	if r.closed || len(r.calls) == maxCalls || r.bytes+len(data) > maxBytes {
 		r.mu.Unlock()
-		r.dropped.Add(1)
+		r.Dropped.Add(1)
 		return
 	}
 	if cap(r.block)-len(r.block) < len(data) {

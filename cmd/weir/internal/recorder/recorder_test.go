@@ -128,8 +128,8 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
-		if r.Written() != 7 || r.Dropped() != 0 || r.Failed() != 0 {
-			t.Errorf("written %d, dropped %d, failed %d", r.Written(), r.Dropped(), r.Failed())
+		if r.Written.Load() != 7 || r.Dropped.Load() != 0 || r.Failed.Load() != 0 {
+			t.Errorf("written %d, dropped %d, failed %d", r.Written.Load(), r.Dropped.Load(), r.Failed.Load())
 		}
 	})
 }
@@ -218,8 +218,8 @@ func TestFilesHaveABound(t *testing.T) {
 		r, _ := open(t, Config{Path: path, Files: 3})
 		at = decideAll(t, r, at, at+int64(calls))
 		r.Close()
-		if r.Dropped() != 0 || r.Written() != int64(calls) {
-			t.Errorf("%d dropped, %d of %d written", r.Dropped(), r.Written(), calls)
+		if r.Dropped.Load() != 0 || r.Written.Load() != int64(calls) {
+			t.Errorf("%d dropped, %d of %d written", r.Dropped.Load(), r.Written.Load(), calls)
 		}
 	}
 	run(70_000) // five files
@@ -324,8 +324,8 @@ func TestRotationKeepsOtherFiles(t *testing.T) {
 	must.Do(t, os.WriteFile(path+".1", []byte("policies"), 0o600))
 	decideAll(t, r, 0, 40_000) // more than one file
 	r.Close()
-	if got := string(must.Get(os.ReadFile(path + ".1"))(t)); got != "policies" || r.Failed() == 0 {
-		t.Errorf("the other file has %.40q, and %d calls failed; want policies, and some", got, r.Failed())
+	if got := string(must.Get(os.ReadFile(path + ".1"))(t)); got != "policies" || r.Failed.Load() == 0 {
+		t.Errorf("the other file has %.40q, and %d calls failed; want policies, and some", got, r.Failed.Load())
 	}
 }
 
@@ -347,8 +347,8 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 			p.Decided(attempt(1, "k"), grantAt(int64(i)))
 		}
 		sleepPeriods(3)
-		if got := r.Dropped() + r.Failed(); got != maxCalls+5 || r.Written() != 0 || r.Failed() == 0 {
-			t.Errorf("dropped %d, failed %d, written %d", r.Dropped(), r.Failed(), r.Written())
+		if got := r.Dropped.Load() + r.Failed.Load(); got != maxCalls+5 || r.Written.Load() != 0 || r.Failed.Load() == 0 {
+			t.Errorf("dropped %d, failed %d, written %d", r.Dropped.Load(), r.Failed.Load(), r.Written.Load())
 		}
 		os.Remove(path)
 		p.Decided(attempt(1, strings.Repeat("k", maxBytes+1)), grantAt(1<<20))
@@ -386,16 +386,16 @@ func TestWritesThatFailLeaveWholeLines(t *testing.T) {
 		p.Decided(attempt(1, fmt.Sprint(i)), grantAt(int64(i)))
 	}
 	r.writer.waitTaken(t)
-	must.Await(t, "writes fail", func() bool { return r.Failed() > 0 })
-	if n := calls(); n != r.Written() || n+r.Failed() != 2000 {
-		t.Errorf("%d calls, %d written, %d failed", n, r.Written(), r.Failed())
+	must.Await(t, "writes fail", func() bool { return r.Failed.Load() > 0 })
+	if n := calls(); n != r.Written.Load() || n+r.Failed.Load() != 2000 {
+		t.Errorf("%d calls, %d written, %d failed", n, r.Written.Load(), r.Failed.Load())
 	}
-	before := r.Written()
+	before := r.Written.Load()
 	os.Truncate(path, 0)
 	p.Decided(attempt(1, "k"), grantAt(3000))
 	r.Close()
-	if n := calls(); n != r.Written()-before || n == 0 {
-		t.Errorf("%d calls after there was room, %d written", n, r.Written()-before)
+	if n := calls(); n != r.Written.Load()-before || n == 0 {
+		t.Errorf("%d calls after there was room, %d written", n, r.Written.Load()-before)
 	}
 }
 
@@ -446,7 +446,7 @@ func BenchmarkDecided(b *testing.B) {
 			for i := 0; b.Loop(); i++ {
 				p.Decided(requests[i%1000], grantAt(int64(i)))
 			}
-			b.ReportMetric(float64(r.Dropped())/float64(b.N), "dropped/op")
+			b.ReportMetric(float64(r.Dropped.Load())/float64(b.N), "dropped/op")
 		})
 	}
 }

@@ -142,7 +142,7 @@ func TestRequestsAboveTheBoundGet503(t *testing.T) {
 		}
 	}
 	play(t, s, "GET /gate/search?ip=2 => 204") // there is room again
-	if got := s.capacity.InFlight(); got != 0 {
+	if got := s.capacity.InFlight.Load(); got != 0 {
 		t.Errorf("%d places are taken without a request", got)
 	}
 }

@@ -260,7 +260,7 @@ func TestBodiesAreBounded(t *testing.T) {
 // awaitBodies waits until n long bodies are being read.
 func awaitBodies(t *testing.T, s *Server, n int64) {
 	t.Helper()
-	must.Await(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight() == n })
+	must.Await(t, fmt.Sprint(n, " long bodies are being read"), func() bool { return s.api.Bodies.InFlight.Load() == n })
 }
 
 // TestLongBodiesInFlightAreBounded: few long bodies are read at a time, so that they take

@@ -42,8 +42,8 @@ func (s *Server) addRequestMetrics() {
 		return n
 	})
 	m.Counter("weir_shed_requests_total", "Requests rejected at once with 503: too many in flight, too many long bodies, or too many connections.", nil,
-		func() int64 { return s.capacity.Rejected() + s.api.Bodies.Rejected() })
-	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight()) })
+		func() int64 { return s.capacity.Rejected.Load() + s.api.Bodies.Rejected.Load() })
+	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight.Load()) })
 	if t, ok := s.config.Tracer.(sender); ok {
 		const name, help = "weir_trace_spans_total", "Sampled spans of decisions: all that were made, and those that the collector accepted."
 		m.Counter(name, help, metrics.Labels{"outcome": "made"}, t.Made)
@@ -51,9 +51,9 @@ func (s *Server) addRequestMetrics() {
 	}
 	if r := s.config.Recorder; r != nil {
 		const name, help = "weir_recorded_calls_total", "Calls of sampled keys for the trace of --record: written, dropped because the buffer was full, or failed because the file cannot be written."
-		m.Counter(name, help, metrics.Labels{"outcome": "written"}, r.Written)
-		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, r.Dropped)
-		m.Counter(name, help, metrics.Labels{"outcome": "failed"}, r.Failed)
+		m.Counter(name, help, metrics.Labels{"outcome": "written"}, r.Written.Load)
+		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, r.Dropped.Load)
+		m.Counter(name, help, metrics.Labels{"outcome": "failed"}, r.Failed.Load)
 	}
 	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.api.Draining.Load()) })
 }

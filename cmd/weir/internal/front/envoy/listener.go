@@ -231,7 +231,7 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 	l := srv.(*Listener)
 	p, _ := peer.FromContext(ctx) // gRPC sets it
 	if !listen.ConnFrom(p.Addr).Admit() {
-		l.access.Capacity.Reject()
+		l.access.Capacity.Rejected.Add(1)
 		return nil, errNoSlot
 	}
 	var answered *pb.RateLimitResponse

@@ -349,7 +349,7 @@ var errNoSlot error = &calls.Problem{Err: calls.ErrBusy,
 
 // refuseConnection answers with errNoSlot and closes the connection.
 func (a *API) refuseConnection(w http.ResponseWriter) {
-	a.Capacity.Reject()
+	a.Capacity.Rejected.Add(1)
 	w.Header()["Connection"] = closes
 	a.reject(w, errNoSlot)
 }
