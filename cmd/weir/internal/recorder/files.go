@@ -194,11 +194,10 @@ type writer struct {
 // run writes until Close.
 func (w *writer) run() {
 	defer close(w.done)
-	tick := time.NewTicker(period)
-	defer tick.Stop()
+	tick := time.Tick(period)
 	for {
 		select {
-		case <-tick.C:
+		case <-tick:
 			w.flush(false)
 		case <-w.wake:
 			w.flush(false)
@@ -213,7 +212,10 @@ func (w *writer) run() {
 // flush writes the calls that are in order for certain: those up to the newest instant of
 // the periods before. With all it writes every call.
 func (w *writer) flush(all bool) {
-	calls := w.take(w.spare)
+	w.mu.Lock()
+	calls := w.calls
+	w.calls, w.bytes = w.spare[:0], 0
+	w.mu.Unlock()
 	newest := w.newest
 	for i := range calls {
 		newest = max(newest, calls[i].at)

@@ -154,15 +154,6 @@ func (r *Recorder) add(c call, data []byte) {
 	}
 }
 
-// take empties the buffer. spare is reused for the next calls.
-func (r *Recorder) take(spare []call) []call {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	calls := r.calls
-	r.calls, r.bytes = spare[:0], 0
-	return calls
-}
-
 // logError logs a failure of the file.
 func (r *Recorder) logError(err error) {
 	if r.config.Log != nil {
