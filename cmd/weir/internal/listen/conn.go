@@ -124,11 +124,9 @@ func (c *Conn) Spend(n int) bool {
 // then closes it. So the first calls of a client have time to be decoded, and a stranger
 // that returns immediately does not take the processor.
 func (c *Conn) awaitAdmission() {
-	timer := time.NewTimer(minAge)
-	defer timer.Stop()
 	select {
 	case <-c.settled:
-	case <-timer.C:
+	case <-time.After(minAge):
 		c.evict(reasonAllowance)
 	}
 }
