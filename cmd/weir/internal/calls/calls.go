@@ -31,7 +31,7 @@ type Observer struct {
 	Tracer   observe.Tracer // nil = tracing is off
 	TopKeys  topkeys.Form
 	Recorder *recorder.Recorder // nil = calls are not recorded
-	Log      *observe.Log       // for warnings; nil = they are not logged
+	Log      *observe.Log       // for warnings
 	Errors   *observe.Log       // for shadows that could not decide
 	Policies int                // their number, for the size of sketches
 }
@@ -217,10 +217,8 @@ func (p *Rule) noteWarnings(limits []string) {
 	for _, limit := range limits {
 		i := p.rule.Compiled.LimitNamed(limit)
 		p.limits[i].warnings.Add(1)
-		if p.to.Log != nil {
-			share := p.rule.WarnAt(i)
-			p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", strconv.Itoa(share)+"%")
-		}
+		share := strconv.Itoa(p.rule.WarnAt(i)) + "%"
+		p.to.Log.Line(slog.LevelWarn, "a key reached the share of its limit", "policy", p.rule.Name, "limit", limit, "share", share)
 	}
 }
 

@@ -1,6 +1,7 @@
 package calls
 
 import (
+	"log/slog"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ type observed struct {
 }
 
 func newObserved() *observed {
-	o := &observed{Observer: Observer{Metrics: metrics.New("1.2.3"), TopKeys: topkeys.Off}}
+	o := &observed{Observer: Observer{Metrics: metrics.New("1.2.3"), TopKeys: topkeys.Off, Log: &observe.Log{To: slog.New(slog.DiscardHandler), Max: 1, Period: time.Second}}}
 	o.AddMetrics(func() []*enforce.Rule { return o.inForce })
 	return o
 }
