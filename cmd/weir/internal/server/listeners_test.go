@@ -211,10 +211,9 @@ func TestListenAllOrNone(t *testing.T) {
 			t.Errorf("%s: %v, want an error with the reason", name, err)
 		}
 		if name == "main" {
-			if err := s.Serve(t.Context()); err == nil {
-				t.Error("Serve on a taken port: no error")
-			}
-		} else if c, err := net.Dial("tcp", s.Addr()); err == nil {
+			continue
+		}
+		if c, err := net.Dial("tcp", s.Addr()); err == nil {
 			c.Close()
 			t.Errorf("%s: the main listener is open all the same", name)
 		}

@@ -233,17 +233,12 @@ func (s *Server) close() {
 	}
 }
 
-// Serve answers requests until ctx is done. It calls Listen first if needed. After ctx,
-// /readyz answers 503, requests are still accepted for Limits.Linger, and those in
-// flight are answered; operators and probes are served last. An error means that a
+// Serve answers requests after Listen, until ctx is done. Then /readyz answers 503, requests are
+// still accepted for Limits.Linger, and those in flight are answered; operators and probes are
+// served last. An error means that a
 // listener failed, or that requests took longer than Limits.Drain and were cut off. A
 // Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.main.socket == nil {
-		if err := s.Listen(); err != nil {
-			return err
-		}
-	}
 	failed := make(chan error, len(s.ports))
 	for _, p := range s.ports {
 		go func() { failed <- p.serve(p.socket) }()
