@@ -105,7 +105,11 @@ func (s *Server) newListener(flag, address string, protocols ...string) (*listen
 
 // serveHTTP makes l a listener for HTTP.
 func (s *Server) serveHTTP(l *listener) {
-	l.Names = s.namesOf(l)
+	// Browsers reach no unix socket, and over TLS they see that the certificate belongs to another
+	// site. A listener for other machines has names that it cannot know, unless some are configured.
+	if !l.address.IsUnix() && l.tls == nil && (l.Local || !s.config.Hosts.Empty()) {
+		l.Names = new(s.config.Hosts.With(l.address))
+	}
 	l.Private = s.api.IsPrivate(&l.Endpoint)
 	c := s.config.Limits
 	h := &http.Server{
@@ -129,17 +133,6 @@ func (s *Server) serveHTTP(l *listener) {
 		}
 		return err
 	}
-}
-
-// namesOf returns the names that Host may hold on a listener; nil = any. Browsers reach no
-// unix socket, and over TLS they see that the certificate belongs to another site. A
-// listener for other machines has names that it cannot know, unless some are configured.
-func (s *Server) namesOf(l *listener) *listen.Names {
-	if l.address.IsUnix() || l.tls != nil || !l.Local && s.config.Hosts.Empty() {
-		return nil
-	}
-	names := s.config.Hosts.With(l.address)
-	return &names
 }
 
 // firstCallTime is how long a connection without a complete call has at the end: gRPC would wait
