@@ -14,13 +14,8 @@ func (s *Server) Facts() []any {
 	set := s.set()
 	facts := []any{"version", s.config.Version, "listen", s.main.url(), "store", s.config.StoreName,
 		"source", set.File.Name, "policies", len(set.Rules), "limits", set.Limits}
-	for _, each := range []struct{ name, address string }{{"grpc", s.GRPCAddr()}, {"resp", s.RESPAddr()}} {
-		if each.address != "" {
-			facts = append(facts, each.name, each.address)
-		}
-	}
-	if s.admin != nil {
-		facts = append(facts, "admin", s.admin.url())
+	for _, p := range s.ports[1:] { // without the main one
+		facts = append(facts, listenerNames[p.flag], p.url())
 	}
 	return facts
 }

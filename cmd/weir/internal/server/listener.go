@@ -45,6 +45,9 @@ const (
 	respFlag  = "--resp-listen"
 )
 
+// listenerNames has the name of each listener in metrics and in the log, by its flag.
+var listenerNames = map[string]string{mainFlag: "main", adminFlag: "admin", grpcFlag: "grpc", respFlag: "resp"}
+
 // adminDefault is the address for operators if other machines can reach the main
 // listener and no other address is configured.
 const adminDefault = "127.0.0.1:7072"
@@ -204,21 +207,18 @@ func (l *listener) open(s *Server) (err error) {
 	return nil
 }
 
-// addr returns the address of an open socket, otherwise the configured one; "" for nil.
+// addr returns the address of an open socket, otherwise the configured one.
 func (l *listener) addr() string {
-	switch {
-	case l == nil:
-		return ""
-	case l.socket == nil || l.address.IsUnix():
+	if l.socket == nil || l.address.IsUnix() {
 		return l.address.String()
 	}
 	return l.socket.Addr().String()
 }
 
-// url returns the URL for clients of HTTP.
+// url returns the URL for clients of HTTP, and the address for those of other protocols.
 func (l *listener) url() string {
 	switch {
-	case l.address.IsUnix():
+	case l.address.IsUnix(), l.flag == grpcFlag, l.flag == respFlag:
 		return l.addr()
 	case l.tls != nil:
 		return "https://" + l.addr()
@@ -230,10 +230,10 @@ func (l *listener) url() string {
 // the configured one.
 func (s *Server) Addr() string { return s.main.addr() }
 
-// GRPCAddr returns the address of the gRPC listener, "" if there is none.
+// GRPCAddr returns the address of the gRPC listener, which must be configured.
 func (s *Server) GRPCAddr() string { return s.grpc.addr() }
 
-// RESPAddr returns the address for Redis clients, "" if there is none.
+// RESPAddr returns the address for Redis clients, which must be configured.
 func (s *Server) RESPAddr() string { return s.redis.addr() }
 
 // checkAccess returns the errors of listeners that other machines can reach without a secret

@@ -123,7 +123,6 @@ func (s *Server) addMemoryMetrics(e histories) {
 
 func (s *Server) addListenerMetrics() {
 	m := s.metrics
-	names := map[string]string{mainFlag: "main", adminFlag: "admin", grpcFlag: "grpc", respFlag: "resp"}
 	for _, p := range s.ports {
 		of := func(value func(*listen.Listener) int64) int64 {
 			if p.socket == nil {
@@ -131,7 +130,7 @@ func (s *Server) addListenerMetrics() {
 			}
 			return value(p.socket)
 		}
-		labels := metrics.Labels{"listener": names[p.flag]}
+		labels := metrics.Labels{"listener": listenerNames[p.flag]}
 		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels,
 			func() float64 { return float64(of(func(l *listen.Listener) int64 { return int64(l.Conns()) })) })
 		m.Counter("weir_closed_connections_total",
