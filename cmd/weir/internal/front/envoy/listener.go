@@ -108,19 +108,12 @@ func (l *Listener) NotServing() { l.health.Shutdown() }
 // or ctx is done; its error is that of ctx, and reports that calls were cut off.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.health.end()
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		l.server.GracefulStop()
-	}()
-	select {
-	case <-done:
+	inTime := context.AfterFunc(ctx, l.server.Stop)
+	l.server.GracefulStop() // returns after Stop, too
+	if inTime() {
 		return nil
-	case <-ctx.Done():
-		l.server.Stop()
-		<-done
-		return ctx.Err()
 	}
+	return ctx.Err()
 }
 
 // Access authorizes calls and bounds requests in flight. Health requests need neither.
