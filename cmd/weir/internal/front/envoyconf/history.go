@@ -26,17 +26,12 @@ func PolicyName(domain string) string {
 }
 
 // HistoryName returns the name of the histories of descriptors with those keys. kind
-// separates names of different uses. shared holds the patterns of entries with values that
-// share histories, by index; "" marks other entries.
+// separates names of different uses. shared holds, for each key, the pattern of its values if they
+// share histories, otherwise "".
 func HistoryName(kind string, keys, shared []string) string {
-	parts := make([]string, 0, 1+2*len(keys))
-	parts = append(parts, kind)
+	parts := []string{kind}
 	for i, key := range keys {
-		pattern := ""
-		if i < len(shared) {
-			pattern = shared[i]
-		}
-		parts = append(parts, key, pattern)
+		parts = append(parts, key, shared[i])
 	}
 	return readable(keys) + "-" + digest(20, parts...)
 }

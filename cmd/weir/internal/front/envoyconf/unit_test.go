@@ -42,8 +42,8 @@ func TestNamesAreDistinct(t *testing.T) {
 	if got := PolicyName("messaging"); got != "envoy.messaging" {
 		t.Errorf("got %q, want a name that can be read", got)
 	}
-	a := HistoryName("rule", []string{"x_y"}, nil)
-	b := HistoryName("rule", []string{"x", "y"}, nil)
+	a := HistoryName("rule", []string{"x_y"}, []string{""})
+	b := HistoryName("rule", []string{"x", "y"}, []string{"", ""})
 	c := HistoryName("rule", []string{"x_y"}, []string{"x_y*"})
 	if a == b || a == c {
 		t.Errorf("histories share a name: %q, %q, %q", a, b, c)
