@@ -119,7 +119,7 @@ func (c *session) flush() {
 // one more element is whether the answer is a replay. After a grant with a hold, the last
 // element is its end.
 func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome) ([]byte, error) {
-	d, expires, more := &o.Decision, int64(0), 2
+	d, expires := &o.Decision, int64(0)
 	var x reserve.Reservation
 	if d.Allowed {
 		var err error
@@ -128,20 +128,14 @@ func (s *Server) answerReservation(out []byte, a *arguments, o *enforce.Outcome)
 		}
 		expires = x.Expires.UnixMicro()
 	}
-	if !x.HeldUntil.IsZero() {
-		more++
-	}
+	more, n := appendInt(appendBulk(nil, x.Token), expires), 2
 	if a.ID != "" {
-		more++
-	}
-	out = appendInt(appendBulk(appendDecision(out, d, more), x.Token), expires)
-	if a.ID != "" {
-		out = appendBool(out, d.Replayed)
+		more, n = appendBool(more, d.Replayed), n+1
 	}
 	if !x.HeldUntil.IsZero() {
-		out = appendInt(out, x.HeldUntil.UnixMicro())
+		more, n = appendInt(more, x.HeldUntil.UnixMicro()), n+1
 	}
-	return out, nil
+	return append(appendDecision(out, d, n), more...), nil
 }
 
 // settle answers WEIR.SETTLE and WEIR.RELEASE with four elements: the units that were
