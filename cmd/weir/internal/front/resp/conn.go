@@ -80,8 +80,7 @@ func (c *conn) handshake() bool {
 		return false
 	}
 	if c.server.config.TLS != nil {
-		state := t.ConnectionState()
-		c.session.certificate = &state
+		c.session.certificate = new(t.ConnectionState())
 		c.session.recheck()
 		c.session.takeSlot()
 	}

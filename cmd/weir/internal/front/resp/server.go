@@ -156,21 +156,14 @@ func (s *Server) isDraining() bool { return s.draining.Err() != nil }
 // connections are cut off, and the error reports their number.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.drain()
-	done := make(chan struct{})
-	go func() {
-		s.serving.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
+	var left atomic.Int64 // clients at the end of ctx
+	defer context.AfterFunc(ctx, func() {
+		left.Store(s.clients.Load())
+		s.cutOff()
+	})()
+	s.serving.Wait()
+	if n := left.Load(); n > 0 {
+		return fmt.Errorf("resp: %d clients did not read their answers in time and were cut off", n)
 	}
-	left := s.clients.Load()
-	s.cutOff()
-	<-done
-	if left == 0 {
-		return nil
-	}
-	return fmt.Errorf("resp: %d clients did not read their answers in time and were cut off", left)
+	return nil
 }
