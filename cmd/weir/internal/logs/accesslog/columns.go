@@ -78,10 +78,7 @@ func quoteEnd(b []byte) (end int, isEscaped bool) {
 // isStatus reports whether a column is a status: three digits, or - of a request without
 // an answer.
 func isStatus(b []byte) bool {
-	if len(b) == 1 && (b[0] == '-' || b[0] == '0') {
-		return true
-	}
-	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
+	return string(b) == "-" || string(b) == "0" || len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
 // check returns an error for a line with too few or too many columns, without quotes around

@@ -82,12 +82,10 @@ func otherFormat(line []byte, f Format, o Options, err error) error {
 
 // firstLines returns the lines from which a format is detected.
 func firstLines(sample []byte) (lines [][]byte) {
-	for len(sample) > 0 && len(lines) < sampleLines {
-		line, rest, _ := bytes.Cut(sample, []byte("\n"))
-		if line = bytes.TrimSpace(line); len(line) > 0 {
+	for line := range bytes.Lines(sample) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && len(lines) < sampleLines {
 			lines = append(lines, line)
 		}
-		sample = rest
 	}
 	return lines
 }
