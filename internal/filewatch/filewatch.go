@@ -32,12 +32,9 @@ type content struct {
 	err  error // why the file could not be read
 }
 
-// same reports whether both reads had the same result.
+// same reports whether both reads had the same text, or errors of the same words.
 func (c content) same(o content) bool {
-	if c.err != nil || o.err != nil {
-		return c.err != nil && o.err != nil && c.err.Error() == o.err.Error()
-	}
-	return bytes.Equal(c.text, o.text)
+	return fmt.Sprint(c.err) == fmt.Sprint(o.err) && (c.err != nil || bytes.Equal(c.text, o.text))
 }
 
 // Watcher reports the changes of a file, one after the other. Its fields are required.
