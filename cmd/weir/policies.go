@@ -8,8 +8,6 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/cmd/weir/internal/server"
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/policy"
 )
@@ -55,33 +53,19 @@ func names(file *policy.File) []string {
 	return all
 }
 
-// policyReloader returns the reloader of a policy file. text is the content in force. An invalid
-// file changes nothing; the server logs each reload.
-func policyReloader(path string, text []byte, s *server.Server) *filewatch.Watcher {
-	return &filewatch.Watcher{
-		Seen: text,
-		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, policy.ReadFile) },
-		Changed: func(text []byte, err error) error {
-			defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-			if err != nil {
-				return s.Reload(nil, err)
-			}
-			return s.Reload(policy.Parse(path, text))
-		}}
-}
-
-// envoyReloader returns the reloader of a configuration of Envoy's rate limit service, a file
-// or a directory. seen is the fingerprint of the one in force.
-func envoyReloader(path string, seen []byte, s *server.Server) *filewatch.Watcher {
+// reloader returns the reloader of a file, or of a directory if read takes one. seen is the content
+// in force, as read returns it. Invalid content changes nothing; the server logs each reload.
+func reloader[T any](path string, seen []byte, read func(path string) ([]byte, error), parse func(path string, content []byte) (T, error), reload func(T, error) error) *filewatch.Watcher {
 	return &filewatch.Watcher{
 		Seen: seen,
-		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, envoyconf.Fingerprint) },
-		Changed: func(_ []byte, err error) error {
-			defer debug.FreeOSMemory()
-			if err != nil {
-				return s.ReloadEnvoy(nil, err)
+		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, read) },
+		Changed: func(content []byte, err error) error {
+			defer debug.FreeOSMemory() // returns the memory of large content that is invalid
+			var next T
+			if err == nil {
+				next, err = parse(path, content)
 			}
-			return s.ReloadEnvoy(envoyconf.Load(path))
+			return reload(next, err)
 		}}
 }
 

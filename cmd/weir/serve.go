@@ -143,11 +143,12 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 	}
 	reloaders := []*filewatch.Watcher{secrets}
 	if o.policies != "" {
-		policies = policyReloader(o.policies, text, s)
+		policies = reloader(o.policies, text, policy.ReadFile, policy.Parse, s.Reload)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
-		reloaders = append(reloaders, envoyReloader(o.envoyConfig, envoySeen, s))
+		load := func(path string, _ []byte) (*envoyconf.Config, error) { return envoyconf.Load(path) }
+		reloaders = append(reloaders, reloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
 	}
 	noteRecording(stderr, &o.record)
 	warnings := append(s.Warnings(), store.Warnings...)
