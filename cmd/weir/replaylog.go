@@ -93,8 +93,14 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 	if err != nil {
 		return usage("", "%s: %w", policies.Name, err)
 	}
-	if err := o.log.addOld(cmd, runner); err != nil {
-		return err
+	if o.log.against != "" {
+		old, _, err := loadPolicies(o.log.against, cmd.ErrOrStderr())
+		if err != nil {
+			return err
+		}
+		if err := runner.Against(o.log.against, old, weir.NewMemory()); err != nil {
+			return usage("", "%s: %w", old.Name, err)
+		}
 	}
 	if err := o.report.check(append(files, o.policies, o.log.against)); err != nil {
 		return err
@@ -115,21 +121,6 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 		p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
 	}
 	return printResult(cmd, cmd.OutOrStdout(), &s, func(b *strings.Builder) { writeLogSummary(b, &s, log.Files()) })
-}
-
-// addOld lets the runner decide by the file of --against as well.
-func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error {
-	if o.against == "" {
-		return nil
-	}
-	old, _, err := loadPolicies(o.against, cmd.ErrOrStderr())
-	if err != nil {
-		return err
-	}
-	if err := runner.Against(o.against, old, weir.NewMemory()); err != nil {
-		return usage("", "%s: %w", old.Name, err)
-	}
-	return nil
 }
 
 // warnBadLines prints the lines that were skipped.
