@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -44,12 +45,7 @@ func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return err
 	}
-	out := cmd.OutOrStdout()
-	if asJSON(cmd) {
-		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSON(nil, applied))
-	} else {
-		err = printResult(cmd, out, nil, func(b *strings.Builder) { writeAnswer(b, a, applied) })
-	}
+	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(a.AppendJSON(nil, applied)), func(b *strings.Builder) { writeAnswer(b, a, applied) })
 	if err == nil && !a.Decision.Allowed {
 		err = errDenied
 	}
