@@ -18,12 +18,14 @@ import (
 )
 
 func configCommand() *cobra.Command {
-	return withVerbs("config check|print", "Check or print the configuration of weir serve", configCheckCommand(), configPrintCommand())
-}
-
-func configCheckCommand() *cobra.Command {
-	return withJSON(newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
-		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, checkConfig) }), jsonOfFiles)
+	check := newCommand("check FILE...", "Check configuration files of weir serve", wantArgs(1, math.MaxInt, "FILE"),
+		func(cmd *cobra.Command, paths []string) error { return checkFiles(cmd, paths, checkConfig) })
+	show := settingsCommand("print", "Print the settings of weir serve with the source of each",
+		func(cmd *cobra.Command, _ *serveOptions, table settings) error {
+			return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
+		})
+	return withVerbs("config check|print", "Check or print the configuration of weir serve",
+		withJSON(check, jsonOfFiles), withJSON(show, "print a JSON array with an object for each setting"))
 }
 
 // validConfig is the output of weir config check --json for a good file.
@@ -48,13 +50,6 @@ func checkConfig(path string) (validResult, error) {
 // write writes the result for people.
 func (v *validConfig) write(b *strings.Builder) {
 	fmt.Fprintf(b, "%s: ok, %s\n", v.File, counted(v.Settings, "setting", "settings"))
-}
-
-func configPrintCommand() *cobra.Command {
-	cmd := settingsCommand("print", "Print the settings of weir serve with the source of each", func(cmd *cobra.Command, _ *serveOptions, table settings) error {
-		return printResult(cmd, cmd.OutOrStdout(), table.printed(), table.write)
-	})
-	return withJSON(cmd, "print a JSON array with an object for each setting")
 }
 
 // printedSetting is an element of the output of weir config print --json.
