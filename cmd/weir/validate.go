@@ -189,7 +189,9 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
-		v.Expired = append(v.Expired, expiredOverrides(p, now)...)
+		for _, o := range p.Expired(now) {
+			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
+		}
 		v.Notes = append(v.Notes, mistakes(p, compiled)...)
 	}
 	return v
@@ -223,15 +225,6 @@ func (v *validFile) write(b *strings.Builder) {
 	if v.Tests > 0 {
 		fmt.Fprintf(b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
 	}
-}
-
-// expiredOverrides returns the overrides of a policy that no longer apply.
-func expiredOverrides(p *policy.Definition, at time.Time) []expiredOverride {
-	var all []expiredOverride
-	for _, o := range p.Expired(at) {
-		all = append(all, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
-	}
-	return all
 }
 
 // validEnvoy is the output of weir validate --envoy --json for a good configuration.
@@ -275,7 +268,7 @@ type kindLimit struct {
 	Sentence string        `json:"sentence"`
 	Max      int64         `json:"max"`
 	Burst    int64         `json:"burst,omitempty"`
-	Worst    *int64        `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two
+	Worst    *int64        `json:"worst,omitempty"`       // units in the length of a window, of fixed windows across the edge of two; present also if it is 0
 	WindowMS int64         `json:"window_ms,omitempty"`   // rounded up
 	MaxHold  int64         `json:"max_hold_ms,omitempty"` // the longest time of a hold, rounded up
 	Next     []windowStart `json:"next,omitempty"`        // the next two windows of hours, days, weeks or months
@@ -293,8 +286,7 @@ func (v *validFile) addKind(p *policy.Definition, i int, c *engine.Limit, next [
 	l := &p.Limits[i]
 	kind := kindLimit{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max}
 	if l.MaxHold == 0 {
-		worst := answer.Worst(c) // present also if it is 0
-		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, &worst, answer.Millis(l.Window), next
+		kind.Burst, kind.Worst, kind.WindowMS, kind.Next = l.Burst, new(answer.Worst(c)), answer.Millis(l.Window), next
 	}
 	switch {
 	case answer.Uncounted(c) == "": // rolling
