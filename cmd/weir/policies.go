@@ -55,7 +55,8 @@ func names(file *policy.File) []string {
 
 // reloader returns the reloader of a file, or of a directory if read takes one. seen is the content
 // in force, as read returns it. Invalid content changes nothing; the server logs each reload.
-func reloader[T any](path string, seen []byte, read func(path string) ([]byte, error), parse func(path string, content []byte) (T, error), reload func(T, error) error) *filewatch.Watcher {
+func reloader[T any](path string, seen []byte, read func(path string) ([]byte, error),
+	parse func(path string, content []byte) (T, error), reload func(T, error) error) *filewatch.Watcher {
 	return &filewatch.Watcher{
 		Seen: seen,
 		Read: func() ([]byte, error) { return filewatch.ReadEnding(path, read) },
