@@ -60,6 +60,9 @@ func rootCommand() *cobra.Command {
 	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
+	root.InitDefaultCompletionCmd()
+	completion, _, _ := root.Find([]string{"completion"})
+	completion.Args, completion.RunE = cobra.ArbitraryArgs, helpOrUnknownVerb // by default a wrong shell is help and no error
 	return root
 }
 
