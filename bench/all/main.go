@@ -124,7 +124,10 @@ func main() {
 	again := flag.Bool("page", false, "run nothing; write RESULTS.md from results.csv")
 	rounds := flag.Int("rounds", 0, "number of interleaved `rounds`; default: that of each program")
 	flag.Parse()
-	some := chosen(*only, *rounds)
+	some, err := chosen(*only, *rounds)
+	if err != nil {
+		exit(err, false)
+	}
 	if *again {
 		some = nil
 	}
@@ -157,11 +160,16 @@ func exit(err error, failed bool) {
 }
 
 // chosen returns the sections of the named programs, with the given number of rounds if
-// the program has that flag.
-func chosen(only string, rounds int) []section {
-	var some []section
+// the program has that flag. An unknown name is an error.
+func chosen(only string, rounds int) (some []section, err error) {
+	names := strings.Split(only, ",")
+	for _, name := range names {
+		if only != "" && !slices.ContainsFunc(sections, func(s section) bool { return s.program == name }) {
+			return nil, fmt.Errorf("-sections %q: %q is none of the programs that the table of bench/README.md lists last", only, name)
+		}
+	}
 	for _, s := range sections {
-		if only != "" && !slices.Contains(strings.Split(only, ","), s.program) {
+		if only != "" && !slices.Contains(names, s.program) {
 			continue
 		}
 		if rounds > 0 && s.rounds {
@@ -169,7 +177,7 @@ func chosen(only string, rounds int) []section {
 		}
 		some = append(some, s)
 	}
-	return some
+	return some, nil
 }
 
 // run runs the sections. failed reports whether Weir missed a goal in any of them.
