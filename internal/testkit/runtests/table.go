@@ -66,6 +66,9 @@ func (r *results) save(tier string, last runRecord) error {
 	if err != nil {
 		return err
 	}
+	if err := os.MkdirAll(filepath.Dir(file(tier)), 0o777); err != nil {
+		return err
+	}
 	return os.WriteFile(file(tier), b, 0o666)
 }
 
