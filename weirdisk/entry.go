@@ -200,7 +200,7 @@ type encoder struct {
 func (e *encoder) begin(base int64) { *e = encoder{codec: codec{writes: true, previous: base}} }
 
 // change appends a change to b, and nothing if the segment has the change already. A retain stands
-// before the first change of a limit, and before one whose histories are kept for longer.
+// before the first change of a limit, and before a change that keeps its histories for longer.
 func (e *encoder) change(b []byte, x *memory.Change) []byte {
 	e.b = b
 	if x.Kind == memory.Remember {

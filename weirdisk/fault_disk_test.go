@@ -145,11 +145,11 @@ func TestPartOfAHeader(t *testing.T) {
 	}
 }
 
-// TestOthersCanChangeIt: a directory of another user, or one that everybody can write to, is
+// TestOthersCanChangeIt: a directory of another user, or one that every user can write to, is
 // refused unless AnyAccess allows it. Its group may write.
 func TestOthersCanChangeIt(t *testing.T) {
 	dir := t.TempDir()
-	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "everybody can write to it (mode 0777); correct owner and mode"} {
+	for mode, want := range map[os.FileMode]string{0o700: "", 0o770: "", 0o777: "every user can write to it (mode 0777); correct owner and mode"} {
 		must.Do(t, os.Chmod(dir, mode))
 		wantRefusal(t, opens(dir), want)
 	}

@@ -33,7 +33,7 @@ func checkAccess(dir string, anyAccess bool) error {
 		return fmt.Errorf("%w: user %d owns it, and this process has user %d", errAccess, owner, os.Geteuid())
 	}
 	if info.Mode()&0o002 != 0 {
-		return fmt.Errorf("%w: everybody can write to it (mode %04o)", errAccess, info.Mode().Perm())
+		return fmt.Errorf("%w: every user can write to it (mode %04o)", errAccess, info.Mode().Perm())
 	}
 	return nil
 }

@@ -68,13 +68,13 @@ func Attempt[E error, F any](ctx context.Context, l *weir.Limiter, functions []F
 	return a, held, err
 }
 
-// End ends the hold of a request or a call, which what names, if there is one. A hold that cannot
-// be ended is one line in the log.
-func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, what, policy string) {
+// End ends a hold, if there is one. If it fails, a line of the log names its owner, such as
+// "request" or "call".
+func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
 	if held == nil {
 		return
 	}
 	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
-		log.Warn("the hold of a "+what+" could not be ended; it ends by time", "policy", policy, "error", err)
+		log.Warn("the hold of a "+owner+" could not be ended; it ends by time", "policy", policy, "error", err)
 	}
 }

@@ -93,12 +93,12 @@ func (s step) String() string {
 	return strings.Join(slices.Concat([]string{"go test"}, s.flags, packages, s.args), " ")
 }
 
-// browser is the package that `make check` leaves out: a browser opens pages of package report,
-// whose own tests run with the race detector.
+// browser is the package that `make check` leaves out: a browser opens pages of package report.
+// The tests of package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
 
-// apart are the modules that `make test` runs without the race detector, whatever they
-// import: benchmarks, and tests in a browser.
+// apart are the modules that `make test` runs without the race detector, for any of their
+// imports: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
 
 // stepsOf returns the steps of a tier.

@@ -94,7 +94,7 @@ func (r *results) withCompiler(flags []string) []string {
 	return slices.DeleteFunc(slices.Clone(flags), func(f string) bool { return f == "-race" })
 }
 
-// output is what one step prints while it runs.
+// output prints one step while it runs.
 type output struct {
 	*results
 	w        io.Writer

@@ -10,7 +10,7 @@ import (
 // of the time. The zero Keys is empty.
 type Keys struct {
 	seed    maphash.Seed
-	numbers map[uint32]uint32 // by hash; a key whose hash is taken has the next free one
+	numbers map[uint32]uint32 // by hash; if the hash of a key is taken, it has the next free one
 	keys    []keyText
 	texts   []*strings.Builder // parts of textPart bytes, which are never moved
 }
