@@ -102,4 +102,7 @@ const (
 // K makes a Key of values, in the order in which the policy's dimensions first appear in
 // Limits[].By. It allocates only for more than two values. [Limiter.Key] makes a Key of
 // named values.
-func K(values ...string) Key { return engine.K(values...) }
+func K(values ...string) (k Key) {
+	k.Set(values...)
+	return k
+}

@@ -24,8 +24,15 @@ type Key struct {
 // K makes a Key of values, in the order in which the policy's dimensions first appear in
 // Limits[].By. It allocates only for more than two values. [Compiled.Key] makes a Key of
 // named values.
-func K(values ...string) Key {
-	k := Key{n: len(values)}
+func K(values ...string) (k Key) {
+	k.Set(values...)
+	return k
+}
+
+// Set makes k the Key of the values. Written through k, they need no copy: right behind a store
+// of single words, a copy of pairs of words waits until the stores have reached the cache.
+func (k *Key) Set(values ...string) {
+	k.n = len(values)
 	if k.n > 0 {
 		k.first = values[0]
 	}
@@ -35,7 +42,6 @@ func K(values ...string) Key {
 	if k.n > 2 {
 		k.rest = append(k.rest, values[2:]...)
 	}
-	return k
 }
 
 // Len returns the number of values.
