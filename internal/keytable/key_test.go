@@ -99,7 +99,7 @@ func TestDifferentKeysDiffer(t *testing.T) {
 				slot := s.Lookup(some[i].Key, some[i].text)
 				slot.Lock()
 				s.Remove(table, some[i].Key, slot)
-				if s.Lookup(some[i].Key, some[i].text) != nil || s.confirmed(some[i].Key) != nil && s.confirmed(some[i].Key) == slot {
+				if s.Lookup(some[i].Key, some[i].text) != nil || s.acquired(some[i]) != nil {
 					t.Fatalf("%q is found after it was removed", texts[from+i])
 				}
 			}

@@ -61,14 +61,13 @@ func (slot *Slot) SetVirtual(is bool) {
 // fits reports whether the slot may have the key.
 func (slot *Slot) fits(k Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
 
-// TryLock locks the slot if its state is that of the key, and reports whether it is. The slot
-// then may have the key, and its newest entries were recorded on the same clock. A caller
-// without the lock of the shard compares the key afterwards, under the lock of the slot (Has).
-func (slot *Slot) TryLock(k Key) bool {
+// tryLock locks the slot if its state is that of the key, and reports whether it is. The slot
+// then may have the key, and its newest entries were recorded on the same clock.
+func (slot *Slot) tryLock(k Key) bool {
 	return slot.state.CompareAndSwap(k.state, k.state|locked) || slot.await(k.state)
 }
 
-// await is TryLock if the first try fails. TryLock alone is inlined.
+// await is tryLock if the first try fails. tryLock alone is inlined.
 func (slot *Slot) await(want uint64) bool {
 	for tries := 0; ; tries++ {
 		state := slot.state.Load()
@@ -82,7 +81,7 @@ func (slot *Slot) await(want uint64) bool {
 	}
 }
 
-// Release unlocks a slot that TryLock has locked, if its state has not changed since.
+// Release unlocks a slot that Acquire has returned, if its state has not changed since.
 func (slot *Slot) Release(k Key) { storeRelease(&slot.state, k.state) }
 
 // Lock locks a slot of a locked shard.
@@ -206,13 +205,14 @@ func (k *Key) low() uint32 { return uint32(k.hash) }
 // tagOf is a byte of a hash that the block keeps for each slot.
 func tagOf(hash uint64) uint8 { return liveTag | uint8(hash>>32) }
 
-// Has reports whether a slot, the state of which fits the key, has the key with that text. The
+// has reports whether a slot, the state of which fits the key, has the key with that text. The
 // caller has locked the slot or the shard.
-func (s *Shard) Has(slot *Slot, k Key, text string) bool {
-	return slot.lo == k.lo && slot.hi == k.hi || len(text) > inlineKey && s.hasLong(slot, text)
+func (s *Shard) has(slot *Slot, k Key, text string) bool {
+	if len(text) > inlineKey {
+		return string(s.long(slot)) == text
+	}
+	return slot.lo == k.lo && slot.hi == k.hi
 }
-
-func (s *Shard) hasLong(slot *Slot, text string) bool { return string(s.long(slot)) == text }
 
 // long returns the bytes of a key that does not fit the slot.
 func (s *Shard) long(slot *Slot) []byte {

@@ -105,7 +105,7 @@ func TestRemovedSlotsAreNotLocked(t *testing.T) {
 		t.Errorf("state %x, want a locked one of callers' instants", found.state.Load())
 	}
 	s.Remove(table, key.Key, found)
-	if found.Unlock(); found.TryLock(key.Key) || found.state.Load() != 0 {
+	if found.Unlock(); found.tryLock(key.Key) || found.state.Load() != 0 {
 		t.Error("Lock has locked it")
 	}
 	other.setHash(key.hash) // so that it gets the same slot
@@ -114,11 +114,8 @@ func TestRemovedSlotsAreNotLocked(t *testing.T) {
 	} else {
 		slot.Unlock()
 	}
-	if s.confirmed(key.Key) == found && found.TryLock(key.Key) {
-		if s.Has(found, key.Key, key.text) {
-			t.Error("the slot has the removed key")
-		}
-		found.Unlock()
+	if s.acquired(key) != nil {
+		t.Error("the slot has the removed key")
 	}
 }
 
@@ -279,7 +276,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		remove := func(key string) {
 			k := table.first(0, key)
 			slot := s.Lookup(k.Key, k.text)
-			slot.TryLock(k.Key)
+			slot.tryLock(k.Key)
 			s.Remove(table, k.Key, slot)
 		}
 		const stay, go_ = 1200, 6000
@@ -369,20 +366,16 @@ func TestCallersFindWhatMoves(t *testing.T) {
 				for !done.Load() {
 					i := r.IntN(stay)
 					k := key(i)
-					slot := s.confirmed(k.Key)
-					if slot != nil && !slot.TryLock(k.Key) {
-						slot = nil
-					}
-					if slot != nil && !s.Has(slot, k.Key, k.text) {
+					first := s.Find(k.Key)
+					slot := s.Acquire(first, k.Key, k.text)
+					if slot != first && first.fits(k.Key) {
 						alike.Add(1)
-						slot.Unlock()
-						slot = nil
 					}
 					if slot == nil {
 						missed.Add(1)
 						s.Lock() // now it is found
 						slot = s.Lookup(k.Key, k.text)
-						if slot == nil || !slot.TryLock(k.Key) {
+						if slot == nil || !slot.tryLock(k.Key) {
 							s.Unlock()
 							t.Errorf("key %d is lost", i)
 							return
@@ -451,11 +444,7 @@ func TestCallersFindWhatMoves(t *testing.T) {
 	}
 }
 
-// confirmed finds a key as callers without the lock of the shard do.
-func (s *Shard) confirmed(k Key) *Slot {
-	slot := s.Find(k)
-	if slot == nil {
-		return nil
-	}
-	return s.Confirm(slot, k)
+// acquired finds and locks a key as callers without the lock of the shard do.
+func (s *Shard) acquired(k named) *Slot {
+	return s.Acquire(s.Find(k.Key), k.Key, k.text)
 }

@@ -164,7 +164,7 @@ func (m *Memory) tryHold(c *claim) bool {
 	var order [engine.MaxLimits]uint8
 	for n, i := range c.order(&order) {
 		r := &c.records[i]
-		if r.slot = r.shard.Confirm(r.slot, r.key); r.slot == nil || !r.slot.TryLock(r.key) {
+		if r.slot = r.shard.Acquire(r.slot, r.key, r.text); r.slot == nil {
 			for _, locked := range order[:n] {
 				c.records[locked].slot.Unlock()
 			}
@@ -172,7 +172,7 @@ func (m *Memory) tryHold(c *claim) bool {
 		}
 		r.h, r.arena, r.corrected = &r.slot.History, &r.shard.Arena, false
 		last := r.h.Last
-		fits = fits && r.shard.Has(r.slot, r.key, r.text) && last-c.raw < window.Step && r.h.Rate() == r.limit.Rate
+		fits = fits && last-c.raw < window.Step && r.h.Rate() == r.limit.Rate
 		c.now = max(c.now, last)
 	}
 	if !fits {

@@ -275,13 +275,13 @@ func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Res
 		return false
 	}
 	raw := m.instant(at)
-	if slot = s.Confirm(slot, key); slot == nil || !slot.TryLock(key) {
+	if slot = s.Acquire(slot, key, k.Value(0)); slot == nil {
 		return false
 	}
 	h := &slot.History
 	now := max(raw, h.Last) // R2
 	var used, front int64
-	known := s.Has(slot, key, k.Value(0)) && now-raw < window.Step
+	known := now-raw < window.Step
 	if known {
 		used, front, known = h.One(&s.Arena, l.Max, l.Window, now)
 	}
