@@ -10,16 +10,17 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// The slots of a shard stand in blocks. The high bits of a hash choose the block, as in
-// extendible hashing. Other bits choose a group of eight slots, at which a search in the block
-// begins. A byte for each slot, its tag, has seven further bits, so most searches read one slot.
-// A block that is full is split in two, so a step of growth moves the slots of one block.
+// The slots of a shard stand in blocks. The high bits of a place choose the block, as in
+// extendible hashing. Other bits of the hash choose a group of eight slots, at which a search in
+// the block begins. A byte for each slot, its tag, has seven further bits, so most searches read
+// one slot. A block that is full is split in two, so a step of growth moves the slots of one
+// block.
 
-// directory finds the block of a hash. It never changes: growth replaces it, so callers
+// directory finds the block of a place. It never changes: growth replaces it, so callers
 // without the lock of the shard may read it.
 type directory struct {
-	shift  uint8   // the bits of a hash above it are the place of its block
-	blocks []block // 1 << (32 - shift); a block may stand at several places
+	shift  uint8   // the bits of a place above it choose the block
+	blocks []block // 1 << (32 - shift), each perhaps several times
 }
 
 // noSlots is the directory from which the first block of a shard is built.
@@ -56,7 +57,7 @@ const (
 type blockState struct {
 	used   uint16 // slots with a key
 	filled uint16 // slots that are not empty
-	depth  uint32 // bits of a hash that all slots of the block have in common
+	depth  uint32 // bits of a place that all slots of the block have in common
 }
 
 // group is the word with the tags of a group.
@@ -82,10 +83,10 @@ func mostOf(groups uint32) int { return int(groups) * groupSlots * 7 / 8 }
 // bytes is the memory of a block, with its place in the directory.
 func (b block) bytes() int { return int(b.groups)*(8+groupSlots*slotBytes) + 8 + int(unsafe.Sizeof(b)) }
 
-// block returns the block of a hash.
-func (d *directory) block(low uint32) block { return d.blocks[low>>d.shift] }
+// block returns the block of a place.
+func (d *directory) block(place uint32) block { return d.blocks[place>>d.shift] }
 
-// bits is the number of bits of a place.
+// bits is the number of bits that choose a block.
 func (d *directory) bits() uint32 { return 32 - uint32(d.shift) }
 
 // matches marks the bytes of word that equal tag, and perhaps others above such a byte.
@@ -135,7 +136,7 @@ func (s *Shard) tagged(k Key, skip int) *Slot {
 	if d == nil {
 		return nil
 	}
-	b := d.block(k.low())
+	b := d.block(k.place())
 	group := b.home(k.low())
 	for range b.groups {
 		word := b.group(group).Load()
@@ -160,7 +161,7 @@ func (s *Shard) tagged(k Key, skip int) *Slot {
 // Insert adds a slot with an empty history for a key without one, and returns it locked. Reserve
 // must have made room for it. Insert returns nil if there is no room for a long key.
 func (s *Shard) Insert(k Key, text string) *Slot {
-	b := s.directory.Load().block(k.low())
+	b := s.directory.Load().block(k.place())
 	slot, group, i := b.free(k.low())
 	if !s.setKey(slot, k, text) {
 		return nil
@@ -221,7 +222,7 @@ func (s *Shard) remove(t *Table, b block, group uint32, i int) {
 
 // Remove removes the slot of a key, which is locked. It counts one key less.
 func (s *Shard) Remove(t *Table, k Key, slot *Slot) {
-	b := s.directory.Load().block(k.low())
+	b := s.directory.Load().block(k.place())
 	i := int(uintptr(unsafe.Pointer(slot))-uintptr(unsafe.Pointer(b.slots))) / slotBytes
 	s.remove(t, b, uint32(i/groupSlots), i%groupSlots)
 }
@@ -232,12 +233,12 @@ func (s *Shard) Reserve(t *Table, k Key, n int) bool {
 	for {
 		d := s.directory.Load()
 		if d == nil {
-			if !s.rebuild(t, noSlots, k.low(), 0, n) {
+			if !s.rebuild(t, noSlots, k.place(), 0, n) {
 				return false
 			}
 			continue
 		}
-		b := d.block(k.low())
+		b := d.block(k.place())
 		state := b.state()
 		if int(state.filled)+n <= b.limit() {
 			return true
@@ -246,7 +247,7 @@ func (s *Shard) Reserve(t *Table, k Key, n int) bool {
 		if 8*(int(state.used)+n) > 7*mostOf(sizes[len(sizes)-1]) { // otherwise many tags are removed ones
 			depth++
 		}
-		if depth > maxBits || !s.rebuild(t, d, k.low(), depth, n) {
+		if depth > maxBits || !s.rebuild(t, d, k.place(), depth, n) {
 			return false
 		}
 	}
@@ -285,16 +286,16 @@ func (t *Table) freeBlock(b block) {
 	t.spare[slices.Index(sizes[:], b.groups)].Put(&b)
 }
 
-// rebuild replaces the block of a hash by one or two of that depth, with room for n more keys
+// rebuild replaces the block of a place by one or two of that depth, with room for n more keys
 // each: its slots are spread over two, or they get a block of another size.
-func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
-	from, common := d.block(low), depth // the bits of a hash that the slots have in common
+func (s *Shard) rebuild(t *Table, d *directory, place, depth uint32, n int) bool {
+	from, common := d.block(place), depth // the bits of a place that the slots have in common
 	used, upper := 0, 0                 // slots with a key, and how many the second new block gets
 	if from.groups > 0 {
 		common, used = from.state().depth, int(from.state().used)
 		if depth > common {
 			for slot := range from.live {
-				upper += int(slot.low() >> (32 - depth) & 1)
+				upper += int(slot.place() >> (32 - depth) & 1)
 			}
 		}
 	}
@@ -321,7 +322,7 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 	} else {
 		second = first
 	}
-	places := to.places(low, common)
+	places := to.places(place, common)
 	for i := range places {
 		if places[i] = first; i >= len(places)/2 {
 			places[i] = second
@@ -338,10 +339,10 @@ func (s *Shard) rebuild(t *Table, d *directory, low, depth uint32, n int) bool {
 	return true
 }
 
-// places returns the places of all hashes that have their first bits in common with low.
-func (d *directory) places(low, bits uint32) []block {
+// places returns the blocks of all places that have their first bits in common with one.
+func (d *directory) places(place, bits uint32) []block {
 	span := uint32(1) << (d.bits() - bits)
-	start := low >> d.shift &^ (span - 1)
+	start := place >> d.shift &^ (span - 1)
 	return d.blocks[start : start+span]
 }
 
@@ -376,7 +377,7 @@ func (d *directory) take(from block) {
 			old := from.slot(group, i)
 			state := old.vacate()
 			low := uint32(state >> hashShift)
-			b := d.block(low)
+			b := d.block(placeOf(low))
 			slot, g, j := b.free(low)
 			slot.lo, slot.hi, slot.History = old.lo, old.hi, old.History
 			slot.state.Store(state)

@@ -78,8 +78,8 @@ func (s *Shard) check(t testing.TB) (bytes int) {
 					continue
 				}
 				live++
-				if d.bits() > 0 && int(slot.low()>>d.shift)>>(d.bits()-depth) != place>>(d.bits()-depth) {
-					t.Fatalf("a slot with hash %x is in the block of place %d of %d", slot.low(), place, len(d.blocks))
+				if d.bits() > 0 && int(slot.place()>>d.shift)>>(d.bits()-depth) != place>>(d.bits()-depth) {
+					t.Fatalf("a slot of place %x is in block %d of %d", slot.place(), place, len(d.blocks))
 				}
 			}
 		}
@@ -176,7 +176,7 @@ func (m *model) insert(name string) bool {
 		return false
 	}
 	m.compareBlocks(before)
-	b := m.s.directory.Load().block(k.low())
+	b := m.s.directory.Load().block(k.place())
 	if state := b.state(); int(state.filled)+room > b.limit() {
 		m.t.Fatalf("%d of %d slots are filled, without room for %d", state.filled, b.limit(), room)
 	}

@@ -123,7 +123,7 @@ func TestHashesAreSpread(t *testing.T) {
 		for i := range keys {
 			k := table.named(5, prefix+fmt.Sprintf("%04x", i))
 			shards[k.hash>>shardShift]++
-			blocks[k.low()>>d.shift]++
+			blocks[k.place()>>d.shift]++
 			homes[b.home(k.low())]++
 			tags[tagOf(k.hash)&0x7f]++
 		}
@@ -140,19 +140,20 @@ func TestHashesAreSpread(t *testing.T) {
 	}
 }
 
-// evened returns the part of all hashes that uneven puts below an end.
+// evened returns the part of all hashes that have a place below an end.
 func evened(end uint64) float64 {
 	const all = 1 << hashShift
-	return float64(sort.Search(all, func(low int) bool { return uneven(uint64(low)) >= end })) / all
+	return float64(sort.Search(all, func(low int) bool { return uint64(placeOf(uint32(low))) >= end })) / all
 }
 
-// TestUneven: the halves of hashes keep their order, so that no two places are exchanged, and the
-// density doubles.
-func TestUneven(t *testing.T) {
+// TestPlacesAreUneven: places have the order of the halves of hashes, so that no two are
+// exchanged, and their density doubles.
+func TestPlacesAreUneven(t *testing.T) {
 	const all, step = uint64(1) << hashShift, uint64(1) << 20
 	for low := uint64(0); low < all; low += step {
-		if next := min(low+step, all-1); uneven(low) >= uneven(next) || uneven(next) >= all {
-			t.Errorf("%#x and %#x become %#x and %#x", low, next, uneven(low), uneven(next))
+		next := min(low+step, all-1)
+		if placeOf(uint32(low)) >= placeOf(uint32(next)) {
+			t.Errorf("%#x and %#x become %#x and %#x", low, next, placeOf(uint32(low)), placeOf(uint32(next)))
 		}
 	}
 	lowest, highest := evened(all/64), 1-evened(all-all/64)

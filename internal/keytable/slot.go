@@ -46,6 +46,9 @@ func (slot *Slot) Group() uint32 { return uint32(slot.state.Load()>>groupShift) 
 // low is the part of the key's hash that the slot keeps.
 func (slot *Slot) low() uint32 { return uint32(slot.state.Load() >> hashShift) }
 
+// place is the place of the slot, which chooses its block.
+func (slot *Slot) place() uint32 { return placeOf(slot.low()) }
+
 // Virtual reports whether the newest entries were recorded at instants that callers passed.
 func (slot *Slot) Virtual() bool { return slot.state.Load()&virtual != 0 }
 
@@ -174,21 +177,21 @@ func (t *Table) longText(b []byte) Text {
 func (k Text) In(t *Table, group uint32, isVirtual bool) Key {
 	state := uint64(group)<<groupShift | k.size<<sizeShift | live
 	h := fold(k.hash^state*hashOdd, t.seeds[2])
-	low := uneven(h & (1<<hashShift - 1))
-	h = h>>hashShift<<hashShift | low
-	state |= low << hashShift
+	state |= h << hashShift
 	if isVirtual {
 		state |= virtual
 	}
 	return Key{h, state, k.lo, k.hi}
 }
 
-// uneven spreads the half of a hash that finds the block: the density of keys doubles from the
-// lowest places to the highest. With an even density all blocks would be full at the same time,
-// and as they grow they would leave as much memory as the table holds. Here some blocks grow at
-// any time, in memory that others have left (TestGrowthLeavesLittleGarbage).
-func uneven(low uint64) uint64 {
-	return low + low*(1<<hashShift-low)>>hashShift*11/32
+// placeOf is the place of a slot among all, from the half of its hash that the slot keeps. The
+// density of places doubles from the lowest to the highest. With an even density all blocks
+// would be full at the same time, and as they grow they would leave as much memory as the table
+// holds. Here some blocks grow at any time, in memory that others have left
+// (TestGrowthLeavesLittleGarbage).
+func placeOf(low uint32) uint32 {
+	x := uint64(low)
+	return uint32(x + x*(1<<hashShift-x)>>hashShift*11/32)
 }
 
 // hashOdd is 2^64 / golden ratio.
@@ -201,6 +204,8 @@ func (k *Key) Before(other *Key) bool {
 
 // low is the part of the hash that finds the block and the group of tags in it.
 func (k *Key) low() uint32 { return uint32(k.hash) }
+
+func (k *Key) place() uint32 { return placeOf(k.low()) }
 
 // tagOf is a byte of a hash that the block keeps for each slot.
 func tagOf(hash uint64) uint8 { return liveTag | uint8(hash>>32) }

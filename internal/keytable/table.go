@@ -217,7 +217,7 @@ type Shard struct {
 
 	sync.Mutex        // protects the following, and changes of directory and Arena
 	used       int    // slots with a key
-	hand       uint32 // the hash at which the sweep goes on
+	hand       uint32 // the place at which the sweep goes on
 	handGroup  uint32 // the group in that block
 }
 
@@ -258,7 +258,7 @@ func (s *Shard) Visit(place uint64, n int, visit func(*Slot)) (next uint64) {
 	end := (place>>rest + 1) << rest
 	end = min(end, place+max(Hashes/uint64(s.used+1)*uint64(n), 1))
 	for slot := range b.live {
-		if at := uint64(slot.low()); place <= at && at < end {
+		if at := uint64(slot.place()); place <= at && at < end {
 			slot.Lock()
 			visit(slot)
 			slot.Unlock()
