@@ -20,6 +20,7 @@ import (
 // without the lock of the shard may read it.
 type directory struct {
 	shift  uint8   // the bits of a place above it choose the block
+	first  block   // blocks[0], which most shards have alone, in the cache line of the directory
 	blocks []block // 1 << (32 - shift), each perhaps several times
 }
 
@@ -84,7 +85,12 @@ func mostOf(groups uint32) int { return int(groups) * groupSlots * 7 / 8 }
 func (b block) bytes() int { return int(b.groups)*(8+groupSlots*slotBytes) + 8 + int(unsafe.Sizeof(b)) }
 
 // block returns the block of a place.
-func (d *directory) block(place uint32) block { return d.blocks[place>>d.shift] }
+func (d *directory) block(place uint32) block {
+	if d.shift == 32 {
+		return d.first
+	}
+	return d.blocks[place>>d.shift]
+}
 
 // bits is the number of bits that choose a block.
 func (d *directory) bits() uint32 { return 32 - uint32(d.shift) }
@@ -290,7 +296,7 @@ func (t *Table) freeBlock(b block) {
 // each: its slots are spread over two, or they get a block of another size.
 func (s *Shard) rebuild(t *Table, d *directory, place, depth uint32, n int) bool {
 	from, common := d.block(place), depth // the bits of a place that the slots have in common
-	used, upper := 0, 0                 // slots with a key, and how many the second new block gets
+	used, upper := 0, 0                   // slots with a key, and how many the second new block gets
 	if from.groups > 0 {
 		common, used = from.state().depth, int(from.state().used)
 		if depth > common {
@@ -328,6 +334,7 @@ func (s *Shard) rebuild(t *Table, d *directory, place, depth uint32, n int) bool
 			places[i] = second
 		}
 	}
+	to.first = to.blocks[0]
 	if from.groups > 0 {
 		to.take(from)
 		t.freeBlock(from)
