@@ -76,13 +76,21 @@ func classFor(words int) int {
 }
 
 // words is the number of words of the run.
-func (r Run) words() int { return classUnits(int(r>>placeBits)) * unitWords }
+func (r Run) words() int { return int(classWords[r>>placeBits]) }
+
+// classWords are the numbers of words of all classes.
+var classWords = func() (all [1 << (32 - placeBits)]uint64) {
+	for class := range all {
+		all[class] = uint64(classUnits(class) * unitWords)
+	}
+	return all
+}()
 
 // Words returns the memory of a run.
 func (a *Arena) Words(r Run) []uint32 {
 	place := r & placeMask
-	from := int(place%pageUnits) * unitWords
-	return (*a.pages.Load())[place/pageUnits][from : from+r.words()]
+	page := (*a.pages.Load())[place/pageUnits]
+	return page[place%pageUnits*unitWords:][:r.words()]
 }
 
 // Alloc returns a run of at least n words, which are not cleared. It reports false if the
