@@ -20,7 +20,7 @@ type Limiter struct {
 	whole  *engine.Compiled // the rules of Wait: the same histories, all or nothing
 	engine engine.Engine
 	memory *memory.Memory // engine, if it is a Memory
-	inside *memory.Rules  // rules in its own form
+	inside *memory.Rules  // rules in its own form, unless fixed
 	outage engine.Outage
 	fixed  bool // At made it: calls are decided at the instant at
 	at     time.Time
@@ -83,7 +83,7 @@ func (l *Limiter) At(t time.Time) *Limiter {
 	if l != nil {
 		fixed = *l
 	}
-	fixed.fixed, fixed.at = true, t
+	fixed.fixed, fixed.at, fixed.inside = true, t, nil
 	return &fixed
 }
 
@@ -122,16 +122,23 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // allow is AllowN by reference. Allow and AllowN are inlined into their callers, which
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
-	if l != nil && l.memory != nil && (!l.fixed || isInstant(l.at)) && l.check(key, n) == nil {
-		if err := l.memory.Allow(l.inside, key, n, l.at, (*engine.Result)(d)); err != nil {
+	if l == nil || l.inside == nil || !l.inside.TryAllow(key, n, (*engine.Result)(d)) {
+		if err := l.attempt(ctx, key, n, d); err != nil {
 			return err
 		}
-		if d.Limit != "" {
-			d.explain(l.rules)
-		}
-		return nil
 	}
-	return l.decide(ctx, key, &Request{Op: OpAttempt, N: n}, d)
+	if d.Limit != "" {
+		d.explain(l.rules)
+	}
+	return nil
+}
+
+// attempt is allow for other attempts than the commonest, which TryAllow has left.
+func (l *Limiter) attempt(ctx context.Context, key *Key, n int64, d *Decision) error {
+	if l == nil || l.inside == nil || l.check(key, n) != nil {
+		return l.decide(ctx, key, &Request{Op: OpAttempt, N: n}, d)
+	}
+	return l.inside.Allow(key, n, (*engine.Result)(d))
 }
 
 // AllowOnce is [Limiter.AllowN] with an idempotency key. A caller that does not know the

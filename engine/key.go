@@ -99,6 +99,9 @@ func (c *Compiled) Key(values map[string]string) (Key, error) {
 // CheckKey returns an *InputError unless k has a value for each dimension, within its size
 // (R14).
 func (c *Compiled) CheckKey(k *Key) error {
+	if c.Fits(k) {
+		return nil
+	}
 	if k.n != len(c.Dimensions) {
 		return Input("key", "policy %q counts by %s, so its keys have %d values; this one has %d",
 			c.Name, c.describeDimensions(), len(c.Dimensions), k.n)
@@ -110,6 +113,12 @@ func (c *Compiled) CheckKey(k *Key) error {
 		}
 	}
 	return nil
+}
+
+// Fits reports whether CheckKey returns no error. It is false for some keys of more than two
+// values without one.
+func (c *Compiled) Fits(k *Key) bool {
+	return k.n == len(c.Dimensions) && max(len(k.first), len(k.second)) <= keyenc.MaxValueBytes && k.rest == nil
 }
 
 func (c *Compiled) describeDimensions() string {

@@ -107,12 +107,12 @@ func matches(word uint64, tag uint8) uint64 {
 //
 // Find needs no lock, but it may miss a slot that moves meanwhile. Without a slot the caller
 // locks the shard and uses Lookup.
-func (s *Shard) Find(k Key) *Slot { return s.tagged(k, 0) }
+func (s *Shard) Find(k *Key) *Slot { return s.tagged(k, 0) }
 
 // Acquire locks and returns the slot with the key of that text: the one that Find has returned,
 // or another one with the same tag. It returns nil if there is none, or if the newest entries
 // were recorded on the other clock.
-func (s *Shard) Acquire(slot *Slot, k Key, text string) *Slot {
+func (s *Shard) Acquire(slot *Slot, k *Key, text string) *Slot {
 	for skip := 1; slot != nil; skip++ {
 		if slot.tryLock(k) {
 			if s.has(slot, k, text) {
@@ -128,8 +128,8 @@ func (s *Shard) Acquire(slot *Slot, k Key, text string) *Slot {
 // Lookup returns the slot of the key with that text, or nil. The shard is locked.
 func (s *Shard) Lookup(k Key, text string) *Slot {
 	for skip := 0; ; skip++ {
-		slot := s.tagged(k, skip)
-		if slot == nil || slot.fits(k) && s.has(slot, k, text) {
+		slot := s.tagged(&k, skip)
+		if slot == nil || slot.fits(&k) && s.has(slot, &k, text) {
 			return slot
 		}
 	}
@@ -137,7 +137,7 @@ func (s *Shard) Lookup(k Key, text string) *Slot {
 
 // tagged returns the slot with the tag of the key behind skip others, and begins to load it. It
 // returns nil if there is none.
-func (s *Shard) tagged(k Key, skip int) *Slot {
+func (s *Shard) tagged(k *Key, skip int) *Slot {
 	d := s.directory.Load()
 	if d == nil {
 		return nil

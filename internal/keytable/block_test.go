@@ -244,7 +244,7 @@ func (m *model) remove(name string) {
 	if slot == nil {
 		m.t.Fatalf("%.20q is lost", name)
 	}
-	slot.tryLock(k.Key)
+	slot.tryLock(&k.Key)
 	m.s.Remove(m.table, k.Key, slot)
 	m.forget(name)
 }

@@ -62,11 +62,11 @@ func (slot *Slot) SetVirtual(is bool) {
 }
 
 // fits reports whether the slot may have the key.
-func (slot *Slot) fits(k Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
+func (slot *Slot) fits(k *Key) bool { return (slot.state.Load()^k.state)&^(locked|virtual) == 0 }
 
 // tryLock locks the slot if its state is that of the key, and reports whether it is. The slot
 // then may have the key, and its newest entries were recorded on the same clock.
-func (slot *Slot) tryLock(k Key) bool {
+func (slot *Slot) tryLock(k *Key) bool {
 	return slot.state.CompareAndSwap(k.state, k.state|locked) || slot.await(k.state)
 }
 
@@ -85,7 +85,7 @@ func (slot *Slot) await(want uint64) bool {
 }
 
 // Release unlocks a slot that Acquire has returned, if its state has not changed since.
-func (slot *Slot) Release(k Key) { storeRelease(&slot.state, k.state) }
+func (slot *Slot) Release(k *Key) { storeRelease(&slot.state, k.state) }
 
 // Lock locks a slot of a locked shard.
 func (slot *Slot) Lock() {
@@ -212,7 +212,7 @@ func tagOf(hash uint64) uint8 { return liveTag | uint8(hash>>32) }
 
 // has reports whether a slot, the state of which fits the key, has the key with that text. The
 // caller has locked the slot or the shard.
-func (s *Shard) has(slot *Slot, k Key, text string) bool {
+func (s *Shard) has(slot *Slot, k *Key, text string) bool {
 	if len(text) > inlineKey {
 		return string(s.long(slot)) == text
 	}

@@ -124,7 +124,7 @@ const Shards = shardCount
 func (t *Table) At(i int) *Shard { return &t.shards[i] }
 
 // Shard returns the shard of a key.
-func (t *Table) Shard(k Key) *Shard { return &t.shards[k.hash>>shardShift] }
+func (t *Table) Shard(k *Key) *Shard { return &t.shards[k.hash>>shardShift] }
 
 // Bit is the set of shards that holds only the shard of the key.
 func (k *Key) Bit() uint64 { return 1 << (k.hash >> shardShift) }

@@ -105,7 +105,7 @@ func TestRemovedSlotsAreNotLocked(t *testing.T) {
 		t.Errorf("state %x, want a locked one of callers' instants", found.state.Load())
 	}
 	s.Remove(table, key.Key, found)
-	if found.Unlock(); found.tryLock(key.Key) || found.state.Load() != 0 {
+	if found.Unlock(); found.tryLock(&key.Key) || found.state.Load() != 0 {
 		t.Error("Lock has locked it")
 	}
 	other.setHash(key.hash) // so that it gets the same slot
@@ -201,7 +201,7 @@ func TestReclaim(t *testing.T) {
 	const keys = 20_000
 	for i := range keys {
 		k := table.named(group, numbered(i))
-		s := table.Shard(k.Key)
+		s := table.Shard(&k.Key)
 		slot := s.insert(t, table, &k)
 		add(s, slot, int64(i%2)*5_000_000)
 		slot.Unlock()
@@ -249,7 +249,7 @@ func TestGrowthLeavesLittleGarbage(t *testing.T) {
 		text := string(binary.LittleEndian.AppendUint64(key[:0], i))
 		before += uint64(len(text))
 		k := table.named(group, text)
-		if s := table.Shard(k.Key); !s.Reserve(table, k.Key, 1) {
+		if s := table.Shard(&k.Key); !s.Reserve(table, k.Key, 1) {
 			t.Fatal("no room")
 		} else {
 			s.Insert(k.Key, k.text).Unlock()
@@ -276,7 +276,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		remove := func(key string) {
 			k := table.first(0, key)
 			slot := s.Lookup(k.Key, k.text)
-			slot.tryLock(k.Key)
+			slot.tryLock(&k.Key)
 			s.Remove(table, k.Key, slot)
 		}
 		const stay, go_ = 1200, 6000
@@ -366,16 +366,16 @@ func TestCallersFindWhatMoves(t *testing.T) {
 				for !done.Load() {
 					i := r.IntN(stay)
 					k := key(i)
-					first := s.Find(k.Key)
-					slot := s.Acquire(first, k.Key, k.text)
-					if slot != first && first.fits(k.Key) {
+					first := s.Find(&k.Key)
+					slot := s.Acquire(first, &k.Key, k.text)
+					if slot != first && first.fits(&k.Key) {
 						alike.Add(1)
 					}
 					if slot == nil {
 						missed.Add(1)
 						s.Lock() // now it is found
 						slot = s.Lookup(k.Key, k.text)
-						if slot == nil || !slot.tryLock(k.Key) {
+						if slot == nil || !slot.tryLock(&k.Key) {
 							s.Unlock()
 							t.Errorf("key %d is lost", i)
 							return
@@ -446,5 +446,5 @@ func TestCallersFindWhatMoves(t *testing.T) {
 
 // acquired finds and locks a key as callers without the lock of the shard do.
 func (s *Shard) acquired(k named) *Slot {
-	return s.Acquire(s.Find(k.Key), k.Key, k.text)
+	return s.Acquire(s.Find(&k.Key), &k.Key, k.text)
 }

@@ -44,7 +44,7 @@ func (m *Memory) Apply(c *Change) error {
 		return c.misfit()
 	}
 	key := m.table.Text(textOf(c.Key)).In(&m.table, c.limit.group, c.Virtual)
-	s := m.table.Shard(key)
+	s := m.table.Shard(&key)
 	s.Lock()
 	defer s.Unlock()
 	return m.applyIn(s, key, c)

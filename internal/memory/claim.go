@@ -119,7 +119,7 @@ func (m *Memory) name(c *claim, limits []limitRules, k *engine.Key) (buffer *[]b
 			hashed = m.table.Text(text)
 		}
 		r.limit, r.text, r.key = l, text, hashed.In(&m.table, l.group, c.at.virtual())
-		r.shard = m.table.Shard(r.key)
+		r.shard = m.table.Shard(&r.key)
 	}
 	return buffer
 }
@@ -154,7 +154,7 @@ func (c *claim) shards() (set uint64) {
 func (m *Memory) tryHold(c *claim) bool {
 	for i := range c.records {
 		r := &c.records[i]
-		if r.slot = r.shard.Find(r.key); r.slot == nil {
+		if r.slot = r.shard.Find(&r.key); r.slot == nil {
 			return false
 		}
 	}
@@ -164,7 +164,7 @@ func (m *Memory) tryHold(c *claim) bool {
 	var order [engine.MaxLimits]uint8
 	for n, i := range c.order(&order) {
 		r := &c.records[i]
-		if r.slot = r.shard.Acquire(r.slot, r.key, r.text); r.slot == nil {
+		if r.slot = r.shard.Acquire(r.slot, &r.key, r.text); r.slot == nil {
 			for _, locked := range order[:n] {
 				c.records[locked].slot.Unlock()
 			}

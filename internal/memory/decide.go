@@ -59,17 +59,15 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	}
 }
 
-// Allow decides an attempt of n units under rules of m, without a Call. The zero Time is now.
-func (m *Memory) Allow(b *Rules, k *engine.Key, n int64, at time.Time, d *engine.Result) error {
-	when := moment{}
-	if !at.IsZero() {
-		when = moment{at.UnixMicro(), fromCaller}
-	}
-	one := b.simple && n == 1
-	if one && m.allowOne(&b.limits[0], k, when, d) {
-		return nil
-	}
-	return m.decide(b, k, &request{N: n, at: when}, !one, d)
+// TryAllow decides an attempt of n units now, if it is one of the commonest (allowShort). Otherwise
+// it reports false and changes nothing. The key and the units may be bad input.
+func (b *Rules) TryAllow(k *engine.Key, n int64, d *engine.Result) bool {
+	return b.allowShort(k, n, moment{}, d)
+}
+
+// Allow decides an attempt of n units now that TryAllow has left, without a Call.
+func (b *Rules) Allow(k *engine.Key, n int64, d *engine.Result) error {
+	return b.engine.decide(b, k, &request{N: n}, !b.simple, d)
 }
 
 // handle decides a call that is neither a count nor a reset. once is the name of the operation,
@@ -79,14 +77,14 @@ func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error
 		return m.refund(c, at, full, once)
 	}
 	b := m.Rules(c.Rules)
-	one := b.simple && c.N == 1 && c.Op == engine.Attempt && c.States == nil && once == ""
-	if one && m.allowOne(&b.limits[0], &c.Key, at, &c.Result) {
+	short := b.simple && c.Op == engine.Attempt && c.States == nil && once == ""
+	if short && b.allowShort(&c.Key, c.N, at, &c.Result) {
 		return nil
 	}
-	return m.decide(b, &c.Key, &request{c.Op, c.N, c.States, at, once, full}, !one, &c.Result)
+	return m.decide(b, &c.Key, &request{c.Op, c.N, c.States, at, once, full}, !short, &c.Result)
 }
 
-// decide decides a request. try is false if allowOne has failed, because the first way of
+// decide decides a request. try is false if allowShort has failed, because the first way of
 // decideOn would most likely fail too. d is a pointer, because copying its hundred bytes from
 // function to function takes as long as the decision.
 func (m *Memory) decide(b *Rules, k *engine.Key, req *request, try bool, d *engine.Result) error {
@@ -260,62 +258,77 @@ func span(us int64) time.Duration {
 	return time.Duration(us) * time.Microsecond
 }
 
-// allowOne decides the commonest attempt: one unit of one exact rolling window by one value,
-// on a key with a history that has room. It takes the steps of tryHold and decideHeld, in the
-// same order and by the same arithmetic, without loops and records (BenchmarkAllow, general
-// and not).
+// allowShort decides the commonest attempts: units of one exact rolling window by one value, on a
+// key with a history that has room. It takes the steps of tryHold and decideHeld, by the same
+// arithmetic, without loops and records (BenchmarkAllow, general and not).
 //
 // In every other case it reports false and changes nothing.
-func (m *Memory) allowOne(l *limitRules, k *engine.Key, at moment, d *engine.Result) bool {
-	virtual := at.virtual()
-	key := m.table.Text(k.Value(0)).In(&m.table, l.group, virtual)
-	s := m.table.Shard(key)
-	slot := s.Find(key)
+func (b *Rules) allowShort(k *engine.Key, n int64, at moment, d *engine.Result) bool {
+	if !b.simple || uint64(n-1) >= uint64(engine.MaxUnits) || !b.plan.Fits(k) {
+		return false
+	}
+	m, l, text, virtual := b.engine, &b.limits[0], k.Value(0), at.virtual()
+	key := m.table.Text(text).In(&m.table, l.group, virtual)
+	s := m.table.Shard(&key)
+	slot := s.Find(&key)
 	if slot == nil {
 		return false
 	}
 	raw := m.instant(at)
-	if slot = s.Acquire(slot, key, k.Value(0)); slot == nil {
+	if slot = s.Acquire(slot, &key, text); slot == nil {
 		return false
 	}
 	h := &slot.History
 	now := max(raw, h.Last) // R2
-	var used, front int64
-	known := now-raw < window.Step
-	if known {
-		used, front, known = h.One(&s.Arena, l.Max, l.Window, now)
-	}
-	if !known {
-		slot.Release(key)
+	if now-raw >= window.Step {
+		slot.Release(&key)
 		return false
 	}
-	// The decision is complete before the lock is released: the release waits for these
-	// stores in any case, and a copy of the decision right after them would (5 ns).
-	d.Allowed, d.Remaining, d.At = used < l.Max, l.Max-used, time.UnixMicro(now)
-	if d.Allowed {
-		d.Granted = 1
-		d.Remaining--
-		if m.journal != nil {
-			m.reportOne(l, k.Value(0), now, virtual)
-		}
+	used, drop := h.Used(&s.Arena, now-l.Window)
+	room := l.Max - used
+	allowed := n <= room
+	d.At = time.UnixMicro(now)
+	if allowed {
+		room -= n
+		d.Allowed, d.Granted, d.ResetAfter = true, n, span(l.Window)
 	} else {
 		d.Limit = l.described.Name
+		if used > 0 {
+			d.ResetAfter = span(h.End() + l.Window - now)
+		}
 	}
-	if d.Remaining == 0 {
-		d.RetryAfter = span(front + l.Window - now)
+	d.Remaining = room
+	if need := n - room; need > 0 { // units that must leave until n more fit (R8)
+		switch {
+		case n > l.Max:
+			d.RetryAfter = engine.Never
+		case need <= used:
+			d.RetryAfter = span(h.Leave(&s.Arena, drop, need) + l.Window - now)
+		default: // some of these n
+			d.RetryAfter = span(l.Window)
+		}
 	}
-	d.ResetAfter = span(h.End() + l.Window - now)
-	slot.Release(key)
-	if d.Allowed && sweepDue(raw) && s.TryLock() {
+	// The decision is written before the history. Stores reach the cache in their order, and a
+	// copy of the decision would wait for the line of the entry (8 % with 300 entries).
+	if allowed && !h.TryRecord(&s.Arena, &window.Add{End: now, Now: now, Units: n, Drop: drop, Narrow: l.Narrow}) {
+		*d = engine.Result{}
+		slot.Release(&key)
+		return false
+	}
+	if allowed && m.journal != nil {
+		m.reportOne(l, text, now, n, virtual)
+	}
+	slot.Release(&key)
+	if allowed && sweepDue(raw) && s.TryLock() {
 		s.SweepStep(&m.table, raw, virtual)
 		s.Unlock()
 	}
 	return true
 }
 
-// reportOne sends the change of one history, to which a unit was added, to the journal.
-func (m *Memory) reportOne(l *limitRules, key string, now int64, virtual bool) {
+// reportOne sends the change of one history, to which units were added, to the journal.
+func (m *Memory) reportOne(l *limitRules, key string, now, units int64, virtual bool) {
 	r := m.newReport(now, virtual)
-	r.appended(l, key, now, 1, now-l.Window)
+	r.appended(l, key, now, units, now-l.Window)
 	r.send()
 }

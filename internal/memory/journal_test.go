@@ -419,6 +419,16 @@ func TestJournalOfACut(t *testing.T) {
 	}
 }
 
+// TestJournalOfSeveralUnits: the journal gets all units of an attempt that the short way decides.
+func TestJournalOfSeveralUnits(t *testing.T) {
+	var r recorder
+	m := New(Options{Journal: &r})
+	for range 4 { // the third one finds a history with room
+		granted(m.on(perUser(12, time.Minute)).AllowN(K("a"), 3))(t)
+	}
+	compareContent(t, "the journal", content(redone(t, r.steps)), content(m))
+}
+
 // TestApplyWithoutRoomAddsNoKey: a new history whose entries find no room is not added (R13).
 func TestApplyWithoutRoomAddsNoKey(t *testing.T) {
 	m := New(Options{MaxBytes: 64 << 10})

@@ -125,7 +125,11 @@ func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
 	if l.at.IsZero() && n <= engine.MaxUnits {
 		var r engine.Result
-		err := l.memory.Allow(l.memory.Rules(l.rules), &k, n, l.at, &r)
+		b := l.memory.Rules(l.rules)
+		if b.TryAllow(&k, n, &r) {
+			return r, nil
+		}
+		err := b.Allow(&k, n, &r)
 		return r, err
 	}
 	return l.do(k, engine.Call{N: n})

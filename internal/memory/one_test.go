@@ -2,6 +2,7 @@ package memory
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"reflect"
 	"testing"
@@ -64,6 +65,21 @@ func TestShortWayKnowsALowerMax(t *testing.T) {
 	}
 }
 
+// TestNoDecisionBesideAnError: an attempt without room for its entry leaves no part of a decision
+// (R13).
+func TestNoDecisionBesideAnError(t *testing.T) {
+	m := New(Options{})
+	l := m.on(perUser(100, time.Minute))
+	for range 5 { // as many as the slot holds
+		granted(l.Allow(K("a")))(t)
+	}
+	m.SetCaps(0, m.Bytes())
+	d, err := l.Allow(K("a"))
+	if !errors.Is(err, engine.ErrFull) || d != (engine.Result{}) {
+		t.Errorf("got %+v, %v; want engine.ErrFull alone", d, err)
+	}
+}
+
 // BenchmarkOne compares the short way of one unit with the general way, on the same keys in
 // alternating rounds.
 func BenchmarkOne(b *testing.B) {
@@ -85,8 +101,10 @@ func BenchmarkOne(b *testing.B) {
 					for i := range round {
 						k := K(users[(first+i)*7919%keys])
 						d = engine.Result{}
-						if err := l.memory.Allow(l.memory.Rules(l.rules), &k, 1, time.Time{}, &d); err != nil {
-							b.Fatal(err)
+						if r := l.memory.Rules(l.rules); !r.TryAllow(&k, 1, &d) {
+							if err := r.Allow(&k, 1, &d); err != nil {
+								b.Fatal(err)
+							}
 						}
 					}
 					took[way] += time.Since(start)

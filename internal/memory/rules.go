@@ -16,7 +16,7 @@ type Rules struct {
 	plan   *engine.Compiled
 	mode   engine.Mode
 	limits []limitRules
-	simple bool // allowOne may decide: one exact rolling window without a cost by the first value, and denials are not counted
+	simple bool // allowShort may decide: one exact rolling window by the first value, all or nothing, without a cost or an interval
 }
 
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
@@ -83,8 +83,9 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		}
 		r.send()
 	}
-	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole == 0 && first.cost == 0 && first.Narrow && first.MinInterval == 0
+	first, kind := &b.limits[0], p.Limits[0].Kind
+	b.simple = len(b.limits) == 1 && first.sole == 0 && first.cost == 0 && first.MinInterval == 0 && first.Cell == 0 &&
+		(kind == engine.Rolling || kind == engine.Concurrency) && b.mode == engine.AllOrNothing
 	return b
 }
 

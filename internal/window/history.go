@@ -177,7 +177,7 @@ func (h *History) Ready(a *Arena, e *Add) bool {
 		case e.Units != 1 || !e.Narrow:
 			return false
 		}
-		return h.fits(h.ring(a), kept)
+		return h.fits(kept)
 	}
 	l := h.log()
 	if h.run == 0 {
@@ -326,12 +326,11 @@ func (h *History) ring(a *Arena) []uint32 {
 
 // restart makes e the only entry, in the form that e needs. The history keeps its run.
 func (h *History) restart(a *Arena, e *Add) {
-	h.Last = e.Now
 	if e.Narrow && e.Units == 1 {
-		h.set(narrow, 0)
-		h.n, h.stamp[0], h.stamp[1] = 1, uint32(e.Now), uint32(e.Now)
+		h.beginNarrow(e.Now)
 		return
 	}
+	h.Last = e.Now
 	f := packed
 	if e.Units > packedUnits {
 		f = wide
@@ -346,6 +345,13 @@ func (h *History) restart(a *Arena, e *Add) {
 		r.put(0, e.End, e.Units)
 		r.words[0] = 1
 	}
+}
+
+// beginNarrow makes one unit at now the only entry.
+func (h *History) beginNarrow(now int64) {
+	h.set(narrow, 0)
+	h.n, h.stamp[0], h.stamp[1] = 1, uint32(now), uint32(now)
+	h.Last = now
 }
 
 // End returns the end of the newest entry, or long without entries.
@@ -414,49 +420,31 @@ func (h *History) Free(a *Arena) {
 	*h = Empty
 }
 
-// One decides and records one unit in a narrow history, as Used, Ready and Record do, in one
-// pass. now is not before Last. used is the number of units that count before the attempt, and
-// front is the end of the oldest entry afterwards. ok is false, and nothing changes, if the
-// attempt needs those methods: for another form, or an entry without room.
-func (h *History) One(a *Arena, most, window, now int64) (used, front int64, ok bool) {
-	n, left := int64(h.n), h.Last+window-now
-	if h.form() != narrow || most == 0 {
-		return 0, 0, false
-	}
-	if left <= 0 || n == 0 {
-		h.n, h.stamp[0], h.Last, h.pos = 1, uint32(now), now, 0
-		return 0, now, true
-	}
-	isOld := int64(uint32(h.Last)-h.stamp[0]) >= left
-	if n >= most && !isOld {
-		return n, h.Last - int64(uint32(h.Last)-h.stamp[0]), n == most
-	}
-	var ring []uint32
-	if h.run != 0 {
-		// The free place behind the newest entry is written early, before it is certain that an
-		// entry is added. So its cache line is loaded together with that of the oldest entries.
-		if ring = a.Words(h.run); n <= int64(len(ring)) {
-			ring[wrap(h.head()+int(n)-1, len(ring))] = uint32(now)
+// TryRecord is Record if the history is Ready and the entry becomes the newest one. It reports
+// whether it is.
+func (h *History) TryRecord(a *Arena, e *Add) bool {
+	if h.form() != narrow || e.Units != 1 || !e.Narrow {
+		if e.End < h.End() || !h.Ready(a, e) {
+			return false
 		}
+		h.Record(a, e)
+		return true
 	}
-	drop := 0
-	if isOld {
-		drop = h.leftNarrow(ring, left)
+	kept := int(h.n) - e.Drop // Ready and Record of the commonest form in one step
+	switch {
+	case kept == 0:
+		h.beginNarrow(e.Now)
+	case h.fits(kept):
+		h.recordNarrow(h.ring(a), e.Drop, e.Now)
+	default:
+		return false
 	}
-	used = n - int64(drop)
-	if used == 0 || used >= most || !h.fits(ring, int(used)) {
-		return 0, 0, false
-	}
-	h.recordNarrow(ring, drop, now)
-	return used, h.Last - int64(uint32(h.Last)-h.stamp[0]), true
+	return true
 }
 
 // fits reports whether another narrow entry fits behind kept ones.
-func (h *History) fits(ring []uint32, kept int) bool {
-	if ring == nil {
-		return kept < inlineStamps
-	}
-	return kept <= len(ring)
+func (h *History) fits(kept int) bool {
+	return kept < inlineStamps || h.run != 0 && kept <= h.run.words()
 }
 
 // Until returns an instant: one window after it no entry counts. For a bucket it is the instant
