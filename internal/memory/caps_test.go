@@ -119,13 +119,18 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	ask := request{N: 1, at: moment{at, fromCaller}}
 	c := claim{records: records[:], at: ask.at}
 	defer putBuffer(m.name(&c, b.limits, &key))
-	if err := m.decideOn(b, &ask, &c, true, &d); err != m.fullOfKeys {
+	try := func() error {
+		m.hold(&c, true)
+		_, err := m.decideHeld(b, &ask, &c, &d)
+		return err
+	}
+	if err := try(); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}
 	onlyA.Reset(K("x"))
 	onlyA.Reset(K("z"))
 	onlyB.At(time.UnixMicro(at)).Allow(K("y"))
-	if err := m.decideOn(b, &ask, &c, true, &d); err != nil || d.Allowed || d.Limit != "b" {
+	if err := try(); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}
 }

@@ -85,8 +85,8 @@ func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error
 }
 
 // decide decides a request. try is false if allowShort has failed, because the first way of
-// decideOn would most likely fail too. d is a pointer, because copying its hundred bytes from
-// function to function takes as long as the decision.
+// decideWithRoom would most likely fail too. d is a pointer, because copying its hundred bytes
+// from function to function takes as long as the decision.
 func (m *Memory) decide(b *Rules, k *engine.Key, req *request, try bool, d *engine.Result) error {
 	// The records stand on the stack, as many as the rules need: clearing room for
 	// engine.MaxLimits would cost as much as a decision.
@@ -106,37 +106,31 @@ func (m *Memory) decide(b *Rules, k *engine.Key, req *request, try bool, d *engi
 	}
 }
 
-// decideWithRoom decides on the given records. At a cap it makes room and decides again, as
-// long as it finds histories to remove: bytes come back by whole pages, so the first ones
-// found may not be enough.
-func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool, records []record, d *engine.Result) error {
+// decideWithRoom decides on the given records. It reads everything, then decides, then writes all
+// or nothing (R7), while it holds all histories. The first way holds them alone. If a history is
+// missing, is corrected or needs room, the second way holds their shards as well.
+//
+// At a cap it makes room and decides again, as long as it finds histories to remove: bytes come
+// back by whole pages, so the first ones found may not be enough.
+func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, try bool, records []record, d *engine.Result) (err error) {
 	c := claim{records: records}
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
-	defer putBuffer(m.name(&c, b.limits, k))
-	for tries := 0; ; tries++ {
+	buffer := m.name(&c, b.limits, k)
+	done := false
+	if try && m.tryHold(&c) {
+		done, err = m.decideHeld(b, req, &c, d)
+	}
+	for tries := 0; !done; tries++ {
 		before := m.reclaimed.Load()
-		err := m.decideOn(b, req, &c, try && tries == 0, d)
-		if req.full || err != m.fullOfKeys && err != m.fullOfBytes {
-			return err
-		}
-		if tries == maxTries || !m.makeRoom(c.shards(), req.at, before) {
+		m.hold(&c, req.N > 0 && req.Op != engine.Peek)
+		_, err = m.decideHeld(b, req, &c, d)
+		done = req.full || err != m.fullOfKeys && err != m.fullOfBytes
+		if !done && (tries == maxTries || !m.makeRoom(c.shards(), req.at, before)) {
 			m.rejected.Add(1)
-			return err
+			done = true
 		}
 	}
-}
-
-// decideOn reads everything, then decides, then writes all or nothing (R7), while it holds all
-// histories. The first way holds them alone. If a history is missing, is corrected or needs
-// room, the second way holds their shards as well.
-func (m *Memory) decideOn(b *Rules, req *request, c *claim, try bool, d *engine.Result) error {
-	if try && m.tryHold(c) {
-		if done, err := m.decideHeld(b, req, c, d); done {
-			return err
-		}
-	}
-	m.hold(c, req.N > 0 && req.Op != engine.Peek)
-	_, err := m.decideHeld(b, req, c, d)
+	putBuffer(buffer)
 	return err
 }
 
