@@ -152,8 +152,9 @@ func (c *claim) shards() (set uint64) {
 // many keys. A call that locks one of them meanwhile moves Last if it drops entries, and R2
 // moves this decision to that instant. A history that a sweep has removed is not found.
 func (m *Memory) tryHold(c *claim) bool {
-	for i := range c.records {
-		r := &c.records[i]
+	records := c.records
+	for i := range records {
+		r := &records[i]
 		if r.slot = r.shard.Find(&r.key); r.slot == nil {
 			return false
 		}
@@ -161,26 +162,28 @@ func (m *Memory) tryHold(c *claim) bool {
 	c.raw = m.instant(c.at)
 	c.now, c.locks = c.raw, 0
 	fits := true
-	var order [engine.MaxLimits]uint8
-	for n, i := range c.order(&order) {
-		r := &c.records[i]
-		if r.slot = r.shard.Acquire(r.slot, &r.key, r.text); r.slot == nil {
+	var places [engine.MaxLimits]uint8
+	order := c.order(&places)
+	for n, i := range order {
+		r := &records[i]
+		slot := r.shard.Acquire(r.slot, &r.key, r.text)
+		if slot == nil {
 			for _, locked := range order[:n] {
-				c.records[locked].slot.Unlock()
+				records[locked].slot.Unlock()
 			}
 			return false
 		}
-		r.h, r.arena, r.corrected = &r.slot.History, &r.shard.Arena, false
-		last := r.h.Last
-		fits = fits && last-c.raw < window.Step && r.h.Rate() == r.limit.Rate
+		r.slot, r.h, r.arena, r.corrected = slot, &slot.History, &r.shard.Arena, false
+		last := slot.Last
+		fits = fits && last-c.raw < window.Step && slot.Rate() == r.limit.Rate
 		c.now = max(c.now, last)
 	}
 	if !fits {
 		m.release(c)
 		return false
 	}
-	for i := range c.records {
-		r := &c.records[i]
+	for i := range records {
+		r := &records[i]
 		r.rule = r.limit.at(c.now)
 	}
 	return true
@@ -188,13 +191,11 @@ func (m *Memory) tryHold(c *claim) bool {
 
 // order returns the places of the records in the order in which they are locked.
 func (c *claim) order(places *[engine.MaxLimits]uint8) []uint8 {
-	order := places[:len(c.records)]
-	if len(order) == 1 {
-		return order
-	}
+	records := c.records
+	order := places[:len(records)]
 	for i := range order {
-		j := i
-		for ; j > 0 && c.records[i].key.Before(&c.records[order[j-1]].key); j-- {
+		key, j := &records[i].key, i
+		for ; j > 0 && key.Before(&records[order[j-1]].key); j-- {
 			order[j] = order[j-1]
 		}
 		order[j] = uint8(i)
@@ -273,16 +274,27 @@ func (m *Memory) adjust(r *record, now int64) {
 	}
 }
 
-// release releases the histories and their shards.
+// release unlocks the histories and their shards.
 func (m *Memory) release(c *claim) {
-	for i := range c.records {
-		if r := &c.records[i]; r.slot != nil {
+	c.unlockHistories()
+	m.unlockShards(c)
+}
+
+func (c *claim) unlockHistories() {
+	records := c.records
+	for i := range records {
+		if r := &records[i]; r.slot != nil {
 			r.slot.Unlock()
 			r.slot = nil
 		}
 	}
-	m.table.Unlock(c.locks)
-	c.locks = 0
+}
+
+func (m *Memory) unlockShards(c *claim) {
+	if c.locks != 0 {
+		m.table.Unlock(c.locks)
+		c.locks = 0
+	}
 }
 
 // sweepEvery: one in so many recordings, and every fourth new key, sweeps one group of slots. So
@@ -296,20 +308,13 @@ func sweepDue(now int64) bool {
 	return uint64(now)*odd>>32%sweepEvery == 0
 }
 
-// sweepAfter sweeps a few slots of each shard that is free, with every fourth new key and now
-// and then. It releases the histories before.
-func (m *Memory) sweepAfter(c *claim) {
-	if !c.inserted && !sweepDue(c.raw) {
-		return
-	}
-	held := c.locks
-	c.locks = 0
-	m.release(c)
-	c.locks = held
+// sweep sweeps a few slots of the shards: of those that are locked with every fourth new key, of
+// the others if they are free. The histories are unlocked.
+func (m *Memory) sweep(c *claim) {
 	for i := range c.records {
 		s := c.records[i].shard
 		switch {
-		case held != 0:
+		case c.locks != 0:
 			if !c.inserted || s.Len()%4 == 0 {
 				s.SweepStep(&m.table, c.raw, c.at.virtual())
 			}

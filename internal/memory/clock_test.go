@@ -94,7 +94,7 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 }
 
 // TestPeeksAndDenialsRemoveNothing: calls that record nothing may be at any instant of the caller,
-// and remove no history, by the short way and the general one (R4, R13).
+// and remove no history, by the fast path and the general one (R4, R13).
 func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 	start, busy := time.UnixMicro(1_000_000_000_000_000), K("busy")
 	window := limit{Name: "l", Max: 2, Window: time.Minute, By: []string{"user"}}
@@ -122,7 +122,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 			for i := range 1000 { // several in each shard
 				l.At(start).AllowN(K(fmt.Sprint(i)), 2)
 			}
-			for i := range time.Duration(2) { // entries of one unit, which the short way knows
+			for i := range time.Duration(2) { // entries of one unit, which the fast path knows
 				must.Get(l.At(start.Add(c.granted + i*time.Microsecond)).Allow(busy))(t)
 			}
 			held := l.memory.Len()

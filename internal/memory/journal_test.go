@@ -419,7 +419,7 @@ func TestJournalOfACut(t *testing.T) {
 	}
 }
 
-// TestJournalOfSeveralUnits: the journal gets all units of an attempt that the short way decides.
+// TestJournalOfSeveralUnits: the journal gets all units of an attempt that the fast path decides.
 func TestJournalOfSeveralUnits(t *testing.T) {
 	var r recorder
 	m := New(Options{Journal: &r})

@@ -123,10 +123,10 @@ func granted(r engine.Result, err error) func(t testing.TB) engine.Result {
 func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k, 1) }
 
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
-	if l.at.IsZero() && n <= engine.MaxUnits {
+	b := l.memory.Rules(l.rules)
+	if l.at.IsZero() && b.Takes(&k, n) {
 		var r engine.Result
-		b := l.memory.Rules(l.rules)
-		if b.TryAllow(&k, n, &r) {
+		if b.AllowFast(&k, n, &r) {
 			return r, nil
 		}
 		err := b.Allow(&k, n, &r)

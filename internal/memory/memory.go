@@ -1,7 +1,7 @@
 // Package memory is the engine in memory: histories of keys in one process. Package weir
 // offers it as weir.Memory, and package weirdisk keeps a log of its changes.
 //
-// A call is decided in decide.go, with a shorter way for the commonest attempt. claim.go holds
+// A call is decided in decide.go, with a fast path for the commonest attempt. claim.go holds
 // its histories, and record.go writes units to them. ops.go has refund, count and reset.
 // rules.go compiles rules, once.go remembers operations with an idempotency key, and journal.go
 // and apply.go state changes for a log and make them again.

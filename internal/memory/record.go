@@ -19,9 +19,9 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 	if req.full {
 		return true, m.fullOfKeys
 	}
-	ready := true
-	for i := range c.records {
-		r := &c.records[i]
+	ready, records := true, c.records
+	for i := range records {
+		r := &records[i]
 		if r.limit.cost < 0 { // only read (R7)
 			ready = ready && !r.corrected
 			continue
@@ -38,8 +38,8 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 			return true, err
 		}
 	}
-	for i := range c.records {
-		r := &c.records[i]
+	for i := range records {
+		r := &records[i]
 		if r.limit.cost < 0 {
 			continue
 		}

@@ -16,7 +16,7 @@ type Rules struct {
 	plan   *engine.Compiled
 	mode   engine.Mode
 	limits []limitRules
-	simple bool // allowShort may decide: one exact rolling window by the first value, all or nothing, without a cost or an interval
+	isFast bool // allowFast may decide
 }
 
 // limitRules is one limit of a Rules: its numbers, and the names of its histories.
@@ -83,10 +83,16 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		}
 		r.send()
 	}
-	first, kind := &b.limits[0], p.Limits[0].Kind
-	b.simple = len(b.limits) == 1 && first.sole == 0 && first.cost == 0 && first.MinInterval == 0 && first.Cell == 0 &&
-		(kind == engine.Rolling || kind == engine.Concurrency) && b.mode == engine.AllOrNothing
+	b.isFast = len(b.limits) == 1 && b.mode == engine.AllOrNothing && b.limits[0].isFast()
 	return b
+}
+
+// isFast reports whether allowFast may decide under the limit: an exact rolling window by the
+// first value, without a cost or an interval.
+func (l *limitRules) isFast() bool {
+	kind := l.described.Kind
+	isExact := (kind == engine.Rolling || kind == engine.Concurrency) && l.Cell == 0
+	return isExact && l.sole == 0 && l.cost == 0 && l.MinInterval == 0
 }
 
 // retention returns the microseconds for which a history is kept after its newest instant:

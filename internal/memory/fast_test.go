@@ -14,9 +14,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-// TestShortWayHasItsOwnKeys: the short way takes the first value of a key as the name of a
+// TestFastPathHasItsOwnKeys: the fast path takes the first value of a key as the name of a
 // history. Rules that count by several values, or by another one, do not use it (R7).
-func TestShortWayHasItsOwnKeys(t *testing.T) {
+func TestFastPathHasItsOwnKeys(t *testing.T) {
 	pair := keyenc.Append(keyenc.Append(nil, "x"), "y")
 	for _, c := range []struct {
 		name    string
@@ -40,9 +40,9 @@ func TestShortWayHasItsOwnKeys(t *testing.T) {
 	}
 }
 
-// TestShortWayTakesNoCost: a limit that gets a cost while single units of it count takes the
+// TestFastPathTakesNoCost: a limit that gets a cost while single units of it count takes the
 // cost from the next attempt on (R7, R12).
-func TestShortWayTakesNoCost(t *testing.T) {
+func TestFastPathTakesNoCost(t *testing.T) {
 	m := New(Options{})
 	p := perUser(5, time.Minute)
 	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 4, "left")
@@ -50,9 +50,9 @@ func TestShortWayTakesNoCost(t *testing.T) {
 	assert.Equal(t, must.Get(m.on(p).Allow(K("a")))(t).Remaining, 1, "left of 4 by a cost of 3")
 }
 
-// TestShortWayKnowsALowerMax: after Max was lowered several units must leave before one fits, and
+// TestFastPathKnowsALowerMax: after Max was lowered several units must leave before one fits, and
 // the wait ends with the last of them (R8, R12).
-func TestShortWayKnowsALowerMax(t *testing.T) {
+func TestFastPathKnowsALowerMax(t *testing.T) {
 	m := New(Options{})
 	p, start := perUser(5, time.Minute), time.Unix(1_700_000_000, 0)
 	for i := range 4 {
@@ -80,9 +80,9 @@ func TestNoDecisionBesideAnError(t *testing.T) {
 	}
 }
 
-// BenchmarkOne compares the short way of one unit with the general way, on the same keys in
-// alternating rounds.
-func BenchmarkOne(b *testing.B) {
+// BenchmarkFastPath compares the fast path with the general one, on the same keys in alternating
+// rounds.
+func BenchmarkFastPath(b *testing.B) {
 	p := policy{Name: "p", Limits: []limit{{Max: 1 << 30, Window: 10 * time.Millisecond, By: []string{"user"}}}}
 	for _, keys := range []int{1, 10_000} {
 		users := make([]string, keys)
@@ -91,26 +91,26 @@ func BenchmarkOne(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
 			const round = 512
-			ways := []*limiter{newLimiter(p), newLimiter(p)}
-			ways[1].memory.Rules(ways[1].rules).simple = false
+			paths := []*limiter{newLimiter(p), newLimiter(p)}
+			paths[1].memory.Rules(paths[1].rules).isFast = false
 			var took [2]time.Duration
 			var d engine.Result
 			for first := 0; b.Loop(); first += round {
-				for way, l := range ways {
+				for path, l := range paths {
 					start := time.Now()
 					for i := range round {
 						k := K(users[(first+i)*7919%keys])
 						d = engine.Result{}
-						if r := l.memory.Rules(l.rules); !r.TryAllow(&k, 1, &d) {
+						if r := l.memory.Rules(l.rules); !r.AllowFast(&k, 1, &d) {
 							if err := r.Allow(&k, 1, &d); err != nil {
 								b.Fatal(err)
 							}
 						}
 					}
-					took[way] += time.Since(start)
+					took[path] += time.Since(start)
 				}
 			}
-			b.ReportMetric(float64(took[0])/float64(took[1]), "short/general")
+			b.ReportMetric(float64(took[0])/float64(took[1]), "fast/general")
 		})
 	}
 }
