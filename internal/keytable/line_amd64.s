@@ -1,4 +1,4 @@
-//go:build !race && !purego
+//go:build !purego
 
 #include "textflag.h"
 
@@ -7,7 +7,7 @@ TEXT ·prefetch(SB), NOSPLIT, $0-8
 	PREFETCHT0 (AX)
 	RET
 
-TEXT ·storeRelease(SB), NOSPLIT, $0-16
+TEXT ·storePlain(SB), NOSPLIT, $0-16
 	MOVQ p+0(FP), AX
 	MOVQ value+8(FP), BX
 	MOVQ BX, (AX)

@@ -97,6 +97,10 @@ func (s step) String() string {
 // The tests of package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
 
+// assembled are the packages whose code the build tag purego changes, and the tests of it: the
+// assembly of package keytable, under the memory engine.
+var assembled = []string{module + "/internal/keytable", module + "/internal/memory"}
+
 // apart are the modules that `make test` runs without the race detector, for any of their
 // imports: benchmarks, and tests in a browser.
 var apart = []string{"bench", "cmd/weir/internal/report/browsertest"}
@@ -126,6 +130,7 @@ func stepsOf(tier string) ([]step, error) {
 			{race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{race, most, nil},
 			{nil, shortened, nil},
+			{[]string{"-race", "-tags=purego"}, assembled, nil},
 			{[]string{"-run=^TestKills$|^TestImages$|^TestDamagedImages$|^TestMixedDirectories$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100", "-weirdisk.images=2000"}},
 		}
 	}
