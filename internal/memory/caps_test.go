@@ -117,11 +117,11 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	var d engine.Result
 	key, b := K("x", "y"), m.Rules(l.rules)
 	ask := request{N: 1, at: moment{at, fromCaller}}
-	c := claim{records: records[:], at: ask.at}
+	c := claim{rules: b, req: &ask, records: records[:], at: ask.at}
 	defer putBuffer(m.name(&c, b.limits, &key))
 	try := func() error {
 		m.hold(&c, true)
-		_, err := m.decideHeld(b, &ask, &c, &d)
+		_, err := m.decideHeld(&c, &d)
 		return err
 	}
 	if err := try(); err != m.fullOfKeys {

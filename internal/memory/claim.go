@@ -14,6 +14,8 @@ import (
 // claim is the histories of a call while it is decided. Memory.name sets their keys once. Then
 // they are held and released, perhaps several times.
 type claim struct {
+	rules   *Rules // of an attempt, a peek or a record; otherwise nil
+	req     *request
 	records []record
 	at      moment
 
@@ -173,7 +175,10 @@ func (m *Memory) tryHold(c *claim) bool {
 			}
 			return false
 		}
-		r.slot, r.h, r.arena, r.corrected = slot, &slot.History, &r.shard.Arena, false
+		r.slot = slot
+		r.h = &slot.History
+		r.arena = &r.shard.Arena
+		r.corrected = false
 		last := slot.Last
 		fits = fits && last-c.raw < window.Step && slot.Rate() == r.limit.Rate
 		c.now = max(c.now, last)

@@ -16,6 +16,10 @@ type request struct {
 	at     moment
 	once   string // the name of the operation, if it is to be remembered
 	full   bool   // there is no room to remember the operation: recording units fails
+
+	// lockShards: the fast path has failed. Most likely a history is missing, so the histories
+	// cannot be held without their shards.
+	lockShards bool
 }
 
 // Do decides calls in their order, with one reading of the clock (R1).
@@ -67,7 +71,7 @@ func (b *Rules) Takes(k *engine.Key, n int64) bool {
 
 // Allow decides an attempt of n units now that AllowFast has left.
 func (b *Rules) Allow(k *engine.Key, n int64, d *engine.Result) error {
-	return b.engine.decide(b, k, &request{N: n}, b.isFast, d)
+	return b.engine.decide(b, k, &request{N: n, lockShards: b.isFast}, d)
 }
 
 // handle decides a call that is neither a count nor a reset. once is the name of the operation,
@@ -81,8 +85,8 @@ func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error
 	if fast && b.allowFast(&c.Key, c.N, at, &c.Result) {
 		return nil
 	}
-	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once, full: full}
-	return m.decide(b, &c.Key, req, fast, &c.Result)
+	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once, full: full, lockShards: fast}
+	return m.decide(b, &c.Key, req, &c.Result)
 }
 
 // isPlainAttempt reports whether a call is an attempt of some units that needs no states.
@@ -90,25 +94,24 @@ func isPlainAttempt(c *engine.Call) bool {
 	return c.Op == engine.Attempt && c.N > 0 && c.States == nil
 }
 
-// decide decides a request. lockShards is set if allowFast has failed: most likely a history is
-// missing, so the histories cannot be held without their shards. d is a pointer, because copying
-// its hundred bytes from function to function takes as long as the decision.
-func (m *Memory) decide(b *Rules, k *engine.Key, req *request, lockShards bool, d *engine.Result) error {
+// decide decides a request. d is a pointer, because copying its hundred bytes from function to
+// function takes as long as the decision.
+func (m *Memory) decide(b *Rules, k *engine.Key, req *request, d *engine.Result) error {
 	// The records stand on the stack, as many as the rules need: clearing room for
 	// engine.MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
 	case n == 1:
 		var records [1]record
-		return m.decideWithRoom(b, k, req, lockShards, records[:], d)
+		return m.decideWithRoom(b, k, req, records[:], d)
 	case n == 2:
 		var records [2]record
-		return m.decideWithRoom(b, k, req, lockShards, records[:], d)
+		return m.decideWithRoom(b, k, req, records[:], d)
 	case n <= 4:
 		var records [4]record
-		return m.decideWithRoom(b, k, req, lockShards, records[:n], d)
+		return m.decideWithRoom(b, k, req, records[:n], d)
 	default:
 		var records [engine.MaxLimits]record
-		return m.decideWithRoom(b, k, req, lockShards, records[:n], d)
+		return m.decideWithRoom(b, k, req, records[:n], d)
 	}
 }
 
@@ -118,18 +121,18 @@ func (m *Memory) decide(b *Rules, k *engine.Key, req *request, lockShards bool, 
 //
 // At a cap it makes room and decides again, as long as it finds histories to remove: bytes come
 // back by whole pages, so the first ones found may not be enough.
-func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, lockShards bool, records []record, d *engine.Result) (err error) {
-	c := claim{records: records}
+func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records []record, d *engine.Result) (err error) {
+	c := claim{rules: b, req: req, records: records}
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
 	buffer := m.name(&c, b.limits, k)
 	done := false
-	if !lockShards && m.tryHold(&c) {
-		done, err = m.decideHeld(b, req, &c, d)
+	if !req.lockShards && m.tryHold(&c) {
+		done, err = m.decideHeld(&c, d)
 	}
 	for tries := 0; !done; tries++ {
 		before := m.reclaimed.Load()
 		m.hold(&c, req.N > 0 && req.Op != engine.Peek)
-		_, err = m.decideHeld(b, req, &c, d)
+		_, err = m.decideHeld(&c, d)
 		done = req.full || err != m.fullOfKeys && err != m.fullOfBytes
 		if !done && (tries == maxTries || !m.makeRoom(c.shards(), req.at, before)) {
 			m.rejected.Add(1)
@@ -142,9 +145,9 @@ func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, lockShard
 
 // decideHeld decides on records that are held, and releases them. done is false if the shards
 // are needed as well; then nothing has changed.
-func (m *Memory) decideHeld(b *Rules, req *request, c *claim, d *engine.Result) (done bool, err error) {
+func (m *Memory) decideHeld(c *claim, d *engine.Result) (done bool, err error) {
+	req, mode, records := c.req, c.rules.mode, c.records
 	room, open := int64(window.Forever), true
-	records := c.records
 	for i := range records {
 		r := &records[i]
 		r.state = r.h.Look(r.arena, r.rule, c.now)
@@ -153,19 +156,19 @@ func (m *Memory) decideHeld(b *Rules, req *request, c *claim, d *engine.Result) 
 		room = min(room, r.limit.fitting(r.room, req.N))
 		open = open && !r.closed
 	}
-	granted, full := window.Grant(req.N, room, open, b.mode == engine.Partial)
+	granted, full := window.Grant(req.N, room, open, mode == engine.Partial)
 	units := granted // to record
 	switch {
 	case req.Op == engine.Peek || req.N == 0:
 		units = 0
 	case req.Op == engine.Record:
 		granted, full, units = req.N, true, req.N
-	case b.mode == engine.CountDenied:
+	case mode == engine.CountDenied:
 		units = req.N
 	}
 	switch {
 	case units > 0:
-		done, err = m.record(b, req, c, units, granted == 0)
+		done, err = m.record(c, units, granted == 0)
 	case req.Op == engine.Attempt && req.N > 0:
 		m.storeCorrections(c) // a denial stores these, and nothing else
 		done = true
@@ -177,9 +180,9 @@ func (m *Memory) decideHeld(b *Rules, req *request, c *claim, d *engine.Result) 
 		return done, err
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
-	answer(b, req, records, c.now, full, d)
+	c.answer(full, d)
 	if m.journal != nil {
-		m.report(b, req, c, units, d)
+		m.report(c, units, d)
 	}
 	c.unlockHistories()
 	if units > 0 && (c.inserted || sweepDue(c.raw)) { // peeks and denials remove no history (R4)
@@ -190,12 +193,12 @@ func (m *Memory) decideHeld(b *Rules, req *request, c *claim, d *engine.Result) 
 }
 
 // report sends the changes of a decision to the journal.
-func (m *Memory) report(b *Rules, req *request, c *claim, units int64, d *engine.Result) {
-	r := m.newReport(c.now, c.at.virtual())
+func (m *Memory) report(c *claim, units int64, d *engine.Result) {
+	req, r := c.req, m.newReport(c.now, c.at.virtual())
 	switch {
 	case units > 0:
-		if r.recorded(c.records, b.mode, units); req.once != "" {
-			r.remembered(newOperation(b.plan, req.once, req.Op, req.N, 0, d))
+		if r.recorded(c.records, c.rules.mode, units); req.once != "" {
+			r.remembered(newOperation(c.rules.plan, req.once, req.Op, req.N, 0, d))
 		}
 	case req.Op == engine.Attempt && req.N > 0:
 		r.corrections(c.records)
@@ -204,7 +207,8 @@ func (m *Memory) report(b *Rules, req *request, c *claim, units int64, d *engine
 }
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *Rules, req *request, records []record, now int64, full bool, d *engine.Result) {
+func (c *claim) answer(full bool, d *engine.Result) {
+	req, now, records := c.req, c.now, c.records
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range records {
@@ -220,7 +224,7 @@ func answer(b *Rules, req *request, records []record, now int64, full bool, d *e
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
 	d.At = time.UnixMicro(now)
 	if !full {
-		d.Limit = binding(b.mode, records, req.N, d.Granted).limit.described.Name
+		d.Limit = binding(c.rules.mode, records, req.N, d.Granted).limit.described.Name
 	}
 	for i := range req.States {
 		s, to := &records[i], &req.States[i]

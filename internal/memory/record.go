@@ -10,9 +10,10 @@ import (
 // record adds units to all histories that are charged, or to none: each step that can fail
 // comes before the first write. denied reports that CountDenied records a denied attempt. done
 // is false if the locks of the shards are needed and not held.
-func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bool) (done bool, err error) {
+func (m *Memory) record(c *claim, units int64, denied bool) (done bool, err error) {
+	req, mode := c.req, c.rules.mode
 	if req.Op == engine.Record {
-		if err := c.overflow(b.mode, units); err != nil {
+		if err := c.overflow(mode, units); err != nil {
 			return true, err
 		}
 	}
@@ -27,8 +28,12 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 			continue
 		}
 		e := &r.entry // field by field: a copy of a struct would wait for its fields
-		e.End, e.Now, e.Units, e.Drop, e.Narrow = r.h.EndOf(r.rule, c.now), c.now, r.limit.units(units), r.state.Drop, r.rule.Narrow
-		ready = ready && r.slot != nil && !r.corrected && (r.rule.Rate != 0 || r.h.Ready(r.arena, &r.entry))
+		e.End = r.h.EndOf(r.rule, c.now)
+		e.Now = c.now
+		e.Units = r.limit.units(units)
+		e.Drop = r.state.Drop
+		e.Narrow = r.rule.Narrow
+		ready = ready && r.isReady()
 	}
 	if !ready {
 		if c.locks == 0 {
@@ -43,11 +48,19 @@ func (m *Memory) record(b *Rules, req *request, c *claim, units int64, denied bo
 		if r.limit.cost < 0 {
 			continue
 		}
-		if r.add(b.mode, denied); c.locks != 0 {
+		if r.add(mode, denied); c.locks != 0 {
 			r.slot.SetVirtual(c.at.virtual())
 		}
 	}
 	return true, nil
+}
+
+// isReady reports whether add can add the entry without prepare.
+func (r *record) isReady() bool {
+	if r.slot == nil || r.corrected {
+		return false
+	}
+	return r.rule.Rate != 0 || r.h.Ready(r.arena, &r.entry)
 }
 
 // overflow returns the error of a record of units that a history cannot hold (R10).
