@@ -122,7 +122,9 @@ func (m *Memory) decide(b *Rules, k *engine.Key, req *request, d *engine.Result)
 // At a cap it makes room and decides again, as long as it finds histories to remove: bytes come
 // back by whole pages, so the first ones found may not be enough.
 func (m *Memory) decideWithRoom(b *Rules, k *engine.Key, req *request, records []record, d *engine.Result) (err error) {
-	c := claim{rules: b, req: req, records: records}
+	var c claim
+	c.rules, c.req = b, req
+	c.records = records
 	c.at.micros, c.at.from = req.at.micros, req.at.from // a copy of the struct would wait for its fields
 	buffer := m.name(&c, b.limits, k)
 	done := false

@@ -137,16 +137,16 @@ func (h *History) leftNarrow(ring []uint32, left int64) int {
 		return i
 	}
 	n := int(h.n) - 1
-	// Usually few have left, and their number varies. Four are compared without a branch on the
-	// outcome, which the processor would predict wrong. If all four have left, a binary search
-	// finds the place.
+	// Usually few have left. After eight tries a binary search finds the place.
 	lo, place := 0, h.head()
-	for range min(n, 4) {
-		lo += 1 + int((int64(last-ring[place])-left)>>63)
-		place = wrap(place+1, len(ring))
-	}
-	if lo < min(n, 4) {
-		return lo + 1
+	for lo < min(n, 8) {
+		if int64(last-ring[place]) < left {
+			return lo + 1
+		}
+		if place++; place == len(ring) {
+			place = 0
+		}
+		lo++
 	}
 	for hi := n; lo < hi; {
 		mid := (lo + hi) / 2
