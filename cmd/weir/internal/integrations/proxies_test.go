@@ -39,6 +39,7 @@ func startNginx(s *stand) {
 		main += "user root;\n" // can read the test's directory
 	}
 	main += "events {}\nhttp {\n access_log off;\n"
+	main += " types { text/html html; application/javascript js; image/jpeg jpg; }\n default_type application/octet-stream;\n" // as mime.types
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		main += kind + "_temp_path tmp;\n"
 	}

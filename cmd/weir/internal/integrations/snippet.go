@@ -30,16 +30,18 @@ var files embed.FS
 
 // Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
-	Policy    string // name; default search
-	Dimension string // the policy's dimension for the key; default ip
-	Header    string // the request header field with the key; default: the key is the client's address
-	Weir      string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
-	App       string // host:port of the application behind the proxy; default 127.0.0.1:8080
-	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
-	Timeout   string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
-	Allow     bool   // while weir is down or hangs, let requests pass; default: reject them
-	Secret    bool   // send weir the secret of --gate-secret-file
-	Dir       string // directory of the files, for references between them; default: that of the proxy's package
+	Policy     string // name; default search
+	Dimension  string // the policy's dimension for the key; default ip
+	Header     string // the request header field with the key; default: the key is the client's address
+	PlanBy     string // the policy's plan-by, unless it is the dimension; default: the policy has no plans
+	PlanHeader string // the request header field with the value of PlanBy; default: none is sent
+	Weir       string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
+	App        string // host:port of the application behind the proxy; default 127.0.0.1:8080
+	Listen     string // host:port where the proxy listens; default 0.0.0.0:80
+	Timeout    string // for requests to weir, in ms or s, 10ms to 10s; default 100ms
+	Allow      bool   // while weir is down or hangs, let requests pass; default: reject them
+	Secret     bool   // send weir the secret of --gate-secret-file
+	Dir        string // directory of the files, for references between them; default: that of the proxy's package
 }
 
 // File is one file of a snippet.
@@ -191,6 +193,18 @@ func (o Options) Socket() string {
 // NginxHeader returns the variable of the key's header field.
 func (o Options) NginxHeader() string {
 	return "$http_" + strings.ReplaceAll(strings.ToLower(o.Header), "-", "_")
+}
+
+// NginxPlan returns the variable of the plan's header field.
+func (o Options) NginxPlan() string { return Options{Header: o.PlanHeader}.NginxHeader() }
+
+// PlanQuery returns the part of a gate's query that names the field with the plan, "" if none is
+// sent.
+func (o Options) PlanQuery(field string) string {
+	if o.PlanHeader == "" {
+		return ""
+	}
+	return "&header." + o.PlanBy + "=" + field
 }
 
 // Underscored returns the key's header field with underscores, which CGI and WSGI

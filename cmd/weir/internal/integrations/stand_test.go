@@ -39,6 +39,8 @@ policies:
   addresses: {limit: 3 per hour per ip}
   observed:  {limit: 3 per hour per user, shadow: true}
   search:    {limit: 3 per hour per ip}
+  many:      {limit: 100 per hour per ip}
+  once:      {limit: 1 per hour per ip}
 `
 
 // stand is a real proxy between a client and an application, with a real weir

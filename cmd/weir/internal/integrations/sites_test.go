@@ -1,0 +1,204 @@
+//go:build linux
+
+package integrations
+
+import (
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/must"
+)
+
+// A visit is a request to a site whose owner has added directives to the snippet.
+type visit struct {
+	method, path string
+	fields       []string // names and values of the request's header fields, in turns
+	status       int
+	body         string // a part of the answer's
+	kind         string // of the answer: Content-Type; "" = any
+	units        int64  // charged
+}
+
+// visits sends requests and checks their answers and charges. The policy must count the
+// client's address.
+func (s *stand) visits(all []visit) {
+	s.t.Helper()
+	s.client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, v := range all {
+		before := s.peek(s.options.Policy, "ip", "127.0.0.1").used()
+		r := s.do(v.method, v.path, "", v.fields...)
+		units := s.peek(s.options.Policy, "ip", "127.0.0.1").used() - before
+		kind, _, _ := strings.Cut(r.header.Get("Content-Type"), ";")
+		if r.status != v.status || !strings.Contains(r.body, v.body) || v.kind != "" && kind != v.kind || units != v.units {
+			s.t.Errorf("%s %s %q: status %d, %s, %d units, %q; want %d, %s, %d units, a body with %q",
+				v.method, v.path, v.fields, r.status, kind, units, r.body, v.status, v.kind, v.units, v.body)
+		}
+		if granted := strings.Contains(r.header.Get("RateLimit"), ";r="); granted != (v.units > 0 || v.status == 429) || len(r.header["Ratelimit"]) > 1 {
+			s.t.Errorf("%s %s: RateLimit %q", v.method, v.path, r.header["Ratelimit"])
+		}
+		if r.header.Get("Strict-Transport-Security") == "" {
+			s.t.Errorf("%s %s: the header field of the site is missing", v.method, v.path)
+		}
+	}
+}
+
+// preflight are the fields by which a browser asks whether a page of another site may send a
+// request.
+var preflight = []string{"Origin", "https://shop.example.com", "Access-Control-Request-Method", "PUT"}
+
+// sites are the directives of real sites beside those of a snippet, and their visits.
+// edit adds them as the comments in the snippet instruct.
+var sites = map[string]struct {
+	proxy  int // index in proxies
+	edit   func(t *testing.T, text string) string
+	visits []visit
+}{
+	"nginx/files": {0, func(t *testing.T, text string) string {
+		text = replaced("        proxy_pass http://app;\n", `
+        try_files $uri $uri/ @app;
+`)(t, text)
+		return replaced("    location / {\n", `
+    add_header Strict-Transport-Security "max-age=63072000" always;
+    rewrite ^/old/(.*)$ /$1 last;
+    error_page 404 /404.html;
+    error_page 500 502 503 504 /50x.html;
+    proxy_intercept_errors on;
+    satisfy any;
+    root  html;
+    index index.html;
+
+    location = /50x.html {
+        internal;
+    }
+    location /private/ {
+        auth_request /_weir;
+        satisfy all;
+        deny  all;
+    }
+    location /secret/ {
+        auth_request /_weir;
+        satisfy all;
+        auth_basic secret;
+        auth_basic_user_file passwd;
+    }
+    location /exempt/ {
+        try_files /index.html =404;
+    }
+    location /moved {
+        return 301 /page.html;
+    }
+    location /gone {
+        auth_request /_weir;
+        proxy_pass http://127.0.0.1:1;
+    }
+    location @app {
+        auth_request /_weir;
+        proxy_pass http://app;
+    }
+    location / {
+`)(t, text)
+	}, []visit{
+		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
+		{"GET", "/", nil, 200, "the index", "text/html", 1},              // index
+		{"GET", "/missing.js", nil, 200, "app: GET", "", 1},              // try_files
+		{"GET", "/old/page.html", nil, 200, "a page", "text/html", 1},    // rewrite of the server
+		{"GET", "/status/404", nil, 404, "no such page", "text/html", 1}, // error_page
+		{"GET", "/status/403", nil, 403, "Forbidden", "text/html", 1},    // proxy_intercept_errors
+		{"GET", "/status/500", nil, 500, "out of order", "text/html", 1}, //
+		{"GET", "/gone", nil, 502, "out of order", "text/html", 1},       //
+		{"GET", "/closed/", nil, 403, "Forbidden", "text/html", 1},       // a directory without index
+		{"GET", "/private/page.html", nil, 403, "Forbidden", "", 0},      // deny
+		{"GET", "/secret/page.html", nil, 401, "Authorization", "", 0},   // auth_basic
+		{"GET", "/secret/page.html", basic, 200, "a secret", "text/html", 1},
+		{"GET", "/exempt/page.html", nil, 200, "the index", "", 0},
+		{"GET", "/moved", nil, 301, "Moved", "", 0},
+		{"GET", "/_weir", nil, 403, "Forbidden", "", 0},
+		{"OPTIONS", "/status/204", preflight, 204, "", "", 0},
+		{"OPTIONS", "/status/204", nil, 204, "", "", 1},
+		{"OPTIONS", "/status/204", preflight[:2], 204, "", "", 1},
+		{"GET", "/missing", preflight, 200, "app: GET", "", 1},
+	}},
+	"nginx/front controller": {0, replaced("    location / {\n", `
+    add_header Strict-Transport-Security "max-age=63072000" always;
+    root html;
+    if (!-e $request_filename) {
+        rewrite ^ /status/200 last;
+    }
+    location / {
+`), []visit{
+		{"GET", "/post", nil, 200, "app: GET", "", 1},
+		{"GET", "/_weir", nil, 403, "Forbidden", "", 0},
+	}},
+}
+
+// basic are the credentials of ann, whose password is in passwd.
+var basic = []string{"Authorization", "Basic YW5uOnBhc3M="}
+
+// Directives of a site beside the snippet: each request is charged once, and answers of the
+// proxy itself stay as they are.
+func TestSites(t *testing.T) {
+	t.Parallel()
+	for name, site := range sites {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxies[site.proxy]
+			p.edit = site.edit
+			start := p.start
+			p.start = func(s *stand) { s.writeSite(); start(s) }
+			s := newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header = "many", "ip", "" })
+			s.visits(site.visits)
+		})
+	}
+}
+
+// writeSite writes the files of a static site into html.
+func (s *stand) writeSite() {
+	s.t.Helper()
+	for name, text := range map[string]string{
+		"html/index.html":       "the index",
+		"html/page.html":        "a page",
+		"html/404.html":         "no such page",
+		"html/50x.html":         "out of order",
+		"html/secret/page.html": "a secret",
+		"html/closed/file":      "not listed",
+		"passwd":                "ann:{PLAIN}pass\n",
+	} {
+		must.Do(s.t, os.MkdirAll(filepath.Dir(filepath.Join(s.dir, name)), 0o755))
+		s.write(name, text)
+	}
+}
+
+// A denial is a problem document whatever the extension in the path is, and so are the other
+// answers of a snippet.
+func TestDenialsOfFiles(t *testing.T) {
+	each(t, func(o *Options) { o.Policy, o.Dimension, o.Header = "once", "ip", "" }, func(t *testing.T, s *stand) {
+		s.want("the first request", s.get("/"), 200)
+		for _, path := range []string{"/page.html", "/app.js", "/photo.jpg", "/page", "/a.b/"} {
+			s.wantProblem(path, s.get(path), 429)
+		}
+		s.killWeir()
+		if !s.options.Allow {
+			s.wantProblem("without weir", s.get("/page.html"), 503)
+		}
+	})
+}
+
+// wantProblem checks a problem document of a snippet.
+func (s *stand) wantProblem(what string, r reply, status int) {
+	s.t.Helper()
+	s.want(what, r, status)
+	var problem struct {
+		Type, Title string
+		Status      int
+	}
+	if err := json.Unmarshal([]byte(r.body), &problem); err != nil || problem.Status != status || problem.Type == "" || problem.Title == "" {
+		s.t.Errorf("%s: %q is no problem document of %d: %v", what, r.body, status, err)
+	}
+	if kind := r.header.Get("Content-Type"); kind != "application/problem+json" {
+		s.t.Errorf("%s: Content-Type %q", what, kind)
+	}
+}
