@@ -114,6 +114,7 @@ func TestLimits(t *testing.T) {
 		}
 		s.wantGranted("another user", s.get("/", "X-User", "bob&n=3&user=ann%20+"), 2)
 
+		s.want("a preflight, which lacks the key", s.do("OPTIONS", "/", "", preflight...), 200)
 		s.want("nobody", s.get("/"), 400)
 		s.want("a name that is too long", s.get("/", "X-User", strings.Repeat("x", 1100)), 400)
 		s.want("nobody, with a forged key", s.get("/", "Weir-Key", "carl"), 400)

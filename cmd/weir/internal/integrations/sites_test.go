@@ -4,9 +4,11 @@ package integrations
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -118,8 +120,6 @@ var sites = map[string]struct {
 		{"GET", "/moved", nil, 301, "Moved", "", 0},
 		{"GET", "/_weir", nil, 403, "Forbidden", "", 0},
 		{"OPTIONS", "/status/204", preflight, 204, "", "", 0},
-		{"OPTIONS", "/status/204", nil, 204, "", "", 1},
-		{"OPTIONS", "/status/204", preflight[:2], 204, "", "", 1},
 		{"GET", "/missing", preflight, 200, "app: GET", "", 1},
 	}},
 	"nginx/front controller": {0, replaced("    location / {\n", `
@@ -133,24 +133,118 @@ var sites = map[string]struct {
 		{"GET", "/post", nil, 200, "app: GET", "", 1},
 		{"GET", "/_weir", nil, 403, "Forbidden", "", 0},
 	}},
+	"nginx/application": {0, replaced("    location / {\n", `
+    add_header Strict-Transport-Security "max-age=63072000" always;
+    location / {
+`), preflightsAndOthers},
+	"haproxy": {1, replaced("    default_backend app\n", `
+    http-after-response set-header Strict-Transport-Security max-age=63072000
+    http-request redirect location /page.html if { path /moved }
+    http-request deny if { path_beg /private/ }
+    http-request auth realm secret if { path_beg /secret/ } !{ http_auth(people) }
+    http-request set-path %[path,regsub(^/old/,/)]
+    use_backend static if { path /static }
+    default_backend app
+
+userlist people
+    user ann insecure-password pass
+backend static
+    http-request return status 200 content-type text/plain string static
+`), append([]visit{
+		{"GET", "/old/page", nil, 200, "app: GET", "", 1},
+		{"GET", "/moved", nil, 302, "", "", 1},
+		{"GET", "/private/", nil, 403, "Forbidden", "", 1},
+		{"GET", "/secret/", nil, 401, "Unauthorized", "", 1},
+		{"GET", "/secret/", basic, 200, "app: GET", "", 1},
+		{"GET", "/static", nil, 200, "static", "", 1},
+	}, preflightsAndOthers...)},
+	"caddy/application": {2, replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {"), preflightsAndOthers},
+	"caddy/files": {2, func(t *testing.T, text string) string {
+		text = regexp.MustCompile(`\(app\) {\n[^}]*}`).ReplaceAllLiteralString(text, `(app) {
+	root * html
+	encode gzip
+	rewrite /old/* /page.html
+	redir /moved /page.html 301
+	basicauth /secret/* {
+		ann `+passHash+`
+	}
+	try_files {path} {path}/ /index.html
+	file_server
+}`)
+		return replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")(t, text)
+	}, []visit{
+		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
+		{"GET", "/", nil, 200, "the index", "text/html", 1},
+		{"GET", "/missing.js", nil, 200, "the index", "text/html", 1},
+		{"GET", "/old/page", nil, 200, "a page", "text/html", 1},
+		{"GET", "/moved", nil, 301, "", "", 1},
+		{"GET", "/secret/page.html", nil, 401, "", "", 1},
+		{"GET", "/secret/page.html", basic, 200, "a secret", "text/html", 1},
+		{"GET", "/closed/", nil, 404, "", "", 1},
+	}},
+	"caddy/files behind": {2, func(t *testing.T, text string) string {
+		files := free(t)
+		text = regexp.MustCompile(`reverse_proxy .* # the application`).ReplaceAllString(text, "reverse_proxy "+files)
+		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\theader Strict-Transport-Security max-age=63072000\n\troot * html\n\tfile_server\n}\n", port(files))
+	}, []visit{
+		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
+		{"GET", "/closed/", nil, 404, "", "", 1},
+	}},
+}
+
+// preflightsAndOthers are visits of a site whose application is behind the proxy.
+var preflightsAndOthers = []visit{
+	{"OPTIONS", "/status/204", preflight, 204, "", "", 0},
+	{"OPTIONS", "/status/204", nil, 204, "", "", 1},
+	{"OPTIONS", "/status/204", preflight[:2], 204, "", "", 1},
+	{"OPTIONS", "/status/204", preflight[2:], 204, "", "", 1},
+	{"GET", "/any", preflight, 200, "app: GET", "", 1},
+	{"GET", "/status/403", nil, 403, "app: GET", "", 1},
+	{"GET", "/status/500", nil, 500, "app: GET", "", 1},
 }
 
 // basic are the credentials of ann, whose password is in passwd.
 var basic = []string{"Authorization", "Basic YW5uOnBhc3M="}
 
+// passHash is the bcrypt hash of ann's password.
+const passHash = "$2b$04$abcdefghijklmnopqrstuufznL8bkzdtHwLhca4To/v9Lo9bA7fR6"
+
 // Directives of a site beside the snippet: each request is charged once, and answers of the
 // proxy itself stay as they are.
 func TestSites(t *testing.T) {
 	t.Parallel()
-	for name, site := range sites {
+	for name := range sites {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := proxies[site.proxy]
-			p.edit = site.edit
-			start := p.start
-			p.start = func(s *stand) { s.writeSite(); start(s) }
-			s := newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header = "many", "ip", "" })
-			s.visits(site.visits)
+			newSite(t, name, false).visits(sites[name].visits)
+		})
+	}
+}
+
+// newSite starts a proxy with the directives of a site.
+func newSite(t *testing.T, name string, allow bool) *stand {
+	t.Helper()
+	p := proxies[sites[name].proxy]
+	p.edit = sites[name].edit
+	start := p.start
+	p.start = func(s *stand) { s.writeSite(); start(s) }
+	return newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header, o.Allow = "many", "ip", "", allow })
+}
+
+// Files are answered as ever while weir is down and the snippet allows. Caddy's file_server takes
+// the status of an error that is being handled, so it is a site of its own there.
+func TestFilesWithoutWeir(t *testing.T) {
+	t.Parallel()
+	for name, closed := range map[string]int{"nginx/files": 403, "caddy/files behind": 404} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, name, true)
+			s.visits(sites[name].visits)
+			s.killWeir()
+			s.want("a page", s.get("/page.html"), 200)
+			s.want("the index", s.get("/"), 200)
+			s.want("a part", s.get("/page.html", "Range", "bytes=0-0"), 206)
+			s.want("a directory without index", s.get("/closed/"), closed)
 		})
 	}
 }

@@ -220,6 +220,18 @@ func (o Options) CaddyBind() string {
 	return ""
 }
 
+// TraefikFields returns the list of the header fields that reach weir.
+func (o Options) TraefikFields() string {
+	fields := []string{cmp.Or(o.Header, "X-Forwarded-For")}
+	if o.PlanHeader != "" {
+		fields = append(fields, o.PlanHeader)
+	}
+	if o.Secret {
+		fields = append(fields, "Weir-Gate-Secret")
+	}
+	return "[" + strings.Join(fields, ", ") + "]"
+}
+
 // Seconds returns the timeout in Envoy's form of durations.
 func (o Options) Seconds() string {
 	d, _ := time.ParseDuration(o.Timeout)

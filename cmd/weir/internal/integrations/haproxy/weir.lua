@@ -8,8 +8,8 @@
 --                      RateLimit, RateLimit-Policy, Retry-After and the body
 --
 -- Arguments: the abstract socket of the listener that leads to weir, and the path of
--- the gate. The action sends txn.weir_key as Weir-Key and txn.weir_secret as
--- Weir-Gate-Secret, and nothing else of the request.
+-- the gate. The action sends txn.weir_key as Weir-Key, txn.weir_plan as
+-- Weir-Plan and txn.weir_secret as Weir-Gate-Secret, and nothing else of the request.
 core.register_action("weir", { "http-req" }, function(txn, socket, path)
   local headers = {}
   local function send(field, variable)
@@ -17,6 +17,7 @@ core.register_action("weir", { "http-req" }, function(txn, socket, path)
     if value then headers[field] = { tostring(value) } end
   end
   send("weir-key", "txn.weir_key")
+  send("weir-plan", "txn.weir_plan")
   send("weir-gate-secret", "txn.weir_secret")
 
   local answer = core.httpclient():get{
@@ -37,5 +38,7 @@ core.register_action("weir", { "http-req" }, function(txn, socket, path)
   keep("ratelimit", "txn.weir_limit")
   keep("ratelimit-policy", "txn.weir_policy")
   keep("retry-after", "txn.weir_retry")
-  if answer.body then txn:set_var("txn.weir_body", answer.body) end
+  if answer.body then
+    txn:set_var("txn.weir_body", (answer.body:gsub("%c", ""))) -- lf-string would print a line feed as %0A
+  end
 end, 2)
