@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -44,5 +45,37 @@ func TestLogOfALongValue(t *testing.T) {
 	ask(s, "GET", "/gate/search", "", withQuery("ip="+strings.Repeat("x", 1025)))
 	if text := logged.String(); !strings.Contains(text, `the value of \"ip\" is 1025 bytes long`) || strings.Contains(text, "xx") {
 		t.Errorf("log: %s", text)
+	}
+}
+
+// TestGateWithoutAPlan: a request without the field of the plan has no plan, as proxies send none
+// for a client that has none. A dimension that chooses the plan must be there.
+func TestGateWithoutAPlan(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Policies = parsed(t, "  p: {limit: 2 per day per ip, plan-by: plan, plans: {pro: 9 per day}}\n"+
+			"  q: {limit: 2 per day per plan, plan-by: plan, plans: {pro: 9 per day}}\n")
+	})
+	for _, c := range []struct {
+		path   string
+		plans  []string
+		status int
+		quota  string
+	}{
+		{"/gate/p?ip=a&header.plan=X-Plan", []string{"pro"}, 204, `"p";q=9;w=86400`},
+		{"/gate/p?ip=a&header.plan=X-Plan", []string{"other"}, 204, `"p";q=2;w=86400`},
+		{"/gate/p?ip=b&header.plan=X-Plan", nil, 204, `"p";q=2;w=86400`},
+		{"/gate/p?ip=c&header.plan=X-Plan", []string{""}, 204, `"p";q=2;w=86400`},
+		{"/gate/p?ip=d&header.plan=X-Plan", []string{"", "pro"}, 400, ""},
+		{"/gate/p?ip=d&header.plan=X-Plan", []string{strings.Repeat("x", 1025)}, 400, ""},
+		{"/gate/p?ip=d&address.plan=X-Plan", nil, 400, ""},
+		{"/gate/p?header.ip=X-Ip&header.plan=X-Plan", []string{"pro"}, 400, ""},
+		{"/gate/q?header.plan=X-Plan", []string{"pro"}, 204, `"q";q=9;w=86400`},
+		{"/gate/q?header.plan=X-Plan", nil, 400, ""},
+		{"/gate/q?header.plan=X-Plan", []string{""}, 400, ""},
+	} {
+		r := ask(s, "GET", c.path, "", func(r *http.Request) { r.Header["X-Plan"] = c.plans })
+		if quota := strings.Join(r.header["RateLimit-Policy"], ""); r.status != c.status || quota != c.quota {
+			t.Errorf("%s %.20q: %d, RateLimit-Policy %s; want %d, %s", c.path, c.plans, r.status, quota, c.status, c.quota)
+		}
 	}
 }

@@ -142,7 +142,7 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 	if s.to, err = a.Policies().Rule(s.policy); err != nil {
 		return calls.NoPolicy(err, calls.ErrMissing, listPolicies)
 	}
-	q.key = s.key
+	q.key, q.to = s.key, s.to
 	err = q.parse(r.URL.RawQuery)
 	if s.key = q.key; err == nil {
 		s.Target, err = s.to.Target(s.key)
@@ -154,6 +154,7 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 type query struct {
 	gate     *http.Request // a gate call, with the header of the two prefixes; nil elsewhere
 	reserved []string      // the names of settings
+	to       *enforce.Rule
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
 }
@@ -199,6 +200,9 @@ func (q *query) part(part string) error {
 		return nil
 	}
 	if q.gate != nil {
+		if q.lacksPlan(name, value) {
+			return nil
+		}
 		if name, value, err = fromHeader(q.gate, name, value); err != nil {
 			return err
 		}
@@ -208,6 +212,18 @@ func (q *query) part(part string) error {
 		return calls.BadInput("query: %s", problem)
 	}
 	return nil
+}
+
+// lacksPlan reports whether the value that chooses a plan is in a header field that the request
+// does not have. Such a request has no plan: a proxy that sends the field of a gateway sends none
+// if the gateway has set none.
+func (q *query) lacksPlan(name, field string) bool {
+	dimension, ok := strings.CutPrefix(name, headerPrefix)
+	if !ok || dimension == "" || dimension != q.to.PlanBy || slices.Contains(q.to.Compiled.Dimensions, dimension) {
+		return false
+	}
+	lines := q.gate.Header.Values(field)
+	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
 }
 
 // gateSettings are the reserved names in the query of a gate.
