@@ -53,6 +53,16 @@ func Redis(t testing.TB) {
 	Program(t, "redis-server")
 }
 
+// Envoy declares Envoy, of PATH or of scripts/tools, and returns its path.
+func Envoy(t testing.TB) (path string) {
+	t.Helper()
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return Program(t, "envoy")
+	}
+	return Program(t, "envoy", filepath.Join(cache, "weir-tools", "envoy", "envoy"))
+}
+
 // Browser declares Chromium or Chrome and returns its path.
 func Browser(t testing.TB) (path string) {
 	t.Helper()

@@ -114,7 +114,7 @@ func policyWords(t *testing.T) []string {
 func tools(t *testing.T) []string {
 	t.Helper()
 	known := map[string]string{"redis-server": "Redis", "redis-tools": "Redis", "nodejs": "Node", "python3-flask": "Flask", "haproxy": "HAProxy",
-		"caddy": "Caddy", "prometheus": "Prometheus", "chromium": "Chromium"}
+		"caddy": "Caddy", "prometheus": "Prometheus", "chromium": "Chromium", "python3-pip": "pip"}
 	names := named(t, "scripts/tools", `\|\| echo (\S+)`)
 	for i, name := range names {
 		if known[name] != "" {
