@@ -97,7 +97,7 @@ kills: ## Kill a process with the engine on disk KILLS (1,000) times under 64 ca
 images: ## Open IMAGES (10,000) directories as power failures leave them, as many with damaged bytes, and as many with files missing or exchanged.
 	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestImages$$|^TestDamagedImages$$|^TestMixedDirectories$$' -args -weirdisk.images $(IMAGES)
 
-test-integrations: tools ## Test the snippets with nginx, HAProxy and Caddy, and examples/ with Express and Flask, also while weir is down.
+test-integrations: tools ## Test the snippets with nginx, HAProxy, Caddy and Envoy, and examples/ with Express and Flask, also while weir is down.
 	$(GO) test -count 1 -v ./cmd/weir/internal/integrations
 
 mutants: ## Put one fault at a time into the memory engine, and into batches; a test must fail for each.

@@ -56,6 +56,12 @@ func TestEnvoySnippet(t *testing.T) {
 		if limit.FailureModeDeny == o.Allow || limit.Timeout.AsDuration().Milliseconds() != 100 {
 			t.Errorf("%+v: failure_mode_deny %t, timeout %v", o, limit.FailureModeDeny, limit.Timeout.AsDuration())
 		}
+		if o.OfPolicy {
+			if len(files) != 1 {
+				t.Errorf("%+v: %d files; the rules of the policy suffice", o, len(files))
+			}
+			continue
+		}
 		// The descriptors of Envoy must be those of weir's file.
 		key := "masked_remote_address"
 		if o.Header != "" {

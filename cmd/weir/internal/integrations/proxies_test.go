@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // proxy is a program with a snippet.
@@ -20,6 +21,16 @@ type proxy struct {
 	edit  func(t *testing.T, text string) string // changes of a user in the snippet's files; nil = none
 
 	global string // further global options of a Caddyfile
+	grpc   bool   // calls weir over gRPC
+}
+
+// find declares the program and returns its path.
+func (p proxy) find(t *testing.T) string {
+	t.Helper()
+	if p.name == "envoy" {
+		return needs.Envoy(t)
+	}
+	return needs.Program(t, p.name)
 }
 
 var proxies = []proxy{
@@ -136,6 +147,29 @@ func TestLimits(t *testing.T) {
 			t.Errorf("the application saw %v, want the client's token and nothing of weir's", last.Header)
 		}
 	})
+}
+
+// TestPlans: the field of a gateway chooses the plan. A request without it has none.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStand(t, p, func(o *Options) { o.Policy, o.PlanBy, o.PlanHeader = "planned", "plan", "X-Plan" })
+			for _, c := range []struct{ plan, limit string }{{"pro", "9"}, {"", "3"}, {"other", "3"}, {"pro", "9"}} {
+				fields := []string{"X-User", "ann", "X-Plan", c.plan}
+				if c.plan == "" {
+					fields = fields[:2]
+				}
+				r := s.get("/", fields...)
+				if field := r.header.Get("RateLimit-Policy"); field != `"planned";q=`+c.limit+`;w=3600` {
+					t.Errorf("plan %q: %d, RateLimit-Policy %s; want a limit of %s", c.plan, r.status, field, c.limit)
+				}
+			}
+			s.want("the fifth, without a plan", s.get("/", "X-User", "ann"), 429)
+			s.want("the fifth, of the plan", s.get("/", "X-User", "ann", "X-Plan", "pro"), 200)
+		})
+	}
 }
 
 // TestGrantWithoutFields: an answer of weir without RateLimit, as of a policy in shadow mode,

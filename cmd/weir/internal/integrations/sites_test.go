@@ -48,6 +48,15 @@ func (s *stand) visits(all []visit) {
 	}
 }
 
+// useUp takes the units that are left for the client's address.
+func (s *stand) useUp() {
+	s.t.Helper()
+	left := 100 - s.peek("many", "ip", "127.0.0.1").used()
+	body := fmt.Sprintf(`{"policy":"many","key":{"ip":"127.0.0.1"},"n":%d}`, left)
+	res := must.Get(http.Post("http://"+s.options.Weir+"/v1/check", "application/json", strings.NewReader(body)))(s.t)
+	res.Body.Close()
+}
+
 // preflight are the fields by which a browser asks whether a page of another site may send a
 // request.
 var preflight = []string{"Origin", "https://shop.example.com", "Access-Control-Request-Method", "PUT"}
@@ -137,7 +146,9 @@ var sites = map[string]struct {
     add_header Strict-Transport-Security "max-age=63072000" always;
     location / {
 `), preflightsAndOthers},
-	"haproxy": {1, replaced("    default_backend app\n", `
+	"haproxy": {1, func(t *testing.T, text string) string {
+		text = replaced("    maxconn 10000\n", "    maxconn 10000\n    http-request redirect location /page.html if { path /above }\n")(t, text)
+		return replaced("    default_backend app\n", `
     http-after-response set-header Strict-Transport-Security max-age=63072000
     http-request redirect location /page.html if { path /moved }
     http-request deny if { path_beg /private/ }
@@ -150,13 +161,15 @@ userlist people
     user ann insecure-password pass
 backend static
     http-request return status 200 content-type text/plain string static
-`), append([]visit{
+`)(t, text)
+	}, append([]visit{
 		{"GET", "/old/page", nil, 200, "app: GET", "", 1},
 		{"GET", "/moved", nil, 302, "", "", 1},
 		{"GET", "/private/", nil, 403, "Forbidden", "", 1},
 		{"GET", "/secret/", nil, 401, "Unauthorized", "", 1},
 		{"GET", "/secret/", basic, 200, "app: GET", "", 1},
 		{"GET", "/static", nil, 200, "static", "", 1},
+		{"GET", "/above", nil, 302, "", "", 0},
 	}, preflightsAndOthers...)},
 	"caddy/application": {2, replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {"), preflightsAndOthers},
 	"caddy/files": {2, func(t *testing.T, text string) string {
@@ -184,8 +197,9 @@ backend static
 	}},
 	"caddy/files behind": {2, func(t *testing.T, text string) string {
 		files := free(t)
+		text = replaced("	@preflight {", "	header Strict-Transport-Security max-age=63072000\n\n	@preflight {")(t, text)
 		text = regexp.MustCompile(`reverse_proxy .* # the application`).ReplaceAllString(text, "reverse_proxy "+files)
-		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\theader Strict-Transport-Security max-age=63072000\n\troot * html\n\tfile_server\n}\n", port(files))
+		return text + fmt.Sprintf("http://:%s {\n\tbind 127.0.0.1\n\troot * html\n\tfile_server\n}\n", port(files))
 	}, []visit{
 		{"GET", "/page.html", nil, 200, "a page", "text/html", 1},
 		{"GET", "/closed/", nil, 404, "", "", 1},
@@ -216,7 +230,10 @@ func TestSites(t *testing.T) {
 	for name := range sites {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			newSite(t, name, false).visits(sites[name].visits)
+			s := newSite(t, name, false)
+			s.visits(sites[name].visits)
+			s.useUp()
+			s.visits([]visit{{"GET", "/page.html", nil, 429, "quota-exceeded", "application/problem+json", 0}})
 		})
 	}
 }

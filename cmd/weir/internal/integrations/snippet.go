@@ -4,7 +4,7 @@
 //
 // A snippet is a template. The files beside it are the template with the defaults, for
 // readers: one version allows while weir is down, the other denies. A test compares them with
-// the templates. Other tests start the real nginx, HAProxy and Caddy with a real weir,
+// the templates. Other tests start the real nginx, HAProxy, Caddy and Envoy with a real weir,
 // and stop, hang or restart weir. They do the same with the applications of examples/ for
 // Express and Flask.
 package integrations
@@ -31,9 +31,10 @@ var files embed.FS
 // Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
 	Policy     string // name; default search
+	OfPolicy   bool   // the policy is in a file of weir, so Envoy's snippet needs no rules of its own
 	Dimension  string // the policy's dimension for the key; default ip
 	Header     string // the request header field with the key; default: the key is the client's address
-	PlanBy     string // the policy's plan-by, unless it is the dimension; default: the policy has no plans
+	PlanBy     string // the policy's plan-by; needed with PlanHeader
 	PlanHeader string // the request header field with the value of PlanBy; default: none is sent
 	Weir       string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
 	App        string // host:port of the application behind the proxy; default 127.0.0.1:8080
@@ -59,6 +60,8 @@ type snippet struct {
 }
 
 const (
+	envoyRules = "ratelimit.tmpl > ratelimit.yaml" // for a limit that no policy of weir has
+
 	overHTTP = "127.0.0.1:7070" // the default of weir serve --listen
 	overGRPC = "127.0.0.1:7071" // an example of --grpc-listen
 )
@@ -70,7 +73,7 @@ var snippets = []snippet{
 	{name: "traefik", files: []string{"traefik.tmpl > weir.yaml"}, weir: overHTTP, dir: "/etc/traefik",
 		noAllow:  "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; leave --when-down at deny, or choose another proxy",
 		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port"},
-	{name: "envoy", files: []string{"envoy.tmpl > envoy.yaml", "ratelimit.tmpl > ratelimit.yaml"}, weir: overGRPC, dir: "/etc/envoy",
+	{name: "envoy", files: []string{"envoy.tmpl > envoy.yaml", envoyRules}, weir: overGRPC, dir: "/etc/envoy",
 		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
 }
 
@@ -101,6 +104,9 @@ func Render(name string, o Options) ([]File, error) {
 	}
 	var all []File
 	for _, file := range r.files {
+		if o.OfPolicy && file == envoyRules {
+			continue
+		}
 		f, err := render(name, file, o)
 		if err != nil {
 			return nil, err
@@ -155,12 +161,20 @@ func (o *Options) check(r snippet) error {
 		return fmt.Errorf("%q is not a name of a policy", o.Policy)
 	case !nameForm.MatchString(o.Dimension):
 		return fmt.Errorf("%q is not a name of a dimension; use letters, digits, dots, underscores and dashes", o.Dimension)
-	case o.Header != "" && !headerForm.MatchString(o.Header):
-		return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", o.Header)
-	case slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, o.Header) }):
-		return fmt.Errorf("the header field %s cannot be the key: the proxy sets or removes it; choose another field", o.Header)
+	case o.PlanHeader != "" && !nameForm.MatchString(o.PlanBy):
+		return fmt.Errorf("%q is not a name for --plan-header; use letters, digits, dots, underscores and dashes in plan-by", o.PlanBy)
+	case o.PlanHeader != "" && strings.EqualFold(o.Header, o.PlanHeader):
+		return fmt.Errorf("the header field %s cannot be both the key and the plan; choose two fields", o.Header)
 	case !pathForm.MatchString(o.Dir):
 		return fmt.Errorf("%q is not a directory; write a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
+	}
+	for _, field := range []string{o.Header, o.PlanHeader} {
+		if field != "" && !headerForm.MatchString(field) {
+			return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", field)
+		}
+		if slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, field) }) {
+			return fmt.Errorf("the header field %s cannot be the key or the plan: the proxy sets or removes it; choose another field", field)
+		}
 	}
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
 		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)

@@ -65,7 +65,10 @@ func allOptions() (all []Options) {
 		for _, secret := range []bool{false, true} {
 			for _, header := range []string{"", "X-User"} {
 				for _, weir := range []string{"", "127.0.0.1:9999", "unix:/run/weir/weir.sock"} {
-					all = append(all, Options{Allow: allow, Secret: secret, Header: header, Weir: weir})
+					o := Options{Allow: allow, Secret: secret, Header: header, Weir: weir}
+					planned := o
+					planned.OfPolicy, planned.PlanBy, planned.PlanHeader = true, "plan", "X-Plan"
+					all = append(all, o, planned)
 				}
 			}
 		}
@@ -86,6 +89,10 @@ func TestRenderRejectsOptions(t *testing.T) {
 		{"nginx", Options{Header: "X-User;\n"}, "is not a name of a header field"},
 		{"nginx", Options{Header: "host"}, "the header field host cannot be the key"},
 		{"caddy", Options{Header: "X-Forwarded-For"}, "the header field X-Forwarded-For cannot be the key"},
+		{"nginx", Options{PlanBy: "plan", PlanHeader: "a b"}, `"a b" is not a name of a header field`},
+		{"nginx", Options{PlanBy: "a b", PlanHeader: "X-Plan"}, `"a b" is not a name for --plan-header`},
+		{"nginx", Options{PlanBy: "plan", PlanHeader: "X-Plan", Header: "x-plan"}, "cannot be both the key and the plan"},
+		{"nginx", Options{PlanBy: "plan", PlanHeader: "Host"}, "the header field Host cannot be the key or the plan"},
 		{"nginx", Options{Weir: "unix:"}, "is not a socket"},
 		{"nginx", Options{Weir: "unix:/a;b"}, "is not a socket"},
 		{"nginx", Options{Weir: ":7070"}, `":7070" is not an address; write host:port`},

@@ -39,6 +39,7 @@ policies:
   addresses: {limit: 3 per hour per ip}
   observed:  {limit: 3 per hour per user, shadow: true}
   search:    {limit: 3 per hour per ip}
+  planned:   {limit: 3 per hour per user, plan-by: plan, plans: {pro: 9 per hour}}
   many:      {limit: 100 per hour per ip}
   once:      {limit: 1 per hour per ip}
 `
@@ -49,6 +50,7 @@ type stand struct {
 	t       *testing.T
 	proxy   proxy
 	options Options
+	grpc    string   // listener of weir for Envoy, as in --grpc-listen; "" = none
 	serve   []string // further arguments of weir serve
 	env     []string // further environment of programs
 	dir     string
@@ -61,20 +63,28 @@ type stand struct {
 // newStand starts the processes. change sets options of the snippet.
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
-	needs.Program(t, p.name)
+	p.find(t)
 	s := bareStand(t)
 	s.proxy, s.app = p, newApp(t)
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
 		Weir: s.options.Weir, App: s.app.addr(), Listen: s.options.Listen, Dir: s.dir,
 		Timeout: "10s"} // so that a busy machine is not taken for a weir that hangs
 	change(&s.options)
-	s.startWeir()
-	for _, f := range must.Get(Render(p.name, s.options))(t) {
+	rendered := s.options
+	if p.grpc {
+		s.grpc = free(t)
+		if !s.options.Allow { // both kinds of addresses are tried
+			s.grpc = "unix:" + filepath.Join(s.dir, "grpc.sock")
+		}
+		rendered.Weir = s.grpc
+	}
+	for _, f := range must.Get(Render(p.name, rendered))(t) {
 		if p.edit != nil {
 			f.Text = p.edit(t, f.Text)
 		}
 		s.write(f.Name, f.Text)
 	}
+	s.startWeir()
 	p.start(s)
 	s.await("tcp", s.options.Listen)
 	return s
@@ -104,6 +114,12 @@ func (s *stand) startWeir() {
 	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}
 	if s.options.Secret {
 		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
+	}
+	if s.grpc != "" {
+		args = append(args, "--grpc-listen", s.grpc)
+	}
+	if s.grpc != "" && !s.options.OfPolicy {
+		args = append(args, "--envoy-config", filepath.Join(s.dir, "ratelimit.yaml"))
 	}
 	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

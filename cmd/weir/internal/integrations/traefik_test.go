@@ -67,11 +67,14 @@ func TestTraefikSnippet(t *testing.T) {
 		if o.Header != "" {
 			want, sent = url.Values{"header.ip": {o.Header}}, o.Header
 		}
+		if o.PlanHeader != "" {
+			want["header.plan"] = []string{o.PlanHeader}
+		}
 		address, err := url.Parse(auth.Address)
-		if err != nil || address.Path != "/gate/search" || address.RawQuery != want.Encode() {
+		if err != nil || address.Path != "/gate/search" || address.Query().Encode() != want.Encode() {
 			t.Errorf("%+v: asks %s, %v; want the query %s", o, auth.Address, err, want.Encode())
 		}
-		if auth.TrustForwardHeader || !slices.Contains(auth.AuthRequestHeaders, sent) || slices.Contains(auth.AuthRequestHeaders, "Weir-Gate-Secret") != o.Secret {
+		if auth.TrustForwardHeader || !slices.Contains(auth.AuthRequestHeaders, sent) || slices.Contains(auth.AuthRequestHeaders, "X-Plan") != (o.PlanHeader != "") || slices.Contains(auth.AuthRequestHeaders, "Weir-Gate-Secret") != o.Secret {
 			t.Errorf("%+v: sends %v", o, auth.AuthRequestHeaders)
 		}
 	}
