@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/cmd/weir/internal/integrations"
+	"github.com/weirlimit/weir/policy"
 )
 
 // snippetOptions are the flags of weir snippet.
@@ -30,6 +31,7 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Policy, "policy", "search", "the `POLICY` that limits the requests; for envoy its domain")
 	f.StringVar(&o.Dimension, "dimension", "ip", "the `DIMENSION` that the policy counts by; with --policies its default is that of the policy")
 	f.StringVar(&o.Header, "header", "", "the request header `FIELD` with the key; default: the key is the client's address")
+	f.StringVar(&o.PlanHeader, "plan-header", "", "the request header `FIELD` in which a gateway sends the value of the policy's plan-by; with --policies")
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
@@ -38,7 +40,7 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
 	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
 	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
-	f.StringVar(&o.write, "write", "", "write the files to a `DIRECTORY` instead of stdout; existing files are kept")
+	f.StringVar(&o.write, "write", "", "write the files to a `DIRECTORY`, if a proxy needs several; existing files are kept")
 	return cmd
 }
 
@@ -49,6 +51,8 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 		if err := o.fit(cmd, proxy); err != nil {
 			return err
 		}
+	} else if o.PlanHeader != "" {
+		return usage("add --policies FILE, whose plan-by names the value", "--plan-header needs --policies")
 	}
 	files, err := integrations.Render(proxy, o.Options)
 	if err != nil {
@@ -57,7 +61,15 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 	if o.write != "" {
 		return writeFiles(cmd, o.write, files)
 	}
-	return printFiles(cmd, files)
+	if len(files) > 1 {
+		var needed []string
+		for _, f := range files {
+			needed = append(needed, f.Name)
+		}
+		return usage("add --write DIRECTORY, such as --write .", "%s needs %d files, %s, and stdout holds one", proxy, len(files), strings.Join(needed, " and "))
+	}
+	_, err = io.WriteString(cmd.OutOrStdout(), files[0].Text)
+	return err
 }
 
 // fit sets the policy and the dimension from --policies, or returns an error if a
@@ -92,21 +104,25 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 		return usage(fmt.Sprintf("add --header FIELD, or --dimension %s if it is the client's address", by[0]),
 			"policy %q counts by %q, and the source of its value is missing", p.Name, by[0])
 	}
-	o.Dimension = by[0]
-	return nil
+	o.Dimension, o.OfPolicy = by[0], true
+	return o.fitPlans(cmd, p)
 }
 
-// printFiles prints the files, each below its name if there are several.
-func printFiles(cmd *cobra.Command, files []integrations.File) error {
-	var texts []string
-	for _, f := range files {
-		if len(files) > 1 {
-			f.Text = fmt.Sprintf("##### file %s: --write DIRECTORY writes separate files\n", f.Name) + f.Text
-		}
-		texts = append(texts, f.Text)
+// fitPlans sets the name of the value that chooses a plan. Without a field for it all requests
+// would have the numbers without a plan, so the user gets a warning.
+func (o *snippetOptions) fitPlans(cmd *cobra.Command, p *policy.Definition) error {
+	switch planBy := p.PlanBy; {
+	case o.PlanHeader != "" && planBy == "":
+		return usage("leave out --plan-header", "policy %q has no plans", p.Name)
+	case o.PlanHeader != "" && planBy == o.Dimension:
+		return usage("leave out --plan-header", "policy %q chooses the plan by %q, whose value the snippet sends anyway", p.Name, planBy)
+	case o.PlanHeader == "" && planBy != "" && planBy != o.Dimension:
+		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: policy %q has plans by %q, and this snippet sends none: every request has the limits without a plan\n"+
+			"  add --plan-header FIELD if a gateway in front sends it\n", p.Name, planBy)
+	default:
+		o.PlanBy = planBy
 	}
-	_, err := io.WriteString(cmd.OutOrStdout(), strings.Join(texts, "\n"))
-	return err
+	return nil
 }
 
 // writeFiles writes the files to a directory. If one exists, it writes none.
