@@ -31,7 +31,8 @@ func snippetCommand() *cobra.Command {
 	f.StringVar(&o.Policy, "policy", "search", "the `POLICY` that limits the requests; for envoy its domain")
 	f.StringVar(&o.Dimension, "dimension", "ip", "the `DIMENSION` that the policy counts by; with --policies its default is that of the policy")
 	f.StringVar(&o.Header, "header", "", "the request header `FIELD` with the key; default: the key is the client's address")
-	f.StringVar(&o.PlanHeader, "plan-header", "", "the request header `FIELD` in which a gateway sends the value of the policy's plan-by; with --policies")
+	f.StringVar(&o.PlanHeader, "plan-header", "",
+		"the request header `FIELD` in which a gateway sends the value of the policy's plan-by; with --policies")
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
@@ -66,7 +67,8 @@ func (o *snippetOptions) run(cmd *cobra.Command, args []string) error {
 		for _, f := range files {
 			needed = append(needed, f.Name)
 		}
-		return usage("add --write DIRECTORY, such as --write .", "%s needs %d files, %s, and stdout holds one", proxy, len(files), strings.Join(needed, " and "))
+		return usage("add --write DIRECTORY, such as --write .",
+			"%s needs %d files, %s, and stdout holds one", proxy, len(files), strings.Join(needed, " and "))
 	}
 	_, err = io.WriteString(cmd.OutOrStdout(), files[0].Text)
 	return err
@@ -115,9 +117,11 @@ func (o *snippetOptions) fitPlans(cmd *cobra.Command, p *policy.Definition) erro
 	case o.PlanHeader != "" && planBy == "":
 		return usage("leave out --plan-header", "policy %q has no plans", p.Name)
 	case o.PlanHeader != "" && planBy == o.Dimension:
-		return usage("leave out --plan-header", "policy %q chooses the plan by %q, whose value the snippet sends anyway", p.Name, planBy)
+		return usage("leave out --plan-header",
+			"policy %q chooses the plan by %q, whose value the snippet sends anyway", p.Name, planBy)
 	case o.PlanHeader == "" && planBy != "" && planBy != o.Dimension:
-		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: policy %q has plans by %q, and this snippet sends none: every request has the limits without a plan\n"+
+		fmt.Fprintf(cmd.ErrOrStderr(), "weir: warning: policy %q has plans by %q, "+
+			"and this snippet sends none: every request has the limits without a plan\n"+
 			"  add --plan-header FIELD if a gateway in front sends it\n", p.Name, planBy)
 	default:
 		o.PlanBy = planBy

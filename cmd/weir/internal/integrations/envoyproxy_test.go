@@ -101,9 +101,15 @@ func TestEnvoyTimeout(t *testing.T) {
 	})
 }
 
-// TestEnvoyOwnRules limits by the client's address with the rules that the snippet has for weir.
-func TestEnvoyOwnRules(t *testing.T) {
-	byAddress := func(o *Options) { o.Policy, o.Dimension, o.Header = "edge", "", "" }
+// TestEnvoyByAddress limits by the client's address: with the rules that the snippet has for weir,
+// and with a policy.
+func TestEnvoyByAddress(t *testing.T) {
+	byAddress := func(o *Options) {
+		o.Policy, o.Dimension, o.Header = "edge", "", ""
+		if !o.Allow {
+			o.Policy, o.OfPolicy = "masked", true
+		}
+	}
 	eachEnvoy(t, byAddress, func(t *testing.T, s *stand) {
 		for i := range 5 {
 			s.wantEnvoy("request "+strconv.Itoa(i+1), s.get("/"), 200, "5", strconv.Itoa(4-i))

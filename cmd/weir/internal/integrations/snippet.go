@@ -162,18 +162,16 @@ func (o *Options) check(r snippet) error {
 	case !nameForm.MatchString(o.Dimension):
 		return fmt.Errorf("%q is not a name of a dimension; use letters, digits, dots, underscores and dashes", o.Dimension)
 	case o.PlanHeader != "" && !nameForm.MatchString(o.PlanBy):
-		return fmt.Errorf("%q is not a name for --plan-header; use letters, digits, dots, underscores and dashes in plan-by", o.PlanBy)
+		return fmt.Errorf("%q is not a name for --plan-header; "+
+			"use letters, digits, dots, underscores and dashes in plan-by", o.PlanBy)
 	case o.PlanHeader != "" && strings.EqualFold(o.Header, o.PlanHeader):
 		return fmt.Errorf("the header field %s cannot be both the key and the plan; choose two fields", o.Header)
 	case !pathForm.MatchString(o.Dir):
 		return fmt.Errorf("%q is not a directory; write a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
 	}
 	for _, field := range []string{o.Header, o.PlanHeader} {
-		if field != "" && !headerForm.MatchString(field) {
-			return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", field)
-		}
-		if slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, field) }) {
-			return fmt.Errorf("the header field %s cannot be the key or the plan: the proxy sets or removes it; choose another field", field)
+		if err := checkField(field); err != nil {
+			return err
 		}
 	}
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
@@ -190,6 +188,19 @@ func (o *Options) check(r snippet) error {
 		if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || host == "" || wrong != nil || !addressForm.MatchString(a) {
 			return fmt.Errorf("%q is not an address; write host:port", a)
 		}
+	}
+	return nil
+}
+
+// checkField rejects a name that is no header field, or that of a field which proxies set. ""
+// is none.
+func checkField(name string) error {
+	if name != "" && !headerForm.MatchString(name) {
+		return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", name)
+	}
+	if slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, name) }) {
+		return fmt.Errorf("the header field %s cannot be the key or the plan: "+
+			"the proxy sets or removes it; choose another field", name)
 	}
 	return nil
 }

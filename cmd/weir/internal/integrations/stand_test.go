@@ -40,6 +40,7 @@ policies:
   observed:  {limit: 3 per hour per user, shadow: true}
   search:    {limit: 3 per hour per ip}
   planned:   {limit: 3 per hour per user, plan-by: plan, plans: {pro: 9 per hour}}
+  masked:    {limit: 5 per hour per masked_remote_address}
   many:      {limit: 100 per hour per ip}
   once:      {limit: 1 per hour per ip}
 `
