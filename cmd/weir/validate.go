@@ -83,7 +83,7 @@ func (o *validateOptions) check(path string) (validResult, error) {
 		if err != nil {
 			return nil, err
 		}
-		v.Changes = policy.Changes(old, file)
+		v.Changes = new(append([]string{}, policy.Changes(old, file)...))
 	}
 	return v, nil
 }
@@ -101,7 +101,7 @@ type validFile struct {
 	Fixed       []kindLimit       `json:"fixed,omitempty"`   // limits with fixed windows
 	Buckets     []kindLimit       `json:"buckets,omitempty"` // token buckets
 	Concurrency []kindLimit       `json:"concurrency,omitempty"`
-	Changes     []string          `json:"changes,omitempty"` // against the older file; a sentence each
+	Changes     *[]string         `json:"changes,omitempty"` // against the older file, a phrase each; only with --against
 
 	rows    [][]string // for people: an indent, policy, limit, sentence, worst case
 	cluster bool       // print the slots of a Redis Cluster
@@ -219,11 +219,23 @@ func (v *validFile) write(b *strings.Builder) {
 	for _, n := range v.Notes {
 		note("%s", n)
 	}
-	for _, c := range v.Changes {
-		b.WriteString("  " + c + "\n")
+	if v.Changes != nil {
+		v.writeChanges(b)
 	}
 	if v.Tests > 0 {
 		fmt.Fprintf(b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
+	}
+}
+
+// writeChanges writes what a reload would change.
+func (v *validFile) writeChanges(b *strings.Builder) {
+	if len(*v.Changes) == 0 {
+		b.WriteString("  no changes\n")
+		return
+	}
+	b.WriteString("  changes:\n")
+	for _, c := range *v.Changes {
+		b.WriteString("    " + c + "\n")
 	}
 }
 
