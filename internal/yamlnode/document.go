@@ -4,6 +4,7 @@
 // [Read] rejects parts of YAML that hide their meaning: anchors, aliases, tags, merge keys,
 // directives, collections as keys and "?" before a key. [ReadAll] reads them. Both reject a
 // second document, duplicate keys, invisible characters and nesting below [MaxDepth] levels.
+// Empty documents behind the first are ignored.
 //
 // Nodes have the text as written, and the type that YAML readers give to it. Callers
 // interpret numbers and words.
@@ -70,13 +71,22 @@ func read(src []byte, strict bool) (*Document, *Error) {
 	case len(documents) == 0:
 		d.Root = Node{tag: "!!null", Line: len(d.lines), Offset: len(d.text)}
 		return d, nil
-	case len(documents) > 1:
-		second := documents[1]
-		return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
+	}
+	for i := range documents[1:] {
+		if second := &documents[i+1]; !empty(second) {
+			return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
+		}
 	}
 	r := reader{document: d, strict: strict, anchors: map[*yaml.Node]*Node{}}
 	d.Root = r.node(documents[0].Content[0], 1)
 	return d, r.err
+}
+
+// empty reports whether a document has no content. Some programs end each document with ---,
+// and an empty one follows.
+func empty(document *yaml.Node) bool {
+	root := document.Content[0]
+	return root.Kind == yaml.ScalarNode && root.Style == 0 && root.Anchor == "" && root.Value == ""
 }
 
 func newDocument(text string) *Document {

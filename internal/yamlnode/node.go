@@ -75,6 +75,9 @@ func (n *Node) Type() string {
 	return cmp.Or(types[n.tag], n.tag)
 }
 
+// Quoted reports whether the node is text in quotes.
+func (n *Node) Quoted() bool { return n.style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 }
+
 // Null reports whether the node is empty, as after "key:", or a word for null.
 func (n *Node) Null() bool { return n.tag == "!!null" }
 
@@ -86,7 +89,7 @@ var escapes = map[rune]int{'x': 4, 'u': 6, 'U': 10}
 func (n *Node) At(d *Document, i int) int {
 	offset, quote := n.Offset, rune(0)
 	switch {
-	case n.style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+	case n.Quoted():
 		quote = d.at(offset)
 		offset++
 	case n.style != 0:

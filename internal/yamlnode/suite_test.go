@@ -44,6 +44,9 @@ func TestYAMLTestSuite(t *testing.T) {
 		if c.Error != readAnyway[c.Name] {
 			t.Errorf("%s: forbidden %t, listed %t:\n%s", c.Name, c.Error, readAnyway[c.Name], c.YAML)
 		}
+		for len(c.JSON) > 1 && c.JSON[len(c.JSON)-1] == nil { // empty documents at the end are ignored
+			c.JSON = c.JSON[:len(c.JSON)-1]
+		}
 		if got := []any{value(&d.Root)}; c.JSON != nil && !c.Error && !reflect.DeepEqual(got, c.JSON) {
 			t.Errorf("%s:\n%s\ngot  %#v\nwant %#v", c.Name, c.YAML, got, c.JSON)
 		}
