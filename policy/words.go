@@ -54,6 +54,9 @@ func choice[T any](values []string, set func(target T, at, i int)) setter[T] {
 // boolean is the setter of a word that is true or false.
 func boolean[T any](to func(T) *bool) setter[T] {
 	return func(_ *checker, target T, key, value *yamlnode.Node) {
+		if value.Quoted() && slices.Contains([]string{"true", "false"}, value.Text) {
+			fail(value.Offset, "remove the quotes", "%s: %s is text, not true or false", key.Text, quote(value))
+		}
 		if value.Type() != "boolean" {
 			fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, quote(value))
 		}

@@ -45,12 +45,13 @@ type serveOptions struct {
 	record       recorder.Config // openRecorder sets its Secret and its Log
 
 	envoyConfig, envoyHeaders string
+	envoyOptions              envoyconf.Options
 }
 
 // check rejects settings that do not fit together, as far as no file and no secret decides that.
 // The error joins those of all settings, each a *failure or a *policy.Error.
 func (o *serveOptions) check(table settings) error {
-	return errors.Join(slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording())...)
+	return errors.Join(slices.Concat(o.checkStore(table), table.checkListeners(), table.checkTLS(), table.checkRecording(), table.checkEnvoy())...)
 }
 
 // checkListeners rejects an address of two listeners. Port 0 is another port for each.
@@ -148,7 +149,7 @@ func (o *serveOptions) serve(table settings, log *slog.Logger, stderr io.Writer)
 		reloaders = append(reloaders, policies)
 	}
 	if o.envoyConfig != "" {
-		load := func(path string, _ []byte) (*envoyconf.Config, error) { return envoyconf.Load(path) }
+		load := func(path string, _ []byte) (*envoyconf.Config, error) { return envoyconf.Load(path, o.envoyOptions) }
 		reloaders = append(reloaders, reloader(o.envoyConfig, envoySeen, envoyconf.Fingerprint, load, s.ReloadEnvoy))
 	}
 	noteRecording(stderr, &o.record)
@@ -215,7 +216,7 @@ func (o *serveOptions) configureEnvoy() (err error) {
 		c.EnvoyOptions.Request, err = envoyHeaderNames("LIMIT_REQUEST_")
 	}
 	if err == nil && o.envoyConfig != "" {
-		c.Envoy, err = envoyconf.Load(o.envoyConfig)
+		c.Envoy, err = envoyconf.Load(o.envoyConfig, o.envoyOptions)
 	}
 	return err
 }
@@ -339,6 +340,14 @@ func (t settings) checkRecording() (all []error) {
 		}
 	}
 	return all
+}
+
+// checkEnvoy rejects a setting of a configuration that is not there.
+func (t settings) checkEnvoy() []error {
+	if merge := t.setting(mergeDomains); merge.value.String() == "true" && t.setting("envoy-config").value.String() == "" {
+		return []error{merge.wrong("add --envoy-config PATH", "needs --envoy-config")}
+	}
+	return nil
 }
 
 // openRecorder opens the trace, or returns nil without --record.

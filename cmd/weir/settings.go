@@ -24,6 +24,9 @@ import (
 // maxRecordFiles bounds the files of a trace. Each new file renames all of them.
 const maxRecordFiles = 1000
 
+// mergeDomains is a flag of weir serve and of weir validate.
+const mergeDomains = "envoy-merge-domains"
+
 // table returns all settings of weir serve, each with a field of o as its value. Their help is in
 // help/settings.txt.
 func (o *serveOptions) table() (t settings) {
@@ -84,6 +87,7 @@ func (o *serveOptions) table() (t settings) {
 	t.add("envoy", "Envoy's rate limit service", settings{
 		{name: "grpc-listen", value: textValue(&c.GRPCListen, "", isAddress), common: true},
 		{name: "envoy-config", value: textValue(&o.envoyConfig, "", anyText)},
+		{name: mergeDomains, value: boolValue(&o.envoyOptions.MergeDomains)},
 		{name: "grpc-max-connection-age", value: durationValue(&c.EnvoyOptions.MaxConnectionAge, 0, 0, "write 30m, for example; 0 = without bound")},
 		{name: "envoy-windows", value: wordValue(&c.EnvoyOptions.Windows, envoy.Rolling, "rolling is exact; fixed allows up to twice the limit across an edge", envoy.Rolling, envoy.Fixed, envoy.CalendarMonth)},
 		{name: "envoy-headers", value: wordValue(&o.envoyHeaders, "none", "response adds fields to the client's answer, request to the forwarded request", "response", "request", "both", "none")},

@@ -22,6 +22,7 @@ import (
 type validateOptions struct {
 	against        string // a policy file
 	cluster, envoy bool
+	envoyOptions   envoyconf.Options
 }
 
 func validateCommand() *cobra.Command {
@@ -31,12 +32,16 @@ func validateCommand() *cobra.Command {
 			if o.envoy && (o.cluster || o.against != "") {
 				return usage("leave them out, or --envoy", "--envoy has no --against and no --cluster")
 			}
+			if o.envoyOptions.MergeDomains && !o.envoy {
+				return usage("add --envoy", "--%s is for configurations of Envoy's service", mergeDomains)
+			}
 			return checkFiles(cmd, args, o.check)
 		})
 	f := cmd.Flags()
 	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
 	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
+	f.BoolVar(&o.envoyOptions.MergeDomains, mergeDomains, false, "with --envoy, merge files with one domain")
 	return withJSON(cmd, jsonOfFiles)
 }
 
@@ -70,7 +75,7 @@ type validResult interface{ write(b *strings.Builder) }
 // check checks a policy file, or a configuration of Envoy's service.
 func (o *validateOptions) check(path string) (validResult, error) {
 	if o.envoy {
-		return validateEnvoy(path)
+		return validateEnvoy(path, o.envoyOptions)
 	}
 	file, err := policy.Load(path)
 	if err != nil {
@@ -246,13 +251,13 @@ type validEnvoy struct {
 	Files    int      `json:"files"`
 	Domains  []string `json:"domains"`
 	Rules    int      `json:"rules"`
-	Warnings []string `json:"warnings"` // settings without effect
+	Warnings []string `json:"warnings"` // words without effect, and files that are not read
 }
 
 // validateEnvoy checks a configuration of Envoy's reference rate limit service: a
 // file or a directory of files.
-func validateEnvoy(path string) (validResult, error) {
-	c, err := envoyconf.Load(path)
+func validateEnvoy(path string, o envoyconf.Options) (validResult, error) {
+	c, err := envoyconf.Load(path, o)
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,7 @@ func parse(t testing.TB, src string) *envoyconf.Config {
 // examples returns the reference's examples.
 func examples(t testing.TB) *envoyconf.Config {
 	t.Helper()
-	return must.Get(envoyconf.Load("../envoyconf/testdata/manual"))(t)
+	return must.Get(envoyconf.Load("../envoyconf/testdata/manual", envoyconf.Options{}))(t)
 }
 
 // descriptor reads "key=value,key=value" and, behind spaces, "hits:3", "refund" and

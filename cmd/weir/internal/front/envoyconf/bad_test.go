@@ -1,6 +1,7 @@
 package envoyconf
 
 import (
+	"bytes"
 	"errors"
 	"flag"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/txtar"
 	"github.com/weirlimit/weir/policy"
@@ -68,7 +70,7 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 		t.Helper()
 		must.Do(t, os.Symlink(to, filepath.Join(dir, name)))
 	}
-	_, err := Load(dir)
+	_, err := Load(dir, Options{})
 	if err == nil || !strings.Contains(err.Error(), "no *.yaml") {
 		t.Errorf("an empty directory: %v", err)
 	}
@@ -76,26 +78,83 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	link("..2026_11_20", "..data")
 	link("..data/a.yaml", "a.yaml")
 	write("sub/b.yml", "domain: b")
-	write("README.md", "no: domain")
-	c, err := Load(dir)
+	before := must.Get(Fingerprint(dir))(t)
+	write("c.yaml.bak", "domain: a")
+	write("C.YAML", "domain: a")
+	write(".c.yaml", "domain: a")
+	write(".c.yaml.swp", "domain: a")
+	write(".git/c.yaml", "domain: a")
+	c, err := Load(dir, Options{})
 	if err != nil || c.Files != 2 || c.Domain("a") == nil || c.Domain("b") == nil {
 		t.Fatalf("got %+v, %v; want the domains a and b", c, err)
 	}
+	want := []string{
+		dir + "/.c.yaml is not read, because its name begins with a dot; rename it, or remove it",
+		dir + "/C.YAML is not read, because its name does not end in .yaml or .yml; rename it, or move it out of the directory",
+		dir + "/c.yaml.bak is not read, because its name does not end in .yaml or .yml; rename it, or move it out of the directory",
+	}
+	assert.Equal(t, strings.Join(c.Warnings, "\n"), strings.Join(want, "\n"), "warnings")
+	if bytes.Equal(before, must.Get(Fingerprint(dir))(t)) {
+		t.Error("the warnings are not noticed by a running server")
+	}
 	write("bad.yaml", "domain:")
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "bad.yaml:1") {
+	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "bad.yaml:1") {
 		t.Errorf("one bad file: %v; want an error for the whole directory", err)
 	}
 	write("bad.yaml", "domain: a\ndescriptors: [{key: k}]")
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
+	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
 		t.Errorf("a domain in two files: %v", err)
 	}
 	must.Do(t, os.Remove(filepath.Join(dir, "bad.yaml")))
 	must.Do(t, exec.Command("mkfifo", filepath.Join(dir, "bad.yaml")).Run())
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "bad.yaml: this is a directory, a pipe, a device or a socket, not a file; remove it") {
+	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "bad.yaml: this is a directory, a pipe, a device or a socket, not a file; remove it") {
 		t.Errorf("a pipe in the directory: %v", err)
 	}
-	if _, err := Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(filepath.Join(dir, "none"), Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such file: %v", err)
+	}
+}
+
+// A directory whose files are all skipped is an error that names one of them.
+func TestOnlySkippedFiles(t *testing.T) {
+	dir := t.TempDir()
+	must.Do(t, os.WriteFile(filepath.Join(dir, "limits.conf"), []byte("domain: a"), 0o644))
+	_, err := Load(dir, Options{})
+	want := dir + ": there is no *.yaml or *.yml file in the directory; name the directory that holds the domains, or one file: " +
+		dir + "/limits.conf is not read, because its name does not end in .yaml or .yml; rename it, or move it out of the directory"
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// Files with one domain form it together where MergeDomains is set, as with the reference's
+// MERGE_DOMAIN_CONFIG: they may not have the same descriptor.
+func TestMergedDomains(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) {
+		t.Helper()
+		must.Do(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+	}
+	write("a.yaml", "domain: shop\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 5}}, {key: p, value: a*, rate_limit: {unit: minute, requests_per_unit: 6}}]")
+	write("b.yaml", "domain: shop\ndescriptors: [{key: path, rate_limit: {unit: minute, requests_per_unit: 50}}, {key: p, value: ab*, rate_limit: {unit: minute, requests_per_unit: 7}}]")
+	write("c.yaml", "domain: other\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 1}}]")
+	c := must.Get(Load(dir, Options{MergeDomains: true}))(t)
+	if c.Files != 3 || len(c.Domains) != 2 || c.Rules() != 5 {
+		t.Errorf("got %d files, %d domains, %d rules; want 3, 2, 5", c.Files, len(c.Domains), c.Rules())
+	}
+	for descriptor, want := range map[string]uint32{"user=ann": 5, "path=/x": 50, "p=abc": 6} {
+		if r := c.Domain("shop").Match(entries(descriptor)); r == nil || r.Requests != want || c.Domain("shop").Rules[r.Index] != r {
+			t.Errorf("%s: rule %+v, want %d requests", descriptor, r, want)
+		}
+	}
+	_, err := Load(dir, Options{})
+	if want := "b.yaml:1:9: duplicate domain 'shop' in config file; write it into one file, or merge the files with --envoy-merge-domains"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("not merged: %v, want %s", err, want)
+	}
+	write("d.yaml", "domain: shop\ndescriptors:\n  - key: user")
+	_, err = Load(dir, Options{MergeDomains: true})
+	if want := "d.yaml:3:5: duplicate descriptor composite key 'shop.user'"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("a descriptor twice: %v, want %s", err, want)
 	}
 }
 

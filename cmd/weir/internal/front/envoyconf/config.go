@@ -64,10 +64,16 @@ type Config struct {
 	Source   string    // its path, for messages
 	Files    int       // number of files read
 	Domains  []*Domain // sorted by the names of the files
-	Warnings []string  // words in the files without effect
+	Warnings []string  // words without effect, and files that are not read because of their names
 
-	byName map[string]*Domain
-	bytes  int // the size of all files so far, with aliases followed
+	options Options
+	byName  map[string]*Domain
+	bytes   int // the size of all files so far, with aliases followed
+}
+
+// Options select how files are read. The zero value reads them as the reference does by default.
+type Options struct {
+	MergeDomains bool // files with one domain form it together, instead of an error
 }
 
 // Domain returns the domain of that name, or nil. A nil Config has none.
@@ -92,20 +98,34 @@ const MaxFiles = 10_000
 
 // Load reads the configuration at path: a file, or a directory with all *.yaml and *.yml
 // files in it and in its subdirectories. Names that begin with a dot are skipped, so a
-// ConfigMap that Kubernetes mounts is read once. The error is a *policy.Error, and the
-// Config is then nil.
-func Load(path string) (*Config, error) {
-	c := &Config{Source: path, byName: map[string]*Domain{}}
-	if err := eachFile(path, c.add); err != nil {
+// ConfigMap that Kubernetes mounts is read once. A file that is skipped although it may be
+// meant is a warning. The error is a *policy.Error, and the Config is then nil.
+func Load(path string, o Options) (*Config, error) {
+	c := &Config{Source: path, options: o, byName: map[string]*Domain{}}
+	files, err := list(path)
+	if err != nil {
+		return nil, err
+	}
+	for _, skipped := range files.skipped {
+		c.warn("%s", skipped)
+	}
+	if err := files.each(path, c.add); err != nil {
 		return nil, err
 	}
 	return c, nil
 }
 
-// Fingerprint returns a hash of all that Load would read.
+// Fingerprint returns a hash of all that Load would read, and of its warnings about names.
 func Fingerprint(path string) ([]byte, error) {
 	sum := sha256.New()
-	err := eachFile(path, func(name string, src []byte) error {
+	files, err := list(path)
+	if err != nil {
+		return sum.Sum(nil), err
+	}
+	for _, skipped := range files.skipped {
+		fmt.Fprintf(sum, "%d:%s-:", len(skipped), skipped)
+	}
+	err = files.each(path, func(name string, src []byte) error {
 		fmt.Fprintf(sum, "%d:%s%d:", len(name), name, len(src))
 		sum.Write(src)
 		return nil
@@ -122,15 +142,21 @@ func Parse(name string, src []byte) (*Config, error) {
 	return c, nil
 }
 
-// eachFile calls add with the name and content of each file at path, until an error.
-func eachFile(path string, add func(name string, src []byte) error) error {
-	names, err := list(path)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
+// listing holds the files at a path.
+type listing struct {
+	names   []string // of the files to read, sorted
+	skipped []string // a warning for each file that may be meant, in the order of the names
+}
+
+// each calls add with the name and content of each file at path, until an error.
+func (l *listing) each(path string, add func(name string, src []byte) error) error {
+	for _, name := range l.names {
 		if info, err := os.Stat(name); name != path && err == nil && !info.Mode().IsRegular() {
-			return &policy.Error{File: name, Problem: "this is a directory, a pipe, a device or a socket, not a file", Next: "remove it, or put a file in its place"}
+			return &policy.Error{
+				File:    name,
+				Problem: "this is a directory, a pipe, a device or a socket, not a file",
+				Next:    "remove it, or put a file in its place",
+			}
 		}
 		src, err := policy.ReadFile(name)
 		if err != nil {
@@ -143,35 +169,64 @@ func eachFile(path string, add func(name string, src []byte) error) error {
 	return nil
 }
 
-// list returns the files at path, sorted by name.
-func list(path string) (names []string, err error) {
+// list returns the files at path.
+func list(path string) (*listing, error) {
 	info, err := os.Stat(path)
 	if err != nil || !info.IsDir() {
-		return []string{path}, nil // reading it reports the error
+		return &listing{names: []string{path}}, nil // reading it reports the error
 	}
+	l := &listing{}
 	// The separator makes WalkDir follow a link at path. Links below it are not followed:
 	// they may form a cycle.
 	root := path + string(filepath.Separator)
 	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
-		switch ext := filepath.Ext(name); {
+		switch {
 		case err != nil:
-			return &policy.Error{File: filepath.Clean(name), Problem: fmt.Sprintf("the directory cannot be read: %v", err), Next: "check the permissions"}
-		case name != root && strings.HasPrefix(e.Name(), "."):
-			if e.IsDir() {
-				return fs.SkipDir
-			}
-		case !e.IsDir() && (ext == ".yaml" || ext == ".yml"):
-			names = append(names, name)
-			if len(names) > MaxFiles {
-				return &policy.Error{File: filepath.Dir(name), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
-			}
+			problem := fmt.Sprintf("the directory cannot be read: %v", err)
+			return &policy.Error{File: filepath.Clean(name), Problem: problem, Next: "check the permissions"}
+		case name == root:
+			return nil
+		case !e.IsDir():
+			return l.add(name)
+		case strings.HasPrefix(e.Name(), "."):
+			return fs.SkipDir
 		}
 		return nil
 	})
-	if err == nil && len(names) == 0 {
-		err = &policy.Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
-			Next: "name the directory that holds the domains, or one file"}
+	if err == nil && len(l.names) == 0 {
+		next := "name the directory that holds the domains, or one file"
+		if len(l.skipped) > 0 {
+			next += ": " + l.skipped[0]
+		}
+		err = &policy.Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory", Next: next}
 	}
-	slices.Sort(names)
-	return names, err
+	slices.Sort(l.names)
+	return l, err
+}
+
+// add adds a file below a directory, or the warning that it is skipped.
+func (l *listing) add(path string) error {
+	name, ext := filepath.Base(path), filepath.Ext(path)
+	isYAML := ext == ".yaml" || ext == ".yml"
+	switch {
+	case strings.HasPrefix(name, ".."): // of a mounted ConfigMap
+	case strings.HasPrefix(name, ".") && isYAML:
+		l.skip(path, "begins with a dot; rename it, or remove it")
+	case strings.HasPrefix(name, "."):
+	case !isYAML:
+		l.skip(path, "does not end in .yaml or .yml; rename it, or move it out of the directory")
+	default:
+		l.names = append(l.names, path)
+	}
+	if len(l.names) > MaxFiles {
+		return &policy.Error{File: filepath.Dir(path), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
+	}
+	return nil
+}
+
+// skip adds a warning, unless there are so many that Config.warn leaves the rest out.
+func (l *listing) skip(path, reason string) {
+	if len(l.skipped) <= maxWarnings {
+		l.skipped = append(l.skipped, fmt.Sprintf("%s is not read, because its name %s", path, reason))
+	}
 }

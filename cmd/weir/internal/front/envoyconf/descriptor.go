@@ -47,15 +47,19 @@ var (
 	replaceWords = []string{"name"}
 )
 
-// open sets the domain of the file, which no earlier file has.
+// open sets the domain of the file. No earlier file has it, unless domains are merged.
 func (f *file) open(at *yamlnode.Node, m members) {
 	at = cmp.Or(m["domain"], at)
 	name := f.text(m, "domain")
 	if name == "" {
 		f.fail(at, "write domain: NAME", "config file cannot have empty domain")
 	}
-	if f.byName[name] != nil {
-		f.fail(at, "write it into one file", "duplicate domain '%s' in config file", name)
+	if f.domain = f.byName[name]; f.domain != nil {
+		if !f.options.MergeDomains {
+			f.fail(at, "write it into one file, or merge the files with --envoy-merge-domains",
+				"duplicate domain '%s' in config file", name)
+		}
+		return
 	}
 	f.domain = &Domain{Name: name, Policy: PolicyName(name)}
 	f.byName[name] = f.domain
@@ -73,7 +77,7 @@ func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 		switch {
 		case slices.Contains(words, key.Text):
 		case slices.Contains(rootWords, key.Text), slices.Contains(descriptorWords, key.Text), slices.Contains(limitWords, key.Text):
-			f.warn(key, "%s has no effect here, in %s; it takes %s", key.Text, mapping, strings.Join(words, ", "))
+			f.warnAt(key, "%s has no effect here, in %s; it takes %s", key.Text, mapping, strings.Join(words, ", "))
 		default:
 			f.fail(key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", key.Text, mapping)
 		}
@@ -84,14 +88,19 @@ func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 // maxWarnings bounds the warnings of a configuration.
 const maxWarnings = 100
 
-func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
+func (c *Config) warn(format string, args ...any) {
 	switch {
-	case len(f.Warnings) < maxWarnings:
-		line, column, _ := f.document.Position(n.Offset)
-		f.Warnings = append(f.Warnings, fmt.Sprintf("%s:%d:%d: ", f.name, line, column)+fmt.Sprintf(format, args...))
-	case len(f.Warnings) == maxWarnings:
-		f.Warnings = append(f.Warnings, "further warnings are left out")
+	case len(c.Warnings) < maxWarnings:
+		c.Warnings = append(c.Warnings, fmt.Sprintf(format, args...))
+	case len(c.Warnings) == maxWarnings:
+		c.Warnings = append(c.Warnings, "further warnings are left out")
 	}
+}
+
+// warnAt warns about a node.
+func (f *file) warnAt(n *yamlnode.Node, format string, args ...any) {
+	line, column, _ := f.document.Position(n.Offset)
+	f.warn("%s:%d:%d: %s", f.name, line, column, fmt.Sprintf(format, args...))
 }
 
 // place is the position of a descriptor in the tree, with the parts of its rule that follow from
@@ -174,7 +183,7 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 	d.shadow, d.quota = f.flag(m, "shadow_mode"), f.flag(m, "quota_mode")
 	for _, word := range []string{"detailed_metric", "value_to_metric"} {
 		if f.flag(m, word) {
-			f.warn(m[word], "%s has no effect: metrics have no values of requests; GET /v1/top has those that are denied most", word)
+			f.warnAt(m[word], "%s has no effect: metrics have no values of requests; GET /v1/top has those that are denied most", word)
 		}
 	}
 	d.shared = f.flag(m, "share_threshold")

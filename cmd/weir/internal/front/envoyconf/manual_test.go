@@ -61,7 +61,7 @@ func matched(c *Config, domain, descriptor string) string {
 // same rule and values share a history.
 func TestExamplesOfTheManualMatch(t *testing.T) {
 	const path = "testdata/manual.txt"
-	c := must.Get(Load("testdata/manual"))(t)
+	c := must.Get(Load("testdata/manual", Options{}))(t)
 	other := func(warning string) bool { return !strings.Contains(warning, "_metric has no effect: ") }
 	if len(c.Warnings) != 6 || slices.ContainsFunc(c.Warnings, other) || len(c.Domains) != 14 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)

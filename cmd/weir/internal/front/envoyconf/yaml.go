@@ -123,30 +123,46 @@ func (f *file) text(m members, key string) string {
 	return ""
 }
 
+// The words of YAML 1.1 for booleans that the reference reads.
+var (
+	trueWords  = []string{"true", "True", "TRUE", "y", "Y", "yes", "on"}
+	falseWords = []string{"false", "False", "FALSE", "n", "N", "no", "off"}
+)
+
 // flag returns a boolean, also as the words of YAML 1.1.
 func (f *file) flag(m members, key string) bool {
 	n := m[key]
 	if n == nil || n.Null() {
 		return false
 	}
-	switch n.Text { // a mapping and a list have none
-	case "true", "True", "TRUE", "y", "Y", "yes", "on":
-		return true
-	case "false", "False", "FALSE", "n", "N", "no", "off":
-		return false
+	isTrue := slices.Contains(trueWords, n.Text) // a mapping and a list have no text
+	if !isTrue && !slices.Contains(falseWords, n.Text) {
+		f.fail(n, "write true, or leave it out", "%s must be true or false, not %s", key, kindOf(n))
 	}
-	f.fail(n, "write true, or leave it out", "%s must be true or false, not %s", key, kindOf(n))
-	return false
+	f.failQuoted(n, key, "true or false")
+	return isTrue
 }
 
 // number returns the value of a key that is not missing: a whole number, 0 … 2^32−1.
 func (f *file) number(m members, key string) uint32 {
+	const want = "a whole number, 0 to 4294967295"
 	n := m[key]
 	v, err := strconv.ParseUint(strings.ReplaceAll(n.Text, "_", ""), 0, 32)
+	if err == nil {
+		f.failQuoted(n, key, want)
+	}
 	if n.Type() != "integer" || err != nil {
-		f.fail(n, "write one such as 100", "%s must be a whole number, 0 to 4294967295, not %s", key, kindOf(n))
+		f.fail(n, "write one such as 100", "%s must be %s, not %s", key, want, kindOf(n))
 	}
 	return uint32(v)
+}
+
+// failQuoted fails if the value of a key is in quotes. The reference does not read such text as a
+// number or a boolean.
+func (f *file) failQuoted(n *yamlnode.Node, key, want string) {
+	if n.Quoted() {
+		f.fail(n, "remove the quotes", "%s must be %s, not the text %s", key, want, shorten.Quoted(n.Text))
+	}
 }
 
 // kindOf returns the kind of a node for error messages; of a scalar, its text.
