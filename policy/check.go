@@ -219,6 +219,9 @@ func has(m *yamlnode.Node, word string) bool {
 }
 
 func setVersion(_ *checker, _ *File, _, value *yamlnode.Node) {
+	if value.Quoted() && value.Text == "1" {
+		fail(value.Offset, "remove the quotes", "the version is the text %s, not the number 1", quote(value))
+	}
 	if value.Type() != "integer" || value.Text != "1" {
 		fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
 	}

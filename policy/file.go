@@ -132,9 +132,12 @@ func ReadFile(path string) ([]byte, error) {
 	if err == nil {
 		return src, nil
 	}
-	reason := err
+	reason, next := err, "check the path and the permissions"
 	if inner, ok := errors.AsType[*fs.PathError](err); ok {
 		reason = inner.Err
 	}
-	return nil, &Error{File: cmp.Or(path, `path ""`), Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
+	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
+		next = "name a file in it"
+	}
+	return nil, &Error{File: cmp.Or(path, `path ""`), Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: next, cause: err}
 }
