@@ -72,10 +72,13 @@ func (s *Server) accept(next, now *enforce.Version) error {
 	return s.envoy.Load(s.rules.Load(), next.Rules)
 }
 
-// firstLine returns the place and the fault of an error, without the line of the file:
-// that is for a terminal, and may name customers.
+// firstLine returns the place and the fault of the first error, without the line of the file:
+// that is for a terminal, and may name customers. It counts the other errors of a file.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
+	if all, ok := errors.AsType[policy.Errors](err); ok && len(all) > 1 {
+		line += fmt.Sprintf(" (the first of %d errors; weir validate prints all)", len(all))
+	}
 	return line
 }
 

@@ -51,6 +51,20 @@ func TestBadReloadChangesNothing(t *testing.T) {
 	`)
 }
 
+// TestBadReloadCountsErrors: the log and /readyz have the first error and the number of all.
+func TestBadReloadCountsErrors(t *testing.T) {
+	s, log := newServer(t, nil)
+	_, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  a: {limt: 1}\n  b: {limit: 1 per fortnight}\n"))
+	s.Reload(nil, err)
+	const want = "(the first of 2 errors; weir validate prints all)"
+	if text := log.String(); strings.Count(text, want) != 1 || !strings.Contains(text, "weir.yaml:3:7: ") {
+		t.Errorf("the log has %s; want %q once", text, want)
+	}
+	if r := ask(s, "GET", "/readyz", ""); !strings.Contains(r.body, want) {
+		t.Errorf("/readyz has %s; want %q", r.body, want)
+	}
+}
+
 func wantMetrics(t *testing.T, s *Server, lines ...string) {
 	t.Helper()
 	body := ask(s, "GET", "/metrics", "").body
