@@ -177,6 +177,10 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
 	for _, p := range file.Policies {
 		compiled, _ := p.Compile() // the check of the file has compiled it
+		for _, o := range p.Expired(now) {
+			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
+		}
+		p = withoutExpired(p, now)
 		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(compiled), Cluster: weirredis.DescribeSlots(compiled)}
 		for i, l := range p.Limits {
 			c := &compiled.Limits[i]
@@ -194,10 +198,8 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
-		for _, o := range p.Expired(now) {
-			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
-		}
 		v.Notes = append(v.Notes, mistakes(p, compiled)...)
+		v.Notes = append(v.Notes, hiddenOverrides(p)...)
 	}
 	return v
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
+)
+
+// withoutExpired returns the policy with the overrides that apply at an instant.
+func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
+	expired := p.Expired(now)
+	if len(expired) == 0 {
+		return p
+	}
+	rest := *p
+	rest.Overrides = nil
+	for i := range p.Overrides {
+		if !slices.Contains(expired, &p.Overrides[i]) {
+			rest.Overrides = append(rest.Overrides, p.Overrides[i])
+		}
+	}
+	return &rest
+}
+
+// overrideGroup holds overrides for the same dimensions.
+type overrideGroup struct {
+	names   []string
+	longest map[string]*policy.Override // by values, the override that ends last
+}
+
+// hiddenOverrides returns a note about each override that never applies, because an override above
+// it is for all of its keys and ends no sooner.
+func hiddenOverrides(p *policy.Definition) (notes []string) {
+	var groups []*overrideGroup
+	for i := range p.Overrides {
+		o := &p.Overrides[i]
+		if by := hiddenBy(groups, o); by != nil {
+			notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s never applies, because that of line %d for all %s stands first; put it above line %d",
+				o.Line, p.Name, pairsText(o.For, answer.Shown), by.Line, pairsText(by.For, answer.Shown), by.Line))
+			continue
+		}
+		groups = addOverride(groups, o)
+	}
+	return notes
+}
+
+// hiddenBy returns the override of the groups that applies wherever o would; nil for none.
+func hiddenBy(groups []*overrideGroup, o *policy.Override) *policy.Override {
+	for _, g := range groups {
+		if values, ok := g.values(o); ok {
+			if before := g.longest[values]; before != nil && !endsBefore(before, o) {
+				return before
+			}
+		}
+	}
+	return nil
+}
+
+// addOverride adds an override, which none of the groups hides, to the group of its dimensions.
+func addOverride(groups []*overrideGroup, o *policy.Override) []*overrideGroup {
+	for _, g := range groups {
+		if values, ok := g.values(o); ok && len(g.names) == len(o.For) {
+			g.longest[values] = o
+			return groups
+		}
+	}
+	g := &overrideGroup{longest: map[string]*policy.Override{}}
+	for _, d := range o.For {
+		g.names = append(g.names, d.Name)
+	}
+	values, _ := g.values(o)
+	g.longest[values] = o
+	return append(groups, g)
+}
+
+// values returns the override's values of the dimensions of the group, and false if it lacks one.
+func (g *overrideGroup) values(o *policy.Override) (string, bool) {
+	text := ""
+	for _, name := range g.names {
+		i := slices.IndexFunc(o.For, func(d policy.Dimension) bool { return d.Name == name })
+		if i < 0 {
+			return "", false
+		}
+		text += fmt.Sprintf("%d:%s", len(o.For[i].Value), o.For[i].Value)
+	}
+	return text, true
+}
+
+// endsBefore reports whether a ends before b.
+func endsBefore(a, b *policy.Override) bool {
+	return !a.Until.IsZero() && (b.Until.IsZero() || a.Until.Before(b.Until))
+}
