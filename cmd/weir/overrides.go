@@ -31,15 +31,17 @@ type overrideGroup struct {
 	longest map[string]*policy.Override // by values, the override that ends last
 }
 
-// hiddenOverrides returns a note about each override that never applies, because an override above
-// it is for all of its keys and ends no sooner.
+// hiddenOverrides returns a note about each override that never applies. An override above it is
+// for all of its keys and ends no sooner.
 func hiddenOverrides(p *policy.Definition) (notes []string) {
 	var groups []*overrideGroup
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
 		if by := hiddenBy(groups, o); by != nil {
-			notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s never applies, because that of line %d for all %s stands first; put it above line %d",
-				o.Line, p.Name, pairsText(o.For, answer.Shown), by.Line, pairsText(by.For, answer.Shown), by.Line))
+			const note = "line %d: the override of %s for %s never applies, because that of line %d for all %s stands first; " +
+				"put it above line %d"
+			here, first := pairsText(o.For, answer.Shown), pairsText(by.For, answer.Shown)
+			notes = append(notes, fmt.Sprintf(note, o.Line, p.Name, here, by.Line, first, by.Line))
 			continue
 		}
 		groups = addOverride(groups, o)

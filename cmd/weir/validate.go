@@ -29,8 +29,8 @@ func validateCommand() *cobra.Command {
 	var o validateOptions
 	cmd := newCommand("validate FILE...", "Check policy files", wantArgs(1, math.MaxInt, "FILE"),
 		func(cmd *cobra.Command, args []string) error {
-			if o.envoy && (o.cluster || o.against != "") {
-				return usage("leave them out, or --envoy", "--envoy has no --against and no --cluster")
+			if o.envoy && o.cluster {
+				return usage("leave out one of the two", "--envoy has no --cluster")
 			}
 			if o.envoyOptions.MergeDomains && !o.envoy {
 				return usage("add --envoy", "--%s is for configurations of Envoy's service", mergeDomains)
@@ -38,7 +38,7 @@ func validateCommand() *cobra.Command {
 			return checkFiles(cmd, args, o.check)
 		})
 	f := cmd.Flags()
-	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
+	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
 	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
 	f.BoolVar(&o.envoyOptions.MergeDomains, mergeDomains, false, "with --envoy, merge files with one domain")
@@ -75,7 +75,7 @@ type validResult interface{ write(b *strings.Builder) }
 // check checks a policy file, or a configuration of Envoy's service.
 func (o *validateOptions) check(path string) (validResult, error) {
 	if o.envoy {
-		return validateEnvoy(path, o.envoyOptions)
+		return o.checkEnvoy(path)
 	}
 	file, err := policy.Load(path)
 	if err != nil {
@@ -88,6 +88,7 @@ func (o *validateOptions) check(path string) (validResult, error) {
 		if err != nil {
 			return nil, err
 		}
+		v.against = o.against
 		v.Changes = new(append([]string{}, policy.Changes(old, file)...))
 	}
 	return v, nil
@@ -110,6 +111,7 @@ type validFile struct {
 
 	rows    [][]string // for people: an indent, policy, limit, sentence, worst case
 	cluster bool       // print the slots of a Redis Cluster
+	against string     // the older file of Changes
 }
 
 type validPolicy struct {
@@ -226,22 +228,23 @@ func (v *validFile) write(b *strings.Builder) {
 	for _, n := range v.Notes {
 		note("%s", n)
 	}
-	if v.Changes != nil {
-		v.writeChanges(b)
-	}
+	writeReload(b, v.against, v.Changes)
 	if v.Tests > 0 {
 		fmt.Fprintf(b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
 	}
 }
 
-// writeChanges writes what a reload would change.
-func (v *validFile) writeChanges(b *strings.Builder) {
-	if len(*v.Changes) == 0 {
-		b.WriteString("  no changes\n")
+// writeReload writes what a reload in place of an older file would change; nil = not compared.
+func writeReload(b *strings.Builder, older string, changes *[]string) {
+	switch {
+	case changes == nil:
+		return
+	case len(*changes) == 0:
+		b.WriteString("  no changes from " + older + "\n")
 		return
 	}
-	b.WriteString("  changes:\n")
-	for _, c := range *v.Changes {
+	b.WriteString("  changes from " + older + ":\n")
+	for _, c := range *changes {
 		b.WriteString("    " + c + "\n")
 	}
 }
@@ -254,16 +257,35 @@ type validEnvoy struct {
 	Domains  []string `json:"domains"`
 	Rules    int      `json:"rules"`
 	Warnings []string `json:"warnings"` // words without effect, and files that are not read
+
+	Changes *[]string `json:"changes,omitempty"` // against the older one, a phrase each; only with --against
+
+	against string // the older configuration of Changes
 }
 
-// validateEnvoy checks a configuration of Envoy's reference rate limit service: a
-// file or a directory of files.
-func validateEnvoy(path string, o envoyconf.Options) (validResult, error) {
-	c, err := envoyconf.Load(path, o)
+// checkEnvoy checks a configuration of Envoy's reference rate limit service: a file or a
+// directory of files.
+func (o *validateOptions) checkEnvoy(path string) (validResult, error) {
+	c, err := envoyconf.Load(path, o.envoyOptions)
 	if err != nil {
 		return nil, err
 	}
-	v := &validEnvoy{path, true, c.Files, []string{}, c.Rules(), append([]string{}, c.Warnings...)}
+	v := &validEnvoy{
+		File:     path,
+		OK:       true,
+		Files:    c.Files,
+		Domains:  []string{},
+		Rules:    c.Rules(),
+		Warnings: append([]string{}, c.Warnings...),
+		against:  o.against,
+	}
+	if o.against != "" {
+		old, err := envoyconf.Load(o.against, o.envoyOptions)
+		if err != nil {
+			return nil, err
+		}
+		v.Changes = new(append([]string{}, envoyconf.Changes(old, c)...))
+	}
 	for _, d := range c.Domains {
 		v.Domains = append(v.Domains, d.Name)
 	}
@@ -277,6 +299,7 @@ func (v *validEnvoy) write(b *strings.Builder) {
 	for _, warning := range v.Warnings {
 		b.WriteString("  note: " + warning + "\n")
 	}
+	writeReload(b, v.against, v.Changes)
 }
 
 // kindLimit is a limit that is not rolling, with its worst case. The members that its kind

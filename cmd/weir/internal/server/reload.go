@@ -143,11 +143,12 @@ func (s *Server) ReloadEnvoy(c *envoyconf.Config, err error) error {
 	}
 	s.envoyReloads.Store(s.envoyReloads.Load().after(err))
 	if err != nil {
-		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", err)
+		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", firstLine(err))
 		return err
 	}
+	changes := firstOf(envoyconf.Changes(s.rules.Load(), c))
 	s.rules.Store(c)
-	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules())
+	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules(), "changes", changes)
 	for _, warning := range c.Warnings {
 		s.log.Warn("envoy configuration", "warning", warning)
 	}
