@@ -215,12 +215,16 @@ func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
 	}
 }
 
-// dimension reads the value of a key: any text of at most weir.MaxValueBytes.
+// dimension reads the value of a key: any text of 1 to weir.MaxValueBytes bytes.
 func dimension(name, value *yamlnode.Node) Dimension {
-	if value.Type() != "text" {
+	switch {
+	case value.Kind != yamlnode.Scalar:
+		fail(value.Offset, "write one value, and an item of its own for each further one", "%s: is %s, not a value", name.Text, describeKind(value))
+	case value.Text == "":
+		fail(value.Offset, "write a value, or leave out "+name.Text, "%s: is empty, and no call has an empty value", name.Text)
+	case value.Type() != "text":
 		fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, quote(value), describeKind(value))
-	}
-	if len(value.Text) > weir.MaxValueBytes {
+	case len(value.Text) > weir.MaxValueBytes:
 		fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes), "the value of %s is too long", name.Text)
 	}
 	return Dimension{name.Text, value.Text}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/internal/answer"
@@ -23,6 +24,23 @@ func withoutExpired(p *policy.Definition, now time.Time) *policy.Definition {
 		}
 	}
 	return &rest
+}
+
+// variationMistakes returns notes about plans and overrides that probably do less than is meant.
+func variationMistakes(p *policy.Definition) (notes []string) {
+	for _, plan := range p.Plans {
+		if plan.Name == "default" && p.PlanBy != "" {
+			const note = "line %d: plan default of %s applies only to calls with %s=default; without a plan the policy's own limits apply"
+			notes = append(notes, fmt.Sprintf(note, plan.Line, p.Name, p.PlanBy))
+		}
+	}
+	for _, o := range p.Overrides {
+		if slices.ContainsFunc(o.For, func(d policy.Dimension) bool { return strings.Contains(d.Value, "*") }) {
+			const note = "line %d: the override of %s for %s is for that value alone, since values have no wildcards"
+			notes = append(notes, fmt.Sprintf(note, o.Line, p.Name, pairsText(o.For, answer.Shown)))
+		}
+	}
+	return append(notes, hiddenOverrides(p)...)
 }
 
 // overrideGroup holds overrides for the same dimensions.

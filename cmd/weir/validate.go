@@ -201,7 +201,7 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
 		v.Notes = append(v.Notes, mistakes(p, compiled)...)
-		v.Notes = append(v.Notes, hiddenOverrides(p)...)
+		v.Notes = append(v.Notes, variationMistakes(p)...)
 	}
 	return v
 }
