@@ -22,6 +22,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -76,8 +77,9 @@ func Open(path string, e engine.Engine) (*Set, error) {
 func (s *Set) Reload(f *policy.File) error { return cmp.Or(s, new(Set)).policies.Reload(f, nil) }
 
 // Watch reloads the file whenever its content changes, until ctx is done. It blocks, so
-// run it in a goroutine of its own. It calls reloaded, unless that is nil, after each
-// attempt: with nil, or with the reason why the present policies stay in force. Watch
+// run it in a goroutine of its own. It calls reloaded after each attempt: with nil, or with
+// the reason why the present policies stay in force. Without reloaded it logs the reason, or
+// the changes and the overrides that have expired, with slog.Default. Watch
 // notices files written in place, renamed into place, or reached through a swapped link.
 // It returns ctx.Err(), or immediately an error if the Set has no file because New made it.
 func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
@@ -88,16 +90,35 @@ func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 		Seen: s.policies.Version().Source,
 		Read: func() ([]byte, error) { return filewatch.ReadEnding(s.path, policy.ReadFile) },
 		Changed: func(text []byte, err error) error {
+			before := s.policies.Version().File
 			if err == nil {
 				err = s.reloadSource(text)
 			}
 			if reloaded != nil {
 				reloaded(err)
+			} else {
+				s.logReload(before, err)
 			}
 			return err
 		}}
 	w.Watch(ctx)
 	return ctx.Err()
+}
+
+// logReload logs a reload of the policies before, or the reason why they stay in force.
+func (s *Set) logReload(before *policy.File, err error) {
+	if err != nil {
+		slog.Error("weir: policies not reloaded; those in force stay", "source", s.path, "error", enforce.FirstError(err))
+		return
+	}
+	now := s.policies.Version()
+	slog.Info("weir: policies reloaded", "source", s.path, "changes", enforce.JoinChanges(policy.Changes(before, now.File)))
+	for _, p := range now.File.Policies {
+		for _, o := range p.Expired(now.Since) {
+			slog.Warn("weir: an override has expired and no longer applies; remove it",
+				"policy", p.Name, "line", o.Line, "until", o.Until, "reason", o.Why)
+		}
+	}
 }
 
 func (s *Set) reloadSource(src []byte) error {

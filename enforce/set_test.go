@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,6 +129,46 @@ func TestReloadKeepsTheContentOfTheFile(t *testing.T) {
 	if seen := s.policies.Version().Source; !bytes.Equal(seen, content) {
 		t.Errorf("Watch begins with %q, want the content that Open read", seen)
 	}
+}
+
+// TestWatchLogsByDefault: without a function for reloads, Watch logs them.
+func TestWatchLogsByDefault(t *testing.T) {
+	log := make(logLines, 10)
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	write := func(policy string) {
+		t.Helper()
+		must.Do(t, os.WriteFile(path+".new", []byte("version: 1\npolicies: {a: "+policy+"}"), 0o600))
+		must.Do(t, os.Rename(path+".new", path))
+	}
+	write("{limit: 1 per hour per user}")
+	s := must.Get(Open(path, weir.NewMemory()))(t)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() { ended <- s.Watch(ctx, nil) }()
+	wantLog := func(want string) {
+		t.Helper()
+		if line := <-log; !strings.Contains(line, want) {
+			t.Errorf("the log has %s, want %s", line, want)
+		}
+	}
+	write("{limit: 2 per minit per user}")
+	wantLog(`level=ERROR msg="weir: policies not reloaded; those in force stay" source=` + path + ` error="`)
+	write("{limit: 3 per hour per user, overrides: [{for: {user: ann}, limit: 9 per hour, until: 2020-01-01, why: Trial.}]}")
+	wantLog(`level=INFO msg="weir: policies reloaded" source=` + path + ` changes="a: limit 1 → 3 per hour per user; a: override user=ann 9 per hour per user, until 2020-01-02T00:00:00Z, why \"Trial.\" added"`)
+	wantLog(`level=WARN msg="weir: an override has expired and no longer applies; remove it" policy=a line=2 until=2020-01-02T00:00:00.000Z reason=Trial.`)
+	stop()
+	<-ended
+}
+
+// logLines receives the lines of a log.
+type logLines chan string
+
+func (l logLines) Write(p []byte) (int, error) {
+	l <- string(p)
+	return len(p), nil
 }
 
 // TestSetWatch: a changed file comes into force, a wrong one changes nothing, and Watch

@@ -2,8 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
@@ -51,11 +49,11 @@ func (s *Server) Reload(f *policy.File, err error) error {
 	}
 	s.reloads.Store(s.reloads.Load().after(err))
 	if err != nil {
-		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", enforce.FirstError(err))
 		return err
 	}
 	s.warnExpired()
-	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", firstOf(policy.Changes(before, f)))
+	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", enforce.JoinChanges(policy.Changes(before, f)))
 	return nil
 }
 
@@ -70,28 +68,6 @@ func (s *Server) accept(next, now *enforce.Version) error {
 		r.Handle = s.observer.Rule(r, before)
 	}
 	return s.envoy.Load(s.rules.Load(), next.Rules)
-}
-
-// firstLine returns the place and the fault of the first error, without the line of the file:
-// that is for a terminal, and may name customers. It counts the other errors of a file.
-func firstLine(err error) string {
-	line, _, _ := strings.Cut(err.Error(), "\n")
-	if all, ok := errors.AsType[policy.Errors](err); ok && len(all) > 1 {
-		line += fmt.Sprintf(" (the first of %d errors; weir validate prints all)", len(all))
-	}
-	return line
-}
-
-// firstOf joins the first few changes in one line.
-func firstOf(changes []string) string {
-	const most = 10
-	if n := len(changes) - most; n > 0 {
-		changes = append(changes[:most:most], fmt.Sprintf("and %d more", n))
-	}
-	if len(changes) == 0 {
-		return "none"
-	}
-	return strings.Join(changes, "; ")
 }
 
 // Generation returns the number of the policies in force: 1 until the first Reload that
@@ -143,10 +119,10 @@ func (s *Server) ReloadEnvoy(c *envoyconf.Config, err error) error {
 	}
 	s.envoyReloads.Store(s.envoyReloads.Load().after(err))
 	if err != nil {
-		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", firstLine(err))
+		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", enforce.FirstError(err))
 		return err
 	}
-	changes := firstOf(envoyconf.Changes(s.rules.Load(), c))
+	changes := enforce.JoinChanges(envoyconf.Changes(s.rules.Load(), c))
 	s.rules.Store(c)
 	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules(), "changes", changes)
 	for _, warning := range c.Warnings {

@@ -192,7 +192,7 @@ func (s *Server) status() httpapi.Readiness {
 	if r := s.reloads.Load(); !r.last.IsZero() {
 		now.Reload = &httpapi.Reload{OK: r.err == nil, At: httpapi.Stamp(r.last)}
 		if r.err != nil {
-			now.Reload.Error = firstLine(r.err)
+			now.Reload.Error = enforce.FirstError(r.err)
 		}
 	}
 	if c := s.rules.Load(); c != nil {
