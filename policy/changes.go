@@ -112,7 +112,11 @@ func (p *Definition) limitSection(i int) section {
 func (p *Definition) overrideSection(o *Override) section {
 	label := "override"
 	for _, d := range o.sortedFor() {
-		label += " " + d.Name + "=" + answer.Shown(d.Value)
+		value := d.Value
+		if answer.Shown(value) != value {
+			value = strconv.Quote(value) // as a whole: it distinguishes overrides
+		}
+		label += " " + d.Name + "=" + value
 	}
 	until := forever
 	if !o.Until.IsZero() {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"strings"
@@ -25,6 +26,20 @@ func TestChangesNameOldAndNew(t *testing.T) {
 	}
 	assert.Equal(t, got, string(golden.Data), "changes; after reading the difference, run with -rewrite")
 	assert.Equal(t, len(Changes(before, before)), 0, "changes from a file to itself")
+}
+
+// TestChangesOfLongValues: overrides whose values differ behind many bytes are not confused.
+func TestChangesOfLongValues(t *testing.T) {
+	parse := func(value string) *File {
+		t.Helper()
+		const file = `{version: 1, policies: {a: {limit: 1 per minute per user, overrides: [{for: {user: %q}, limit: 2 per minute, until: forever, why: x}]}}}`
+		return must.Get(Parse("weir.yaml", fmt.Appendf(nil, file, value)))(t)
+	}
+	long := strings.Repeat("x", 100)
+	changes := Changes(parse(long+"a"), parse(long+"b"))
+	if len(changes) != 2 || !strings.Contains(changes[0], `b" 2 per minute per user, until forever, why "x" added`) {
+		t.Errorf("got %q, want one override added and one removed", changes)
+	}
 }
 
 // everyMember is a policy with all that a file can say, so that a change of every member is

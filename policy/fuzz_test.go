@@ -56,6 +56,9 @@ func FuzzParse(f *testing.F) {
 			return
 		}
 		checkSentences(t, file)
+		if changes := Changes(file, file); len(changes) > 0 {
+			t.Errorf("%q: changes to itself: %q", src, changes)
+		}
 		for _, p := range file.Policies {
 			if _, err := p.Compile(); err != nil {
 				t.Errorf("%q: %v", src, err)
