@@ -111,7 +111,7 @@ var otherWords = map[string]string{
 	"capacity": "write burst: 20",
 	"rate":     "write limit: 10 per minute",
 	"count":    "write max: 10",
-	"interval": "write window: minute",
+	"interval": "write window: minute, or apart: 3s for the least time between two",
 	"period":   "write window: minute",
 	"by":       "write per: KEY",
 	"key":      "write per: KEY",
@@ -122,10 +122,21 @@ var otherWords = map[string]string{
 	"ttl":      "write max_hold: 30s for the longest time that a unit is held",
 }
 
+// otherPolicyWords are those of policies.
+var otherPolicyWords = map[string]string{
+	"rate": "write limit: 10 per minute",
+	"mode": "write denied: counted, batch: partial or shadow: true",
+	"keys": "write each key in its limit, as in limit: 10 per minute per user",
+	"key":  "write the key in the limit, as in limit: 10 per minute per user",
+	"per":  "write the key in the limit, as in limit: 10 per minute per user",
+	"max":  "write limit: 10 per minute, or limit: {max: 10, window: minute}",
+}
+
 // unknown returns the fault of a word that the table of its map does not have.
 func unknown(key, value *yamlnode.Node, of string, words []string) *fault {
 	next := "use " + strings.Join(words, ", ")
-	if other := otherWords[key.Text]; other != "" && of == aLimit {
+	others := map[string]map[string]string{aLimit: otherWords, aPolicy: otherPolicyWords}[of]
+	if other := others[key.Text]; other != "" {
 		next = other
 	} else if near := nearest.Name(key.Text, words); near != "" {
 		next = fmt.Sprintf("did you mean %q? The words of %s are %s", near, of, strings.Join(words, ", "))
@@ -167,9 +178,13 @@ func wantFilled(kind yamlnode.Kind, n *yamlnode.Node, next, problem string) {
 
 // checkName fails unless a word can be the name of a part of the file.
 func checkName(at int, word, part string) {
-	if !weir.ValidName(word) {
-		fail(at, useName, "%s cannot be the name of %s", clip(word), part)
+	if weir.ValidName(word) {
+		return
 	}
+	if meant := respellName(word); weir.ValidName(meant) {
+		fail(at, "write "+meant, "%s cannot be the name of %s: names have small letters, digits and . _ -", clip(word), part)
+	}
+	fail(at, useName, "%s cannot be the name of %s", clip(word), part)
 }
 
 // quote quotes a scalar, and describes other nodes.

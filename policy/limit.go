@@ -50,11 +50,14 @@ func (d *limitBuilder) setMax(at int, word string) {
 		return
 	}
 	n, problem := parseNumber(word)
-	if count, window, slash := strings.Cut(word, "/"); slash && len(count) <= maxLength && looksLikeWindow(window) {
-		fail(at, "write "+count+" per "+window, "%s is not a whole number", clip(word))
-	}
 	if problem != "" {
-		fail(at, "use a whole number such as 10 or 200_000, or unlimited", "%s %s", clip(word), problem)
+		next := "use a whole number such as 10 or 200_000, or unlimited"
+		if len(word) <= maxLength {
+			if meant, unclear := parseNumber(respellCount(word)); unclear == "" {
+				next = "write " + formatNumber(meant)
+			}
+		}
+		fail(at, next, "%s %s", clip(word), problem)
 	}
 	d.limit.Max = n
 }
@@ -64,6 +67,9 @@ const unitPattern = `[A-Za-z][A-Za-z0-9_-]{0,31}`
 var unitForm = regexp.MustCompile("^" + unitPattern + "$")
 
 func (d *limitBuilder) setUnit(at int, word string) {
+	if _, isFactor := factors[word]; isFactor && len(word) > 1 {
+		fail(at, "write the whole number, such as 1_000_000 for one million", "%s is a number, not the unit of a limit", clip(word))
+	}
 	if !unitForm.MatchString(word) || slices.Contains([]string{wordPer, wordApart, wordUnlimited}, word) {
 		fail(at, "use one word of letters, such as messages or cents", "%s cannot be the unit of a limit", clip(word))
 	}
@@ -79,31 +85,16 @@ func (d *limitBuilder) setWindow(at int, word string) {
 	d.period = periods[word]
 }
 
-// units are other spellings of units of time.
-var units = map[string]struct{ name, suffix string }{
-	"sec": {"second", "s"}, "second": {"second", "s"}, "min": {"minute", "m"}, "minute": {"minute", "m"}, "m": {"minute", "m"},
-	"hr": {"hour", "h"}, "hour": {"hour", "h"}, "h": {"hour", "h"}, "day": {"day", "d"}, "d": {"day", "d"},
-}
-
-// maxDigits is the longest number that an error repeats: that of the longest window in
-// milliseconds, with underscores.
-const maxDigits = 16
-
 // nextWindow returns the next step for a word that is not a window.
 func nextWindow(word string) string {
-	meant := strings.TrimSuffix(strings.ToLower(word), "s")
-	digits := meant[:len(meant)-len(strings.TrimLeft(meant, "0123456789_"))]
-	unit, known := units[meant[len(digits):]]
+	if len(word) > maxLength {
+		return useWindow
+	}
+	meant := strings.TrimSuffix(respellWindow(word), "s")
 	_, problem := parseNumber(word)
 	switch {
-	case len(digits) > maxDigits:
-		return useWindow
 	case looksLikeWindow(meant):
 		return "write " + meant
-	case known && digits == "":
-		return "write " + unit.name
-	case known:
-		return "write " + digits + unit.suffix
 	case word == "year":
 		return "a window has one length, and this one varies: use one such as 365d"
 	case problem == "":
@@ -131,9 +122,20 @@ func (d *limitBuilder) setBlock(at int, word string) {
 func lengthAt(at int, word string) time.Duration {
 	length, ok := parseLength(word)
 	if !ok {
-		fail(at, useLength, "%s is not a length of time", clip(word))
+		fail(at, nextLength(word), "%s is not a length of time", clip(word))
 	}
 	return length
+}
+
+// nextLength returns the next step for a word that is not a length of time.
+func nextLength(word string) string {
+	if len(word) > maxLength {
+		return useLength
+	}
+	if meant := respellLengths(word); meant != word {
+		return "write " + meant
+	}
+	return useLength
 }
 
 func (d *limitBuilder) addKey(at int, word string) {
@@ -145,7 +147,7 @@ func (d *limitBuilder) addKey(at int, word string) {
 	case looksLikeWindow(word):
 		fail(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
 	case !weir.ValidName(word):
-		fail(at, useName, "%s cannot be the name of a key", clip(word))
+		checkName(at, word, "a key")
 	case word == wordPer || word == wordApart:
 		fail(at, "name what to count by, such as user or ip", "%s is not a key to count by", clip(word))
 	case slices.Contains(d.limit.By, word):

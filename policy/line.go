@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // The words of the grammar
@@ -95,8 +96,21 @@ type lineParser struct {
 	d          limitBuilder
 }
 
-// parseLine reads a limit line. inDocument returns the offset in the document of a byte.
-func parseLine(text string, inDocument func(i int) int) *limitBuilder {
+// parseLine reads a limit line. inDocument returns the offset in the document of a byte. The
+// fault of a line with other words suggests the line with those of the grammar.
+func parseLine(text string, inDocument func(i int) int) (d *limitBuilder) {
+	f := catch(func() { d = parseWords(text, inDocument) })
+	if f == nil {
+		return d
+	}
+	if meant := respell(text); meant != "" {
+		f.next = "write " + meant
+	}
+	panic(f)
+}
+
+// parseWords reads a limit line in the words of the grammar.
+func parseWords(text string, inDocument func(i int) int) *limitBuilder {
 	p := lineParser{text: text, inDocument: inDocument}
 	p.next()
 	p.count()
@@ -244,6 +258,16 @@ func (p *lineParser) value(set func(at int, word string), next, missing string) 
 	set(t.at, t.text)
 }
 
+// secondLimit fails if t, the word before the next, begins another limit: a number, a unit or
+// none, and per.
+func (p *lineParser) secondLimit(t token) {
+	_, problem := parseNumber(t.text)
+	if problem == "" && (p.token.text == wordPer || p.second().text == wordPer) {
+		another := shorten.Text(strings.Join(append([]string{t.text}, strings.Fields(p.text[p.begin:])...), " "))
+		fail(t.at, "write limits: in place of limit:, and below it a line with a name for each, such as another: "+another, "a second limit in one line")
+	}
+}
+
 // expect reads words of the grammar, and fails at the first that is missing.
 func (p *lineParser) expect(words []string, next string) {
 	for _, word := range words {
@@ -258,6 +282,7 @@ func (p *lineParser) nothing() {
 	t := p.token
 	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, fixed [from the first hit]] [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]"
 	_, isLength := parseLength(t.text)
+	keys := len(p.d.limit.By)
 	switch {
 	case t.text == "":
 		return
@@ -273,8 +298,16 @@ func (p *lineParser) nothing() {
 		next = "write a comma before then block"
 	case isLength && p.d.limit.MinInterval == 0:
 		next = "write a comma before " + t.text + " apart"
-	case slices.Contains([]string{"and", "by", "for", "each"}, t.text):
+	case t.text == "and":
+		and := *p
+		and.next()
+		and.secondLimit(and.next())
 		next = "write per before each key"
+	case slices.Contains([]string{"by", "for", "each"}, t.text):
+		next = "write per before each key"
+	case keys > 0 && weir.ValidName(t.text) && strings.HasSuffix(strings.TrimSpace(p.text[:p.begin]), p.d.limit.By[keys-1]):
+		last := p.d.limit.By[keys-1]
+		next = "write per " + last + " per " + t.text + " for two keys, or per " + last + "-" + t.text + " for one"
 	}
 	fail(t.at, next, "%s is not expected here", clip(t.text))
 }
@@ -375,8 +408,24 @@ func (p *lineParser) hold() {
 	p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
 }
 
+// policyWordsInLines are words of a policy that are often written behind a limit, with their own
+// lines.
+var policyWordsInLines = map[string]string{
+	"warn":    "warn: 80%",
+	"shadow":  "shadow: true",
+	"partial": "batch: partial",
+	"counted": "denied: counted",
+	"cells":   "cells: 60",
+	"cost":    "costs: {limit: 2}",
+	"costs":   "costs: {limit: 2}",
+}
+
 func (p *lineParser) apart(comma token) {
 	t := p.next()
+	if line := policyWordsInLines[t.text]; line != "" {
+		fail(t.at, "write "+line+" on a line of its own, below limit:", "%s belongs to the policy, not to its limit", clip(t.text))
+	}
+	p.secondLimit(t)
 	switch {
 	case t.text == "":
 		fail(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
