@@ -142,6 +142,29 @@ type Override struct {
 // Dimension is a named value of a key.
 type Dimension struct{ Name, Value string }
 
+// Closed returns the limits that allow 0 units, also with each plan and override. They deny every
+// attempt of a policy that is no shadow. A 0 is more often a mistake than a switch.
+func (p *Definition) Closed() (names []string) {
+	opened := map[int]bool{}
+	open := func(changes []Change) {
+		for _, c := range changes {
+			opened[c.Limit] = opened[c.Limit] || c.Max > 0
+		}
+	}
+	for _, plan := range p.Plans {
+		open(plan.Changes)
+	}
+	for _, o := range p.Overrides {
+		open(o.Changes)
+	}
+	for i, l := range p.Limits {
+		if l.Max == 0 && !opened[i] && !p.Shadow {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
 // Expired returns the policy's overrides that no longer apply at an instant.
 func (p *Definition) Expired(at time.Time) []*Override {
 	var all []*Override

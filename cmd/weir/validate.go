@@ -414,6 +414,9 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 
 // mistakes returns notes about valid limits that are probably mistakes.
 func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) {
+	for _, limit := range p.Closed() {
+		notes = append(notes, fmt.Sprintf("line %d: limit %s of %s allows 0 units, so every attempt is denied; write unlimited for no bound, or shadow: true to deny nothing", p.Line, limit, p.Name))
+	}
 	for i, l := range p.Limits {
 		c := &compiled.Limits[i]
 		if most := maxOf(p, i, c, func(l *engine.Limit) int64 { return l.Capacity }); l.Cost > most {

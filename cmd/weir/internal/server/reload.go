@@ -52,7 +52,7 @@ func (s *Server) Reload(f *policy.File, err error) error {
 		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", enforce.FirstError(err))
 		return err
 	}
-	s.warnExpired()
+	s.warnMistakes()
 	s.log.Info("policies reloaded", "source", f.Name, "generation", s.Generation(), "changes", enforce.JoinChanges(policy.Changes(before, f)))
 	return nil
 }
@@ -88,10 +88,14 @@ func (s *Server) served(f *policy.File) (*policy.File, error) {
 	return f, nil
 }
 
-// warnExpired logs the expired overrides of the policies in force.
-func (s *Server) warnExpired() {
+// warnMistakes logs the expired overrides of the policies in force, and their limits that deny
+// everything.
+func (s *Server) warnMistakes() {
 	set := s.set()
 	for _, p := range set.Rules {
+		for _, limit := range p.Closed() {
+			s.log.Warn("a limit allows 0 units, so every attempt is denied; write unlimited for no bound", "policy", p.Name, "line", p.Line, "limit", limit)
+		}
 		for _, o := range p.Expired(set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",
 				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)

@@ -154,7 +154,7 @@ func New(c Config) (*Server, error) {
 	if err := s.policies.Reload(first, s.accept); err != nil {
 		return nil, err
 	}
-	s.warnExpired()
+	s.warnMistakes()
 	s.reloads.Store(&reloads{succeeded: s.set().Since})
 	s.envoyReloads.Store(new(reloads))
 	s.reservations, err = reserve.New(s.policies.Version, c.Engine, c.ReservationSecret, c.StoreIdentity)

@@ -14,6 +14,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/nearest"
 )
 
 // command is one entry of the table of commands.
@@ -110,7 +111,12 @@ func unknownCommand(name string) string {
 			ours = append(ours, c.name)
 		}
 	}
-	return "unknown command " + answer.Shown(name) + "; Weir makes decisions and stores no data. Its commands are " + strings.Join(ours, ", ")
+	next := "Weir makes decisions and stores no data; write " + byName["WEIR.CHECK"].usage + "."
+	word := strings.TrimPrefix(strings.ToUpper(name), "WEIR.")
+	if near := nearest.Name("WEIR."+word, ours); near != "" && strings.HasPrefix(near, "WEIR."+word[:min(1, len(word))]) {
+		next = "did you mean " + near + "?"
+	}
+	return "unknown command " + answer.Shown(name) + "; " + next + " Its commands are " + strings.Join(ours, ", ")
 }
 
 // listPolicies answers WEIR.POLICIES: an array for each policy, of its name and its
@@ -169,14 +175,14 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	if syntax.token {
 		a.token, a.needed = args[0], syntax.settles
 		if len(args) == 2 {
-			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, "")
+			a.needed, err = number(args[1], "the units that were used", weir.MaxUnits, "", cmd)
 		}
 		return a, err
 	}
 	if a.policy, err = s.config.Policies().Rule(args[0]); err != nil {
 		return a, calls.BadInput("%s; WEIR.POLICIES lists all policies", strings.TrimPrefix(err.Error(), "weir: "))
 	}
-	rest, err := a.cutOptions(args[1:], syntax.options)
+	rest, err := a.cutOptions(args[1:], cmd)
 	if err != nil {
 		return a, err
 	}
@@ -186,33 +192,37 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	}
 	numbers := rest[dims:]
 	if len(numbers) > syntax.numbers {
-		return a, noPair(numbers[0], a.policy)
+		return a, noPair(numbers[0], a.policy, cmd)
 	}
 	if by := syntax.needs; by != nil {
 		if len(numbers) == 0 {
-			return a, calls.BadInput("%s is missing: %s", by.name, by.about)
+			return a, calls.BadInput("%s is missing: %s; write %s", by.name, by.about, cmd.usage)
 		}
-		if a.needed, err = number(numbers[0], by.name, by.most, by.bounds); err != nil {
+		if a.needed, err = number(numbers[0], by.name, by.most, by.bounds, cmd); err != nil {
 			return a, err
 		}
 		numbers = numbers[1:]
 	}
 	if len(numbers) == 1 {
-		if a.N, err = number(numbers[0], "n", weir.MaxUnits, ""); err != nil {
+		if a.N, err = number(numbers[0], "n", weir.MaxUnits, "", cmd); err != nil {
 			return a, err
 		}
 	}
 	for _, pair := range rest[:dims] {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return a, noPair(pair, a.policy)
+			return a, noPair(pair, a.policy, cmd)
 		}
 		var problem string
 		if a.pairs, problem = a.pairs.Add(name, value); problem != "" {
 			return a, calls.BadInput("%s", problem)
 		}
 	}
-	a.Target, err = a.policy.Target(a.pairs)
+	if a.Target, err = a.policy.Target(a.pairs); err != nil {
+		if named := namedOperand(rest[:dims], a.policy); named != "" {
+			err = calls.BadInput("%s is no dimension of policy %q; write %s", answer.Shown(named), a.policy.Name, cmd.usage)
+		}
+	}
 	if err == nil && slices.Contains(syntax.options, "TTL") {
 		if a.lasts, err = reserve.TTL(a.policy, &a.Target, a.ttl, "TTL"); err == nil {
 			err = s.config.Reservations.Prepare(background, observe.RESP, a.policy)
@@ -221,9 +231,29 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 	return a, err
 }
 
+// namedOperand returns the first pair that has the name of a number or an option in the place of a
+// dimension, such as n=2 or ID=x, or "".
+func namedOperand(pairs []string, of *enforce.Rule) string {
+	for _, pair := range pairs {
+		name, _, _ := strings.Cut(pair, "=")
+		operand := slices.Contains([]string{"N", "ID", "TTL", "LIMIT", "UNITS", "COST"}, strings.ToUpper(name))
+		if operand && !slices.Contains(of.Dimensions(), name) {
+			return pair
+		}
+	}
+	return ""
+}
+
 // cutOptions parses the options and returns the arguments before them. Each option appears
 // at most once. It has no =, so a dimension is never mistaken for one.
-func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
+func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
+	allowed := cmd.syntax.options
+	isOption := func(i int) bool {
+		return i >= 0 && slices.ContainsFunc(allowed, func(name string) bool { return strings.EqualFold(name, args[i]) })
+	}
+	if last := len(args) - 1; isOption(last) && !isOption(last-1) {
+		return nil, calls.BadInput("%s has no value; write %s", args[last], cmd.usage)
+	}
 	for len(args) >= 2 {
 		n := len(args) - 2
 		value := args[n+1]
@@ -236,7 +266,7 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 			}
 		case name == "TTL" && a.ttl == 0:
 			var err error
-			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, ""); err != nil {
+			if a.ttl, err = number(value, "TTL, in milliseconds,", weir.MaxUnits, "", cmd); err != nil {
 				return nil, err
 			}
 			if a.ttl == 0 {
@@ -254,20 +284,21 @@ func (a *arguments) cutOptions(args, allowed []string) ([]string, error) {
 	return args, nil
 }
 
-// number parses a whole number, 0 … most. bounds is the range in the error; "" = 0 to most.
-func number(text, what string, most int64, bounds string) (int64, error) {
+// number parses a whole number of a command, 0 … most. bounds is the range in the error; "" = 0 to
+// most.
+func number(text, what string, most int64, bounds string, cmd *command) (int64, error) {
 	if n, err := strconv.ParseUint(text, 10, 64); err == nil && n <= uint64(most) {
 		return int64(n), nil
 	}
 	bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
-	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s (a dimension is written dimension=value)", what, bounds, answer.Shown(text))
+	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s; write %s", what, bounds, answer.Shown(text), cmd.usage)
 }
 
 // noPair returns the error of an argument in the place of a dimension of a policy.
-func noPair(text string, of *enforce.Rule) error {
+func noPair(text string, of *enforce.Rule, cmd *command) error {
 	dims := "no dimension: the policy counts all callers together"
 	if all := of.Dimensions(); len(all) > 0 {
 		dims = strings.Join(all, ", ")
 	}
-	return calls.BadInput("%s has no =; write dimension=value for each of %s", answer.Shown(text), dims)
+	return calls.BadInput("%s has no =; write %s, with a dimension=value for each of %s", answer.Shown(text), cmd.usage, dims)
 }

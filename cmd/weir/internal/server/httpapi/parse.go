@@ -215,6 +215,9 @@ func (s *scratch) read(takes member) error {
 		return calls.BadInput("the body is empty; send %s", bodies[takes].example)
 	}
 	if err := s.json.Read(s.body, "the body must be an object, {…}", "more text behind the object; send one object", s.member); err != nil {
+		if !bytes.HasPrefix(bytes.TrimLeft(s.body, " \t\r\n"), []byte("{")) {
+			return calls.BadInput("body, %v; send %s", err, bodies[takes].example)
+		}
 		return calls.BadInput("body, %v", err)
 	}
 	const instant = grantedMember | atMember
@@ -244,14 +247,14 @@ func (s *scratch) member(name []byte) (err error) {
 		}
 	}
 	if m == 0 {
-		return s.json.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[s.takes].members)
+		return s.json.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + bodies[s.takes].members + ", as in " + bodies[s.takes].example)
 	}
 	s.seen |= m
 	switch c := s.into; m {
 	case policyMember:
 		c.policy, err = s.text(`"policy" must be a string, in "…"`)
 	case keyMember:
-		err = s.json.Object(`"key" must be an object, {…}`, s.dimension)
+		err = s.json.Object(`"key" must be an object, {"DIMENSION":"VALUE"}`, s.dimension)
 	case unitsMember:
 		c.N, err = s.whole(`"n"`, "", weir.MaxUnits)
 	case grantedMember:

@@ -2,8 +2,10 @@ package httpapi
 
 import (
 	"context"
+	"maps"
 	"net"
 	"net/http"
+	"path"
 	"slices"
 	"strings"
 
@@ -69,8 +71,8 @@ var (
 	byPath  = map[string]*route{}
 	byStart []*route // those with a name at the end
 	unknown = &route{role: operators}
-	paths   []string // for suggestions
-	listed  string   // all routes, for the answer 404
+	byWord  = map[string]string{} // paths by their last word, such as check, for suggestions
+	listed  string                // all routes, for the answer 404
 )
 
 func init() {
@@ -82,8 +84,8 @@ func init() {
 			byStart = append(byStart, to)
 		} else {
 			byPath[to.path] = to
-			paths = append(paths, to.path)
 		}
+		byWord[path.Base(strings.TrimSuffix(to.path, policyName))] = to.path
 		by, shown := "ANY", to.path
 		if len(to.methods) > 0 {
 			by = to.methods[0]
@@ -202,11 +204,24 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 
 // notFound answers a request for an unknown path.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
-	next := "; there are "
-	if near := nearest.Name(r.URL.Path, paths); near != "" {
-		next = "; did you mean " + near + "? There are "
+	next := "POST /v1/check decides an attempt, and GET /readyz reports the health."
+	if meant := meantPath(r.URL.Path); meant != "" {
+		next = "did you mean " + meant + "?"
 	}
-	refuse(w, r, http.StatusNotFound, "there is no "+answer.Shown(r.URL.Path)+next+listed)
+	refuse(w, r, http.StatusNotFound, "there is no "+answer.Shown(r.URL.Path)+"; "+next+" There are "+listed)
+}
+
+// meantPath returns the path that an unknown one probably means, or "". It compares the words of
+// the paths: what all paths share makes none of them alike.
+func meantPath(unknown string) string {
+	known := slices.Sorted(maps.Keys(byWord))
+	for word := range strings.SplitSeq(unknown[:min(len(unknown), 256)], "/") {
+		near := nearest.Name(word, known)
+		if near != "" && near[0] == word[0]|0x20 { // take is no mistyped gate
+			return byWord[near]
+		}
+	}
+	return ""
 }
 
 // notHere answers a request for a path of another listener.
@@ -222,7 +237,11 @@ func (a *API) notHere(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 func (a *API) wrongMethod(w http.ResponseWriter, r *http.Request, to *route) {
 	allow := strings.Join(to.methods, ", ")
 	w.Header()["Allow"] = []string{allow}
-	refuse(w, r, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allow+", not "+answer.Shown(r.Method))
+	detail := r.URL.Path + " takes " + allow + ", not " + answer.Shown(r.Method)
+	if to.takes != 0 {
+		detail += "; send " + bodies[to.takes].example + " as the body"
+	}
+	refuse(w, r, http.StatusMethodNotAllowed, detail)
 }
 
 // Auth holds the secrets of callers. Without any, calls need none, and the server listens
