@@ -65,6 +65,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"github.com/weirlimit/weir/internal/yamlnode"
@@ -137,7 +138,7 @@ func ReadFile(path string) ([]byte, error) {
 		reason = inner.Err
 	}
 	if info, statErr := os.Stat(path); statErr == nil && info.IsDir() {
-		next = "name a file in it"
+		next = "name one file in it, such as " + filepath.Join(path, "weir.yaml")
 	}
 	return nil, &Error{File: cmp.Or(path, `path ""`), Problem: fmt.Sprintf("the file cannot be read: %v", reason), Next: next, cause: err}
 }

@@ -112,6 +112,12 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 		values = append(values, enforce.Pair{Name: name, Value: value})
 	}
 	if target, err = rule.Target(values); err != nil {
+		for _, v := range values {
+			isUnits := slices.Contains([]string{"n", "units", "cost"}, v.Name)
+			if isUnits && !slices.Contains(rule.Dimensions(), v.Name) {
+				example = "write the units as -n " + v.Value
+			}
+		}
 		return target, usage(example, "%w", err)
 	}
 	return target, nil

@@ -116,8 +116,13 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	}
 	next := cmd.CommandPath() + " -h shows the flags"
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
-		if name := didYouMeanFlag(cmd, unknown.GetSpecifiedName()); name != "" {
+		typed := unknown.GetSpecifiedName()
+		name := didYouMeanFlag(cmd, typed)
+		if name != "" {
 			next = "did you mean --" + name + "?"
+		}
+		if (name == "" || len(typed) < 4) && strings.Contains(cmd.Use, "key=value") { // short words are near to most
+			next = "a key has no dashes: write " + typed + "=VALUE"
 		}
 	}
 	return usage(next, "%w", err)
@@ -145,7 +150,11 @@ func wrongValue(e *pflag.InvalidValueError) error {
 	}
 	wrong := new(failure)
 	if errors.As(e, &wrong) || errors.As(misread(flag.Value.Type(), e.GetValue()), &wrong) {
-		return usage(wrong.next, "%s %w", name, wrong)
+		next := wrong.next
+		if next == "" && flag.Value.Type() == "int" {
+			next = "write digits alone, such as 10"
+		}
+		return usage(next, "%s %w", name, wrong)
 	}
 	return usage("", "--%s: %w", flag.Name, e.Unwrap())
 }

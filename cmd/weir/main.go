@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -123,11 +124,19 @@ func wantArgs(least, most int, name string) cobra.PositionalArgs {
 		switch {
 		case len(args) < least:
 			return usage(next, "%s is missing", name)
+		case len(args) > most && isPolicyFile(args[most]) && cmd.Flags().Lookup("policies") != nil:
+			return usage("write "+cmd.CommandPath()+" --policies "+args[most], "%q is one argument too many; a policy file is named by --policies", args[most])
 		case len(args) > most:
 			return usage(next, "%q is one argument too many; %s", args[most], takes)
 		}
 		return nil
 	}
+}
+
+// isPolicyFile reports whether an argument looks like the name of a policy file.
+func isPolicyFile(name string) bool {
+	ending := filepath.Ext(name)
+	return ending == ".yaml" || ending == ".yml" || ending == ".json"
 }
 
 // helpWidth is the width of the lists of flags, in columns.

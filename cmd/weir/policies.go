@@ -42,6 +42,9 @@ func findPolicy(file *policy.File, name string) (*policy.Definition, error) {
 		return p, nil
 	}
 	known := names(file)
+	if isPolicyFile(name) {
+		return nil, usage("write --policies "+name+" and the name of a policy", "%q is no policy; a policy file is named by --policies", name)
+	}
 	return nil, usage(didYouMean(name, known, "its policies are "+listed(known)), "%s has no policy %q", file.Name, name)
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -158,9 +159,27 @@ func isCollector(text string) error {
 func isAddress(text string) error {
 	path, unix := strings.CutPrefix(text, "unix:")
 	if _, _, err := net.SplitHostPort(text); err != nil && !unix || unix && path == "" {
-		return usage("write host:port or unix:/path, such as 127.0.0.1:7070", "must be an address, not %q", text)
+		return usage(nextAddress(text), "must be an address, not %q", text)
 	}
 	return nil
+}
+
+// nextAddress returns the next step for a text that is no address to listen on.
+func nextAddress(text string) string {
+	_, meant, isURL := strings.Cut(text, "://")
+	_, notNumber := strconv.ParseUint(text, 10, 16)
+	_, notName := listen.ParseNames(text)
+	switch {
+	case isURL:
+		return "write the address alone: " + strings.TrimSuffix(meant, "/")
+	case notNumber == nil:
+		return "write 127.0.0.1:" + text + ", or 0.0.0.0:" + text + " for all addresses"
+	case filepath.IsAbs(text):
+		return "write unix:" + text
+	case notName == nil:
+		return "write " + text + ":7070"
+	}
+	return "write host:port or unix:/path, such as 127.0.0.1:7070"
 }
 
 // isStore checks the name or the URL of a store.
@@ -318,12 +337,15 @@ func parseSize(text string) (int64, error) {
 // didYouMeanSize returns the next step for a text that is not a size.
 func didYouMeanSize(text string) string {
 	digits := strings.TrimRight(text, "KkMmGgiIBb ")
+	unit, bytes := "MiB", int64(1<<20)
+	if strings.ContainsAny(text, "Gg") {
+		unit, bytes = "GiB", 1<<30
+	}
 	if n, err := strconv.ParseInt(digits, 10, 16); err == nil && n > 0 { // a larger one is a number of bytes
-		unit := "MiB"
-		if strings.ContainsAny(text, "Gg") {
-			unit = "GiB"
-		}
 		return fmt.Sprintf("did you mean %d%s?", n, unit)
+	}
+	if n, err := strconv.ParseFloat(digits, 64); err == nil && n > 0 && n < 1<<15 {
+		return fmt.Sprintf("did you mean %s?", sizeText(int64(n*float64(bytes))>>20<<20))
 	}
 	return "write a whole number with KiB, MiB or GiB, such as 512MiB"
 }

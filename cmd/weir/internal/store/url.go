@@ -208,6 +208,8 @@ func parseURL(text string) (*target, error) {
 	switch {
 	case !isURL && filepath.IsAbs(text):
 		return nil, fmt.Errorf("%q is a path; write file:%s to keep histories in that directory", text, text)
+	case !isURL && nextName(text) != "":
+		return nil, fmt.Errorf("%q is neither memory nor a URL; write %s", redact.URL(text), nextName(text))
 	case !isURL:
 		return nil, fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s", redact.URL(text), schemeList)
 	case !slices.Contains(schemes, scheme):
@@ -228,6 +230,30 @@ func parseURL(text string) (*target, error) {
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	return t, cmp.Or(t.hosts(hosts), t.path(path), parameters(query, t.set))
+}
+
+// nextName returns the name of the store that a text without a scheme means, or "". A text with an
+// @ may hold a password, which no error repeats.
+func nextName(text string) string {
+	word := strings.ToLower(strings.TrimRight(text, ":/"))
+	server := strings.TrimPrefix(word, "redis:")
+	host, port, err := net.SplitHostPort(server)
+	_, notPort := strconv.ParseUint(port, 10, 16)
+	switch {
+	case strings.Contains(text, "@"):
+		return ""
+	case word == "memory":
+		return "memory"
+	case strings.HasPrefix(text, "./") || strings.HasPrefix(text, "../"):
+		return fileScheme + text
+	case word == "redis":
+		return "redis://127.0.0.1:6379"
+	case err == nil && host != "" && notPort == nil:
+		return "redis://" + server
+	case server == "localhost" || net.ParseIP(server) != nil && !strings.Contains(server, ":"):
+		return "redis://" + server + ":6379"
+	}
+	return ""
 }
 
 // credentials reads user[:password], both percent-encoded.

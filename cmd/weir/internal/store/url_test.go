@@ -59,7 +59,7 @@ func TestParseRejects(t *testing.T) {
 	const secret = "s3cret"
 	for text, want := range map[string]string{
 		"":                              "neither memory nor a URL",
-		"Memory":                        "redis://",
+		"Memory":                        "; write memory",
 		"redis":                         "neither",
 		"/var/lib/weir":                 "write file:/var/lib/weir",
 		"memcached://h":                 `no store of the kind "memcached://"`,
@@ -95,6 +95,12 @@ func TestParseRejects(t *testing.T) {
 		"redis+cluster://a,,b":          "host is missing",
 		"redis://u:" + secret + "@h:zz": "not a port",
 		"mysql://u:" + secret + "@h":    "mysql",
+		"localhost:6379":                "; write redis://localhost:6379",
+		"[::1]:6379":                    "; write redis://[::1]:6379",
+		"10.0.0.7":                      "; write redis://10.0.0.7:6379",
+		"redis:localhost:6379":          "; write redis://localhost:6379",
+		"./data":                        "; write file:./data",
+		"u:" + secret + "@localhost:1":  "; write memory, or one of file:/DIR",
 		"u:" + secret + "@h":            `"…@h" is neither memory nor a URL`,
 		"u:" + secret + "@h://x":        `no store of the kind "…@h://"`,
 		"redis://u:" + secret + "?@h":   "%3F",

@@ -83,6 +83,9 @@ func ParseLogWhere(text string) (LogWhere, error) {
 	if !ok {
 		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*", text)
 	}
+	if field := strings.TrimRight(name, "!<>~^*$ "); field != name || strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~") {
+		return LogWhere{}, fmt.Errorf("%q has another operator than =, which selects what matches a pattern; write %s=GLOB, or drop lines before, as by grep -v", text, field)
+	}
 	f, err := accesslog.ParseField(name)
 	if err != nil {
 		return LogWhere{}, fmt.Errorf("%q: %w", text, err)
