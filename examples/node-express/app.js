@@ -1,5 +1,5 @@
-// An Express application that limits the requests of each client address. A gate of
-// `weir serve --gate-id-header X-Request-Id` decides: docs/http-api.md, ANY /gate/{policy}.
+// An Express application that limits the requests of each client address, and of each user. A gate
+// of `weir serve --gate-id-header X-Request-Id` decides: docs/http-api.md, ANY /gate/{policy}.
 import { randomUUID } from "node:crypto";
 import express from "express";
 
@@ -11,20 +11,23 @@ const app = express();
 // Behind a proxy: app.set("trust proxy", 1) makes req.ip the address that the proxy adds to
 // X-Forwarded-For. Without a proxy, clients could forge that field.
 
-async function ask(address) {
+// key is the key in the form of a query, which encodes it as UTF-8. A header field could not hold
+// 张三, and would change Jürgen: only the address stands in one.
+async function ask(policy, key, address) {
+  const url = `http://${weir}/gate/${policy}?${new URLSearchParams(key)}`;
   // A retry has the same id, so it is not charged again. Clients must not choose the id.
   const headers = { "Client-Address": address, "X-Request-Id": randomUUID() };
+  const request = new Request(url, { headers }); // throws if a value fits no header field
   const send = async () => {
-    const url = `http://${weir}/gate/search?address.ip=Client-Address`;
-    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(timeout) });
+    const answer = await fetch(request, { signal: AbortSignal.timeout(timeout) });
     return { status: answer.status, fields: answer.headers, body: await answer.text() };
   };
   const lost = (err) => ({ status: 0, fields: new Headers(), body: err.cause ?? err });
   return send().catch(send).catch(lost);
 }
 
-async function limit(req, res, next) {
-  const { status, fields, body } = await ask(req.ip);
+const limit = (policy, keyOf) => async (req, res, next) => {
+  const { status, fields, body } = await ask(policy, keyOf(req), req.ip);
   for (const name of ["RateLimit-Policy", "RateLimit", "Retry-After"]) {
     if (fields.has(name)) res.set(name, fields.get(name));
   }
@@ -38,8 +41,10 @@ async function limit(req, res, next) {
     if (status !== 0 || down !== "allow") return res.status(503).send("Try again later.\n");
   }
   next();
-}
+};
 
-app.use(limit);
-app.get("/", (req, res) => res.send("Hello.\n"));
+const byAddress = limit("search", () => ({ "address.ip": "Client-Address" }));
+const byUser = limit("demo", (req) => ({ user: req.params.name }));
+app.get("/", byAddress, (req, res) => res.send("Hello.\n"));
+app.get("/users/:name", byUser, (req, res) => res.send("Hello.\n"));
 app.listen(process.env.PORT ?? 8080, "127.0.0.1");

@@ -1,8 +1,10 @@
-"""A Flask application that limits the requests of each client address. A gate of
-`weir serve --gate-id-header X-Request-Id` decides: docs/http-api.md, ANY /gate/{policy}."""
+"""A Flask application that limits the requests of each client address, and of each user. A gate
+of `weir serve --gate-id-header X-Request-Id` decides: docs/http-api.md, ANY /gate/{policy}."""
 from contextlib import closing, suppress
+from functools import wraps
 from http.client import HTTPConnection, HTTPException
 from os import environ
+from urllib.parse import urlencode
 from uuid import uuid4
 
 from flask import Flask, after_this_request, request
@@ -16,20 +18,21 @@ app = Flask(__name__)
 # that the proxy adds to X-Forwarded-For. Without a proxy, clients could forge that field.
 
 
-def ask(address):
+def ask(policy, key, address):
+    # The query encodes the key as UTF-8. A header field could not hold 张三, and would change Jürgen.
+    gate = f"/gate/{policy}?{urlencode(key)}"
     # A retry has the same id, so it is not charged again. Clients must not choose the id.
     headers = {"Client-Address": address, "X-Request-Id": str(uuid4())}
     for _ in range(2):
         with suppress(OSError, HTTPException), closing(HTTPConnection(WEIR, timeout=TIMEOUT)) as weir:
-            weir.request("GET", "/gate/search?address.ip=Client-Address", headers=headers)
+            weir.request("GET", gate, headers=headers)
             answer = weir.getresponse()
             return answer.status, answer.headers, answer.read()
     return 0, {}, "no answer"
 
 
-@app.before_request
-def limit():
-    status, fields, body = ask(request.remote_addr)
+def limit(policy, key):
+    status, fields, body = ask(policy, key, request.remote_addr)
 
     @after_this_request
     def describe(response):
@@ -45,6 +48,17 @@ def limit():
             return "Try again later.\n", 503
 
 
+def limited(policy, key_of):
+    return lambda view: wraps(view)(lambda **args: limit(policy, key_of(**args)) or view(**args))
+
+
 @app.get("/")
+@limited("search", lambda: {"address.ip": "Client-Address"})
 def hello():
+    return "Hello.\n"
+
+
+@app.get("/users/<name>")
+@limited("demo", lambda name: {"user": name})
+def user(name):
     return "Hello.\n"

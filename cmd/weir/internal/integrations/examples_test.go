@@ -97,6 +97,7 @@ const patient = "WEIR_TIMEOUT_MS=20000"
 var webTests = map[string]func(s *stand){
 	"limit":               limitsWeb,
 	"lost answer":         chargesLostAnswerOnce,
+	"names":               countsNamesOnce,
 	"without weir, deny":  func(s *stand) { decidesWithoutWeir(s, "deny", 503) },
 	"without weir, allow": func(s *stand) { decidesWithoutWeir(s, "allow", 200) },
 	"wrong secret":        deniesWithWrongSecret,
@@ -160,6 +161,23 @@ func chargesLostAnswerOnce(s *stand) {
 	defer mu.Unlock()
 	if len(ids) != 3 || ids[0] == "" || ids[0] != ids[1] || ids[1] == ids[2] {
 		s.t.Errorf("the ids are %q, want the first twice and then another", ids)
+	}
+}
+
+// countsNamesOnce: a name in any script has one history, that of the same text in JSON. While weir
+// runs, WEIR_DOWN=allow opens no door for a name that a header field cannot hold.
+func countsNamesOnce(s *stand) {
+	s.start(patient, "WEIR_DOWN=allow")
+	for _, name := range []string{"ann", "Jürgen", "张三", "€", "a b&c=d+e%41?#"} {
+		for i := range 4 {
+			r := s.get("/users/" + url.PathEscape(name))
+			if used := s.peek("demo", "user", name).used(); used != int64(min(i+1, 3)) {
+				s.t.Errorf("%s: %d requests are charged after %d", name, used, i+1)
+			}
+			if want := map[bool]int{true: 200, false: 429}[i < 3]; r.status != want {
+				s.t.Errorf("%s: request %d has status %d, want %d: %s", name, i+1, r.status, want, r.body)
+			}
+		}
 	}
 }
 

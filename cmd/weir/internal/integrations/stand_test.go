@@ -31,7 +31,7 @@ import (
 const testTimeout = 20 * time.Second
 
 // policies limit by a header and by the client's address, and one only observes. The
-// programs of examples/ use search.
+// programs of examples/ use search and demo.
 const policies = `
 version: 1
 policies:
@@ -43,6 +43,7 @@ policies:
   masked:    {limit: 5 per hour per masked_remote_address}
   many:      {limit: 100 per hour per ip}
   once:      {limit: 1 per hour per ip}
+  demo:      {limit: 3 per hour per user}
 `
 
 // stand is a real proxy between a client and an application, with a real weir
