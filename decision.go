@@ -65,6 +65,8 @@ func (d Decision) String() string {
 
 func (d *Decision) sentence() string {
 	switch {
+	case d.At.IsZero() && d.Allowed && d.Granted == 0:
+		return "took no units back: none of that instant counts; a refund needs the At of the grant's Decision"
 	case d.At.IsZero() && d.Allowed:
 		return fmt.Sprintf("took %d units back", d.Granted)
 	case d.At.IsZero():

@@ -79,7 +79,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/front/envoyconf", "cmd/weir/internal/front/envoy"},
 		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/topkeys", "fallback", "internal/answer", "internal/calendar", "internal/enforce", "internal/keyenc", "internal/shorten", "internal/yamlnode", "policy", "row"}, "the protocol of Envoy on any engine; independent of stores"},
 	{[]string{"cmd/weir/internal/front/resp"},
-		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "internal/answer", "internal/enforce"}, "the protocol of Redis clients; independent of listeners and flags"},
+		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "internal/answer", "internal/enforce", "internal/nearest"}, "the protocol of Redis clients; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server/httpapi"},
 		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/envoy", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys", "internal/answer", "internal/enforce", "internal/nearest", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server"},

@@ -67,6 +67,7 @@ func (e *PolicyError) Unwrap() error { return ErrInput }
 // WaitError is returned by Wait and WaitN when they stop waiting.
 type WaitError struct {
 	Decision Decision // the last one; the zero Decision if there was none
+	N        int64    // units that were waited for
 	Cause    error    // ErrNever, ErrDeadline or the context's error
 }
 
@@ -76,9 +77,21 @@ func (e *WaitError) Error() string {
 	case e.Decision.At.IsZero(): // no attempt was made
 		return fmt.Sprintf("weir: gave up waiting: %v", e.Cause)
 	case errors.Is(e.Cause, ErrNever):
-		return fmt.Sprintf("%v (limit %q)", e.Cause, e.Decision.Limit)
+		return e.never()
 	}
 	return fmt.Sprintf("%v (needs %v more, limit %q)", e.Cause, e.Decision.RetryAfter, e.Decision.Limit)
+}
+
+// never explains ErrNever.
+func (e *WaitError) never() string {
+	switch d := &e.Decision; {
+	case d.Max == 0:
+		return fmt.Sprintf("%v: %d of limit %q, which denies everything", e.Cause, e.N, d.Limit)
+	case d.Max < e.N:
+		return fmt.Sprintf("%v: %d of limit %q, which allows %d; wait for at most %[4]d at a time", e.Cause, e.N, d.Limit, d.Max)
+	default: // a fixed cost
+		return fmt.Sprintf("%v: the cost of an attempt is above limit %q, which allows %d; lower the cost", e.Cause, d.Limit, d.Max)
+	}
 }
 
 // Unwrap returns the cause.

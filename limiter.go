@@ -188,8 +188,12 @@ func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, e
 }
 
 // Refund takes back up to n units of the entry granted at instant at (the At of its
-// Decision) in every limit of the policy, never below zero. After the entry's window it
-// does nothing. It returns the most units that it took in one limit (R10).
+// Decision) in every limit of the policy, never below zero. It returns the most units that it
+// took in one limit (R10).
+//
+// It returns 0 without an error if no unit of the key counts that was granted at that instant:
+// after the entry's window, after an earlier refund, and for another instant than that of the
+// grant, such as time.Now().
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
 	var d Decision
 	err = l.decide(ctx, &key, &Request{Op: OpRefund, N: n, From: at}, &d)
@@ -337,7 +341,7 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		return Decision{}, errFixed
 	}
 	if err := ctx.Err(); err != nil {
-		return Decision{}, &WaitError{Cause: err}
+		return Decision{}, &WaitError{Cause: err, N: n}
 	}
 	for {
 		d, err := l.tryWhole(ctx, &key, n)
@@ -345,17 +349,17 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 			return d, err
 		}
 		if d.RetryAfter == Never {
-			return d, &WaitError{Decision: d, Cause: ErrNever}
+			return d, &WaitError{Decision: d, Cause: ErrNever, N: n}
 		}
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.RetryAfter {
-			return d, &WaitError{Decision: d, Cause: ErrDeadline}
+			return d, &WaitError{Decision: d, Cause: ErrDeadline, N: n}
 		}
 		wait := cmp.Or(d.RetryAfter, time.Millisecond) // a fallback denied with an unknown wait: do not spin
 		pause, cancel := context.WithTimeout(ctx, wait)
 		<-pause.Done()
 		cancel()
 		if err := ctx.Err(); err != nil {
-			return d, &WaitError{Decision: d, Cause: err}
+			return d, &WaitError{Decision: d, Cause: err, N: n}
 		}
 	}
 }

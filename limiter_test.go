@@ -206,6 +206,18 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 	}
 	assert.Equal(t, must.Get(later.Refund(ctx, k, first, 2))(t), 2, "refund")
 	used(3)
+	for name, r := range map[string]Request{
+		"of another instant": {Op: OpRefund, N: 1, From: first.Add(time.Microsecond)},
+		"once more":          {Op: OpRefund, N: 1, From: first, ID: "d"},
+	} {
+		later.Refund(ctx, k, first, 3) // what is left
+		d, err := later.Decide(ctx, k, r)
+		const want = "took no units back: none of that instant counts; a refund needs the At of the grant's Decision"
+		if err != nil || d.Granted != 0 || d.String() != want {
+			t.Errorf("a refund %s: got %v, %v; want %s", name, d, err, want)
+		}
+	}
+	must.Get(at.AllowN(ctx, k, 3))(t)
 	DecideAll(ctx, []Call{{Limiter: at, Key: k, Request: Request{N: 1}}})
 	if calls := []Call{{Limiter: at, Key: k, Request: Request{N: 1}}}; DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {
 		t.Errorf("together: got %+v, want the instant %v", calls[0], first)

@@ -3,6 +3,7 @@ package weir
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -93,7 +94,7 @@ func (p Policy) check() error {
 		wrongName := nameProblem(l.Name)
 		switch field, problem := l.problem(); {
 		case l.Name == "":
-			return bad(fmt.Sprintf("#%d", i+1), "Name", "empty; each of several limits needs a name of its own, 1 to 64 of a-z 0-9 . _ -")
+			return bad(fmt.Sprintf("#%d", i+1), "Name", "empty; each of several limits needs a name of its own, such as Name: \"minute\" and Name: \"day\"")
 		case wrongName != "":
 			return bad(l.Name, "Name", "%s", wrongName)
 		case slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }):
@@ -134,15 +135,15 @@ func (l Limit) problem() (field, problem string) {
 	case l.Kind != Concurrency && l.MaxHold != 0:
 		return "MaxHold", fmt.Sprintf("%v of a limit of kind %v, which holds nothing; use 0, or kind Concurrency (R17)", l.MaxHold, l.Kind)
 	case length < MinWindow || length > MaxWindow:
-		return field, fmt.Sprintf("%v is out of range; use 1ms to 400 days", length)
+		return field, fmt.Sprintf("%v is out of range; use 1ms to 400 days%s", length, bareNumber(length))
 	case length%time.Microsecond != 0:
-		return field, fmt.Sprintf("%v is not whole microseconds", length)
+		return field, fmt.Sprintf("%v is not whole microseconds; round it%s", length, bareNumber(length))
 	case l.MinInterval < 0:
 		return "MinInterval", fmt.Sprintf("%v is below 0", l.MinInterval)
 	case l.MinInterval > length:
 		return "MinInterval", fmt.Sprintf("%v is longer than the %s of %v (R5)", l.MinInterval, what, length)
 	case l.MinInterval%time.Microsecond != 0:
-		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
+		return "MinInterval", fmt.Sprintf("%v is not whole microseconds; round it%s", l.MinInterval, bareNumber(l.MinInterval))
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
 	case l.Cells > 0 && l.Kind == Concurrency:
@@ -166,6 +167,14 @@ func (l Limit) problem() (field, problem string) {
 	return "", ""
 }
 
+// bareNumber returns a clause for a duration that was probably written without a unit, or "".
+func bareNumber(d time.Duration) string {
+	if d < 1 || d >= MinWindow {
+		return ""
+	}
+	return fmt.Sprintf(", and a number without a unit is nanoseconds: write %d*time.Second for %[1]d seconds", int64(d))
+}
+
 // nameProblem returns the reason why s is not [a-z0-9][a-z0-9._-]{0,63}, or "".
 func nameProblem(s string) string {
 	if s == "" {
@@ -178,7 +187,14 @@ func nameProblem(s string) string {
 		c := s[i]
 		alnum := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
 		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
-			return fmt.Sprintf("%q: byte %d is not one of a-z 0-9%s", s, i+1, map[bool]string{true: "", false: " . _ -"}[i == 0])
+			allowed, next := " . _ -", ""
+			if i == 0 {
+				allowed = ""
+			}
+			if lower := strings.ToLower(s); lower != s && ValidName(lower) {
+				next = fmt.Sprintf("; write %q", lower)
+			}
+			return fmt.Sprintf("%q: byte %d is not one of a-z 0-9%s%s", s, i+1, allowed, next)
 		}
 	}
 	return ""
@@ -263,9 +279,17 @@ func (l *Limit) periodProblem() (field, problem string) {
 		return "Anchor", fmt.Sprintf("%d is out of range for a %v; use 0 to %d", l.Anchor, l.Period, max(most, 1))
 	}
 	if _, err := loadZone(l.Zone); err != nil {
-		return "Zone", fmt.Sprintf("%q is not a known time zone; use an IANA name such as Europe/Berlin, and import time/tzdata if the machine has no zone data", shorten.Text(l.Zone))
+		return "Zone", fmt.Sprintf("%q is not a known time zone; %s", shorten.Text(l.Zone), nextZone())
 	}
 	return "", ""
+}
+
+// nextZone returns the next step after an unknown time zone, by whether this machine knows others.
+func nextZone() string {
+	if _, err := loadZone("Europe/Berlin"); err != nil {
+		return `this machine has no data of time zones: import _ "time/tzdata"`
+	}
+	return "this machine has those of the IANA database, such as Europe/Berlin: check the spelling"
 }
 
 // zones holds the time zones that were loaded, by name. Loading one reads files, and a

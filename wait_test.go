@@ -60,7 +60,10 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 		if !errors.Is(err, ErrDeadline) || !errors.As(err, &we) || we.Decision.RetryAfter != time.Minute || we.Decision.Limit != "user" {
 			t.Errorf("deadline too soon: %v", err)
 		}
-		assert.Err(l.WaitN(ctx, K("42"), 2))(t, ErrNever)
+		_, err = l.WaitN(ctx, K("42"), 2)
+		if want := `weir: more units than the limit ever allows: 2 of limit "user", which allows 1; wait for at most 1 at a time`; !errors.Is(err, ErrNever) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
 		gone, cancel := context.WithCancel(ctx)
 		cancel()
 		if _, err := l.Wait(gone, K("7")); !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "needs") {
