@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"errors"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -15,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 const module = "github.com/weirlimit/weir"
@@ -383,6 +386,36 @@ func kindUses(dir string, file *ast.File) (places []token.Position) {
 
 // requirement is a line of a go.mod file: a module path, its version and a comment.
 var requirement = regexp.MustCompile(`(?m)^(?:require|\t)\s*([\w./-]+\.[\w./-]+) (v\S+)(?: // (.+))?$`)
+
+// TestGoListChangesNoSums: go.work.sum is complete, so a go command in a fresh clone leaves the work
+// tree clean.
+func TestGoListChangesNoSums(t *testing.T) {
+	needs.Time(t)
+	dir := t.TempDir()
+	copied := []string{"go.work", "go.work.sum"}
+	for _, use := range regexp.MustCompile(`(?m)^\t(\S+)$`).FindAllStringSubmatch(read(t, "go.work"), -1) {
+		copied = append(copied, path.Join(use[1], "go.mod"), path.Join(use[1], "go.sum"))
+	}
+	for _, name := range copied {
+		text, err := os.ReadFile(name)
+		if errors.Is(err, fs.ErrNotExist) && path.Base(name) == "go.sum" {
+			continue // a module without dependencies
+		}
+		copied := filepath.Join(dir, name)
+		if err = errors.Join(err, os.MkdirAll(filepath.Dir(copied), 0o755), os.WriteFile(copied, text, 0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-m", "all")
+	list.Dir, list.Stderr = dir, os.Stderr
+	list.Env = append(os.Environ(), "PWD="+dir, "GOWORK=")
+	if err := list.Run(); err != nil {
+		needs.Have(t, "modules", false, "go list -m all finds no module proxy: "+err.Error())
+	}
+	if got, want := read(t, filepath.Join(dir, "go.work.sum")), read(t, "go.work.sum"); got != want {
+		t.Errorf("go list -m all changes go.work.sum from %d to %d bytes; run it here and commit the file", len(want), len(got))
+	}
+}
 
 // TestModules compares the go.mod files that go.work lists. The versions of a module agree,
 // and each direct requirement has its benefit in a comment; benchmarks need none.
