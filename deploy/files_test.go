@@ -46,7 +46,7 @@ func unit(t *testing.T) map[string][]string {
 // (systemd-analyze verify and security say more where systemd is.)
 func TestUnit(t *testing.T) {
 	u := unit(t)
-	args := strings.Fields(u["[Service]ExecStart"][0])
+	args := strings.Fields(strings.Replace(u["[Service]ExecStart"][0], "$WEIR_STORE", unitStore(t, u), 1))
 	if args[0] != "/usr/local/bin/weir" || args[len(args)-1] != "$WEIR_FLAGS" {
 		t.Fatalf("ExecStart: %q", args)
 	}
@@ -68,14 +68,21 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// unitStore returns the flags of the store, which /etc/default/weir can replace: Redis has no
+// --max-memory.
+func unitStore(t *testing.T, unit map[string][]string) string {
+	t.Helper()
+	return only(t, strings.Join(unit["[Service]Environment"], "\n"), `^"WEIR_STORE=(.*)"$`)
+}
+
 // perConnection is the memory that docs/service.md allows for each connection.
 const perConnection = 128 << 10
 
-// TestUnitBoundsMemory: the kernel's bound lies above the collector's. The histories that the
-// unit recommends fit in that with all connections.
+// TestUnitBoundsMemory: the kernel's bound lies above the collector's. The histories, which the
+// unit bounds, fit in that with all connections.
 func TestUnitBoundsMemory(t *testing.T) {
 	u, text := unit(t), read(t, "weir.service")
-	kernel, collector, histories := bytesOf(t, only(t, text, `^MemoryMax=(\w+)`)), bytesOf(t, only(t, text, `^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, only(t, text, `--max-memory (\w+)`))
+	kernel, collector, histories := bytesOf(t, only(t, text, `^MemoryMax=(\w+)`)), bytesOf(t, only(t, text, `^Environment=GOMEMLIMIT=(\w+)`)), bytesOf(t, only(t, unitStore(t, u), `--max-memory=(\w+)`))
 	conns := only(t, u["[Service]ExecStart"][0], `--max-connections (\d+)`)
 	n, err := strconv.ParseInt(conns, 10, 64)
 	if need := histories + n*perConnection; err != nil || need > collector || collector >= kernel {

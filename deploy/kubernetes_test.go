@@ -129,21 +129,23 @@ func TestPodsAreConfined(t *testing.T) {
 	}
 }
 
-// TestPodHoldsItsConnections: the connections of both listeners fit in the collector's
-// bound, and that in the pod's.
-func TestPodHoldsItsConnections(t *testing.T) {
+// TestPodsBoundMemory: the connections of both listeners, and the histories of a store in the pod,
+// fit in the collector's bound, and that in the pod's.
+func TestPodsBoundMemory(t *testing.T) {
 	const rest, admin = 48 << 20, 100 // rest is the program with its policies
-	var conns int64
-	for _, arg := range list(t, deployment, container+"args") {
-		if n, ok := strings.CutPrefix(arg, "--max-connections="); ok {
-			conns, _ = strconv.ParseInt(n, 10, 64)
+	for _, file := range []string{deployment, statefulSet} {
+		args := strings.Join(list(t, file, container+"args"), "\n")
+		conns, _ := strconv.ParseInt(only(t, args, `^--max-connections=(\d+)$`), 10, 64)
+		var histories int64
+		if !strings.Contains(args, "--store=redis:") {
+			histories = bytesOf(t, only(t, args, `^--max-memory=(\w+)$`))
 		}
-	}
-	values{{deployment, container + "env.0.name"}: `"GOMEMLIMIT"`}.check(t)
-	collector := bytesOf(t, value(t, deployment, container+"env.0.value").(string))
-	pod := bytesOf(t, value(t, deployment, container+"resources.limits.memory").(string)+"B")
-	if need := rest + (conns+admin)*perConnection; conns == 0 || need > collector || collector >= pod {
-		t.Errorf("%d connections need %d bytes, GOMEMLIMIT is %d, the pod's limit %d; want them in ascending order", conns, need, collector, pod)
+		values{{file, container + "env.0.name"}: `"GOMEMLIMIT"`}.check(t)
+		collector := bytesOf(t, value(t, file, container+"env.0.value").(string))
+		pod := bytesOf(t, value(t, file, container+"resources.limits.memory").(string)+"B")
+		if need := rest + histories + (conns+admin)*perConnection; conns == 0 || need > collector || collector >= pod {
+			t.Errorf("%s: %d connections and the histories need %d bytes, GOMEMLIMIT is %d, the pod's limit %d; want them in ascending order", file, conns, need, collector, pod)
+		}
 	}
 }
 
@@ -228,11 +230,8 @@ func TestDiskManifests(t *testing.T) {
 		t.Errorf("mounts %v, claims %v; want 3 and one disk", mounts, claims)
 	}
 	same := slices.DeleteFunc(list(t, deployment, container+"args"), func(arg string) bool { return strings.HasPrefix(arg, "--instances=") })
-	for i, arg := range same {
-		if strings.HasPrefix(arg, "--store=") {
-			same[i] = "--store=file:/var/lib/weir/store"
-		}
-	}
+	i := slices.IndexFunc(same, func(arg string) bool { return strings.HasPrefix(arg, "--store=") })
+	same = slices.Replace(same, i, i+1, "--store=file:/var/lib/weir/store", "--max-memory=128MiB")
 	if args := list(t, statefulSet, container+"args"); !slices.Equal(args, same) {
 		t.Errorf("arguments %q, want %q", args, same)
 	}
