@@ -53,7 +53,7 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 		return nil, Decision{}, engine.Input("ttl", "%v; policy %q holds units for up to %v, and a reservation that ends before its hold leaves them held; use %v to %v, or leave TTL out",
 			ttl, l.rules.Name, least, least, longest)
 	case ttl < least || ttl > longest:
-		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts %v to %v, its longest window",
+		return nil, Decision{}, engine.Input("ttl", "%v; with policy %q a reservation lasts %v to %v, its longest window; leave TTL out for %[4]v",
 			ttl, l.rules.Name, least, longest)
 	}
 	req.TTL = 0

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -41,6 +44,24 @@ func reserveFor(t *testing.T, l *weir.Limiter, request weir.Request) *weir.Reser
 		t.Fatalf("%+v: %+v, %v", request, d, err)
 	}
 	return r
+}
+
+// TestFirstReservationOfTheDocs: the first request of docs/reservations.md works with the commonest
+// policy, a limit per minute. The error of a longer time to live names the right one.
+func TestFirstReservationOfTheDocs(t *testing.T) {
+	l := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerMinute(1000, "tenant")}}))
+	page := read(t, "docs/reservations.md")
+	first := regexp.MustCompile(`weir\.Request\{N: (\d+)(?:, TTL: (\d+) \* time\.Minute)?\}`).FindStringSubmatch(page)
+	if first == nil {
+		t.Fatal("docs/reservations.md has no request")
+	}
+	n, _ := strconv.ParseInt(first[1], 10, 64)
+	minutes, _ := strconv.ParseInt("0"+first[2], 10, 64)
+	reserveFor(t, l, weir.Request{N: n, TTL: time.Duration(minutes) * time.Minute})
+	_, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 5 * time.Minute})
+	if want := "lasts 1µs to 1m0s, its longest window; leave TTL out for 1m0s"; err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want …%s", err, want)
+	}
 }
 
 // wantError compares the error of a settlement; want is nil if it must succeed.
