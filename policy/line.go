@@ -442,9 +442,16 @@ func (p *lineParser) apart(comma token) {
 		fail(t.at, "write one", "a time apart is there already")
 	}
 	if f := catch(func() { p.d.setApart(t.at, t.text) }); f != nil {
+		_, problem := parseNumber(t.text)
+		length := respellLengths(t.text + " " + p.token.text)
+		_, isLength := parseLength(length)
 		switch {
 		case t.text == "and" && p.token.text == wordBlock:
 			f.next = "write then block"
+		case problem == "" && isLength:
+			f.next = "write " + length + " apart"
+		case problem == "":
+			f.next = "write the number and its unit in one word, such as 3s apart"
 		case len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text):
 			f.next += "; of another key, write per " + t.text + " in place of the comma"
 		}

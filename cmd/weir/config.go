@@ -232,5 +232,9 @@ func (f *settingsFile) unknown(in section, elsewhere *setting, key *yamlnode.Nod
 	if near := f.table.setting(nearest.Name(key.Text, all)); near != nil {
 		next = fmt.Sprintf("did you mean %s, in %v?", near.name, near.section)
 	}
-	f.fail(key.Offset, didYouMean(key.Text, here, next), "%v has no %s", in, shorten.Quoted(redact.URL(key.Text)))
+	next = didYouMean(key.Text, here, next)
+	if in.name == "" && key.Text == "version" {
+		next = "this is a policy file: write --policies " + f.name
+	}
+	f.fail(key.Offset, next, "%v has no %s", in, shorten.Quoted(redact.URL(key.Text)))
 }

@@ -20,6 +20,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/weirlimit/weir"
 )
 
 func main() {
@@ -126,6 +128,8 @@ func wantArgs(least, most int, name string) cobra.PositionalArgs {
 			return usage(next, "%s is missing", name)
 		case len(args) > most && isPolicyFile(args[most]) && cmd.Flags().Lookup("policies") != nil:
 			return usage("write "+cmd.CommandPath()+" --policies "+args[most], "%q is one argument too many; a policy file is named by --policies", args[most])
+		case len(args) > most && weir.ValidName(args[most]) && cmd.Flags().Lookup("policy") != nil:
+			return usage("write --policy "+args[most], "%q is one argument too many; %s", args[most], takes)
 		case len(args) > most:
 			return usage(next, "%q is one argument too many; %s", args[most], takes)
 		}

@@ -80,7 +80,9 @@ type LogWhere struct {
 // ParseLogWhere reads FIELD=GLOB, such as path=/search*.
 func ParseLogWhere(text string) (LogWhere, error) {
 	name, glob, ok := strings.Cut(text, "=")
-	if !ok {
+	if i := strings.IndexAny(text, "<>~!"); !ok && i > 0 {
+		name = text[:i+1]
+	} else if !ok {
 		return LogWhere{}, fmt.Errorf("%q is no condition; write FIELD=GLOB, such as path=/search*", text)
 	}
 	if field := strings.TrimRight(name, "!<>~^*$ "); field != name || strings.HasPrefix(glob, "=") || strings.HasPrefix(glob, "~") {
