@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -34,12 +35,16 @@ func respell(line string) string {
 
 // spelling is a way to write a part of a limit, and the grammar's words for it.
 type spelling struct {
-	other *regexp.Regexp
+	other func() *regexp.Regexp
 	here  string
 }
 
-func spelled(other, here string) spelling {
-	return spelling{regexp.MustCompile("(?i)" + other), here}
+func spelled(other, here string) spelling { return spelling{compiled("(?i)" + other), here} }
+
+// compiled returns a function that compiles a pattern when it is first called: most programs read no
+// wrong line.
+func compiled(pattern string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 // rateSpellings are those of the count, the window and the keys: all before the first comma.
@@ -84,15 +89,15 @@ var clauseSpellings = []spelling{
 
 var (
 	// A count in digits, in groups or with a fraction, and a factor.
-	otherCount = regexp.MustCompile(`(?i)^(\d{1,3}(?:[ ,']\d{3})+|[\d_]+(?:\.\d{1,2})?)(k|m| thousand| million| billion)?\b`)
+	otherCount = compiled(`(?i)^(\d{1,3}(?:[ ,']\d{3})+|[\d_]+(?:\.\d{1,2})?)(k|m| thousand| million| billion)?\b`)
 	// A count with a fraction, a unit, and a length of time or the name of a window.
-	fraction = regexp.MustCompile(`^(\d+\.\d{1,2})( \w+)? per ([a-z0-9]+)`)
+	fraction = compiled(`^(\d+\.\d{1,2})( \w+)? per ([a-z0-9]+)`)
 	// A key in capitals, quotes or braces.
-	otherKey = regexp.MustCompile(`\bper ["'{<]?[\w.-]+["'}>]?`)
-	slash    = regexp.MustCompile(` ?/ ?`)
+	otherKey = compiled(`\bper ["'{<]?[\w.-]+["'}>]?`)
+	slash    = compiled(` ?/ ?`)
 
-	otherLengths = regexp.MustCompile(`(?i)\b` + length + `(?: ?` + length + `)*\b`)
-	oneLength    = regexp.MustCompile(`(?i)(\d+(?:\.\d+)?) ?(` + unitNames + `)`)
+	otherLengths = compiled(`(?i)\b` + length + `(?: ?` + length + `)*\b`)
+	oneLength    = compiled(`(?i)(\d+(?:\.\d+)?) ?(` + unitNames + `)`)
 )
 
 const length = `\d+(?:\.\d+)? ?(?:` + unitNames + `)`
@@ -121,9 +126,9 @@ func lengthOfUnit(name string) time.Duration {
 
 // respellLengths writes each length of time as the file does: "90m" for "1.5 hours" and "1h 30m".
 func respellLengths(text string) string {
-	return otherLengths.ReplaceAllStringFunc(text, func(length string) string {
+	return otherLengths().ReplaceAllStringFunc(text, func(length string) string {
 		var sum time.Duration
-		for _, part := range oneLength.FindAllStringSubmatch(length, -1) {
+		for _, part := range oneLength().FindAllStringSubmatch(length, -1) {
 			n, err := strconv.ParseFloat(part[1], 64)
 			unit := lengthOfUnit(part[2])
 			if err != nil || n*float64(unit) > float64(weir.MaxWindow) {
@@ -146,12 +151,12 @@ func respellRate(line string) string {
 	for _, s := range rateSpellings {
 		rate = s.replace(rate)
 	}
-	rate = slash.ReplaceAllString(rate, " per ")
+	rate = slash().ReplaceAllString(rate, " per ")
 	rate = respellWindows(rate)
 	if count, window, found := strings.Cut(rate, " per "); found {
 		rate = respellFraction(count + " per " + respellLengths(window))
 	}
-	rate = otherKey.ReplaceAllStringFunc(rate, func(key string) string {
+	rate = otherKey().ReplaceAllStringFunc(rate, func(key string) string {
 		return "per " + respellName(strings.TrimPrefix(key, "per "))
 	})
 	if more {
@@ -183,7 +188,7 @@ var factors = map[string]float64{"k": 1e3, "thousand": 1e3, "m": 1e6, "million":
 
 // respellCount writes the count as the file does: 10000 for "10k", "10,000" and "10 thousand".
 func respellCount(line string) string {
-	count := otherCount.FindStringSubmatch(line)
+	count := otherCount().FindStringSubmatch(line)
 	if count == nil {
 		return line
 	}
@@ -201,7 +206,7 @@ func respellCount(line string) string {
 // respellFraction writes a fraction of a unit as whole units in a longer window: "1 per 2s" for
 // "0.5 per second".
 func respellFraction(rate string) string {
-	parts := fraction.FindStringSubmatch(rate)
+	parts := fraction().FindStringSubmatch(rate)
 	if parts == nil {
 		return rate
 	}
@@ -228,7 +233,7 @@ func respellClauses(line string) string {
 		}
 		for _, s := range clauseSpellings {
 			changed := s.replace(clause)
-			if changed != clause || s.other.MatchString(clause) {
+			if changed != clause || s.other().MatchString(clause) {
 				clause = changed
 				break
 			}
@@ -244,4 +249,4 @@ func respellClauses(line string) string {
 	return text
 }
 
-func (s spelling) replace(text string) string { return s.other.ReplaceAllString(text, s.here) }
+func (s spelling) replace(text string) string { return s.other().ReplaceAllString(text, s.here) }
