@@ -100,7 +100,7 @@ func TestErrorsOfTheFileNamePlaces(t *testing.T) {
 		{"load:\n\tdrain: 1s", "2:1: a tab cannot indent a line"},
 		{"listeners: {host: [a.example, http://b]}", `1:31: host takes the name of a host, not "http://b"; write the name alone`},
 		{"listeners: {host: [[a]]}", "1:20: host takes one value, not a list; "},
-		{"listeners: {listen: nowhere}", `1:21: listen must be an address, not "nowhere"; write host:port or unix:/path`},
+		{"listeners: {listen: nowhere}", `1:21: listen must be an address, not "nowhere"; write nowhere:7070`},
 		{"listeners: {insecure-listen: maybe}", `1:30: insecure-listen takes true or false, not "maybe"`},
 		{"store: {store: sql://:hunter2@h}", `1:16: store names no store: there is no store of the kind "sql://"`},
 		{"store: {store: 'redis:/:hunter2@h'}", `1:16: store names no store: "…@h" is neither memory nor a URL`},
