@@ -32,7 +32,7 @@ func Example_whatIsBadInput() {
 // R14: no. Keys are tuples of opaque bytes, not joined strings.
 func Example_canTwoKeysCollide() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "tenant", "user")}}))
-	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K("", "a:b:c"), weir.K("a:b", "c")} {
+	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K(" ", "a:b:c"), weir.K("a:b", "c")} {
 		fmt.Println(must(limiter.At(nine).Allow(ctx, key)).Allowed)
 	}
 	// Output:

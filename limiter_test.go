@@ -47,6 +47,8 @@ func TestR14BadInput(t *testing.T) {
 		"two values":         {failed(l.Allow(ctx, K("a", "b"))), errKey, "this one has 2"},
 		"five values":        {failed(l.Allow(ctx, K("a", "b", "c", "d", "e"))), errKey, "this one has 5"},
 		"long value":         {failed(l.Allow(ctx, K(strings.Repeat("x", MaxValueBytes+1)))), errKey, `"user" is 1025 bytes`},
+		"empty value":        {failed(l.Allow(ctx, K(""))), errKey, `"user" is empty`},
+		"wait, empty value":  {failed(l.Wait(ctx, K(""))), errKey, `"user" is empty`},
 		"peek n < 0":         {failed(l.Peek(ctx, k, -1)), errUnits, ""},
 		"record n < 0":       {failed(l.Record(ctx, k, -1)), errUnits, ""},
 		"record too much":    {failed(l.Record(ctx, K("o"), 1)), ErrOverflow, `"user"`},

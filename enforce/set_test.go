@@ -72,6 +72,7 @@ func TestSetErrors(t *testing.T) {
 		{"shadw", Values{"user": "u"}, ErrNoPolicy, `weir: no policy "shadw"; did you mean "shadow"?`},
 		{"zzzzzzzzzzzz", nil, ErrNoPolicy, `"zzzzzzzzzzzz"`},
 		{"shadow", nil, &weir.InputError{Field: "key"}, `needs a value for "user"`},
+		{"shadow", Values{"user": ""}, &weir.InputError{Field: "key"}, `the value of "user" is empty`},
 		{"shadow", Values{"user": "u", "ip": "1"}, &weir.InputError{Field: "key"}, `has no dimension "ip"`},
 	} {
 		_, checkErr := s.Check(ctx, c.name, c.values, 1)

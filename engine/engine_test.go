@@ -116,9 +116,10 @@ func TestKeysOfRules(t *testing.T) {
 	}
 	long := strings.Repeat("x", keyenc.MaxValueBytes+1)
 	for want, values := range map[string]map[string]string{
-		`weir: bad key: policy "api" has no dimension "a"; it counts by ["user" "ip"]`:   {"b": "", "a": "", "user": "", "ip": ""},
-		`weir: bad key: policy "api" needs a value for "ip"; it counts by ["user" "ip"]`: {"user": "ann"},
-		`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`:  {"user": "ann", "ip": long},
+		`weir: bad key: policy "api" has no dimension "a"; it counts by ["user" "ip"]`:                                                         {"b": "", "a": "", "user": "", "ip": ""},
+		`weir: bad key: policy "api" needs a value for "ip"; it counts by ["user" "ip"]`:                                                       {"user": "ann"},
+		`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`:                                                        {"user": "ann", "ip": long},
+		`weir: bad key: the value of "ip" is empty, and callers without a value would share one history; send a value, or reject such callers`: {"user": "ann", "ip": ""},
 	} {
 		for range 20 { // the error names the same mistake each time
 			_, err := c.Key(values)
@@ -126,6 +127,9 @@ func TestKeysOfRules(t *testing.T) {
 				t.Errorf("got %#v, want bad input in the key", err)
 			}
 		}
+	}
+	for want, key := range map[string]Key{"ip": K("ann", ""), "user": K("", "::1")} {
+		assert.Error(t, c.CheckKey(&key), ErrInput, fmt.Sprintf("the value of %q is empty", want))
 	}
 	few := K("ann")
 	assert.Error(t, c.CheckKey(&few), ErrInput, "its keys have 2 values; this one has 1")

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// Key is a tuple of dimension values, such as (teacher="42"): 0 to 16 values of at most 1,024
+// Key is a tuple of dimension values, such as (teacher="42"): 0 to 16 values of 1 to 1,024
 // bytes each. Values are opaque bytes: two different tuples never share a history (R14). The
 // zero Key has no values.
 type Key struct {
@@ -96,7 +96,7 @@ func (c *Compiled) Key(values map[string]string) (Key, error) {
 	return Key{}, Input("key", "policy %q needs a value for %q; it counts by %s", c.Name, missing, c.describeDimensions())
 }
 
-// CheckKey returns an *InputError unless k has a value for each dimension, within its size
+// CheckKey returns an *InputError unless k has a value for each dimension, of 1 to 1,024 bytes
 // (R14).
 func (c *Compiled) CheckKey(k *Key) error {
 	if c.Fits(k) {
@@ -107,19 +107,38 @@ func (c *Compiled) CheckKey(k *Key) error {
 			c.Name, c.describeDimensions(), len(c.Dimensions), k.n)
 	}
 	for i := range k.n {
-		if n := len(k.Value(i)); n > keyenc.MaxValueBytes {
-			return Input("key", "the value of %q is %d bytes long; at most %d are allowed",
-				c.Dimensions[i], n, keyenc.MaxValueBytes)
+		if err := checkValue(c.Dimensions[i], k.Value(i)); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Fits reports whether CheckKey returns no error. It is false for some keys of more than two
-// values without one.
-func (c *Compiled) Fits(k *Key) bool {
-	return k.n == len(c.Dimensions) && max(len(k.first), len(k.second)) <= keyenc.MaxValueBytes && k.rest == nil
+// checkValue returns an *InputError unless the value of a dimension has 1 to 1,024 bytes (R14).
+func checkValue(dimension, value string) error {
+	switch n := len(value); {
+	case n == 0:
+		return Input("key", "the value of %q is empty, and callers without a value would share "+
+			"one history; send a value, or reject such callers", dimension)
+	case n > keyenc.MaxValueBytes:
+		return Input("key", "the value of %q is %d bytes long; at most %d are allowed",
+			dimension, n, keyenc.MaxValueBytes)
+	}
+	return nil
 }
+
+// Fits reports whether CheckKey returns no error. It is false for some keys of other than one
+// or two values without one.
+func (c *Compiled) Fits(k *Key) bool {
+	n := k.n
+	if n != len(c.Dimensions) || !fits(k.first) {
+		return false
+	}
+	return n == 1 || n == 2 && fits(k.second)
+}
+
+// fits reports whether a value has 1 to 1,024 bytes.
+func fits(value string) bool { return uint(len(value)-1) < keyenc.MaxValueBytes }
 
 func (c *Compiled) describeDimensions() string {
 	if len(c.Dimensions) == 0 {

@@ -24,8 +24,9 @@ type Call struct {
 type By map[string]ValueFunc
 
 // ValueFunc takes the value of one dimension from a call. A call without the value is
-// reported as a *KeyError and ends with INVALID_ARGUMENT. Any other error is a fault of
-// the program ([ErrValue]).
+// reported as a *KeyError and ends with INVALID_ARGUMENT. So does one with an empty value:
+// such calls would share a history (R14). Any other error is a fault of the program
+// ([ErrValue]).
 type ValueFunc = func(context.Context, *Call) (string, error)
 
 // ErrValue reports that a ValueFunc failed for a reason other than the call. The default

@@ -168,6 +168,11 @@ func TestBadInputIsInvalidArgument(t *testing.T) {
 			t.Errorf("%s: %v, want INVALID_ARGUMENT and %q", c.name, err, c.want)
 		}
 	}
+	nothing := By{"tenant": func(context.Context, *Call) (string, error) { return "", nil }}
+	_, err := once(as("a"), limited(t, l, nothing, AllowWhenDown()), "hi")
+	if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), `the value of "tenant" is empty`) {
+		t.Errorf("no value and no error: %v, want INVALID_ARGUMENT with the dimension", err)
+	}
 	if d, err := l.Peek(context.Background(), weir.K("a"), 1); err != nil || d.Remaining != 1 {
 		t.Errorf("bad input was charged: %+v, %v", d, err)
 	}

@@ -19,8 +19,9 @@ import (
 type By map[string]ValueFunc
 
 // ValueFunc takes the value of one dimension from a request. A request without the value
-// is reported as a *KeyError and answered with 400. Any other error is a fault of the
-// program ([ErrValue]).
+// is reported as a *KeyError and answered with 400. So is one with an empty value: such
+// requests would share a history (R14). Any other error is a fault of the program
+// ([ErrValue]).
 type ValueFunc = func(*http.Request) (string, error)
 
 // ErrValue reports that a ValueFunc failed for a reason other than the request. The

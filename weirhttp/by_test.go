@@ -47,6 +47,19 @@ func TestBadKeysAre400(t *testing.T) {
 	}
 }
 
+// TestEmptyValueIs400: a ValueFunc that returns no value and no error must not make requests
+// share a history, with AllowWhenDown too.
+func TestEmptyValueIs400(t *testing.T) {
+	l, n := newLimiter(t, search), new(served)
+	nothing := By{"ip": func(*http.Request) (string, error) { return "", nil }}
+	for range 2 {
+		r := get(Middleware(l, nothing, AllowWhenDown())(n))
+		if p := readProblem(t, r); r.StatusCode != 400 || !strings.Contains(p.Detail, `the value of "ip" is empty`) || *n != 0 {
+			t.Errorf("status %d, detail %q, %d served; want 400 with the dimension", r.StatusCode, p.Detail, *n)
+		}
+	}
+}
+
 // TestHeaderHost: net/http moves the field Host out of the header.
 func TestHeaderHost(t *testing.T) {
 	for host, ok := range map[string]bool{"acme.example:8080": true, "": false} {

@@ -19,7 +19,7 @@ const maxPlain = 1 << 45
 // so that histories are shared, and hostile (R14).
 var (
 	dims   = []string{"user", "ip", "tenant"}
-	values = []string{"a", "b", "", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
+	values = []string{"a", "b", " ", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
 )
 
 // scales are approximate lengths of the windows of one random policy.

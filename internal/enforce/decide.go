@@ -79,8 +79,9 @@ type Call struct {
 }
 
 // Target puts values, each of another name, in the order of the policy's dimensions. Every
-// dimension must have a value; the only other value allowed is that of plan-by. The error is
-// a [weir.InputError] and names the missing or unknown dimension (R14).
+// dimension must have a value that is not empty; the only other value allowed is that of
+// plan-by, and an empty one selects no plan. The error is a [weir.InputError] and names the
+// missing or unknown dimension, or that of a wrong value (R14).
 func (r *Rule) Target(values []Pair) (Target, error) {
 	var few [4]string
 	ordered := few[:0]
@@ -103,7 +104,7 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 		return Target{}, r.keyError(values)
 	}
 	t.Key = engine.K(ordered...)
-	return t, nil
+	return t, r.Compiled.CheckKey(&t.Key)
 }
 
 // keyError returns the reason why values do not match the policy's dimensions.

@@ -102,6 +102,7 @@ func TestDefinitionsMadeInGo(t *testing.T) {
 		"Overrides: 1 changes limit -1; the policy has 1":         override(policy.Override{Changes: one(-1)}),
 		`Overrides: 1 names the plan "pro", which is not there`:   override(policy.Override{Plan: "pro"}),
 		`Overrides: 1 is for "ip"; the policy counts by ["user"]`: override(policy.Override{For: []policy.Dimension{{Name: "ip"}}}),
+		`Overrides: 1 is for an empty "user", which no key has`:   override(policy.Override{For: []policy.Dimension{{Name: "user"}}}),
 	} {
 		p := &policy.Definition{Name: "p", Limits: []weir.Limit{weir.PerHour(1, "user")}}
 		p.Limits[0].Name = "l"
@@ -127,6 +128,8 @@ func TestBadSubjects(t *testing.T) {
 		"tenant=a":                  `needs a value for "user"`,
 		"tenant=a plan=pro":         `needs a value for "user"`,
 		"tenant=a user=u x=y":       `has no dimension "x"`,
+		"tenant= user=u":            `the value of "tenant" is empty`,
+		"tenant=a user= plan=pro":   `the value of "user" is empty`,
 		"tenant=a user=u plan=p x=": `has no dimension "x"`,
 		"tenant=a user=u plan=" + strings.Repeat("x", 1025): "1025 bytes long",
 	} {

@@ -222,6 +222,9 @@ func checkParts(p *policy.Definition, dimensions []string) error {
 			if !slices.Contains(dimensions, d.Name) {
 				fail("Overrides", "%d is for %q; the policy counts by %q", i, d.Name, dimensions)
 			}
+			if d.Value == "" {
+				fail("Overrides", "%d is for an empty %q, which no key has; name a value", i, d.Name)
+			}
 		}
 	}
 	return err

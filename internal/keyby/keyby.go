@@ -25,7 +25,7 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 		if reflect.ValueOf(f).IsNil() {
 			panic(fmt.Sprintf("%s: the function for %q is nil", caller, name))
 		}
-		names[name] = ""
+		names[name] = name // any value: only the names count
 	}
 	_, err := l.Compiled().Key(names)
 	if input, bad := errors.AsType[*weir.InputError](err); bad {

@@ -42,6 +42,7 @@ var Bodies = []struct {
 	{"dimension unknown", `{"policy":"search","key":{"ip":"1","user":"2"}}`, []string{`no dimension "user"`, `"ip"`}},
 	{"dimension of nobody", `{"policy":"batch","key":{"ip":"1"}}`, []string{`no dimension "ip"`, "one history for all"}},
 	{"17 dimensions", `{"policy":"search","key":{` + dimensions(17) + `}}`, []string{"more than 16"}},
+	{"value empty", `{"policy":"search","key":{"ip":""}}`, []string{`the value of "ip" is empty`, "send a value"}},
 	{"value of 1025 bytes", `{"policy":"search","key":{"ip":"` + strings.Repeat("x", 1025) + `"}}`, []string{"1025 bytes", "1024"}},
 	{"n negative", `{"policy":"search","key":{"ip":"1"},"n":-1}`, []string{"byte 41", "0 to 2251799813685247"}},
 	{"n 2^51", `{"policy":"search","key":{"ip":"1"},"n":2251799813685248}`, []string{"0 to 2251799813685247"}},
@@ -91,6 +92,7 @@ var Queries = []struct {
 	{"bad escape", "ip=%zz", []string{"%25"}},
 	{"escape cut off", "ip=1%4", []string{"%25"}},
 	{"bad escape in a name", "%=1", []string{"%25"}},
+	{"value empty", "ip=", []string{`the value of "ip" is empty`, "send a value"}},
 	{"value of 1025 bytes", "ip=" + strings.Repeat("x", 1025), []string{"1025 bytes"}},
 }
 

@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
@@ -157,7 +158,8 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 }
 
 // target returns the target of entries: the dimensions of the policy, and plan-by. A policy
-// without dimensions accepts any entries, since a descriptor must have one.
+// without dimensions accepts any entries, since a descriptor must have one. Empty values become
+// emptyMark.
 func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
 	if len(d.policy.Dimensions()) == 0 {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Name != d.policy.PlanBy })
@@ -166,11 +168,11 @@ func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
 		if slices.ContainsFunc(entries[:i], func(v envoyconf.Entry) bool { return v.Name == e.Name }) {
 			return enforce.Target{}, fmt.Errorf("entries: %w", calls.BadInput("the key %q is given twice; give it once", e.Name))
 		}
+		if e.Value == "" {
+			entries[i].Value = emptyMark
+		}
 	}
 	t, err := d.policy.Target(entries)
-	if err == nil {
-		err = d.policy.Compiled.CheckKey(&t.Key)
-	}
 	if err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}
@@ -215,7 +217,7 @@ func (l *limit) key(c *call) weir.Key {
 	}
 	varying := l.rule.Varying
 	if len(varying) == 1 && l.salt == "" {
-		if v := c.entries[varying[0]].Value; len(v) <= weir.MaxValueBytes {
+		if v := cmp.Or(c.entries[varying[0]].Value, emptyMark); len(v) <= weir.MaxValueBytes {
 			return weir.K(v)
 		}
 	}
@@ -236,6 +238,11 @@ func (l *limit) key(c *call) weir.Key {
 // begins with it: the text of a request is UTF-8, which has no such byte, and periods
 // and lengths never have this form.
 const longMark = "\xff\xff\xff\xff"
+
+// emptyMark replaces an empty value, which no key has (R14). The reference service counts an
+// empty value like any other. An error would be worse than the history that such callers
+// share: Envoy passes requests on errors by default.
+const emptyMark = "\xff"
 
 // Windows is the kind of the windows of a configuration's rules.
 type Windows uint8

@@ -46,6 +46,25 @@ func TestPolicyDescriptorsNeedTheDimensions(t *testing.T) {
 	}
 }
 
+// An empty value is decided as the reference decides it: it counts like any other value. An
+// error would let the request pass, by Envoy's default.
+func TestEmptyValuesAreCountedTogether(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connectPolicies(t, c, `
+  push: {limit: 2 per minute per teacher}
+  pair: {limits: {a: 2 per minute per teacher per class}, plan-by: class, plans: {x: {a: 9 per minute}}}
+`)
+		for domain, descriptor := range map[string]string{"push": "teacher=", "pair": "teacher=,class="} {
+			p := p.in(domain)
+			p.wants("OK | OK 1/2 1m0s", descriptor)
+			p.wants("OK | OK 0/2 1m0s", descriptor)
+			p.wants("OVER_LIMIT | OVER_LIMIT 0/2 1m0s", descriptor)
+		}
+		p.in("push").wants("OK | OK 1/2 1m0s", "teacher=\x00")
+		p.in("pair").wants("OK | OK 1/2 1m0s", "teacher=a,class=")
+	})
+}
+
 // seen counts the hits that a handle receives.
 type seen struct{ granted, denied, refunded int64 }
 

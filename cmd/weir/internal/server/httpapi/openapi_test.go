@@ -226,7 +226,7 @@ func bodySchema(takes member, schemas members) string {
 	text := func(about string) object { return object{"type": "string", "description": about} }
 	all := []object{
 		text("the name of a policy"),
-		{"type": "object", "additionalProperties": object{"type": "string", "maxLength": weir.MaxValueBytes}, "maxProperties": weir.MaxDimensions, "description": "a value for each dimension of the policy"},
+		{"type": "object", "additionalProperties": object{"type": "string", "minLength": 1, "maxLength": weir.MaxValueBytes}, "maxProperties": weir.MaxDimensions, "description": "a value for each dimension of the policy"},
 		units("units, default 1", 0),
 		{"type": "integer", "minimum": 0, "maximum": weir.MaxInstant, "description": "the instant of the grant, in microseconds since 1970"},
 		text("the same instant as the answer holds it in at"),
