@@ -26,7 +26,7 @@ func (a *Answer) Why(by *Applied) string {
 		b = a.appendUnknown(b)
 	case !a.Decision.Allowed && a.Decision.Limit == "": // denied by the checks decided together with it
 		b = a.appendOthers(b)
-	case a.Op == weir.OpRecord:
+	case a.Op == weir.OpRecord && a.N > 0: // a record of 0 units is a peek (R4)
 		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
 		b = a.appendAllowed(append(b, ": "...), i)
 	case !a.Decision.Allowed && !a.Blocked.IsZero():

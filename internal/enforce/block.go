@@ -166,7 +166,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *
 	if err != nil {
 		return weir.Decision{}, err
 	}
-	if !found.until.IsZero() && q.Op != weir.OpRecord {
+	if !found.until.IsZero() && !a.records() {
 		d, running, err := o.denyBlocked(ctx, &a.Key, q, found)
 		if err != nil || running {
 			return d, err
@@ -180,7 +180,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *
 	if err != nil || d.Replayed {
 		return d, err
 	}
-	if a.Op == weir.OpRecord {
+	if a.records() {
 		o.applyBlock(&d, q.States, found)
 		return d, nil
 	}

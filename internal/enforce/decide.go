@@ -49,6 +49,10 @@ type Request struct {
 	Via    any               // how the call came in; only the Handle uses it
 }
 
+// records reports whether the request adds units without a decision. A record of 0 units is a
+// peek (R4).
+func (a *Request) records() bool { return a.Op == weir.OpRecord && a.N > 0 }
+
 // Outcome is a decision, with the parts of the file that made it.
 type Outcome struct {
 	*variation
@@ -202,7 +206,7 @@ func (r *Rule) begin(o *Outcome, a *Request) weir.Request {
 
 // finish turns the engine's decision, or its error, into that of a shadow.
 func (o *Outcome) finish(a *Request, err error) error {
-	if a.Op == weir.OpRecord {
+	if a.records() {
 		return err
 	}
 	if err != nil {
