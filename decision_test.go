@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // TestDecisionString: a decision gives its reason in one sentence.
@@ -37,5 +38,28 @@ func TestDecisionString(t *testing.T) {
 		`denied by limit "m": room again in 12s; from the denial cache`: {RetryAfter: 12 * time.Second, At: now, Limit: "m", Cached: true},
 	} {
 		assert.Equal(t, d.String(), want, "%#v", d)
+	}
+}
+
+// TestReplayHasNoNumbersOfAChangedLimit: the denial that is replayed was made by the numbers of
+// its time (R15). Those of the present policy, or of a limit in place of it, would contradict it.
+func TestReplayHasNoNumbersOfAChangedLimit(t *testing.T) {
+	m, at := NewMemory(), time.UnixMicro(1_700_000_000_000_000)
+	on := func(limit Limit) *Limiter {
+		policy := Policy{Name: "login", Mode: CountDenied, Limits: []Limit{limit}}
+		return mustNew(t, policy, WithEngine(m)).At(at)
+	}
+	hour := Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"user"}}
+	first := must.Get(on(hour).AllowOnce(ctx, K("ann"), 2, "one"))(t)
+	if first.Allowed || first.Max != 1 || first.Window != time.Hour || first.Used != 1 {
+		t.Fatalf("%+v, want a denial with the numbers of its limit", first)
+	}
+	want := first
+	want.Replayed, want.Max, want.Window, want.Used = true, 0, 0, -1
+	raised, day := hour, hour
+	raised.Max, day.Name, day.Kind = 5, "day", Fixed
+	for _, now := range []Limit{hour, raised, day} {
+		got := must.Get(on(now).AllowOnce(ctx, K("ann"), 2, "one"))(t)
+		assert.Equal(t, got, want, "under %+v", now)
 	}
 }
