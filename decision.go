@@ -42,6 +42,9 @@ func (d *Decision) explain(c *engine.Compiled) {
 	if len(c.Limits) > 1 {
 		i = c.LimitNamed(d.Limit)
 	}
+	if i < 0 { // the fault of an engine, which weirtest finds
+		return
+	}
 	l := &c.Limits[i]
 	d.Kind, d.Max, d.Window = l.Kind, l.Capacity, time.Duration(l.Window)*time.Microsecond
 	if len(c.Limits) == 1 && !d.Degraded {

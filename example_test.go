@@ -136,6 +136,20 @@ func Example_howDoIGiveUnitsBack() {
 	// remaining 10
 }
 
+// R10: a reset forgets the limits that count by every dimension. Those that the key shares with
+// further keys must be named, and need only the values of their dimensions.
+func Example_whatDoesAResetForget() {
+	limiter := must(weir.New(weir.Policy{Name: "api", Limits: []weir.Limit{
+		{Name: "tenant", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
+		{Name: "user", Max: 10, Window: time.Minute, By: []string{"tenant", "user"}},
+	}}))
+	fmt.Println(must(limiter.Reset(ctx, weir.K("acme", "ann"))))
+	fmt.Println(must(limiter.Reset(ctx, weir.K("acme"), "tenant")))
+	// Output:
+	// [user]
+	// [tenant]
+}
+
 // R15: an operation with an idempotency key can be repeated until it is answered, and is
 // charged once.
 func ExampleLimiter_AllowOnce() {

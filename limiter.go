@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -211,11 +212,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	}
 	c.Op, c.Limit = engine.Count, l.rules.LimitNamed(limit)
 	if c.Limit < 0 {
-		names := make([]string, len(l.rules.Limits))
-		for i := range names {
-			names[i] = l.rules.Limits[i].Name
-		}
-		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), names)
+		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), l.rules.LimitNames())
 	}
 	of := &l.rules.Limits[c.Limit]
 	if of.Kind == Bucket {
@@ -229,15 +226,43 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	return c.Result.Granted, c.Err
 }
 
-// Reset forgets the key's histories of the policy, including those that the key shares
-// with other keys (R10).
-func (l *Limiter) Reset(ctx context.Context, key Key) error {
-	if err := l.check(&key, 0); err != nil {
-		return err
+// Reset forgets the key's histories in the limits that count by every dimension of the policy
+// (R10). Those of other limits are shared with further keys: they are kept, unless limits names
+// them. With names only the named limits are reset, and the key may have the values of the
+// dimensions that these count by alone.
+//
+// It returns the names of the limits that were reset, also if they had no history for the key.
+// A name that no limit has is an [InputError], and so is a reset without names of a policy with
+// no limit that counts by every dimension.
+func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset []string, err error) {
+	if l == nil || l.rules == nil {
+		return nil, errZeroLimiter
 	}
-	c := engine.Call{Rules: l.rules, Key: key, Op: engine.Reset, Outage: l.outage}
-	l.do(ctx, &c)
-	return c.Err
+	rules, err := l.rules.Resets(limits)
+	if err != nil {
+		return nil, err
+	}
+	of := l.rules // the rules that key has the values of
+	if key.Len() != len(of.Dimensions) && len(limits) > 0 {
+		of = rules
+	}
+	if key.Len() != len(of.Dimensions) && len(limits) > 0 {
+		return nil, engine.Input("key", "a reset of %q takes the values of %q, or of all of %q; this key has %d",
+			rules.LimitNames(), rules.Dimensions, l.rules.Dimensions, key.Len())
+	}
+	if err := of.CheckKey(&key); err != nil {
+		return nil, err
+	}
+	c := engine.Call{Rules: rules, Op: engine.Reset, Outage: l.outage}
+	for i, name := range of.Dimensions {
+		if slices.Contains(rules.Dimensions, name) {
+			c.Key.Append(key.Value(i))
+		}
+	}
+	if l.do(ctx, &c); c.Err != nil {
+		return nil, c.Err
+	}
+	return rules.LimitNames(), nil
 }
 
 var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")

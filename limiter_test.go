@@ -35,6 +35,10 @@ func TestR14BadInput(t *testing.T) {
 	k, at := K("42"), time.UnixMicro(1_700_000_000_000_000)
 	decide := func(r Request) error { return failed(l.Decide(ctx, k, r)) }
 	longID := strings.Repeat("x", MaxIDBytes+1)
+	apart := Policy{Name: "apart", Limits: []Limit{
+		{Name: "user", Max: 1, Window: time.Minute, By: []string{"user"}},
+		{Name: "ip", Max: 1, Window: time.Minute, By: []string{"ip"}},
+	}}
 	must.Get(l.Record(ctx, K("o"), MaxUnits))(t)
 	for name, c := range map[string]struct {
 		err, want error
@@ -57,7 +61,11 @@ func TestR14BadInput(t *testing.T) {
 		"refund of no grant": {decide(Request{Op: OpRefund, N: 1}), errInstant, "such as the At of the grant's Decision"},
 		"refund with a TTL":  {decide(Request{Op: OpRefund, From: at, N: 1, TTL: time.Second}), errRequest, "leave them out"},
 		"refund with states": {decide(Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, 1)}), errRequest, "leave them out"},
-		"reset key":          {l.Reset(ctx, K()), errKey, ""},
+		"reset key":          {failed(l.Reset(ctx, K())), errKey, ""},
+		"reset limit":        {failed(l.Reset(ctx, k, "user", "users")), errLimit, `no limit "users"; use one of ["user"]`},
+		"reset named key":    {failed(l.Reset(ctx, K("a", "b"), "user")), errKey, `takes the values of ["user"]`},
+		"reset of none":      {failed(mustNew(t, apart).Reset(ctx, K("a", "b"))), errLimit, `name those to reset, one or more of ["user" "ip"]`},
+		"reset zero":         {failed(new(Limiter).Reset(ctx, k)), nil, "weir.New"},
 		"decide key":         {failed(l.Decide(ctx, K(), Request{})), errKey, ""},
 		"states of two":      {decide(Request{N: 1, States: make([]LimitState, 2)}), errRequest, "room for 2 states"},
 		"states of none":     {decide(Request{N: 1, States: []LimitState{}}), errRequest, "room for 0 states"},

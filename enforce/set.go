@@ -145,7 +145,12 @@ func (s *Set) decide(ctx context.Context, name string, values Values, a enforce.
 	for name, value := range values {
 		pairs = append(pairs, enforce.Pair{Name: name, Value: value})
 	}
-	if a.Target, err = r.Target(pairs); err != nil {
+	if a.Op == engine.Reset {
+		a.Target, err = r.ResetTarget(pairs, a.Limits)
+	} else {
+		a.Target, err = r.Target(pairs)
+	}
+	if err != nil {
 		return Outcome{}, err
 	}
 	return r.Decide(ctx, &a)
@@ -185,8 +190,11 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 	return o.Granted, err
 }
 
-// Reset deletes the histories of a key and ends its blocks.
-func (s *Set) Reset(ctx context.Context, name string, values Values) error {
-	_, err := s.decide(ctx, name, values, enforce.Request{Op: engine.Reset})
-	return err
+// Reset deletes the histories of a key in the limits that count by every dimension, and ends
+// the blocks of these limits. With the names of limits it resets those alone, and values needs
+// their dimensions only. It returns the names of the limits that were reset, as
+// [weir.Limiter.Reset] does.
+func (s *Set) Reset(ctx context.Context, name string, values Values, limits ...string) ([]string, error) {
+	o, err := s.decide(ctx, name, values, enforce.Request{Op: engine.Reset, Limits: limits})
+	return o.Reset, err
 }

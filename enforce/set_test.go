@@ -52,7 +52,7 @@ func TestSetMethods(t *testing.T) {
 		t.Errorf("refunded %d, %v; want 1", n, err)
 	}
 	wants(true, -2)(s.Record(ctx, "api", ann, 3))
-	must.Do(t, s.Reset(ctx, "api", ann))
+	must.Get(s.Reset(ctx, "api", ann))(t)
 	for range 2 { // an idempotency key charges once
 		wants(true, 0)(s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"}))
 	}
@@ -77,7 +77,8 @@ func TestSetErrors(t *testing.T) {
 	} {
 		_, checkErr := s.Check(ctx, c.name, c.values, 1)
 		_, refundErr := s.Refund(ctx, c.name, c.values, time.Now(), 1)
-		for _, err := range []error{checkErr, refundErr, s.Reset(ctx, c.name, c.values)} {
+		_, resetErr := s.Reset(ctx, c.name, c.values)
+		for _, err := range []error{checkErr, refundErr, resetErr} {
 			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.holds) {
 				t.Errorf("%s %v: got %v, want %v with %s", c.name, c.values, err, c.is, c.holds)
 			}

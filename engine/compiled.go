@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -145,4 +146,56 @@ func (c *Compiled) part(holds bool) *Compiled {
 // can have several limits of one name.
 func (c *Compiled) LimitNamed(name string) int {
 	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
+}
+
+// LimitNames returns the names of the limits, in their order.
+func (c *Compiled) LimitNames() []string {
+	names := make([]string, len(c.Limits))
+	for i := range names {
+		names[i] = c.Limits[i].Name
+	}
+	return names
+}
+
+// Resets returns the rules of a reset (R10): the limits of the given names, or without names
+// those that count by every dimension. Only the dimensions that these limits count by remain,
+// in their order. The error is an *InputError with the names that exist: for a name that no
+// limit has, or if there are no names and no limit counts by every dimension.
+func (c *Compiled) Resets(names []string) (*Compiled, error) {
+	for _, name := range names {
+		if c.LimitNamed(name) < 0 {
+			return nil, Input("limit", "policy %q has no limit %q; use one of %q", c.Name, shorten.Text(name), c.LimitNames())
+		}
+	}
+	kept := func(l Limit) bool { return !slices.Contains(names, l.Name) }
+	if len(names) == 0 {
+		kept = func(l Limit) bool { return len(l.By) < len(c.Dimensions) }
+	}
+	limits := slices.DeleteFunc(slices.Clone(c.Limits), kept)
+	if len(limits) == 0 {
+		return nil, Input("limit", "no limit of policy %q counts by all of %s; name those to reset, one or more of %q",
+			c.Name, c.describeDimensions(), c.LimitNames())
+	}
+	if len(limits) == len(c.Limits) {
+		return c, nil
+	}
+	return c.only(limits), nil
+}
+
+// only returns rules with some limits of c, and with the dimensions that these count by.
+func (c *Compiled) only(limits []Limit) *Compiled {
+	p := &Compiled{Name: c.Name, Mode: c.Mode, Limits: limits}
+	places := make([]int, len(c.Dimensions)) // by the index in c
+	for i, name := range c.Dimensions {
+		if slices.ContainsFunc(limits, func(l Limit) bool { return slices.Contains(l.By, i) }) {
+			places[i] = len(p.Dimensions)
+			p.Dimensions = append(p.Dimensions, name)
+		}
+	}
+	for i := range limits {
+		l := &limits[i]
+		l.By, l.Shared = pick(places, l.By), pick(places, l.Shared)
+	}
+	p.finish()
+	return p
 }

@@ -68,8 +68,9 @@ const (
 	// FixedFromFirst it counts all units of the open window, for every From, and a Bucket
 	// is never counted (R11).
 	Count
-	// Reset forgets the histories of the key in every limit, of all kinds (R10, R12). Its
-	// Result is the zero Result.
+	// Reset forgets the histories of the key in every limit of the rules, of all kinds (R10,
+	// R12). Its Result is the zero Result. [Compiled.Resets] makes the rules of a reset, which
+	// may lack limits and dimensions of their policy.
 	Reset
 )
 

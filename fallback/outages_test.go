@@ -140,7 +140,7 @@ func (o *outage) call(t *testing.T, words []string) string {
 		}
 		return fmt.Sprint(units)
 	case "reset":
-		if err := o.Reset(ctx, o.key); err != nil {
+		if _, err := o.Reset(ctx, o.key); err != nil {
 			return errorKinds(err)
 		}
 		return "reset"

@@ -69,9 +69,10 @@ func (s *localShare) replay(c *engine.Call) bool {
 	return found
 }
 
-// reset resets the key's histories in the share.
+// reset resets the key's histories in the share. Their names are those of the whole, so the rules
+// are not divided: a reset of some limits has rules of its own.
 func (s *localShare) reset(c *engine.Call) {
-	s.memory.Decide(&engine.Call{Rules: s.of(c.Rules), Key: c.Key, Op: engine.Reset})
+	s.memory.Decide(&engine.Call{Rules: c.Rules, Key: c.Key, Op: engine.Reset})
 }
 
 // untilBack is the RetryAfter of attempts that only the store can grant. The end of

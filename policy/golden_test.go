@@ -128,7 +128,11 @@ func describe(f *File) string {
 		fmt.Fprintf(&b, "%d test %q of %s from %s\n", t.Line, t.Name, t.Policy.Name, t.From.Format(time.RFC3339))
 		for _, s := range t.Steps {
 			expect, _ := json.Marshal(s.Expect)
-			fmt.Fprintf(&b, "  %d %v %v %v n=%d times=%d %s\n", s.Line, s.At, s.Do, s.Key, s.N, s.Times, expect)
+			do := s.Do
+			if s.Limit != "" {
+				do += " " + s.Limit
+			}
+			fmt.Fprintf(&b, "  %d %v %v %v n=%d times=%d %s\n", s.Line, s.At, do, s.Key, s.N, s.Times, expect)
 		}
 	}
 	return b.String()

@@ -27,6 +27,7 @@ type Step struct {
 	Do     string        // the call, as in the file: check, peek, record or reset
 	Key    []Dimension   // with the value of plan-by, if there is one
 	N      int64         // units
+	Limit  string        // for a reset: the limit; "" = those that count by every key
 	Times  int64         // the number of repetitions; each must meet the expectation
 	Expect Expectation
 	Line   int // in the file
@@ -136,6 +137,9 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 	if !apply(c, stepWords, aStep, item, s) {
 		panic(recorded)
 	}
+	if s.step.Do == doReset {
+		s.takeLimit(item)
+	}
 	switch {
 	case s.step.At < before:
 		fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
@@ -153,6 +157,22 @@ func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration
 		fail(item.Offset, "remove one of the two", "no decision can be like that: %s", why)
 	}
 	s.checkKey(item)
+}
+
+// takeLimit moves the limit from the expectation of a reset to the step: it names the limit to
+// reset.
+func (s *stepBuilder) takeLimit(item *yamlnode.Node) {
+	if limit := s.step.Expect.Limit; limit != nil {
+		if *limit == "" {
+			fail(item.Offset, "name the limit to reset, or leave limit: out", "none is not a limit of policy %s", s.policy.Name)
+		}
+		s.step.Limit, s.step.Expect.Limit = *limit, nil
+		return
+	}
+	byAll := func(l weir.Limit) bool { return len(l.By) == len(s.policy.dimensions) }
+	if !slices.ContainsFunc(s.policy.Limits, byAll) {
+		fail(item.Offset, "add limit: with the name of the one to reset", "no limit of policy %s counts by all of %s", s.policy.Name, listed(s.policy.dimensions))
+	}
 }
 
 // contradiction returns the reason why no decision can meet the expectation, or "".

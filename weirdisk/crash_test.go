@@ -119,7 +119,7 @@ func act(r *rand.Rand, e engine.Engine) error {
 			err = v.Commit(ctx, r.Int64N(6))
 		}
 	default:
-		err = l.Reset(ctx, k)
+		_, err = l.Reset(ctx, k, l.Compiled().LimitNames()...)
 	}
 	if errors.Is(err, weir.ErrInput) || errors.Is(err, weir.ErrOverflow) || errors.Is(err, weir.ErrExpired) {
 		return nil // an id of another operation, or units beyond a bucket

@@ -251,7 +251,7 @@ func (x *caller) operate(e event) (err error) {
 	var d weir.Decision
 	switch e.Op {
 	case reset:
-		err = l.Reset(ctx, key)
+		_, err = l.Reset(ctx, key, l.Compiled().LimitNames()...)
 	case refund:
 		calls := []engine.Call{{Rules: l.Compiled(), Key: key, Op: engine.Refund, From: engine.Oldest, N: e.N}}
 		x.engine.Do(ctx, calls)

@@ -67,7 +67,7 @@ func writeFormat(t *testing.T, dir string) {
 		denied := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
 		must.Get(denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3))(t)
 		must.Get(rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1))(t) // the clock was corrected
-		must.Do(t, rates.Reset(ctx, weir.K("bob", "/x")))
+		must.Get(rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...))(t)
 		if round == 0 {
 			snapshotNow(t, e)
 		}

@@ -113,7 +113,7 @@ func TestHoldsEndWithAPanic(t *testing.T) {
 			})
 		},
 	} {
-		must.Do(t, l.Reset(context.Background(), weir.K("acme")))
+		must.Get(l.Reset(context.Background(), weir.K("acme")))(t)
 		if p := must.Panic(call); p != "a fault" {
 			t.Errorf("%s: recovered %v", name, p)
 		}

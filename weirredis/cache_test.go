@@ -176,7 +176,10 @@ func writes() []write {
 			_, err := l.Refund(ctx, k, nine, 1)
 			return unknown(err)
 		}, false},
-		{"a reset", denied(func(l *weir.Limiter, k weir.Key) error { return l.Reset(ctx, k) }), false},
+		{"a reset", denied(func(l *weir.Limiter, k weir.Key) error {
+			_, err := l.Reset(ctx, k, l.Compiled().LimitNames()...)
+			return err
+		}), false},
 		{"a cancelled reservation", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Cancel(ctx) }, false},
 		{"a smaller settlement", func(_ *cannedConn, _ *weir.Limiter, _ weir.Key, r *weir.Reservation) error { return r.Commit(ctx, 1) }, false},
 		{"a grant", granted(decide(weir.Request{N: 2})), false},
@@ -420,7 +423,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			case 1:
 				must.Get(l.Refund(ctx, k, grants[r.IntN(len(grants))], n))(t)
 			case 2:
-				must.Do(t, l.Reset(ctx, k))
+				must.Get(l.Reset(ctx, k))(t)
 			}
 			before := conn.calls
 			d := must.Get(l.AllowN(ctx, k, n))(t)

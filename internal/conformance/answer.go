@@ -10,12 +10,13 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// answer is the result of one step. The zero answer is that of a reset without error.
+// answer is the result of one step.
 type answer struct {
 	err      string            // one of errorWords or the text of an unknown error; "" = none
 	decision weir.Decision     // set by take, peek and record
 	states   []weir.LimitState // set by take, peek and record with states
 	units    int64             // set by refund and count
+	reset    []string          // set by reset: the names of the limits
 }
 
 // errorWords are the words of a vector for the errors that it may expect: fields of bad
@@ -55,6 +56,8 @@ func (a answer) difference(got answer) string {
 		return "error"
 	case a.units != got.units:
 		return "units"
+	case !slices.Equal(a.reset, got.reset):
+		return "names"
 	case w.Allowed != g.Allowed || w.Granted != g.Granted:
 		return "granted"
 	case !w.At.Equal(g.At):
@@ -84,7 +87,7 @@ func (a answer) difference(got answer) string {
 func (a *answer) fields(op string) (must, may []field) {
 	switch op {
 	case opReset:
-		return nil, nil
+		return []field{{"reset", &a.reset}}, nil
 	case opRefund:
 		return []field{{"refunded", &a.units}}, nil
 	case opCount:
@@ -103,8 +106,6 @@ func (a answer) text(s step, epoch int64) string {
 	}
 	d, fields := a.decision, texts(a.fields(s.op))
 	switch {
-	case s.op == opReset:
-		return "done"
 	case !s.decides():
 		return fields[1:]
 	case d.Allowed:
@@ -136,10 +137,6 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 		return answer{err: draft}, nil
 	case len(words) == 1 && strings.HasPrefix(words[0], "error="):
 		return parseError(strings.TrimPrefix(words[0], "error="))
-	case s.op == opReset && (len(words) != 1 || words[0] != "done"):
-		return a, fmt.Errorf("%q; the answer to a reset is done", words)
-	case s.op == opReset:
-		return a, nil
 	}
 	must, may := a.fields(s.op)
 	at, d := s.at, &a.decision

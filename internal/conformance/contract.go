@@ -63,6 +63,9 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 		c.high = max(c.high, s.at)
 	}
 	for _, limit := range limits {
+		if s.op == opReset && !slices.Contains(a.reset, limit.Name) {
+			continue
+		}
 		id := historyOf(limit, s.key)
 		l, ok := c.lives[id]
 		switch {

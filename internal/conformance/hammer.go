@@ -261,7 +261,8 @@ func (h *concurrentHistory) hammer(r *rand.Rand) (mine []call, made int, err err
 func (h *concurrentHistory) comeAndGo(r *rand.Rand) (err error) {
 	key := keyOf(h.limiter, keyFor(h.policy, []keyPart{{"user", fmt.Sprint("x", r.IntN(100))}}))
 	if r.IntN(2) == 0 {
-		return claimed(h.limiter.Reset(context.Background(), key))
+		_, err = h.limiter.Reset(context.Background(), key)
+		return claimed(err)
 	}
 	_, err = h.limiter.Allow(context.Background(), key)
 	return err

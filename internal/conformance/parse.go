@@ -26,7 +26,7 @@ import (
 //	  NAME: used=N remaining=N wait=D|never next=D interval=D reset=D    (the state of each limit, or of none)
 //	@D refund N from=D|oldest [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
-//	@D reset [DIM=VALUE…]               -> done
+//	@D reset [limit=NAME,NAME] [DIM=VALUE…]  -> reset=NAME,NAME
 //	change mode=M | change NAME field=value… | change order NAME…
 //	use POLICY
 //
@@ -230,7 +230,7 @@ func parseRequest(words []string) (s step, err error) {
 	if !slices.Contains([]string{opTake, opPeek, opRecord, opRefund, opCount, opReset}, s.op) {
 		return s, fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
 	}
-	rest, err := readFields(words[2:], s.arguments(), nil)
+	rest, err := readFields(words[2:], s.arguments(), s.options())
 	if err == nil && s.takesID() && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
 		s.id, err = parseValue(rest[0][1:])
 		rest = rest[1:]

@@ -80,18 +80,33 @@ func (g *randomHistory) next() step {
 		who = g.refund(&s, who)
 	case opCount:
 		g.count(&s)
+	case opReset:
+		s.names = g.namedLimits()
 	}
 	if s.op == opTake || s.op == opRecord || s.op == opRefund {
 		who = g.chooseID(&s, who)
 	}
 	s.key = g.keyOf(who)
+	if s.names != nil && g.r.IntN(2) == 0 {
+		s.key = g.neededFor(&s)
+	}
 	if !s.decides() {
 		s.states = false
 	}
 	if g.contract.stale(g.policy.current(), s) {
-		return step{op: opReset, at: s.at, key: s.key}
+		return step{op: opReset, at: s.at, key: s.key, names: g.policy.order}
 	}
 	return s
+}
+
+// namedLimits returns the names of some limits for a reset, or none.
+func (g *randomHistory) namedLimits() (names []string) {
+	for _, name := range g.policy.order {
+		if g.r.IntN(2) == 0 {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // chooseID gives some attempts, records and refunds an id: a new one, or that of an earlier
@@ -112,6 +127,18 @@ func (g *randomHistory) chooseID(s *step, who int) int {
 		}
 	}
 	return who
+}
+
+// neededFor returns the part of the key that the named limits of a reset count by.
+func (g *randomHistory) neededFor(s *step) (key []keyPart) {
+	for _, part := range s.key {
+		if slices.ContainsFunc(g.policy.current(), func(l weir.Limit) bool {
+			return slices.Contains(s.names, l.Name) && slices.Contains(l.By, part.dim)
+		}) {
+			key = append(key, part)
+		}
+	}
+	return key
 }
 
 // keyOf returns the part of a key that the present policy counts by.

@@ -13,7 +13,7 @@ var ruleSentences = map[int]string{
 	7:  "granted units are recorded in every limit at the same instant, or in none",
 	8:  "RetryAfter is exact: granted in full then, not one microsecond sooner; 0 if granted in full now; Never if n > Max; a denial repeated from memory is marked",
 	9:  "with Cells, entries of one cell merge and count one cell longer; MinInterval uses exact instants",
-	10: "Record adds without a decision; Refund takes back from the entry of that instant alone, or from the oldest ones, and never moves last; Reset forgets",
+	10: "Record adds without a decision; Refund takes back from the entry of that instant alone, or from the oldest ones, and never moves last; Reset forgets, of the limits that count by every dimension, or of those that it names",
 	11: "Count is the units recorded in (now - d, now], with Cells those of every overlapping cell; with fixed windows those that count",
 	12: "a history belongs to policy, limit and key by name; new numbers take effect on it at the next decision",
 	13: "a history is kept until its newest entry no longer counts",
@@ -33,6 +33,7 @@ func quoteRule(r int) string { return fmt.Sprintf("R%d: %s", r, ruleSentences[r]
 var rulesByField = map[string][]int{
 	"error":     {14, 15},
 	"units":     {10, 11, 3},
+	"names":     {10},
 	"granted":   {3, 5, 6},
 	"at":        {1, 2},
 	"remaining": {5, 3, 4},

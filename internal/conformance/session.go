@@ -93,7 +93,7 @@ func (s *session) call(st step) (a answer, err error) {
 	case opCount:
 		a.units, err = at.Count(ctx, key, st.limit, st.last)
 	case opReset:
-		err = s.limiter.Reset(ctx, key)
+		a.reset, err = s.limiter.Reset(ctx, key, st.names...)
 	default:
 		ask := weir.Request{Op: requestOps[st.op], N: st.n, ID: st.id}
 		if st.states {

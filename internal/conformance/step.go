@@ -32,6 +32,7 @@ type step struct {
 	from  time.Duration // refund: the instant at which the units were granted, or oldest
 	limit string        // count: the limit's name
 	last  time.Duration // count: the span
+	names []string      // reset: the limits; none = those that count by every dimension
 	key   []keyPart
 	id    string   // idempotency key; "" = none
 	words []string // change and use: the other words of the line
@@ -89,12 +90,20 @@ func (s *step) arguments() []field {
 	return []field{{"", &s.n}}
 }
 
+// options returns the fields after the arguments that may be missing.
+func (s *step) options() []field {
+	if s.op == opReset {
+		return []field{{"limit", &s.names}}
+	}
+	return nil
+}
+
 // text formats the step as in a vector, without its answer.
 func (s step) text() string {
 	if !s.callsEngine() {
 		return strings.Join(append([]string{s.op}, s.words...), " ")
 	}
-	text := fmt.Sprintf("@%-14s %s", spanText(s.at), s.op) + texts(s.arguments(), nil)
+	text := fmt.Sprintf("@%-14s %s", spanText(s.at), s.op) + texts(s.arguments(), s.options())
 	if s.id != "" {
 		text += " #" + valueText(s.id)
 	}

@@ -154,6 +154,26 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 	return block{d.Limit, h.At.Add(h.RetryAfter)}, h.At, nil
 }
 
+// reset ends the blocks of limits with these names for a key of these dimensions.
+func (b *blocks) reset(ctx context.Context, key *weir.Key, dimensions, names []string) error {
+	blocked := slices.DeleteFunc(slices.Clone(names), func(name string) bool {
+		return b.combined.Compiled().LimitNamed(name) < 0
+	})
+	if len(blocked) == 0 {
+		return nil
+	}
+	rules, err := b.combined.Compiled().Resets(blocked)
+	if err != nil {
+		return err
+	}
+	var k weir.Key
+	for _, name := range rules.Dimensions {
+		k.Append(key.Value(slices.Index(dimensions, name)))
+	}
+	_, err = b.combined.Reset(ctx, k, blocked...)
+	return err
+}
+
 // decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
 // block, decides, and begins a block if a limit that blocks denies an attempt. q is the
 // request of the limiter for a.

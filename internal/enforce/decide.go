@@ -46,6 +46,7 @@ type Request struct {
 	From   time.Time         // for a refund: the instant of the grant
 	Limit  string            // for a count: the limit
 	Last   time.Duration     // for a count: the span
+	Limits []string          // for a reset: the limits; none = those that count by every dimension
 	Via    any               // how the call came in; only the Handle uses it
 }
 
@@ -66,6 +67,8 @@ type Outcome struct {
 	// Err is the reason why the engine could not decide for a shadow. Decision allows
 	// the attempt all the same.
 	Err error
+
+	Reset []string // for a reset: the names of the limits whose histories were forgotten
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -111,6 +114,46 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 	return t, r.Compiled.CheckKey(&t.Key)
 }
 
+// ResetTarget is [Rule.Target] for a reset. If it names limits, only the dimensions that these
+// count by need a value, and the values of others have no effect.
+func (r *Rule) ResetTarget(values []Pair, limits []string) (Target, error) {
+	for _, v := range values {
+		if v.Name != r.PlanBy && !slices.Contains(r.Compiled.Dimensions, v.Name) {
+			return Target{}, r.keyError(values)
+		}
+	}
+	rules, err := r.Compiled.Resets(limits)
+	if err != nil {
+		return Target{}, err
+	}
+	if len(limits) == 0 {
+		return r.Target(values)
+	}
+	var t Target
+	for _, name := range rules.Dimensions {
+		i := slices.IndexFunc(values, func(v Pair) bool { return v.Name == name })
+		if i < 0 {
+			return Target{}, engine.Input("key", "a reset of %q needs a value for %q", rules.LimitNames(), name)
+		}
+		t.Key.Append(values[i].Value)
+	}
+	return t, rules.CheckKey(&t.Key)
+}
+
+// OtherLimits returns the names of the limits that are not among names.
+func (r *Rule) OtherLimits(names []string) []string {
+	return slices.DeleteFunc(r.Compiled.LimitNames(), func(name string) bool { return slices.Contains(names, name) })
+}
+
+// ResetRules returns the rules that a reset concerns, whose dimensions its key has.
+func (r *Rule) ResetRules(a *Request) *engine.Compiled {
+	rules, err := r.Compiled.Resets(a.Limits)
+	if err != nil || a.Key.Len() == len(r.Compiled.Dimensions) {
+		return r.Compiled
+	}
+	return rules
+}
+
 // keyError returns the reason why values do not match the policy's dimensions.
 func (r *Rule) keyError(values []Pair) error {
 	named := make(map[string]string, len(values))
@@ -131,7 +174,8 @@ func (r *Rule) keyError(values []Pair) error {
 //     the engine cannot decide: then Outcome.Err has the reason.
 //   - A refund takes units back; Granted is their number.
 //   - A count (engine.Count) returns the units of a limit in a span as Granted.
-//   - A reset (engine.Reset) deletes the histories of the key and ends its blocks.
+//   - A reset (engine.Reset) of a ResetTarget deletes the histories of limits and ends their
+//     blocks (R10). Outcome.Reset has the names of the limits.
 //
 // The error is that of [weir.Limiter.Decide]: a is wrong (R14), or the engine cannot decide.
 func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
@@ -167,22 +211,31 @@ func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
 // change makes a refund, a count or a reset. Plans, overrides, shadows and blocks share the
 // histories, so they change none of these.
 func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
+	if a.Op == engine.Reset {
+		o.variation = r.byPlan[0] // the key may lack values that overrides are for
+		o.Reset, err = r.reset(ctx, a)
+		return o, err
+	}
 	o.variation = r.choose(&a.Key, a.Plan, a.At)
 	l := o.Limiter
 	if !a.At.IsZero() {
 		l = l.At(a.At)
 	}
-	switch a.Op {
-	case engine.Count:
+	if a.Op == engine.Count {
 		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
-	case engine.Reset:
-		if err = l.Reset(ctx, a.Key); err == nil && r.blocks != nil {
-			err = r.blocks.combined.Reset(ctx, r.blocks.combined.keyOf(&a.Key))
-		}
-	default:
+	} else {
 		o.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: a.Op, From: a.From, N: a.N, ID: a.ID})
 	}
 	return o, err
+}
+
+// reset resets limits, and then their blocks. It returns the names of the limits.
+func (r *Rule) reset(ctx context.Context, a *Request) ([]string, error) {
+	names, err := r.byPlan[0].Limiter.Reset(ctx, a.Key, a.Limits...)
+	if err != nil || r.blocks == nil {
+		return names, err
+	}
+	return names, r.blocks.reset(ctx, &a.Key, r.ResetRules(a).Dimensions, names)
 }
 
 // begin chooses the numbers for a, and returns the request that the limiter gets. It has room

@@ -44,15 +44,13 @@ func reset(r *Rule, key weir.Key) error {
 	return err
 }
 
-// subject returns the target of name=value words.
-func subject(t testing.TB, r *Rule, words string) (Target, error) {
-	t.Helper()
-	var values []Pair
+// pairsOf returns the pairs of name=value words.
+func pairsOf(words string) (pairs []Pair) {
 	for _, w := range strings.Fields(words) {
 		name, value, _ := strings.Cut(w, "=")
-		values = append(values, Pair{Name: name, Value: value})
+		pairs = append(pairs, Pair{Name: name, Value: value})
 	}
-	return r.Target(values)
+	return pairs
 }
 
 func at(s string) time.Time {
@@ -133,9 +131,38 @@ func TestBadSubjects(t *testing.T) {
 		"tenant=a user=u plan=p x=": `has no dimension "x"`,
 		"tenant=a user=u plan=" + strings.Repeat("x", 1025): "1025 bytes long",
 	} {
-		whose, err := subject(t, r, words)
+		whose, err := r.Target(pairsOf(words))
 		if !errors.Is(err, &weir.InputError{Field: "key"}) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.40s: %+v, %v; want an error that holds %s", words, whose, err, want)
+		}
+	}
+}
+
+// TestBadResets: a reset that fits no limit is an error that gives the names which exist, and
+// changes nothing.
+func TestBadResets(t *testing.T) {
+	r := ruleIn(t, "policies.yaml", "api", weir.NewMemory())
+	apart := ruleIn(t, "blocks.yaml", "login", weir.NewMemory())
+	for _, c := range []struct {
+		rule   *Rule
+		words  string
+		limits []string
+		want   error
+		says   string
+	}{
+		{r, "tennant=a user=u", nil, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
+		{r, "tennant=a", []string{"tokens"}, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
+		{r, "tenant=a", nil, &weir.InputError{Field: "key"}, `needs a value for "user"`},
+		{r, "tenant=a", []string{"token"}, &weir.InputError{Field: "limit"}, `no limit "token"; use one of ["requests" "tokens"]`},
+		{r, "tenant=a", []string{""}, &weir.InputError{Field: "limit"}, `no limit ""; use one of`},
+		{r, "user=u", []string{"tokens"}, &weir.InputError{Field: "key"}, `a reset of ["tokens"] needs a value for "tenant"`},
+		{r, "tenant=", []string{"tokens"}, &weir.InputError{Field: "key"}, `the value of "tenant" is empty`},
+		{apart, "ip=x account=a", nil, &weir.InputError{Field: "limit"}, `name those to reset, one or more of ["account" "ip"]`},
+		{apart, "ip=x", nil, &weir.InputError{Field: "limit"}, `name those to reset, one or more of ["account" "ip"]`},
+	} {
+		_, err := c.rule.ResetTarget(pairsOf(c.words), c.limits)
+		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s %q: %v; want %v that holds %s", c.words, c.limits, err, c.want, c.says)
 		}
 	}
 }

@@ -120,7 +120,8 @@ const (
 
 var ops = map[string]weir.Op{"check": check, "peek": peek, "record": record, "refund": weir.OpRefund, "reset": engine.Reset}
 
-// request reads the words of a call: its instant, its operation, the key, the units and the id.
+// request reads the words of a call: its instant, its operation, the key, the units and the id,
+// or the limits of a reset.
 func (r *Rule) request(t *testing.T, words []string) (a Request) {
 	t.Helper()
 	a = Request{Op: ops[words[1]], At: start.Add(must.Get(time.ParseDuration(strings.TrimPrefix(words[0], "@")))(t))}
@@ -128,13 +129,20 @@ func (r *Rule) request(t *testing.T, words []string) (a Request) {
 	for _, w := range words[2:] {
 		if id, ok := strings.CutPrefix(w, "#"); ok {
 			a.ID = id
+		} else if limit, ok := strings.CutPrefix(w, "limit="); ok {
+			a.Limits = append(a.Limits, limit)
 		} else if strings.Contains(w, "=") {
 			key = append(key, w)
 		} else {
 			a.N = must.Get(strconv.ParseInt(w, 10, 64))(t)
 		}
 	}
-	a.Target = must.Get(subject(t, r, strings.Join(key, " ")))(t)
+	pairs := pairsOf(strings.Join(key, " "))
+	if a.Op == engine.Reset {
+		a.Target = must.Get(r.ResetTarget(pairs, a.Limits))(t)
+	} else {
+		a.Target = must.Get(r.Target(pairs))(t)
+	}
 	return a
 }
 
@@ -204,7 +212,7 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	case err != nil:
 		t.Fatal(err)
 	case a.Op == engine.Reset:
-		return "reset"
+		return "reset " + strings.Join(o.Reset, ",")
 	case a.Op == weir.OpRefund:
 		return fmt.Sprint("refunded ", o.Granted)
 	case !o.Allowed && o.Granted != 0:

@@ -128,7 +128,8 @@ func (e *Engine) count(c *engine.Call, at int64) {
 	}
 }
 
-// reset forgets the histories of the key in every limit, of all kinds (R10, R12).
+// reset forgets the histories of the key in every limit of the rules, of all kinds (R10, R12).
+// The rules of a reset are those of the limits that it concerns.
 func (e *Engine) reset(c *engine.Call) {
 	limits := slices.Clone(c.Rules.Limits)
 	for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {

@@ -64,16 +64,15 @@ var ops = map[string]weir.Op{"check": weir.OpAttempt, "peek": weir.OpPeek, "reco
 
 // take makes a step once and returns the differences from its expectation, or "".
 func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, err error) {
+	op, decides := ops[s.Do]
+	if !decides {
+		return "", reset(rule, s)
+	}
 	target, err := rule.Target(s.Key)
 	if err != nil {
 		return "", err
 	}
 	at := t.From.Add(s.At)
-	op, decides := ops[s.Do]
-	if !decides {
-		_, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset})
-		return "", err
-	}
 	a := answer.Answer{Key: target.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
 	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: op, N: s.N, At: at, States: a.States})
 	if err == nil {
@@ -91,6 +90,19 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 		return "", nil
 	}
 	return strings.Join(differences, ", ") + " (" + a.Why(nil) + ")", nil
+}
+
+// reset makes a step that resets limits.
+func reset(rule *enforce.Rule, s *policy.Step) error {
+	var limits []string
+	if s.Limit != "" {
+		limits = []string{s.Limit}
+	}
+	target, err := rule.ResetTarget(s.Key, limits)
+	if err == nil {
+		_, err = rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset, Limits: limits})
+	}
+	return err
 }
 
 // compare returns the differences between a decision and its expectation.

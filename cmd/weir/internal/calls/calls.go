@@ -231,7 +231,7 @@ func (p *Rule) recordCall(r *enforce.Request, o *enforce.Outcome) {
 	switch outcomeOf(r.Op, r.N, d) {
 	case observe.Peeked, observe.Replayed:
 	case observe.Reset:
-		p.record.Reset(r.Key)
+		p.record.Reset(r, p.rule.ResetRules(r).Dimensions)
 	case observe.Refunded:
 		if d.Granted > 0 {
 			p.record.Refunded(&r.Target, r.From.UnixMicro(), r.N, r.ID)

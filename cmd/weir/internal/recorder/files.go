@@ -267,11 +267,14 @@ func (w *writer) write(calls []call) {
 
 // appendLine appends the line of a call.
 func (w *writer) appendLine(b []byte, c *call) []byte {
-	w.line = replay.Line{At: c.at, Policy: c.of.name, Key: w.line.Key[:0], N: c.n, Op: c.op, GrantedAt: c.granted}
+	w.line = replay.Line{At: c.at, Policy: c.of.name, Key: w.line.Key[:0], N: c.n, Op: c.op, GrantedAt: c.granted, Limit: c.limit}
 	rest := c.data[:c.key]
 	for _, name := range c.of.dimensions {
 		var value []byte
 		value, rest, _ = keyenc.Next(rest)
+		if len(value) == 0 { // the call does not name it
+			continue
+		}
 		pair := enforce.Pair{Name: name, Value: string(value)}
 		if !c.of.public[pair] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
 			pair.Value = w.hash(name, value)

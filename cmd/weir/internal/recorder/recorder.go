@@ -23,6 +23,7 @@ import (
 	"hash"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -89,6 +90,7 @@ type call struct {
 	plan        string
 	op          weir.Op
 	rank        uint8
+	limit       string // of a reset that names limits, one of them
 }
 
 // Open opens the file and starts the writer. Older files are renamed first, so that each
@@ -212,6 +214,9 @@ func (p *Policy) samples(key *weir.Key) bool {
 	var space [512]byte
 	data := append(space[:0], p.to.seed[:]...)
 	for _, i := range p.sampleBy {
+		if key.Value(i) == "" { // a reset that concerns keys within the sample and others
+			return true
+		}
 		data = keyenc.Append(data, key.Value(i))
 	}
 	sum := sha256.Sum256(data)
@@ -251,9 +256,23 @@ func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
 	}
 }
 
-// Reset records a reset now.
-func (p *Policy) Reset(key weir.Key) {
-	p.add(&enforce.Target{Key: key}, call{n: 1, op: engine.Reset}, "")
+// Reset records a reset now, with a key of these dimensions. One that names limits has a line
+// for each. The strings of r are not kept.
+func (p *Policy) Reset(r *enforce.Request, dimensions []string) {
+	var t enforce.Target
+	for _, name := range p.dimensions {
+		value := "" // the named limits do not count by it
+		if i := slices.Index(dimensions, name); i >= 0 {
+			value = r.Key.Value(i)
+		}
+		t.Key.Append(value)
+	}
+	if len(r.Limits) == 0 {
+		p.add(&t, call{n: 1, op: engine.Reset}, "")
+	}
+	for _, limit := range r.Limits {
+		p.add(&t, call{n: 1, op: engine.Reset, limit: strings.Clone(limit)}, "")
+	}
 }
 
 // add records a call, if its key is sampled. Refunds and resets return no instant. They get the

@@ -44,6 +44,10 @@ policies:
   all:
     limits:
       all: 7 per minute
+  apart:
+    limits:
+      user: 5 per minute per user
+      ip: 5 per minute per ip
 `
 
 // rule returns a rule of the policies.
@@ -112,7 +116,7 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		whole := attempt(1, "q\"\\\n\xff").Target
 		p.Refunded(&whole, 30, 2, "x")
 		p.Refunded(&whole, engine.Oldest, 2, "") // has no instant
-		p.Reset(weir.K("b"))
+		p.Reset(&enforce.Request{Target: attempt(1, "b").Target}, []string{"ip"})
 		r.Close()
 		got := lines(t, path)
 		want := []string{
@@ -132,6 +136,35 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 			t.Errorf("written %d, dropped %d, failed %d", r.Written.Load(), r.Dropped.Load(), r.Failed.Load())
 		}
 	})
+}
+
+// TestResetsNameTheirLimits: a reset that names limits has a line for each, without the values
+// that its key lacks, and is in every sample whose keys it may concern.
+func TestResetsNameTheirLimits(t *testing.T) {
+	trace := record(t, Config{Plain: true}, "api", func(p *Policy) {
+		both := []string{"tenant", "user"}
+		p.Reset(&enforce.Request{Target: attempt(1, "t", "u").Target}, both)
+		p.Reset(&enforce.Request{Target: attempt(1, "t").Target, Limits: []string{"tenant"}}, both[:1])
+		p.Reset(&enforce.Request{Target: attempt(1, "t", "u").Target, Limits: []string{"tenant", "user"}}, both)
+	})
+	want := []string{
+		`"policy":"api","key":{"tenant":"t","user":"u"},"op":"reset"}`,
+		`"policy":"api","key":{"tenant":"t"},"op":"reset","limit":"tenant"}`,
+		`"policy":"api","key":{"tenant":"t","user":"u"},"op":"reset","limit":"tenant"}`,
+		`"policy":"api","key":{"tenant":"t","user":"u"},"op":"reset","limit":"user"}`,
+	}
+	for i, line := range trace[1:] {
+		if _, call, _ := strings.Cut(line, ","); call != want[i] {
+			t.Errorf("line %d: got %s, want %s", i, call, want[i])
+		}
+	}
+	sampled := record(t, Config{Sample: 1 << 30}, "apart", func(p *Policy) {
+		p.Reset(&enforce.Request{Target: attempt(1, "u", "i").Target, Limits: []string{"ip"}}, []string{"user", "ip"})
+		p.Reset(&enforce.Request{Target: attempt(1, "i").Target, Limits: []string{"ip"}}, []string{"ip"})
+	})
+	if len(trace) != 1+len(want) || len(sampled) != 2 {
+		t.Errorf("%d and %d lines, want %d and 2", len(trace), len(sampled), 1+len(want))
+	}
 }
 
 // TestValuesAreHashed: a trace has no value of a key, except those that the policy file

@@ -328,9 +328,9 @@ func TestRotationOfTheOperatorsTokenEndsResets(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Admin: admin} })
 	start(t, s)
 	client := respClient(t, s)
-	client.wants(t, "AUTH "+tokenWord, "+OK", "AUTH "+adminWord, "+OK", "WEIR.RESET search ip=1", "+OK")
+	client.wants(t, "AUTH "+tokenWord, "+OK", "AUTH "+adminWord, "+OK", "WEIR.RESET nosuch ip=1", "-ERR no policy")
 	rotate(nextWord)
-	client.wants(t, "WEIR.RESET search ip=1", "-NOPERM", "WEIR.CHECK search ip=1", "*9")
+	client.wants(t, "WEIR.RESET nosuch ip=1", "-NOPERM", "WEIR.CHECK search ip=1", "*9")
 }
 
 // An old gate secret is rejected on open connections.

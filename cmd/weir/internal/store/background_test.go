@@ -85,7 +85,8 @@ func TestBackgroundReconnects(t *testing.T) {
 	_, allow := l.Allow(ctx, weir.K())
 	_, refund := l.Refund(ctx, weir.K(), time.Now(), 1)
 	_, count := l.Count(ctx, weir.K(), "l", time.Second)
-	for _, err := range []error{allow, refund, count, l.Reset(ctx, weir.K())} {
+	_, reset := l.Reset(ctx, weir.K())
+	for _, err := range []error{allow, refund, count, reset} {
 		if !errors.Is(err, weir.ErrUnavailable) || !errors.Is(err, ErrUnreachable) {
 			t.Errorf("got %v, want ErrUnavailable because of ErrUnreachable", err)
 		}

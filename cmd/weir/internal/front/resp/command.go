@@ -83,7 +83,7 @@ func init() {
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, syntax: syntax{token: true, settles: reserve.All}, change: settle},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, syntax: syntax{token: true}, change: settle},
 		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, syntax: syntax{token: true}, change: extend},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, change: reset, op: engine.Reset, needs: mayReset},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value … [LIMIT name] …", least: 1, most: maxArgs, syntax: syntax{options: []string{"LIMIT"}}, change: reset, op: engine.Reset, needs: mayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
@@ -218,7 +218,12 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 			return a, calls.BadInput("%s", problem)
 		}
 	}
-	if a.Target, err = a.policy.Target(a.pairs); err != nil {
+	if a.Op == engine.Reset {
+		a.Target, err = a.policy.ResetTarget(a.pairs, a.Limits)
+	} else {
+		a.Target, err = a.policy.Target(a.pairs)
+	}
+	if err != nil {
 		if named := namedOperand(rest[:dims], a.policy); named != "" {
 			err = calls.BadInput("%s is no dimension of policy %q; write %s", answer.Shown(named), a.policy.Name, cmd.usage)
 		}
@@ -245,7 +250,8 @@ func namedOperand(pairs []string, of *enforce.Rule) string {
 }
 
 // cutOptions parses the options and returns the arguments before them. Each option appears
-// at most once. It has no =, so a dimension is never mistaken for one.
+// at most once, but for the limits of a reset. It has no =, so a dimension is never mistaken for
+// one.
 func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 	allowed := cmd.syntax.options
 	isOption := func(i int) bool {
@@ -272,6 +278,8 @@ func (a *arguments) cutOptions(args []string, cmd *command) ([]string, error) {
 			if a.ttl == 0 {
 				return nil, calls.BadInput("TTL must be 1 or more; leave it out for the longest time")
 			}
+		case name == "LIMIT" && a.Op == engine.Reset:
+			a.Limits = slices.Insert(a.Limits, 0, value) // they are read from the last one on
 		case name == "LIMIT" && a.Limit == "":
 			if a.Limit = value; value == "" {
 				return nil, calls.BadInput("LIMIT must be the name of a limit; leave it out for the only limit of a policy")

@@ -62,10 +62,17 @@ func refund(_ *Server, out []byte, a arguments) ([]byte, error) {
 	return appendInt(out, o.Granted), err
 }
 
-// reset answers OK.
+// reset answers with two arrays of names: the limits that were reset, and the others.
 func reset(_ *Server, out []byte, a arguments) ([]byte, error) {
-	_, err := a.policy.Decide(background, &a.Request)
-	return appendOK(out), err
+	o, err := a.policy.Decide(background, &a.Request)
+	out = appendArray(out, 2)
+	for _, names := range [][]string{o.Reset, a.policy.OtherLimits(o.Reset)} {
+		out = appendArray(out, len(names))
+		for _, name := range names {
+			out = appendBulk(out, name)
+		}
+	}
+	return out, err
 }
 
 const (

@@ -11,7 +11,7 @@
 //	WEIR.SETTLE  reservation [actual]                   settles it with the real units, or all
 //	WEIR.RELEASE reservation                            settles it with 0
 //	WEIR.EXTEND  reservation                            renews its hold
-//	WEIR.RESET   policy dimension=value …               deletes a key's histories
+//	WEIR.RESET   policy dimension=value … [LIMIT name] …  deletes a key's histories
 //
 // The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,
 // INFO and so on. docs/resp.md is the manual.

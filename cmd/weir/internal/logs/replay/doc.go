@@ -20,7 +20,7 @@
 //	key            dimension → value: the policy's dimensions, and the value that chooses its plan; none by default
 //	n              units, 0 … 2^51-1; default 1
 //	op             check (the default), peek, record, refund, reset or count
-//	limit          of count: the name of the limit
+//	limit          of count: the name of the limit; of reset: one limit, in place of those that count by every dimension
 //	last_us        of count: the span, 1 … the limit's window
 //	granted_at_us  of refund: the instant of the grant, at_us of its answer
 //	id             of check, record and refund: an idempotency key of 1 … 128 bytes
@@ -42,7 +42,8 @@
 //
 // at_us is the instant of the decision. retry_after_us is -1 for never (R8). The answer
 // to a count ends with "count", that to a refund with "refunded". Their other fields,
-// and those of a reset, are the answer to a peek of 0 units right after it.
+// and those of a reset, are the answer to a peek of 0 units right after it. After a reset of a
+// limit whose key lacks dimensions of the policy they are 0.
 //
 // Members for the rest of the policy file follow at the end: "plan", "override" with
 // why and until, "blocked_until" with the end of a block, "shadow":true with the

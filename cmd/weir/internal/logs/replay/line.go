@@ -26,7 +26,7 @@ type Line struct {
 	Key       Key    // in the order of the line; names are unique
 	N         int64  // units, 0 … weir.MaxUnits; default 1
 	Op        weir.Op
-	Limit     string // Count: the name of a limit
+	Limit     string // Count: the name of a limit. Reset: the limit; "" = those that count by every dimension
 	Last      int64  // Count: last_us, 0 … weir.MaxInstant
 	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
 	ID        string // Attempt, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
@@ -153,6 +153,10 @@ func (l *Line) AppendJSON(b []byte) []byte {
 		b = strconv.AppendInt(append(b, `,"last_us":`...), l.Last, 10)
 	case engine.Refund:
 		b = strconv.AppendInt(append(b, `,"granted_at_us":`...), l.GrantedAt, 10)
+	case engine.Reset:
+		if l.Limit != "" {
+			b = answer.AppendString(append(b, `,"limit":`...), l.Limit)
+		}
 	}
 	if l.ID != "" {
 		b = answer.AppendString(append(b, `,"id":`...), l.ID)

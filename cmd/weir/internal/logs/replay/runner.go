@@ -135,6 +135,9 @@ func (r *Runner) decide(b []byte, res *result) error {
 		return r.unknownPolicy(line.Policy)
 	}
 	rule := res.policy.rule
+	if line.Op == engine.Reset {
+		return r.reset(rule, res)
+	}
 	target, err := rule.Target(line.Key)
 	if err != nil {
 		return err
@@ -147,6 +150,31 @@ func (r *Runner) decide(b []byte, res *result) error {
 		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
 		o, err = rule.Decide(context.Background(), &req)
 	}
+	res.d, res.applied = o.Decision, o.Applied
+	return cmp.Or(err, o.Err)
+}
+
+// reset makes the reset of a line. The answer is that of a peek, if the key has all dimensions.
+func (r *Runner) reset(rule *enforce.Rule, res *result) error {
+	line := &r.line
+	var limits []string
+	if line.has("limit") {
+		limits = []string{line.Limit}
+	}
+	target, err := rule.ResetTarget(line.Key, limits)
+	if err != nil {
+		return err
+	}
+	_, err = rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset, Limits: limits})
+	if err != nil {
+		return err
+	}
+	at := time.UnixMicro(line.At)
+	if target, err = rule.Target(line.Key); err != nil {
+		res.d = weir.Decision{Allowed: true, At: at}
+		return nil
+	}
+	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: weir.OpPeek, At: at})
 	res.d, res.applied = o.Decision, o.Applied
 	return cmp.Or(err, o.Err)
 }

@@ -59,6 +59,21 @@ func (a *API) decide(s *scratch) (err error) {
 	return err
 }
 
+// resetAnswer is the answer to DELETE /v1/keys/{policy}.
+type resetAnswer struct {
+	Reset []string `json:"reset" jsonschema:"the limits whose histories of the key were dropped, also if there were none"`
+	Kept  []string `json:"kept" jsonschema:"the other limits of the policy"`
+}
+
+// reset resets limits and answers with their names.
+func (a *API) reset(s *scratch) error {
+	if err := a.decide(s); err != nil {
+		return err
+	}
+	s.answer = marshal(resetAnswer{s.outcome.Reset, s.to.OtherLimits(s.outcome.Reset)})
+	return nil
+}
+
 // background is the context of every call: that of a request ends with a disconnect.
 var background = context.Background()
 

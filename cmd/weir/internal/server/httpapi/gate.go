@@ -144,7 +144,12 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 	}
 	q.key, q.to = s.key, s.to
 	err = q.parse(r.URL.RawQuery)
-	if s.key = q.key; err == nil {
+	s.key, s.Limits = q.key, q.limits
+	switch {
+	case err != nil:
+	case q.gate == nil:
+		s.Target, err = s.to.ResetTarget(s.key, s.Limits)
+	default:
 		s.Target, err = s.to.Target(s.key)
 	}
 	return err
@@ -152,11 +157,12 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 
 // query is the parsed query of a URL.
 type query struct {
-	gate     *http.Request // a gate call, with the header of the two prefixes; nil elsewhere
+	gate     *http.Request // a gate call, with the header of the two prefixes; nil for a reset
 	reserved []string      // the names of settings
 	to       *enforce.Rule
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
+	limits   []string          // of a reset: the limits that it names
 }
 
 // parse reads name=value&…, in which every name that is not reserved is a dimension.
@@ -188,6 +194,10 @@ func (q *query) part(part string) error {
 	if err != nil {
 		return &calls.Problem{Err: weir.ErrInput, Log: "query: a % begins no escape; write a percent sign as %25",
 			Detail: "query: " + answer.Shown(part) + " holds a % that begins no escape; write a percent sign as %25"}
+	}
+	if q.gate == nil && name == limitSetting {
+		q.limits = append(q.limits, value)
+		return nil
 	}
 	if slices.Contains(q.reserved, name) {
 		if _, twice := q.settings[name]; twice {
@@ -225,6 +235,9 @@ func (q *query) lacksPlan(name, field string) bool {
 	lines := q.gate.Header.Values(field)
 	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
 }
+
+// limitSetting is the reserved name in the query of a reset.
+const limitSetting = "limit"
 
 // gateSettings are the reserved names in the query of a gate.
 var gateSettings = []string{"deny", "n"}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/reserve"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -171,13 +172,19 @@ func operation(to *route, method string, schemas members) object {
 	case to.path == "/metrics":
 		responses["200"] = object{"description": "text", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
 	default:
-		responses["204"] = object{"description": "done; at a gate: the request may pass"}
+		responses["204"] = object{"description": "the request may pass"}
 	}
 	if strings.HasSuffix(to.path, policyName) {
-		o["parameters"] = []object{
+		parameters := []object{
 			{"name": "policy", "in": "path", "required": true, "schema": object{"type": "string"}},
 			{"name": "key", "in": "query", "description": "a value for each dimension of the policy", "style": "form", "explode": true,
-				"schema": object{"type": "object", "additionalProperties": object{"type": "string"}}}}
+				"schema": object{"type": "object", "additionalProperties": object{"type": "string", "minLength": 1}}}}
+		if to.op == engine.Reset {
+			parameters = append(parameters, object{"name": limitSetting, "in": "query", "style": "form", "explode": true,
+				"description": "the limits to reset, and only their dimensions are needed; default: those that count by every dimension",
+				"schema":      object{"type": "array", "items": object{"type": "string"}}})
+		}
+		o["parameters"] = parameters
 	}
 	o["responses"] = responses
 	return o
@@ -269,7 +276,7 @@ var answers = map[string]any{
 	"/v1/settle":        reserve.Settlement{},
 	"/v1/release":       reserve.Settlement{},
 	"/v1/extend":        extension{},
-	"/v1/keys/{policy}": nil,
+	"/v1/keys/{policy}": resetAnswer{},
 	"/gate/{policy}":    nil,
 	"/v1/reload":        reloaded{},
 	"/v1/policies":      PolicyList{},

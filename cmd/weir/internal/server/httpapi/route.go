@@ -49,7 +49,7 @@ var routes = []route{
 	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
 	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
 	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers, 0},
-	{"/v1/keys/{policy}", remove, operators, nil, (*API).decide, "drops the histories of a key", 0, engine.Reset},
+	{"/v1/keys/{policy}", remove, operators, nil, (*API).reset, "drops the histories of a key in the limits that count by every dimension, or in those that limit names", 0, engine.Reset},
 	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0, 0},
 	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0, 0},
 	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0, 0},
