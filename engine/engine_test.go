@@ -90,6 +90,39 @@ func TestLimitNamed(t *testing.T) {
 	assert.Equal(t, fmt.Sprint(c.LimitNamed("a"), c.LimitNamed("b"), c.LimitNamed("")), "0 1 -1", "indices")
 }
 
+// TestResets: the rules of a reset have the limits that it concerns, with the dimensions that
+// these count by. Engines place their histories where the whole rules place them.
+func TestResets(t *testing.T) {
+	c := Compile("api", AllOrNothing, []string{"zone", "user", "app"},
+		[]Limit{rolling("each", 1, 0, 1, 2), rolling("app", 1, 2, 0), rolling("zone", 1, 0)})
+	for want, names := range map[string][]string{
+		"[each] [zone user app] [[2 1 0]] [0]":                    nil,
+		"[app] [zone app] [[1 0]] [0]":                            {"app"},
+		"[app zone] [zone app] [[1 0] [0]] [0]":                   {"zone", "app", "app"},
+		"[zone] [zone] [[0]] [0]":                                 {"zone"},
+		"[each app zone] [zone user app] [[2 1 0] [2 0] [0]] [0]": {"each", "app", "zone"},
+	} {
+		r, err := c.Resets(names)
+		if err != nil {
+			t.Fatal(names, err)
+		}
+		var by [][]int
+		for _, l := range r.Limits {
+			by = append(by, l.By)
+		}
+		assert.Equal(t, fmt.Sprint(r.LimitNames(), r.Dimensions, by, r.Limits[0].Shared), want, "%q", names)
+	}
+	assert.Equal(t, fmt.Sprint(c.LimitNames(), c.Limits[1].By), "[each app zone] [2 0]", "the whole, unchanged")
+	apart := Compile("apart", AllOrNothing, []string{"user", "app"}, []Limit{rolling("user", 1, 0), rolling("app", 1, 1)})
+	for says, names := range map[string][]string{
+		`no limit "usr"; use one of ["user" "app"]`: {"user", "usr"},
+		`no limit ""; use one of ["user" "app"]`:    {""},
+		`no limit of policy "apart" counts by all of ["user" "app"]; name those to reset, one or more of ["user" "app"]`: nil,
+	} {
+		assert.Err(apart.Resets(names))(t, &InputError{Field: "limit"}, says)
+	}
+}
+
 // TestKey: a key has its values, also after a change of the slice that it was made of.
 func TestKey(t *testing.T) {
 	for n := range 6 {

@@ -113,3 +113,24 @@ func TestShareOfAPart(t *testing.T) {
 		}
 	}
 }
+
+// TestResetOfAShare: a reset of a named limit forgets its share alone, for the values of its own
+// dimensions (R10). The store did not get it, which is an error.
+func TestResetOfAShare(t *testing.T) {
+	limits := []weir.Limit{weir.PerHour(9, "tenant"), weir.PerMinute(9, "tenant", "user")}
+	limits[0].Name, limits[1].Name = "tenant", "user"
+	s := newStore(t, weir.Policy{Name: "api", Limits: limits}, fallback.Share, fallback.Instances(3))
+	s.Break(weirtest.Down())
+	ann := weir.K("acme", "ann")
+	used := func() [2]int64 {
+		states := make([]weir.LimitState, 2)
+		must.Get(s.Decide(ctx, ann, weir.Request{Op: weir.OpPeek, States: states}))(t)
+		return [2]int64{states[0].Used, states[1].Used}
+	}
+	must.Get(s.AllowN(ctx, ann, 3))(t)
+	assert.Equal(t, used(), [2]int64{9, 9}, "used, with the shares of two other processes")
+	assert.Err(s.Reset(ctx, weir.K("acme"), "tenant"))(t, weir.ErrUnavailable)
+	assert.Equal(t, used(), [2]int64{6, 9}, "used after a reset of the tenant")
+	assert.Err(s.Reset(ctx, ann))(t, weir.ErrUnavailable)
+	assert.Equal(t, used(), [2]int64{6, 6}, "used after a reset of the key")
+}

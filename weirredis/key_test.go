@@ -212,6 +212,27 @@ func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 	}
 }
 
+// TestResetsFindTheHistories: the rules of a reset of some limits name the histories of the whole
+// policy, in a Cluster too (R10).
+func TestResetsFindTheHistories(t *testing.T) {
+	p := plan(t, weir.Policy{Name: "p", Limits: []weir.Limit{
+		{Name: "a", Max: 1, By: []string{"user", "zone"}}, {Name: "b", Max: 1, By: []string{"zone"}}, {Name: "c", Max: 1, By: []string{"app", "zone"}}}})
+	whole := map[string]string{"user": "u", "zone": "z", "app": "x"}
+	for _, names := range [][]string{{"a"}, {"b"}, {"c"}, {"b", "c"}} {
+		rules := must.Get(p.Resets(names))(t)
+		own := map[string]string{}
+		for _, name := range rules.Dimensions {
+			own[name] = whole[name]
+		}
+		for _, cluster := range []bool{false, true} {
+			all := weirredis.Keys(p, must.Get(p.Key(whole))(t), cluster)
+			for i, key := range weirredis.Keys(rules, must.Get(rules.Key(own))(t), cluster) {
+				assert.Equal(t, key, all[p.LimitNamed(names[i])], "the key of limit %s in a reset of %q, cluster %v", names[i], names, cluster)
+			}
+		}
+	}
+}
+
 // TestOperationsShareTheSlot: all keys of a call hash to one slot, and no two
 // operations share a key (R14).
 func TestOperationsShareTheSlot(t *testing.T) {
