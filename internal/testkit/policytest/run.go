@@ -100,7 +100,8 @@ func reset(rule *enforce.Rule, s *policy.Step) error {
 	}
 	target, err := rule.ResetTarget(s.Key, limits)
 	if err == nil {
-		_, err = rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset, Limits: limits})
+		r := enforce.Request{Target: target, Op: engine.Reset, Limits: limits}
+		_, err = rule.Decide(context.Background(), &r)
 	}
 	return err
 }

@@ -165,8 +165,8 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 	if err != nil {
 		return err
 	}
-	_, err = rule.Decide(context.Background(), &enforce.Request{Target: target, Op: engine.Reset, Limits: limits})
-	if err != nil {
+	reset := enforce.Request{Target: target, Op: engine.Reset, Limits: limits}
+	if _, err = rule.Decide(context.Background(), &reset); err != nil {
 		return err
 	}
 	at := time.UnixMicro(line.At)
@@ -174,7 +174,8 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 		res.d = weir.Decision{Allowed: true, At: at}
 		return nil
 	}
-	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: weir.OpPeek, At: at})
+	peek := enforce.Request{Target: target, Op: weir.OpPeek, At: at}
+	o, err := rule.Decide(context.Background(), &peek)
 	res.d, res.applied = o.Decision, o.Applied
 	return cmp.Or(err, o.Err)
 }
