@@ -36,7 +36,7 @@ func TestServeEndsOnWrongPassword(t *testing.T) {
 // TestDumpTellsAllKeysApart: a value of a key or an idempotency key can be any bytes, and can be
 // read from a dump.
 func TestDumpTellsAllKeysApart(t *testing.T) {
-	values := []string{"a", "", "\ufffd", "\xff", "\xfe", "/w==", "\x00", "a\u202e"}
+	values := []string{"a", "\ufffd", "\xff", "\xfe", "/w==", "\x00", "a\u202e"}
 	dir := t.TempDir()
 	e := must.Get(weirdisk.Open(dir))(t)
 	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerDay(5, "user", "host")}}, weir.WithEngine(e)))(t)
@@ -44,10 +44,9 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	for _, v := range values {
 		want[fmt.Sprintf("%q", []string{"b", v, ""})] = true
 		must.Get(l.Allow(t.Context(), weir.K("b", v)))(t)
-		if v != "" {
-			want[fmt.Sprintf("%q", []string{v, "c", v})], want[fmt.Sprintf("%q", []string{v, "c", ""})] = true, true
-			must.Get(l.AllowOnce(t.Context(), weir.K(v, "c"), 1, v))(t)
-		}
+		want[fmt.Sprintf("%q", []string{v, "c", v})] = true
+		want[fmt.Sprintf("%q", []string{v, "c", ""})] = true
+		must.Get(l.AllowOnce(t.Context(), weir.K(v, "c"), 1, v))(t)
 	}
 	must.Do(t, e.Close())
 	code, stdout, stderr := runWeir("store", "dump", dir)
