@@ -51,6 +51,12 @@ type section struct {
 // part is a member of a section in words. A part with the default value has no text.
 type part struct{ name, text string }
 
+// keysPart is the part with the forms of addresses, and otherForms is in the phrase about it.
+const (
+	keysPart   = "keys"
+	otherForms = "; an address starts empty if its counted form differs"
+)
+
 // isSet is the text of a part that is there or not.
 const isSet = "true"
 
@@ -72,6 +78,7 @@ func (p *Definition) sections() []section {
 		{"count", countValues[indexOf(p.Reported)]},
 		{"shadow", only(p.Shadow, isSet)},
 		{"plan-by", p.PlanBy},
+		{keysPart, p.formsText()},
 	}}}
 	for i := range p.Limits {
 		all = append(all, p.limitSection(i))
@@ -166,6 +173,9 @@ func (p *Definition) changes(to *Definition) (all []string) {
 		kept[s.label] = true
 		note := p.historyNote(to, s.label)
 		for _, change := range was.changes(s) {
+			if s.label == "" && strings.HasPrefix(change, keysPart+" ") {
+				note = otherForms
+			}
 			add(change + note)
 			note = ""
 		}

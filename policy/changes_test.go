@@ -55,10 +55,11 @@ policies:
       running: 10 at once per user, for at most 30s
     cells: 10
     costs: {rolling: 2}
+    keys: {user: address}
     plan-by: plan
     plans: {free: {rolling: "20 notes per minute, 2s apart", bucket: "20 per minute, burst 40"}}
     overrides:
-      - {for: {user: ann}, plan: free, limits: {rolling: 1 per minute}, until: 2030-01-01, why: x}
+      - {for: {user: 192.0.2.7}, plan: free, limits: {rolling: 1 per minute}, until: 2030-01-01, why: x}
 `
 
 // notCompared are the members of a policy that make no difference to it.

@@ -150,6 +150,9 @@ func details(l *weir.Limit) (text string) {
 }
 
 func describeVariations(b *strings.Builder, p *Definition) {
+	if p.Addresses != nil {
+		fmt.Fprintf(b, "  keys=%s\n", p.formsText())
+	}
 	if p.Shadow || p.Reported || p.PlanBy != "" {
 		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, map[bool]string{false: "attempts", true: "reported"}[p.Reported], p.PlanBy)
 	}

@@ -141,6 +141,7 @@ type overrideBuilder struct {
 	*policyBuilder
 	override  Override
 	limitWord *yamlnode.Node // limit or limits, the first of them
+	network   string         // the key whose value is a network; "" for none
 }
 
 // readOverrides reads the overrides of a policy.
@@ -210,7 +211,7 @@ func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
 			if !slices.Contains(v.policy.dimensions, name.Text) {
 				fail(name.Offset, nextName(name.Text, v.policy.dimensions, "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
 			}
-			v.override.For = append(v.override.For, dimension(name, text))
+			v.override.For = append(v.override.For, v.namedValue(name, text))
 		})
 	}
 }

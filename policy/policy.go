@@ -25,6 +25,7 @@ type Definition struct {
 	WhenStoreIsDown engine.Outage   // deny, allow or share; the default is deny (R15)
 	Shadow          bool            // decided and counted, not enforced
 	Reported        bool            // only records are charged; an attempt is a peek
+	Addresses       map[string]int  // keys whose values are addresses, with the length of the IPv6 prefix that counts as one client: 32 … 128; nil for none
 	PlanBy          string          // the name of the value that selects a plan, "" for none
 	Plans           []Plan          // in the order of the file
 	Overrides       []Override
@@ -35,7 +36,7 @@ type Definition struct {
 }
 
 // Policy returns the policy for [weir.New]. The error is an *[Error] if the file uses shadow,
-// count: reported, blocks, warnings, plans or overrides, which a weir.Limiter cannot apply.
+// count: reported, blocks, warnings, keys, plans or overrides, which a weir.Limiter cannot apply.
 // Package enforce applies all of them.
 func (p *Definition) Policy() (weir.Policy, error) {
 	if parts := p.unsupported(); parts != "" {
@@ -66,6 +67,7 @@ func (p *Definition) unsupported() string {
 	add("count: reported", p.Reported)
 	add("blocks", p.Blocks != nil)
 	add("warn", p.WarnPercents != nil)
+	add("keys", p.Addresses != nil)
 	add("plans", p.Plans != nil)
 	add("overrides", p.Overrides != nil)
 	return strings.Join(parts, ", ")
@@ -131,7 +133,7 @@ var countValues = []string{"attempts", "reported"}
 
 // Override sets other limits for some keys, until an instant and for a reason.
 type Override struct {
-	For     []Dimension // it applies to keys with all of these values; at least one
+	For     []Dimension // it applies to keys with all of these values; at least one. At most one of them is a network (keys: address)
 	Plan    string      // the plan that applies; "" = the plan that the request selects
 	Changes []Change    // on top of the plan
 	Until   time.Time   // the first instant at which it no longer applies; zero = it does not end

@@ -64,7 +64,7 @@ func (d *policyBuilder) complete(name *yamlnode.Node) {
 	}
 	d.policy.dimensions = compiled.Dimensions
 	d.try(d.checkCountDenied, d.checkReported)
-	if d.try(d.readPlans, d.readOverrides) {
+	if d.try(d.readForms, d.readPlans, d.readOverrides) {
 		d.checkPlansUsed()
 	}
 }

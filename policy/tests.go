@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -214,6 +215,13 @@ func (s *stepBuilder) checkKey(item *yamlnode.Node) {
 	for _, name := range given {
 		if name != p.PlanBy && !slices.Contains(dimensions, name) {
 			fail(item.Offset, "it counts by "+cmp.Or(listed(dimensions), "nothing"), "policy %s has no key %s", p.Name, clip(name))
+		}
+	}
+	for _, d := range s.step.Key {
+		if bits, isAddress := p.Addresses[d.Name]; !isAddress {
+			continue
+		} else if _, ok := clientaddr.Canonical(d.Value, bits); !ok {
+			fail(item.Offset, "write one such as 192.0.2.7 or 2001:db8::1", "the %s of the key, %s, is not an address", d.Name, clip(d.Value))
 		}
 	}
 }

@@ -116,6 +116,7 @@ var policyWords = []word[*policyBuilder]{
 	{"count", choice(countValues, func(d *policyBuilder, _, i int) { d.policy.Reported = i == 1 })},
 	{"shadow", boolean(func(d *policyBuilder) *bool { return &d.policy.Shadow })},
 	{"costs", nil},
+	{"keys", nil},
 	{"plan-by", text((*policyBuilder).setPlanBy)},
 	{"plans", nil},
 	{"overrides", nil},
