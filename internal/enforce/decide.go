@@ -87,9 +87,16 @@ type Call struct {
 
 // Target puts values, each of another name, in the order of the policy's dimensions. Every
 // dimension must have a value that is not empty; the only other value allowed is that of
-// plan-by, and an empty one selects no plan. The error is a [weir.InputError] and names the
-// missing or unknown dimension, or that of a wrong value (R14).
-func (r *Rule) Target(values []Pair) (Target, error) {
+// plan-by, and an empty one selects no plan. Addresses get their counted form. The error is a
+// [weir.InputError] and names the dimension that is missing, unknown, or has a wrong value, such
+// as one that is not an address (R14).
+func (r *Rule) Target(values []Pair) (Target, error) { return r.target(values, false) }
+
+// TargetAsWritten is Target for a front whose callers let requests pass after an error. A
+// value that is not an address counts as it is written.
+func (r *Rule) TargetAsWritten(values []Pair) (Target, error) { return r.target(values, true) }
+
+func (r *Rule) target(values []Pair, asWritten bool) (Target, error) {
 	var few [4]string
 	ordered := few[:0]
 	for _, name := range r.Compiled.Dimensions {
@@ -109,6 +116,11 @@ func (r *Rule) Target(values []Pair) (Target, error) {
 	}
 	if len(ordered) < len(r.Compiled.Dimensions) || len(values) != expected {
 		return Target{}, r.keyError(values)
+	}
+	if r.addresses != nil {
+		if err := r.unify(ordered, asWritten); err != nil {
+			return Target{}, err
+		}
 	}
 	t.Key = engine.K(ordered...)
 	return t, r.Compiled.CheckKey(&t.Key)
@@ -135,7 +147,11 @@ func (r *Rule) ResetTarget(values []Pair, limits []string) (Target, error) {
 		if i < 0 {
 			return Target{}, engine.Input("key", "a reset of %q needs a value for %q", rules.LimitNames(), name)
 		}
-		t.Key.Append(values[i].Value)
+		value, err := r.Unify(slices.Index(r.Compiled.Dimensions, name), values[i].Value)
+		if err != nil {
+			return Target{}, err
+		}
+		t.Key.Append(value)
 	}
 	return t, rules.CheckKey(&t.Key)
 }

@@ -94,13 +94,22 @@ func TestDefinitionsMadeInGo(t *testing.T) {
 		return func(p *policy.Definition) { p.Overrides = []policy.Override{{}, o} }
 	}
 	for want, change := range map[string]func(*policy.Definition){
-		"Blocks: no limit blocks":                                 func(p *policy.Definition) { p.Blocks = make([]time.Duration, 1) },
-		"Blocks: no limit blocks; leave":                          func(p *policy.Definition) { p.Blocks = []time.Duration{} },
-		`Plans: "pro" changes limit 1; the policy has 1`:          func(p *policy.Definition) { p.Plans = []policy.Plan{{Name: "pro", Changes: one(1)}} },
-		"Overrides: 1 changes limit -1; the policy has 1":         override(policy.Override{Changes: one(-1)}),
-		`Overrides: 1 names the plan "pro", which is not there`:   override(policy.Override{Plan: "pro"}),
-		`Overrides: 1 is for "ip"; the policy counts by ["user"]`: override(policy.Override{For: []policy.Dimension{{Name: "ip"}}}),
-		`Overrides: 1 is for an empty "user", which no key has`:   override(policy.Override{For: []policy.Dimension{{Name: "user"}}}),
+		"Blocks: no limit blocks":                                             func(p *policy.Definition) { p.Blocks = make([]time.Duration, 1) },
+		"Blocks: no limit blocks; leave":                                      func(p *policy.Definition) { p.Blocks = []time.Duration{} },
+		`Plans: "pro" changes limit 1; the policy has 1`:                      func(p *policy.Definition) { p.Plans = []policy.Plan{{Name: "pro", Changes: one(1)}} },
+		"Overrides: 1 changes limit -1; the policy has 1":                     override(policy.Override{Changes: one(-1)}),
+		`Overrides: 1 names the plan "pro", which is not there`:               override(policy.Override{Plan: "pro"}),
+		`Overrides: 1 is for "ip"; the policy counts by ["user"]`:             override(policy.Override{For: []policy.Dimension{{Name: "ip"}}}),
+		`Overrides: 1 is for an empty "user", which no key has`:               override(policy.Override{For: []policy.Dimension{{Name: "user"}}}),
+		`Addresses: the policy does not count by "ip"; it counts by ["user"]`: func(p *policy.Definition) { p.Addresses = map[string]int{"ip": 64} },
+		`Addresses: "user" has prefixes of 0 bits; use 32 to 128`:             func(p *policy.Definition) { p.Addresses = map[string]int{"user": 0} },
+		`Addresses: PlanBy is "user"`: func(p *policy.Definition) {
+			p.Addresses, p.PlanBy = map[string]int{"user": 64}, "user"
+		},
+		`Overrides: 0 is for user "x", which is not an address`: func(p *policy.Definition) {
+			p.Addresses = map[string]int{"user": 64}
+			p.Overrides = []policy.Override{{For: []policy.Dimension{{Name: "user", Value: "x"}}}}
+		},
 	} {
 		p := &policy.Definition{Name: "p", Limits: []weir.Limit{weir.PerHour(1, "user")}}
 		p.Limits[0].Name = "l"

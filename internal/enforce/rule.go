@@ -28,7 +28,6 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/isnil"
-	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -134,7 +133,9 @@ type Rule struct {
 	engine    engine.Engine
 	planAt    int            // the index of plan-by among the dimensions; -1 if it is none of them
 	plans     map[string]int // from the name of a plan to its number, from 1
+	addresses []int          // by dimension: the length of the IPv6 prefix that counts as one client, 0 if the values are no addresses; nil if none are
 	overrides []overrideIndex
+	byRank    []int   // the overrides in their precedence
 	blocks    *blocks // nil if no limit blocks
 
 	byPlan     []*variation // 0 = the policy's own numbers
@@ -172,6 +173,9 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 	if err := checkParts(p, r.Compiled.Dimensions); err != nil {
 		return nil, err
 	}
+	if err := r.setAddresses(); err != nil {
+		return nil, err
+	}
 	r.planAt = slices.Index(r.Compiled.Dimensions, p.PlanBy)
 	r.byPlan = append(r.byPlan, base)
 	for i := range p.Plans {
@@ -189,7 +193,9 @@ func NewRule(p *policy.Definition, e engine.Engine) (*Rule, error) {
 		}
 		r.byOverride = append(r.byOverride, v)
 	}
-	r.overrides = indexOverrides(p.Overrides, r.Compiled.Dimensions)
+	if err = r.indexOverrides(); err != nil {
+		return nil, err
+	}
 	r.blocks, err = newBlocks(p, r.Compiled, e)
 	return r, err
 }
@@ -294,63 +300,6 @@ func (r *Rule) pair(of planAndOverride) *variation {
 // counts. The zero time is now.
 func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
 	return r.choose(&t.Key, t.Plan, at).Limiter
-}
-
-// overrideIndex finds overrides that name the same dimensions.
-type overrideIndex struct {
-	dimensions []int            // indexes of the key's values, ascending
-	byValues   map[string][]int // from the values, each after its length, to overrides in the order of the file
-}
-
-// indexOverrides returns an index for each set of dimensions that overrides name.
-func indexOverrides(overrides []policy.Override, dimensions []string) []overrideIndex {
-	var all []overrideIndex
-	for i, o := range overrides {
-		values := make([]string, len(dimensions))
-		var at []int
-		for _, d := range o.For {
-			j := slices.Index(dimensions, d.Name)
-			at, values[j] = append(at, j), d.Value
-		}
-		slices.Sort(at)
-		k := slices.IndexFunc(all, func(x overrideIndex) bool { return slices.Equal(x.dimensions, at) })
-		if k < 0 {
-			k = len(all)
-			all = append(all, overrideIndex{at, map[string][]int{}})
-		}
-		key := weir.K(values...)
-		name := string(all[k].append(nil, &key))
-		all[k].byValues[name] = append(all[k].byValues[name], i)
-	}
-	return all
-}
-
-// append appends the key's values of the index's dimensions.
-func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
-	for _, i := range x.dimensions {
-		b = keyenc.Append(b, key.Value(i))
-	}
-	return b
-}
-
-// overrideOf returns the index of the first override in the order of the file that matches
-// the key and has not expired; -1 for none.
-func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
-	first := -1
-	var space [128]byte
-	for i := range r.overrides {
-		x := &r.overrides[i]
-		for _, o := range x.byValues[string(x.append(space[:0], key))] {
-			if first >= 0 && o >= first {
-				break
-			}
-			if end := r.Definition.Overrides[o].Until; end.IsZero() || instant(at).Before(end) {
-				first = o
-				break
-			}
-		}
-	}
-	return first
 }
 
 // instant returns the instant of a request, in whole microseconds (R1). Without one it reads
