@@ -84,7 +84,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/front/resp"},
 		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/listen", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "internal/answer", "internal/enforce", "internal/nearest"}, "the protocol of Redis clients; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server/httpapi"},
-		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/envoy", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys", "internal/answer", "internal/enforce", "internal/nearest", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
+		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/envoy", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/reserve", "cmd/weir/internal/strictjson", "cmd/weir/internal/topkeys", "internal/answer", "internal/clientaddr", "internal/enforce", "internal/nearest", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
 	{[]string{"cmd/weir/internal/server"},
 		[]string{".", "engine", "cmd/weir/internal/calls", "cmd/weir/internal/front/...", "cmd/weir/internal/listen", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/recorder", "cmd/weir/internal/reserve", "cmd/weir/internal/server/httpapi", "cmd/weir/internal/topkeys", "fallback", "internal/enforce", "policy", "weirdisk"}, "the service of weir serve: configuration, listeners, reload and shutdown"},
 	{[]string{"cmd/weir/internal/store"},

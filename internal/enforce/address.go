@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
@@ -57,9 +56,15 @@ func (r *Rule) unify(values []string, asWritten bool) error {
 	return nil
 }
 
+// AddressError reports a value that is not an address, of a dimension whose values are. It does
+// not show the value, because logs name no values of keys.
+type AddressError struct{ *weir.InputError }
+
+// Unwrap returns the [weir.InputError].
+func (e AddressError) Unwrap() error { return e.InputError }
+
 // Unify returns the counted form of a value of a dimension, which has this index. Only
-// addresses have a form that differs. The error is a [weir.InputError]. It does not show the
-// value, because logs name no values of keys.
+// addresses have a form that differs. The error is an [AddressError].
 func (r *Rule) Unify(dimension int, value string) (string, error) {
 	bits := r.addressBits(dimension)
 	if bits == 0 || value == "" { // an empty value is an error of its own
@@ -67,8 +72,8 @@ func (r *Rule) Unify(dimension int, value string) (string, error) {
 	}
 	form, ok := clientaddr.Canonical(value, bits)
 	if !ok {
-		return "", engine.Input("key", "the value of %q is not an address, and policy %q counts by addresses; send one such as 192.0.2.7 or 2001:db8::1",
-			r.Compiled.Dimensions[dimension], r.Name)
+		return "", AddressError{&weir.InputError{Field: "key", Problem: fmt.Sprintf("the value of %q is not an address, and policy %q counts by addresses; send one such as 192.0.2.7 or 2001:db8::1",
+			r.Compiled.Dimensions[dimension], r.Name)}}
 	}
 	return form, nil
 }

@@ -88,8 +88,8 @@ type Call struct {
 // Target puts values, each of another name, in the order of the policy's dimensions. Every
 // dimension must have a value that is not empty; the only other value allowed is that of
 // plan-by, and an empty one selects no plan. Addresses get their counted form. The error is a
-// [weir.InputError] and names the dimension that is missing, unknown, or has a wrong value, such
-// as one that is not an address (R14).
+// [weir.InputError] and names the dimension that is missing, unknown, or has a wrong value (R14);
+// it is an [AddressError] for one that is not an address.
 func (r *Rule) Target(values []Pair) (Target, error) { return r.target(values, false) }
 
 // TargetAsWritten is Target for a front whose callers let requests pass after an error. A

@@ -100,9 +100,9 @@ func naiveOverride(p *policy.Definition, a netip.Addr, user string, at time.Time
 // value.
 func TestValueThatIsNoAddress(t *testing.T) {
 	r := ruleIn(t, "addresses.yaml", "site", weir.NewMemory())
-	for _, value := range []string{"", "office", "10.0.0.0/8", "192.0.2.7, 10.0.0.1", strings.Repeat("1", 2000)} {
+	for _, value := range []string{"office", "10.0.0.0/8", "192.0.2.7, 10.0.0.1", strings.Repeat("1", 1000)} {
 		_, err := r.Target([]Pair{{Name: "ip", Value: value}})
-		if !errors.Is(err, &weir.InputError{Field: "key"}) || !strings.Contains(err.Error(), `the value of "ip" is not an address`) || value != "" && strings.Contains(err.Error(), value) {
+		if !errors.Is(err, &weir.InputError{Field: "key"}) || !strings.Contains(err.Error(), `the value of "ip" is not an address`) || strings.Contains(err.Error(), value) {
 			t.Errorf("%.40q: %v", value, err)
 		}
 		target, err := r.TargetAsWritten([]Pair{{Name: "ip", Value: value}})

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/bits"
@@ -40,6 +41,7 @@ type domain struct {
 
 	overridden *Hits // the hits of all overrides; nil for a policy
 
+	warned    sync.Once         // a value that is no address was logged
 	mu        sync.Mutex        // protects overrides
 	overrides map[string]*limit // by their numbers and keys
 }
@@ -159,8 +161,9 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 
 // target returns the target of entries: the dimensions of the policy, and plan-by. A policy
 // without dimensions accepts any entries, since a descriptor must have one. Empty values become
-// emptyMark.
-func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
+// emptyMark. A value that is not an address counts as it is written, because proxies let requests
+// pass after an error. The first one is logged.
+func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, error) {
 	if len(d.policy.Dimensions()) == 0 {
 		entries = slices.DeleteFunc(slices.Clone(entries), func(e envoyconf.Entry) bool { return e.Name != d.policy.PlanBy })
 	}
@@ -173,6 +176,12 @@ func (d *domain) target(entries []envoyconf.Entry) (enforce.Target, error) {
 		}
 	}
 	t, err := d.policy.Target(entries)
+	if wrong, ok := errors.AsType[enforce.AddressError](err); ok {
+		d.warned.Do(func() {
+			s.options.Log.Warn("envoy: a value counts as it is written; let the proxy send its remote_address", "reason", wrong.Problem)
+		})
+		t, err = d.policy.TargetAsWritten(entries)
+	}
 	if err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}

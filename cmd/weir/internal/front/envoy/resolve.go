@@ -146,7 +146,7 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 		it.limit, err = s.override(domain, c, d.Limit)
 	case domain.policy != nil:
 		it.kind, it.rule = enforced, domain.policy
-		it.target, err = domain.target(c.entries)
+		it.target, err = s.target(domain, c.entries)
 	default:
 		if r := domain.rules.Match(c.entries); r != nil {
 			it.limit = domain.limits[r.Index]

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strconv"
@@ -15,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -142,7 +144,7 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 	if s.to, err = a.Policies().Rule(s.policy); err != nil {
 		return calls.NoPolicy(err, calls.ErrMissing, listPolicies)
 	}
-	q.key, q.to = s.key, s.to
+	q.rule, q.key = s.to, s.key
 	err = q.parse(r.URL.RawQuery)
 	s.key, s.Limits = q.key, q.limits
 	switch {
@@ -157,9 +159,9 @@ func (a *API) parseURL(r *http.Request, s *scratch, prefix string, q *query) (er
 
 // query is the parsed query of a URL.
 type query struct {
+	rule     *enforce.Rule
 	gate     *http.Request // a gate call, with the header of the two prefixes; nil for a reset
 	reserved []string      // the names of settings
-	to       *enforce.Rule
 	key      enforce.Pairs
 	settings map[string]string // the reserved names that were given
 	limits   []string          // of a reset: the limits that it names
@@ -213,7 +215,7 @@ func (q *query) part(part string) error {
 		if q.lacksPlan(name, value) {
 			return nil
 		}
-		if name, value, err = fromHeader(q.gate, name, value); err != nil {
+		if name, value, err = q.fromHeader(name, value); err != nil {
 			return err
 		}
 	}
@@ -229,7 +231,7 @@ func (q *query) part(part string) error {
 // if the gateway has set none.
 func (q *query) lacksPlan(name, field string) bool {
 	dimension, ok := strings.CutPrefix(name, headerPrefix)
-	if !ok || dimension == "" || dimension != q.to.PlanBy || slices.Contains(q.to.Compiled.Dimensions, dimension) {
+	if !ok || dimension == "" || dimension != q.rule.PlanBy || slices.Contains(q.rule.Compiled.Dimensions, dimension) {
 		return false
 	}
 	lines := q.gate.Header.Values(field)
@@ -272,7 +274,7 @@ func (q *query) deny() (int, error) {
 // fromHeader replaces the name of a header field by its value, if name has a prefix for
 // that. A field that is missing, empty or repeated is an error: such requests must
 // neither share a history nor choose one.
-func fromHeader(r *http.Request, name, value string) (dimension, found string, err error) {
+func (q *query) fromHeader(name, value string) (dimension, found string, err error) {
 	dimension, address := strings.CutPrefix(name, addressPrefix)
 	if !address {
 		var header bool
@@ -280,18 +282,19 @@ func fromHeader(r *http.Request, name, value string) (dimension, found string, e
 			return name, value, nil
 		}
 	}
-	lines := r.Header.Values(value)
+	lines := q.gate.Header.Values(value)
 	if strings.EqualFold(value, "Host") { // which net/http keeps apart
-		lines = []string{r.Host}
+		lines = []string{q.gate.Host}
 	}
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
 		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
 	case address:
-		found, err = lastAddress(lines[len(lines)-1])
-		if err != nil {
+		client, ok := lastAddress(lines[len(lines)-1])
+		if !ok {
 			return "", "", calls.BadInput("the header field %s does not end with an IP address; the proxy must append that of its client", answer.Shown(value))
 		}
+		found = q.addressText(dimension, client)
 	case len(lines) > 1:
 		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
 	default:
@@ -300,9 +303,18 @@ func fromHeader(r *http.Request, name, value string) (dimension, found string, e
 	return keyPrefix + dimension, found, nil
 }
 
-// lastAddress returns the last address of a list in the form of weirhttp.ClientIP. The
-// calling proxy has added that one; a client may have invented the others.
-func lastAddress(list string) (string, error) {
+// lastAddress returns the last address of a list. The calling proxy has added that one; a
+// client may have invented the others.
+func lastAddress(list string) (netip.Addr, bool) {
 	last := list[strings.LastIndexByte(list, ',')+1:]
-	return weirhttp.ClientIP()(&http.Request{RemoteAddr: strings.TrimSpace(last)})
+	return clientaddr.ParseNode(strings.TrimSpace(last))
+}
+
+// addressText returns the value of a dimension for an address: the form of weirhttp.ClientIP,
+// or the whole address if the policy brings the values into a form.
+func (q *query) addressText(dimension string, a netip.Addr) string {
+	if _, has := q.rule.Addresses[dimension]; has {
+		return a.String()
+	}
+	return clientaddr.Key(a, clientaddr.Bits)
 }
