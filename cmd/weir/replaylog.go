@@ -16,6 +16,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/report"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -24,11 +25,12 @@ type logOptions struct {
 	replay.LogOptions
 	read    accesslog.Options
 	against string
+	wide    bool   // --trusted-proxies may have wide ranges
 	chosen  string // flags that select and read requests, as they were given, for the next command
 }
 
 // logFlags are the names of the flags that only access logs have.
-var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "trusted-proxies", "against", "report", "mask-keys"}
+var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "trusted-proxies", "wide-proxies", "against", "report", "mask-keys"}
 
 // addLogFlags adds the flags that select and read requests.
 func addLogFlags(cmd *cobra.Command, o *logOptions) {
@@ -53,9 +55,20 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
-	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "trusted-proxies")
+	cmd.Flags().BoolVar(&o.wide, "wide-proxies", false, "permit --trusted-proxies wider than /8, or /16 of IPv6")
+	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "trusted-proxies", "wide-proxies")
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+// checkProxies rejects ranges of trusted proxies that are probably a mistake.
+func (o *logOptions) checkProxies() error {
+	for _, r := range o.TrustedProxies {
+		if problem := clientaddr.Wide(r); problem != "" && !o.wide {
+			return usage("name the proxies, such as 10.0.0.0/8, or add --wide-proxies", "--trusted-proxies: %s %s", r, problem)
+		}
+	}
+	return nil
 }
 
 // openLogs opens access logs and traces. Standard output is none of the inputs, the files that are read.
@@ -84,6 +97,9 @@ func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (
 
 // replayLogs decides the requests of access logs and prints the summary.
 func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *accesslog.Reader, policies *policy.File, on *store.Store) error {
+	if err := o.log.checkProxies(); err != nil {
+		return err
+	}
 	if o.log.Policy != "" {
 		if _, err := findPolicy(policies, o.log.Policy); err != nil {
 			return err
@@ -152,6 +168,9 @@ func doubts(s *replay.LogCounts) (reasons []string) {
 	add(s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
 	add(s.Rejected, "request was", "requests were", "rejected, the first because: "+s.Reason)
 	add(s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
+	if s.Doubt != "" {
+		reasons = append(reasons, s.Doubt)
+	}
 	add(s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
 	return reasons
 }

@@ -98,6 +98,9 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 // check rejects options that do not fit together, and completes the others.
 func (o *suggestOptions) check() error {
 	o.LogOptions = o.log.LogOptions
+	if err := o.log.checkProxies(); err != nil {
+		return err
+	}
 	if o.Windows == nil {
 		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour}
 	}
@@ -376,13 +379,13 @@ func (o *suggestOptions) checkDraft() error {
 }
 
 // draft is the policy file of --write: its values are the name of the policy, the reason, the
-// line, the limit, the key of the test, the window, and the limit less 1.
+// line, the limit, the key of the test, the window, the limit less 1, and the line of keys:.
 const draft = `version: 1
 policies:
   %[1]s:
     about: %[2]q
     limit: %[3]s
-    shadow: true
+%[8]s    shadow: true
 tests:
   %[1]s allows %[4]d and denies one more:
     policy: %[1]q
@@ -400,14 +403,14 @@ func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs 
 	}
 	w := &r.Windows[r.Best]
 	s := &w.Suggested
-	var names, key []string
+	var names, key, forms []string
 	for _, name := range logs {
 		names = append(names, filepath.Base(name))
 	}
 	for _, d := range r.Dimensions {
 		value := "example"
-		if d == "ip" {
-			value = "192.0.2.1"
+		if slices.Contains(r.Addresses, d) {
+			value, forms = "192.0.2.1", append(forms, d+": address")
 		}
 		key = append(key, d+": "+value)
 	}
@@ -417,9 +420,13 @@ func (o *suggestOptions) writeDraft(messages io.Writer, r *suggest.Result, logs 
 	}
 	about := fmt.Sprintf("Suggested from %s of %s, %s to %s%s: %s.", counted(r.Requests, "request", "requests"), listed(names),
 		r.From.In(r.Zone).Format(time.DateOnly), r.To.In(r.Zone).Format(time.DateOnly), sample, s.Why)
+	keys := ""
+	if forms != nil {
+		keys = "    keys: {" + strings.Join(forms, ", ") + "}\n"
+	}
 	f, err := os.OpenFile(o.write, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
 	if err == nil {
-		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1)
+		_, err = fmt.Fprintf(f, draft, o.name, answer.Printable([]byte(about)), s.Line, s.Limit, strings.Join(key, ", "), w.Length, s.Limit-1, keys)
 		err = cmp.Or(err, f.Close())
 	}
 	if err != nil {

@@ -87,7 +87,11 @@ func (r remembered) Set(text string) error {
 func remember(cmd *cobra.Command, line *string, flags ...string) {
 	for _, name := range flags {
 		f := cmd.Flags().Lookup(name)
-		f.Value = remembered{f.Value, func(text string) { *line += " --" + name + " " + quoted(text) }}
+		between := " "
+		if f.NoOptDefVal != "" { // of a boolean flag
+			between = "="
+		}
+		f.Value = remembered{f.Value, func(text string) { *line += " --" + name + between + quoted(text) }}
 	}
 }
 

@@ -3,6 +3,7 @@
 package clientaddr
 
 import (
+	"fmt"
 	"net/netip"
 	"slices"
 	"strings"
@@ -45,17 +46,63 @@ func Key(a netip.Addr, bits int) string {
 	return p.String()
 }
 
+// Private are the ranges of addresses that no client on the Internet has: of private networks
+// (RFC 1918, RFC 4193), of carriers (RFC 6598), of links and of this host.
+var Private = Proxies{
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("172.16.0.0/12"),
+	netip.MustParsePrefix("192.168.0.0/16"),
+	netip.MustParsePrefix("100.64.0.0/10"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("fc00::/7"),
+	netip.MustParsePrefix("fe80::/10"),
+	netip.MustParsePrefix("::1/128"),
+}
+
+// IsPrivate reports whether an address, as ParseNode returns it, is in one of the Private
+// ranges.
+func IsPrivate(a netip.Addr) bool { return Private.Trusts(a) }
+
+// Wide returns the reason why a range of trusted proxies is probably a mistake, "" if it is
+// none: each of its addresses can name any client.
+func Wide(r netip.Prefix) string {
+	n, least := unmap(r), 8
+	if n.Addr().Is6() {
+		least = 16
+	}
+	if !n.IsValid() {
+		return "is not a valid range"
+	}
+	if n.Bits() >= least {
+		return ""
+	}
+	return fmt.Sprintf("is wider than /%d, so %s addresses could name any client", least, share(n.Bits()))
+}
+
+// share returns the share of all addresses in a range of some bits.
+func share(bits int) string {
+	if bits == 0 {
+		return "all"
+	}
+	return fmt.Sprintf("1 of %d", 1<<bits)
+}
+
+// unmap returns the range of IPv4 addresses that a range of mapped addresses stands for, and
+// other ranges as they are.
+func unmap(r netip.Prefix) netip.Prefix {
+	if a := r.Addr(); a.Is4In6() && r.Bits() >= 96 {
+		return netip.PrefixFrom(a.Unmap(), r.Bits()-96)
+	}
+	return r
+}
+
 // Proxies are the addresses of trusted proxies. The nil Proxies trust no header.
 type Proxies []netip.Prefix
 
 // With returns p with another range. A range of IPv4 addresses that IPv6 embeds is one of
 // IPv4 addresses.
-func (p Proxies) With(r netip.Prefix) Proxies {
-	if a := r.Addr(); a.Is4In6() && r.Bits() >= 96 {
-		r = netip.PrefixFrom(a.Unmap(), r.Bits()-96)
-	}
-	return append(p, r.Masked())
-}
+func (p Proxies) With(r netip.Prefix) Proxies { return append(p, unmap(r).Masked()) }
 
 // Trusts reports whether an address is that of a trusted proxy.
 func (p Proxies) Trusts(a netip.Addr) bool {

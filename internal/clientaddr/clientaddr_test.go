@@ -5,6 +5,27 @@ import (
 	"testing"
 )
 
+func TestWideRangesAreNamed(t *testing.T) {
+	for text, want := range map[string]string{
+		"10.0.0.0/8":          "",
+		"2001::/16":           "",
+		"10.0.0.1/32":         "",
+		"::ffff:10.0.0.0/104": "",
+		"0.0.0.0/0":           "is wider than /8, so all addresses could name any client",
+		"::ffff:0.0.0.0/96":   "is wider than /8, so all addresses could name any client",
+		"10.0.0.0/7":          "is wider than /8, so 1 of 128 addresses could name any client",
+		"::/0":                "is wider than /16, so all addresses could name any client",
+		"fc00::/7":            "is wider than /16, so 1 of 128 addresses could name any client",
+	} {
+		if got := Wide(netip.MustParsePrefix(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+	if got := Wide(netip.Prefix{}); got != "is not a valid range" {
+		t.Errorf("the zero Prefix: %q", got)
+	}
+}
+
 func TestKey(t *testing.T) {
 	for _, c := range []struct {
 		address string

@@ -99,8 +99,12 @@ func (r *LogRunner) policiesOf(f *policy.File, e engine.Engine) (all []*logPolic
 		for _, l := range d.Limits {
 			p.summary.Limits = append(p.summary.Limits, &LogLimitSummary{Limit: l.Name})
 		}
-		for _, name := range rule.Dimensions() {
-			p.values = append(p.values, r.selector.dimension(name))
+		for i, name := range rule.Dimensions() {
+			from := r.selector.dimension(name)
+			if _, has := d.Addresses[name]; has {
+				from.form = func(value string) (string, error) { return rule.Unify(i, value) }
+			}
+			p.values = append(p.values, from)
 		}
 		if d.PlanBy != "" {
 			p.plan = r.selector.dimension(d.PlanBy).sources

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"net/netip"
@@ -131,6 +132,8 @@ type LogKeys struct {
 	sized      bool   // some line had a size
 	proxied    bool   // some line came from a trusted proxy
 	forwarded  bool   // some line with an address had X-Forwarded-For
+	hosts      bool   // some line had a host name in place of an address
+	behind     proxied
 }
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
@@ -160,8 +163,8 @@ func (s *LogKeys) fields() (all []accesslog.Field) {
 	for _, w := range s.Where {
 		all = append(all, w.Field)
 	}
-	if len(s.TrustedProxies) > 0 {
-		all = append(all, accesslog.Forwarded)
+	if slices.ContainsFunc(s.Keys, func(k LogKey) bool { return k.Field == accesslog.RemoteAddr }) {
+		all = append(all, forwardingFields...)
 	}
 	if s.Units.Bytes {
 		all = append(all, accesslog.Bytes)
@@ -221,6 +224,9 @@ type dimension struct {
 	name    string
 	sources []LogKey
 	had     bool // some line had a value
+
+	// form returns the counted form of a value; nil if all values count as they are written.
+	form func(value string) (string, error)
 }
 
 // dimension returns a dimension with its sources among all keys.
@@ -234,7 +240,8 @@ func (s *LogKeys) dimension(name string) *dimension {
 	return d
 }
 
-// readKey sets encoded to the encoded key of a request. The outcome is allowed, noKey or outside.
+// readKey sets encoded to the encoded key of a request. The outcome is allowed, noKey, outside, or
+// rejected for a value that is not an address.
 func (s *LogKeys) readKey(all []*dimension, e *accesslog.Entry) logOutcome {
 	outcome := allowed
 	s.encoded = s.encoded[:0]
@@ -242,6 +249,14 @@ func (s *LogKeys) readKey(all []*dimension, e *accesslog.Entry) logOutcome {
 		var ok bool
 		s.one, ok = s.value(d.sources, e, s.one[:0])
 		switch {
+		case ok && d.form != nil:
+			d.had = true
+			form, err := d.form(string(s.one))
+			if err != nil {
+				s.counts.Reason = cmp.Or(s.counts.Reason, err.Error())
+				return rejected
+			}
+			s.encoded = keyenc.Append(s.encoded, form)
 		case ok:
 			d.had = true
 			s.encoded = keyenc.Append(s.encoded, s.one)
@@ -268,7 +283,7 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 				out = append(out[:0], keys[i].Prefix...)
 			}
 		case keys[i].Field == accesslog.RemoteAddr:
-			client, ok := s.client(e, string(b))
+			client, ok := s.client(keys[i].Dimension, e, string(b))
 			return append(out, client...), ok
 		default:
 			return append(out, b...), true
@@ -280,15 +295,18 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 // client returns the counted form of the client address of a request: IPv6 by /64, as live.
 // A host name stays as it is. ok is false if a trusted proxy wrote an element of
 // X-Forwarded-For that is not an address.
-func (s *LogKeys) client(e *accesslog.Entry, peer string) (key string, ok bool) {
+func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
 	if err != nil {
+		s.hosts = true
 		return peer, true
 	}
-	list, more := e.Get(accesslog.Forwarded) // read with proxies only
+	list, more := e.Get(accesslog.Forwarded)
 	addr = addr.Unmap().WithZone("")
 	s.proxied, s.forwarded = s.proxied || s.proxies.Trusts(addr), s.forwarded || more
-	addr, ok = s.proxies.Follow(addr, string(list), more)
+	if addr, ok = s.proxies.Follow(addr, string(list), more); ok {
+		s.behind.add(dimension, addr, e)
+	}
 	return clientaddr.Key(addr, clientaddr.Bits), ok
 }
 
@@ -344,6 +362,16 @@ func (s *LogKeys) Dimensions() (names []string) {
 	return names
 }
 
+// Addresses returns the dimensions whose values were all addresses in their counted form.
+func (s *LogKeys) Addresses() (names []string) {
+	for _, d := range s.dimensions {
+		if d.sources[0].Field == accesslog.RemoteAddr && d.had && !s.hosts {
+			names = append(names, d.name)
+		}
+	}
+	return names
+}
+
 // Each calls visit with the encoded key, the instant and the units of every request that has
 // them, until an error. The others grow one of the counts of s. The key is valid until visit
 // returns. An error of reading is a *[LogError].
@@ -368,7 +396,7 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 // Counts returns the counts of a log that was read. The error is the *[LogError] of one
 // without a readable line, or of a field that no line has.
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
-	s.counts.Log = log.Stats()
+	s.counts.Log, s.counts.Doubt = log.Stats(), s.behind.doubt()
 	return s.counts, s.problem(s.dimensions, log)
 }
 

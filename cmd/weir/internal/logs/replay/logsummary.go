@@ -28,6 +28,7 @@ type LogCounts struct {
 	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
 	Filtered int64  // requests that Where or a path prefix leaves out
 	Reason   string // the first reason of a rejection
+	Doubt    string // the reason why the client addresses are probably those of proxies, with the next step; "" = none
 	Log      accesslog.Stats
 }
 
@@ -153,7 +154,7 @@ const (
 
 // finish completes the summary.
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
-	r.selector.counts.Log = log.Stats()
+	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.behind.doubt()
 	s := r.summary
 	s.LogCounts = r.selector.counts
 	s.Errors = s.LogCounts.Errors()

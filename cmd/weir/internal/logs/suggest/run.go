@@ -48,6 +48,7 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	r := &requests{weighted: o.Units != replay.LogUnits{N: 1}, memory: o.Memory}
 	err = source.Each(log, r.add)
 	result := &Result{Dimensions: source.Dimensions(), Zone: o.Zone, ZoneName: o.Zone.String()}
+	result.Addresses = source.Addresses()
 	var unread error
 	result.LogCounts, unread = source.Counts(log)
 	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
