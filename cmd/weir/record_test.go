@@ -142,7 +142,7 @@ func TestRecordNeverStopsDecisions(t *testing.T) {
 	must.Do(t, os.RemoveAll(dir))
 	check := func() {
 		t.Helper()
-		r := must.Get(http.Get("http://" + p.addr + "/gate/search?ip=a"))(t)
+		r := must.Get(http.Get("http://" + p.addr + "/gate/search?ip=192.0.2.1"))(t)
 		r.Body.Close()
 		if r.StatusCode != 204 {
 			t.Errorf("status %d", r.StatusCode)

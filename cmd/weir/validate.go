@@ -412,8 +412,9 @@ func maxOf(p *policy.Definition, i int, c *engine.Limit, value func(*engine.Limi
 	return most
 }
 
-// mistakes returns notes about valid limits that are probably mistakes.
+// mistakes returns notes about valid keys and limits that are probably mistakes.
 func mistakes(p *policy.Definition, compiled *engine.Compiled) (notes []string) {
+	notes = p.FormNotes()
 	for _, limit := range p.Closed() {
 		notes = append(notes, fmt.Sprintf("line %d: limit %s of %s allows 0 units, so every attempt is denied; write unlimited for no bound, or shadow: true to deny nothing", p.Line, limit, p.Name))
 	}
