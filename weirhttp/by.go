@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
-	"sync"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
@@ -67,9 +67,12 @@ type IPOption func(*clientIP)
 // clientIP finds the address of the client that sent a request.
 type clientIP struct {
 	trusted clientaddr.Proxies
-	bits    int // prefix length to which IPv6 addresses are cut
-	log     *slog.Logger
-	warned  sync.Once
+	wide    string       // the first range that is too wide, with the reason; "" if none is
+	isWide  bool         // WideProxies
+	bits    int          // prefix length to which IPv6 addresses are cut
+	log     *slog.Logger // nil = slog.Default()
+	seen    atomic.Int32 // requests without X-Forwarded-For, up to firstRequests
+	warned  atomic.Bool
 }
 
 // ClientIP takes the client's address from a request, in one canonical form without zone
@@ -90,22 +93,37 @@ type clientIP struct {
 // An element that a trusted proxy wrote must be an address. "unknown", an obfuscated
 // name or an empty element is a *KeyError, because all such clients would share a
 // history.
+//
+// Behind a proxy that is not trusted all clients would count as one, so the first request
+// that shows it is a warning in [Logger].
 func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}
 	option.Apply(c, opts)
+	if c.wide != "" && !c.isWide {
+		panic("weirhttp: TrustedProxies: " + c.wide + "; name your proxies, or add WideProxies() if this is meant")
+	}
 	return c.value
 }
 
 // TrustedProxies sets the addresses of the proxies in front of this server. List your
 // proxies and nothing wider: each address of the ranges can name any client. Several
-// TrustedProxies add up. Default: none.
+// TrustedProxies add up. ClientIP panics for a range wider than /8, or /16 of IPv6, without
+// [WideProxies]. Default: none.
 func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	return func(c *clientIP) {
 		for _, p := range ranges {
+			if problem := clientaddr.Wide(p); problem != "" && c.wide == "" {
+				c.wide = p.String() + " " + problem
+			}
 			c.trusted = c.trusted.With(p)
 		}
 	}
 }
+
+// WideProxies permits ranges of TrustedProxies that are wider than /8, or /16 of IPv6. With
+// 0.0.0.0/0 and ::/0 every client names its own address, unless a firewall lets only proxies
+// connect.
+func WideProxies() IPOption { return func(c *clientIP) { c.isWide = true } }
 
 // IPv6Prefix sets the number of bits by which IPv6 clients are counted, 32 … 128.
 // Default: 64. It panics out of range.
@@ -116,10 +134,48 @@ func IPv6Prefix(bits int) IPOption {
 	return func(c *clientIP) { c.bits = bits }
 }
 
-// Logger sets the logger for one warning: X-Forwarded-For or Forwarded arrived, but no
-// proxy is trusted. Either a client forges the header, or TrustedProxies was forgotten
-// and all clients behind the proxy share one history. Default, also for nil: no warning.
+// Logger sets the logger for one warning: a request carries the address of a client, such as
+// X-Forwarded-For, and its peer is not a trusted proxy. Either a client forges the field, or
+// TrustedProxies lacks a proxy and all clients behind it share one history. With trusted
+// proxies only peers with a private or loopback address cause the warning. A server that
+// clients reach directly can pass one with slog.DiscardHandler. Default, also for nil:
+// slog.Default().
 func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
+
+// firstRequests is the number of requests in which other fields than X-Forwarded-For are looked
+// for. That takes 100 ns, and a proxy sends its field with every request.
+const firstRequests = 1000
+
+// warn logs the first request of a peer that is probably a proxy and is not trusted. The line
+// names no client. lines are those of X-Forwarded-For.
+func (c *clientIP) warn(r *http.Request, peer netip.Addr, lines []string) {
+	field := "X-Forwarded-For"
+	if len(lines) == 0 {
+		if c.seen.Load() >= firstRequests {
+			return
+		}
+		c.seen.Add(1)
+		field = clientaddr.ForwardingField(r.Header)
+	}
+	if field == "" || c.warned.Load() || c.trusted.Trusts(peer) {
+		return
+	}
+	private := clientaddr.IsPrivate(peer)
+	if len(c.trusted) > 0 && !private || c.warned.Swap(true) {
+		return
+	}
+	who := "a peer"
+	if private {
+		who = "a private address"
+	}
+	log := c.log
+	if log == nil {
+		log = slog.Default()
+	}
+	log.Warn("weirhttp: a request with "+field+" comes from "+who+" that is not a trusted proxy, so the request counts by the address of the peer; "+
+		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; "+
+		"if clients connect directly, silence this line with weirhttp.Logger", "field", field)
+}
 
 // value returns the client's address in its canonical form.
 func (c *clientIP) value(r *http.Request) (string, error) {
@@ -128,12 +184,7 @@ func (c *clientIP) value(r *http.Request) (string, error) {
 		return "", &KeyError{Problem: "the connection has no IP address to count it by"}
 	}
 	lines := r.Header["X-Forwarded-For"]
-	if c.log != nil && len(c.trusted) == 0 && (lines != nil || r.Header["Forwarded"] != nil) {
-		c.warned.Do(func() {
-			c.log.Warn("a forwarding header arrived, but no proxy is trusted, so it is ignored; " +
-				"if this server is behind a proxy, name it with weirhttp.TrustedProxies, else all its clients share one history")
-		})
-	}
+	c.warn(r, peer, lines)
 	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
 	if !ok {
 		return "", &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
 // The proxies trusted in these tests.
@@ -143,20 +144,88 @@ func TestIPv6Prefix(t *testing.T) {
 	}
 }
 
-func TestForwardingWithoutTrustedProxiesWarnsOnce(t *testing.T) {
-	var out bytes.Buffer
-	find := ClientIP(Logger(slog.New(slog.NewTextHandler(&out, nil))))
-	r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{}}
-	find(r)
-	if out.Len() > 0 {
-		t.Errorf("no header, but a warning: %s", &out)
+// TestForwardingByAPeerThatIsNotTrustedWarnsOnce: without a word, all clients behind a proxy
+// would share one history.
+func TestForwardingByAPeerThatIsNotTrustedWarnsOnce(t *testing.T) {
+	for _, c := range []struct {
+		name, peer, field string
+		opts              []IPOption
+		warns             string // "" = no warning
+	}{
+		{"no field", "192.0.2.1:1", "User-Agent", nil, ""},
+		{"a peer on the Internet", "192.0.2.1:1", "X-Forwarded-For", nil, "comes from a peer that is not a trusted proxy"},
+		{"a private peer", proxy, "X-Forwarded-For", nil, "comes from a private address that is not a trusted proxy"},
+		{"a loopback peer", "[::1]:1", "Forwarded", nil, "comes from a private address that is not a trusted proxy"},
+		{"a mapped peer", "[::ffff:127.0.0.1]:1", "X-Real-IP", nil, "a request with X-Real-Ip comes from a private address"},
+		{"a CDN", "192.0.2.1:1", "CF-Connecting-IP", nil, "a request with Cf-Connecting-Ip comes from a peer"},
+		{"a trusted proxy", proxy, "X-Forwarded-For", []IPOption{proxies}, ""},
+		{"a client that forges the field", "192.0.2.1:1", "X-Forwarded-For", []IPOption{proxies}, ""},
+		{"a proxy that was forgotten", "192.168.0.1:1", "X-Forwarded-For", []IPOption{proxies}, "comes from a private address that is not a trusted proxy"},
+	} {
+		for _, by := range []string{"Logger", "the default logger"} {
+			var out bytes.Buffer
+			log, opts := slog.New(slog.NewTextHandler(&out, nil)), c.opts
+			if by == "Logger" {
+				opts = append([]IPOption{Logger(log)}, opts...)
+			} else {
+				before := slog.Default()
+				slog.SetDefault(log)
+				t.Cleanup(func() { slog.SetDefault(before) })
+			}
+			find := ClientIP(opts...)
+			for range 3 {
+				r := &http.Request{RemoteAddr: c.peer, Header: http.Header{}}
+				r.Header.Set(c.field, "203.0.113.9")
+				if _, err := find(r); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want := 1
+			if c.warns == "" {
+				want = 0
+			}
+			text := out.String()
+			if n := strings.Count(text, "\n"); n != want || !strings.Contains(text, c.warns) || strings.Contains(text, "203.0.113.9") {
+				t.Errorf("%s, %s: logged %q; want %d lines with %q and without the client", c.name, by, text, want, c.warns)
+			}
+			if want == 1 && !strings.Contains(text, "weirhttp.TrustedProxies") {
+				t.Errorf("%s: no next step in %s", c.name, text)
+			}
+		}
 	}
-	r.Header.Set("X-Forwarded-For", "203.0.113.9")
-	for range 3 {
-		find(r)
+}
+
+// TestWideProxiesNeedAWord: each address of a range can name any client.
+func TestWideProxiesNeedAWord(t *testing.T) {
+	for text, want := range map[string]string{
+		"0.0.0.0/0":  "weirhttp: TrustedProxies: 0.0.0.0/0 is wider than /8, so all addresses could name any client; name your proxies, or add WideProxies() if this is meant",
+		"10.0.0.0/7": "weirhttp: TrustedProxies: 10.0.0.0/7 is wider than /8, so 1 of 128 addresses could name any client; name your proxies, or add WideProxies() if this is meant",
+		"2000::/15":  "weirhttp: TrustedProxies: 2000::/15 is wider than /16, so 1 of 32768 addresses could name any client; name your proxies, or add WideProxies() if this is meant",
+	} {
+		wide := TrustedProxies(netip.MustParsePrefix("10.0.0.1/32"), netip.MustParsePrefix(text))
+		if got := must.Panic(func() { ClientIP(wide) }); got != want {
+			t.Errorf("panic %v, want %q", got, want)
+		}
+		r := &http.Request{RemoteAddr: proxy, Header: http.Header{"X-Forwarded-For": {"203.0.113.9"}}}
+		if got, err := ClientIP(wide, WideProxies())(r); got != "203.0.113.9" || err != nil {
+			t.Errorf("%s with the word: %q, %v", text, got, err)
+		}
 	}
-	if n := strings.Count(out.String(), "no proxy is trusted"); n != 1 || strings.Contains(out.String(), "203.0.113.9") {
-		t.Errorf("3 forwarded requests: %d warnings, want 1 without the address: %s", n, &out)
+	if got := must.Panic(func() { ClientIP(TrustedProxies(netip.Prefix{})) }); got != "weirhttp: TrustedProxies: invalid Prefix is not a valid range; name your proxies, or add WideProxies() if this is meant" {
+		t.Errorf("the zero Prefix: panic %v", got)
+	}
+}
+
+func BenchmarkClientIP(b *testing.B) {
+	for name, peer := range map[string]string{"public": "192.0.2.1:80", "private": "10.0.0.1:80"} {
+		b.Run(name, func(b *testing.B) {
+			find := ClientIP()
+			r := &http.Request{RemoteAddr: peer, Header: http.Header{"User-Agent": {"x"}, "Accept": {"*/*"}, "Host": {"example.com"}, "Cookie": {"a=b"}}}
+			b.ReportAllocs()
+			for b.Loop() {
+				find(r)
+			}
+		})
 	}
 }
 

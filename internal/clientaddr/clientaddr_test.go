@@ -5,6 +5,39 @@ import (
 	"testing"
 )
 
+// TestIsPrivateAgreesWithTheRanges at the ends of each of them.
+func TestIsPrivateAgreesWithTheRanges(t *testing.T) {
+	for _, r := range append(Private, netip.MustParsePrefix("192.0.2.0/24"), netip.MustParsePrefix("2001:db8::/32")) {
+		first := r.Addr()
+		for _, a := range []netip.Addr{first.Prev(), first, first.Next()} {
+			if got := IsPrivate(a); got != Private.Trusts(a) {
+				t.Errorf("%s: %v, and the ranges say %v", a, got, !got)
+			}
+		}
+	}
+}
+
+func TestForwardedClient(t *testing.T) {
+	for _, c := range []struct{ field, value, client, want string }{
+		{"X-Forwarded-For", "203.0.113.9", "X-Forwarded-For", "X-Forwarded-For"},
+		{"X-Forwarded-For", "forged, 203.0.113.9, 10.0.0.2", "X-Forwarded-For", "X-Forwarded-For"},
+		{"X-Forwarded-For", "10.0.0.3, 10.0.0.2", "", "X-Forwarded-For"},
+		{"X-Forwarded-For", "unknown", "", "X-Forwarded-For"},
+		{"X-Real-Ip", "2001:db8::1", "X-Real-Ip", "X-Real-Ip"},
+		{"Cf-Connecting-Ip", "203.0.113.9", "Cf-Connecting-Ip", "Cf-Connecting-Ip"},
+		{"Forwarded", "for=203.0.113.9", "", "Forwarded"},
+		{"User-Agent", "203.0.113.9", "", ""},
+	} {
+		h := map[string][]string{c.field: {c.value}}
+		if got := ForwardedClient(h); got != c.client {
+			t.Errorf("%s: %s: a client in %q, want %q", c.field, c.value, got, c.client)
+		}
+		if got := ForwardingField(h); got != c.want {
+			t.Errorf("%s: the field %q, want %q", c.field, got, c.want)
+		}
+	}
+}
+
 func TestWideRangesAreNamed(t *testing.T) {
 	for text, want := range map[string]string{
 		"10.0.0.0/8":          "",
