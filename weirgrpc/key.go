@@ -3,7 +3,9 @@ package weirgrpc
 import (
 	"context"
 	"errors"
+	"log/slog"
 	"net/netip"
+	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -52,8 +54,10 @@ func Metadata(name string) ValueFunc {
 }
 
 // PeerIP returns the address of the connection, in the form of weirhttp.ClientIP: IPv4 as
-// 192.0.2.1, also behind NAT64, and IPv6 as its /64. Behind a proxy it is the proxy's
-// address. A unix socket has none.
+// 192.0.2.1, also behind NAT64, and IPv6 as its /64. A unix socket has none.
+//
+// Behind a proxy it is the proxy's address, so all its clients count as one. The first call
+// that shows it is one line in slog.Default().
 func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -63,7 +67,36 @@ func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	if err != nil {
 		return "", &KeyError{Problem: "the call does not come from an IP address"}
 	}
+	forwarded.warn(ctx)
 	return clientaddr.Key(at.Addr(), clientaddr.Bits), nil
+}
+
+// forwarded is the warning of PeerIP, once in a process.
+var forwarded proxyWarning
+
+// proxyWarning is a warning of calls that a proxy has forwarded.
+type proxyWarning struct {
+	seen   atomic.Int32 // calls, up to firstCalls
+	warned atomic.Bool
+}
+
+// firstCalls is the number of calls whose metadata are looked at: a proxy sends its field with
+// every call.
+const firstCalls = 1000
+
+// warn logs the first call with the metadata that proxies add. The line names no client.
+func (w *proxyWarning) warn(ctx context.Context) {
+	if w.seen.Load() >= firstCalls {
+		return
+	}
+	w.seen.Add(1)
+	for _, name := range []string{"x-forwarded-for", "forwarded", "x-real-ip"} {
+		if metadata.ValueFromIncomingContext(ctx, name) == nil || w.warned.Swap(true) {
+			continue
+		}
+		slog.Warn("weirgrpc: a call with the metadata "+name+" was counted by PeerIP, the address of the connection; "+
+			"if a proxy forwards the calls, all its clients share one history: write a ValueFunc that reads the address which the proxy adds", "metadata", name)
+	}
 }
 
 // Method returns the full name of the method, to count each method separately.

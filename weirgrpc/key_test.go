@@ -1,8 +1,11 @@
 package weirgrpc
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"net"
+	"strings"
 	"testing"
 
 	"google.golang.org/grpc/metadata"
@@ -49,6 +52,29 @@ func TestPeerIPHasOneForm(t *testing.T) {
 		got, err := PeerIP(peer.NewContext(context.Background(), &peer.Peer{Addr: c.addr}), &Call{})
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%v: %q, %v; want %q", c.addr, got, err, c.want)
+		}
+	}
+}
+
+// TestPeerIPOfForwardedCallsWarnsOnce: without a word, all clients behind a proxy would share
+// one history.
+func TestPeerIPOfForwardedCallsWarnsOnce(t *testing.T) {
+	from := peer.NewContext(context.Background(), &peer.Peer{Addr: &net.TCPAddr{IP: net.ParseIP("10.0.0.1"), Port: 1}})
+	for _, c := range []struct {
+		name  string
+		lines int
+	}{{"x-forwarded-for", 1}, {"x-real-ip", 1}, {"tenant", 0}} {
+		var out bytes.Buffer
+		before := slog.Default()
+		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+		forwarded = proxyWarning{}
+		for range 3 {
+			PeerIP(metadata.NewIncomingContext(from, metadata.Pairs(c.name, "203.0.113.9")), &Call{})
+		}
+		slog.SetDefault(before)
+		text := out.String()
+		if n := strings.Count(text, "\n"); n != c.lines || strings.Contains(text, "203.0.113.9") || n > 0 && !strings.Contains(text, "write a ValueFunc") {
+			t.Errorf("%s: logged %q; want %d lines with the next step and without the client", c.name, text, c.lines)
 		}
 	}
 }

@@ -154,6 +154,9 @@ func (p *player) step() {
 	case "logged":
 		if n, text, counts := strings.Cut(rest, " times "); counts {
 			p.match(line, n, strconv.Itoa(strings.Count(p.logged.String(), text)))
+			if n == "0" {
+				break
+			}
 			rest = text
 		}
 		p.compare(line, "…"+rest+"…", reply{body: p.logged.String()})

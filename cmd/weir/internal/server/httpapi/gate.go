@@ -59,7 +59,33 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	if denial, err = q.deny(); err == nil && a.GateID != "" {
 		s.ID, _, err = idIn(r.Header, a.GateID)
 	}
+	if err == nil && !a.proxyWarned.Load() {
+		a.warnOfProxy(r, s, q.address)
+	}
 	return denial, err
+}
+
+// warnOfProxy logs the first gate call that counts by a private address, while a field of the
+// header has the address of a client on the Internet: then the calling proxy passes the
+// address of another proxy on, and all clients behind that one share a history. sent is a
+// dimension whose value came as an address in a field. The line names no address.
+func (a *API) warnOfProxy(r *http.Request, s *scratch, sent string) {
+	for i, name := range s.to.Dimensions() {
+		if _, has := s.to.Addresses[name]; !has && name != sent {
+			continue
+		}
+		client, _ := clientaddr.Of(s.Key.Value(i))
+		if !clientaddr.IsPrivate(client) {
+			continue
+		}
+		field := clientaddr.ForwardedClient(r.Header)
+		if field == "" || a.proxyWarned.Swap(true) {
+			return
+		}
+		a.logGate("policy " + strconv.Quote(s.policy) + " counts " + name + " by a private address, while " + field + " has that of a client on the Internet; " +
+			"if a proxy stands in front of the one that calls the gate, all its clients share one history: " +
+			"let the calling proxy trust it (nginx: set_real_ip_from and real_ip_header) and send the client's address")
+	}
 }
 
 // writeGate writes the decision of a gate call.
@@ -163,6 +189,7 @@ type query struct {
 	gate     *http.Request // a gate call, with the header of the two prefixes; nil for a reset
 	reserved []string      // the names of settings
 	key      enforce.Pairs
+	address  string            // a dimension whose value came as an address in a field
 	settings map[string]string // the reserved names that were given
 	limits   []string          // of a reset: the limits that it names
 }
@@ -295,6 +322,7 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 			return "", "", calls.BadInput("the header field %s does not end with an IP address; the proxy must append that of its client", answer.Shown(value))
 		}
 		found = q.addressText(dimension, client)
+		q.address = dimension
 	case len(lines) > 1:
 		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
 	default:
