@@ -67,6 +67,41 @@ policies:
 	// true false
 }
 
+// How do I count addresses?
+func ExampleSet_Check_addresses() {
+	file, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+policies:
+  search:
+    limit: 2 per minute per ip
+    keys: {ip: address}
+    overrides:
+      - {for: {ip: 10.0.0.0/8}, limit: 100 per minute, until: forever, why: our own network}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := enforce.New(file, weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, ip := range []string{"2001:db8::1", "[2001:DB8::FFFF]:443", "2001:db8:0:1::1", "::ffff:10.0.0.5"} {
+		out, err := set.Check(context.Background(), "search", enforce.Values{"ip": ip}, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(ip, out.Remaining)
+	}
+	_, err = set.Check(context.Background(), "search", enforce.Values{"ip": "office"}, 1)
+	fmt.Println(err)
+	// Output:
+	// 2001:db8::1 1
+	// [2001:DB8::FFFF]:443 0
+	// 2001:db8:0:1::1 1
+	// ::ffff:10.0.0.5 99
+	// weir: bad key: the value of "ip" is not an address, and policy "search" counts by addresses; send one such as 192.0.2.7 or 2001:db8::1
+}
+
 // How do failed logins block an account?
 func ExampleSet_Record() {
 	file, err := policy.Parse("weir.yaml", []byte(`

@@ -1,5 +1,5 @@
 // Package enforce applies the policies of a file to an engine, with every feature of the
-// file: plans, overrides, shadows, blocks, counts of reports, the words for
+// file: plans, overrides, addresses, shadows, blocks, counts of reports, the words for
 // outages, and reload while the program runs.
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
@@ -36,7 +36,8 @@ import (
 var ErrNoPolicy = enforce.ErrNoPolicy
 
 // Values is a key by the names of its dimensions, such as {"user": "ann"}. It also holds
-// the value of plan-by, if the policy has plans and the caller has one.
+// the value of plan-by, if the policy has plans and the caller has one. An address may have any
+// written form, also that of http.Request.RemoteAddr, if the policy has keys: address for it.
 type Values map[string]string
 
 // Outcome embeds a [weir.Decision] and the [policy.Definition] with the numbers that apply.

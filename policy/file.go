@@ -33,8 +33,9 @@
 // "then block 1h" denies a key for an hour after the limit has denied an attempt of it,
 // even when there is room again.
 //
-// A policy may also have plans, overrides, a shadow and a count of reports, and a file
-// may have tests: see docs/policies.md. Package enforce applies all of them.
+// With keys: {ip: address} the written forms of an address, and the addresses of a /64, count
+// as one client. A policy may also have plans, overrides, a shadow and a count of reports, and a
+// file may have tests: see docs/policies.md. Package enforce applies all of them.
 //
 // [Parse] and [Load] read a file. [Definition.Sentence] writes a limit as a line.
 // weir.schema.json is for editors.

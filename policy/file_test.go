@@ -85,6 +85,7 @@ func TestPolicyRejectsPartsThatOnlyEnforceApplies(t *testing.T) {
 		"limit: 5 per minute per user\n    shadow: true":                                                                 "shadow",
 		"limit: 5 per minute per user, then block 1h":                                                                    "blocks",
 		"limit: 5 per minute per user\n    count: reported":                                                              "count: reported",
+		"limit: 5 per minute per ip\n    keys: {ip: address}":                                                            "keys",
 		"limit: 5 per minute per user\n    warn: 80%":                                                                    "warn",
 		"limit: 5 per minute per user\n    plan-by: plan\n    plans: {pro: 50 per minute}":                               "plans",
 		"limit: 5 per minute per user\n    overrides: [{for: {user: ann}, limit: 9 per minute, until: forever, why: x}]": "overrides",
