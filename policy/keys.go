@@ -16,8 +16,8 @@ import (
 const addressForm = "address"
 
 // useForm is the next step after another form.
-var useForm = fmt.Sprintf("write address, or address/56 to count IPv6 addresses by their /56; address/%d to address/%d are possible",
-	clientaddr.MinBits, clientaddr.MaxBits)
+var useForm = fmt.Sprintf("write address, or address/56 to count IPv6 addresses by their /56; "+
+	"address/%d to address/%d are possible", clientaddr.MinBits, clientaddr.MaxBits)
 
 // readForms reads the forms of the values of keys.
 func (d *policyBuilder) readForms() {
@@ -25,7 +25,8 @@ func (d *policyBuilder) readForms() {
 	if keys == nil {
 		return
 	}
-	wantFilled(yamlnode.Map, keys, "write keys: {ip: address}", "keys: is %s, not a map of keys and their forms")
+	wantFilled(yamlnode.Map, keys, "write keys: {ip: address}",
+		"keys: is %s, not a map of keys and their forms")
 	for name, form := range keys.Pairs() {
 		d.try(func() { d.setForm(name, form) })
 	}
@@ -42,7 +43,8 @@ func (d *policyBuilder) setForm(name, form *yamlnode.Node) {
 		}
 		fail(name.Offset, next, "%s is not a key the policy counts by", clip(name.Text))
 	case name.Text == p.PlanBy:
-		fail(name.Offset, "write overrides for the addresses, which may name networks", "plan-by is %s, and no plan has the name of an address", p.PlanBy)
+		fail(name.Offset, "write overrides for the addresses, which may name networks",
+			"plan-by is %s, and no plan has the name of an address", p.PlanBy)
 	}
 	bits, ok := parseForm(form)
 	if !ok {
@@ -82,7 +84,8 @@ func (v *overrideBuilder) namedValue(name, value *yamlnode.Node) Dimension {
 	}
 	if !r.One {
 		if v.network != "" {
-			fail(value.Offset, "write an override for each address of one of the two", "two networks in one override, for %s and %s", v.network, d.Name)
+			fail(value.Offset, "write an override for each address of one of the two",
+				"two networks in one override, for %s and %s", v.network, d.Name)
 		}
 		v.network = d.Name
 	}
@@ -93,7 +96,8 @@ func (v *overrideBuilder) namedValue(name, value *yamlnode.Node) Dimension {
 // it would match no address. The counted form of one client is a value like any other.
 func rejectNetwork(value *yamlnode.Node, d Dimension) {
 	if isAddressName(d.Name) && isNetwork(d.Value) {
-		fail(value.Offset, "add keys: {"+d.Name+": address} to the policy", "%s: %s is a network, and without keys: only that very text matches", d.Name, clip(d.Value))
+		fail(value.Offset, "add keys: {"+d.Name+": address} to the policy",
+			"%s: %s is a network, and without keys: only that very text matches", d.Name, clip(d.Value))
 	}
 }
 
@@ -113,17 +117,19 @@ func isNetwork(value string) bool {
 func (p *Definition) FormNotes() (notes []string) {
 	for _, name := range p.dimensions {
 		if _, has := p.Addresses[name]; !has && isAddressName(name) {
-			notes = append(notes, fmt.Sprintf("line %d: %s counts by %s as text, so each IPv6 address and each written form has a history of its own; add keys: {%[3]s: address}",
-				p.Line, p.Name, name))
+			notes = append(notes, fmt.Sprintf("line %d: %s counts by %s as text, "+
+				"so each IPv6 address and each written form has a history of its own; "+
+				"add keys: {%[3]s: address}", p.Line, p.Name, name))
 		}
 	}
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
 		for _, d := range o.For {
-			if _, has := p.Addresses[d.Name]; !has && !isAddressName(d.Name) && isNetwork(d.Value) {
-				notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s: %s matches that very text only; for the addresses of the network add keys: {%[3]s: address}",
-					o.Line, p.Name, d.Name, clip(d.Value)))
+			if _, has := p.Addresses[d.Name]; has || !isNetwork(d.Value) {
+				continue
 			}
+			notes = append(notes, fmt.Sprintf("line %d: the override of %s for %s: %s matches that very text only; "+
+				"for the addresses of the network add keys: {%[3]s: address}", o.Line, p.Name, d.Name, clip(d.Value)))
 		}
 	}
 	return notes

@@ -25,7 +25,7 @@ type Definition struct {
 	WhenStoreIsDown engine.Outage   // deny, allow or share; the default is deny (R15)
 	Shadow          bool            // decided and counted, not enforced
 	Reported        bool            // only records are charged; an attempt is a peek
-	Addresses       map[string]int  // keys whose values are addresses, with the length of the IPv6 prefix that counts as one client: 32 … 128; nil for none
+	Addresses       map[string]int  // keys with addresses: the bits of the IPv6 prefix that is one client, 32 … 128
 	PlanBy          string          // the name of the value that selects a plan, "" for none
 	Plans           []Plan          // in the order of the file
 	Overrides       []Override
@@ -133,7 +133,7 @@ var countValues = []string{"attempts", "reported"}
 
 // Override sets other limits for some keys, until an instant and for a reason.
 type Override struct {
-	For     []Dimension // it applies to keys with all of these values; at least one. At most one of them is a network (keys: address)
+	For     []Dimension // it applies to keys with all of these values; at least one, and at most one network
 	Plan    string      // the plan that applies; "" = the plan that the request selects
 	Changes []Change    // on top of the plan
 	Until   time.Time   // the first instant at which it no longer applies; zero = it does not end

@@ -221,7 +221,8 @@ func (s *stepBuilder) checkKey(item *yamlnode.Node) {
 		if bits, isAddress := p.Addresses[d.Name]; !isAddress {
 			continue
 		} else if _, ok := clientaddr.Canonical(d.Value, bits); !ok {
-			fail(item.Offset, "write one such as 192.0.2.7 or 2001:db8::1", "the %s of the key, %s, is not an address", d.Name, clip(d.Value))
+			fail(item.Offset, "write one such as 192.0.2.7 or 2001:db8::1",
+				"the %s of the key, %s, is not an address", d.Name, clip(d.Value))
 		}
 	}
 }

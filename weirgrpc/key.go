@@ -94,8 +94,9 @@ func (w *proxyWarning) warn(ctx context.Context) {
 		if metadata.ValueFromIncomingContext(ctx, name) == nil || w.warned.Swap(true) {
 			continue
 		}
-		slog.Warn("weirgrpc: a call with the metadata "+name+" was counted by PeerIP, the address of the connection; "+
-			"if a proxy forwards the calls, all its clients share one history: write a ValueFunc that reads the address which the proxy adds", "metadata", name)
+		slog.Warn("weirgrpc: a call with the metadata "+name+" was counted by PeerIP, "+
+			"the address of the connection; if a proxy forwards the calls, all its clients share one history: "+
+			"write a ValueFunc that reads the address which the proxy adds", "metadata", name)
 	}
 }
 

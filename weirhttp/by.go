@@ -100,7 +100,8 @@ func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}
 	option.Apply(c, opts)
 	if c.wide != "" && !c.isWide {
-		panic("weirhttp: TrustedProxies: " + c.wide + "; name your proxies, or add WideProxies() if this is meant")
+		panic("weirhttp: TrustedProxies: " + c.wide +
+			"; name your proxies, or add WideProxies() if this is meant")
 	}
 	return c.value
 }
@@ -172,7 +173,8 @@ func (c *clientIP) warn(r *http.Request, peer netip.Addr, lines []string) {
 	if log == nil {
 		log = slog.Default()
 	}
-	log.Warn("weirhttp: a request with "+field+" comes from "+who+" that is not a trusted proxy, so the request counts by the address of the peer; "+
+	log.Warn("weirhttp: a request with "+field+" comes from "+who+" that is not a trusted proxy, "+
+		"so the request counts by the address of the peer; "+
 		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; "+
 		"if clients connect directly, silence this line with weirhttp.Logger", "field", field)
 }

@@ -55,7 +55,8 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.Flags().Var(durationValue(&o.read.Reorder, accesslog.DefaultReorder, 0, "use 0 to keep the order of the lines"), "reorder", "sort lines within this `SPAN`; 0 keeps their order")
 	addParsed(cmd, "trusted-proxies", "", "", "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them",
 		appendEach(&o.TrustedProxies, replay.ParseProxy))
-	cmd.Flags().BoolVar(&o.wide, "wide-proxies", false, "permit --trusted-proxies wider than /8, or /16 of IPv6")
+	cmd.Flags().BoolVar(&o.wide, "wide-proxies", false,
+		"permit --trusted-proxies wider than /8, or /16 of IPv6")
 	remember(cmd, &o.chosen, "format", "key", "units", "where", "field", "reorder", "trusted-proxies", "wide-proxies")
 	group(cmd, "Access logs:")
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
@@ -65,7 +66,8 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 func (o *logOptions) checkProxies() error {
 	for _, r := range o.TrustedProxies {
 		if problem := clientaddr.Wide(r); problem != "" && !o.wide {
-			return usage("name the proxies, such as 10.0.0.0/8, or add --wide-proxies", "--trusted-proxies: %s %s", r, problem)
+			next := "name the proxies, such as 10.0.0.0/8, or add --wide-proxies"
+			return usage(next, "--trusted-proxies: %s %s", r, problem)
 		}
 	}
 	return nil

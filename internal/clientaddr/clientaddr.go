@@ -70,7 +70,9 @@ func IsPrivate(a netip.Addr) bool {
 
 // forwardingFields are the fields of a header in which proxies pass the address of a client
 // on, as net/http spells them.
-var forwardingFields = []string{"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip"}
+var forwardingFields = []string{
+	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+}
 
 // ForwardingField returns the first of the fields in which proxies pass the address of a
 // client on; "" if the header has none.

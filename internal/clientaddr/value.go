@@ -91,7 +91,8 @@ func ParseRange(text string, bits int) (Range, *RangeError) {
 	if !strings.Contains(text, "/") {
 		a, ok := ParseNode(text)
 		if !ok {
-			return Range{}, &RangeError{"is not an address", "write one such as 192.0.2.7 or 2001:db8::1, or a network such as 10.0.0.0/8"}
+			return Range{}, &RangeError{"is not an address",
+				"write one such as 192.0.2.7 or 2001:db8::1, or a network such as 10.0.0.0/8"}
 		}
 		return Range{Prefix(a, bits), true}, nil
 	}

@@ -22,7 +22,8 @@ func (r *Rule) setAddresses() error {
 		case name == r.PlanBy:
 			return fail("PlanBy is %q, and no plan has the name of an address; use Overrides", name)
 		case bits < clientaddr.MinBits || bits > clientaddr.MaxBits:
-			return fail("%q has prefixes of %d bits; use %d to %d, such as 64", name, bits, clientaddr.MinBits, clientaddr.MaxBits)
+			return fail("%q has prefixes of %d bits; use %d to %d, such as 64",
+				name, bits, clientaddr.MinBits, clientaddr.MaxBits)
 		}
 		if r.addresses == nil {
 			r.addresses = make([]int, len(r.Compiled.Dimensions))
@@ -72,8 +73,9 @@ func (r *Rule) Unify(dimension int, value string) (string, error) {
 	}
 	form, ok := clientaddr.Canonical(value, bits)
 	if !ok {
-		return "", AddressError{&weir.InputError{Field: "key", Problem: fmt.Sprintf("the value of %q is not an address, and policy %q counts by addresses; send one such as 192.0.2.7 or 2001:db8::1",
-			r.Compiled.Dimensions[dimension], r.Name)}}
+		problem := fmt.Sprintf("the value of %q is not an address, and policy %q counts by addresses; "+
+			"send one such as 192.0.2.7 or 2001:db8::1", r.Compiled.Dimensions[dimension], r.Name)
+		return "", AddressError{&weir.InputError{Field: "key", Problem: problem}}
 	}
 	return form, nil
 }

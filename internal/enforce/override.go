@@ -20,7 +20,7 @@ type overrideIndex struct {
 	dimensions []int            // indexes of the key's values, ascending
 	network    int              // the dimension whose value is a network; -1 for none
 	bits       []int            // lengths of the prefixes of these networks
-	byValues   map[string][]int // from the values, each after its length, to the ranks of overrides, ascending
+	byValues   map[string][]int // from the values, each after its length, to ranks, ascending
 }
 
 // indexOverrides sets the precedence of the overrides, and makes an index for each set of
@@ -34,11 +34,14 @@ func (r *Rule) indexOverrides() error {
 	for i := range all {
 		var problem string
 		if named[i], problem = r.valuesOf(&all[i]); problem != "" {
-			return &weir.PolicyError{Policy: r.Name, Field: "Overrides", Problem: fmt.Sprintf("%d %s", i, problem)}
+			problem = fmt.Sprintf("%d %s", i, problem)
+			return &weir.PolicyError{Policy: r.Name, Field: "Overrides", Problem: problem}
 		}
 		r.byRank = append(r.byRank, i)
 	}
-	slices.SortStableFunc(r.byRank, func(a, b int) int { return cmp.Compare(named[a].free, named[b].free) })
+	slices.SortStableFunc(r.byRank, func(a, b int) int {
+		return cmp.Compare(named[a].free, named[b].free)
+	})
 	for rank, i := range r.byRank {
 		r.indexOverride(rank, &named[i])
 	}
@@ -51,7 +54,7 @@ type namedValues struct {
 	key        weir.Key
 	network    int // as that of overrideIndex
 	prefix     netip.Prefix
-	free       int // clientaddr.Range.Free of its network, 0 for one client; without addresses the largest number
+	free       int // clientaddr.Range.Free of its network or client; math.MaxInt for no address
 }
 
 // valuesOf returns the values that an override names, or the problem of one.
@@ -94,7 +97,11 @@ func (r *Rule) indexOverride(rank int, v *namedValues) {
 	})
 	if i < 0 {
 		i = len(r.overrides)
-		r.overrides = append(r.overrides, overrideIndex{dimensions: v.dimensions, network: v.network, byValues: map[string][]int{}})
+		r.overrides = append(r.overrides, overrideIndex{
+			dimensions: v.dimensions,
+			network:    v.network,
+			byValues:   map[string][]int{},
+		})
 	}
 	x := &r.overrides[i]
 	if bits := v.prefix.Bits(); v.network >= 0 && !slices.Contains(x.bits, bits) {

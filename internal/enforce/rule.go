@@ -133,7 +133,7 @@ type Rule struct {
 	engine    engine.Engine
 	planAt    int            // the index of plan-by among the dimensions; -1 if it is none of them
 	plans     map[string]int // from the name of a plan to its number, from 1
-	addresses []int          // by dimension: the length of the IPv6 prefix that counts as one client, 0 if the values are no addresses; nil if none are
+	addresses []int          // by dimension: its length in Definition.Addresses, or 0; nil without any
 	overrides []overrideIndex
 	byRank    []int   // the overrides in their precedence
 	blocks    *blocks // nil if no limit blocks

@@ -178,7 +178,8 @@ func (s *Service) target(d *domain, entries []envoyconf.Entry) (enforce.Target, 
 	t, err := d.policy.Target(entries)
 	if wrong, ok := errors.AsType[enforce.AddressError](err); ok {
 		d.warned.Do(func() {
-			s.options.Log.Warn("envoy: a value counts as it is written; let the proxy send its remote_address", "reason", wrong.Problem)
+			const message = "envoy: a value counts as it is written; let the proxy send its remote_address"
+			s.options.Log.Warn(message, "reason", wrong.Problem)
 		})
 		t, err = d.policy.TargetAsWritten(entries)
 	}

@@ -28,7 +28,7 @@ type LogCounts struct {
 	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
 	Filtered int64  // requests that Where or a path prefix leaves out
 	Reason   string // the first reason of a rejection
-	Doubt    string // the reason why the client addresses are probably those of proxies, with the next step; "" = none
+	Doubt    string // why the client addresses are probably those of proxies, and the next step
 	Log      accesslog.Stats
 }
 

@@ -11,7 +11,9 @@ import (
 )
 
 // forwardingFields are the fields in which proxies pass the address of a client on.
-var forwardingFields = []accesslog.Field{accesslog.Forwarded, "header:x-real-ip", "header:cf-connecting-ip"}
+var forwardingFields = []accesslog.Field{
+	accesslog.Forwarded, "header:x-real-ip", "header:cf-connecting-ip",
+}
 
 // Bounds of the addresses that are collected.
 const (
@@ -38,7 +40,9 @@ func (p *proxied) add(dimension string, at netip.Addr, e *accesslog.Entry) {
 		return
 	}
 	if p.peers == nil {
-		p.dimension, p.peers, p.others = dimension, map[netip.Addr]bool{}, make([]map[netip.Addr]bool, len(forwardingFields))
+		p.dimension = dimension
+		p.peers = map[netip.Addr]bool{}
+		p.others = make([]map[netip.Addr]bool, len(forwardingFields))
 	}
 	p.peers[at] = true
 	for i, f := range forwardingFields {
@@ -79,7 +83,8 @@ func (p *proxied) doubt() string {
 	if len(p.peers) == 1 {
 		values = "value"
 	}
-	return fmt.Sprintf("%s has %d %s, all of them private addresses, as proxies have, while %s has %d other addresses; if these are the clients, %s",
+	return fmt.Sprintf("%s has %d %s, all of them private addresses, as proxies have, "+
+		"while %s has %d other addresses; if these are the clients, %s",
 		p.dimension, len(p.peers), values, field, len(p.others[most]), next)
 }
 
@@ -87,8 +92,10 @@ func (p *proxied) doubt() string {
 func (p *proxied) ranges() (all []string) {
 	for a := range p.peers {
 		text := clientaddr.Key(a, clientaddr.Bits)
-		if i := slices.IndexFunc(clientaddr.Private, func(r netip.Prefix) bool { return a.Is4() && r.Contains(a) }); i >= 0 {
-			text = clientaddr.Private[i].String()
+		for _, r := range clientaddr.Private {
+			if a.Is4() && r.Contains(a) {
+				text = r.String()
+			}
 		}
 		if !slices.Contains(all, text) {
 			all = append(all, text)

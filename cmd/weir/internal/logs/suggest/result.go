@@ -14,7 +14,7 @@ type Result struct {
 	From       time.Time      `json:"from"`              // the first of these requests, in UTC; zero without requests
 	To         time.Time      `json:"to"`                //
 	Dimensions []string       `json:"dimensions"`        // names of the values of a key, in the order of Options.Keys
-	Addresses  []string       `json:"-"`                 // those of Dimensions whose values are addresses in their counted form
+	Addresses  []string       `json:"-"`                 // those of Dimensions with addresses in their counted form
 	Unit       string         `json:"-"`                 // "" for requests, "bytes" for the size of responses
 	Zone       *time.Location `json:"-"`                 // for Hours and Days
 	ZoneName   string         `json:"zone"`              // the name of Zone

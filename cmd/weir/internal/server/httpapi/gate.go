@@ -3,6 +3,7 @@ package httpapi
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/netip"
@@ -82,9 +83,11 @@ func (a *API) warnOfProxy(r *http.Request, s *scratch, sent string) {
 		if field == "" || a.proxyWarned.Swap(true) {
 			return
 		}
-		a.logGate("policy " + strconv.Quote(s.policy) + " counts " + name + " by a private address, while " + field + " has that of a client on the Internet; " +
-			"if a proxy stands in front of the one that calls the gate, all its clients share one history: " +
-			"let the calling proxy trust it (nginx: set_real_ip_from and real_ip_header) and send the client's address")
+		a.logGate(fmt.Sprintf("policy %q counts %s by a private address, "+
+			"while %s has that of a client on the Internet; "+
+			"if a proxy stands in front of the one that calls the gate, all its clients share one history: "+
+			"let the calling proxy trust it (nginx: set_real_ip_from and real_ip_header) "+
+			"and send the client's address", s.policy, name, field))
 	}
 }
 
