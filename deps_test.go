@@ -74,7 +74,7 @@ var layers = []layer{
 	{[]string{"cmd/weir/internal/logs/accesslog", "cmd/weir/internal/logs/replay", "cmd/weir/internal/logs/suggest"},
 		[]string{".", "engine", "cmd/weir/internal/strictjson", "internal/answer", "internal/clientaddr", "internal/enforce", "internal/keyenc", "internal/shorten", "policy", "row"}, "access logs and traces in virtual time; they serve nothing"},
 	{[]string{"cmd/weir/internal/recorder"},
-		[]string{".", "engine", "cmd/weir/internal/logs/accesslog", "cmd/weir/internal/logs/replay", "cmd/weir/internal/observe", "internal/enforce", "internal/keyenc"}, "a sample of live calls in files with a bound; it decides nothing and never makes a call wait"},
+		[]string{".", "engine", "cmd/weir/internal/logs/accesslog", "cmd/weir/internal/logs/replay", "cmd/weir/internal/observe", "internal/clientaddr", "internal/enforce", "internal/keyenc"}, "a sample of live calls in files with a bound; it decides nothing and never makes a call wait"},
 	{[]string{"cmd/weir/internal/calls"},
 		[]string{".", "engine", "cmd/weir/internal/metrics", "cmd/weir/internal/observe", "cmd/weir/internal/recorder", "cmd/weir/internal/topkeys", "internal/answer", "internal/enforce", "internal/nearest", "weirhttp"}, "observes the calls of every front; it makes no decisions"},
 	{[]string{"cmd/weir/internal/reserve"},

@@ -133,10 +133,22 @@ func unembed(n netip.Prefix) netip.Prefix {
 	return netip.PrefixFrom(netip.AddrFrom4([4]byte(b[12:])), n.Bits()-96)
 }
 
-// Of returns the address with a counted form, the first of an IPv6 prefix. It reports false
-// for other texts.
-func Of(form string) (netip.Addr, bool) {
-	address, _, _ := strings.Cut(form, "/")
-	a, err := netip.ParseAddr(address)
-	return a, err == nil
+// Hidden returns a text for a client of a network, which shows the network and a hash of the
+// address.
+func Hidden(network netip.Prefix, hash string) string { return network.String() + "#" + hash }
+
+// Known returns the known bits of the address with a counted form: all of an address alone,
+// otherwise those of the prefix. Of a text of Hidden these are the bits of the network. The
+// zero Prefix stands for other texts.
+func Known(form string) netip.Prefix {
+	form, _, _ = strings.Cut(form, "#")
+	if strings.Contains(form, "/") {
+		p, _ := netip.ParsePrefix(form)
+		return p
+	}
+	a, err := netip.ParseAddr(form)
+	if err != nil {
+		return netip.Prefix{}
+	}
+	return netip.PrefixFrom(a, a.BitLen())
 }

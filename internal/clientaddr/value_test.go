@@ -1,6 +1,7 @@
 package clientaddr
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -108,14 +109,19 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-func TestOf(t *testing.T) {
-	for value, want := range map[string]string{"::ffff:10.1.2.3": "10.1.2.3", "2001:db8:1:2::3": "2001:db8:1:2::"} {
-		form, _ := Canonical(value, Bits)
-		if a, ok := Of(form); a.String() != want || !ok {
-			t.Errorf("the address of %s: %v, %v; want %s", form, a, ok, want)
+func TestKnownBits(t *testing.T) {
+	for _, c := range []struct{ form, want string }{
+		{"10.1.2.3", "10.1.2.3/32"},
+		{"2001:db8:1:2::/64", "2001:db8:1:2::/64"},
+		{"64:ff9b:1::7", "64:ff9b:1::7/128"},
+		{Hidden(netip.MustParsePrefix("10.0.0.0/8"), "x_-y"), "10.0.0.0/8"},
+		{Hidden(netip.MustParsePrefix("2001:db8::/32"), "x"), "2001:db8::/32"},
+		{"unknown", "invalid Prefix"},
+		{"", "invalid Prefix"},
+		{"unknown/8", "invalid Prefix"},
+	} {
+		if got := Known(c.form).String(); got != c.want {
+			t.Errorf("%q: %s, want %s", c.form, got, c.want)
 		}
-	}
-	if a, ok := Of("unknown"); ok {
-		t.Errorf("a text that is no address is that of %v", a)
 	}
 }

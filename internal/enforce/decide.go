@@ -1,6 +1,7 @@
 package enforce
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -92,8 +93,8 @@ type Call struct {
 // it is an [AddressError] for one that is not an address.
 func (r *Rule) Target(values []Pair) (Target, error) { return r.target(values, false) }
 
-// TargetAsWritten is Target for a front whose callers let requests pass after an error. A
-// value that is not an address counts as it is written.
+// TargetAsWritten is Target for a front whose callers let requests pass after an error, and for
+// the hashes of a recorded trace. A value that is not an address counts as it is written.
 func (r *Rule) TargetAsWritten(values []Pair) (Target, error) { return r.target(values, true) }
 
 func (r *Rule) target(values []Pair, asWritten bool) (Target, error) {
@@ -129,6 +130,15 @@ func (r *Rule) target(values []Pair, asWritten bool) (Target, error) {
 // ResetTarget is [Rule.Target] for a reset. If it names limits, only the dimensions that these
 // count by need a value, and the values of others have no effect.
 func (r *Rule) ResetTarget(values []Pair, limits []string) (Target, error) {
+	return r.resetTarget(values, limits, false)
+}
+
+// ResetTargetAsWritten is [Rule.ResetTarget] with the addresses of [Rule.TargetAsWritten].
+func (r *Rule) ResetTargetAsWritten(values []Pair, limits []string) (Target, error) {
+	return r.resetTarget(values, limits, true)
+}
+
+func (r *Rule) resetTarget(values []Pair, limits []string, asWritten bool) (Target, error) {
 	for _, v := range values {
 		if v.Name != r.PlanBy && !slices.Contains(r.Compiled.Dimensions, v.Name) {
 			return Target{}, r.keyError(values)
@@ -139,7 +149,7 @@ func (r *Rule) ResetTarget(values []Pair, limits []string) (Target, error) {
 		return Target{}, err
 	}
 	if len(limits) == 0 {
-		return r.Target(values)
+		return r.target(values, asWritten)
 	}
 	var t Target
 	for _, name := range rules.Dimensions {
@@ -148,10 +158,10 @@ func (r *Rule) ResetTarget(values []Pair, limits []string) (Target, error) {
 			return Target{}, engine.Input("key", "a reset of %q needs a value for %q", rules.LimitNames(), name)
 		}
 		value, err := r.Unify(slices.Index(r.Compiled.Dimensions, name), values[i].Value)
-		if err != nil {
+		if err != nil && !asWritten {
 			return Target{}, err
 		}
-		t.Key.Append(value)
+		t.Key.Append(cmp.Or(value, values[i].Value))
 	}
 	return t, rules.CheckKey(&t.Key)
 }

@@ -107,6 +107,9 @@ func (r *Rule) indexOverride(rank int, v *namedValues) {
 	if bits := v.prefix.Bits(); v.network >= 0 && !slices.Contains(x.bits, bits) {
 		x.bits = append(x.bits, bits)
 	}
+	if v.network >= 0 {
+		r.networks = append(r.networks, networkOf{v.network, v.prefix})
+	}
 	name := string(x.append(nil, &v.key, v.prefix))
 	x.byValues[name] = append(x.byValues[name], rank)
 }
@@ -126,6 +129,27 @@ func (x *overrideIndex) append(b []byte, key *weir.Key, network netip.Prefix) []
 	return b
 }
 
+// networkOf is a network that an override names, of a dimension.
+type networkOf struct {
+	dimension int
+	prefix    netip.Prefix
+}
+
+// Network returns the longest network of overrides that has the client with a counted form, of
+// a dimension; the zero Prefix if there is none.
+func (r *Rule) Network(dimension int, form string) (longest netip.Prefix) {
+	if r.networks == nil {
+		return longest
+	}
+	client := clientaddr.Known(form).Addr()
+	for _, n := range r.networks {
+		if n.dimension == dimension && n.prefix.Contains(client) && n.prefix.Bits() > longest.Bits() {
+			longest = n.prefix
+		}
+	}
+	return longest
+}
+
 // overrideOf returns the index of the override that applies to a key at an instant: the first
 // in the precedence that matches the key and has not expired; -1 for none.
 func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
@@ -137,9 +161,12 @@ func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 			first = r.firstOf(x.byValues[string(x.append(space[:0], key, netip.Prefix{}))], first, at)
 			continue
 		}
-		client, _ := clientaddr.Of(key.Value(x.network))
+		client := clientaddr.Known(key.Value(x.network))
 		for _, bits := range x.bits {
-			if network, err := client.Prefix(bits); err == nil && network.IsValid() {
+			if bits > client.Bits() {
+				continue
+			}
+			if network, err := client.Addr().Prefix(bits); err == nil {
 				first = r.firstOf(x.byValues[string(x.append(space[:0], key, network))], first, at)
 			}
 		}

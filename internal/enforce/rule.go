@@ -135,8 +135,9 @@ type Rule struct {
 	plans     map[string]int // from the name of a plan to its number, from 1
 	addresses []int          // by dimension: its length in Definition.Addresses, or 0; nil without any
 	overrides []overrideIndex
-	byRank    []int   // the overrides in their precedence
-	blocks    *blocks // nil if no limit blocks
+	networks  []networkOf // that overrides name
+	byRank    []int       // the overrides in their precedence
+	blocks    *blocks     // nil if no limit blocks
 
 	byPlan     []*variation // 0 = the policy's own numbers
 	byOverride []*variation // each with the plan that it names, if any

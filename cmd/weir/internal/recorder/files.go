@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
+	"github.com/weirlimit/weir/internal/clientaddr"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
@@ -269,7 +270,7 @@ func (w *writer) write(calls []call) {
 func (w *writer) appendLine(b []byte, c *call) []byte {
 	w.line = replay.Line{At: c.at, Policy: c.of.name, Key: w.line.Key[:0], N: c.n, Op: c.op, GrantedAt: c.granted, Limit: c.limit}
 	rest := c.data[:c.key]
-	for _, name := range c.of.dimensions {
+	for i, name := range c.of.dimensions {
 		var value []byte
 		value, rest, _ = keyenc.Next(rest)
 		if len(value) == 0 { // the call does not name it
@@ -277,7 +278,11 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 		}
 		pair := enforce.Pair{Name: name, Value: string(value)}
 		if !c.of.public[pair] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
-			pair.Value = w.hash(name, value)
+			hash := w.hash(name, value)
+			if network := c.of.rule.Network(i, pair.Value); network.IsValid() {
+				hash = clientaddr.Hidden(network, hash)
+			}
+			pair.Value = hash
 		}
 		w.line.Key = append(w.line.Key, pair)
 	}

@@ -166,6 +166,7 @@ func (r *Recorder) logError(err error) {
 // Policy records the calls of one policy. A nil Policy records nothing.
 type Policy struct {
 	to         *Recorder
+	rule       *enforce.Rule
 	name       string
 	dimensions []string
 	planBy     string                // the name of the value that chooses a plan; "" if it is a dimension
@@ -176,9 +177,9 @@ type Policy struct {
 
 // Policy returns the recorder of a rule. Its file names some values of keys: those of
 // overrides, and the plans if plan-by is a dimension. These stay readable, because a replay
-// finds overrides and plans by them.
+// finds overrides and plans by them. So does the network of an address that an override names.
 func (r *Recorder) Policy(rule *enforce.Rule) *Policy {
-	p := &Policy{to: r, name: rule.Name, dimensions: rule.Dimensions(), public: map[enforce.Pair]bool{}}
+	p := &Policy{to: r, rule: rule, name: rule.Name, dimensions: rule.Dimensions(), public: map[enforce.Pair]bool{}}
 	for _, t := range rule.Plans {
 		p.plans = append(p.plans, t.Name)
 	}

@@ -2,6 +2,7 @@ package recorder
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/logs/accesslog"
+	"github.com/weirlimit/weir/cmd/weir/internal/logs/replay"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -48,6 +50,13 @@ policies:
     limits:
       user: 5 per minute per user
       ip: 5 per minute per ip
+  site:
+    limit: 1 per minute per ip
+    keys: {ip: address}
+    overrides:
+      - {for: {ip: 10.0.0.0/8}, limit: 2 per minute, until: forever, why: own network}
+      - {for: {ip: 10.1.0.0/16}, limit: 3 per minute, until: forever, why: a longer prefix}
+      - {for: {ip: 2001:db8::1}, limit: 4 per minute, until: forever, why: one client}
 `
 
 // rule returns a rule of the policies.
@@ -98,6 +107,41 @@ func attempt(n int64, values ...string) *enforce.Request {
 // grantAt returns a decision at an instant that grants all units.
 func grantAt(us int64) *weir.Decision {
 	return &weir.Decision{Allowed: true, Granted: weir.MaxUnits, At: time.UnixMicro(us)}
+}
+
+// TestReplayOfHashedAddressesAgrees: a trace shows the network of an override in place of an
+// address, so that a replay finds the same override.
+func TestReplayOfHashedAddressesAgrees(t *testing.T) {
+	site := rule(t, "site")
+	var live []bool
+	text := record(t, Config{}, "site", func(p *Policy) {
+		for i, ip := range []string{"192.0.2.7", "10.0.0.1", "::ffff:10.1.0.1", "10.0.0.2", "10.1.0.1", "2001:DB8::5", "2001:db9::1", "10.0.0.0"} {
+			target := must.Get(site.Target([]enforce.Pair{{Name: "ip", Value: ip}}))(t)
+			for n := range 5 {
+				request := &enforce.Request{Target: target, N: 1, At: time.UnixMicro(int64(1000 + 10*i + n))}
+				o := must.Get(site.Decide(context.Background(), request))(t)
+				p.Decided(request, &o.Decision)
+				live = append(live, o.Allowed)
+			}
+		}
+	})
+	for _, shown := range []string{"192.0", "10.0.0.1", "10.1.0.1", "2001:db9"} {
+		if strings.Contains(strings.Join(text, "\n"), shown) {
+			t.Errorf("the trace shows %s", shown)
+		}
+	}
+	f := must.Get(policy.Parse("policies", []byte(policies)))(t)
+	var out strings.Builder
+	must.Get(must.Get(replay.New(f, weir.NewMemory()))(t).Run(strings.NewReader(strings.Join(text, "\n")+"\n"), &out))(t)
+	answers := strings.Split(strings.TrimSpace(out.String()), "\n")
+	if len(answers) != len(live) {
+		t.Fatalf("%d answers, want %d", len(answers), len(live))
+	}
+	for i, line := range answers {
+		if got := strings.Contains(line, `"allowed":true`); got != live[i] {
+			t.Errorf("%s: replayed %s, live %v", text[i+1], line, live[i])
+		}
+	}
 }
 
 // TestCallsAreWrittenInOrder: the trace has the calls of two periods by their instants, of

@@ -30,6 +30,7 @@ type Runner struct {
 	line     Line
 	lines    int64 // lines read, blank ones included
 	summary  Summary
+	recorded bool // a header was read: values may be hashes
 }
 
 // New returns a Runner of the policies of a file, with their plans, overrides (at the
@@ -114,6 +115,7 @@ func (r *Runner) header(b []byte) error {
 	if err != nil {
 		return lineError(err.Error())
 	}
+	r.recorded = true
 	r.summary.Sample = max(r.summary.Sample, h.Sample)
 	r.summary.Dropped += h.Dropped
 	return nil
@@ -138,7 +140,7 @@ func (r *Runner) decide(b []byte, res *result) error {
 	if line.Op == engine.Reset {
 		return r.reset(rule, res)
 	}
-	target, err := rule.Target(line.Key)
+	target, err := r.target(rule)
 	if err != nil {
 		return err
 	}
@@ -161,7 +163,11 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 	if line.has("limit") {
 		limits = []string{line.Limit}
 	}
-	target, err := rule.ResetTarget(line.Key, limits)
+	targetOf := rule.ResetTarget
+	if r.recorded {
+		targetOf = rule.ResetTargetAsWritten
+	}
+	target, err := targetOf(line.Key, limits)
 	if err != nil {
 		return err
 	}
@@ -170,7 +176,7 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 		return err
 	}
 	at := time.UnixMicro(line.At)
-	if target, err = rule.Target(line.Key); err != nil {
+	if target, err = r.target(rule); err != nil {
 		res.d = weir.Decision{Allowed: true, At: at}
 		return nil
 	}
@@ -178,6 +184,15 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 	o, err := rule.Decide(context.Background(), &peek)
 	res.d, res.applied = o.Decision, o.Applied
 	return cmp.Or(err, o.Err)
+}
+
+// target returns the target of the line's key. The values of a recorded trace are in their
+// counted form already, or hashes of it.
+func (r *Runner) target(rule *enforce.Rule) (enforce.Target, error) {
+	if r.recorded {
+		return rule.TargetAsWritten(r.line.Key)
+	}
+	return rule.Target(r.line.Key)
 }
 
 // isLineError reports whether err concerns one line only (R14), so that the replay goes

@@ -75,8 +75,7 @@ func (a *API) warnOfProxy(r *http.Request, s *scratch, sent string) {
 		if _, has := s.to.Addresses[name]; !has && name != sent {
 			continue
 		}
-		client, _ := clientaddr.Of(s.Key.Value(i))
-		if !clientaddr.IsPrivate(client) {
+		if !clientaddr.IsPrivate(clientaddr.Known(s.Key.Value(i)).Addr()) {
 			continue
 		}
 		field := clientaddr.ForwardedClient(r.Header)
