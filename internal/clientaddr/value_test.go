@@ -125,3 +125,31 @@ func TestKnownBits(t *testing.T) {
 		}
 	}
 }
+
+// FuzzCanonical: a counted form is its own form, has the address, and names one client.
+func FuzzCanonical(f *testing.F) {
+	for _, value := range []string{"192.0.2.7", "::ffff:c000:207", "64:ff9b::1", "[2001:db8::1%eth0]:443", "2001:db8::/64", "10.0.0.0/8", "64:ff9b:1::/48", "x"} {
+		f.Add(value, uint8(64))
+		f.Add(value, uint8(128))
+	}
+	f.Fuzz(func(t *testing.T, value string, n uint8) {
+		bits := MinBits + int(n)%(MaxBits-MinBits+1)
+		form, ok := Canonical(value, bits)
+		r, err := ParseRange(value, bits)
+		if !ok {
+			if err == nil && r.One {
+				t.Errorf("%q by %d bits: no address, but the range %s of one client", value, bits, r.Text())
+			}
+			return
+		}
+		if again, ok := Canonical(form, bits); again != form || !ok {
+			t.Errorf("%q by %d bits: %q, which reads back as %q, %v", value, bits, form, again, ok)
+		}
+		if err == nil && r.One && r.Text() != form {
+			t.Errorf("%q by %d bits: %q, and an override for it matches %q", value, bits, form, r.Text())
+		}
+		if a, ok := ParseNode(value); ok && Key(a, bits) != form {
+			t.Errorf("%q by %d bits: %q, and gates count %q", value, bits, form, Key(a, bits))
+		}
+	})
+}
