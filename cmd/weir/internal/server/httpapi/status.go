@@ -30,11 +30,12 @@ type policyShown struct {
 	Dimensions []string     `json:"dimensions" jsonschema:"the names that a key must hold"`
 	Limits     []limitShown `json:"limits"`
 
-	Shadow    bool        `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
-	Count     string      `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
-	PlanBy    string      `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
-	Plans     []planShown `json:"plans,omitempty"`
-	Overrides int         `json:"overrides,omitempty" jsonschema:"number of overrides; their keys are not shown"`
+	Addresses map[string]int `json:"addresses,omitempty" jsonschema:"by dimension whose values are addresses: the bits of the IPv6 prefix that counts as one client"`
+	Shadow    bool           `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
+	Count     string         `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
+	PlanBy    string         `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
+	Plans     []planShown    `json:"plans,omitempty"`
+	Overrides int            `json:"overrides,omitempty" jsonschema:"number of overrides; their keys are not shown"`
 }
 
 // planShown is a plan with the limits that it changes.
@@ -74,7 +75,7 @@ func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
 func showPolicy(e *enforce.Rule) policyShown {
 	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 		Dimensions: append([]string{}, e.Compiled.Dimensions...),
-		Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
+		Addresses:  e.Addresses, Shadow: e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
 	if e.Reported {
 		p.Count = "reported"
 	}
