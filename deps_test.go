@@ -32,7 +32,7 @@ type layer struct {
 }
 
 var layers = []layer{
-	{[]string{"internal/calendar", "internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "internal/option", "internal/shorten"},
+	{[]string{"internal/calendar", "internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "internal/option", "internal/outagelog", "internal/shorten"},
 		nil, "small packages that know nothing of policies"},
 	{[]string{"internal/window"}, nil, "arithmetic on histories, readable by any engine"},
 	{[]string{"internal/keytable"},
@@ -46,7 +46,8 @@ var layers = []layer{
 		[]string{"engine", "internal/calendar", "internal/isnil", "internal/keyenc", "internal/memory", "internal/option", "internal/settle", "internal/shorten", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
 	{[]string{"weirredis/goredisconn", "weirredis/rueidisconn"},
 		[]string{"internal/isnil", "weirredis"}, "clients of Redis, linked only by their importers"},
-	{[]string{"fallback"}, []string{".", "engine", "internal/isnil", "internal/memory", "internal/option", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
+	{[]string{"fallback"},
+		[]string{".", "engine", "internal/isnil", "internal/memory", "internal/option", "internal/outagelog", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
 	{[]string{"internal/spec"}, []string{".", "engine"}, "the rules once more, naive: it shares the vocabulary and no arithmetic"},
 	{[]string{"internal/conformance", "weirtest"},
 		[]string{".", "engine", "internal/isnil", "internal/option", "internal/spec", "row"}, "compares any engine with the specification"},
@@ -58,7 +59,7 @@ var layers = []layer{
 	{[]string{"internal/enforce", "enforce"},
 		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/filewatch", "internal/isnil", "internal/keyenc", "internal/nearest", "policy", "row"}, "the policies of a file at work, the same for every front and for library users"},
 	{[]string{"weirgrpc", "weirhttp"},
-		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/option", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
+		[]string{".", "engine", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/option", "internal/outagelog", "internal/shorten"}, "gRPC and net/http around a Limiter; they work without files and without our service"},
 	{[]string{"internal/testkit/assert", "internal/testkit/httpapitest", "internal/testkit/jsontest", "internal/testkit/listentest", "internal/testkit/memstats", "internal/testkit/must", "internal/testkit/mutants", "internal/testkit/needs", "internal/testkit/race", "internal/testkit/txtar"},
 		nil, "helpers of tests; a reference must not share code with its subject"},
 	{[]string{"internal/testkit/program", "internal/testkit/redistest", "internal/testkit/runtests"},

@@ -12,13 +12,15 @@ import (
 
 // breaker is a circuit breaker. It opens after threshold consecutive failures. While
 // it is open it admits one probe every probeMin to probeMax; the first probe that
-// succeeds closes it. It has no goroutine and no timer: callers read the clock.
+// succeeds closes it. Calls are probes. While no calls come, a timer sends one every watchMin
+// to watchMax. There is no timer while the breaker is closed, and never a waiting goroutine.
 //
 // A call while the store is up costs two loads and writes nothing, so callers on many
 // processors do not contend.
 type breaker struct {
 	threshold int64             // consecutive failures that open it; 0 = it never opens
 	onChange  func(cause error) // nil: it is closed again
+	probe     func()            // sends a probe that no caller waits for, if admit permits it
 
 	open     atomic.Bool
 	failures atomic.Int64 // consecutive
@@ -31,6 +33,14 @@ type breaker struct {
 	since    time.Time  // last change of open
 	queued   []error    // the causes of changes that onChange has not seen
 	notifies bool       // a caller is running onChange
+	watcher  *watcher   // sends probes while no calls come; nil while the breaker is closed
+	ended    bool       // no watcher any more
+}
+
+// watcher is the timer of the probes during one outage.
+type watcher struct {
+	timer *time.Timer
+	pause time.Duration // most time until the next probe
 }
 
 // Probes come at a random time between these after the last one, so that processes do
@@ -39,6 +49,13 @@ type breaker struct {
 const (
 	probeMin = 100 * time.Millisecond
 	probeMax = 500 * time.Millisecond
+)
+
+// While no calls come, the pause between probes doubles from watchMin to watchMax. Each is
+// shortened at random, by up to a half.
+const (
+	watchMin = time.Second
+	watchMax = 5 * time.Second
 )
 
 // admit returns nil if a call may be sent now, and otherwise its answer. A probe is a call
@@ -115,12 +132,68 @@ func (b *breaker) setOpenLocked(open bool) {
 	b.since = time.Now()
 	if open {
 		b.scheduleProbeLocked(b.since)
+		b.watchLocked()
 	} else {
 		b.cause = nil
+		b.endWatchLocked()
 	}
 	if b.onChange != nil {
 		b.queued = append(b.queued, b.cause)
 	}
+}
+
+// watchLocked starts the probes that no caller waits for.
+func (b *breaker) watchLocked() {
+	if b.ended || b.probe == nil {
+		return
+	}
+	w := &watcher{pause: watchMin}
+	b.watcher = w
+	w.timer = time.AfterFunc(w.nextPause(), func() { b.watchOnce(w) })
+}
+
+// watchOnce sends a probe, unless one of a caller was sent just now, and sets the time of the
+// next one.
+func (b *breaker) watchOnce(w *watcher) {
+	if !b.isWatching(w) {
+		return
+	}
+	b.probe()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.watcher == w {
+		w.timer.Reset(w.nextPause())
+	}
+}
+
+// isWatching reports whether w is the watcher of the current outage.
+func (b *breaker) isWatching(w *watcher) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.watcher == w
+}
+
+// nextPause returns the time until the next probe, and doubles the pause after it.
+func (w *watcher) nextPause() time.Duration {
+	pause := w.pause
+	w.pause = min(2*pause, watchMax)
+	return pause/2 + rand.N(pause/2)
+}
+
+// endWatchLocked stops the probes that no caller waits for.
+func (b *breaker) endWatchLocked() {
+	if b.watcher != nil {
+		b.watcher.timer.Stop()
+		b.watcher = nil
+	}
+}
+
+// end stops the probes that no caller waits for, for good.
+func (b *breaker) end() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ended = true
+	b.endWatchLocked()
 }
 
 // notifyLocked reports all queued changes to onChange, in order and one at a time. It does

@@ -17,8 +17,11 @@ package fallback
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -27,6 +30,7 @@ import (
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/option"
+	"github.com/weirlimit/weir/internal/outagelog"
 )
 
 // The modes: the decision for calls that the store cannot decide (R15). An unknown mode is
@@ -73,6 +77,10 @@ type Engine struct {
 	breaker breaker
 	share   localShare // decides in mode Share
 
+	outages   outagelog.Log   // without OnStoreState
+	probing   context.Context // ends with Close
+	endProbes context.CancelFunc
+
 	failures, timeouts, degraded atomic.Int64
 }
 
@@ -83,17 +91,38 @@ var _ engine.Engine = (*Engine)(nil)
 //
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
+//
+// Outages are logged by slog.Default, unless [OnStoreState] is set. While the store is down it is
+// probed: by calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
+// probe is an attempt of a policy with the name weir-probe, which counts for one second. Close
+// ends the timer. While the store is up there is neither a timer nor a goroutine.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
 		panic("fallback: New needs an engine, not nil")
 	}
 	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, share: localShare{memory: memory.New(memory.Options{}), instances: 1}}
 	f.breaker.threshold, f.breaker.since = 5, time.Now()
+	f.probing, f.endProbes = context.WithCancel(context.Background())
+	f.breaker.probe = f.probe
+	f.breaker.onChange = f.outages.Set
+	f.outages.Down = "weir: the store is down; calls are decided without it"
+	f.outages.Up = "weir: the store is up"
 	option.Apply(f, opts)
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
 	}
 	return f
+}
+
+// Close ends the probes of a store that is down, and logs a change that is not logged yet. The
+// engine still decides, and calls still probe the store. The engine of the store stays open.
+func (f *Engine) Close() {
+	if f.engine == nil {
+		return
+	}
+	f.breaker.end()
+	f.endProbes()
+	f.outages.Close()
 }
 
 // modeOf returns the mode of a call.
@@ -186,6 +215,32 @@ func (f *Engine) decideCalls(ctx context.Context, calls []engine.Call, open []*e
 		}
 	}
 	f.conclude(worst, cause, probe)
+}
+
+// probeRules are the rules of a probe that no caller waits for. A probe must write: a store that
+// is read-only, or whose disk is full, answers a peek.
+var probeRules = engine.Compile("weir-probe", engine.AllOrNothing, []string{"probe"},
+	[]engine.Limit{{Name: "limit", Max: 1, Window: time.Second.Microseconds(), By: []int{0}}})
+
+// probeTimeout bounds a probe that no caller waits for, in an engine without a Timeout.
+const probeTimeout = time.Second
+
+// probe calls the store if the breaker permits it. Each probe has a key of its own, so that in a
+// Cluster probes reach all nodes.
+func (f *Engine) probe() {
+	ctx := f.probing
+	if f.timeout == 0 {
+		timed, cancel := context.WithTimeout(ctx, probeTimeout)
+		defer cancel()
+		ctx = timed
+	}
+	defer func() {
+		if p := recover(); p != nil { // no caller could recover it
+			slog.Error("weir: a probe of the store has panicked", "panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	calls := []engine.Call{{Rules: probeRules, Key: engine.K(rand.Text()), N: 1, Outage: Deny}}
+	f.decideCalls(ctx, calls, []*engine.Call{&calls[0]})
 }
 
 // send calls the store within the timeout.
@@ -364,7 +419,11 @@ func FailureThreshold(n int) Option {
 
 // OnStoreState calls changed when the store goes down, with the error of the last call, and
 // when it is up again, with nil. Calls of it come one at a time and in order. They run on
-// the goroutine of a caller, which waits for it. A nil function changes nothing.
+// the goroutine of a caller, which waits for it, or on that of a probe.
+//
+// Default, also for nil: a line in slog.Default for each change. In ten seconds at most one line
+// says that the store is down, and the last line is its state. A function that does nothing
+// silences it.
 func OnStoreState(changed func(cause error)) Option {
 	return func(f *Engine) {
 		if changed != nil {

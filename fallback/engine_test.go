@@ -43,11 +43,20 @@ func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
 func (s *store) Restore()               { s.faulty.Restore() }
 func (s *store) Calls() int64           { return s.faulty.Calls() }
 
-// newStore returns a limiter of p on a memory engine in place of a store.
+// newStore returns a limiter of p on a memory engine in place of a store. Only callers probe it.
 func newStore(t *testing.T, p weir.Policy, mode engine.Outage, opts ...fallback.Option) *store {
+	t.Helper()
+	s := newWatched(t, p, mode, opts...)
+	s.fallback.Close()
+	return s
+}
+
+// newWatched is newStore with the probes that no caller waits for.
+func newWatched(t *testing.T, p weir.Policy, mode engine.Outage, opts ...fallback.Option) *store {
 	t.Helper()
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
 	s.fallback = fallback.New(s.faulty, mode, opts...)
+	t.Cleanup(s.fallback.Close)
 	s.Limiter = must.Get(weir.New(p, weir.WithEngine(s.fallback)))(t)
 	return s
 }
@@ -278,6 +287,7 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := &keyStore{Memory: weir.NewMemory(), down: true}
 		f := fallback.New(store, fallback.Deny, fallback.FailureThreshold(3))
+		f.Close() // only callers probe
 		rules := must.Get(twoPerUser.Compile())(t)
 		allow := func(key string) (engine.Result, error) {
 			calls := []engine.Call{{Rules: rules, Key: weir.K(key), N: 1}}

@@ -1,0 +1,134 @@
+package fallback_test
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// captureDefault returns what slog.Default logs during the test, with the level first.
+func captureDefault(t *testing.T) *bytes.Buffer {
+	before, out := slog.Default(), new(bytes.Buffer)
+	slog.SetDefault(slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Key == slog.TimeKey {
+			return slog.Attr{}
+		}
+		return a
+	}})))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	return out
+}
+
+// TestOutagesAreLogged: without OnStoreState each change is one line; a function that does
+// nothing silences them.
+func TestOutagesAreLogged(t *testing.T) {
+	out := captureDefault(t)
+	for _, silent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			opts := []fallback.Option{fallback.OnStoreState(nil)}
+			if silent {
+				opts = append(opts, fallback.OnStoreState(func(error) {}))
+			}
+			s := newWatched(t, ten, fallback.Allow, opts...)
+			s.Break(weirtest.Down())
+			s.fail(20)
+			s.Restore()
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		})
+		want := "level=ERROR msg=\"weir: the store is down; calls are decided without it\" why=\"engine: the store is unavailable: weirtest: down\"\n" +
+			"level=INFO msg=\"weir: the store is up\"\n"
+		if silent {
+			want = ""
+		}
+		if got := strings.ReplaceAll(out.String(), weir.ErrUnavailable.Error(), "engine: the store is unavailable"); got != want {
+			t.Errorf("silent %t:\ngot  %swant %s", silent, got, want)
+		}
+		out.Reset()
+	}
+}
+
+// TestReturnIsNoticedWithoutCalls: a store that is back is up without a call, within the
+// longest pause.
+func TestReturnIsNoticedWithoutCalls(t *testing.T) {
+	for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "silent": weirtest.Silent()} {
+		for _, opts := range [][]fallback.Option{nil, {fallback.Timeout(0)}} {
+			if name == "silent" && opts != nil {
+				continue // its callers would wait for ever
+			}
+			synctest.Test(t, func(t *testing.T) {
+				s := newWatched(t, ten, fallback.Deny, opts...)
+				s.Break(fault)
+				s.fail(5)
+				time.Sleep(time.Hour)
+				s.want(down)
+				calls := s.Calls() - 5
+				if hour := int64(time.Hour / time.Second); calls < hour/5 || calls > hour/2 {
+					t.Errorf("%s: %d probes an hour, want one every 2.5 to 5 s", name, calls)
+				}
+				s.Restore()
+				time.Sleep(5*time.Second + 50*time.Millisecond)
+				s.want(up)
+				before := s.Calls()
+				time.Sleep(time.Hour)
+				assert.Equal(t, s.Calls(), before, "calls of a store that is up")
+			})
+		}
+	}
+}
+
+// TestProbesEndWithClose: no timer and no goroutine is left, also with a probe in flight.
+func TestProbesEndWithClose(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t, ten, fallback.Deny, fallback.Timeout(time.Hour))
+		goroutines := runtime.NumGoroutine()
+		s.Break(weirtest.Down())
+		s.fail(5)
+		assert.Equal(t, runtime.NumGoroutine(), goroutines, "goroutines between two probes")
+		s.Break(weirtest.Silent())
+		time.Sleep(time.Minute) // a probe hangs
+		before := s.Calls()
+		s.fallback.Close()
+		synctest.Wait()
+		assert.Equal(t, runtime.NumGoroutine(), goroutines, "goroutines after Close")
+		time.Sleep(time.Hour)
+		assert.Equal(t, s.Calls(), before, "calls of the store after Close")
+		s.want(down)
+		s.Restore() // callers still probe
+		must.Get(s.Allow(ctx, weir.K("42")))(t)
+		s.want(up)
+		s.fallback.Close()
+		new(fallback.Engine).Close()
+	})
+}
+
+// TestProbePanics: a panic of the store in a probe ends neither the process nor the probes.
+func TestProbePanics(t *testing.T) {
+	out := captureDefault(t)
+	synctest.Test(t, func(t *testing.T) {
+		s := newWatched(t, ten, fallback.Deny)
+		s.Break(weirtest.Down())
+		s.fail(5)
+		s.Break(func(context.Context, func()) error { panic("a fault of the store") })
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if !strings.Contains(out.String(), "a probe of the store has panicked") {
+			t.Errorf("the log has no line of the panic:\n%s", out)
+		}
+		s.want(down)
+		s.Restore()
+		time.Sleep(6 * time.Second)
+		s.want(up)
+	})
+}
