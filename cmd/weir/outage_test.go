@@ -135,6 +135,41 @@ func TestOutagesFollowThePolicy(t *testing.T) {
 	}
 }
 
+// TestReturnOfTheStoreNeedsNoCaller: once Redis is back, readiness and metrics report it without
+// a call.
+func TestReturnOfTheStoreNeedsNoCaller(t *testing.T) {
+	t.Parallel()
+	store := redistest.Start(t)
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
+	f.await(t, "before", healthyAnswers, 1)
+	store.Kill()
+	f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, 0)
+	store.Restart(t)
+	must.Await(t, "the store is up", func() bool {
+		_, down, is := f.health(t)
+		return down == "" && is == 1
+	})
+}
+
+// TestLastLineIsTheStateOfTheStore: Redis goes down, up and down again within ten seconds.
+func TestLastLineIsTheStateOfTheStore(t *testing.T) {
+	t.Parallel()
+	store := redistest.Start(t)
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis://"+store.Addr)
+	out := map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}
+	f.await(t, "before", healthyAnswers, 1)
+	store.Kill()
+	f.await(t, "out", out, 0)
+	store.Restart(t)
+	f.await(t, "over", healthyAnswers, 1)
+	store.Kill()
+	f.await(t, "out again", out, 0)
+	must.Await(t, "the last line is that the store is down", func() bool {
+		log := f.Output()
+		return strings.LastIndex(log, "the store is down") > strings.LastIndex(log, "the store is up")
+	})
+}
+
 // One of two weir serve on a store is killed under load. The other goes on. Together
 // they grant the limit exactly, but for the calls in flight without an answer.
 func TestKillOfOneServerKeepsTheLimit(t *testing.T) {

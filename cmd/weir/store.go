@@ -13,11 +13,11 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/outagelog"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -62,15 +62,15 @@ type servedStore struct {
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	closed  chan struct{} // closed by Close
 
-	outages observe.Log // at most one line in ten seconds
-	logged  bool        // the current outage has been logged
+	fallback *fallback.Engine // nil for memory
+	outages  outagelog.Log
 }
 
 // connectStore begins to connect to the store, and does not wait for it. It sets the fields
 // of the configuration for it.
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
-		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
+		outages: outagelog.Log{To: log, Down: "the store is down; decisions follow when-store-is-down", Up: "the store is up"}}
 	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: func(done, total int64) {
 		log.Info("reading the store", "bytes", done, "of", total)
 	}}, s.logAttempt)
@@ -86,7 +86,7 @@ func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 	}
 	// A policy's when-store-is-down replaces the mode.
 	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
-	c.Engine = c.Fallback
+	c.Engine, s.fallback = c.Fallback, c.Fallback
 	c.StoreIdentity = func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.storeTimeout)
 		defer cancel()
@@ -131,24 +131,21 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 	}
 }
 
-// logState logs that a connected store is down, or up again, at most once in ten
-// seconds. Calls come one at a time.
+// logState logs that a connected store is down, or up again. Calls come one at a time.
 func (s *servedStore) logState(cause error) {
 	if s.Shared && s.Err() != nil {
 		return // logAttempt logs the reason
 	}
-	if cause == nil {
-		if s.logged {
-			s.log.Info("the store is up")
-		}
-		return
-	}
-	s.logged = s.outages.Line(slog.LevelError, "the store is down; decisions follow when-store-is-down", "why", cause)
+	s.outages.Set(cause)
 }
 
-// Close stops connecting and closes the store.
+// Close stops probing and connecting, and closes the store.
 func (s *servedStore) Close() error {
 	close(s.closed)
+	if s.fallback != nil {
+		s.fallback.Close()
+	}
+	s.outages.Close()
 	return s.Store.Close()
 }
 
