@@ -47,9 +47,12 @@ const bigOffset = time.Second
 //
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
+	r := Report{Address: e.address()}
+	if err := e.learn(ctx); err != nil {
+		return r, err
+	}
 	c := check{clustered: e.spread}
 	option.Apply(&c, opts)
-	r := Report{Address: e.address()}
 	sent := e.now()
 	text, err := e.eval(ctx, checkScript, nil, []string{e.prefix + layout + "}"}) // no policy has an empty name
 	r.RoundTrip = e.now().Sub(sent)

@@ -25,8 +25,11 @@ type Conn interface {
 
 // Topology is an optional interface of a Conn.
 type Topology interface {
-	// Clustered reports whether the keys of a call must hash to one slot.
-	Clustered() bool
+	// Clustered reports whether the keys of a call must hash to one slot. A Conn that has
+	// not reached its server yet connects, or returns an error until it can: an UnsentError,
+	// or a ReplyError of the server. It returns when ctx is done. The Engine asks before its
+	// first call, and not again after an answer.
+	Clustered(ctx context.Context) (bool, error)
 }
 
 // ReplyError is an error reply of the server. The server did not run the script, or

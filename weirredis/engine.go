@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
@@ -18,10 +20,14 @@ type Engine struct {
 	conn   Conn
 	decide *Script
 	prefix string // begins all keys
-	spread bool   // conn is a Cluster: keys are spread over its slots
-	queue  *queue // nil = every request has a call of its own
+	batch  bool   // requests may share a call, unless conn is a Cluster
 	cache  *denialCache
 	now    func() time.Time
+
+	learning sync.Mutex  // protects the change of learned
+	learned  atomic.Bool // the following are set
+	spread   bool        // conn is a Cluster: keys are spread over its slots
+	queue    *queue      // nil = every request has a call of its own
 }
 
 var _ engine.Engine = (*Engine)(nil)
@@ -29,14 +35,13 @@ var _ engine.Engine = (*Engine)(nil)
 // maxPrefix is the number of bytes of the longest KeyPrefix.
 const maxPrefix = 64
 
-// New returns an engine on conn.
+// New returns an engine on conn. It makes no call, so a program can start while its server is
+// down.
 func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
 	o := options{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
-	t, ok := conn.(Topology)
-	spread := ok && t.Clustered()
 	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
 		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
@@ -45,14 +50,42 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		conn:   conn,
 		decide: o.decide,
 		prefix: o.prefix,
-		spread: spread,
+		batch:  o.batching,
 		cache:  newDenialCache(o.cacheTTL),
 		now:    time.Now,
 	}
-	if o.batching && !spread {
-		e.queue = &queue{e: e}
+	if _, ok := conn.(Topology); !ok {
+		e.setSpread(false)
 	}
 	return e, nil
+}
+
+// learn asks conn whether it is a Cluster, if that is not known yet. The answer decides the
+// names of keys, so no call can be made without it.
+func (e *Engine) learn(ctx context.Context) error {
+	if e.learned.Load() {
+		return nil
+	}
+	spread, err := e.conn.(Topology).Clustered(ctx)
+	if err != nil {
+		return &StoreError{Address: e.address(), Err: callersError(ctx, err)}
+	}
+	e.setSpread(spread)
+	return nil
+}
+
+// setSpread sets whether keys are spread over the slots of a Cluster, once.
+func (e *Engine) setSpread(spread bool) {
+	e.learning.Lock()
+	defer e.learning.Unlock()
+	if e.learned.Load() {
+		return
+	}
+	e.spread = spread
+	if e.batch && !spread {
+		e.queue = &queue{e: e}
+	}
+	e.learned.Store(true)
 }
 
 // Option adjusts an Engine.
@@ -106,6 +139,14 @@ func (e *Engine) address() string {
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
 	if e.conn == nil {
 		panic("weirredis: the zero Engine decides nothing; make one with weirredis.New")
+	}
+	if err := e.learn(ctx); err != nil {
+		for i := range calls {
+			if c := &calls[i]; c.Err == nil {
+				c.Fail(err)
+			}
+		}
+		return
 	}
 	t := trip{e: e, ctx: ctx}
 	for i := range calls {

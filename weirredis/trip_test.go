@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -106,7 +107,7 @@ func callOf(l *weir.Limiter, value string, c engine.Call) engine.Call {
 // clusterConn is a cannedConn of a Cluster.
 type clusterConn struct{ *cannedConn }
 
-func (clusterConn) Clustered() bool { return true }
+func (clusterConn) Clustered(context.Context) (bool, error) { return true, nil }
 
 // TestDoInAClusterSendsEachCallAlone: the keys of a script must share a slot.
 func TestDoInAClusterSendsEachCallAlone(t *testing.T) {

@@ -138,8 +138,8 @@ func classify(err error) error {
 	return err
 }
 
-// Clustered reports whether the client is connected to a Redis Cluster.
-func (c *Conn) Clustered() bool { return c.cluster != nil }
+// Clustered reports whether the client is one for a Cluster. The error is always nil.
+func (c *Conn) Clustered(context.Context) (bool, error) { return c.cluster != nil, nil }
 
 // String returns the addresses of the client's options.
 func (c *Conn) String() string { return c.address }

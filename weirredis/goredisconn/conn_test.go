@@ -51,8 +51,12 @@ func TestClusterClientIsACluster(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
 	defer cluster.Close()
 	c, err := goredisconn.New(cluster)
-	if err != nil || !c.Clustered() || c.String() != "127.0.0.1:1, 127.0.0.1:2" {
-		t.Errorf("got %v, clustered=%v, %v", c, c.Clustered(), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	clustered, err := c.Clustered(t.Context())
+	if err != nil || !clustered || c.String() != "127.0.0.1:1, 127.0.0.1:2" {
+		t.Errorf("got %v, clustered=%v, %v", c, clustered, err)
 	}
 }
 

@@ -4,10 +4,14 @@ package rueidisconn
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -17,10 +21,26 @@ import (
 
 // Conn is a weirredis.Conn on a rueidis client of its own.
 type Conn struct {
-	client  rueidis.Client
+	options rueidis.ClientOption
 	address string
-	scripts sync.Map // *rueidis.Lua by *weirredis.Script
+	scripts sync.Map                       // *rueidis.Lua by *weirredis.Script
+	client  atomic.Pointer[rueidis.Client] // nil until the first attempt that succeeds
+
+	mu      sync.Mutex // protects the following
+	attempt *attempt   // the last one to connect, or nil
+	closed  bool
 }
+
+// attempt is an attempt to connect.
+type attempt struct {
+	ended   chan struct{} // closed at its end; the following are set then
+	err     error
+	retryAt time.Time // no attempt before it
+}
+
+// retryPause is the time between an attempt to connect and the next one. Calls in between fail
+// with the error of the last attempt.
+const retryPause = 100 * time.Millisecond
 
 const (
 	// clusterRefresh is the interval at which the slots of a Cluster are reloaded. A
@@ -32,12 +52,16 @@ const (
 	sentinelRefresh = 5 * time.Second
 )
 
-// New connects. It changes three options: one connection for each server, because more
-// only split pipelines; no client-side cache; and no retries, because a decision with a
-// lost reply may have been counted. If ClusterOption.ShardsRefreshInterval is 0, it
-// becomes one second; if Sentinel.TopologyRefreshInterval is 0, five seconds. All other
-// options stay, such as Sentinel, TLS, user and password. The error is a
-// *weirredis.StoreError.
+// New connects. While the server is away New returns a Conn too, whose calls fail with an
+// UnsentError: each tries to connect again, at most every 100 ms, until one succeeds. The error
+// of New is one that waiting does not mend: an option or a password is wrong, or something else
+// than Redis answers. It is a *weirredis.StoreError.
+//
+// New changes three options: one connection for each server, because more only split pipelines;
+// no client-side cache; and no retries, because a decision with a lost reply may have been
+// counted. If ClusterOption.ShardsRefreshInterval is 0, it becomes one second; if
+// Sentinel.TopologyRefreshInterval is 0, five seconds. All other options stay, such as Sentinel,
+// TLS, user and password. New and later attempts take Dialer.Timeout at most, for each address.
 func New(o rueidis.ClientOption) (*Conn, error) {
 	o.PipelineMultiplex = -1
 	o.DisableCache = true
@@ -48,17 +72,103 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	if o.Sentinel.TopologyRefreshInterval == 0 {
 		o.Sentinel.TopologyRefreshInterval = sentinelRefresh
 	}
-	c := &Conn{address: strings.Join(o.InitAddress, ", ")}
-	client, err := rueidis.NewClient(o)
-	if err != nil {
-		return nil, &weirredis.StoreError{Address: c.address, Err: classify(err)}
+	c := &Conn{options: o, address: strings.Join(o.InitAddress, ", ")}
+	if _, err := c.connected(context.Background()); err != nil && !isAway(err) {
+		return nil, &weirredis.StoreError{Address: c.address, Err: err}
 	}
-	c.client = client
 	return c, nil
+}
+
+// connected returns the client. Without one it waits for an attempt to connect, which it starts
+// if there is none. The call was not sent if it returns an error.
+func (c *Conn) connected(ctx context.Context) (rueidis.Client, error) {
+	if client := c.client.Load(); client != nil {
+		return *client, nil
+	}
+	a, err := c.currentAttempt()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case <-a.ended:
+	case <-ctx.Done():
+		return nil, weirredis.UnsentError{Err: ctx.Err()}
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return *c.client.Load(), nil
+}
+
+// currentAttempt returns the attempt to connect that is in progress or has just failed. If there
+// is none, it starts one.
+func (c *Conn) currentAttempt() (*attempt, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, weirredis.UnsentError{Err: rueidis.ErrClosing}
+	}
+	if a := c.attempt; a != nil && !a.mayRetry() {
+		return a, nil
+	}
+	c.attempt = &attempt{ended: make(chan struct{})}
+	go c.connect(c.attempt)
+	return c.attempt, nil
+}
+
+// mayRetry reports whether the attempt has failed some time ago.
+func (a *attempt) mayRetry() bool {
+	select {
+	case <-a.ended:
+		return a.err != nil && !time.Now().Before(a.retryAt)
+	default:
+		return false
+	}
+}
+
+// connect makes an attempt. The client has no context for it, so calls do not wait for its end.
+func (c *Conn) connect(a *attempt) {
+	defer close(a.ended)
+	client, err := rueidis.NewClient(c.options)
+	if err != nil {
+		a.err, a.retryAt = unsent(err), time.Now().Add(retryPause)
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		client.Close()
+	}
+	c.client.Store(&client)
+}
+
+// unsent returns the error of an attempt to connect, before which no script is sent.
+func unsent(err error) error {
+	err = classify(err)
+	if _, rejected := err.(weirredis.ReplyError); rejected {
+		return err
+	}
+	return weirredis.UnsentError{Err: err}
+}
+
+// isAway reports whether an error of connecting may end by itself: the server does not run, does
+// not answer, or is not ready.
+func isAway(err error) bool {
+	if rejected, ok := errors.AsType[weirredis.ReplyError](err); ok {
+		word, _, _ := strings.Cut(string(rejected), " ")
+		return slices.Contains([]string{"LOADING", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "READONLY"}, word)
+	}
+	_, tlsFault := errors.AsType[*tls.CertificateVerificationError](err)
+	_, network := errors.AsType[net.Error](err)
+	return !tlsFault && (network || errors.Is(err, io.EOF) || errors.Is(err, context.DeadlineExceeded))
 }
 
 // Eval runs the script at most once. It returns when ctx is done.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	client, err := c.connected(ctx)
+	if err != nil {
+		return "", err
+	}
 	lua, ok := c.scripts.Load(s)
 	if !ok {
 		lua, _ = c.scripts.LoadOrStore(s, rueidis.NewLuaScript(s.Text))
@@ -66,7 +176,7 @@ func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []strin
 	if ctx.Done() != nil {
 		ctx = noDeadline{ctx}
 	}
-	text, err := lua.(*rueidis.Lua).Exec(ctx, c.client, keys, args).ToString()
+	text, err := lua.(*rueidis.Lua).Exec(ctx, client, keys, args).ToString()
 	return text, classify(err)
 }
 
@@ -92,11 +202,25 @@ func classify(err error) error {
 	return err
 }
 
-// Clustered reports whether the client is connected to a Redis Cluster.
-func (c *Conn) Clustered() bool { return c.client.Mode() == rueidis.ClientModeCluster }
+// Clustered reports whether the server is of a Redis Cluster. Only the server knows, so Clustered
+// returns the error of connecting while there is no connection.
+func (c *Conn) Clustered(ctx context.Context) (bool, error) {
+	client, err := c.connected(ctx)
+	if err != nil {
+		return false, err
+	}
+	return client.Mode() == rueidis.ClientModeCluster, nil
+}
 
 // String returns the addresses of the options.
 func (c *Conn) String() string { return c.address }
 
-// Close closes the client.
-func (c *Conn) Close() { c.client.Close() }
+// Close closes the client. It does not wait for an attempt to connect.
+func (c *Conn) Close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	if client := c.client.Load(); client != nil {
+		(*client).Close()
+	}
+}

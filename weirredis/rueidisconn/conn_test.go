@@ -3,13 +3,20 @@ package rueidisconn_test
 import (
 	"context"
 	"errors"
+	"io"
+	"log/slog"
+	"net"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -30,13 +37,126 @@ func TestConformance(t *testing.T) {
 	redistest.Conformance(t, conn(t, rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}}), 2_000, 2)
 }
 
+// TestNewErrorNamesPlaceAndNextStep: New fails for what waiting does not mend.
 func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
+	s := redistest.Start(t, "--requirepass", "right")
+	foreign := listentest.Serve(t, func(c net.Conn) { io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
+	for name, c := range map[string]struct {
+		options rueidis.ClientOption
+		words   []string
+	}{
+		"password": {rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: "ann", Password: "s3cret"}, []string{s.Addr, "WRONGPASS", "check user and password"}},
+		"no Redis": {rueidis.ClientOption{InitAddress: []string{foreign}}, []string{foreign}},
+		"option":   {rueidis.ClientOption{}, []string{"InitAddress"}},
+	} {
+		_, err := rueidisconn.New(c.options)
+		if err == nil || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%s: got %v, want an error without the password", name, err)
+			continue
+		}
+		for _, word := range c.words {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: got %v, want %q in it", name, err, word)
+			}
+		}
+	}
+}
+
+var onePerHour = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}
+
+// limiterOn returns a limiter on a connection.
+func limiterOn(t *testing.T, c weirredis.Conn) *weir.Limiter {
+	t.Helper()
+	e := must.Get(weirredis.New(c))(t)
+	return must.Get(weir.New(onePerHour, weir.WithEngine(e)))(t)
+}
+
+// TestMadeWhileRedisIsDown: a call fails until the server runs, with its address and the next
+// step; then it decides. The keys are those of a connection that was made later, also in a
+// Cluster.
+func TestMadeWhileRedisIsDown(t *testing.T) {
+	for name, target := range map[string]string{"server": redistest.Start(t).Addr, "cluster": redistest.StartCluster(t).Nodes[0].Addr} {
+		p := redistest.NewProxy(t, target)
+		p.Refuse()
+		early := limiterOn(t, conn(t, rueidis.ClientOption{InitAddress: []string{p.Addr}}))
+		_, err := early.Allow(t.Context(), weir.K("ann"))
+		if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), p.Addr) || !strings.Contains(err.Error(), "does it run") {
+			t.Errorf("%s: while it is away: %v, want ErrUnavailable with the address and the next step", name, err)
+		}
+		p.Accept(t)
+		must.Await(t, name+" decides", func() bool {
+			d, err := early.Allow(t.Context(), weir.K("ann"))
+			return err == nil && d.Allowed
+		})
+		late := limiterOn(t, conn(t, rueidis.ClientOption{InitAddress: []string{target}}))
+		if d := must.Get(late.Allow(t.Context(), weir.K("ann")))(t); d.Allowed {
+			t.Errorf("%s: a connection made later has other keys", name)
+		}
+	}
+}
+
+// TestMadeWhileRedisIsSilent: a call that waits for a connection returns with its context, and
+// Close does not wait for the attempt.
+func TestMadeWhileRedisIsSilent(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Silence()
+	c := conn(t, rueidis.ClientOption{InitAddress: []string{p.Addr}, Dialer: net.Dialer{Timeout: 100 * time.Millisecond}})
+	time.Sleep(200 * time.Millisecond) // until a call may try again
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+	defer cancel()
+	_, err := c.Eval(ctx, &weirredis.Script{Text: "return ''"}, nil, nil)
+	if _, unsent := errors.AsType[weirredis.UnsentError](err); !unsent || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want an UnsentError because of DeadlineExceeded", err)
+	}
+	c.Close()
+	if _, err := c.Eval(t.Context(), &weirredis.Script{Text: "return ''"}, nil, nil); !errors.Is(err, rueidis.ErrClosing) {
+		t.Errorf("closed: got %v, want ErrClosing", err)
+	}
+}
+
+// TestOutageOfALibrary plays an outage with a real server, from before the start of the program:
+// the log has a line for each change, and the return of Redis is noticed without a call.
+func TestOutageOfALibrary(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
-	_, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: "ann", Password: "s3cret"})
-	if err == nil || !strings.Contains(err.Error(), s.Addr) || !strings.Contains(err.Error(), "does it run") || strings.Contains(err.Error(), "s3cret") {
-		t.Errorf("got %v, want an error that names %s and the next step, and no password", err, s.Addr)
+	var log lines
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	t.Cleanup(func() { slog.SetDefault(before) })
+	e := fallback.New(must.Get(weirredis.New(conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}})))(t), fallback.Allow)
+	t.Cleanup(e.Close)
+	l := must.Get(weir.New(onePerHour, weir.WithEngine(e)))(t)
+	isDegraded := func() bool { return must.Get(l.Allow(t.Context(), weir.K("ann")))(t).Degraded }
+	for outage := range 2 {
+		must.Await(t, "the store is down", func() bool { return isDegraded() && e.Status().Cause != nil })
+		s.Restart(t)
+		must.Await(t, "the store is up", func() bool { return e.Status().Cause == nil })
+		if isDegraded() {
+			t.Error("degraded after the return of Redis")
+		}
+		if got := log.String(); outage == 0 && (strings.Count(got, "\n") != 2 || !strings.Contains(got, s.Addr)) {
+			t.Errorf("got the lines\n%swant one for each change, with the address", got)
+		}
+		s.Stop()
 	}
+}
+
+// lines collects a log of several goroutines.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
 }
 
 // TestReturnsWithItsContext freezes the server: callers return at their deadlines, and at
@@ -44,8 +164,8 @@ func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 func TestReturnsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
 	c := conn(t, rueidis.ClientOption{InitAddress: []string{s.Addr}, ConnWriteTimeout: time.Hour})
-	if c.Clustered() || c.String() != s.Addr {
-		t.Errorf("got clustered=%v at %s, want a single server at %s", c.Clustered(), c, s.Addr)
+	if clustered, err := c.Clustered(t.Context()); err != nil || clustered || c.String() != s.Addr {
+		t.Errorf("got clustered=%v, %v at %s, want a single server at %s", clustered, err, c, s.Addr)
 	}
 	s.Freeze(t)
 	defer s.Thaw(t)

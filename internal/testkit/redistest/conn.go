@@ -135,7 +135,7 @@ func (c *Conn) Close() {
 }
 
 // Clustered reports whether the keys of a call must hash to one slot.
-func (c *Conn) Clustered() bool { return c.clustered }
+func (c *Conn) Clustered(context.Context) (bool, error) { return c.clustered, nil }
 
 // String returns the server's address.
 func (c *Conn) String() string { return c.addr }

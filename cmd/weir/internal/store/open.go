@@ -114,15 +114,19 @@ func (t *target) connect(o rueidis.ClientOption) *attempt {
 	if err != nil {
 		return &attempt{err: t.explain(err)}
 	}
-	if t.kind == cluster && !conn.Clustered() {
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	clustered, err := conn.Clustered(ctx)
+	if err == nil && t.kind == cluster && !clustered {
 		conn.Close()
 		return &attempt{err: fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)}
 	}
-	e, err := weirredis.New(conn, weirredis.KeyPrefix(t.prefix))
+	var e *weirredis.Engine
+	if err == nil {
+		e, err = weirredis.New(conn, weirredis.KeyPrefix(t.prefix))
+	}
 	var report weirredis.Report
 	if err == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
-		defer cancel()
 		report, err = e.Check(ctx)
 	}
 	if err != nil {

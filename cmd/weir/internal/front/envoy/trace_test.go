@@ -47,7 +47,7 @@ func TestTraces(t *testing.T) {
 			onEach(t, play)
 			if f.Name == "cluster" {
 				e, conn := enginetest.On(t, redistest.StartCluster(t).Addrs()...)
-				if !conn.Clustered() {
+				if clustered, err := conn.Clustered(t.Context()); err != nil || !clustered {
 					t.Fatal("the engine did not detect the Cluster")
 				}
 				play(t, newClock(e))
