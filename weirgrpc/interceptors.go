@@ -35,6 +35,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 	"github.com/weirlimit/weir/internal/option"
+	"github.com/weirlimit/weir/internal/outagelog"
 )
 
 // pushbackTrailer is the wait for clients with a retry policy: milliseconds, rounded up, or −1 for
@@ -85,6 +86,7 @@ func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), h
 		}
 		return handle(ctx) // uncounted
 	}
+	l.outages.Set(nil)
 	o := &Outcome{Compiled: a.Compiled, Key: a.Key, N: a.N, Decision: a.Decision, States: a.States}
 	if !o.Decision.Allowed {
 		if err := l.onDenied(ctx, o); err != nil {
@@ -114,18 +116,26 @@ type limit struct {
 
 // newLimit panics as keyby.Functions does.
 func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
-	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
+	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(l.Compiled().Name, opts)}
 }
 
 // failed returns the final error of a call without a decision; nil if the call passes.
 func (l *limit) failed(ctx context.Context, err error) error {
-	if l.allowWhenDown && ctx.Err() == nil && !errors.Is(err, weir.ErrFull) { // a full store is not down
-		switch toStatus(err).Code() {
-		case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled: // the store's
-			return nil
-		}
+	if l.allowWhenDown && isOutage(ctx, toStatus(err)) && !errors.Is(err, weir.ErrFull) { // a full store is not down
+		l.outages.Set(errors.New(answer.Logged(err)))
+		return nil
 	}
 	return l.onError(ctx, err)
+}
+
+// isOutage reports whether a call has a status because the store could not decide, and not
+// because the call itself is wrong or has ended.
+func isOutage(ctx context.Context, s *status.Status) bool {
+	switch s.Code() {
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return ctx.Err() == nil
+	}
+	return false
 }
 
 // errorCodes are the codes of errors, by the first that an error wraps. Bad input (R14) and
@@ -159,23 +169,33 @@ type config struct {
 	onDenied      func(context.Context, *Outcome) error
 	onError       func(context.Context, error) error
 	errorLog      *slog.Logger
+	outages       *outagelog.Log // whether decisions can be made, in errorLog
 }
 
 // newConfig applies the options to the defaults.
-func newConfig(opts []Option) config {
+func newConfig(policy string, opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	option.Apply(&c, opts)
+	c.outages = &outagelog.Log{To: c.errorLog.With("policy", policy), Up: "weirgrpc: calls are decided again",
+		Down: "weirgrpc: no decisions can be made; calls are rejected with UNAVAILABLE"}
+	if c.allowWhenDown {
+		c.outages.Down = "weirgrpc: no decisions can be made; calls pass uncounted"
+	}
 	if c.cost == nil {
 		c.cost = func(context.Context, *Call) int64 { return 1 }
 	}
 	if c.onDenied == nil {
 		c.onDenied = func(_ context.Context, o *Outcome) error { return o.Status().Err() }
 	}
-	if log := c.errorLog; c.onError == nil {
-		c.onError = func(_ context.Context, err error) error {
+	if c.onError == nil {
+		log, outages := c.errorLog, c.outages
+		c.onError = func(ctx context.Context, err error) error {
 			s := toStatus(err)
-			if s.Code() == codes.Internal {
+			switch {
+			case s.Code() == codes.Internal:
 				log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+			case isOutage(ctx, s):
+				outages.Set(errors.New(answer.Logged(err)))
 			}
 			return s.Err()
 		}
@@ -197,7 +217,8 @@ func Skip(skip func(context.Context, *Call) bool) Option {
 }
 
 // AllowWhenDown lets calls pass uncounted, without OnError, while the store cannot decide. Bad
-// input is still rejected: leaving out the metadata must not bypass the limit.
+// input is still rejected: leaving out the metadata must not bypass the limit. ErrorLog has a
+// line when calls begin to pass, and one when they are decided again.
 func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
 }
@@ -214,14 +235,16 @@ func OnDenied(f func(context.Context, *Outcome) error) Option {
 //     an invalid number of units (weir.ErrInput);
 //   - INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue);
 //   - the status of a context that has ended;
-//   - UNAVAILABLE for all other errors.
+//   - UNAVAILABLE for all other errors. ErrorLog has a line when this begins, and one when calls
+//     are decided again. In ten seconds at most one line says that it begins.
 func OnError(f func(context.Context, error) error) Option {
 	return func(c *config) { c.onError = f }
 }
 
-// ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
-// and for holds that could not be ended (weir.Concurrency), one line per call. Default, also
-// for nil: slog.Default().
+// ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
+// is set; for calls that AllowWhenDown passes; and for holds that could not be ended
+// (weir.Concurrency). An outage has a line at its begin and at its end, all else one per call.
+// slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {

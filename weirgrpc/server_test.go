@@ -302,3 +302,51 @@ func TestErrorsHaveACode(t *testing.T) {
 		}
 	}
 }
+
+// TestOutagesAreLogged: a line when decisions fail and one when they work again. With OnError the
+// program has the errors.
+func TestOutagesAreLogged(t *testing.T) {
+	down, up := "no decisions can be made; calls are rejected with UNAVAILABLE", "calls are decided again"
+	ownError := OnError(func(_ context.Context, err error) error { return err })
+	for name, c := range map[string]struct {
+		opts []Option
+		err  error
+		want []string
+	}{
+		"default":       {nil, weir.ErrUnavailable, []string{down, up}},
+		"timeout":       {nil, context.DeadlineExceeded, []string{down, up}},
+		"bad input":     {nil, weir.ErrInput, nil},
+		"OnError":       {[]Option{ownError}, weir.ErrUnavailable, nil},
+		"AllowWhenDown": {[]Option{AllowWhenDown(), ownError}, weir.ErrUnavailable, []string{"no decisions can be made; calls pass uncounted", up}},
+	} {
+		var out strings.Builder
+		store := weirtest.NewFaulty(weir.NewMemory())
+		l := newLimiter(t, []weir.Option{weir.WithEngine(store)}, perTenant(100))
+		opts := append([]Option{ErrorLog(slog.New(slog.NewTextHandler(&out, nil)))}, c.opts...)
+		intercept := Unary(l, byTenant, opts...)
+		call := func() {
+			ctx := metadata.NewIncomingContext(t.Context(), metadata.Pairs("tenant", "acme"))
+			intercept(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/a/b"}, func(context.Context, any) (any, error) { return nil, nil })
+		}
+		for range 2 {
+			call()
+		}
+		store.Break(func(context.Context, func()) error { return c.err })
+		for range 2 {
+			call()
+		}
+		store.Restore()
+		for range 2 {
+			call()
+		}
+		got := out.String()
+		if strings.Count(got, "\n") != len(c.want) {
+			t.Errorf("%s: got\n%swant %d lines", name, got, len(c.want))
+		}
+		for _, line := range c.want {
+			if !strings.Contains(got, line) || !strings.Contains(got, "policy=calls") {
+				t.Errorf("%s: got\n%swant %q and the policy", name, got, line)
+			}
+		}
+	}
+}

@@ -125,7 +125,7 @@ func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	two := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
 	l := newLimiter(t, two)
 	values := keyby.Functions("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
-	m := middleware{limiter: l, values: values, config: newConfig(nil)}
+	m := middleware{limiter: l, values: values, config: newConfig("search", nil)}
 	o, _, err := m.decideRequest(&http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}})
 	if err != nil || o.Key.Len() != 2 || o.Key.Value(0) != "acme" || o.Key.Value(1) != "ann" {
 		t.Errorf("%+v, %v; want the key acme, ann", o, err)

@@ -31,6 +31,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/keyby"
 	"github.com/weirlimit/weir/internal/option"
+	"github.com/weirlimit/weir/internal/outagelog"
 )
 
 // Middleware returns a middleware that passes a request on when l grants it. by names
@@ -48,7 +49,7 @@ import (
 // one line in ErrorLog, and the MaxHold should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
 	values := keyby.Functions("weirhttp: Middleware", l, by)
-	m := middleware{limiter: l, values: values, field: PolicyField(l.Compiled()), config: newConfig(opts)}
+	m := middleware{limiter: l, values: values, field: PolicyField(l.Compiled()), config: newConfig(l.Compiled().Name, opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
@@ -70,14 +71,17 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	o, held, err := m.decideRequest(r)
 	switch {
 	case err == nil && o.Decision.Allowed:
+		m.outages.Set(nil)
 		o.writeHeaders(w.Header(), m.field)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
 		defer keyby.End(r.Context(), held, m.errorLog, "request", o.Compiled.Name) // also if the handler panics
 		next.ServeHTTP(w, r)
 	case err == nil:
+		m.outages.Set(nil)
 		o.writeHeaders(w.Header(), m.field)
 		m.onDenied(w, r, o)
 	case m.passes(err):
+		m.outages.Set(errors.New(answer.Logged(err)))
 		next.ServeHTTP(w, r)
 	default:
 		m.onError(w, r, err)
@@ -108,12 +112,18 @@ type config struct {
 	onDenied      func(http.ResponseWriter, *http.Request, *Outcome)
 	onError       func(http.ResponseWriter, *http.Request, error)
 	errorLog      *slog.Logger
+	outages       *outagelog.Log // whether decisions can be made, in errorLog
 }
 
 // newConfig applies the options to the defaults.
-func newConfig(opts []Option) config {
+func newConfig(policy string, opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	option.Apply(&c, opts)
+	c.outages = &outagelog.Log{To: c.errorLog.With("policy", policy), Up: "weirhttp: requests are decided again",
+		Down: "weirhttp: no decisions can be made; requests are rejected with status 503"}
+	if c.allowWhenDown {
+		c.outages.Down = "weirhttp: no decisions can be made; requests pass uncounted"
+	}
 	if c.cost == nil {
 		c.cost = func(*http.Request) int64 { return 1 }
 	}
@@ -123,11 +133,14 @@ func newConfig(opts []Option) config {
 		}
 	}
 	if c.onError == nil {
-		log := c.errorLog
+		log, outages := c.errorLog, c.outages
 		c.onError = func(w http.ResponseWriter, _ *http.Request, err error) {
 			status, detail := answerTo(err)
-			if status == http.StatusInternalServerError {
+			switch status {
+			case http.StatusInternalServerError:
 				log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
+			case http.StatusServiceUnavailable:
+				outages.Set(errors.New(answer.Logged(err)))
 			}
 			WriteError(w, status, detail)
 		}
@@ -158,14 +171,16 @@ func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
 //   - 400 for a request without a usable key (*KeyError) or with bad input, such as an
 //     invalid number of units (weir.ErrInput);
 //   - 500 and a line in ErrorLog for a ValueFunc that failed (ErrValue);
-//   - 503 for everything else.
+//   - 503 for everything else. ErrorLog has a line when this begins, and one when requests are
+//     decided again. In ten seconds at most one line says that it begins.
 func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return func(c *config) { c.onError = h }
 }
 
-// ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
-// and for holds that could not be ended (weir.Concurrency), one line per request. Default,
-// also for nil: slog.Default().
+// ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
+// is set; for requests that AllowWhenDown passes; and for holds that could not be ended
+// (weir.Concurrency). An outage has a line at its begin and at its end, all else one per request.
+// slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {
@@ -177,7 +192,8 @@ func ErrorLog(log *slog.Logger) Option {
 // AllowWhenDown passes requests uncounted while the store cannot decide, in place of OnError.
 // A full store (ErrFull) decides: otherwise invented keys could fill it and so switch limits off.
 // Bad input is still rejected: otherwise a client could avoid the limit by leaving out a
-// header. Default: such requests are rejected.
+// header. ErrorLog has a line when requests begin to pass, and one when they are decided again.
+// Default: such requests are rejected.
 func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
 }

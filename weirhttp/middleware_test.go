@@ -3,7 +3,9 @@ package weirhttp
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
@@ -15,6 +17,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 func newLimiter(t *testing.T, p weir.Policy, opts ...weir.Option) *weir.Limiter {
@@ -188,5 +191,55 @@ func TestHandlerSeesTheOutcome(t *testing.T) {
 	}
 	if o, ok := FromContext(t.Context()); ok {
 		t.Errorf("a context of no request holds %+v", o)
+	}
+}
+
+// TestOutagesAreLogged: a line when decisions fail and one when they work again, in the default
+// log too. With OnError the program has the errors.
+func TestOutagesAreLogged(t *testing.T) {
+	down, up := "no decisions can be made; requests are rejected with status 503", "requests are decided again"
+	for name, c := range map[string]struct {
+		opts []Option
+		err  error
+		want []string
+	}{
+		"default":         {nil, weir.ErrUnavailable, []string{down, up}},
+		"full":            {nil, weir.ErrFull, []string{down, up}},
+		"a key":           {nil, fmt.Errorf("%w: secret key: %w", weir.ErrUnreadable, weir.ErrUnavailable), []string{down, up}},
+		"bad input":       {nil, weir.ErrInput, nil},
+		"OnError":         {[]Option{OnError(func(http.ResponseWriter, *http.Request, error) {})}, weir.ErrUnavailable, nil},
+		"AllowWhenDown":   {[]Option{AllowWhenDown()}, weir.ErrUnavailable, []string{"no decisions can be made; requests pass uncounted", up}},
+		"both":            {[]Option{AllowWhenDown(), OnError(func(http.ResponseWriter, *http.Request, error) {})}, weir.ErrUnavailable, []string{"requests pass uncounted", up}},
+		"silenced":        {[]Option{ErrorLog(slog.New(slog.DiscardHandler))}, weir.ErrUnavailable, nil},
+		"silenced passes": {[]Option{ErrorLog(slog.New(slog.DiscardHandler)), AllowWhenDown()}, weir.ErrUnavailable, nil},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var out strings.Builder
+			before := slog.Default()
+			slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
+			defer slog.SetDefault(before)
+			store := weirtest.NewFaulty(weir.NewMemory())
+			h := Middleware(newLimiter(t, search, weir.WithEngine(store)), By{"ip": ClientIP()}, c.opts...)(new(served))
+			for range 3 {
+				get(h)
+			}
+			store.Break(func(context.Context, func()) error { return c.err })
+			for range 3 {
+				get(h)
+			}
+			store.Restore()
+			for range 3 {
+				get(h)
+			}
+			got := out.String()
+			if strings.Count(got, "\n") != len(c.want) || strings.Contains(got, "secret") || len(c.want) > 0 && !strings.Contains(got, "policy=search") {
+				t.Errorf("%s: got\n%swant %d lines that name the policy", name, got, len(c.want))
+			}
+			for _, line := range c.want {
+				if !strings.Contains(got, line) {
+					t.Errorf("%s: got\n%swant %q", name, got, line)
+				}
+			}
+		})
 	}
 }
