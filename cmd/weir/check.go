@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
@@ -18,80 +22,157 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 )
 
-// checkOptions are the flags of weir check.
+// checkOptions are the flags of weir check and weir peek.
 type checkOptions struct {
 	policies, store string
+	server          clientFlags // without a URL the command decides itself
 	id              string
 	n               int
-	peek            bool
+	op              weir.Op
 }
 
 func checkCommand() *cobra.Command {
-	var o checkOptions
+	o := &checkOptions{op: weir.OpAttempt}
 	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
-	policiesFlag(cmd, &o.policies)
-	storeFlag(cmd, &o.store)
-	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(min(math.MaxInt, weir.MaxUnits)), ""), "units", "n", "units to take")
-	cmd.Flags().BoolVar(&o.peek, "peek", false, "return the answer of an attempt and take nothing")
+	o.addTo(cmd)
 	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
 	return withJSON(cmd, "print the answer as one JSON object")
 }
 
+func peekCommand() *cobra.Command {
+	o := &checkOptions{op: weir.OpPeek}
+	cmd := newCommand("peek POLICY [key=value ...]", "Show the decision that an attempt would get, and take nothing", wantArgs(1, math.MaxInt, "POLICY"), o.run)
+	o.addTo(cmd)
+	return withJSON(cmd, "print the answer as one JSON object")
+}
+
+// addTo adds the flags that check and peek share.
+func (o *checkOptions) addTo(cmd *cobra.Command) {
+	policiesFlag(cmd, &o.policies)
+	storeFlag(cmd, &o.store)
+	cmd.Flags().VarP(intValue(&o.n, 1, 0, int(min(math.MaxInt, weir.MaxUnits)), ""), "units", "n", "units of the attempt")
+	o.server.variable = "WEIR_TOKEN"
+	o.server.addTo(cmd, "", "ask the running weir at `URL` or unix:/path, such as "+defaultURL+", which has its own policies and store")
+}
+
 func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
-	if o.peek && o.id != "" {
-		return usage("leave out one of them", "--peek takes nothing, so it has no --id")
+	ask := o.decide
+	if o.server.url != "" {
+		ask = o.askServer
 	}
-	a, applied, err := o.decide(cmd, args[0], args[1:])
+	if err := o.checkFlags(cmd); err != nil {
+		return err
+	}
+	body, by, err := ask(cmd, args[0], args[1:])
 	if err != nil {
 		return err
 	}
-	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(a.AppendJSON(nil, applied)), func(b *strings.Builder) { writeAnswer(b, a, applied) })
-	if err == nil && !a.Decision.Allowed {
+	a := new(shownAnswer)
+	if err := json.Unmarshal(body, a); err != nil {
+		return err
+	}
+	err = printResult(cmd, cmd.OutOrStdout(), json.RawMessage(body), func(b *strings.Builder) { a.write(b, o, by) })
+	if asJSON(cmd) && o.server.url == "" && o.store == "memory" {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: decided %s\n", cmd.CommandPath(), by)
+	}
+	if err == nil && !a.Allowed {
 		err = errDenied
 	}
 	return err
 }
 
-// decide makes the decision. If a shadow cannot decide, that is an error here: its
-// answer would hide the fault.
-func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
+// checkFlags rejects flags of the command's own decision beside --url, and the reverse.
+func (o *checkOptions) checkFlags(cmd *cobra.Command) error {
+	for _, name := range []string{"policies", "store"} {
+		if o.server.url != "" && cmd.Flags().Changed(name) {
+			return usage("leave out one of them", "--url asks a running weir, which has its own policies and store, so --%s has no effect", name)
+		}
+	}
+	for _, name := range []string{"token-file", "ca"} {
+		if o.server.url == "" && cmd.Flags().Changed(name) {
+			return usage("add --url "+defaultURL+", or leave out --"+name, "--%s is for a running weir, and there is no --url", name)
+		}
+	}
+	return nil
+}
+
+// emptyMemory is where the memory store decides.
+const emptyMemory = "in an empty memory of this command; --url asks a running weir"
+
+// decide makes the decision in this process. It returns the object of POST /v1/check, and where it
+// was decided. If a shadow cannot decide, that is an error here: its answer would hide the fault.
+func (o *checkOptions) decide(cmd *cobra.Command, name string, pairs []string) (body []byte, by string, err error) {
 	file, _, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	p, err := findPolicy(file, name)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	store, err := openStore(o.store)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
 	defer closeStore(store, &err)
 	rule, err := enforce.NewRule(p, store.Engine)
 	if err != nil {
-		return nil, nil, usage("", "%s: %w", file.Name, err)
+		return nil, "", usage("", "%s: %w", file.Name, err)
 	}
 	target, err := parseKey(rule, pairs)
 	if err != nil {
-		return nil, nil, err
+		return nil, "", err
 	}
-	a := &answer.Answer{Key: target.Key, N: int64(o.n), States: make([]weir.LimitState, len(p.Limits))}
-	if o.peek {
-		a.Op = weir.OpPeek
-	}
+	a := &answer.Answer{Key: target.Key, N: int64(o.n), Op: o.op, States: make([]weir.LimitState, len(p.Limits))}
 	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: a.N, States: a.States, ID: o.id})
 	err = cmp.Or(err, made.Err)
 	switch {
 	case errors.Is(err, &engine.InputError{Field: "id"}):
-		return nil, nil, usage("", "--id: %w", err)
+		return nil, "", usage("", "--id: %w", err)
 	case answer.IsBadInput(err):
-		return nil, nil, usage("", "%w", err)
+		return nil, "", usage("", "%w", err)
 	case err != nil:
-		return nil, nil, unreachable(store.Name, err)
+		return nil, "", unreachable(store.Name, err)
 	}
 	a.Compiled, a.Units, a.Decision, a.Blocked = made.Limiter.Compiled(), made.Units, made.Decision, made.Applied.Blocked
-	return a, &made.Applied, nil
+	by = emptyMemory
+	if store.Memory == nil {
+		by = "on " + store.Name
+	}
+	return a.AppendJSON(nil, &made.Applied), by, nil
+}
+
+// askServer requests the decision of a running weir.
+func (o *checkOptions) askServer(cmd *cobra.Command, name string, pairs []string) (body []byte, by string, err error) {
+	values, err := readPairs(pairs, "write the key as DIMENSION=VALUE")
+	if err != nil {
+		return nil, "", err
+	}
+	request := struct {
+		Policy string            `json:"policy"`
+		Key    map[string]string `json:"key"`
+		N      int               `json:"n"`
+		ID     string            `json:"id,omitempty"`
+	}{Policy: name, Key: map[string]string{}, N: o.n, ID: o.id}
+	for _, v := range values {
+		if !utf8.ValidString(v.Value) {
+			return nil, "", usage("leave out --url, or send the value in UTF-8", "the value of %q is not UTF-8, and requests to weir are", v.Name)
+		}
+		request.Key[v.Name] = v.Value
+	}
+	client, err := o.server.newClient(requestTimeout)
+	if err != nil {
+		return nil, "", err
+	}
+	path := "/v1/check"
+	if o.op == weir.OpPeek {
+		path = "/v1/peek"
+	}
+	a, err := client.call(cmd.Context(), http.MethodPost, path, request, &struct{}{}, "is --url the address of --listen?")
+	if err != nil {
+		return nil, "", err
+	}
+	return bytes.TrimSpace(a.body), "by weir at " + client.address, nil
 }
 
 // parseKey returns the key in arguments of the form key=value.
@@ -100,16 +181,9 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 	for _, dimension := range rule.Dimensions() {
 		example += " " + dimension + "=VALUE"
 	}
-	var values []enforce.Pair
-	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return target, usage(example, "%q is not key=value", pair)
-		}
-		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == name }) {
-			return target, usage(example, "%q is given twice", name)
-		}
-		values = append(values, enforce.Pair{Name: name, Value: value})
+	values, err := readPairs(pairs, example)
+	if err != nil {
+		return target, err
 	}
 	if target, err = rule.Target(values); err != nil {
 		for _, v := range values {
@@ -123,46 +197,90 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 	return target, nil
 }
 
-// writeAnswer writes a decision for people: the verdict, the reason, and a row for
-// each limit with a known state.
-func writeAnswer(b *strings.Builder, a *answer.Answer, applied *answer.Applied) {
-	fmt.Fprintf(b, "%s: %s\n", verdict(a), a.Why(applied))
-	if applied.Plan != "" {
-		fmt.Fprintf(b, "  plan %s\n", applied.Plan)
-	}
-	if applied.Override != "" {
-		until := "forever"
-		if !applied.Until.IsZero() {
-			until = "until " + applied.Until.UTC().Format(time.RFC3339)
+// readPairs reads arguments of the form key=value. example is the next step after a mistake.
+func readPairs(pairs []string, example string) (values []enforce.Pair, err error) {
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if _, err := strconv.ParseUint(pair, 10, 64); err == nil {
+			return nil, usage("for "+pair+" units write -n "+pair, "%q is not key=value", pair)
 		}
-		fmt.Fprintf(b, "  override: %s (%s)\n", applied.Override, until)
+		if !ok {
+			return nil, usage(example, "%q is not key=value", pair)
+		}
+		if slices.ContainsFunc(values, func(v enforce.Pair) bool { return v.Name == name }) {
+			return nil, usage(example, "%q is given twice", name)
+		}
+		values = append(values, enforce.Pair{Name: name, Value: value})
 	}
-	for _, limit := range applied.Warnings {
+	return values, nil
+}
+
+// shownAnswer is the answer of POST /v1/check, as far as it is shown.
+type shownAnswer struct {
+	Allowed  bool   `json:"allowed"`
+	Granted  int64  `json:"granted"`
+	Why      string `json:"why"`
+	Plan     string `json:"plan"`
+	Override *struct {
+		Why   string    `json:"why"`
+		Until time.Time `json:"until"` // zero = it stays
+	} `json:"override"`
+	Warnings []string     `json:"warning_limits"`
+	Limits   []shownLimit `json:"limits"`
+}
+
+// shownLimit is the state of a limit. Times are milliseconds.
+type shownLimit struct {
+	Name       string `json:"name"`
+	Used       int64  `json:"used"`
+	Max        int64  `json:"max"`
+	Burst      int64  `json:"burst"`
+	Window     int64  `json:"window_ms"`
+	MaxHold    int64  `json:"max_hold_ms"`
+	Period     string `json:"period"`
+	Zone       string `json:"zone"`
+	RetryAfter int64  `json:"retry_after_ms"` // -1 = never
+	Next       int64  `json:"next_ms"`
+	ResetAfter int64  `json:"reset_after_ms"`
+}
+
+// write writes a decision for people: the verdict, the reason, where it was decided, and a row for
+// each limit with a known state.
+func (a *shownAnswer) write(b *strings.Builder, o *checkOptions, by string) {
+	fmt.Fprintf(b, "%s: %s\n  %s\n", a.verdict(o), a.Why, by)
+	if a.Plan != "" {
+		fmt.Fprintf(b, "  plan %s\n", a.Plan)
+	}
+	if a.Override != nil {
+		until := "forever"
+		if !a.Override.Until.IsZero() {
+			until = "until " + a.Override.Until.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(b, "  override: %s (%s)\n", a.Override.Why, until)
+	}
+	for _, limit := range a.Warnings {
 		fmt.Fprintf(b, "  warning: the share of limit %s is reached\n", limit)
 	}
-	rows := stateRows(a)
-	if len(rows) == 1 {
+	if len(a.Limits) == 0 {
 		return
 	}
+	rows := a.rows()
 	b.WriteString("\n")
 	writeTable(b, "lrrrrrr"[:len(rows[0])], rows)
 }
 
-// stateRows returns a row for each limit with a known state, below a heading. If one counts
-// holds, the last column is the latest end of the next hold.
-func stateRows(a *answer.Answer) [][]string {
-	held := false
-	for _, s := range a.Known() {
-		held = held || s.MaxHold > 0
-	}
+// rows returns a row for each limit with a known state, below a heading. If one counts holds, the
+// last column is the latest end of the next hold.
+func (a *shownAnswer) rows() [][]string {
+	held := slices.ContainsFunc(a.Limits, func(l shownLimit) bool { return l.MaxHold > 0 })
 	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
 		rows[0] = append(rows[0], "NEXT END")
 	}
-	for i, s := range a.Known() {
-		row := []string{s.Name, number(s.Used), number(cmp.Or(s.Burst, s.Max)), answer.Window(&a.Compiled.Limits[i], s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
-		if s.MaxHold > 0 && s.Used > 0 {
-			row = append(row, waitText(s.NextAfter))
+	for _, l := range a.Limits {
+		row := []string{l.Name, number(l.Used), number(cmp.Or(l.Burst, l.Max)), l.window(), waitText(l.RetryAfter), waitText(l.ResetAfter)}
+		if l.MaxHold > 0 && l.Used > 0 {
+			row = append(row, waitText(l.Next))
 		} else if held {
 			row = append(row, "-")
 		}
@@ -171,27 +289,42 @@ func stateRows(a *answer.Answer) [][]string {
 	return rows
 }
 
-func verdict(a *answer.Answer) string {
+// window returns the window of a limit: "30m", "10 per 1s" for a bucket, "at once", or "day in
+// Europe/Berlin".
+func (l *shownLimit) window() string {
+	length := answer.Exactly(time.Duration(l.Window) * time.Millisecond)
+	switch {
+	case l.Burst > 0:
+		return fmt.Sprintf("%d per %s", l.Max, length)
+	case l.MaxHold > 0:
+		return "at once"
+	case l.Period != "":
+		return l.Period + " in " + l.Zone
+	}
+	return length
+}
+
+func (a *shownAnswer) verdict(o *checkOptions) string {
 	word := "denied"
 	switch {
-	case a.Decision.Allowed && a.Decision.Granted < a.N:
-		word = fmt.Sprintf("allowed in part, %d of %d", a.Decision.Granted, a.N)
-	case a.Decision.Allowed:
+	case a.Allowed && a.Granted < int64(o.n):
+		word = fmt.Sprintf("allowed in part, %d of %d", a.Granted, o.n)
+	case a.Allowed:
 		word = "allowed"
 	}
-	if a.Op == weir.OpPeek {
+	if o.op == weir.OpPeek {
 		return "would be " + word
 	}
 	return word
 }
 
-// waitText returns a wait for people: now, in 3s, or never.
-func waitText(d time.Duration) string {
-	switch d {
+// waitText returns a wait in milliseconds for people: now, in 3s, or never.
+func waitText(ms int64) string {
+	switch ms {
 	case 0:
 		return "now"
-	case weir.Never:
+	case -1:
 		return "never"
 	}
-	return "in " + answer.Wait(d)
+	return "in " + answer.Wait(time.Duration(ms)*time.Millisecond)
 }

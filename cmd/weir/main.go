@@ -58,9 +58,9 @@ func rootCommand() *cobra.Command {
 	cobra.EnableCommandSorting = false // the order of addVerbs
 	root.SetUsageTemplate(usageTemplate)
 	explain(root)
-	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand(), suggestCommand())
+	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), peekCommand(), replayCommand(), suggestCommand())
 	serve := settingsCommand("serve", "Serve decisions over HTTP", serve)
-	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
+	addVerbs(root, "Service:", serve, configCommand(), readyCommand(), topCommand(), resetCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	root.InitDefaultCompletionCmd()

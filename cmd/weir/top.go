@@ -10,7 +10,6 @@ import (
 	"maps"
 	"net/http"
 	"net/url"
-	"os"
 	"os/signal"
 	"slices"
 	"strconv"
@@ -25,19 +24,19 @@ import (
 
 // topOptions are the flags of weir top.
 type topOptions struct {
-	url, policy, token string
-	interval           time.Duration
-	n                  int
-	once               bool
+	server   clientFlags
+	policy   string
+	interval time.Duration
+	n        int
+	once     bool
 }
 
 func topCommand() *cobra.Command {
-	var o topOptions
+	o := topOptions{server: clientFlags{variable: "WEIR_ADMIN_TOKEN"}}
 	cmd := newCommand("top", "List the keys that are denied most", wantArgs(0, 0, ""), o.run)
 	f := cmd.Flags()
-	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
+	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
-	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token of operators; or set $WEIR_ADMIN_TOKEN")
 	f.VarP(intValue(&o.n, 15, 0, 1000, "write -n 20, for example"), "n", "n", "the number of keys, 0 to 1000")
 	f.Var(durationValue(&o.interval, 2*time.Second, 100*time.Millisecond, "write --interval 2s, for example"), "interval", "the time between two requests, 100ms or more")
 	f.BoolVar(&o.once, "once", false, "print the list once")
@@ -45,7 +44,7 @@ func topCommand() *cobra.Command {
 }
 
 func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
-	client, err := newTopClient(o)
+	client, err := o.server.newClient(requestTimeout)
 	if err != nil {
 		return err
 	}
@@ -76,29 +75,8 @@ func (o *topOptions) run(cmd *cobra.Command, _ []string) error {
 	}
 }
 
-// newTopClient returns a client with the token of operators, if there is one.
-func newTopClient(o *topOptions) (*apiClient, error) {
-	client, err := newAPIClient(o.url, 10*time.Second)
-	if err != nil {
-		return nil, err
-	}
-	text := strings.ReplaceAll(os.Getenv("WEIR_ADMIN_TOKEN"), " ", "\n")
-	if o.token != "" {
-		b, err := os.ReadFile(o.token)
-		if text = string(b); err != nil {
-			return nil, usage("", "--token-file: %w", err)
-		}
-	}
-	for line := range strings.Lines(text) { // during a rotation there are two tokens, and the server takes both
-		if line = strings.TrimSpace(line); client.token == "" && line != "" && line[0] != '#' {
-			client.token = line
-		}
-	}
-	if o.token != "" && client.token == "" {
-		return nil, usage("write the operators' token in a line of it", "--token-file: %s has no token", o.token)
-	}
-	return client, nil
-}
+// adminElsewhere is the next step if an address does not serve the calls of operators.
+const adminElsewhere = "is --url the address of weir's admin listener, and does the policy exist?"
 
 // list requests GET /v1/top.
 func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error) {
@@ -107,25 +85,11 @@ func (c *apiClient) list(ctx context.Context, o *topOptions) (*topAnswer, error)
 		query.Set("policy", o.policy)
 	}
 	when := time.Now()
-	res, body, err := c.get(ctx, "/v1/top?"+query.Encode(), exitStore)
-	switch {
-	case err != nil:
+	a, err := c.call(ctx, http.MethodGet, "/v1/top?"+query.Encode(), nil, &struct{}{}, adminElsewhere)
+	if err != nil {
 		return nil, err
-	case res.StatusCode == http.StatusOK:
-		return parseTop(body, c.address, when)
-	case res.StatusCode == http.StatusUnauthorized:
-		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.address)
 	}
-	var problem struct {
-		Detail string `json:"detail"`
-	}
-	if json.Unmarshal(body, &problem) != nil || problem.Detail == "" {
-		problem.Detail = answer.Shown(string(body))
-	}
-	if res.StatusCode >= http.StatusInternalServerError {
-		return nil, &failure{code: exitStore, err: fmt.Errorf("%s answers %s: %s", c.address, res.Status, problem.Detail)}
-	}
-	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.address, res.Status, problem.Detail)
+	return parseTop(a.body, c.address, when)
 }
 
 // topAnswer is one answer of GET /v1/top.

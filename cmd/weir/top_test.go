@@ -63,6 +63,7 @@ func TestTopPageIsThatOfTheManual(t *testing.T) {
 func TestTopPrintsUntilRejected(t *testing.T) {
 	requests := 0
 	weir := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Connection", "close") // a request on a new connection is not repeated
 		switch requests++; requests {
 		case 1, 3:

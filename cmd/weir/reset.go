@@ -1,0 +1,71 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// resetOptions are the flags of weir reset.
+type resetOptions struct {
+	server clientFlags
+	limits []string
+}
+
+func resetCommand() *cobra.Command {
+	o := resetOptions{server: clientFlags{variable: "WEIR_ADMIN_TOKEN"}}
+	cmd := newCommand("reset POLICY [key=value ...]", "Forget the use of a key in a running weir", wantArgs(1, math.MaxInt, "POLICY"), o.run)
+	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
+	cmd.Flags().StringArrayVar(&o.limits, "limit", nil, "only the limit of that `NAME`; repeat it for several")
+	return withJSON(cmd, "print the answer as one JSON object")
+}
+
+func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
+	policy := args[0]
+	values, err := readPairs(args[1:], "write the key as DIMENSION=VALUE")
+	if err != nil {
+		return err
+	}
+	query := url.Values{"limit": o.limits}
+	for _, v := range values {
+		if v.Name == "limit" {
+			return usage("name limits by --limit NAME", "a dimension cannot be called %q here", v.Name)
+		}
+		query.Set(v.Name, v.Value)
+	}
+	client, err := o.server.newClient(requestTimeout)
+	if err != nil {
+		return err
+	}
+	var done struct {
+		Reset []string `json:"reset"`
+		Kept  []string `json:"kept"`
+	}
+	a, err := client.call(cmd.Context(), http.MethodDelete, "/v1/keys/"+url.PathEscape(policy)+"?"+query.Encode(), nil, &done, adminElsewhere)
+	if err != nil {
+		return err
+	}
+	if done.Reset == nil {
+		return usage(adminElsewhere, "%s is not a weir of this version: its answer does not list the limits that were reset", client.address)
+	}
+	if asJSON(cmd) {
+		_, err = printable{cmd.OutOrStdout()}.Write(a.body)
+		return err
+	}
+	out := printable{cmd.OutOrStdout()}
+	reset := "none"
+	if len(done.Reset) > 0 {
+		reset = strings.Join(done.Reset, ", ")
+	}
+	_, err = fmt.Fprintf(out, "reset: %s\n", reset)
+	if len(done.Kept) > 0 {
+		_, kept := fmt.Fprintf(out, "kept: %s\n  a limit that counts other callers too is reset only by --limit NAME\n", strings.Join(done.Kept, ", "))
+		err = errors.Join(err, kept)
+	}
+	return err
+}
