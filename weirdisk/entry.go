@@ -255,6 +255,31 @@ func (d *decoder) batch(entries []byte) (err error) {
 	return err
 }
 
+// countChanges returns the number of changes in the entries of a frame, without the frames before
+// it. A retain is no change of a history.
+func countChanges(entries []byte) (changes int) {
+	d := decoder{codec: codec{b: entries}}
+	for len(d.b) > 0 {
+		first := d.b[0]
+		d.b = d.b[1:]
+		x := memory.Change{Kind: memory.ChangeKind(first & kindBits), Operation: new(memory.Operation)}
+		if x.Kind > memory.Remember {
+			return changes
+		}
+		number, span := int64(0), int64(0)
+		if x.Kind != memory.Remember {
+			d.number(&number, math.MaxUint32)
+		}
+		if d.change(first, &x, &span); d.bad {
+			return changes
+		}
+		if x.Kind != memory.Retain {
+			changes++
+		}
+	}
+	return changes
+}
+
 // next applies an entry.
 func (d *decoder) next() error {
 	first := d.b[0]

@@ -334,16 +334,17 @@ func TestUnsyncedEndIsCut(t *testing.T) {
 	e := open(t, dir, SyncEvery(time.Hour))
 	l := newLimiter(t, e, daily)
 	var starts []int64
+	var grants []weir.Decision
 	for range 6 {
 		starts = append(starts, e.log.size())
-		must.Get(l.Allow(ctx, weir.K("ann")))(t)
+		grants = append(grants, must.Get(l.Allow(ctx, weir.K("ann")))(t))
 	}
 	copied := t.TempDir()
 	whole := must.Get(os.ReadFile(segmentPath(dir, 1)))(t)
 	whole = whole[:e.log.size()]
 	clear(whole[starts[2]:starts[3]])
 	leave(t, copied, whole, false)
-	want := Cut{segmentPath(copied, 1), starts[2], int64(len(whole)) - starts[2], false}
+	want := Cut{File: segmentPath(copied, 1), Offset: starts[2], Bytes: int64(len(whole)) - starts[2], After: grants[1].At.UTC(), Changes: 3}
 	assert.Equal(t, must.Get(Check(copied))(t).Cut, want, "the cut that Check reports")
 	e = open(t, copied)
 	if got := e.Recovery(); got != want || !strings.Contains(got.String(), "since the last sync were acknowledged") {

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/memory"
 )
@@ -57,6 +58,14 @@ type Cut struct {
 	Offset int64 // offset of the first byte that was cut
 	Bytes  int64 // number of bytes that were cut; 0 = nothing was cut
 	Always bool  // the process that wrote the file used SyncAlways
+
+	// After is the instant of the last change that is kept, by the engine's clock. All later
+	// changes are lost. Their number is not known: most of them may have left no byte.
+	After time.Time
+
+	// Changes is the number of changes that can be read in the bytes that were cut. They stand
+	// behind a part that is missing, so they are lost too.
+	Changes int
 }
 
 // String describes the cut, and the changes that may be missing.
@@ -64,7 +73,12 @@ func (c Cut) String() string {
 	if c.Bytes == 0 {
 		return "nothing was cut"
 	}
-	text := fmt.Sprintf("%s has a torn end, as the end of a process or of the power leaves it: the changes in %d bytes from offset %d on are lost", c.File, c.Bytes, c.Offset)
+	left := fmt.Sprintf("of them %d bytes are left", c.Bytes)
+	if c.Changes > 0 {
+		left += fmt.Sprintf(", with %d changes behind a part that is missing", c.Changes)
+	}
+	text := fmt.Sprintf("%s has a torn end at offset %d, as the end of a process or of the power leaves it: all changes after %s are lost; %s",
+		c.File, c.Offset, c.After.Format(time.RFC3339Nano), left)
 	if c.Always {
 		return text + "; with sync=always they had no answers yet, unless the file was changed after its last sync: then acknowledged changes are lost"
 	}
@@ -91,10 +105,16 @@ func load(o *options, dir string) (*contents, error) {
 	if err := c.replay(o.progress); err != nil {
 		return nil, err
 	}
+	if c.cut.Bytes > 0 {
+		c.cut.After = c.end()
+	}
 	m.NotBefore(c.decoder.newest)
 	m.Sweep()
 	return c, m.SetCaps(o.memory.MaxKeys, o.memory.MaxBytes)
 }
+
+// end returns the instant of the last change, or of the beginning of the last segment.
+func (c *contents) end() time.Time { return time.UnixMicro(c.decoder.newest).UTC() }
 
 // find reads the manifest and the segments that it names, and verifies them.
 func (c *contents) find(dir string) error {
@@ -164,14 +184,20 @@ func (c *contents) verify(s *stored, want stable, last bool) error {
 		found = found || s.at == want
 	}
 	rest := int64(len(bytes.TrimRight(s.data[s.at.End:], "\x00"))) // zeros were allocated and not written
+	goesOn := s.at.End > want.End || rest > 0
 	switch {
 	case rest == 0 && s.at.End < want.End && int64(len(s.data)) < want.End:
 		return &FormatError{s.path, int64(len(s.data)), errShort}
-	case !found, !last && (s.at.End > want.End || rest > 0), rest > 0 && s.frameBehind(s.at.End):
+	case !found, !last && goesOn:
 		return &FormatError{s.path, s.at.End, errDamaged}
-	case rest > 0:
-		c.cut = Cut{s.path, s.at.End, rest, c.manifest.Always}
+	case rest == 0:
+		return nil
 	}
+	wasStable, changes := s.searchBehind(s.at.End)
+	if wasStable {
+		return &FormatError{s.path, s.at.End, errDamaged}
+	}
+	c.cut = Cut{File: s.path, Offset: s.at.End, Bytes: rest, Always: c.manifest.Always, Changes: changes}
 	return nil
 }
 
@@ -245,6 +271,9 @@ type Report struct {
 	Histories  int   // that count, or that no sweep has removed yet
 	Operations int   // with an idempotency key, likewise
 	Cut        Cut   // the end that Open would cut
+
+	// End is the instant of the last change, or of the last snapshot if nothing changed since.
+	End time.Time
 }
 
 // errNoStore is the error of a directory without a segment.
@@ -279,7 +308,7 @@ func visit(dir string, each func(*Item) error) (r Report, err error) {
 	if err != nil {
 		return r, openError(dir, err)
 	}
-	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut}
+	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut, End: c.end()}
 	err = visitAll(c.decoder.memory, func(i *Item) error {
 		if i.Operation != nil {
 			r.Operations++

@@ -165,20 +165,22 @@ func (s *stored) frameAt(offset int64) (f frame, ok bool) {
 	return f, f.sum == crc32.Update(first, castagnoli, f.entries)
 }
 
-// frameBehind reports whether a frame behind the offset proves that the segment was on stable
-// storage beyond the offset. Then the frame at the offset was damaged later. Otherwise it was
-// never written whole. The search takes linear time.
-func (s *stored) frameBehind(offset int64) bool {
+// searchBehind searches the frames behind an offset. It reports whether one proves that the segment
+// was on stable storage beyond the offset. Then the frame at the offset was damaged later. Otherwise
+// it was never written whole, and changes is the number of changes in the frames behind. The search
+// takes linear time.
+func (s *stored) searchBehind(offset int64) (wasStable bool, changes int) {
 	for at := offset + 1; ; at++ {
 		next := bytes.Index(s.data[at:], marker)
 		if next < 0 {
-			return false
+			return false, changes
 		}
 		at += int64(next)
 		if f, ok := s.frameAt(at); ok {
 			if f.synced > offset {
-				return true
+				return true, 0
 			}
+			changes += countChanges(f.entries)
 			at += f.size() - 1
 		}
 	}

@@ -208,6 +208,7 @@ type checkedDirectory struct {
 	Operations int    `json:"operations"`
 	Files      int    `json:"files"`
 	Bytes      int64  `json:"bytes"`
+	End        string `json:"end"`            // the instant of the last change, UTC
 	Torn       string `json:"torn,omitempty"` // the end that the next start cuts
 }
 
@@ -220,13 +221,15 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	if err != nil {
 		return &failure{code: exitStore, err: unprefixed{err}}
 	}
-	c := checkedDirectory{dir, true, report.Histories, report.Operations, report.Segments, report.Bytes, ""}
+	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Operations: report.Operations,
+		Files: report.Segments, Bytes: report.Bytes, End: report.End.Format(time.RFC3339Nano)}
 	if cut := report.Cut; cut.Bytes > 0 {
 		c.Torn = cut.String()
 	}
 	return printResult(cmd, cmd.OutOrStdout(), c, func(b *strings.Builder) {
 		fmt.Fprintf(b, "%s: ok, %s and %s in %s of %s\n", dir, counted(c.Histories, "history", "histories"),
 			counted(c.Operations, "operation", "operations"), counted(c.Files, "file", "files"), counted(c.Bytes, "byte", "bytes"))
+		fmt.Fprintf(b, "  the last change is of %s\n", report.End.Local().Format("2006-01-02 15:04:05.000 MST"))
 		if c.Torn != "" {
 			fmt.Fprintf(b, "  the next start cuts it: %s\n", c.Torn)
 		}

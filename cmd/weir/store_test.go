@@ -1,11 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,5 +72,49 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	}
 	if code != 0 || !maps.Equal(got, want) {
 		t.Errorf("code %d, %s\ngot  %v\nwant %v", code, stderr, got, want)
+	}
+}
+
+// TestCheckNamesLostChanges: a segment loses its end, with more than a thousand changes. Check
+// states from when on changes are lost, and a start says the same.
+func TestCheckNamesLostChanges(t *testing.T) {
+	dir := t.TempDir()
+	e := must.Get(weirdisk.Open(dir, weirdisk.SyncEvery(time.Hour)))(t)
+	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerDay(1_000_000, "user")}}, weir.WithEngine(e)))(t)
+	segment := filepath.Join(dir, "0000000000000001.weirlog")
+	const kept, lost = 100, 1766
+	var last weir.Decision
+	size := 0
+	for i := range kept + lost {
+		d := must.Get(l.Allow(t.Context(), weir.K("ann")))(t)
+		if i == kept-1 {
+			last, size = d, len(bytes.TrimRight(must.Get(os.ReadFile(segment))(t), "\x00"))
+		}
+	}
+	copied := t.TempDir()
+	must.Do(t, os.CopyFS(copied, os.DirFS(dir))) // as a SIGKILL leaves it
+	must.Do(t, e.Close())
+	segment = filepath.Join(copied, "0000000000000001.weirlog")
+	whole := bytes.TrimRight(must.Get(os.ReadFile(segment))(t), "\x00")
+	at := last.At.UTC().Format(time.RFC3339Nano)
+	hole := slices.Clone(whole)
+	clear(hole[size : size+20]) // a page that was not written; a part of the frames behind it was
+	for name, c := range map[string]struct {
+		data  []byte
+		words []string
+	}{
+		"2 bytes left":     {whole[:size+2], []string{fmt.Sprintf("torn end at offset %d", size), "all changes after " + at + " are lost; of them 2 bytes are left; those since"}},
+		"frames behind it": {hole, []string{"all changes after " + at + " are lost; of them ", fmt.Sprintf(" bytes are left, with %d changes behind a part that is missing", lost-1)}},
+	} {
+		must.Do(t, os.WriteFile(segment, c.data, 0o600))
+		args := []string{"store", "check", copied}
+		code, stdout, stderr := runWeir(args...)
+		t.Log(name)
+		wantWords(t, args, code, stdout+stderr, exitOK, append(c.words, "the last change is of "+last.At.Local().Format("2006-01-02 15:04:05.000")))
+	}
+	again := must.Get(weirdisk.Open(copied))(t)
+	defer again.Close()
+	if cut := again.Recovery(); !cut.After.Equal(last.At) {
+		t.Errorf("got %+v, want a cut after %v", cut, last.At)
 	}
 }
