@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"strings"
@@ -36,13 +37,17 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatc
 			*f.to, err = listen.SecretText(text)
 		}
 		if err != nil {
-			return nil, usage("", "%s: %w", setting.label(), err)
+			return nil, usage(secretStep(err), "%s: %w", setting.label(), err)
 		}
 	}
 	if o.tls != (listen.TLSFiles{}) {
 		var err error
 		if c.TLS, err = listen.LoadTLS(o.tls, warn); err != nil {
-			return nil, usage("", "TLS: %w", err)
+			next := ""
+			if isFileError(err) {
+				next = "name PEM files that weir can read by --tls-cert, --tls-key and --tls-client-ca"
+			}
+			return nil, usage(next, "TLS: %w", err)
 		}
 		paths, files = append(paths, o.tls.Cert, o.tls.Key, o.tls.ClientCA), append(files, c.TLS)
 	}
@@ -53,6 +58,20 @@ func (o *serveOptions) authenticate(table settings, log *slog.Logger) (*filewatc
 			}
 		}
 	}), nil
+}
+
+// isFileError reports whether a file cannot be read.
+func isFileError(err error) bool {
+	_, is := errors.AsType[*fs.PathError](err)
+	return is
+}
+
+// secretStep returns the next step for a file that cannot be read; other errors of secrets have it.
+func secretStep(err error) string {
+	if isFileError(err) {
+		return "name a file that weir can read, with the secret in a line; openssl rand -hex 32 makes a good one"
+	}
+	return ""
 }
 
 // secretReloader returns the reloader of the files at paths. Its content is their sizes and times.
@@ -96,7 +115,7 @@ func (s *setting) sharedSecret(log *slog.Logger) (string, error) {
 		err = errors.New("there are several lines, and this secret has no second one; keep one line")
 	}
 	if err != nil {
-		return "", usage("", "%s: %w", s.label(), err)
+		return "", usage(secretStep(err), "%s: %w", s.label(), err)
 	}
 	return text, nil
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/cmd/weir/internal/redact"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/fallback"
@@ -187,6 +189,9 @@ func storeCommand() *cobra.Command {
 
 // directoryPath accepts a path, or a name in the form of --store.
 func directoryPath(arg string) (path string, err error) {
+	if arg == "memory" || strings.Contains(arg, "://") {
+		return "", usage("write the DIR of --store file:DIR", "%q is no directory: only --store file:DIR has one", redact.URL(arg))
+	}
 	if path = arg; strings.HasPrefix(arg, "file:") {
 		name, err := store.Describe(arg)
 		if err != nil {
@@ -198,6 +203,15 @@ func directoryPath(arg string) (path string, err error) {
 		return "", usage("write the DIR of --store file:DIR", "%q names no directory", arg)
 	}
 	return path, nil
+}
+
+// directoryFailure returns the failure of a directory that cannot be read.
+func directoryFailure(err error) error {
+	f := &failure{code: exitStore, err: unprefixed{err}}
+	if errors.Is(err, fs.ErrNotExist) {
+		f.next = "write the DIR of weir serve --store file:DIR, which makes it at its first start"
+	}
+	return f
 }
 
 // checkedDirectory is the output of weir store check --json.
@@ -219,7 +233,7 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	}
 	report, err := weirdisk.Check(dir)
 	if err != nil {
-		return &failure{code: exitStore, err: unprefixed{err}}
+		return directoryFailure(err)
 	}
 	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Operations: report.Operations,
 		Files: report.Segments, Bytes: report.Bytes, End: report.End.Format(time.RFC3339Nano)}
@@ -289,7 +303,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 	})
 	if err != nil {
 		out.Flush()
-		return &failure{code: exitStore, err: unprefixed{err}}
+		return directoryFailure(err)
 	}
 	return out.Flush()
 }

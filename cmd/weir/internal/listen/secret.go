@@ -145,7 +145,7 @@ func ReadSecret(path string, warn func(error)) (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
-		return "", fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxSecretFile)
+		return "", fmt.Errorf("%s is not a regular file of at most %d bytes; write the secret in a line of a file", path, maxSecretFile)
 	}
 	warnReadable(path, warn)
 	b, err := os.ReadFile(path)
