@@ -149,10 +149,18 @@ func (c *Conn) Close() error {
 	return err
 }
 
+// strangerRead is the most bytes of a read from a connection with an allowance that is not
+// admitted. A few bytes can unpack to a call of many KiB, and the allowance is checked between
+// reads.
+const strangerRead = 256
+
 // Read reads within the read deadline.
 func (c *Conn) Read(b []byte) (n int, err error) {
 	if !c.Spend(0) {
 		c.awaitAdmission()
+	}
+	if c.listener.config.Allowance > 0 && !c.admitted.Load() {
+		b = b[:min(len(b), strangerRead)]
 	}
 	for {
 		if err := c.reads.begin(); err != nil {

@@ -43,7 +43,8 @@ const (
 
 // Allowance is the number of bytes that a connection may send before its first authorized
 // call is complete: the largest header list and message, the handshake of TLS, and a
-// burst of further calls.
+// burst of further calls. The header lists of calls that are not authorized count once more,
+// without compression.
 const Allowance = 96 << 10
 
 // ageGrace is the time that calls have to finish on a connection that is too old.
@@ -156,11 +157,15 @@ const callCost = 8 << 10
 // call that is not authorized takes from the allowance of its connection until it is
 // answered.
 func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, error) {
-	if len(call.Header) > maxFields {
-		return reject(ctx, status.Errorf(codes.ResourceExhausted, "the call has %d header fields of different names; send at most %d", len(call.Header), maxFields))
-	}
 	p, _ := peer.FromContext(ctx) // gRPC sets it
-	if l.access.authorized(p, call.Header["authorization"]) {
+	authorized := l.access.authorized(p, call.Header["authorization"])
+	if !authorized {
+		listen.ConnFrom(p.Addr).Spend(headerBytes(call))
+	}
+	switch {
+	case len(call.Header) > maxFields:
+		return reject(ctx, status.Errorf(codes.ResourceExhausted, "the call has %d header fields of different names; send at most %d", len(call.Header), maxFields))
+	case authorized:
 		return ctx, nil
 	}
 	if strings.HasPrefix(call.FullMethodName, healthPrefix) {
@@ -173,6 +178,19 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 	l.access.Unauthorized.Add(1)
 	listen.ConnFrom(p.Addr).Demote()
 	return reject(ctx, errUnauthenticated)
+}
+
+// headerBytes returns the memory of the header list of a call. A stranger's connection spends it, because
+// compression makes a list of 16 KiB of a few bytes.
+func headerBytes(call *tap.Info) (n int) {
+	const entry = 32 // as HTTP/2 counts, for the strings and their place
+	n = len(call.FullMethodName) + entry
+	for name, values := range call.Header {
+		for _, v := range values {
+			n += len(name) + len(v) + entry
+		}
+	}
+	return n
 }
 
 // stranger is the context key of the address of a health call that is not authorized.
