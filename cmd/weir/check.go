@@ -41,7 +41,8 @@ func checkCommand() *cobra.Command {
 
 func peekCommand() *cobra.Command {
 	o := &checkOptions{op: weir.OpPeek}
-	cmd := newCommand("peek POLICY [key=value ...]", "Show the decision that an attempt would get, and take nothing", wantArgs(1, math.MaxInt, "POLICY"), o.run)
+	cmd := newCommand("peek POLICY [key=value ...]", "Show the decision that an attempt would get, and take nothing",
+		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.addTo(cmd)
 	return withJSON(cmd, "print the answer as one JSON object")
 }
@@ -85,7 +86,8 @@ func (o *checkOptions) run(cmd *cobra.Command, args []string) error {
 func (o *checkOptions) checkFlags(cmd *cobra.Command) error {
 	for _, name := range []string{"policies", "store"} {
 		if o.server.url != "" && cmd.Flags().Changed(name) {
-			return usage("leave out one of them", "--url asks a running weir, which has its own policies and store, so --%s has no effect", name)
+			return usage("leave out one of them",
+				"--url asks a running weir, which has its own policies and store, so --%s has no effect", name)
 		}
 	}
 	for _, name := range []string{"token-file", "ca"} {

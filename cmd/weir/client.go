@@ -69,7 +69,8 @@ func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
 	c.http.Transport = transport
 	u, err := url.Parse(c.base)
 	if err != nil || !isAddressOfWeir(u) {
-		return nil, usage("write --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is not an address of weir: %q", redact.URL(f.url))
+		return nil, usage("write --url http://127.0.0.1:7070 or --url unix:/run/weir.sock",
+			"--url is not an address of weir: %q", redact.URL(f.url))
 	}
 	c.base = strings.TrimSuffix(u.String(), "/")
 	if f.ca != "" {
@@ -233,12 +234,17 @@ func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
 		next := "name the file with its token by --token-file, or set $" + c.variable
 		return usage(next, "%s answers %s: authentication required: the bearer token is missing or wrong", c.address, a.text)
 	case a.status/100 == 3 && a.location != "":
-		return usage("write the address of weir itself by --url", "%s answers %s: it refers to %q", c.address, a.text, redact.URL(a.location))
+		return usage("write the address of weir itself by --url",
+			"%s answers %s: it refers to %q", c.address, a.text, redact.URL(a.location))
 	case bytes.Contains(a.body, []byte("HTTP request to an HTTPS server")):
 		return usage("write --url "+c.otherScheme(), "%s answers %s: it speaks TLS", c.address, a.text)
 	case a.status >= http.StatusInternalServerError:
 		why := cmp.Or(problem, "it gives no reason")
-		return &failure{code: exitStore, err: fmt.Errorf("%s answers %s: %s", c.address, a.text, why), next: "see its log, and store_down of its /readyz"}
+		return &failure{
+			code: exitStore,
+			err:  fmt.Errorf("%s answers %s: %s", c.address, a.text, why),
+			next: "see its log, and store_down of its /readyz",
+		}
 	case problem == "":
 		return usage(elsewhere, "%s is not a weir: it answers %s to %s, without a reason", c.address, a.text, request)
 	}

@@ -103,7 +103,7 @@ func TestClientOfOtherServers(t *testing.T) {
 			{away, exitStore, []string{away + " answers 502 Bad Gateway: it gives no reason", "see its log"}},
 			{full, exitStore, []string{full + " answers 503 Service Unavailable: no decision: the store is unavailable", "store_down of its /readyz"}},
 			{redis, exitStore, []string{redis + " does not answer: ", "something else than HTTP listens there; is --url the address of --listen?"}},
-			{closes, exitStore, []string{closes + " does not answer: EOF", "does weir serve run there?"}},
+			{closes, exitStore, []string{closes + " does not answer: ", "does weir serve run there?"}},
 			{strings.Replace(page, "http:", "https:", 1), exitStore, []string{" does not answer: ", "it does not speak TLS; write --url " + page}},
 			{"unix:/nowhere/weir.sock", exitStore, []string{"unix:/nowhere/weir.sock does not answer: ", "no such file or directory", "does weir serve run there?"}},
 			{"http://nosuch.invalid", exitStore, []string{"http://nosuch.invalid does not answer: ", "nosuch.invalid", "is the host's name right?"}},

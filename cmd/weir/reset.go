@@ -19,7 +19,8 @@ type resetOptions struct {
 
 func resetCommand() *cobra.Command {
 	o := resetOptions{server: clientFlags{variable: "WEIR_ADMIN_TOKEN"}}
-	cmd := newCommand("reset POLICY [key=value ...]", "Forget the use of a key in a running weir", wantArgs(1, math.MaxInt, "POLICY"), o.run)
+	cmd := newCommand("reset POLICY [key=value ...]", "Forget the use of a key in a running weir",
+		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.server.addTo(cmd, defaultURL, "the `URL` of weir's admin listener, or unix:/path")
 	cmd.Flags().StringArrayVar(&o.limits, "limit", nil, "only the limit of that `NAME`; repeat it for several")
 	return withJSON(cmd, "print the answer as one JSON object")
@@ -46,12 +47,14 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 		Reset []string `json:"reset"`
 		Kept  []string `json:"kept"`
 	}
-	a, err := client.call(cmd.Context(), http.MethodDelete, "/v1/keys/"+url.PathEscape(policy)+"?"+query.Encode(), nil, &done, adminElsewhere)
+	path := "/v1/keys/" + url.PathEscape(policy) + "?" + query.Encode()
+	a, err := client.call(cmd.Context(), http.MethodDelete, path, nil, &done, adminElsewhere)
 	if err != nil {
 		return err
 	}
 	if done.Reset == nil {
-		return usage(adminElsewhere, "%s is not a weir of this version: its answer does not list the limits that were reset", client.address)
+		return usage(adminElsewhere,
+			"%s is not a weir of this version: its answer does not list the limits that were reset", client.address)
 	}
 	if asJSON(cmd) {
 		_, err = printable{cmd.OutOrStdout()}.Write(a.body)
@@ -64,7 +67,8 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	}
 	_, err = fmt.Fprintf(out, "reset: %s\n", reset)
 	if len(done.Kept) > 0 {
-		_, kept := fmt.Fprintf(out, "kept: %s\n  a limit that counts other callers too is reset only by --limit NAME\n", strings.Join(done.Kept, ", "))
+		_, kept := fmt.Fprintf(out, "kept: %s\n  a limit that counts other callers too is reset only by --limit NAME\n",
+			strings.Join(done.Kept, ", "))
 		err = errors.Join(err, kept)
 	}
 	return err
