@@ -60,6 +60,7 @@ func printed(text string) bool {
 // Answers of another server are escaped, too.
 func TestAnswersOfServersAreEscaped(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
 		io.WriteString(w, "{\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
 	}))
 	defer stranger.Close()

@@ -50,12 +50,13 @@ type overrideGroup struct {
 }
 
 // hiddenOverrides returns a note about each override that never applies. An override above it is
-// for all of its keys and ends no sooner.
+// for all of its keys and ends no sooner. Overrides of addresses precede those without one, so
+// none of the latter hides them.
 func hiddenOverrides(p *policy.Definition) (notes []string) {
 	var groups []*overrideGroup
 	for i := range p.Overrides {
 		o := &p.Overrides[i]
-		if by := hiddenBy(groups, o); by != nil {
+		if by := hiddenBy(groups, p, o); by != nil {
 			const note = "line %d: the override of %s for %s never applies, because that of line %d for all %s stands first; " +
 				"put it above line %d"
 			here, first := pairsText(o.For, answer.Shown), pairsText(by.For, answer.Shown)
@@ -68,8 +69,14 @@ func hiddenOverrides(p *policy.Definition) (notes []string) {
 }
 
 // hiddenBy returns the override of the groups that applies wherever o would; nil for none.
-func hiddenBy(groups []*overrideGroup, o *policy.Override) *policy.Override {
+func hiddenBy(groups []*overrideGroup, p *policy.Definition, o *policy.Override) *policy.Override {
 	for _, g := range groups {
+		precedes := func(d policy.Dimension) bool {
+			return p.Addresses[d.Name] > 0 && !slices.Contains(g.names, d.Name)
+		}
+		if slices.ContainsFunc(o.For, precedes) {
+			continue
+		}
 		if values, ok := g.values(o); ok {
 			if before := g.longest[values]; before != nil && !endsBefore(before, o) {
 				return before
