@@ -24,8 +24,8 @@ type Decision struct {
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
 	// Of Limit, for messages; zero if no limit denied. Used is -1 if it is not known, because
-	// the policy has several limits or an answer was repeated. A replayed decision has none of
-	// the others: the limit may have changed since.
+	// the policy has several limits. A replayed decision has the numbers of the first one, also
+	// if the limit has changed since.
 	Kind   Kind
 	Max    int64         // its capacity in units
 	Window time.Duration // of Concurrency, its MaxHold
@@ -34,21 +34,8 @@ type Decision struct {
 
 // explain sets the numbers of the limit that denied.
 func (d *Decision) explain(c *engine.Compiled) {
-	d.Used = -1
-	if d.Replayed { // the numbers of c may be others than those that denied
-		return
-	}
-	i := 0
-	if len(c.Limits) > 1 {
-		i = c.LimitNamed(d.Limit)
-	}
-	if i < 0 { // the fault of an engine, which weirtest finds
-		return
-	}
-	l := &c.Limits[i]
-	d.Kind, d.Max, d.Window = l.Kind, l.Capacity, time.Duration(l.Window)*time.Microsecond
-	if len(c.Limits) == 1 && !d.Degraded {
-		d.Used = l.Capacity - d.Remaining
+	if !d.Replayed { // the engine has set those of the first decision
+		c.Explain((*engine.Result)(d))
 	}
 }
 

@@ -148,6 +148,28 @@ func (c *Compiled) LimitNamed(name string) int {
 	return slices.IndexFunc(c.Limits, func(l Limit) bool { return l.Name == name })
 }
 
+// Explain sets Kind, Max, Window and Used of a result to those of its Limit under these rules. A
+// result without one, or with the name of no limit, stays as it is. Used is -1 if it does not
+// follow from Remaining, because there are several limits.
+func (c *Compiled) Explain(d *Result) {
+	if d.Limit == "" {
+		return
+	}
+	i := 0
+	if len(c.Limits) > 1 {
+		i = c.LimitNamed(d.Limit)
+	}
+	if i < 0 { // the fault of an engine, which weirtest finds
+		return
+	}
+	l := &c.Limits[i]
+	d.Kind, d.Max, d.Used = l.Kind, l.Capacity, -1
+	d.Window = time.Duration(l.Window) * time.Microsecond
+	if len(c.Limits) == 1 && !d.Degraded {
+		d.Used = l.Capacity - d.Remaining
+	}
+}
+
 // LimitNames returns the names of the limits, in their order.
 func (c *Compiled) LimitNames() []string {
 	names := make([]string, len(c.Limits))

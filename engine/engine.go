@@ -160,7 +160,8 @@ type Result struct {
 	Replayed   bool          // the first result of this ID is returned again; nothing was charged
 	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 
-	// The numbers of Limit. Package weir sets them, and an engine leaves them zero.
+	// The numbers of Limit (Compiled.Explain). An engine sets them only in a replayed result, to
+	// those of the first one; package weir sets all others.
 	Kind   Kind
 	Max    int64
 	Window time.Duration

@@ -168,7 +168,14 @@ func (c *codec) operation(x *memory.Change, allowed bool) {
 	c.varint(&d.Remaining)
 	c.varint((*int64)(&d.RetryAfter))
 	c.varint((*int64)(&d.ResetAfter))
-	c.text(&d.Limit)
+	if c.text(&d.Limit); d.Limit != "" {
+		kind := int64(d.Kind)
+		c.number(&kind, int64(engine.Concurrency))
+		c.units(&d.Max)
+		c.varint((*int64)(&d.Window))
+		c.varint(&d.Used)
+		d.Kind = engine.Kind(kind)
+	}
 	if !c.writes {
 		o.Op, d.Allowed, d.At = engine.Op(op), allowed, time.UnixMicro(x.At)
 		*x.Operation = o

@@ -35,7 +35,7 @@ type reply struct {
 	validFor  int64 // time for which the denial stays the same if no call writes
 
 	states   string // the packed states, if they were requested
-	limit    string // the limit that bound a replayed operation
+	limit    string // the limit that bound a replayed operation, with its numbers
 	cached   bool   // the denial cache repeated the reply
 	replayed bool   // this is the stored reply of an operation
 	outside  bool   // the script decided nothing at the instant
@@ -64,6 +64,9 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 		switch {
 		case r.replayed && rest != "":
 			head, size = 1, int(rest[0])
+			if size > 0 && size <= limitBytes+1 {
+				return r, "", badReply{len(text)}
+			}
 		case req.states:
 			size = req.limits() * stateBytes
 		}
@@ -115,7 +118,8 @@ func (r *reply) answer(c *engine.Call) {
 	case c.Op == engine.Refund:
 		c.Result = engine.Result{Granted: r.granted, At: c.Result.At, Replayed: r.replayed}
 	case r.replayed:
-		c.Result.Limit, c.Result.Replayed = r.limit, true
+		c.Result.Replayed = true
+		readBinding(r.limit, &c.Result)
 	case c.States != nil:
 		readStates(r.states, c.Rules, c.States)
 	}
@@ -136,6 +140,23 @@ func (r *reply) result(p *engine.Compiled) engine.Result {
 		d.Limit = p.Limits[r.bound-1].Name
 	}
 	return d
+}
+
+// readBinding reads the limit that bound a replayed operation: its name, its packed numbers, and
+// the number of limits.
+func readBinding(text string, d *engine.Result) {
+	if text == "" { // granted in full
+		return
+	}
+	name := len(text) - limitBytes - 1
+	packed, limits := text[name:name+limitBytes], text[name+limitBytes]
+	d.Limit, d.Kind = text[:name], kindOf(packed)
+	d.Max = int56At(packed, 1)
+	d.Window = time.Duration(int64At(packed, 6)&(1<<48-1)) * time.Microsecond
+	d.Used = -1
+	if limits == 1 {
+		d.Used = d.Max - d.Remaining
+	}
 }
 
 // readStates reads the states behind a reply.

@@ -84,11 +84,12 @@ func checkReply(t *testing.T, c *engine.Call) {
 // longer has, at an index beyond its limits (R15).
 func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	denial := weirredis.Denial(nine, 1, 2, 1)
-	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x06former"}
+	packed := strings.Repeat("\x00", 7) + "\x09" + strings.Repeat("\x00", 41) // a rolling limit of 9 units
+	conn := &cannedConn{reply: "\x01\x05" + denial[2:] + "\x38former" + packed + "\x02"}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "p", weir.CountDenied, perUser(1, time.Minute))
 	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
-	if err != nil || d.Allowed || !d.Replayed || d.Limit != "former" {
+	if err != nil || d.Allowed || !d.Replayed || d.Limit != "former" || d.Max != 9 || d.Used != -1 {
 		t.Errorf("got %+v, %v; want the replayed denial of the former limit", d, err)
 	}
 }

@@ -165,6 +165,25 @@ func newPlan(c *engine.Call, around int64) *plan {
 	return p
 }
 
+// limitBytes is the size of a packed limit.
+const limitBytes = 49
+
+// kindOf returns the kind of a packed limit.
+func kindOf(packed string) engine.Kind {
+	switch packed[0] {
+	case 1:
+		return engine.Fixed
+	case 2:
+		return engine.FixedFromFirst
+	case 3:
+		return engine.Bucket
+	}
+	if packed[limitBytes-1] == 1 { // a hold
+		return engine.Concurrency
+	}
+	return engine.Rolling
+}
+
 // numbers returns the kind of a limit for the script, and its three further numbers.
 func numbers(l *engine.Limit, around int64) (kind byte, three [3]int64) {
 	switch {

@@ -76,11 +76,23 @@ func (a answer) difference(got answer) string {
 		return "replayed"
 	case w.Cached != g.Cached:
 		return "cached"
+	case w.Replayed && w.Window != 0 && numbersOf(w) != numbersOf(g): // the answer of a vector has none
+		return "numbers of the limit"
 	case !slices.Equal(a.states, got.states):
 		return "states"
 	}
 	return ""
 }
+
+// limitNumbers are the numbers of the limit that bound a decision. Package weir sets them, but for
+// those of a replayed decision, which an engine has remembered.
+type limitNumbers struct {
+	kind      weir.Kind
+	max, used int64
+	window    time.Duration
+}
+
+func numbersOf(d weir.Decision) limitNumbers { return limitNumbers{d.Kind, d.Max, d.Used, d.Window} }
 
 // fields returns the fields of the answer to an operation: those of every answer, and
 // those that are left out if they are zero.

@@ -105,9 +105,11 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 	return names[0], names[1], kind, dimensions, values, ok && len(values) == len(dimensions)
 }
 
-// newOperation returns an operation with its result.
+// newOperation returns an operation with its result and the numbers of its limit.
 func newOperation(p *engine.Compiled, name string, op engine.Op, asked, from int64, d *engine.Result) Operation {
-	return Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}
+	o := Operation{name, op, asked, from, d.At.UnixMicro() + p.IdempotencyTTL.Microseconds(), *d}
+	p.Explain(&o.Result)
+	return o
 }
 
 // Split returns the name of the policy, the names and values of the key's dimensions, and

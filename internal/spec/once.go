@@ -36,6 +36,7 @@ func (e *Engine) once(c *engine.Call, at int64) error {
 	err := e.decide(c, at)
 	if err == nil && c.Changes() {
 		o.result, o.until = c.Result, c.Result.At.UnixMicro()+remembered(c.Rules)
+		c.Rules.Explain(&o.result)
 		e.done[name] = o
 	}
 	return err

@@ -20,7 +20,8 @@
 --          (the time for which a denial stays the same if nothing is written); then, if wanted, the state of each
 --          limit: remaining i8, wait i8, and the times until the next unit is there i8, until the interval is over i8,
 --          until no unit counts i8. A refund and a count use granted and instant.
---          1 B: an operation that is remembered: its reply from the binding limit on, and that limit's name: length B, text.
+--          1 B: an operation that is remembered: its reply from the binding limit on, and that limit: length B, its name,
+--          its 49 bytes as above, and the number of limits B; or length 0.
 --          2 B, instant I7: nothing is decided, because the instant is outside of the window of a Period.
 --          3 B, number of the key among those of the request I2, length I2, text: an error; nothing is written, unless the text
 --            begins with weir:half.
@@ -733,7 +734,10 @@ local function once(plan, op, flags, raw, given, n, from, k)
   local reply, recorded, now = run(plan, op, flags, raw, given, n, from, k)
   if recorded then -- stored with the histories, or not at all.
     local bound = byte(reply, 2)
-    local name = bound > 0 and string.match(KEYS[k + bound], '}([^:/]+)') or ''
+    local name = ''
+    if bound > 0 then
+      name = string.match(KEYS[k + bound], '}([^:/]+)') .. sub(plan, 49 * bound - 38, 49 * bound + 10) .. sub(plan, 2, 2)
+    end
     local ends = now + decode('>I7', plan, 4)
     local _, ttl = expiry(0, raw, ends, 0, given)
     call('SET', key, encode('>BBI7I7I7', 1, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
