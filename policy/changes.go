@@ -127,10 +127,20 @@ func (p *Definition) overrideSection(o *Override) section {
 	}
 	until := forever
 	if !o.Until.IsZero() {
-		until = o.Until.UTC().Format(time.RFC3339Nano)
+		until = untilText(o.Until)
 	}
 	parts := append([]part{{"plan", o.Plan}}, p.changeParts(o.Changes)...)
 	return section{label, append(parts, part{"until", until}, part{"why", quoted(o.Why)})}
+}
+
+// untilText returns the end of an override as a file has it: of the instant at which a day ends,
+// that day.
+func untilText(until time.Time) string {
+	until = until.UTC()
+	if day := until.Add(-time.Nanosecond); until.Equal(until.Truncate(24 * time.Hour)) {
+		return day.Format(time.DateOnly)
+	}
+	return until.Format(time.RFC3339Nano)
 }
 
 // changeParts returns the limits that changes set, with their numbers.

@@ -177,9 +177,9 @@ func newConfig(policy string, opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	option.Apply(&c, opts)
 	c.outages = &outagelog.Log{To: c.errorLog.With("policy", policy), Up: "weirgrpc: calls are decided again",
-		Down: "weirgrpc: no decisions can be made; calls are rejected with UNAVAILABLE"}
+		Down: "weirgrpc: a call could not be decided; such calls are rejected with UNAVAILABLE"}
 	if c.allowWhenDown {
-		c.outages.Down = "weirgrpc: no decisions can be made; calls pass uncounted"
+		c.outages.Down = "weirgrpc: a call could not be decided; such calls pass uncounted unless the store is full"
 	}
 	if c.cost == nil {
 		c.cost = func(context.Context, *Call) int64 { return 1 }

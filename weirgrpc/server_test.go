@@ -306,7 +306,7 @@ func TestErrorsHaveACode(t *testing.T) {
 // TestOutagesAreLogged: a line when decisions fail and one when they work again. With OnError the
 // program has the errors.
 func TestOutagesAreLogged(t *testing.T) {
-	down, up := "no decisions can be made; calls are rejected with UNAVAILABLE", "calls are decided again"
+	down, up := "a call could not be decided; such calls are rejected with UNAVAILABLE", "calls are decided again"
 	ownError := OnError(func(_ context.Context, err error) error { return err })
 	for name, c := range map[string]struct {
 		opts []Option
@@ -317,7 +317,7 @@ func TestOutagesAreLogged(t *testing.T) {
 		"timeout":       {nil, context.DeadlineExceeded, []string{down, up}},
 		"bad input":     {nil, weir.ErrInput, nil},
 		"OnError":       {[]Option{ownError}, weir.ErrUnavailable, nil},
-		"AllowWhenDown": {[]Option{AllowWhenDown(), ownError}, weir.ErrUnavailable, []string{"no decisions can be made; calls pass uncounted", up}},
+		"AllowWhenDown": {[]Option{AllowWhenDown(), ownError}, weir.ErrUnavailable, []string{"a call could not be decided; such calls pass uncounted unless the store is full", up}},
 	} {
 		var out strings.Builder
 		store := weirtest.NewFaulty(weir.NewMemory())

@@ -120,9 +120,9 @@ func newConfig(policy string, opts []Option) config {
 	c := config{errorLog: slog.Default()}
 	option.Apply(&c, opts)
 	c.outages = &outagelog.Log{To: c.errorLog.With("policy", policy), Up: "weirhttp: requests are decided again",
-		Down: "weirhttp: no decisions can be made; requests are rejected with status 503"}
+		Down: "weirhttp: a request could not be decided; such requests are rejected with status 503"}
 	if c.allowWhenDown {
-		c.outages.Down = "weirhttp: no decisions can be made; requests pass uncounted"
+		c.outages.Down = "weirhttp: a request could not be decided; such requests pass uncounted unless the store is full"
 	}
 	if c.cost == nil {
 		c.cost = func(*http.Request) int64 { return 1 }

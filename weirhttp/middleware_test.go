@@ -197,7 +197,7 @@ func TestHandlerSeesTheOutcome(t *testing.T) {
 // TestOutagesAreLogged: a line when decisions fail and one when they work again, in the default
 // log too. With OnError the program has the errors.
 func TestOutagesAreLogged(t *testing.T) {
-	down, up := "no decisions can be made; requests are rejected with status 503", "requests are decided again"
+	down, up := "a request could not be decided; such requests are rejected with status 503", "requests are decided again"
 	for name, c := range map[string]struct {
 		opts []Option
 		err  error
@@ -208,7 +208,7 @@ func TestOutagesAreLogged(t *testing.T) {
 		"a key":           {nil, fmt.Errorf("%w: secret key: %w", weir.ErrUnreadable, weir.ErrUnavailable), []string{down, up}},
 		"bad input":       {nil, weir.ErrInput, nil},
 		"OnError":         {[]Option{OnError(func(http.ResponseWriter, *http.Request, error) {})}, weir.ErrUnavailable, nil},
-		"AllowWhenDown":   {[]Option{AllowWhenDown()}, weir.ErrUnavailable, []string{"no decisions can be made; requests pass uncounted", up}},
+		"AllowWhenDown":   {[]Option{AllowWhenDown()}, weir.ErrUnavailable, []string{"a request could not be decided; such requests pass uncounted unless the store is full", up}},
 		"both":            {[]Option{AllowWhenDown(), OnError(func(http.ResponseWriter, *http.Request, error) {})}, weir.ErrUnavailable, []string{"requests pass uncounted", up}},
 		"silenced":        {[]Option{ErrorLog(slog.New(slog.DiscardHandler))}, weir.ErrUnavailable, nil},
 		"silenced passes": {[]Option{ErrorLog(slog.New(slog.DiscardHandler)), AllowWhenDown()}, weir.ErrUnavailable, nil},

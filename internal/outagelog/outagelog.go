@@ -34,6 +34,15 @@ type Log struct {
 	pending *time.Timer // logs Down at the end of the period; nil = none
 	cause   error       // of the state, nil = up
 	omitted int         // changes to down without a line, since the last one with a line
+	queued  []line      // not written yet, oldest first
+	writes  bool        // a goroutine writes queued lines
+}
+
+// line is a line of the log.
+type line struct {
+	level      slog.Level
+	message    string
+	attributes []any
 }
 
 // Set sets the state: down because of an error, or up with nil. It costs one load while the
@@ -43,7 +52,12 @@ func (l *Log) Set(cause error) {
 		return
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	l.setLocked(cause)
+	l.mu.Unlock()
+	l.write()
+}
+
+func (l *Log) setLocked(cause error) {
 	was := l.isDown.Swap(cause != nil)
 	l.cause = cause
 	switch {
@@ -51,7 +65,7 @@ func (l *Log) Set(cause error) {
 		l.stopLocked()
 		if l.logged {
 			l.logged = false
-			l.logger().Info(l.Up)
+			l.queued = append(l.queued, line{slog.LevelInfo, l.Up, nil})
 		}
 	case was:
 	case !l.since.IsZero() && time.Since(l.since) < l.period():
@@ -65,17 +79,47 @@ func (l *Log) Set(cause error) {
 // logPending logs that the state is down, if it still is and no line says so.
 func (l *Log) logPending() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.pending == nil || l.cause == nil {
-		return
+	isDue := l.pending != nil && l.cause != nil
+	if isDue {
+		l.pending = nil
 	}
-	if l.pending = nil; !l.logged {
+	if isDue && !l.logged {
 		l.omitted-- // this line is that of the change
 		l.logDownLocked()
 	}
+	l.mu.Unlock()
+	l.write()
 }
 
-// logDownLocked logs that the state is down.
+// write writes the queued lines in their order and without the lock, because a handler of the
+// log may use the limiter whose state this is. One goroutine writes at a time, so a handler that
+// changes the state leaves its line to the caller above it.
+func (l *Log) write() {
+	for {
+		l.mu.Lock()
+		if l.writes || len(l.queued) == 0 {
+			l.mu.Unlock()
+			return
+		}
+		l.writes = true
+		next := l.queued[0]
+		l.queued = l.queued[1:]
+		l.mu.Unlock()
+		l.writeOne(next)
+	}
+}
+
+// writeOne writes a line, also if the handler of the log panics.
+func (l *Log) writeOne(next line) {
+	defer func() {
+		l.mu.Lock()
+		l.writes = false
+		l.mu.Unlock()
+	}()
+	l.logger().Log(context.Background(), next.level, next.message, next.attributes...)
+}
+
+// logDownLocked queues the line that the state is down.
 func (l *Log) logDownLocked() {
 	l.logged, l.since = true, time.Now()
 	attributes := []any{"why", l.cause}
@@ -83,7 +127,7 @@ func (l *Log) logDownLocked() {
 		attributes = append(attributes, "not_logged", l.omitted)
 		l.omitted = 0
 	}
-	l.logger().Log(context.Background(), slog.LevelError, l.Down, attributes...)
+	l.queued = append(l.queued, line{slog.LevelError, l.Down, attributes})
 }
 
 // stopLocked stops the timer of a pending line.

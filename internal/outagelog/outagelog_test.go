@@ -1,6 +1,7 @@
 package outagelog
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"strings"
@@ -63,4 +64,31 @@ func TestLastLineIsTheState(t *testing.T) {
 			t.Errorf("%v:\ngot  %q\nwant %q", c.changes, got, c.want)
 		}
 	}
+}
+
+// TestHandlerMayChangeTheState: a handler that uses the limiter whose state is logged does not
+// wait for itself, and its line follows.
+func TestHandlerMayChangeTheState(t *testing.T) {
+	var l Log
+	h := &changingHandler{log: &l}
+	l.To, l.Down, l.Up = slog.New(h), "down", "up"
+	l.Set(errors.New("refused"))
+	if got := strings.Join(h.lines, " "); got != "down up" {
+		t.Errorf("lines %q, want down and up", got)
+	}
+}
+
+// changingHandler sets the state up while a line is written.
+type changingHandler struct {
+	slog.Handler
+	log   *Log
+	lines []string
+}
+
+func (h *changingHandler) Enabled(context.Context, slog.Level) bool { return true }
+
+func (h *changingHandler) Handle(_ context.Context, r slog.Record) error {
+	h.lines = append(h.lines, r.Message)
+	h.log.Set(nil)
+	return nil
 }

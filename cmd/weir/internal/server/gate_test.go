@@ -72,8 +72,15 @@ func TestGateWithoutAPlan(t *testing.T) {
 		{"/gate/q?header.plan=X-Plan", []string{"pro"}, 204, `"q";q=9;w=86400`},
 		{"/gate/q?header.plan=X-Plan", nil, 400, ""},
 		{"/gate/q?header.plan=X-Plan", []string{""}, 400, ""},
+		{"/gate/p?ip=e&header.plan=Host", nil, 204, `"p";q=9;w=86400`},
+		{"/gate/p?ip=e&header.plan=X-Plan&header.plan=X-Other", []string{"pro"}, 400, ""},
+		{"/gate/p?ip=e&header.plan=X-Other&header.plan=X-Plan", []string{"pro"}, 400, ""},
+		{"/gate/p?ip=e&header.plan=X-Plan&header.plan=X-Other", nil, 400, ""},
+		{"/gate/p?ip=e&plan=pro&header.plan=X-Other", nil, 400, ""},
 	} {
-		r := ask(s, "GET", c.path, "", func(r *http.Request) { r.Header["X-Plan"] = c.plans })
+		r := ask(s, "GET", c.path, "", func(r *http.Request) {
+			r.Host, r.Header["X-Plan"] = "pro", c.plans
+		})
 		if quota := strings.Join(r.header["RateLimit-Policy"], ""); r.status != c.status || quota != c.quota {
 			t.Errorf("%s %.20q: %d, RateLimit-Policy %s; want %d, %s", c.path, c.plans, r.status, quota, c.status, c.quota)
 		}

@@ -194,6 +194,7 @@ type query struct {
 	address  string            // a dimension whose value came as an address in a field
 	settings map[string]string // the reserved names that were given
 	limits   []string          // of a reset: the limits that it names
+	noPlan   bool              // the field with the value that chooses a plan is missing
 }
 
 // parse reads name=value&…, in which every name that is not reserved is a dimension.
@@ -242,6 +243,10 @@ func (q *query) part(part string) error {
 	}
 	if q.gate != nil {
 		if q.lacksPlan(name, value) {
+			if q.noPlan || q.hasPlan() {
+				return q.planTwice()
+			}
+			q.noPlan = true
 			return nil
 		}
 		if name, value, err = q.fromHeader(name, value); err != nil {
@@ -252,7 +257,19 @@ func (q *query) part(part string) error {
 	if q.key, problem = q.key.Add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
 		return calls.BadInput("query: %s", problem)
 	}
+	if q.noPlan && q.hasPlan() {
+		return q.planTwice()
+	}
 	return nil
+}
+
+// hasPlan reports whether the query has given the value that chooses a plan.
+func (q *query) hasPlan() bool {
+	return slices.ContainsFunc(q.key, func(v enforce.Pair) bool { return v.Name == q.rule.PlanBy })
+}
+
+func (q *query) planTwice() error {
+	return calls.BadInput("query: %s is given twice; give it once", q.rule.PlanBy)
 }
 
 // lacksPlan reports whether the value that chooses a plan is in a header field that the request
@@ -263,8 +280,16 @@ func (q *query) lacksPlan(name, field string) bool {
 	if !ok || dimension == "" || dimension != q.rule.PlanBy || slices.Contains(q.rule.Compiled.Dimensions, dimension) {
 		return false
 	}
-	lines := q.gate.Header.Values(field)
+	lines := q.lines(field)
 	return len(lines) == 0 || len(lines) == 1 && lines[0] == ""
+}
+
+// lines returns the lines of a header field. net/http keeps Host apart from the others.
+func (q *query) lines(field string) []string {
+	if strings.EqualFold(field, "Host") {
+		return []string{q.gate.Host}
+	}
+	return q.gate.Header.Values(field)
 }
 
 // limitSetting is the reserved name in the query of a reset.
@@ -311,10 +336,7 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 			return name, value, nil
 		}
 	}
-	lines := q.gate.Header.Values(value)
-	if strings.EqualFold(value, "Host") { // which net/http keeps apart
-		lines = []string{q.gate.Host}
-	}
+	lines := q.lines(value)
 	switch {
 	case len(lines) == 0 || lines[len(lines)-1] == "":
 		return "", "", calls.BadInput("the request has no header field %s, in which the value of %s must stand", answer.Shown(value), answer.Shown(dimension))
