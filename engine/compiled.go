@@ -150,7 +150,7 @@ func (c *Compiled) LimitNamed(name string) int {
 
 // Explain sets Kind, Max, Window and Used of a result to those of its Limit under these rules. A
 // result without one, or with the name of no limit, stays as it is. Used is -1 if it does not
-// follow from Remaining, because there are several limits.
+// follow from Remaining, because there are several limits or a fallback decided.
 func (c *Compiled) Explain(d *Result) {
 	if d.Limit == "" {
 		return
@@ -189,11 +189,11 @@ func (c *Compiled) Resets(names []string) (*Compiled, error) {
 			return nil, Input("limit", "policy %q has no limit %q; use one of %q", c.Name, shorten.Text(name), c.LimitNames())
 		}
 	}
-	kept := func(l Limit) bool { return !slices.Contains(names, l.Name) }
+	isSpared := func(l Limit) bool { return !slices.Contains(names, l.Name) }
 	if len(names) == 0 {
-		kept = func(l Limit) bool { return len(l.By) < len(c.Dimensions) }
+		isSpared = func(l Limit) bool { return len(l.By) < len(c.Dimensions) }
 	}
-	limits := slices.DeleteFunc(slices.Clone(c.Limits), kept)
+	limits := slices.DeleteFunc(slices.Clone(c.Limits), isSpared)
 	if len(limits) == 0 {
 		return nil, Input("limit", "no limit of policy %q counts by all of %s; name those to reset, one or more of %q",
 			c.Name, c.describeDimensions(), c.LimitNames())

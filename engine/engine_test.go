@@ -141,6 +141,38 @@ func TestKey(t *testing.T) {
 	}
 }
 
+// TestSetForgetsTheOldValues: a key that is set again has nothing of the key before, and shares no
+// memory with its copies.
+func TestSetForgetsTheOldValues(t *testing.T) {
+	k := K("a", "b", "c")
+	before := k
+	k.Set("d", "e", "f")
+	assert.Equal(t, k.Value(2)+before.Value(2), "fc", "third values of the key and of its copy")
+	k.Set("x")
+	k.Append("y")
+	k.Append("z")
+	assert.Equal(t, k.Value(2)+before.Value(2), "zc", "third values after further changes")
+}
+
+// TestFits: keys of up to two valid values fit, so that they take the direct path.
+func TestFits(t *testing.T) {
+	long := strings.Repeat("x", keyenc.MaxValueBytes+1)
+	for _, c := range []struct {
+		values []string
+		want   bool
+	}{
+		{nil, true}, {[]string{"a"}, true}, {[]string{"a", "b"}, true}, {[]string{"a", "b", "c"}, false},
+		{[]string{""}, false}, {[]string{"a", ""}, false}, {[]string{"", "b"}, false},
+		{[]string{long}, false}, {[]string{"a", long}, false},
+	} {
+		rules := Compiled{Dimensions: []string{"user", "ip", "path"}[:len(c.values)]}
+		k := K(c.values...)
+		assert.Equal(t, rules.Fits(&k), c.want, "%.20q fits", c.values)
+		other := Compiled{Dimensions: make([]string, len(c.values)+1)}
+		assert.Equal(t, other.Fits(&k), false, "%.20q fits rules of one more dimension", c.values)
+	}
+}
+
 func TestKeysOfRules(t *testing.T) {
 	c := Compile("api", AllOrNothing, []string{"user", "ip"}, []Limit{rolling("all", 1, 0, 1)})
 	k, err := c.Key(map[string]string{"ip": "::1", "user": "ann"})

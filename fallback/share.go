@@ -81,7 +81,13 @@ const untilBack = time.Second
 
 // degrade marks a decision of the share as one without the store.
 func degrade(c *engine.Call) {
-	c.Result.Degraded = true
+	d := &c.Result
+	d.Degraded = true
+	if d.Replayed && d.Limit != "" { // the share remembers the numbers of divided limits
+		d.Kind, d.Max, d.Window = 0, 0, 0
+		d.Used = 0
+		c.Rules.Explain(d)
+	}
 	if c.Result.RetryAfter == engine.Never && firstBelow(c) == nil {
 		c.Result.RetryAfter = untilBack
 	}

@@ -134,3 +134,20 @@ func TestResetOfAShare(t *testing.T) {
 	assert.Err(s.Reset(ctx, ann))(t, weir.ErrUnavailable)
 	assert.Equal(t, used(), [2]int64{6, 6}, "used after a reset of the key")
 }
+
+// TestReplayOfAShare: a repeated denial has the numbers of the whole limit, as the first one.
+func TestReplayOfAShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := of(10)
+		p.Mode = weir.CountDenied
+		s := newStore(t, p, fallback.Share, fallback.Instances(2))
+		s.Break(weirtest.Down())
+		first := must.Get(s.AllowOnce(ctx, weir.K(), 9, "one"))(t)
+		want := first
+		want.Replayed = true
+		assert.Equal(t, must.Get(s.AllowOnce(ctx, weir.K(), 9, "one"))(t), want, "the repeated denial")
+		if first.Allowed || first.Max != 10 || first.Used != -1 {
+			t.Errorf("%+v, want a denial by a limit of 10", first)
+		}
+	})
+}

@@ -265,7 +265,7 @@ func (d *decoder) batch(entries []byte) (err error) {
 // countChanges returns the number of changes in the entries of a frame, without the frames before
 // it. A retain is no change of a history.
 func countChanges(entries []byte) (changes int) {
-	d := decoder{codec: codec{b: entries}}
+	d := decoder{codec: codec{b: entries, previous: engine.MaxInstant / 2}} // callers' instants run back, too
 	for len(d.b) > 0 {
 		first := d.b[0]
 		d.b = d.b[1:]

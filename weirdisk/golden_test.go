@@ -15,12 +15,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
-var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v3 again, after a change of the format")
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v4 again, after a change of the format")
 
 // TestFormatIsReadable opens a segment that an earlier program wrote. All of its instants
 // are of callers, so nothing in it expires.
 func TestFormatIsReadable(t *testing.T) {
-	const segment, items = "testdata/v3.weirlog", "testdata/v3.txt"
+	const segment, items = "testdata/v4.weirlog", "testdata/v4.txt"
 	dir := t.TempDir()
 	if *rewrite {
 		writeFormat(t, dir)
@@ -66,6 +66,7 @@ func writeFormat(t *testing.T, dir string) {
 		must.Get(rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1))(t)
 		denied := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
 		must.Get(denied.At(at.Add(time.Minute)).AllowN(ctx, weir.K("ann"), 3))(t)
+		must.Get(denied.At(at.Add(time.Minute)).AllowOnce(ctx, weir.K("ann"), 3, fmt.Sprint("denied", round)))(t)
 		must.Get(rates.At(at.Add(-time.Minute)).AllowN(ctx, k, 1))(t) // the clock was corrected
 		must.Get(rates.Reset(ctx, weir.K("bob", "/x"), rates.Compiled().LimitNames()...))(t)
 		if round == 0 {

@@ -109,3 +109,10 @@ func (e *Engine) Counted() int {
 	defer e.queue.mu.Unlock()
 	return e.queue.callers
 }
+
+// KindOfPacked returns the kind that is read from a packed limit.
+func KindOfPacked(l engine.Limit) engine.Kind {
+	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{l})
+	p := newPlan(&engine.Call{Rules: rules}, 0)
+	return kindOf(p.text[len(p.text)-limitBytes:])
+}

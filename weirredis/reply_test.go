@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -91,5 +92,25 @@ func TestReplayedDenialOfAFormerLimit(t *testing.T) {
 	d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id")
 	if err != nil || d.Allowed || !d.Replayed || d.Limit != "former" || d.Max != 9 || d.Used != -1 {
 		t.Errorf("got %+v, %v; want the replayed denial of the former limit", d, err)
+	}
+}
+
+// TestStoredLimitsAreWhole: a remembered operation has no limit, or a whole one behind its name.
+func TestStoredLimitsAreWhole(t *testing.T) {
+	denial := weirredis.Denial(nine, 1, 2, 1)
+	for _, stored := range []string{"\x06former", "\x32" + strings.Repeat("x", 50)} {
+		conn := &cannedConn{reply: "\x01\x05" + denial[2:] + stored}
+		l := limiter(t, newEngine(t, conn), "p", weir.CountDenied, perUser(1, time.Minute))
+		if d, err := l.AllowOnce(ctx, weir.K("u"), 1, "id"); err == nil {
+			t.Errorf("%q is read as %+v", stored, d)
+		}
+	}
+}
+
+// TestPackedKinds: the kind of a limit can be read from its packed form.
+func TestPackedKinds(t *testing.T) {
+	for kind := weir.Rolling; kind <= weir.Concurrency; kind++ {
+		l := engine.Limit{Name: "l", Kind: kind, Max: 2, Window: 60_000_000}
+		assert.Equal(t, weirredis.KindOfPacked(l), kind, "kind")
 	}
 }

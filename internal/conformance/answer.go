@@ -77,7 +77,7 @@ func (a answer) difference(got answer) string {
 	case w.Cached != g.Cached:
 		return "cached"
 	case w.Replayed && w.Window != 0 && numbersOf(w) != numbersOf(g): // the answer of a vector has none
-		return "numbers of the limit"
+		return "numbers"
 	case !slices.Equal(a.states, got.states):
 		return "states"
 	}

@@ -42,6 +42,7 @@ var rulesByField = map[string][]int{
 	"limit":     {5, 6},
 	"degraded":  {15},
 	"replayed":  {15},
+	"numbers":   {15},
 	"cached":    {8},
 	"states":    {3, 5, 8},
 }

@@ -70,9 +70,13 @@ func (slot *Slot) tryLock(k *Key) bool {
 	return slot.state.CompareAndSwap(k.state, k.state|locked) || slot.await(k.state)
 }
 
+// mostTries bounds the wait of a caller that has not compared the key yet. The slot may belong to
+// a key with the same hash that the caller itself holds, or whose holder waits for the caller.
+const mostTries = 1000
+
 // await is tryLock if the first try fails. tryLock alone is inlined.
 func (slot *Slot) await(want uint64) bool {
-	for tries := 0; ; tries++ {
+	for tries := range mostTries {
 		state := slot.state.Load()
 		switch {
 		case state&^locked != want:
@@ -82,6 +86,7 @@ func (slot *Slot) await(want uint64) bool {
 		}
 		wait(tries)
 	}
+	return false // the caller locks the shard, and compares keys before it locks slots
 }
 
 // Release unlocks a slot that Acquire has returned, if its state has not changed since.

@@ -230,14 +230,11 @@ func (s *Shard) Lock() {
 			return
 		}
 		for range 10 {
-			nop()
+			pause()
 		}
 	}
 	s.Mutex.Lock()
 }
-
-//go:noinline
-func nop() {}
 
 // Len is the number of slots with a key.
 func (s *Shard) Len() int { return s.used }

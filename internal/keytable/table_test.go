@@ -448,3 +448,16 @@ func TestCallersFindWhatMoves(t *testing.T) {
 func (s *Shard) acquired(k named) *Slot {
 	return s.Acquire(s.Find(&k.Key), &k.Key, k.text)
 }
+
+// TestAwaitEnds: a caller that finds its own lock on a slot with the hash of another key does not
+// wait for itself.
+func TestAwaitEnds(t *testing.T) {
+	table := newTable(0, 0, 1)
+	table.Group("limit", 1000)
+	s, k := table.At(0), table.first(0, "a")
+	slot := s.insert(t, table, &k)
+	if slot.tryLock(&k.Key) {
+		t.Error("a locked slot is locked again")
+	}
+	slot.Unlock()
+}

@@ -64,12 +64,12 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 }
 
 // Takes reports whether AllowFast and Allow decide an attempt of n units on that key: the input is
-// valid, and n is not 0. It is false for some keys of more than two values as well.
+// valid, and n is not 0. It is false for keys of three and more values as well.
 func (b *Rules) Takes(k *engine.Key, n int64) bool {
 	return uint64(n-1) < uint64(engine.MaxUnits) && b.plan.Fits(k)
 }
 
-// Allow decides an attempt of n units now that AllowFast has left.
+// Allow decides an attempt of n units now, after AllowFast has returned false.
 func (b *Rules) Allow(k *engine.Key, n int64, d *engine.Result) error {
 	return b.engine.decide(b, k, &request{N: n, lockShards: b.isFast}, d)
 }

@@ -87,12 +87,15 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 	return b
 }
 
-// isFast reports whether allowFast may decide under the limit: an exact rolling window by the
-// first value, without a cost or an interval.
+// isFast reports whether allowFast may decide under the limit: entries count to the microsecond,
+// by the first value of the key, without a cost or an interval.
 func (l *limitRules) isFast() bool {
-	kind := l.described.Kind
-	isExact := (kind == engine.Rolling || kind == engine.Concurrency) && l.Cell == 0
-	return isExact && l.sole == 0 && l.cost == 0 && l.MinInterval == 0
+	return isExact(l.described.Kind, l.Cell) && l.sole == 0 && l.cost == 0 && l.MinInterval == 0
+}
+
+// isExact reports whether each entry of a history leaves one window after its own instant.
+func isExact(kind engine.Kind, cell int64) bool {
+	return (kind == engine.Rolling || kind == engine.Concurrency) && cell == 0
 }
 
 // retention returns the microseconds for which a history is kept after its newest instant:
@@ -140,7 +143,7 @@ func rule(l *engine.Limit, mode engine.Mode) window.Rule {
 	if l.Kind == engine.Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
-	r.Narrow = (l.Kind == engine.Rolling || l.Kind == engine.Concurrency) && l.Cell == 0 && l.Window < window.NarrowSpan && mode != engine.CountDenied
+	r.Narrow = isExact(l.Kind, l.Cell) && l.Window < window.NarrowSpan && mode != engine.CountDenied
 	return r
 }
 

@@ -723,7 +723,8 @@ local function once(plan, op, flags, raw, given, n, from, k)
   local key = KEYS[current]
   local known = call('GET', key)
   if known then
-    assert(#known > 68 and byte(known) == 1 and #known == 69 + byte(known, 69), 'weir:state the operation is cut off')
+    assert(byte(known) == 2, 'weir:state the operation is of another version')
+    assert(#known > 68 and #known == 69 + byte(known, 69), 'weir:state the operation is cut off')
     local _, wasop, wasn, wasfrom, ends, _, granted, _, at, wait, reset, valid = decode('>BBI7I7I7BI7i8I7i8I7I7', known)
     assert(max(granted, at, wait, reset, valid) < 2^53 and wait >= -1, 'weir:state the operation is damaged')
     if raw < ends then
@@ -740,7 +741,7 @@ local function once(plan, op, flags, raw, given, n, from, k)
     end
     local ends = now + decode('>I7', plan, 4)
     local _, ttl = expiry(0, raw, ends, 0, given)
-    call('SET', key, encode('>BBI7I7I7', 1, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
+    call('SET', key, encode('>BBI7I7I7', 2, op, n, from, ends) .. sub(reply, 2, 46) .. encode('B', #name) .. name, 'PX', ttl)
   end
   return reply
 end
