@@ -310,8 +310,28 @@ func TestBehindAnotherProxy(t *testing.T) {
 			for i, forged := range []string{"", "192.0.2.1, ", "203.0.113.9, 192.0.2.2, "} {
 				s.wantGranted("with "+forged, s.get("/", "X-Forwarded-For", forged+"198.51.100.7"), 2-i)
 			}
+			for i := range s.app.requests() {
+				got := s.app.asked(i).Header.Values("X-Forwarded-For")
+				if len(got) != 1 || got[0] != "198.51.100.7" {
+					t.Errorf("the application saw X-Forwarded-For %q, want 198.51.100.7", got)
+				}
+			}
 			s.wantDenied("the fourth", s.get("/", "X-Forwarded-For", "192.0.2.3, 198.51.100.7"))
 			s.wantGranted("another client", s.get("/", "X-Forwarded-For", "198.51.100.7, 198.51.100.8"), 2)
 		})
+	}
+}
+
+// With a key from a header field, the application behind HAProxy gets the address that the other
+// proxy added.
+func TestForwardedAddressBehindAnotherProxy(t *testing.T) {
+	t.Parallel()
+	p := proxies[1]
+	p.edit = replaced("set-header X-Forwarded-For %[src] ",
+		"set-header X-Forwarded-For %[req.hdr_ip(X-Forwarded-For,-1)] ")
+	s := newStand(t, p, func(*Options) {})
+	s.get("/", "X-User", "ann", "X-Forwarded-For", "192.0.2.1, 198.51.100.7")
+	if got := s.app.asked(0).Header.Get("X-Forwarded-For"); got != "198.51.100.7" {
+		t.Errorf("the application saw X-Forwarded-For %q, want 198.51.100.7", got)
 	}
 }

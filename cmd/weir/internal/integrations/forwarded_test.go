@@ -1,0 +1,53 @@
+//go:build linux
+
+package integrations
+
+import (
+	"slices"
+	"testing"
+)
+
+// The application gets the client's address as X-Forwarded-For, and nothing of a field that the
+// client itself sent: with a key of either kind, for a preflight, and without weir.
+func TestForwardedAddressIsThePeers(t *testing.T) {
+	t.Parallel()
+	for name, change := range map[string]func(*Options){
+		"header":  func(o *Options) { o.Allow = true },
+		"address": func(o *Options) { o.Policy, o.Dimension, o.Header, o.Allow = "many", "ip", "", true },
+	} {
+		for _, p := range append(slices.Clone(proxies), envoyProxy) {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				s := newStand(t, p, func(o *Options) {
+					change(o)
+					o.OfPolicy = p.grpc
+					if p.grpc && o.Header == "" {
+						o.Policy, o.Dimension = "masked", ""
+					}
+				})
+				s.wantForwarded("without a field", "GET")
+				s.wantForwarded("with one", "GET", "X-Forwarded-For", "192.0.2.1")
+				s.wantForwarded("with two lines", "GET", "X-Forwarded-For", "192.0.2.1, 10.0.0.1",
+					"X-Forwarded-For", "127.0.0.1")
+				s.wantForwarded("a preflight", "OPTIONS", append(preflight[:len(preflight):len(preflight)],
+					"X-Forwarded-For", "192.0.2.1")...)
+				s.killWeir()
+				s.wantForwarded("without weir", "GET", "X-Forwarded-For", "192.0.2.1")
+			})
+		}
+	}
+}
+
+// wantForwarded sends a request and checks the X-Forwarded-For that the application gets.
+func (s *stand) wantForwarded(what, method string, fields ...string) {
+	s.t.Helper()
+	before := s.app.requests()
+	s.want(what, s.do(method, "/", "", append([]string{"X-User", "ann"}, fields...)...), 200)
+	if s.app.requests() != before+1 {
+		s.t.Fatalf("%s: the application was asked %d times", what, s.app.requests()-before)
+	}
+	got := s.app.asked(before).Header.Values("X-Forwarded-For")
+	if len(got) != 1 || got[0] != "127.0.0.1" {
+		s.t.Errorf("%s: the application saw X-Forwarded-For %q, want 127.0.0.1", what, got)
+	}
+}
