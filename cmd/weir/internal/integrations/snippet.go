@@ -140,6 +140,7 @@ var (
 	pathForm    = regexp.MustCompile(`^/[A-Za-z0-9/._-]{1,200}$`)
 	timeoutForm = regexp.MustCompile(`^[0-9]+m?s$`)
 	addressForm = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,200}$`)
+	digits      = regexp.MustCompile(`^[0-9]+$`)
 )
 
 // ownHeaders are fields that proxies set or remove, so that the application would not
@@ -177,19 +178,55 @@ func (o *Options) check(r snippet) error {
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
 		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)
 	}
-	addresses := []string{o.Weir, o.App, o.Listen}
 	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); unix && !pathForm.MatchString(socket) {
 		return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
-	} else if unix {
-		addresses = addresses[1:]
-	}
-	for _, a := range addresses {
-		host, port, err := net.SplitHostPort(a)
-		if _, wrong := strconv.ParseUint(port, 10, 16); err != nil || host == "" || wrong != nil || !addressForm.MatchString(a) {
-			return fmt.Errorf("%q is not an address; write host:port", a)
+	} else if !unix {
+		if err := checkAddress("--weir", o.Weir, "127.0.0.1"); err != nil {
+			return err
 		}
 	}
-	return nil
+	if err := checkAddress("--app", o.App, "127.0.0.1"); err != nil {
+		return err
+	}
+	return checkAddress("--listen", o.Listen, "0.0.0.0")
+}
+
+// checkAddress rejects an address other than host:port. The error has the corrected value, if
+// there is one. defaultHost is the host of an address that is a port alone.
+func checkAddress(flag, address, defaultHost string) error {
+	if isAddress(address) {
+		return nil
+	}
+	scheme, rest, isURL := strings.Cut(address, "://")
+	if !isURL {
+		rest = address
+	}
+	better, _, _ := strings.Cut(rest, "/")
+	isPort := digits.MatchString(strings.TrimPrefix(better, ":"))
+	switch {
+	case isPort && !isURL:
+		better = defaultHost + ":" + strings.TrimPrefix(better, ":")
+	case strings.EqualFold(scheme, "http") && !isAddress(better):
+		better += ":80"
+	}
+	switch {
+	case !isAddress(better):
+		return fmt.Errorf("%s %q is not an address; write host:port", flag, address)
+	case isURL:
+		return fmt.Errorf("%s %q is not an address; write %s, without %s://", flag, address, better, scheme)
+	default:
+		return fmt.Errorf("%s %q is not an address; write %s", flag, address, better)
+	}
+}
+
+// isAddress reports whether an address is host:port.
+func isAddress(address string) bool {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || host == "" {
+		return false
+	}
+	_, err = strconv.ParseUint(port, 10, 16)
+	return err == nil && addressForm.MatchString(address)
 }
 
 // checkField rejects a name that is no header field, or that of a field which proxies set. ""
