@@ -269,9 +269,12 @@ func (o Options) PlanQuery(field string) string {
 	return "&header." + o.PlanBy + "=" + field
 }
 
-// Underscored returns the key's header field with underscores, which CGI and WSGI
-// treat as the same field.
-func (o Options) Underscored() string { return strings.ReplaceAll(o.Header, "-", "_") }
+// Dashed returns a field that the client must not forge: that of the key, or X-Forwarded-For.
+func (o Options) Dashed() string { return cmp.Or(o.Header, "X-Forwarded-For") }
+
+// Underscored returns the field of Dashed with underscores, which CGI and WSGI treat as the same
+// field.
+func (o Options) Underscored() string { return strings.ReplaceAll(o.Dashed(), "-", "_") }
 
 // CaddyBind returns the host that a site of Caddy binds, "" for all. It is no part of the site's
 // address, which would match only requests with this Host.
