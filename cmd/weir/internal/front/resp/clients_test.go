@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -94,6 +96,41 @@ node-redis-3 "ERR"
 `
 	if !regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(want), "WAIT", `\d+`) + "$").MatchString(got) {
 		t.Errorf("node client.mjs printed\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestIoredisExample runs the example of docs/resp.md, with the policy and the timeout of a test,
+// through a relay that loses an answer and then stops.
+func TestIoredisExample(t *testing.T) {
+	t.Parallel()
+	address := listening(t, newTestServer(t))
+	docs := string(must.Get(os.ReadFile("../../../../../docs/resp.md"))(t))
+	_, block, _ := strings.Cut(docs, "```js\n")
+	block, _, _ = strings.Cut(block, "```\n")
+	for _, change := range [][2]string{
+		{"7073", "process.env.PORT"},
+		{"commandTimeout: 250", "commandTimeout: 20_000"}, // a busy machine is slow
+		{"'search', `ip=", "'push', `teacher="},
+	} {
+		if !strings.Contains(block, change[0]) {
+			t.Fatalf("the example has no %s:\n%s", change[0], block)
+		}
+		block = strings.Replace(block, change[0], change[1], 1)
+	}
+	dir := needs.Modules(t, "testdata/node")
+	must.Do(t, os.WriteFile(filepath.Join(dir, "example.mjs"), []byte(block), 0o600))
+	got := run(t, dir, "node", "outage.mjs", portOf(t, address))
+	want := `at first {"allowed":true,"retryAfterMs":0}
+after a lost answer {"allowed":true,"retryAfterMs":0}
+undefined "ip must be text"
+log "weir: connect ECONNREFUSED 127.0.0.1:PORT"
+while weir is down {"allowed":false,"retryAfterMs":1000}
+immediately true
+when it is back {"allowed":true,"retryAfterMs":0}
+left 7
+`
+	if got != want {
+		t.Errorf("node outage.mjs printed\n%s\nwant\n%s", got, want)
 	}
 }
 
