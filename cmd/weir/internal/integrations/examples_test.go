@@ -4,8 +4,10 @@ package integrations
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -13,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -24,13 +27,25 @@ import (
 )
 
 // webExamples are the programs of examples/ in other languages. command prepares the copy of
-// a program in dir and returns the command that starts it.
+// a program in dir and returns the command that starts it. The test appends route to the copy:
+// it counts by the user in the JSON of ?key=, as an application counts by a login.
 var webExamples = []struct {
 	name    string
+	file    string
+	route   string
 	command func(t *testing.T, dir string) []string
 }{
-	{"node-express", nodeCommand},
-	{"python-flask", pythonCommand},
+	{"node-express", "app.js", `
+const byLogin = limit("demo", (req) => ({ user: JSON.parse(req.query.key).user }));
+app.get("/login", byLogin, (req, res) => res.send("Hello.\n"));
+`, nodeCommand},
+	{"python-flask", "app.py", `
+
+@app.get("/login")
+@limited("demo", lambda: {"user": __import__("json").loads(request.args["key"]).get("user")})
+def login():
+    return "Hello.\n"
+`, pythonCommand},
 }
 
 // nodeCommand installs the packages of package-lock.json.
@@ -57,6 +72,9 @@ func TestWebExamples(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			must.Do(t, os.CopyFS(dir, os.DirFS(filepath.Join("../../../..", "examples", e.name))))
+			f := must.Get(os.OpenFile(filepath.Join(dir, e.file), os.O_APPEND|os.O_WRONLY, 0))(t)
+			must.Get(f.WriteString(e.route))(t)
+			must.Do(t, f.Close())
 			command := e.command(t, dir)
 			for name, test := range webTests {
 				t.Run(name, func(t *testing.T) {
@@ -76,6 +94,7 @@ func newWebStand(t *testing.T, command []string) *stand {
 	s.serve = []string{"--gate-id-header", "X-Request-Id"}
 	_, port, _ := strings.Cut(s.options.Listen, ":")
 	s.env = []string{"PORT=" + port, "FLASK_RUN_PORT=" + port, "WEIR=" + s.options.Weir}
+	s.command = command
 	s.proxy.start = func(s *stand) {
 		s.run(command[0], command[1:]...)
 		s.await("tcp", s.options.Listen)
@@ -101,6 +120,13 @@ var webTests = map[string]func(s *stand){
 	"without weir, deny":  func(s *stand) { decidesWithoutWeir(s, "deny", 503) },
 	"without weir, allow": func(s *stand) { decidesWithoutWeir(s, "allow", 200) },
 	"wrong secret":        deniesWithWrongSecret,
+	"missing login":       rejectsMissingLogin,
+	"long name":           answersBadRequest,
+	"wrong settings":      rejectsWrongSettings,
+	"untrusted proxy":     warnsOfProxy,
+	"wrong port":          func(s *stand) { logsCause(s, free(s.t), "refused") },
+	"no weir":             rejectsOtherServer,
+	"wrong host":          func(s *stand) { logsCause(s, "nosuch.invalid:7070", "not") },
 }
 
 // limitsWeb: three requests pass. The fourth is denied and has the exact wait. No header
@@ -201,6 +227,110 @@ func deniesWithWrongSecret(s *stand) {
 	s.options.Secret = true
 	s.start(patient, "WEIR_DOWN=allow")
 	s.want("a request", s.get("/"), 503)
+}
+
+// rejectsMissingLogin: a request without a user is an error of the application. It has no history,
+// not even one that all such requests share, and passes in no outage.
+func rejectsMissingLogin(s *stand) {
+	s.start(patient, "WEIR_DOWN=allow")
+	login := func(key string) reply { return s.get("/login?key=" + url.QueryEscape(key)) }
+	s.wantHello("a login", login(`{"user":"ann"}`))
+	wrong := []string{
+		`{}`, `{"user":null}`, `{"user":""}`, `{"user":{}}`, `{"user":["ann"]}`,
+		`{"user":7}`, `{"user":true}`,
+	}
+	for _, key := range wrong {
+		s.want(key, login(key), 500)
+	}
+	for _, user := range []string{
+		"undefined", "null", "None", "[object Object]", "{}", "ann,", "7", "true", "True",
+	} {
+		if used := s.peek("demo", "user", user).used(); used != 0 {
+			s.t.Errorf("%d requests are charged to %q", used, user)
+		}
+	}
+	if used := s.peek("demo", "user", "ann").used(); used != 1 {
+		s.t.Errorf("%d requests are charged to ann, want 1", used)
+	}
+	s.killWeir()
+	s.want("without weir", login(`{}`), 500)
+}
+
+// answersBadRequest: a name above the bound of weir is a mistake of the client.
+func answersBadRequest(s *stand) {
+	s.start(patient, "WEIR_DOWN=allow")
+	s.want("a long name", s.get("/users/"+strings.Repeat("n", 1100)), 400)
+	s.want("a name longer than a header", s.get("/users/"+strings.Repeat("!", 12_000)), 503)
+}
+
+// rejectsWrongSettings: a program with a wrong setting does not start. Its last words name the
+// setting and the right form.
+func rejectsWrongSettings(s *stand) {
+	for setting, form := range map[string]string{
+		"WEIR=127.0.0.1:17070/":        "host:port",
+		"WEIR=http://127.0.0.1:17070":  "host:port",
+		"WEIR=":                        "host:port",
+		"WEIR=127.0.0.1:17070\n":       "host:port",
+		"WEIR_TIMEOUT_MS=250ms":        "milliseconds",
+		"WEIR_TIMEOUT_MS=0":            "milliseconds",
+		"WEIR_TIMEOUT_MS=2.5":          "milliseconds",
+		"WEIR_TIMEOUT_MS=":             "milliseconds",
+		"WEIR_TIMEOUT_MS=100000000000": "milliseconds",
+		"WEIR_DOWN=Allow":              "deny or allow",
+	} {
+		ctx, cancel := context.WithTimeout(s.t.Context(), testTimeout)
+		cmd := exec.CommandContext(ctx, s.command[0], s.command[1:]...)
+		cmd.Env = slices.Concat(os.Environ(), s.env, []string{"WEIR_DOWN=allow", setting})
+		out, err := cmd.CombinedOutput()
+		timedOut := ctx.Err() != nil
+		cancel()
+		name, _, _ := strings.Cut(setting, "=")
+		sentence := name + " must be " + form
+		if err == nil || timedOut || !strings.Contains(string(out), sentence) {
+			s.t.Errorf("%q: %v, want the end with %q\n%s", setting, err, sentence, out)
+		}
+	}
+}
+
+// warnsOfProxy: the program trusts no proxy, so all clients behind one share a history. Weir
+// warns once.
+func warnsOfProxy(s *stand) {
+	s.start(patient)
+	for range 2 {
+		s.wantHello("from a proxy", s.get("/", "X-Forwarded-For", "203.0.113.9"))
+	}
+	if got := strings.Count(s.weir.Output(), "counts ip by a private address"); got != 1 {
+		s.t.Errorf("weir warns %d times of the shared history, want once:\n%s", got, s.weir.Output())
+	}
+}
+
+// rejectsOtherServer: an answer that is not HTTP is a wrong port, and no outage.
+func rejectsOtherServer(s *stand) {
+	l := must.Get(net.Listen("tcp", "127.0.0.1:0"))(s.t)
+	s.t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			c.Read(make([]byte, 4096)) // a close with unread bytes would reset the connection
+			c.Write([]byte("-ERR unknown command\r\n"))
+			c.Close()
+		}
+	}()
+	s.start(patient, "WEIR_DOWN=allow", "WEIR="+l.Addr().String())
+	s.want("a request", s.get("/"), 500)
+}
+
+// logsCause: without weir the log has its address and the cause.
+func logsCause(s *stand, weir, cause string) {
+	s.start(patient, "WEIR="+weir)
+	s.want("a request", s.get("/"), 503)
+	log := strings.ToUpper(s.log())
+	if !strings.Contains(log, strings.ToUpper(weir)) || !strings.Contains(log, strings.ToUpper(cause)) {
+		s.t.Errorf("the log has not %s and %s", weir, cause)
+	}
 }
 
 // wantHello checks an answer of the program to a request that may pass.

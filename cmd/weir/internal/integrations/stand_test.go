@@ -55,9 +55,10 @@ type stand struct {
 	grpc    string   // listener of weir for Envoy, as in --grpc-listen; "" = none
 	serve   []string // further arguments of weir serve
 	env     []string // further environment of programs
+	command []string // starts a program of examples/
 	dir     string
-	weir    *exec.Cmd // nil while it is down
-	secrets string    // content of weir's file of secrets
+	weir    *program.Server
+	secrets string // content of weir's file of secrets
 	app     *app
 	client  *http.Client
 }
@@ -125,7 +126,7 @@ func (s *stand) startWeir() {
 	}
 	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	s.weir = program.Serve(s.t, cmd).Cmd
+	s.weir = program.Serve(s.t, cmd)
 }
 
 // freezeWeir suspends weir with its connections open, until SIGCONT. It waits until all
@@ -155,17 +156,27 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	cmd.Dir = s.dir
 	cmd.Env = append(append(os.Environ(), s.env...), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	var said strings.Builder
-	cmd.Stdout, cmd.Stderr = &said, &said
+	log := must.Get(os.OpenFile(filepath.Join(s.dir, logName), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(s.t)
+	cmd.Stdout, cmd.Stderr = log, log
 	must.Do(s.t, cmd.Start())
 	s.t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nginx has workers
 		cmd.Wait()
+		log.Close()
 		if s.t.Failed() {
-			s.t.Logf("%s said:\n%s", name, said.String())
+			s.t.Logf("%s printed:\n%s", name, s.log())
 		}
 	})
 	return cmd
+}
+
+// logName is the file in the stand's directory with the output of the program.
+const logName = "output of the program"
+
+// log returns the output of the program so far.
+func (s *stand) log() string {
+	s.t.Helper()
+	return string(must.Get(os.ReadFile(filepath.Join(s.dir, logName)))(s.t))
 }
 
 // await waits until an address accepts connections. A busy machine may start a program late.
