@@ -59,3 +59,37 @@ func (s *stand) wantForwarded(what, method string, fields ...string) {
 		s.t.Errorf("%s: the application saw X-Forwarded-For %q, want 127.0.0.1", what, got)
 	}
 }
+
+// TestProxyInFront: weir warns if the proxy of a snippet counts another proxy in front of it. Caddy
+// replaces the field of a peer that it does not trust before it asks weir.
+func TestProxyInFront(t *testing.T) {
+	t.Parallel()
+	for _, p := range proxies {
+		if p.name == "caddy" {
+			continue
+		}
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header = "many", "ip", "" })
+			for range 2 {
+				s.want("a request", s.get("/", "X-Forwarded-For", "8.8.8.8"), 200)
+			}
+			if got := strings.Count(s.weir.Output(), "counts ip by a private address"); got != 1 {
+				t.Errorf("%d warnings, want 1:\n%s", got, s.weir.Output())
+			}
+		})
+	}
+}
+
+// TestLoneOriginIsCounted: OPTIONS without the method that it asks about is no preflight.
+func TestLoneOriginIsCounted(t *testing.T) {
+	t.Parallel()
+	for _, p := range proxies {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			s := newStand(t, p, func(o *Options) { o.Policy, o.Dimension, o.Header = "once", "ip", "" })
+			s.want("the first request", s.get("/"), 200)
+			s.want("OPTIONS with Origin", s.do("OPTIONS", "/", "", "Origin", "https://a.example PUT"), 429)
+		})
+	}
+}

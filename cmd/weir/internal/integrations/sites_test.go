@@ -74,6 +74,7 @@ var sites = map[string]struct {
 `)(t, text)
 		return replaced("    location / {\n", `
     add_header Strict-Transport-Security "max-age=63072000" always;
+    recursive_error_pages on;
     rewrite ^/old/(.*)$ /$1 last;
     error_page 404 /404.html;
     error_page 500 502 503 504 /50x.html;

@@ -9,7 +9,8 @@
 --
 -- Arguments: the abstract socket of the listener that leads to weir, and the path of
 -- the gate. The action sends txn.weir_key as Weir-Key, txn.weir_plan as
--- Weir-Plan and txn.weir_secret as Weir-Gate-Secret, and nothing else of the request.
+-- Weir-Plan, txn.weir_secret as Weir-Gate-Secret and txn.weir_forwarded as
+-- X-Forwarded-For, from which weir sees that it counts a proxy. It sends nothing else.
 core.register_action("weir", { "http-req" }, function(txn, socket, path)
   local headers = {}
   local function send(field, variable)
@@ -19,6 +20,7 @@ core.register_action("weir", { "http-req" }, function(txn, socket, path)
   send("weir-key", "txn.weir_key")
   send("weir-plan", "txn.weir_plan")
   send("weir-gate-secret", "txn.weir_secret")
+  send("x-forwarded-for", "txn.weir_forwarded")
 
   local answer = core.httpclient():get{
     url = "http://weir" .. path,
