@@ -68,16 +68,19 @@ func IsPrivate(a netip.Addr) bool {
 	return a.IsPrivate() || a.IsLoopback() || a.IsLinkLocalUnicast() || carriers.Contains(a)
 }
 
-// forwardingFields are the fields of a header in which proxies pass the address of a client
+// forwarded is the field of RFC 7239, whose elements are not mere addresses.
+const forwarded = "Forwarded"
+
+// ForwardingFields are the fields of a header in which proxies pass the address of a client
 // on, as net/http spells them.
-var forwardingFields = []string{
-	"X-Forwarded-For", "Forwarded", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
+var ForwardingFields = []string{
+	"X-Forwarded-For", forwarded, "X-Real-Ip", "X-Client-Ip", "Cf-Connecting-Ip", "True-Client-Ip",
 }
 
 // ForwardingField returns the first of the fields in which proxies pass the address of a
 // client on; "" if the header has none.
 func ForwardingField(header map[string][]string) string {
-	for _, name := range forwardingFields {
+	for _, name := range ForwardingFields {
 		if header[name] != nil {
 			return name
 		}
@@ -88,17 +91,48 @@ func ForwardingField(header map[string][]string) string {
 // ForwardedClient returns a field in which proxies pass on the address of a client on the
 // Internet; "" if the header has none.
 func ForwardedClient(header map[string][]string) (field string) {
-	for _, name := range forwardingFields {
+	for _, name := range ForwardingFields {
 		lines := header[name]
-		if len(lines) == 0 || name == "Forwarded" {
+		if len(lines) == 0 {
 			continue
 		}
-		at, ok := Private.Follow(Private[0].Addr(), strings.Join(lines, ","), true)
+		text := strings.Join(lines, ",")
+		if name == forwarded {
+			text = nodesOf(text)
+		}
+		at, ok := Private.Follow(Private[0].Addr(), text, true)
 		if ok && !IsPrivate(at) {
 			return name
 		}
 	}
 	return ""
+}
+
+// nodesOf returns the values of for= in Forwarded (RFC 7239), in the form of X-Forwarded-For.
+// A quoted comma splits an element, which is of no concern: no address has one.
+func nodesOf(field string) string {
+	var nodes []string
+	for element := range strings.SplitSeq(field, ",") {
+		for pair := range strings.SplitSeq(element, ";") {
+			name, value, _ := strings.Cut(strings.Trim(pair, " \t"), "=")
+			if strings.EqualFold(name, "for") {
+				nodes = append(nodes, strings.Trim(value, `"`))
+			}
+		}
+	}
+	return strings.Join(nodes, ",")
+}
+
+// IsPrivateText reports whether a text is an address of the Private ranges, or the counted
+// form of one.
+func IsPrivateText(text string) bool {
+	if !strings.ContainsAny(text, ".:") { // most names of clients; a failed parse is slower
+		return false
+	}
+	if a, ok := ParseNode(text); ok {
+		return IsPrivate(a)
+	}
+	return IsPrivate(Known(text).Addr())
 }
 
 // Wide returns the reason why a range of trusted proxies is probably a mistake, "" if it is

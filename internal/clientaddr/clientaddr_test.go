@@ -25,7 +25,12 @@ func TestForwardedClient(t *testing.T) {
 		{"X-Forwarded-For", "unknown", "", "X-Forwarded-For"},
 		{"X-Real-Ip", "2001:db8::1", "X-Real-Ip", "X-Real-Ip"},
 		{"Cf-Connecting-Ip", "203.0.113.9", "Cf-Connecting-Ip", "Cf-Connecting-Ip"},
-		{"Forwarded", "for=203.0.113.9", "", "Forwarded"},
+		{"X-Client-Ip", "203.0.113.9", "X-Client-Ip", "X-Client-Ip"},
+		{"Forwarded", "for=203.0.113.9", "Forwarded", "Forwarded"},
+		{"Forwarded", `proto=https; For="[2001:db8::1]:4711";by=10.0.0.9, for=10.0.0.2`, "Forwarded", "Forwarded"},
+		{"Forwarded", "for=10.0.0.3", "", "Forwarded"},
+		{"Forwarded", "for=_hidden", "", "Forwarded"},
+		{"Forwarded", "by=203.0.113.9", "", "Forwarded"},
 		{"User-Agent", "203.0.113.9", "", ""},
 	} {
 		h := map[string][]string{c.field: {c.value}}
@@ -34,6 +39,17 @@ func TestForwardedClient(t *testing.T) {
 		}
 		if got := ForwardingField(h); got != c.want {
 			t.Errorf("%s: the field %q, want %q", c.field, got, c.want)
+		}
+	}
+}
+
+func TestIsPrivateText(t *testing.T) {
+	for text, want := range map[string]bool{
+		"10.0.0.3": true, "10.0.0.3:80": true, "fd00::/64": true, "[::1]:9": true,
+		"203.0.113.9": false, "2001:db8::/64": false, "ann": false, "v1.2": false, "": false,
+	} {
+		if got := IsPrivateText(text); got != want {
+			t.Errorf("%q: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -86,3 +86,31 @@ func TestGateWithoutAPlan(t *testing.T) {
 		}
 	}
 }
+
+// TestGatesWarnOfAProxyInFront: a gate that counts by a private address, while a field has that
+// of a client on the Internet, says so once; with and without keys:, and in any name.
+func TestGatesWarnOfAProxyInFront(t *testing.T) {
+	for _, c := range []struct{ name, query, field, value, warns string }{
+		{"text", "ip=10.0.0.3", "X-Forwarded-For", "203.0.113.9", "while X-Forwarded-For has"},
+		{"with a port", "ip=10.0.0.3%3A80", "X-Forwarded-For", "203.0.113.9", "while X-Forwarded-For has"},
+		{"Forwarded", "ip=10.0.0.3", "Forwarded", `for="[2001:db8::9]:80";proto=https`, "while Forwarded has"},
+		{"X-Client-IP", "ip=10.0.0.3", "X-Client-IP", "203.0.113.9", "while X-Client-Ip has"},
+		{"an address of a field", "address.ip=X-Peer", "X-Real-IP", "203.0.113.9", "while X-Real-Ip has"},
+		{"a public address", "ip=203.0.113.8", "X-Forwarded-For", "203.0.113.9", ""},
+		{"a private client", "ip=10.0.0.3", "X-Forwarded-For", "10.0.0.4", ""},
+		{"no address", "ip=ann", "X-Forwarded-For", "203.0.113.9", ""},
+	} {
+		s, logged := newServer(t, nil)
+		for range 2 {
+			play(t, s, "GET /gate/search?"+c.query+"\n  X-Peer: 10.0.0.3\n  "+c.field+": "+c.value+"\n=> 204")
+		}
+		text, want := logged.String(), 0
+		if c.warns != "" {
+			want = 1
+		}
+		if n := strings.Count(text, "by a private address"); n != want || !strings.Contains(text, c.warns) ||
+			strings.Contains(text, "10.0.0.3") || strings.Contains(text, "203.0.113.9") {
+			t.Errorf("%s: logged %q; want %d lines with %q and without addresses", c.name, text, want, c.warns)
+		}
+	}
+}

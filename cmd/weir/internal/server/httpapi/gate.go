@@ -61,21 +61,18 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 		s.ID, _, err = idIn(r.Header, a.GateID)
 	}
 	if err == nil && !a.proxyWarned.Load() {
-		a.warnOfProxy(r, s, q.address)
+		a.warnOfProxy(r, s)
 	}
 	return denial, err
 }
 
 // warnOfProxy logs the first gate call that counts by a private address, while a field of the
 // header has the address of a client on the Internet: then the calling proxy passes the
-// address of another proxy on, and all clients behind that one share a history. sent is a
-// dimension whose value came as an address in a field. The line names no address.
-func (a *API) warnOfProxy(r *http.Request, s *scratch, sent string) {
+// address of another proxy on, and all clients behind that one share a history. The line names
+// no address.
+func (a *API) warnOfProxy(r *http.Request, s *scratch) {
 	for i, name := range s.to.Dimensions() {
-		if _, has := s.to.Addresses[name]; !has && name != sent {
-			continue
-		}
-		if !clientaddr.IsPrivate(clientaddr.Known(s.Key.Value(i)).Addr()) {
+		if !clientaddr.IsPrivateText(s.Key.Value(i)) {
 			continue
 		}
 		field := clientaddr.ForwardedClient(r.Header)
@@ -191,7 +188,6 @@ type query struct {
 	gate     *http.Request // a gate call, with the header of the two prefixes; nil for a reset
 	reserved []string      // the names of settings
 	key      enforce.Pairs
-	address  string            // a dimension whose value came as an address in a field
 	settings map[string]string // the reserved names that were given
 	limits   []string          // of a reset: the limits that it names
 	noPlan   bool              // the field with the value that chooses a plan is missing
@@ -346,7 +342,6 @@ func (q *query) fromHeader(name, value string) (dimension, found string, err err
 			return "", "", calls.BadInput("the header field %s does not end with an IP address; the proxy must append that of its client", answer.Shown(value))
 		}
 		found = q.addressText(dimension, client)
-		q.address = dimension
 	case len(lines) > 1:
 		return "", "", calls.BadInput("the header field %s is there more than once; the proxy must set it, not add to it", answer.Shown(value))
 	default:
