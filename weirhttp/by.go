@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -67,12 +68,16 @@ type IPOption func(*clientIP)
 // clientIP finds the address of the client that sent a request.
 type clientIP struct {
 	trusted clientaddr.Proxies
-	wide    string       // the first range that is too wide, with the reason; "" if none is
-	isWide  bool         // WideProxies
-	bits    int          // prefix length to which IPv6 addresses are cut
-	log     *slog.Logger // nil = slog.Default()
-	seen    atomic.Int32 // requests without X-Forwarded-For, up to firstRequests
-	warned  atomic.Bool
+	wide    string             // the first range that is too wide, with the reason; "" if none is
+	isWide  bool               // WideProxies
+	bits    int                // prefix length to which IPv6 addresses are cut
+	log     *slog.Logger       // nil = slog.Default()
+	hops    clientaddr.Proxies // trusted, and the private ranges
+	seen    atomic.Int32       // requests without X-Forwarded-For, up to firstRequests
+
+	warnedOfPeer    atomic.Bool // warnOfPeer
+	warnedOfNothing atomic.Bool // a trusted proxy sent no X-Forwarded-For
+	warnedOfHop     atomic.Bool // a proxy further left is not trusted
 }
 
 // ClientIP takes the client's address from a request, in one canonical form without zone
@@ -94,8 +99,12 @@ type clientIP struct {
 // name or an empty element is a *KeyError, because all such clients would share a
 // history.
 //
-// Behind a proxy that is not trusted all clients would count as one, so the first request
-// that shows it is a warning in [Logger].
+// Behind a proxy that is not trusted, or that sends no X-Forwarded-For, all clients would
+// count as one. So the first request that shows it is a warning in [Logger].
+//
+// A connection without an IP address, as of a unix socket, is a fault of the program
+// ([ErrValue]). To trust all who can connect to the socket, let a handler in front set
+// RemoteAddr to an address of TrustedProxies, such as 127.0.0.1.
 func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}
 	option.Apply(c, opts)
@@ -103,6 +112,7 @@ func ClientIP(opts ...IPOption) ValueFunc {
 		panic("weirhttp: TrustedProxies: " + c.wide +
 			"; name your proxies, or add WideProxies() if this is meant")
 	}
+	c.hops = slices.Concat(c.trusted, clientaddr.Private)
 	return c.value
 }
 
@@ -135,61 +145,120 @@ func IPv6Prefix(bits int) IPOption {
 	return func(c *clientIP) { c.bits = bits }
 }
 
-// Logger sets the logger for one warning: a request carries the address of a client, such as
-// X-Forwarded-For, and its peer is not a trusted proxy. Either a client forges the field, or
-// TrustedProxies lacks a proxy and all clients behind it share one history. With trusted
-// proxies only peers with a private or loopback address cause the warning. A server that
-// clients reach directly can pass one with slog.DiscardHandler. Default, also for nil:
-// slog.Default().
+// Logger sets the logger for three warnings, each at most once:
+//   - A request carries the address of a client, such as X-Forwarded-For, and its peer is not
+//     a trusted proxy. Either a client forges the field, or TrustedProxies lacks a proxy and
+//     all clients behind it share one history. With trusted proxies only peers with a private
+//     or loopback address cause the warning.
+//   - A trusted proxy sent no X-Forwarded-For, so all of its clients count as one.
+//   - X-Forwarded-For leads to a private address that is not a trusted proxy, while a public
+//     one stands left of it. That is probably a proxy which TrustedProxies lacks.
+//
+// A server that clients reach directly can pass one with slog.DiscardHandler. Default, also
+// for nil: slog.Default().
 func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
 // firstRequests is the number of requests in which other fields than X-Forwarded-For are looked
 // for. That takes 100 ns, and a proxy sends its field with every request.
 const firstRequests = 1000
 
-// warn logs the first request of a peer that is probably a proxy and is not trusted. The line
-// names no client. lines are those of X-Forwarded-For.
-func (c *clientIP) warn(r *http.Request, peer netip.Addr, lines []string) {
+// warn logs the first requests that show a mistake in the proxies, which makes clients share a
+// history. The lines name no client. list is X-Forwarded-For, if has is true, and found the
+// address that counts.
+func (c *clientIP) warn(r *http.Request, peer, found netip.Addr, list string, has bool) {
+	switch {
+	case !c.trusted.Trusts(peer):
+		c.warnOfPeer(r, peer, has)
+	case !has:
+		c.warnOfNothing(r)
+	default:
+		c.warnOfHop(peer, found, list)
+	}
+}
+
+// warnOfNothing logs that a trusted proxy did not name its client.
+func (c *clientIP) warnOfNothing(r *http.Request) {
+	if c.warnedOfNothing.Load() || c.warnedOfNothing.Swap(true) {
+		return
+	}
+	instead := ""
+	if field := clientaddr.ForwardingField(r.Header); field != "" {
+		instead = " (" + field + " is not read)"
+	}
+	c.logger().Warn("weirhttp: a trusted proxy sent no X-Forwarded-For" + instead +
+		", so all of its clients count as one; let it send the field")
+}
+
+// warnOfHop logs that the address that counts is probably another proxy: it is private, and
+// left of it in X-Forwarded-For stands a public one.
+func (c *clientIP) warnOfHop(peer, found netip.Addr, list string) {
+	if !clientaddr.IsPrivate(found) || c.warnedOfHop.Load() {
+		return
+	}
+	client, ok := c.hops.Follow(peer, list, true)
+	if !ok || c.hops.Trusts(client) || c.warnedOfHop.Swap(true) {
+		return
+	}
+	c.logger().Warn("weirhttp: X-Forwarded-For leads to a private address " +
+		"that is not a trusted proxy, while a public address stands left of it; " +
+		"if that is a proxy, all its clients share one history: " +
+		"add it to weirhttp.TrustedProxies; " +
+		"if clients have private addresses, silence this line with weirhttp.Logger")
+}
+
+// logger returns the logger of the warnings.
+func (c *clientIP) logger() *slog.Logger {
+	if c.log == nil {
+		return slog.Default()
+	}
+	return c.log
+}
+
+// warnOfPeer logs the first request of a peer that is probably a proxy and is not trusted. has
+// reports whether there is an X-Forwarded-For.
+func (c *clientIP) warnOfPeer(r *http.Request, peer netip.Addr, has bool) {
 	field := "X-Forwarded-For"
-	if len(lines) == 0 {
+	if !has {
 		if c.seen.Load() >= firstRequests {
 			return
 		}
 		c.seen.Add(1)
 		field = clientaddr.ForwardingField(r.Header)
 	}
-	if field == "" || c.warned.Load() || c.trusted.Trusts(peer) {
+	if field == "" || c.warnedOfPeer.Load() {
 		return
 	}
 	private := clientaddr.IsPrivate(peer)
-	if len(c.trusted) > 0 && !private || c.warned.Swap(true) {
+	if len(c.trusted) > 0 && !private || c.warnedOfPeer.Swap(true) {
 		return
 	}
 	who := "a peer"
 	if private {
 		who = "a private address"
 	}
-	log := c.log
-	if log == nil {
-		log = slog.Default()
-	}
-	log.Warn("weirhttp: a request with "+field+" comes from "+who+" that is not a trusted proxy, "+
-		"so the request counts by the address of the peer; "+
-		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; "+
-		"if clients connect directly, silence this line with weirhttp.Logger", "field", field)
+	c.logger().Warn("weirhttp: a request with " + field + " comes from " + who + " that is not a trusted proxy, " +
+		"so the request counts by the address of the peer; " +
+		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; " +
+		"if clients connect directly, silence this line with weirhttp.Logger")
 }
+
+// errNoPeer is a fault of the program: no client can mend it.
+var errNoPeer = errors.New("ClientIP: the connection has no IP address to count it by, " +
+	"as on a unix socket; listen on a loopback port, or let a handler in front set RemoteAddr " +
+	"to 127.0.0.1, and name 127.0.0.1/32 with weirhttp.TrustedProxies")
 
 // value returns the client's address in its canonical form.
 func (c *clientIP) value(r *http.Request) (string, error) {
 	peer, ok := clientaddr.ParseNode(r.RemoteAddr)
 	if !ok {
-		return "", &KeyError{Problem: "the connection has no IP address to count it by"}
+		return "", errNoPeer
 	}
 	lines := r.Header["X-Forwarded-For"]
-	c.warn(r, peer, lines)
-	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
+	list, has := strings.Join(lines, ","), len(lines) > 0
+	a, ok := c.trusted.Follow(peer, list, has)
 	if !ok {
 		return "", &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
 	}
+	c.warn(r, peer, a, list, has)
 	return clientaddr.Key(a, c.bits), nil
 }

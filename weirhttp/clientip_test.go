@@ -2,10 +2,13 @@ package weirhttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -44,14 +47,6 @@ var untrusting = []form{
 	{"[64:ff9b:1:fffe::c000:201%eth0]:1", nil, "64:ff9b:1:fffe::c000:201"},
 	{"192.0.2.1:1", []string{"203.0.113.9"}, "192.0.2.1"},
 	{proxy, []string{"203.0.113.9"}, "10.0.0.1"},
-	{"", nil, ""},
-	{"@", nil, ""},
-	{"localhost:80", nil, ""},
-	{"192.0.2.1:99999", nil, ""},
-	{"[192.0.2.1]:80", nil, ""},
-	{"[2001:db8::1", nil, ""},
-	{"2001:db8::1]:80", nil, ""},
-	{"[2001:db8::1]80", nil, ""},
 }
 
 var listed = []form{
@@ -103,6 +98,63 @@ var listed = []form{
 	{proxy, []string{"client.example.com"}, ""},
 	{proxy, []string{"::ffff:203.0.113.999"}, ""},
 	{proxy, []string{"\"203.0.113.9\""}, ""},
+}
+
+// noAddress are peers that are no IP addresses, such as those of unix sockets.
+var noAddress = []string{
+	"", "@", "localhost:80", "192.0.2.1:99999", "[192.0.2.1]:80", "[2001:db8::1", "2001:db8::1]:80", "[2001:db8::1]80",
+}
+
+// TestPeersWithoutAnAddressAre500: no client can mend it, so the log has the next step.
+func TestPeersWithoutAnAddressAre500(t *testing.T) {
+	for _, peer := range noAddress {
+		var out bytes.Buffer
+		n := new(served)
+		log := ErrorLog(slog.New(slog.NewTextHandler(&out, nil)))
+		h := Middleware(newLimiter(t, search), By{"ip": ClientIP(proxies)}, log)(n)
+		r := get(h, with("X-Forwarded-For", "203.0.113.9"), func(r *http.Request) { r.RemoteAddr = peer })
+		text := out.String()
+		if r.StatusCode != 500 || *n != 0 || strings.Count(text, "\n") != 1 ||
+			!strings.Contains(text, "unix socket") || !strings.Contains(text, "weirhttp.TrustedProxies") {
+			t.Errorf("peer %q: status %d, %d served, logged %q; want 500 and one line with the next step", peer, r.StatusCode, *n, text)
+		}
+	}
+}
+
+// TestNextStepOfUnixSockets does what the log line of a unix socket says, over a real one.
+func TestNextStepOfUnixSockets(t *testing.T) {
+	l := must.Get(net.Listen("unix", filepath.Join(t.TempDir(), "app.sock")))(t)
+	trusted := ClientIP(TrustedProxies(netip.MustParsePrefix("127.0.0.1/32")))
+	limited := Middleware(newLimiter(t, search), By{"ip": trusted})(new(served))
+	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("In-Front") != "" {
+			r.RemoteAddr = "127.0.0.1"
+		}
+		limited.ServeHTTP(w, r)
+	}), ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
+	go s.Serve(l)
+	t.Cleanup(func() { s.Close() })
+	dial := func(context.Context, string, string) (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }
+	client := &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true}}
+	ask := func(inFront, from string) int {
+		r := must.Get(http.NewRequest("GET", "http://app/", nil))(t)
+		r.Header.Set("In-Front", inFront)
+		r.Header.Set("X-Forwarded-For", from)
+		w := must.Get(client.Do(r))(t)
+		w.Body.Close()
+		return w.StatusCode
+	}
+	if got := ask("", "203.0.113.9"); got != 500 {
+		t.Errorf("without the handler in front: %d, want 500", got)
+	}
+	for i, want := range []int{200, 200, 429} {
+		if got := ask("yes", "203.0.113.9"); got != want {
+			t.Errorf("request %d: %d, want %d", i+1, got, want)
+		}
+	}
+	if got := ask("yes", "203.0.113.10"); got != 200 {
+		t.Errorf("another client: %d, want 200", got)
+	}
 }
 
 func TestClientIPBehindProxies(t *testing.T) {
@@ -188,10 +240,63 @@ func TestForwardingByAPeerThatIsNotTrustedWarnsOnce(t *testing.T) {
 			if n := strings.Count(text, "\n"); n != want || !strings.Contains(text, c.warns) || strings.Contains(text, "203.0.113.9") {
 				t.Errorf("%s, %s: logged %q; want %d lines with %q and without the client", c.name, by, text, want, c.warns)
 			}
+			if strings.Contains(text, "field=") {
+				t.Errorf("%s: names the field twice: %s", c.name, text)
+			}
 			if want == 1 && !strings.Contains(text, "weirhttp.TrustedProxies") {
 				t.Errorf("%s: no next step in %s", c.name, text)
 			}
 		}
+	}
+}
+
+// TestTrustedProxiesThatHideTheirClientsWarnOnce: without a word, all clients behind a proxy
+// would share one history.
+func TestTrustedProxiesThatHideTheirClientsWarnOnce(t *testing.T) {
+	const hop, nothing = "leads to a private address", "sent no X-Forwarded-For"
+	local := TrustedProxies(netip.MustParsePrefix("127.0.0.1/32"), netip.MustParsePrefix("198.51.100.0/24"))
+	for _, c := range []struct{ name, field, value, counts, warns, next string }{
+		{"a proxy further left", "X-Forwarded-For", "203.0.113.9, 10.0.0.9", "10.0.0.9", hop, "add it to weirhttp.TrustedProxies"},
+		{"a loopback proxy", "X-Forwarded-For", "203.0.113.9, ::1", "::/64", hop, "add it to weirhttp.TrustedProxies"},
+		{"two of them", "X-Forwarded-For", "203.0.113.9, 10.0.0.8, 10.0.0.9, 198.51.100.7", "10.0.0.9", hop, "add it to weirhttp.TrustedProxies"},
+		{"a private client", "X-Forwarded-For", "10.0.0.9", "10.0.0.9", "", ""},
+		{"two private addresses", "X-Forwarded-For", "10.0.0.8, 10.0.0.9", "10.0.0.9", "", ""},
+		{"text of the client", "X-Forwarded-For", "forged, 10.0.0.9", "10.0.0.9", "", ""},
+		{"a public client", "X-Forwarded-For", "192.0.2.1, 203.0.113.9", "203.0.113.9", "", ""},
+		{"another field", "X-Real-Ip", "203.0.113.9", "127.0.0.1", nothing + " (X-Real-Ip is not read)", "let it send the field"},
+		{"the field of the RFC", "Forwarded", "for=203.0.113.9", "127.0.0.1", nothing + " (Forwarded is not read)", "let it send the field"},
+		{"no field", "User-Agent", "x", "127.0.0.1", nothing + ", so", "let it send the field"},
+	} {
+		var out bytes.Buffer
+		find := ClientIP(local, Logger(slog.New(slog.NewTextHandler(&out, nil))))
+		for range 3 {
+			got, err := find(&http.Request{RemoteAddr: "127.0.0.1:9", Header: http.Header{c.field: {c.value}}})
+			if got != c.counts || err != nil {
+				t.Errorf("%s: counted as %q, %v; want %q", c.name, got, err, c.counts)
+			}
+		}
+		text, want := out.String(), 1
+		if c.warns == "" {
+			want = 0
+		}
+		if strings.Count(text, "\n") != want || !strings.Contains(text, c.warns) || !strings.Contains(text, c.next) ||
+			strings.Contains(text, "203.0.113.9") {
+			t.Errorf("%s: logged %q; want %d lines with %q and the next step, without the client", c.name, text, want, c.warns)
+		}
+	}
+}
+
+// TestEachWarningOfClientIPHasItsTurn: a health check by a proxy does not hide the graver ones.
+func TestEachWarningOfClientIPHasItsTurn(t *testing.T) {
+	var out bytes.Buffer
+	find := ClientIP(TrustedProxies(netip.MustParsePrefix("127.0.0.1/32")), Logger(slog.New(slog.NewTextHandler(&out, nil))))
+	for _, peer := range []string{"127.0.0.1:9", "10.0.0.1:9"} {
+		for _, h := range []http.Header{{}, {"X-Forwarded-For": {"203.0.113.9, 10.0.0.9"}}} {
+			find(&http.Request{RemoteAddr: peer, Header: h})
+		}
+	}
+	if n := strings.Count(out.String(), "\n"); n != 3 {
+		t.Errorf("%d lines, want 3: %s", n, &out)
 	}
 }
 
