@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 
 	"google.golang.org/grpc/metadata"
@@ -53,19 +54,25 @@ func Metadata(name string) ValueFunc {
 	}
 }
 
+// errNoPeer is a fault of the program: no client can mend it.
+var errNoPeer = errors.New("PeerIP: the connection has no IP address to count it by, " +
+	"as on a unix socket; listen on a TCP port, " +
+	"or write a ValueFunc that reads the address which the proxy adds")
+
 // PeerIP returns the address of the connection, in the form of weirhttp.ClientIP: IPv4 as
-// 192.0.2.1, also behind NAT64, and IPv6 as its /64. A unix socket has none.
+// 192.0.2.1, also behind NAT64, and IPv6 as its /64. A unix socket has none, which is a fault
+// of the program ([ErrValue]).
 //
 // Behind a proxy it is the proxy's address, so all its clients count as one. The first call
 // that shows it is one line in slog.Default().
 func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
-		return "", &KeyError{Problem: "the call has no address that it comes from"}
+		return "", errNoPeer
 	}
 	at, err := netip.ParseAddrPort(p.Addr.String())
 	if err != nil {
-		return "", &KeyError{Problem: "the call does not come from an IP address"}
+		return "", errNoPeer
 	}
 	forwarded.warn(ctx)
 	return clientaddr.Key(at.Addr(), clientaddr.Bits), nil
@@ -90,7 +97,8 @@ func (w *proxyWarning) warn(ctx context.Context) {
 		return
 	}
 	w.seen.Add(1)
-	for _, name := range []string{"x-forwarded-for", "forwarded", "x-real-ip"} {
+	for _, field := range clientaddr.ForwardingFields {
+		name := strings.ToLower(field)
 		if metadata.ValueFromIncomingContext(ctx, name) == nil || w.warned.Swap(true) {
 			continue
 		}

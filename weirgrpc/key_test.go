@@ -3,6 +3,7 @@ package weirgrpc
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"strings"
@@ -53,6 +54,9 @@ func TestPeerIPHasOneForm(t *testing.T) {
 		if got != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("%v: %q, %v; want %q", c.addr, got, err, c.want)
 		}
+		if err != nil && (errors.As(err, new(*KeyError)) || !strings.Contains(err.Error(), "write a ValueFunc")) {
+			t.Errorf("%v: %v; want a fault of the program with the next step", c.addr, err)
+		}
 	}
 }
 
@@ -63,7 +67,7 @@ func TestPeerIPOfForwardedCallsWarnsOnce(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		lines int
-	}{{"x-forwarded-for", 1}, {"x-real-ip", 1}, {"tenant", 0}} {
+	}{{"x-forwarded-for", 1}, {"x-real-ip", 1}, {"x-client-ip", 1}, {"tenant", 0}} {
 		var out bytes.Buffer
 		before := slog.Default()
 		slog.SetDefault(slog.New(slog.NewTextHandler(&out, nil)))
