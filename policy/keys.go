@@ -101,8 +101,29 @@ func rejectNetwork(value *yamlnode.Node, d Dimension) {
 	}
 }
 
-// isAddressName reports whether a key is called like an address.
-func isAddressName(name string) bool { return name == "ip" || name == "addr" || name == "address" }
+// isAddressName reports whether a key is called like the address of a client: a part of its
+// name is, as in client_ip, remote-addr or clientip.
+func isAddressName(name string) (is bool) {
+	parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("-_.", r) })
+	for _, part := range parts {
+		if slices.Contains(otherAddresses, part) {
+			return false
+		}
+		for _, word := range addressWords {
+			rest, ends := strings.CutSuffix(part, word)
+			is = is || ends && (rest == "" || slices.Contains(clientWords, rest))
+		}
+	}
+	return is
+}
+
+// Words in the names of keys with addresses. Not each word that ends with ip is one of them:
+// vip, zip and membership are none.
+var (
+	addressWords   = []string{"ip", "ipv4", "ipv6", "addr", "address", "ipaddr", "ipaddress"}
+	clientWords    = []string{"client", "remote", "peer", "user", "source", "src", "real", "origin", "host", "caller", "visitor"}
+	otherAddresses = []string{"email", "mail", "mac", "wallet"}
+)
 
 // isNetwork reports whether a value is a network of several clients.
 func isNetwork(value string) bool {

@@ -8,6 +8,24 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
+func TestIsAddressName(t *testing.T) {
+	for _, name := range []string{
+		"ip", "addr", "address", "client_ip", "client-ip", "remote_addr", "clientip", "remoteaddr",
+		"masked_remote_address", "ip.v4", "ip_prefix", "ipaddress", "client_ipv6",
+	} {
+		if !isAddressName(name) {
+			t.Errorf("%s is not called like an address", name)
+		}
+	}
+	for _, name := range []string{
+		"user", "vip", "zip", "membership", "ship_to", "email_address", "mac-address", "tip", "addressee",
+	} {
+		if isAddressName(name) {
+			t.Errorf("%s is called like an address", name)
+		}
+	}
+}
+
 // TestFormNotesNameAddressesWithoutKeys: a key that is called like an address and has no form is
 // probably a mistake. So is an override for a network of another key.
 func TestFormNotesNameAddressesWithoutKeys(t *testing.T) {
