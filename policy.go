@@ -26,7 +26,8 @@ type Policy struct {
 }
 
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
-// that time between two grants. Another Kind gives Max and Window another meaning.
+// that time between two grants. Another Kind gives Max and Window another meaning. A duration
+// without a unit is nanoseconds: 3_600_000 is 3.6ms, and an hour is time.Hour.
 type Limit struct {
 	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" of a sole limit = "limit"
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
@@ -172,7 +173,8 @@ func bareNumber(d time.Duration) string {
 	if d < 1 || d >= MinWindow {
 		return ""
 	}
-	return fmt.Sprintf(", and a number without a unit is nanoseconds: write %d*time.Second for %[1]d seconds", int64(d))
+	return fmt.Sprintf(", and a number without a unit is nanoseconds: write %d*time.Second for %[1]d seconds, "+
+		"or %[1]d*time.Millisecond for %[1]d milliseconds", int64(d))
 }
 
 // nameProblem returns the reason why s is not [a-z0-9][a-z0-9._-]{0,63}, or "".
