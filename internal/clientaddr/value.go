@@ -29,6 +29,57 @@ func Canonical(value string, bits int) (form string, ok bool) {
 	return string(b), true
 }
 
+// Kind returns the words that complete "is not an address" for a value that [Canonical] rejects,
+// and the next step. They do not show the value, because logs name no values of keys.
+func Kind(value string) (kind, next string) {
+	isAddress := func(text string) bool {
+		_, ok := ParseNode(text)
+		return ok
+	}
+	trimmed := strings.TrimSpace(value)
+	_, notNetwork := netip.ParsePrefix(trimmed)
+	switch {
+	case IsList(value):
+		return " but a list of addresses", "send the last one, if your own proxy wrote it"
+	case notNetwork == nil && trimmed == value:
+		return " but a network of several clients", "send the address of one of them"
+	case trimmed != value && (isAddress(trimmed) || notNetwork == nil):
+		return " because of the space around it", "send it without space"
+	case isAddress(withoutZeros(value)):
+		return " because of leading zeros, which some programs read as octal", "send it without them"
+	case IsSocket(value):
+		return " but a Unix socket", "send the address of the client that the proxy passes on"
+	}
+	return "", "send one such as 192.0.2.7 or 2001:db8::1"
+}
+
+// IsList reports whether a text is a list with commas, such as X-Forwarded-For, that ends with an
+// address.
+func IsList(text string) bool {
+	i := strings.LastIndexByte(text, ',')
+	if i < 0 {
+		return false
+	}
+	_, ok := ParseNode(strings.Trim(text[i+1:], " \t"))
+	return ok
+}
+
+// IsSocket reports whether a text is the peer of a Unix socket, as nginx logs it.
+func IsSocket(text string) bool { return strings.HasPrefix(text, "unix:") }
+
+// withoutZeros returns a text without leading zeros in the parts of an IPv4 address.
+func withoutZeros(text string) string {
+	parts := strings.Split(text, ".")
+	for i, part := range parts {
+		if trimmed := strings.TrimLeft(part, "0"); trimmed != "" && trimmed[0] >= '1' && trimmed[0] <= '9' {
+			parts[i] = trimmed
+		} else if trimmed == "" && part != "" {
+			parts[i] = "0"
+		}
+	}
+	return strings.Join(parts, ".")
+}
+
 // unitOf returns the addresses that are counted together with those of a value.
 func unitOf(value string, bits int) (unit netip.Prefix, ok bool) {
 	if !strings.Contains(value, "/") {

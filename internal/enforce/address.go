@@ -73,8 +73,9 @@ func (r *Rule) Unify(dimension int, value string) (string, error) {
 	}
 	form, ok := clientaddr.Canonical(value, bits)
 	if !ok {
-		problem := fmt.Sprintf("the value of %q is not an address, and policy %q counts by addresses; "+
-			"send one such as 192.0.2.7 or 2001:db8::1", r.Compiled.Dimensions[dimension], r.Name)
+		kind, next := clientaddr.Kind(value)
+		problem := fmt.Sprintf("the value of %q is not an address%s, and policy %q counts by addresses; %s",
+			r.Compiled.Dimensions[dimension], kind, r.Name, next)
 		return "", AddressError{&weir.InputError{Field: "key", Problem: problem}}
 	}
 	return form, nil

@@ -100,10 +100,23 @@ func naiveOverride(p *policy.Definition, a netip.Addr, user string, at time.Time
 // value.
 func TestValueThatIsNoAddress(t *testing.T) {
 	r := ruleIn(t, "addresses.yaml", "site", weir.NewMemory())
-	for _, value := range []string{"office", "10.0.0.0/8", "192.0.2.7, 10.0.0.1", strings.Repeat("1", 1000)} {
+	const next = `, and policy "site" counts by addresses; send `
+	for value, words := range map[string]string{
+		"office":                  next + "one such as 192.0.2.7 or 2001:db8::1",
+		strings.Repeat("1", 1000): next + "one such as 192.0.2.7 or 2001:db8::1",
+		"10.0.0.0/8":              " but a network of several clients" + next + "the address of one of them",
+		"2001:db8::/32":           " but a network of several clients" + next + "the address of one of them",
+		"198.51.100.7, 10.0.0.1":  " but a list of addresses" + next + "the last one, if your own proxy wrote it",
+		"unknown,10.0.0.1:80":     " but a list of addresses" + next + "the last one",
+		" 198.51.100.7":           " because of the space around it" + next + "it without space",
+		"198.051.100.007":         " because of leading zeros, which some programs read as octal" + next + "it without them",
+		"198.51.100.000":          " because of leading zeros",
+		"unix:":                   " but a Unix socket" + next + "the address of the client",
+	} {
 		_, err := r.Target([]Pair{{Name: "ip", Value: value}})
-		if !errors.Is(err, &weir.InputError{Field: "key"}) || !strings.Contains(err.Error(), `the value of "ip" is not an address`) || strings.Contains(err.Error(), value) {
-			t.Errorf("%.40q: %v", value, err)
+		if !errors.Is(err, &weir.InputError{Field: "key"}) || strings.Contains(err.Error(), value) ||
+			!strings.Contains(err.Error(), `the value of "ip" is not an address`+words) {
+			t.Errorf("%.40q: %v, want %q", value, err, words)
 		}
 		target, err := r.TargetAsWritten([]Pair{{Name: "ip", Value: value}})
 		if err != nil || target.Key.Value(0) != value {
