@@ -191,7 +191,9 @@ func (s *Server) readArguments(args []string, cmd *command, pairs enforce.Pairs)
 		dims--
 	}
 	numbers := rest[dims:]
-	if len(numbers) > syntax.numbers {
+	lacksDimension := dims < len(a.policy.Dimensions())
+	isWord := len(numbers) > 0 && lacksDimension && !beginsNumber(numbers[0])
+	if len(numbers) > syntax.numbers || isWord {
 		return a, noPair(numbers[0], a.policy, cmd)
 	}
 	if by := syntax.needs; by != nil {
@@ -300,6 +302,11 @@ func number(text, what string, most int64, bounds string, cmd *command) (int64, 
 	}
 	bounds = cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10))
 	return 0, calls.BadInput("%s must be a whole number, %s, in digits alone, not %s; write %s", what, bounds, answer.Shown(text), cmd.usage)
+}
+
+// beginsNumber reports whether a text may be meant as a number, also as one that is out of range.
+func beginsNumber(text string) bool {
+	return text == "" || strings.IndexByte("0123456789+-.", text[0]) >= 0
 }
 
 // noPair returns the error of an argument in the place of a dimension of a policy.
