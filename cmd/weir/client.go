@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -69,7 +70,7 @@ func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
 	c.http.Transport = transport
 	u, err := url.Parse(c.base)
 	if err != nil || !isAddressOfWeir(u) {
-		return nil, usage("write --url http://127.0.0.1:7070 or --url unix:/run/weir.sock",
+		return nil, usage(nextURL(f.url),
 			"--url is not an address of weir: %q", redact.URL(f.url))
 	}
 	c.base = strings.TrimSuffix(u.String(), "/")
@@ -80,6 +81,21 @@ func (f *clientFlags) newClient(timeout time.Duration) (*apiClient, error) {
 	}
 	c.token, err = f.readToken()
 	return c, err
+}
+
+// nextURL returns the next step for a text that is no URL of weir. It shows an address that lacks
+// only its scheme, which holds no password.
+func nextURL(text string) string {
+	u, err := url.Parse("http://" + text)
+	switch {
+	case filepath.IsAbs(text):
+		return "write --url unix:" + text
+	case err != nil || strings.Contains(text, "://") || !isAddressOfWeir(u) || u.Hostname() == "":
+		return "write --url http://127.0.0.1:7070 or --url unix:/run/weir.sock"
+	case u.Port() == "":
+		u.Host += ":7070"
+	}
+	return "write --url " + u.String()
 }
 
 // isAddressOfWeir reports whether a URL has a scheme and a host, and nothing that a request of a

@@ -70,6 +70,31 @@ func wantWords(t *testing.T, args []string, code int, text string, want int, wor
 	}
 }
 
+// TestNextURL offers the address that was given, with what it lacks.
+func TestNextURL(t *testing.T) {
+	const general = "http://127.0.0.1:7070 or --url unix:/run/weir.sock"
+	for text, want := range map[string]string{
+		"127.0.0.1:17070":      "http://127.0.0.1:17070",
+		"localhost:8080/":      "http://localhost:8080/",
+		"[::1]:17070":          "http://[::1]:17070",
+		"weir.example":         "http://weir.example:7070",
+		"/run/weir/api.sock":   "unix:/run/weir/api.sock",
+		"ops:s3cret@weir:7070": general,
+		"ftp://weir:7070":      general,
+		"weir:7070?token=a":    general,
+		":7070":                general,
+		"":                     general,
+	} {
+		code, _, stderr := runWeir("check", "search", "ip=a", "--url", text)
+		if text != "" && (code != exitUsage || !strings.HasSuffix(stderr, "\n  write --url "+want+"\n")) {
+			t.Errorf("--url %s: exit %d, %q, want %q", text, code, stderr, want)
+		}
+		if got := nextURL(text); got != "write --url "+want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
 // TestClientOfOtherServers: what is no weir is named with its address, its answer and the next
 // step, by every verb.
 func TestClientOfOtherServers(t *testing.T) {
