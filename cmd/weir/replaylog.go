@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -62,13 +63,20 @@ func addLogFlags(cmd *cobra.Command, o *logOptions) {
 	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// checkProxies rejects ranges of trusted proxies that are probably a mistake.
+// checkProxies rejects trusted proxies that have no effect, or are probably a mistake.
 func (o *logOptions) checkProxies() error {
 	for _, r := range o.TrustedProxies {
 		if problem := clientaddr.Wide(r); problem != "" && !o.wide {
 			next := "name the proxies, such as 10.0.0.0/8, or add --wide-proxies"
 			return usage(next, "--trusted-proxies: %s %s", r, problem)
 		}
+	}
+	reads := slices.ContainsFunc(o.Keys, func(k replay.LogKey) bool {
+		return k.Field == accesslog.RemoteAddr
+	})
+	if len(o.TrustedProxies) > 0 && !reads {
+		return usage("write --key ip=remote_addr, or leave out --trusted-proxies",
+			"--trusted-proxies has no effect, because no --key reads remote_addr")
 	}
 	return nil
 }
@@ -80,6 +88,7 @@ func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (
 			return nil, usage("write the output to another file", "standard output is a file to read")
 		}
 	}
+	warnSameLog(cmd, files)
 	o.Stdin = cmd.InOrStdin()
 	log, err := accesslog.Open(files, o)
 	if err == nil {
@@ -95,6 +104,21 @@ func openLogs(cmd *cobra.Command, files, inputs []string, o accesslog.Options) (
 		next = "TRACE.jsonl is a file of JSON lines, or - for stdin"
 	}
 	return nil, usage(next, "%w", err)
+}
+
+// warnSameLog warns of a file that is given twice, also as its compressed copy.
+func warnSameLog(cmd *cobra.Command, files []string) {
+	first := map[string]string{} // by name without the ending of a compressed file
+	for _, name := range files {
+		plain := strings.TrimSuffix(strings.TrimSuffix(filepath.Clean(name), ".gz"), ".zst")
+		other, again := first[plain]
+		if !again || name == "-" {
+			first[plain] = name
+			continue
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s and %s are probably one log, whose requests count twice; name one of them\n",
+			cmd.CommandPath(), answer.Shown(other), answer.Shown(name))
+	}
 }
 
 // replayLogs decides the requests of access logs and prints the summary.
@@ -130,6 +154,9 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string, log *acces
 			return usage("", "%w", err)
 		}
 		return unreachable(on.Name, err)
+	}
+	if s.Requests == 0 {
+		return usage("", "%w", s.Undecided())
 	}
 	warnLog(cmd, &s.LogCounts)
 	if err := o.report.write(func() *report.Page { return replayPage(&o.report, &s, log.Files(), policies) }); err != nil {

@@ -61,7 +61,7 @@ func TestBadLogs(t *testing.T) {
 		{"no size", object("ts", "1772697601"), []string{"--units", "bytes"}, exitUsage, "no line has the field bytes of --units; the lines have remote_addr", 0},
 		{"an empty key", line + line, []string{"--key", "ip=user"}, exitUsage, "the field user of the key ip has no value in any of 2 lines", 0},
 		{"a key that is sometimes empty", line + strings.Replace(line, " - - [", " - ann [", 1), []string{"--key", "ip=user"}, exitOK, "1 request has no value for a key, and no decision", 1},
-		{"a bad size", object("ts", "1772697601,\"bytes\":\"-7\""), []string{"--units", "bytes"}, exitOK, "1 request has a size that is no number, and no decision", 0},
+		{"a bad size", object("ts", "1772697601,\"bytes\":\"-7\""), []string{"--units", "bytes"}, exitUsage, "no request was decided: 1 with a size that is no number; choose other --units", 0},
 		{"no forwarded field", line, []string{"--trusted-proxies", "192.0.2.0/24"}, exitUsage, "no line has the field x-forwarded-for of --trusted-proxies; the lines have remote_addr, ", 0},
 		{"no forwarded field, and no proxy", line, []string{"--trusted-proxies", "10.0.0.0/8"}, exitOK, "", 1},
 		{"a forwarded field in one line", line + line[:len(line)-1] + " \"198.51.100.7\"\n", []string{"--trusted-proxies", "192.0.2.0/24"}, exitOK, "", 2},
@@ -87,6 +87,96 @@ func TestBadLogs(t *testing.T) {
 		}
 		if code == exitOK && c.requests > 0 && !strings.HasPrefix(stdout, fmt.Sprintf(`{"requests":%d,`, c.requests)) || code != exitOK && stdout != "" {
 			t.Errorf("%s: got %s on stdout, want %d requests", c.name, stdout, c.requests)
+		}
+	}
+}
+
+// TestDoubtsAboutClients: each way to count proxies, or texts of clients, in place of clients has a
+// message with the next step, whatever the other lines are.
+func TestDoubtsAboutClients(t *testing.T) {
+	line := func(peer, forwarded string) string {
+		return fmt.Sprintf("%s - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\" \"%s\"\n", peer, forwarded)
+	}
+	client := func(i int) string { return fmt.Sprintf("198.51.%d.%d", i/200, 1+i%200) }
+	behind := func(peer string, peers, clients int) (log string) {
+		for i := range clients {
+			log += line(fmt.Sprintf(peer, i%peers), client(i))
+		}
+		return log
+	}
+	direct := func(clients int) (log string) {
+		for i := range clients {
+			log += line(fmt.Sprintf("192.0.2.%d", i), "-")
+		}
+		return log
+	}
+	random := func(peer, format string) (log string) {
+		for i := range 3000 {
+			log += line(peer, fmt.Sprintf(format, client(i)))
+		}
+		return log
+	}
+	const key = "--key ip=remote_addr"
+	sockets := strings.ReplaceAll(behind("unix%.0d", 1, 30), "unix ", "unix: ")
+	for _, c := range []struct {
+		name, log, flags string
+		want             string // on stderr; "" = nothing
+	}{
+		{"private proxies", behind("10.0.0.%d", 3, 301), key, "ip has 3 values, all of them private addresses, as proxies have, while x-forwarded-for has 301 other addresses; if these are the clients, add --trusted-proxies 10.0.0.0/8\n"},
+		{"a direct client", behind("10.0.0.%d", 3, 20) + direct(1), key, "ip has 4 values, 3 of them private, as proxies have, while x-forwarded-for has 20 other addresses; if these are the clients, add --trusted-proxies 10.0.0.0/8\n"},
+		{"many direct clients", direct(200) + behind("10.0.0.%d", 3, 20), key, "ip has 203 values, 3 of them private, "},
+		{"a CDN", behind("203.0.113.%d", 3, 301), key, "ip has 3 values, while x-forwarded-for has 301 other addresses; if these are the clients, add --trusted-proxies RANGES, those of your proxies or CDN\n"},
+		{"a CDN and direct clients", direct(3) + behind("203.0.113.%d", 3, 301), key, "ip has 6 values, while x-forwarded-for has 301 "},
+		{"a CDN before a private proxy", strings.ReplaceAll(behind("203.0.113.%d", 3, 301), "\"\n", ", 203.0.113.0\"\n"), key, "ip has 3 values, while"},
+		{"a Unix socket", sockets, key, "ip has 1 value, all of them private addresses, as proxies have, while x-forwarded-for has 30 other addresses; if these are the clients, add --trusted-proxies 127.0.0.0/8\n"},
+		{"a trusted Unix socket", sockets, key + " --trusted-proxies 127.0.0.1", ""},
+		{"clients without proxies", direct(200), key, ""},
+		{"clients behind proxies of companies", behind("203.0.113.%d", 100, 300), key, ""},
+		{"a script that forges the field", direct(200) + random("203.0.113.9", "%s"), key, ""},
+		{"a forged left part", behind("10.0.0.%d", 1, 200) + random("10.0.0.1", "%s, 203.0.113.9"), key + " --trusted-proxies 10.0.0.0/8", ""},
+		{"lists as keys", random("10.0.0.1", "%s, 203.0.113.9"), "--key ip=header:X-Forwarded-For", "values of the key ip are lists of addresses, of which a client can write the left part, so it can count as many clients; in place of header:x-forwarded-for, add --key ip=remote_addr --trusted-proxies RANGES, those of your proxies or CDN\n"},
+		{"no lists as keys", behind("10.0.0.%d", 1, 30), "--key ip=header:X-Forwarded-For", ""},
+	} {
+		log := filepath.Join(t.TempDir(), "LOG")
+		must.Do(t, os.WriteFile(log, []byte(c.log), 0o666))
+		for _, verb := range []string{"suggest", "replay --policies " + writePolicies(t, onlySearch)} {
+			args := append(strings.Fields(verb+" "+c.flags), log)
+			code, _, stderr := runWeir(args...)
+			if code != exitOK || !strings.Contains(stderr, c.want) || (c.want == "") != (stderr == "") {
+				t.Errorf("%s: weir %s: exit %d, got %q, want %q", c.name, verb, code, stderr, c.want)
+			}
+		}
+	}
+}
+
+// TestLogsWithoutADecision: the exit code is 2, with the first reason.
+func TestLogsWithoutADecision(t *testing.T) {
+	const text = " - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 5 \"-\" \"-\" \"198.51.100.%d\"\n"
+	dir := t.TempDir()
+	log, copied := filepath.Join(dir, "a.log"), filepath.Join(dir, "a.log.gz")
+	for _, name := range []string{log, copied} {
+		must.Do(t, os.WriteFile(name, []byte("unix:"+fmt.Sprintf(text, 1)+"unix:"+fmt.Sprintf(text, 2)), 0o666))
+	}
+	addresses := writePolicies(t, onlySearch+"    keys: {ip: address}\n")
+	for _, c := range []struct {
+		args string
+		code int
+		want string
+	}{
+		{"replay --policies " + addresses + " -k ip=remote_addr", exitUsage, "no request was decided: 2 rejected, the first because: weir: bad key: the value of \"ip\" is not an address but a Unix socket, "},
+		{"replay --policies " + addresses + " -k ip=remote_addr", exitUsage, "; if these are the clients, add --trusted-proxies 127.0.0.0/8\n"},
+		{"replay --policies " + addresses + " -k ip=remote_addr --trusted-proxies 127.0.0.0/8", exitOK, ""},
+		{"replay --policies " + addresses + " -k ip=remote_addr --where path=/x", exitUsage, "no request was decided: no request matches all conditions; "},
+		{"suggest -k ip=remote_addr --where path=/x", exitUsage, "no request was decided: no request matches all conditions; "},
+		{"suggest -k ip=header:X-Forwarded-For --trusted-proxies 127.0.0.0/8", exitUsage, "--trusted-proxies has no effect, because no --key reads remote_addr\n  write --key ip=remote_addr, or leave out --trusted-proxies\n"},
+		{"replay --policies " + addresses + " -k ip=header:X-Forwarded-For --trusted-proxies 127.0.0.0/8", exitUsage, "--trusted-proxies has no effect, "},
+		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8 " + copied, exitOK, copied + " and " + log + " are probably one log, whose requests count twice; name one of them\n"},
+		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8 " + dir + "/./a.log", exitOK, " are probably one log, "},
+		{"suggest -k ip=remote_addr --trusted-proxies 127.0.0.0/8", exitOK, ""},
+	} {
+		code, stdout, stderr := runWeir(append(strings.Fields(c.args), log)...)
+		if code != c.code || !strings.Contains(stderr, c.want) || (c.want == "") != (stderr == "") || (code == exitOK) != (stdout != "") {
+			t.Errorf("weir %s: exit %d, %q, want %d, %q", c.args, code, stderr, c.code, c.want)
 		}
 	}
 }

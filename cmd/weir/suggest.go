@@ -98,9 +98,6 @@ func (o *suggestOptions) run(cmd *cobra.Command, files []string) error {
 // check rejects options that do not fit together, and completes the others.
 func (o *suggestOptions) check() error {
 	o.LogOptions = o.log.LogOptions
-	if err := o.log.checkProxies(); err != nil {
-		return err
-	}
 	if o.Windows == nil {
 		o.Windows = []time.Duration{time.Second, time.Minute, time.Hour}
 	}
@@ -120,7 +117,7 @@ func (o *suggestOptions) check() error {
 	case len(o.Limits) > suggest.MaxLimits:
 		return usage("try fewer at once", "--limit takes at most %d limits, not %d", suggest.MaxLimits, len(o.Limits))
 	}
-	return nil
+	return o.log.checkProxies()
 }
 
 // parseZone returns a time zone of the names that a policy file may have.

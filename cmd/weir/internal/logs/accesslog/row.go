@@ -162,8 +162,11 @@ func splitTarget(b []byte) (authority, path, query []byte) {
 }
 
 // withoutPort returns an address without port and brackets. An IPv6 address without
-// brackets has no port.
+// brackets has no port, and the peer unix: of a Unix socket has none either.
 func withoutPort(b []byte) []byte {
+	if bytes.HasPrefix(b, []byte("unix:")) {
+		return b
+	}
 	if len(b) > 0 && b[0] == '[' {
 		if i := bytes.IndexByte(b, ']'); i > 0 {
 			return b[1:i]

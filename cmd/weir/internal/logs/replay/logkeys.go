@@ -134,6 +134,7 @@ type LogKeys struct {
 	forwarded  bool   // some line with an address had X-Forwarded-For
 	hosts      bool   // some line had a host name in place of an address
 	behind     proxied
+	listed     *LogKey // the first key with a list of addresses as its value; nil = none
 }
 
 // NewLogKeys returns a reader of keys. The error is that of two sources for one dimension.
@@ -286,6 +287,9 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 			client, ok := s.client(keys[i].Dimension, e, string(b))
 			return append(out, client...), ok
 		default:
+			if s.listed == nil && clientaddr.IsList(string(b)) {
+				s.listed = &keys[i]
+			}
 			return append(out, b...), true
 		}
 	}
@@ -293,19 +297,28 @@ func (s *LogKeys) value(keys []LogKey, e *accesslog.Entry, out []byte) ([]byte, 
 }
 
 // client returns the counted form of the client address of a request: IPv6 by /64, as live.
-// A host name stays as it is. ok is false if a trusted proxy wrote an element of
+// A host name stays as it is. A Unix socket is trusted as loopback is, because only this host
+// reaches both. ok is false if a trusted proxy wrote an element of
 // X-Forwarded-For that is not an address.
 func (s *LogKeys) client(dimension string, e *accesslog.Entry, peer string) (key string, ok bool) {
 	addr, err := netip.ParseAddr(peer)
-	if err != nil {
+	isSocket := clientaddr.IsSocket(peer)
+	if isSocket {
+		addr = loopback
+	} else if err != nil {
 		s.hosts = true
 		return peer, true
 	}
 	list, more := e.Get(accesslog.Forwarded)
 	addr = addr.Unmap().WithZone("")
-	s.proxied, s.forwarded = s.proxied || s.proxies.Trusts(addr), s.forwarded || more
+	trusts := s.proxies.Trusts(addr)
+	s.proxied, s.forwarded = s.proxied || trusts, s.forwarded || more
 	if addr, ok = s.proxies.Follow(addr, string(list), more); ok {
-		s.behind.add(dimension, addr, e)
+		s.behind.add(dimension, addr, s.proxies, e)
+	}
+	if isSocket && !(trusts && more) {
+		s.hosts = true
+		return peer, true
 	}
 	return clientaddr.Key(addr, clientaddr.Bits), ok
 }
@@ -396,8 +409,19 @@ func (s *LogKeys) Named(key string) Key { return named(s.Dimensions(), key) }
 // Counts returns the counts of a log that was read. The error is the *[LogError] of one
 // without a readable line, or of a field that no line has.
 func (s *LogKeys) Counts(log *accesslog.Reader) (LogCounts, error) {
-	s.counts.Log, s.counts.Doubt = log.Stats(), s.behind.doubt()
+	s.counts.Log, s.counts.Doubt = log.Stats(), s.doubt()
 	return s.counts, s.problem(s.dimensions, log)
+}
+
+// doubt returns the reason why the values of a key are probably not those of clients, with the next
+// step; "" if there is none.
+func (s *LogKeys) doubt() string {
+	if s.listed == nil {
+		return s.behind.doubt()
+	}
+	return fmt.Sprintf("values of the key %s are lists of addresses, of which a client can write the left part, "+
+		"so it can count as many clients; in place of %s, add --key %s=%s --trusted-proxies RANGES, "+
+		"those of your proxies or CDN", s.listed.Dimension, s.listed.Field, s.listed.Dimension, accesslog.RemoteAddr)
 }
 
 // values appends the values of an encoded key. They share its memory.

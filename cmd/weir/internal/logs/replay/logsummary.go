@@ -2,6 +2,7 @@ package replay
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -28,12 +29,29 @@ type LogCounts struct {
 	Rejected int64  // requests that the engine rejects, such as those with a key that is too long
 	Filtered int64  // requests that Where or a path prefix leaves out
 	Reason   string // the first reason of a rejection
-	Doubt    string // why the client addresses are probably those of proxies, and the next step
+	Doubt    string // why keys are probably not those of clients, and the next step
 	Log      accesslog.Stats
 }
 
 // Errors returns the number of lines without a decision.
 func (c *LogCounts) Errors() int64 { return c.Log.Bad + c.NoKey + c.BadUnits + c.Rejected }
+
+// Undecided returns the reason why no request of a log has a decision, with the doubt about its keys.
+func (c *LogCounts) Undecided() error {
+	reason := "no request matches all conditions; check --where and the prefixes of --key"
+	switch {
+	case c.Rejected > 0:
+		reason = fmt.Sprintf("%d rejected, the first because: %s", c.Rejected, c.Reason)
+	case c.NoKey > 0:
+		reason = fmt.Sprintf("%d without a value for a key; name a field that has one by --key", c.NoKey)
+	case c.BadUnits > 0:
+		reason = fmt.Sprintf("%d with a size that is no number; choose other --units", c.BadUnits)
+	}
+	if c.Doubt != "" {
+		reason += "; " + c.Doubt
+	}
+	return &LogError{"no request was decided: " + reason}
+}
 
 // count counts a request without a decision, and reports whether it has one.
 func (c *LogCounts) count(o logOutcome) (decided bool) {
@@ -154,7 +172,7 @@ const (
 
 // finish completes the summary.
 func (r *LogRunner) finish(log *accesslog.Reader) LogSummary {
-	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.behind.doubt()
+	r.selector.counts.Log, r.selector.counts.Doubt = log.Stats(), r.selector.doubt()
 	s := r.summary
 	s.LogCounts = r.selector.counts
 	s.Errors = s.LogCounts.Errors()

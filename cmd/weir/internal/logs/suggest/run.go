@@ -54,7 +54,7 @@ func Run(log *accesslog.Reader, o Options) (*Result, error) {
 	result.Errors, result.Sample, result.Dropped = result.LogCounts.Errors(), result.Log.Sample, result.Log.Dropped
 	err = cmp.Or(err, unread)
 	if err == nil && r.n == 0 {
-		err = &replay.LogError{Problem: "no request has a key and matches all conditions; check --where and the prefixes of --key"}
+		err = result.Undecided()
 	}
 	if err != nil {
 		return result, err
