@@ -20,6 +20,7 @@ import (
 type breaker struct {
 	threshold int64             // consecutive failures that open it; 0 = it never opens
 	onChange  func(cause error) // nil: it is closed again
+	onFailing func(cause error) // the first of consecutive failures; nil: the store decides again
 	probe     func()            // sends a probe that no caller waits for, if admit permits it
 
 	open     atomic.Bool
@@ -31,8 +32,8 @@ type breaker struct {
 	probing  bool       // a probe is in flight
 	probeAt  time.Time  // no probe before this instant
 	since    time.Time  // last change of open
-	queued   []error    // the causes of changes that onChange has not seen
-	notifies bool       // a caller is running onChange
+	queued   []func()   // reports of changes that are not made yet
+	notifies bool       // a caller is making reports
 	watcher  *watcher   // sends probes while no calls come; nil while the breaker is closed
 	ended    bool       // no watcher any more
 }
@@ -102,7 +103,9 @@ func (b *breaker) succeeded(probe bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if probe || !b.open.Load() {
-		b.failures.Store(0)
+		if b.failures.Swap(0) > 0 {
+			b.reportLocked(b.onFailing, nil)
+		}
 		b.setOpenLocked(false)
 	}
 	b.notifyLocked()
@@ -113,6 +116,9 @@ func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	failures := b.failures.Add(1)
+	if failures == 1 {
+		b.reportLocked(b.onFailing, cause)
+	}
 	if b.open.Load() || b.threshold > 0 && failures >= b.threshold {
 		// rejected does not wrap the cause: the outcome of an earlier call says nothing about
 		// a later one.
@@ -137,8 +143,13 @@ func (b *breaker) setOpenLocked(open bool) {
 		b.cause = nil
 		b.endWatchLocked()
 	}
-	if b.onChange != nil {
-		b.queued = append(b.queued, b.cause)
+	b.reportLocked(b.onChange, b.cause)
+}
+
+// reportLocked queues a report. A nil function gets none.
+func (b *breaker) reportLocked(to func(cause error), cause error) {
+	if to != nil {
+		b.queued = append(b.queued, func() { to(cause) })
 	}
 }
 
@@ -196,9 +207,9 @@ func (b *breaker) end() {
 	b.endWatchLocked()
 }
 
-// notifyLocked reports all queued changes to onChange, in order and one at a time. It does
-// not hold the lock meanwhile: onChange may call the engine, and changes made by that
-// call are reported after it has returned.
+// notifyLocked makes all queued reports, in order and one at a time. It does not hold the lock
+// meanwhile: a report may call the engine, and changes made by that call are reported after it
+// has returned.
 func (b *breaker) notifyLocked() {
 	if b.notifies {
 		return
@@ -206,17 +217,17 @@ func (b *breaker) notifyLocked() {
 	b.notifies = true
 	defer func() { b.notifies = false }()
 	for len(b.queued) > 0 {
-		cause := b.queued[0]
+		report := b.queued[0]
 		b.queued = b.queued[1:]
-		b.notify(cause)
+		b.notify(report)
 	}
 }
 
-// notify calls onChange without b.mu, and locks it again even if onChange panics.
-func (b *breaker) notify(cause error) {
+// notify makes a report without b.mu, and locks it again even if the report panics.
+func (b *breaker) notify(report func()) {
 	b.mu.Unlock()
 	defer b.mu.Lock()
-	b.onChange(cause)
+	report()
 }
 
 // status returns the last change of open and, while it is open, the cause.

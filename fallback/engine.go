@@ -77,7 +77,8 @@ type Engine struct {
 	breaker breaker
 	share   localShare // decides in mode Share
 
-	outages   outagelog.Log   // without OnStoreState
+	outages   outagelog.Log   // failures of the store
+	faults    outagelog.Rare  // keys with unreadable data
 	probing   context.Context // ends with Close
 	endProbes context.CancelFunc
 
@@ -92,8 +93,7 @@ var _ engine.Engine = (*Engine)(nil)
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 //
-// Outages are logged by slog.Default, unless [OnStoreState] is set. While the store is down it is
-// probed: by calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
+// Calls that the store cannot decide are logged ([Log]). While the store is down it is probed: by calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
 // probe is an attempt of a policy with the name weir-probe, which counts for one second. Close
 // ends the timer. While the store is up there is neither a timer nor a goroutine.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
@@ -104,9 +104,10 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	f.breaker.threshold, f.breaker.since = 5, time.Now()
 	f.probing, f.endProbes = context.WithCancel(context.Background())
 	f.breaker.probe = f.probe
-	f.breaker.onChange = f.outages.Set
-	f.outages.Down = "weir: the store is down; calls are decided without it"
-	f.outages.Up = "weir: the store is up"
+	f.breaker.onFailing = f.outages.Set
+	f.outages.Down = "weir: the store does not decide; calls are decided without it"
+	f.outages.Up = "weir: the store decides again"
+	f.faults.Message = "weir: the store cannot read the data of a key; its calls are decided without the store"
 	option.Apply(f, opts)
 	if _, ok := e.(*weir.Memory); ok {
 		f.timeout = 0 // it never waits
@@ -260,6 +261,7 @@ func (f *Engine) conclude(worst answerClass, cause error, probe bool) {
 		f.breaker.succeeded(probe)
 	case unreadable:
 		f.failures.Add(1)
+		f.faults.Log(cause)
 		f.breaker.succeeded(probe)
 	case failed:
 		f.failures.Add(1)
@@ -421,15 +423,21 @@ func FailureThreshold(n int) Option {
 // when it is up again, with nil. Calls of it come one at a time and in order. They run on
 // the goroutine of a caller, which waits for it, or on that of a probe.
 //
-// Default, also for nil: a line in slog.Default for each change. In ten seconds at most one line
-// says that the store is down, and the last line is its state. A function that does nothing
-// silences it.
+// The log has lines of its own ([Log]): they begin with the first failure.
 func OnStoreState(changed func(cause error)) Option {
-	return func(f *Engine) {
-		if changed != nil {
-			f.breaker.onChange = changed
-		}
-	}
+	return func(f *Engine) { f.breaker.onChange = changed }
+}
+
+// Log sets the logger; default, also for nil: slog.Default. In every mode it gets
+//
+//   - a line when the store first fails to decide a call, and one when it decides again. In ten
+//     seconds at most one line says that it fails, and the last line is its state;
+//   - a line for calls of keys whose data the store cannot read (ErrUnreadable), at most one in
+//     ten seconds.
+//
+// A logger of [slog.DiscardHandler] silences them.
+func Log(to *slog.Logger) Option {
+	return func(f *Engine) { f.outages.To, f.faults.To = to, to }
 }
 
 // Instances sets the largest number of processes that use the store at any time; the

@@ -30,33 +30,69 @@ func captureDefault(t *testing.T) *bytes.Buffer {
 	return out
 }
 
-// TestOutagesAreLogged: without OnStoreState each change is one line; a function that does
-// nothing silences them.
+// TestOutagesAreLogged: the first call that the store does not decide is one line, and the first
+// one that it decides again, whether the breaker opens or not. OnStoreState changes nothing.
 func TestOutagesAreLogged(t *testing.T) {
 	out := captureDefault(t)
-	for _, silent := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			opts := []fallback.Option{fallback.OnStoreState(nil)}
-			if silent {
-				opts = append(opts, fallback.OnStoreState(func(error) {}))
+	begin := "level=ERROR msg=\"weir: the store does not decide; calls are decided without it\" why=\"engine: the store is unavailable: weirtest: down\"\n"
+	end := "level=INFO msg=\"weir: the store decides again\"\n"
+	for name, c := range map[string]struct {
+		fails int
+		opts  []fallback.Option
+		want  string
+	}{
+		"the breaker opens":   {20, []fallback.Option{fallback.OnStoreState(nil)}, begin + end},
+		"it stays closed":     {4, nil, begin + end},
+		"it never opens":      {30, []fallback.Option{fallback.FailureThreshold(0)}, begin + end},
+		"with OnStoreState":   {20, []fallback.Option{fallback.OnStoreState(func(error) {})}, begin + end},
+		"a discarding logger": {20, []fallback.Option{fallback.Log(slog.New(slog.DiscardHandler))}, ""},
+		"no failure":          {0, nil, ""},
+	} {
+		for _, mode := range modes {
+			synctest.Test(t, func(t *testing.T) {
+				s := newWatched(t, ten, mode, c.opts...)
+				s.Break(weirtest.Down())
+				s.fail(c.fails)
+				s.Restore()
+				time.Sleep(time.Minute)
+				s.Allow(ctx, weir.K("42"))
+				synctest.Wait()
+			})
+			if got := strings.ReplaceAll(out.String(), weir.ErrUnavailable.Error(), "engine: the store is unavailable"); got != c.want {
+				t.Errorf("%s, %v:\ngot  %swant %s", name, mode, got, c.want)
 			}
-			s := newWatched(t, ten, fallback.Allow, opts...)
-			s.Break(weirtest.Down())
-			s.fail(20)
-			s.Restore()
-			time.Sleep(time.Minute)
-			synctest.Wait()
+			out.Reset()
+		}
+	}
+}
+
+// TestUnreadableKeysAreLogged: a fault of one key is at most one line in ten seconds, in every
+// mode, and no outage.
+func TestUnreadableKeysAreLogged(t *testing.T) {
+	out := captureDefault(t)
+	line := "level=ERROR msg=\"weir: the store cannot read the data of a key; its calls are decided without the store\" why=\"k holds foreign data\""
+	for _, mode := range modes {
+		synctest.Test(t, func(t *testing.T) {
+			s := newWatched(t, ten, mode)
+			s.Break(func(context.Context, func()) error { return foreignData{} })
+			for range 31 {
+				s.fail(1)
+				time.Sleep(400 * time.Millisecond)
+			}
+			s.want(up)
 		})
-		want := "level=ERROR msg=\"weir: the store is down; calls are decided without it\" why=\"engine: the store is unavailable: weirtest: down\"\n" +
-			"level=INFO msg=\"weir: the store is up\"\n"
-		if silent {
-			want = ""
-		}
-		if got := strings.ReplaceAll(out.String(), weir.ErrUnavailable.Error(), "engine: the store is unavailable"); got != want {
-			t.Errorf("silent %t:\ngot  %swant %s", silent, got, want)
-		}
+		assert.Equal(t, out.String(), line+"\n"+line+" not_logged=24\n", "%v", mode)
 		out.Reset()
 	}
+}
+
+// foreignData is the error of a key that another program wrote.
+type foreignData struct{}
+
+func (foreignData) Error() string { return "k holds foreign data" }
+
+func (foreignData) Is(target error) bool {
+	return target == weir.ErrUnreadable || target == weir.ErrUnavailable
 }
 
 // TestReturnIsNoticedWithoutCalls: a store that is back is up without a call, within the

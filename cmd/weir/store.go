@@ -19,7 +19,6 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/outagelog"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 )
@@ -65,14 +64,12 @@ type servedStore struct {
 	closed  chan struct{} // closed by Close
 
 	fallback *fallback.Engine // nil for memory
-	outages  outagelog.Log
 }
 
 // connectStore begins to connect to the store, and does not wait for it. It sets the fields
 // of the configuration for it.
 func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
-	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
-		outages: outagelog.Log{To: log, Down: "the store is down; decisions follow when-store-is-down", Up: "the store is up"}}
+	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{})}
 	opened, err := store.OpenInBackground(o.storeName, store.Options{MaxBytes: o.maxMemory, Progress: func(done, total int64) {
 		log.Info("reading the store", "bytes", done, "of", total)
 	}}, s.logAttempt)
@@ -87,7 +84,7 @@ func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 		return s, nil
 	}
 	// A policy's when-store-is-down replaces the mode.
-	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
+	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.Log(log))
 	c.Engine, s.fallback = c.Fallback, c.Fallback
 	c.StoreIdentity = func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.storeTimeout)
@@ -133,21 +130,12 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 	}
 }
 
-// logState logs that a connected store is down, or up again. Calls come one at a time.
-func (s *servedStore) logState(cause error) {
-	if s.Shared && s.Err() != nil {
-		return // logAttempt logs the reason
-	}
-	s.outages.Set(cause)
-}
-
 // Close stops probing and connecting, and closes the store.
 func (s *servedStore) Close() error {
 	close(s.closed)
 	if s.fallback != nil {
 		s.fallback.Close()
 	}
-	s.outages.Close()
 	return s.Store.Close()
 }
 

@@ -158,9 +158,39 @@ func (l *Log) period() time.Duration {
 	return l.Period
 }
 
-func (l *Log) logger() *slog.Logger {
-	if l.To == nil {
+func (l *Log) logger() *slog.Logger { return orDefault(l.To) }
+
+// orDefault returns the logger, that of slog for nil.
+func orDefault(to *slog.Logger) *slog.Logger {
+	if to == nil {
 		return slog.Default()
 	}
-	return l.To
+	return to
+}
+
+// Rare logs errors that concern one call and not the state, at most one in DefaultPeriod. The
+// next line has the number of those omitted.
+type Rare struct {
+	To      *slog.Logger // nil = slog.Default, read at each line
+	Message string
+
+	mu      sync.Mutex // protects the following
+	since   time.Time  // the last line
+	omitted int
+}
+
+// Log logs an error, unless there was a line just now.
+func (r *Rare) Log(cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.since.IsZero() && time.Since(r.since) < DefaultPeriod {
+		r.omitted++
+		return
+	}
+	attributes := []any{"why", cause}
+	if r.omitted > 0 {
+		attributes = append(attributes, "not_logged", r.omitted)
+	}
+	r.since, r.omitted = time.Now(), 0
+	orDefault(r.To).Error(r.Message, attributes...)
 }
