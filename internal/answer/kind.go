@@ -179,7 +179,10 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 // same in the words of another kind.
 func (a *Answer) appendUsed(b []byte, i int) []byte {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
-	if l.Kind == weir.Bucket {
+	switch {
+	case a.Decision.Degraded:
+		return a.appendShare(b, i)
+	case l.Kind == weir.Bucket:
 		return a.appendFill(b, i)
 	}
 	b = strconv.AppendInt(b, s.Used, 10)
@@ -199,6 +202,18 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 	default:
 		b = append(append(b, " used in the last "...), Span(s.Window)...)
 	}
+	return a.appendKey(b, i, byAll)
+}
+
+// appendShare appends "2 left in this server's share of limit "minute" for ip=192.0.2.1". The use
+// in the state of a share is none: it contains the shares of other servers.
+func (a *Answer) appendShare(b []byte, i int) []byte {
+	s := &a.States[i]
+	left := "nothing"
+	if s.Remaining > 0 {
+		left = strconv.FormatInt(s.Remaining, 10)
+	}
+	b = fmt.Appendf(b, "%s left in this server's share of limit %q", left, s.Name)
 	return a.appendKey(b, i, byAll)
 }
 

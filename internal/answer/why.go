@@ -39,7 +39,7 @@ func (a *Answer) Why(by *Applied) string {
 		b = a.appendAllowed(b, i)
 	}
 	if a.Decision.Degraded && i >= 0 {
-		b = append(b, "; the store could not be asked, a fallback answered"...)
+		b = append(b, "; the store could not decide, a fallback answered"...)
 	}
 	return string(b)
 }
@@ -88,9 +88,9 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 		b = AppendInstant(append(b, "answered as at "...), d.At)
 		return append(b, ": this operation was made before, and is charged once"...)
 	case d.Degraded && d.Allowed:
-		return append(b, "allowed without counting: the store could not be asked"...)
+		return append(b, "allowed without counting: the store could not decide"...)
 	case d.Degraded:
-		return append(b, "denied: the store could not be asked; try again later"...)
+		return append(b, "denied: the store could not decide; try again later"...)
 	case d.Allowed:
 		return fmt.Appendf(b, "%d left", d.Remaining)
 	case !a.Blocked.IsZero():
@@ -174,7 +174,8 @@ func (a *Answer) appendPart(b []byte, i int) []byte {
 func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	s := &a.States[i]
 	b = a.appendUsed(b, i)
-	if s.Max != weir.MaxUnits && s.Remaining > 0 && s.Burst == 0 {
+	saysLeft := a.Decision.Degraded || s.Burst != 0
+	if s.Max != weir.MaxUnits && s.Remaining > 0 && !saysLeft {
 		b = append(strconv.AppendInt(append(b, ", "...), s.Remaining, 10), " left"...)
 	}
 	if a.Decision.RetryAfter > 0 {

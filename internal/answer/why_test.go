@@ -30,7 +30,9 @@ func TestWhyOfTwoLimits(t *testing.T) {
 		{weir.Decision{Limit: "channel", RetryAfter: 10 * second}, 1, 100, 10, "100 of 100 used in the last 30m by all callers together; room again in 10s"},
 		{granted(weir.Decision{RetryAfter: 412 * second}), 1, 63, 10, "10 of 10 used in the last 30m for category=errors; the same again fits in 6m52s"},
 		{granted(weir.Decision{Remaining: 5}), 1, 63, 5, "5 of 10 used in the last 30m for category=errors, 5 left"},
-		{granted(weir.Decision{Remaining: 3, Degraded: true}), 1, 0, 7, "7 of 10 used in the last 30m for category=errors, 3 left; the store could not be asked, a fallback answered"},
+		{granted(weir.Decision{Remaining: 3, Degraded: true}), 1, 0, 7, `3 left in this server's share of limit "category" for category=errors; the store could not decide, a fallback answered`},
+		{weir.Decision{Limit: "category", RetryAfter: second, Degraded: true}, 1, 0, 10,
+			`nothing left in this server's share of limit "category" for category=errors; room again in 1s; the store could not decide, a fallback answered`},
 		{weir.Decision{Limit: "category", RetryAfter: weir.Never}, 6, 0, 0,
 			"0 of 10 used in the last 30m for category=errors and 6 more asked for; together with the other checks it never fits, ask for less"},
 	} {
@@ -56,8 +58,8 @@ func TestWhyWithoutStates(t *testing.T) {
 		{weir.Decision{Allowed: true, Remaining: 3}, "3 left"},
 		{weir.Decision{Limit: "category", RetryAfter: 90 * second}, `limit "category" denied; the same fits in 1m30s`},
 		{weir.Decision{Limit: "category", RetryAfter: weir.Never}, `limit "category" can never grant this; ask for less`},
-		{weir.Decision{Allowed: true, Degraded: true}, "allowed without counting: the store could not be asked"},
-		{weir.Decision{Degraded: true}, "denied: the store could not be asked; try again later"},
+		{weir.Decision{Allowed: true, Degraded: true}, "allowed without counting: the store could not decide"},
+		{weir.Decision{Degraded: true}, "denied: the store could not decide; try again later"},
 	} {
 		a := slack(t, c.d)
 		a.States = nil
