@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -246,9 +247,8 @@ func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset [
 	if key.Len() != len(of.Dimensions) && len(limits) > 0 {
 		of = rules
 	}
-	if key.Len() != len(of.Dimensions) && len(limits) > 0 {
-		return nil, engine.Input("key", "a reset of %q takes the values of %q, or of all of %q; this key has %d",
-			rules.LimitNames(), rules.Dimensions, l.rules.Dimensions, key.Len())
+	if key.Len() != len(of.Dimensions) {
+		return nil, l.resetKeyError(rules, key.Len(), len(limits) > 0)
 	}
 	if err := of.CheckKey(&key); err != nil {
 		return nil, err
@@ -263,6 +263,18 @@ func (l *Limiter) Reset(ctx context.Context, key Key, limits ...string) (reset [
 		return nil, c.Err
 	}
 	return rules.LimitNames(), nil
+}
+
+// resetKeyError returns the error of a reset by rules whose key has n values, too few or too many.
+func (l *Limiter) resetKeyError(rules *engine.Compiled, n int, named bool) error {
+	takes, hint := fmt.Sprintf("%q", rules.Dimensions), ""
+	switch {
+	case !named:
+		hint = l.rules.ResetHint(func(of *engine.Limit) bool { return len(of.By) == n })
+	case len(rules.Dimensions) < len(l.rules.Dimensions):
+		takes += fmt.Sprintf(", or of all of %q", l.rules.Dimensions)
+	}
+	return engine.Input("key", "a reset of %q takes the values of %s; this key has %d%s", rules.LimitNames(), takes, n, hint)
 }
 
 var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")

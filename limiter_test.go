@@ -39,6 +39,10 @@ func TestR14BadInput(t *testing.T) {
 		{Name: "user", Max: 1, Window: time.Minute, By: []string{"user"}},
 		{Name: "ip", Max: 1, Window: time.Minute, By: []string{"ip"}},
 	}}
+	both := mustNew(t, Policy{Name: "both", Limits: []Limit{
+		{Name: "user", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
+		{Name: "tenant", Max: 1, Window: time.Minute, By: []string{"tenant"}},
+	}})
 	must.Get(l.Record(ctx, K("o"), MaxUnits))(t)
 	for name, c := range map[string]struct {
 		err, want error
@@ -64,6 +68,9 @@ func TestR14BadInput(t *testing.T) {
 		"reset key":          {failed(l.Reset(ctx, K())), errKey, ""},
 		"reset limit":        {failed(l.Reset(ctx, k, "user", "users")), errLimit, `no limit "users"; use one of ["user"]`},
 		"reset named key":    {failed(l.Reset(ctx, K("a", "b"), "user")), errKey, `takes the values of ["user"]`},
+		"reset all named":    {failed(both.Reset(ctx, K("a"), "user", "tenant")), errKey, `a reset of ["user" "tenant"] takes the values of ["tenant" "user"]; this key has 1`},
+		"reset too few":      {failed(both.Reset(ctx, K("a"))), errKey, `this key has 1; or name the limits to reset that count by fewer values: ["tenant"]`},
+		"reset too many":     {failed(both.Reset(ctx, K("a", "b", "c"))), errKey, `this key has 3`},
 		"reset of none":      {failed(mustNew(t, apart).Reset(ctx, K("a", "b"))), errLimit, `name those to reset, one or more of ["user" "ip"]`},
 		"reset zero":         {failed(new(Limiter).Reset(ctx, k)), nil, "weir.New"},
 		"decide key":         {failed(l.Decide(ctx, K(), Request{})), errKey, ""},

@@ -439,9 +439,9 @@ func TestRefusedDirectories(t *testing.T) {
 		want    string
 	}{
 		"new file system":       {has(".snapshot/", "lost+found/"), ""},
-		"foreign file":          {has("holiday.jpg"), "holiday.jpg, offset 0: is not a file of weirdisk; use an empty directory"},
-		"foreign directories":   {has(".snapshot/", "ann/", "lost+found/"), "ann, offset 0: is not a file of weirdisk; use an empty directory"},
-		"another database":      {has("000003.log", "CURRENT", lockName, "LOG", "MANIFEST-000001"), "MANIFEST-000001, offset 0: is not a file of weirdisk; use an empty directory"},
+		"foreign file":          {has("holiday.jpg"), "holiday.jpg, offset 0: is not a file of weirdisk; a store is a directory of its own, empty at first"},
+		"foreign directories":   {has(".snapshot/", "ann/", "lost+found/"), "ann, offset 0: is not a file of weirdisk; a store is a directory of its own, empty at first"},
+		"another database":      {has("000003.log", "CURRENT", lockName, "LOG", "MANIFEST-000001"), "MANIFEST-000001, offset 0: is not a file of weirdisk; a store is a directory of its own, empty at first"},
 		"a lock file":           {has(lockName), ""},
 		"a first manifest":      {has(manifestName+".new", "notes.txt"), ""},
 		"short foreign segment": {has("0000000000000001.weirlog"), "0000000000000001.weirlog, offset 0: is not a file of weirdisk"},

@@ -228,7 +228,7 @@ var nextSteps = []struct {
 	{errNoStore, "the first start of an engine there makes it"},
 	{errNewer, "use the newer program, or another directory"},
 	{errOlder, "use an empty directory; weir store check reports whether a directory can be used"},
-	{errForeign, "use an empty directory"},
+	{errForeign, "a store is a directory of its own, empty at first"},
 }
 
 // start loads the directory and starts the goroutines.

@@ -247,7 +247,8 @@ func (c *apiClient) rejected(a *apiAnswer, request, elsewhere string) error {
 	problem := a.problem()
 	switch {
 	case a.status == http.StatusUnauthorized:
-		next := "name the file with its token by --token-file, or set $" + c.variable
+		next := "name the file with its token by --token-file, or set $" + c.variable +
+			"; operators' calls are answered at --admin-listen, decisions at --listen"
 		return usage(next, "%s answers %s: authentication required: the bearer token is missing or wrong", c.address, a.text)
 	case a.status/100 == 3 && a.location != "":
 		return usage("write the address of weir itself by --url",

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -34,11 +35,18 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 	if err != nil {
 		return err
 	}
+	var state readiness
+	isWeir := json.Unmarshal(a.body, &state) == nil && state.Ready != nil
+	if !isWeir && a.status < http.StatusInternalServerError { // a proxy answers 5xx for a weir that is gone
+		return client.notReadiness(a)
+	}
 	isReady := a.status == http.StatusOK
 	out := printable{cmd.OutOrStdout()}
 	switch {
 	case asJSON(cmd):
 		_, err = out.Write(a.body)
+	case isReady && state.StoreDown != "":
+		_, err = fmt.Fprintf(out, "ready\n  the store is down: %s\n", state.StoreDown)
 	case isReady:
 		_, err = fmt.Fprintln(out, "ready")
 	default:
@@ -48,4 +56,20 @@ func (o *readyOptions) run(cmd *cobra.Command, _ []string) error {
 		err = errDenied
 	}
 	return err
+}
+
+// readiness is the part of /readyz that is printed. A listener that requires a token tells no more
+// than whether it is ready.
+type readiness struct {
+	Ready     *bool  `json:"ready"`
+	StoreDown string `json:"store_down"`
+}
+
+// notReadiness returns the failure for an answer that is not one of /readyz.
+func (c *apiClient) notReadiness(a *apiAnswer) error {
+	const next = "is --url the address of weir, without a path?"
+	if a.status != http.StatusOK {
+		return c.rejected(a, "GET /readyz", next)
+	}
+	return usage(next, "%s is not a weir: its answer to GET /readyz is malformed", c.address)
 }

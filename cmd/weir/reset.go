@@ -64,12 +64,18 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	reset := "none"
 	if len(done.Reset) > 0 {
 		reset = strings.Join(done.Reset, ", ")
+		if len(values) > 0 {
+			reset += " of " + strings.Join(args[1:], " ")
+		}
 	}
 	_, err = fmt.Fprintf(out, "reset: %s\n", reset)
 	if len(done.Kept) > 0 {
-		_, kept := fmt.Fprintf(out, "kept: %s\n  a limit that counts other callers too is reset only by --limit NAME\n",
-			strings.Join(done.Kept, ", "))
-		err = errors.Join(err, kept)
+		kept := strings.Join(done.Kept, ", ") + "\n"
+		if len(o.limits) == 0 {
+			kept += "  a limit that counts other callers too is reset only by --limit NAME\n"
+		}
+		_, failed := fmt.Fprint(out, "kept: ", kept)
+		err = errors.Join(err, failed)
 	}
 	return err
 }

@@ -8,6 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -194,12 +196,33 @@ func directoryPath(arg string) (path string, err error) {
 }
 
 // directoryFailure returns the failure of a directory that cannot be read.
-func directoryFailure(err error) error {
+func directoryFailure(dir string, err error) error {
 	f := &failure{code: exitStore, err: unprefixed{err}}
+	if child := storeWithin(dir); child != "" {
+		f.next = "did you mean " + child + "?"
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		f.next = "write the DIR of weir serve --store file:DIR, which makes it at its first start"
 	}
 	return f
+}
+
+// storeWithin returns the first directory in dir that is a store, "" if dir is one itself.
+func storeWithin(dir string) string {
+	isStore := func(dir string) bool {
+		_, err := os.Stat(filepath.Join(dir, "MANIFEST"))
+		return err == nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || isStore(dir) {
+		return ""
+	}
+	for _, e := range entries {
+		if child := filepath.Join(dir, e.Name()); e.IsDir() && isStore(child) {
+			return child
+		}
+	}
+	return ""
 }
 
 // checkedDirectory is the output of weir store check --json.
@@ -221,7 +244,7 @@ func checkDirectory(cmd *cobra.Command, args []string) error {
 	}
 	report, err := weirdisk.Check(dir)
 	if err != nil {
-		return directoryFailure(err)
+		return directoryFailure(dir, err)
 	}
 	c := checkedDirectory{Directory: dir, OK: true, Histories: report.Histories, Operations: report.Operations,
 		Files: report.Segments, Bytes: report.Bytes, End: report.End.Format(time.RFC3339Nano)}
@@ -291,7 +314,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 	})
 	if err != nil {
 		out.Flush()
-		return directoryFailure(err)
+		return directoryFailure(dir, err)
 	}
 	return out.Flush()
 }

@@ -3,6 +3,7 @@ package enforce
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strconv"
 	"time"
@@ -149,7 +150,8 @@ func (r *Rule) resetTarget(values []Pair, limits []string, asWritten bool) (Targ
 		return Target{}, err
 	}
 	if len(limits) == 0 {
-		return r.target(values, asWritten)
+		t, err := r.target(values, asWritten)
+		return t, r.hintReset(err, values)
 	}
 	var t Target
 	for _, name := range rules.Dimensions {
@@ -164,6 +166,22 @@ func (r *Rule) resetTarget(values []Pair, limits []string, asWritten bool) (Targ
 		t.Key.Append(cmp.Or(value, values[i].Value))
 	}
 	return t, rules.CheckKey(&t.Key)
+}
+
+// hintReset adds the limits that count by fewer values to the error of a reset without names,
+// where values are missing.
+func (r *Rule) hintReset(err error, values []Pair) error {
+	given := func(dimension string) bool {
+		return slices.ContainsFunc(values, func(v Pair) bool { return v.Name == dimension })
+	}
+	wrong, ok := errors.AsType[*weir.InputError](err)
+	if !ok || !slices.ContainsFunc(r.Compiled.Dimensions, func(d string) bool { return !given(d) }) {
+		return err
+	}
+	hint := r.Compiled.ResetHint(func(l *engine.Limit) bool {
+		return !slices.ContainsFunc(l.By, func(d int) bool { return !given(r.Compiled.Dimensions[d]) })
+	})
+	return engine.Input(wrong.Field, "%s%s", wrong.Problem, hint)
 }
 
 // OtherLimits returns the names of the limits that are not among names.

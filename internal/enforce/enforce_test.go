@@ -161,7 +161,7 @@ func TestBadResets(t *testing.T) {
 	}{
 		{r, "tennant=a user=u", nil, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
 		{r, "tennant=a", []string{"tokens"}, &weir.InputError{Field: "key"}, `no dimension "tennant"; it counts by ["tenant" "user"]`},
-		{r, "tenant=a", nil, &weir.InputError{Field: "key"}, `needs a value for "user"`},
+		{r, "tenant=a", nil, &weir.InputError{Field: "key"}, `needs a value for "user"; it counts by ["tenant" "user"]; or name the limits to reset that count by fewer values: ["tokens"]`},
 		{r, "tenant=a", []string{"token"}, &weir.InputError{Field: "limit"}, `no limit "token"; use one of ["requests" "tokens"]`},
 		{r, "tenant=a", []string{""}, &weir.InputError{Field: "limit"}, `no limit ""; use one of`},
 		{r, "user=u", []string{"tokens"}, &weir.InputError{Field: "key"}, `a reset of ["tokens"] needs a value for "tenant"`},

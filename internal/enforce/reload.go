@@ -8,12 +8,9 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// JoinChanges joins the first ten changes of a reload for a line of a log, "none" without any.
+// JoinChanges joins all changes of a reload for a line of a log, "none" without any. None is left
+// out: it could be the one that loosens a policy.
 func JoinChanges(changes []string) string {
-	const most = 10
-	if n := len(changes) - most; n > 0 {
-		changes = append(changes[:most:most], fmt.Sprintf("and %d more", n))
-	}
 	if len(changes) == 0 {
 		return "none"
 	}
