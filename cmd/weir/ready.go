@@ -68,8 +68,11 @@ type readiness struct {
 // notReadiness returns the failure for an answer that is not one of /readyz.
 func (c *apiClient) notReadiness(a *apiAnswer) error {
 	const next = "is --url the address of weir, without a path?"
-	if a.status != http.StatusOK {
-		return c.rejected(a, "GET /readyz", next)
+	switch a.status {
+	case http.StatusOK:
+		return usage(next, "%s is not a weir: its answer to GET /readyz is malformed", c.address)
+	case http.StatusUnauthorized: // no token is needed for /readyz itself
+		return usage(next, "%s answers %s to GET /readyz", c.address, a.text)
 	}
-	return usage(next, "%s is not a weir: its answer to GET /readyz is malformed", c.address)
+	return c.rejected(a, "GET /readyz", next)
 }

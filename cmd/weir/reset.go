@@ -50,6 +50,9 @@ func (o *resetOptions) run(cmd *cobra.Command, args []string) error {
 	path := "/v1/keys/" + url.PathEscape(policy) + "?" + query.Encode()
 	a, err := client.call(cmd.Context(), http.MethodDelete, path, nil, &done, adminElsewhere)
 	if err != nil {
+		if f, ok := errors.AsType[*failure](err); ok && strings.Contains(f.Error(), " to reset") { // names limits
+			f.next = "name one by --limit NAME"
+		}
 		return err
 	}
 	if done.Reset == nil {

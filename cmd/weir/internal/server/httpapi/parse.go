@@ -62,6 +62,10 @@ const listPolicies = "GET /v1/policies lists the policies"
 // takes; without any, it has none, and its URL names the policy and the key.
 func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (err error) {
 	if takes == 0 {
+		if r.ContentLength != 0 {
+			stopReading(w, r)
+			return calls.BadInput("body: a reset takes none; the key stands in the query: DELETE %sPOLICY?dimension=value", resetPath)
+		}
 		return a.parseURL(r, s, resetPath, new(query))
 	}
 	s.body = s.body[:0]

@@ -205,7 +205,10 @@ func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 // notFound answers a request for an unknown path.
 func (a *API) notFound(w http.ResponseWriter, r *http.Request) {
 	next := "POST /v1/check decides an attempt, and GET /readyz reports the health."
-	if meant := meantPath(r.URL.Path); meant != "" {
+	switch meant := meantPath(r.URL.Path); {
+	case path.Base(r.URL.Path) == "reset":
+		next = "DELETE " + resetPath + policyName + "?dimension=value resets a key."
+	case meant != "":
 		next = "did you mean " + meant + "?"
 	}
 	refuse(w, r, http.StatusNotFound, "there is no "+answer.Shown(r.URL.Path)+"; "+next+" There are "+listed)
