@@ -93,7 +93,8 @@ var _ engine.Engine = (*Engine)(nil)
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 //
-// Calls that the store cannot decide are logged ([Log]). While the store is down it is probed: by calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
+// Calls that the store cannot decide are logged ([Log]). While the store is down it is probed: by
+// calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
 // probe is an attempt of a policy with the name weir-probe, which counts for one second. Close
 // ends the timer. While the store is up there is neither a timer nor a goroutine.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
@@ -424,6 +425,7 @@ func FailureThreshold(n int) Option {
 // the goroutine of a caller, which waits for it, or on that of a probe.
 //
 // The log has lines of its own ([Log]): they begin with the first failure.
+// The default, also for nil, is no function.
 func OnStoreState(changed func(cause error)) Option {
 	return func(f *Engine) { f.breaker.onChange = changed }
 }
