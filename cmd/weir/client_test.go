@@ -106,9 +106,9 @@ func TestClientOfOtherServers(t *testing.T) {
 	page := web(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>hello") })
 	missing := web(http.NotFound)
 	moved := web(func(w http.ResponseWriter, r *http.Request) {
-		http.Redirect(w, r, "https://ops:s3cret@example.org/", 301)
+		http.Redirect(w, r, "https://ops:s3cret@example.org/", http.StatusMovedPermanently)
 	})
-	away := web(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "<html>gone", 502) })
+	away := web(func(w http.ResponseWriter, r *http.Request) { http.Error(w, "<html>gone", http.StatusBadGateway) })
 	full := web(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/problem+json")
 		w.WriteHeader(503)
