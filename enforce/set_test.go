@@ -159,7 +159,7 @@ func TestWatchLogsByDefault(t *testing.T) {
 	write("{limit: 2 per minit per user}")
 	wantLog(`level=ERROR msg="weir: policies not reloaded; those in force stay" source=` + path + ` error="`)
 	write("{limit: 3 per hour per user, overrides: [{for: {user: ann}, limit: 9 per hour, until: 2020-01-01, why: Trial.}]}")
-	wantLog(`level=INFO msg="weir: policies reloaded" source=` + path + ` changes="a: limit 1 → 3 per hour per user; a: override user=ann 9 per hour per user, until 2020-01-02T00:00:00Z, why \"Trial.\" added"`)
+	wantLog(`level=INFO msg="weir: policies reloaded" source=` + path + ` changes="a: limit 1 → 3 per hour per user; a: override user=ann 9 per hour per user, until 2020-01-01, why \"Trial.\" added"`)
 	wantLog(`level=WARN msg="weir: an override has expired and no longer applies; remove it" policy=a line=2 until=2020-01-02T00:00:00.000Z reason=Trial.`)
 	stop()
 	<-ended

@@ -211,7 +211,7 @@ func (c *apiClient) unanswered(err error, code int) error {
 		next = "write the host that its certificate names, or renew the certificate"
 	case errors.As(err, new(*net.DNSError)):
 		next = "is the host's name right?"
-	case strings.Contains(err.Error(), "malformed HTTP"): // no type either
+	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // no types either
 		next = "something else than HTTP listens there; is --url the address of --listen?"
 	}
 	return &failure{code: code, err: fmt.Errorf("%s does not answer: %w", c.address, err), next: next}

@@ -61,7 +61,7 @@ func printed(text string) bool {
 func TestAnswersOfServersAreEscaped(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
-		io.WriteString(w, "{\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
+		io.WriteString(w, "{\"ready\":true,\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
 	}))
 	defer stranger.Close()
 	for _, args := range [][]string{{"top", "--once"}, {"top", "--once", "--json"}, {"ready", "--json"}} {
