@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -279,6 +280,8 @@ func TestFaultsInARow(t *testing.T) {
 	for seed := range uint64(300) {
 		synctest.Test(t, func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 17))
+			var choosing sync.Mutex // protects the choice of faults: probes of the fallback come beside calls
+			chosen := rand.New(rand.NewPCG(seed, 18))
 			memory := weir.NewMemory()
 			store := weirtest.NewFaulty(memory)
 			mode := engine.Outage(random.IntN(4)) // the default stands for no fallback
@@ -300,7 +303,12 @@ func TestFaultsInARow(t *testing.T) {
 					return fmt.Errorf("%w: %w", weir.ErrOutcomeUnknown, c.Err())
 				}
 				faults := []weirtest.Fault{weirtest.Down(), weirtest.Lost(), unsure, left, weirtest.Slow(0), weirtest.Slow(0)}
-				store.Break(func(ctx context.Context, call func()) error { return faults[random.IntN(len(faults))](ctx, call) })
+				store.Break(func(ctx context.Context, call func()) error {
+					choosing.Lock()
+					fault := faults[chosen.IntN(len(faults))]
+					choosing.Unlock()
+					return fault(ctx, call)
+				})
 				err := change(own)
 				trace += fmt.Sprintf("\n%s: %v", name, err)
 				if errors.Is(err, weir.ErrExpired) || errors.Is(err, weir.ErrSettled) {

@@ -15,6 +15,8 @@ import (
 // file panic with a *fault at its first problem, as those of text/template/parse do. try records
 // the fault, and reading goes on behind the part, so that one run finds all faults.
 type checker struct {
+	wrongLines int // limit lines with other words than the grammar's, so far
+
 	file   string
 	doc    *yamlnode.Document
 	faults []*fault

@@ -219,7 +219,14 @@ func (c *checker) limit(value *yamlnode.Node) *limitBuilder {
 	case yamlnode.List:
 		fail(value.Offset, "write one such as 10 per minute per user; several limits stand below limits:, each with a name", "a list in place of a limit")
 	}
-	return parseLine(value.Text, func(i int) int { return value.At(c.doc, i) })
+	inDocument := func(i int) int { return value.At(c.doc, i) }
+	if c.wrongLines >= mostRespelled {
+		return parseWords(value.Text, inDocument)
+	}
+	c.wrongLines++ // unless the line is read
+	l := parseLine(value.Text, inDocument)
+	c.wrongLines--
+	return l
 }
 
 // longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with

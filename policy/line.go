@@ -220,6 +220,9 @@ func (p *lineParser) window() {
 // window: the window that follows, or minute if nothing follows. It returns "" if word is
 // a window or probably a mistyped one.
 func (p *lineParser) misplacedWindow(word string) string {
+	if looksLikeWindow(word) { // so most lines need no pattern
+		return ""
+	}
 	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") &&
 		nextWindow(word) == useWindow && nearest.Name(word, mapped(windows, func(w namedLength) string { return w.name })) == ""
 	after := *p

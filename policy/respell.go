@@ -14,6 +14,10 @@ import (
 // maxRespelled is the length of the longest line, in bytes, for which an error suggests another.
 const maxRespelled = 200
 
+// mostRespelled is the number of errors of a file for which lines are suggested: a suggestion
+// allocates a few hundred kilobytes, with a time zone two megabytes.
+const mostRespelled = 3
+
 // respell returns the limit line that a line with other words means, such as "10 per second per
 // ip" for "10r/s/ip", or "". It only serves error messages: a file has one spelling.
 func respell(line string) string {

@@ -43,6 +43,10 @@ func limiter(o *options) (l *weir.Limiter, end func(), err error) {
 		conn.Close()
 		return nil, nil, err
 	}
+	if _, err = engine.Check(context.Background()); err != nil {
+		conn.Close()
+		return nil, nil, err
+	}
 	l, err = weir.New(weir.Policy{
 		Name:   "shared",
 		Limits: []weir.Limit{{Name: "run", Max: o.max, Window: o.window, By: []string{"run"}}},
