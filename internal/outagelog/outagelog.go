@@ -32,7 +32,7 @@ type Log struct {
 	logged  bool        // the last line is Down
 	since   time.Time   // the last line Down
 	pending *time.Timer // logs Down at the end of the period; nil = none
-	cause   error       // of the state, nil = up
+	cause   error       // why the state is down, nil = up
 	omitted int         // changes to down without a line, since the last one with a line
 	queued  []line      // not written yet, oldest first
 	writes  bool        // a goroutine writes queued lines

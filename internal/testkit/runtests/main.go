@@ -97,7 +97,7 @@ func (s step) String() string {
 // The tests of package report itself run with the race detector.
 const browser = module + "/cmd/weir/internal/report/browsertest"
 
-// assembled are the packages whose code the build tag purego changes, and the tests of it: the
+// assembled are the packages that the build tag purego changes, and those that test it: the
 // assembly of package keytable, under the memory engine.
 var assembled = []string{module + "/internal/keytable", module + "/internal/memory"}
 
