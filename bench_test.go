@@ -22,7 +22,7 @@ func BenchmarkAllow(b *testing.B) {
 	}
 	for _, most := range []int64{100, 77, 10_000_000} { // mostly denied, and all granted
 		p := limits(1)
-		p.Limits[0].Kind, p.Limits[0].Max = Bucket, most
+		p.Limits[0].Kind, p.Limits[0].Max = KindBucket, most
 		benchmarkAllow(b, fmt.Sprintf("bucket=%d", most), p)
 	}
 }

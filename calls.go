@@ -119,7 +119,7 @@ type CallError = engine.CallError
 // charged nothing. It denies the whole while the room of its limits is below 0 or a minimum
 // interval has not passed. A policy in mode Partial is decided all or nothing, as by
 // [Limiter.Wait]. A policy in mode CountDenied is rejected, because its denials change
-// histories, and so is one with a limit of kind Concurrency, because nothing would end its
+// histories, and so is one with a concurrency limit, because nothing would end its
 // hold. The calls have at most MaxLimits histories and MaxDimensions different values. Calls
 // with different limits for one history are rejected, and on a Redis Cluster histories in
 // different slots.

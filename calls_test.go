@@ -71,7 +71,7 @@ func TestTogetherRejects(t *testing.T) {
 	must.Do(t, DecideTogether(ctx, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}))
 	// A limit of another kind has another history (R12).
 	fixed := capped("p", 11)
-	fixed.Limits[0].Kind = Fixed
+	fixed.Limits[0].Kind = KindFixed
 	calls := []Call{good(), attempt(mustNew(t, fixed, WithEngine(m)), K("a"), 2)}
 	if err := DecideTogether(ctx, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
 		t.Errorf("two kinds: %v, %+v", err, calls)

@@ -96,11 +96,11 @@ func (d *Decision) use() string {
 	}
 	where := "used in this window"
 	switch d.Kind {
-	case Rolling:
+	case KindRolling:
 		where = "used in the last " + cmp.Or(spanWords[d.Window], d.Window.String())
-	case Concurrency:
+	case KindConcurrency:
 		where = "held"
-	case Bucket:
+	case KindBucket:
 		where = "missing from the bucket"
 	}
 	return fmt.Sprintf("%d of %d %s; ", d.Used, d.Max, where)

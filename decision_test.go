@@ -26,11 +26,11 @@ func TestDecisionString(t *testing.T) {
 		`denied by limit "m": 2 of 2 used in the last 1m30s; room again in 1s`: {
 			At: now, Limit: "m", RetryAfter: time.Second, Max: 2, Used: 2, Window: 90 * time.Second},
 		`denied by limit "d": 2 of 2 used in this window; room again in 1s`: {
-			At: now, Limit: "d", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: Fixed},
+			At: now, Limit: "d", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: KindFixed},
 		`denied by limit "b": 3 of 4 missing from the bucket; room again in 1s`: {
-			At: now, Limit: "b", RetryAfter: time.Second, Max: 4, Used: 3, Window: time.Second, Kind: Bucket},
+			At: now, Limit: "b", RetryAfter: time.Second, Max: 4, Used: 3, Window: time.Second, Kind: KindBucket},
 		`denied by limit "c": 2 of 2 held; room again in 1s`: {
-			At: now, Limit: "c", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: Concurrency},
+			At: now, Limit: "c", RetryAfter: time.Second, Max: 2, Used: 2, Window: time.Hour, Kind: KindConcurrency},
 		"allowed; decided without the store": {Allowed: true, Granted: 1, At: now, Degraded: true},
 		"allowed: 4 left; decided without the store": {Allowed: true, Granted: 1, Remaining: 4, At: now,
 			ResetAfter: time.Second, Degraded: true},
@@ -57,7 +57,7 @@ func TestReplayHasTheNumbersOfTheFirstDecision(t *testing.T) {
 	want := first
 	want.Replayed = true
 	raised, day := hour, hour
-	raised.Max, day.Name, day.Kind = 5, "day", Fixed
+	raised.Max, day.Name, day.Kind = 5, "day", KindFixed
 	for _, now := range []Limit{hour, raised, day} {
 		got := must.Get(on(now).AllowOnce(ctx, K("ann"), 2, "one"))(t)
 		assert.Equal(t, got, want, "under %+v", now)

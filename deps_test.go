@@ -364,7 +364,7 @@ func kindUses(dir string, file *ast.File) (places []token.Position) {
 			from[path.Base(imported)] = true
 		}
 	}
-	kinds := []string{"Rolling", "Fixed", "FixedFromFirst", "Bucket", "Concurrency"}
+	kinds := []string{"KindRolling", "KindFixed", "KindFixedFromFirst", "KindBucket", "KindConcurrency"}
 	ast.Inspect(file, func(n ast.Node) bool {
 		name := ""
 		switch n := n.(type) {

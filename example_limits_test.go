@@ -131,7 +131,7 @@ func ExamplePerHour() {
 // the calendar has a Kind and a Period.
 func ExamplePerDay() {
 	day := weir.PerDay(1)
-	date := weir.Limit{Max: 1, Kind: weir.Fixed, Period: weir.Day, Zone: "Europe/Berlin"}
+	date := weir.Limit{Max: 1, Kind: weir.KindFixed, Period: weir.Day, Zone: "Europe/Berlin"}
 	evening := nine.Add(14 * time.Hour) // 23:00 UTC, midnight in Berlin
 	for _, limit := range []weir.Limit{day, date} {
 		limiter := must(weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{limit}}))
@@ -146,7 +146,7 @@ func ExamplePerDay() {
 // R16: a Bucket lets Burst units pass at once, and then the rate of Max per Window.
 func Example_howDoIAllowABurst() {
 	limiter := must(weir.New(weir.Policy{Name: "api", Limits: []weir.Limit{
-		{Name: "rate", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 3, By: []string{"ip"}},
+		{Name: "rate", Kind: weir.KindBucket, Max: 10, Window: time.Second, Burst: 3, By: []string{"ip"}},
 	}}))
 	ip := weir.K("192.0.2.7")
 	for _, after := range []time.Duration{0, 0, 0, 0, 99 * time.Millisecond, 100 * time.Millisecond, time.Second} {
@@ -167,7 +167,7 @@ func Example_howDoIAllowABurst() {
 // the other limits as they are.
 func Example_howDoILimitConcurrency() {
 	limiter := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
-		{Name: "running", Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second, By: []string{"user"}},
+		{Name: "running", Kind: weir.KindConcurrency, Max: 2, MaxHold: 30 * time.Second, By: []string{"user"}},
 		{Name: "day", Max: 1000, Window: 24 * time.Hour, By: []string{"user"}},
 	}}))
 	user := weir.K("ann")

@@ -23,7 +23,7 @@ func Example_whenDoesAUnitComeBack() {
 // R3: a fixed window returns all units at its edge, so up to 2 * Max passes across it. A
 // Fixed window ends with the minute, a FixedFromFirst window one minute after its first unit.
 func Example_whatIfTheWindowIsFixed() {
-	for _, kind := range []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst} {
+	for _, kind := range []weir.Kind{weir.KindRolling, weir.KindFixed, weir.KindFixedFromFirst} {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 			{Name: "minute", Max: 5, Window: time.Minute, Kind: kind},
 		}}))

@@ -216,7 +216,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), l.rules.LimitNames())
 	}
 	of := &l.rules.Limits[c.Limit]
-	if of.Kind == Bucket {
+	if of.Kind == KindBucket {
 		return 0, engine.Input("kind", "limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", limit)
 	}
 	c.From = int64((last + time.Microsecond - 1) / time.Microsecond)
@@ -368,7 +368,7 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 // WaitN blocks until n units are granted in full, in mode Partial too. It returns a
 // *WaitError immediately, with nothing recorded, if the attempt can never be granted or the
 // announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
-// in no particular order. Under a limit of kind Concurrency the announced wait lasts until a
+// in no particular order. Under a concurrency limit the announced wait lasts until a
 // hold ends by time: WaitN does not notice that another caller ends its hold sooner.
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {

@@ -188,7 +188,7 @@ func TestR13FullBucketsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
 		bucket := func(max, burst int64, window time.Duration) *Limiter {
-			l := Limit{Name: "l", Kind: Bucket, Max: max, Burst: burst, Window: window, By: []string{"k"}}
+			l := Limit{Name: "l", Kind: KindBucket, Max: max, Burst: burst, Window: window, By: []string{"k"}}
 			return mustNew(t, Policy{Name: "p", Limits: []Limit{l}}, WithEngine(m))
 		}
 		slow, fast := bucket(1, 1, 24*time.Hour), bucket(3, 15, 3*time.Second)

@@ -104,7 +104,7 @@ func (p Policy) check() error {
 			return bad(l.Name, field, "%s", problem)
 		case l.Cost > 0 && p.Mode == Partial:
 			return bad(l.Name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
-		case l.Kind == Concurrency && p.Mode == CountDenied:
+		case l.Kind == KindConcurrency && p.Mode == CountDenied:
 			return bad(l.Name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
 		}
 	}
@@ -118,23 +118,23 @@ func (l Limit) problem() (field, problem string) {
 		return "Max", fmt.Sprintf("%d is below 0; use 0 to deny everything", l.Max)
 	case l.Max > MaxUnits:
 		return "Max", fmt.Sprintf("%d is above the largest, %d", l.Max, MaxUnits)
-	case l.Kind > Concurrency:
-		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Fixed, FixedFromFirst, Bucket or Concurrency", l.Kind)
+	case l.Kind > KindConcurrency:
+		return "Kind", fmt.Sprintf("%d is not a kind; use KindRolling, KindFixed, KindFixedFromFirst, KindBucket or KindConcurrency", l.Kind)
 	}
 	if field, problem := l.periodProblem(); problem != "" {
 		return field, problem
 	}
 	length, field, what := l.window(), "Window", "window"
-	if l.Kind == Concurrency {
+	if l.Kind == KindConcurrency {
 		field, what = "MaxHold", "longest hold"
 	}
 	switch {
-	case l.Kind == Concurrency && l.Window != 0:
-		return "Window", fmt.Sprintf("%v of a limit of kind Concurrency, which has no window; use 0, and MaxHold for the longest time of a hold (R17)", l.Window)
-	case l.Kind == Concurrency && l.MaxHold == 0:
-		return "MaxHold", "missing; a limit of kind Concurrency needs the longest time of a hold, 1ms to 400 days (R17)"
-	case l.Kind != Concurrency && l.MaxHold != 0:
-		return "MaxHold", fmt.Sprintf("%v of a limit of kind %v, which holds nothing; use 0, or kind Concurrency (R17)", l.MaxHold, l.Kind)
+	case l.Kind == KindConcurrency && l.Window != 0:
+		return "Window", fmt.Sprintf("%v of a concurrency limit, which has no window; use 0, and MaxHold for the longest time of a hold (R17)", l.Window)
+	case l.Kind == KindConcurrency && l.MaxHold == 0:
+		return "MaxHold", "missing; a concurrency limit needs the longest time of a hold, 1ms to 400 days (R17)"
+	case l.Kind != KindConcurrency && l.MaxHold != 0:
+		return "MaxHold", fmt.Sprintf("%v of a limit of kind %v, which holds nothing; use 0, or KindConcurrency (R17)", l.MaxHold, l.Kind)
 	case length < MinWindow || length > MaxWindow:
 		return field, fmt.Sprintf("%v is out of range; use 1ms to 400 days%s", length, bareNumber(length))
 	case length%time.Microsecond != 0:
@@ -147,10 +147,10 @@ func (l Limit) problem() (field, problem string) {
 		return "MinInterval", fmt.Sprintf("%v is not whole microseconds; round it%s", l.MinInterval, bareNumber(l.MinInterval))
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
-	case l.Cells > 0 && l.Kind == Concurrency:
-		return "Cells", fmt.Sprintf("%d cells of a limit of kind Concurrency, whose holds end one by one; use 0 (R9)", l.Cells)
-	case l.Cells > 0 && l.Kind != Rolling:
-		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is stored as one number anyway; use 0, or Rolling (R9)", l.Cells, l.Kind)
+	case l.Cells > 0 && l.Kind == KindConcurrency:
+		return "Cells", fmt.Sprintf("%d cells of a concurrency limit, whose holds end one by one; use 0 (R9)", l.Cells)
+	case l.Cells > 0 && l.Kind != KindRolling:
+		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is stored as one number anyway; use 0, or KindRolling (R9)", l.Cells, l.Kind)
 	case l.Cost < 0 || l.Cost > MaxUnits:
 		return "Cost", fmt.Sprintf("%d is out of range; use 0 to take the units of the attempt, or 1 to %d", l.Cost, MaxUnits)
 	}
@@ -208,7 +208,7 @@ func ValidName(s string) bool { return nameProblem(s) == "" }
 
 // Capacity returns the most units of one attempt: the Burst of a Bucket, or Max.
 func (l *Limit) Capacity() int64 {
-	if l.Kind == Bucket && l.Burst > 0 {
+	if l.Kind == KindBucket && l.Burst > 0 {
 		return l.Burst
 	}
 	return l.Max
@@ -217,7 +217,7 @@ func (l *Limit) Capacity() int64 {
 // FillTime returns the time in which an empty Bucket fills, rounded up to a microsecond.
 // The limit must be valid. It is 0 for other kinds.
 func (l *Limit) FillTime() time.Duration {
-	if l.Kind != Bucket {
+	if l.Kind != KindBucket {
 		return 0
 	}
 	rate := window.NewRefill(l.Max, l.Window.Microseconds())
@@ -227,12 +227,12 @@ func (l *Limit) FillTime() time.Duration {
 // bucketProblem returns the field of a Bucket that is out of its range, and the reason.
 func (l *Limit) bucketProblem() (field, problem string) {
 	switch {
-	case l.Kind != Bucket && l.Burst != 0:
-		return "Burst", fmt.Sprintf("%d is the capacity of a bucket, and the limit is of kind %v; use 0, or kind Bucket", l.Burst, l.Kind)
-	case l.Kind != Bucket:
+	case l.Kind != KindBucket && l.Burst != 0:
+		return "Burst", fmt.Sprintf("%d is the capacity of a bucket, and the limit is of kind %v; use 0, or KindBucket", l.Burst, l.Kind)
+	case l.Kind != KindBucket:
 		return "", ""
 	case l.Max == 0:
-		return "Max", "a bucket that never refills; use 1 or more, or kind Rolling to deny everything"
+		return "Max", "a bucket that never refills; use 1 or more, or KindRolling to deny everything"
 	case l.Burst < 0 || l.Burst > MaxUnits:
 		return "Burst", fmt.Sprintf("%d is out of range; use 1 to %d, or 0 for Max", l.Burst, MaxUnits)
 	}
@@ -255,7 +255,7 @@ func (l *Limit) window() time.Duration {
 	if l.Period != NoPeriod {
 		return l.Period.Length()
 	}
-	if l.Kind == Concurrency {
+	if l.Kind == KindConcurrency {
 		return l.MaxHold
 	}
 	return l.Window
@@ -272,8 +272,8 @@ func (l *Limit) periodProblem() (field, problem string) {
 		return "Anchor", fmt.Sprintf("%d without a Period; use Month or Week, or 0", l.Anchor)
 	case l.Period == NoPeriod:
 		return "", ""
-	case l.Kind != Fixed:
-		return "Period", fmt.Sprintf("a %v of a limit of kind %v; use kind Fixed, or a Window", l.Period, l.Kind)
+	case l.Kind != KindFixed:
+		return "Period", fmt.Sprintf("a %v of a limit of kind %v; use KindFixed, or a Window", l.Period, l.Kind)
 	case l.Window != 0 && l.Window != l.Period.Length():
 		return "Window", fmt.Sprintf("%v beside the period %v; leave it out, or use %v", l.Window, l.Period, l.Period.Length())
 	}

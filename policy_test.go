@@ -62,32 +62,32 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.MinInterval = time.Second + time.Microsecond }), "l", "MinInterval", "longer than the window"},
 		{with(func(l *Limit) { l.MinInterval = 1 }), "l", "MinInterval", "whole microseconds"},
 		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
-		{with(func(l *Limit) { l.Kind = 5 }), "l", "Kind", "use Rolling, Fixed, FixedFromFirst, Bucket or Concurrency"},
-		{with(func(l *Limit) { l.Kind, l.Cells = Bucket, 1 }), "l", "Cells", "kind Bucket"},
-		{with(func(l *Limit) { l.Kind, l.Max = Bucket, 0 }), "l", "Max", "never refills"},
-		{with(func(l *Limit) { l.Kind, l.Burst = Bucket, -1 }), "l", "Burst", "out of range"},
-		{with(func(l *Limit) { l.Kind, l.Burst = Bucket, MaxUnits }), "l", "Burst", "use at most"},
-		{with(func(l *Limit) { l.Kind, l.Max, l.Window, l.Burst = Bucket, 1, MaxWindow, 2 }), "l", "Burst", "more than 400 days"},
+		{with(func(l *Limit) { l.Kind = 5 }), "l", "Kind", "use KindRolling, KindFixed, KindFixedFromFirst, KindBucket or KindConcurrency"},
+		{with(func(l *Limit) { l.Kind, l.Cells = KindBucket, 1 }), "l", "Cells", "kind Bucket"},
+		{with(func(l *Limit) { l.Kind, l.Max = KindBucket, 0 }), "l", "Max", "never refills"},
+		{with(func(l *Limit) { l.Kind, l.Burst = KindBucket, -1 }), "l", "Burst", "out of range"},
+		{with(func(l *Limit) { l.Kind, l.Burst = KindBucket, MaxUnits }), "l", "Burst", "use at most"},
+		{with(func(l *Limit) { l.Kind, l.Max, l.Window, l.Burst = KindBucket, 1, MaxWindow, 2 }), "l", "Burst", "more than 400 days"},
 		{with(func(l *Limit) { l.Burst = 5 }), "l", "Burst", "kind Rolling"},
-		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold, l.Cells = Concurrency, 0, time.Second, 1 }), "l", "Cells", "kind Concurrency"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold, l.Cells = KindConcurrency, 0, time.Second, 1 }), "l", "Cells", "a concurrency limit"},
 		{with(func(l *Limit) { l.MaxHold = time.Second }), "l", "MaxHold", "kind Rolling"},
-		{with(func(l *Limit) { l.Kind, l.MaxHold = Concurrency, time.Second }), "l", "Window", "use 0, and MaxHold"},
-		{with(func(l *Limit) { l.Kind, l.Window = Concurrency, 0 }), "l", "MaxHold", "missing"},
-		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = Concurrency, 0, MaxWindow+time.Microsecond }), "l", "MaxHold", "1ms to 400 days"},
-		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = Concurrency, 0, time.Second+1 }), "l", "MaxHold", "whole microseconds"},
+		{with(func(l *Limit) { l.Kind, l.MaxHold = KindConcurrency, time.Second }), "l", "Window", "use 0, and MaxHold"},
+		{with(func(l *Limit) { l.Kind, l.Window = KindConcurrency, 0 }), "l", "MaxHold", "missing"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = KindConcurrency, 0, MaxWindow+time.Microsecond }), "l", "MaxHold", "1ms to 400 days"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = KindConcurrency, 0, time.Second+1 }), "l", "MaxHold", "whole microseconds"},
 		{with(func(l *Limit) {
-			l.Kind, l.Window, l.MaxHold, l.MinInterval = Concurrency, 0, time.Second, 2*time.Second
+			l.Kind, l.Window, l.MaxHold, l.MinInterval = KindConcurrency, 0, time.Second, 2*time.Second
 		}), "l", "MinInterval", "longer than the longest hold"},
-		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use kind Fixed"},
-		{with(func(l *Limit) { l.Kind, l.Zone = Fixed, "Europe/Berlin" }), "l", "Zone", "without a Period"},
-		{with(func(l *Limit) { l.Kind, l.Anchor = Fixed, 3 }), "l", "Anchor", "without a Period"},
-		{with(func(l *Limit) { l.Kind, l.Period = Fixed, Day }), "l", "Window", "beside the period day"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Fixed, Month, 0, 32 }), "l", "Anchor", "0 to 31"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Fixed, Day, 0, 2 }), "l", "Anchor", "0 to 1"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Fixed, Day, 0, "Europe/Berln" }), "l", "Zone", "not a known time zone; this machine has those of the IANA database, such as Europe/Berlin: check the spelling"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Fixed, Day, 0, "Local" }), "l", "Zone", "not a known time zone"},
-		{with(func(l *Limit) { l.Kind, l.Cells = Fixed, 1 }), "l", "Cells", "kind Fixed"},
-		{with(func(l *Limit) { l.Kind, l.Cells = FixedFromFirst, 60 }), "l", "Cells", "kind FixedFromFirst"},
+		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use KindFixed"},
+		{with(func(l *Limit) { l.Kind, l.Zone = KindFixed, "Europe/Berlin" }), "l", "Zone", "without a Period"},
+		{with(func(l *Limit) { l.Kind, l.Anchor = KindFixed, 3 }), "l", "Anchor", "without a Period"},
+		{with(func(l *Limit) { l.Kind, l.Period = KindFixed, Day }), "l", "Window", "beside the period day"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = KindFixed, Month, 0, 32 }), "l", "Anchor", "0 to 31"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = KindFixed, Day, 0, 2 }), "l", "Anchor", "0 to 1"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = KindFixed, Day, 0, "Europe/Berln" }), "l", "Zone", "not a known time zone; this machine has those of the IANA database, such as Europe/Berlin: check the spelling"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = KindFixed, Day, 0, "Local" }), "l", "Zone", "not a known time zone"},
+		{with(func(l *Limit) { l.Kind, l.Cells = KindFixed, 1 }), "l", "Cells", "kind Fixed"},
+		{with(func(l *Limit) { l.Kind, l.Cells = KindFixedFromFirst, 60 }), "l", "Cells", "kind FixedFromFirst"},
 		{with(func(l *Limit) { l.Cost = -1 }), "l", "Cost", "use 0"},
 		{with(func(l *Limit) { l.Cost = MaxUnits + 1 }), "l", "Cost", "out of range"},
 		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "in part"},
@@ -96,7 +96,7 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Window = 60 }), "l", "Window", "60ns is out of range; use 1ms to 400 days, and a number without a unit is nanoseconds: write 60*time.Second for 60 seconds, or 60*time.Millisecond for 60 milliseconds"},
 		{with(func(l *Limit) { l.Window = 60_000 }), "l", "Window", "or 60000*time.Millisecond for 60000 milliseconds"},
 		{with(func(l *Limit) { l.MinInterval = 3 }), "l", "MinInterval", "write 3*time.Second for 3 seconds"},
-		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = Concurrency, 0, 30 }), "l", "MaxHold", "write 30*time.Second for 30 seconds"},
+		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = KindConcurrency, 0, 30 }), "l", "MaxHold", "write 30*time.Second for 30 seconds"},
 		{Policy{Name: "p", Limits: []Limit{PerMinute(10), PerDay(100)}}, "#1", "Name", `such as Name: "minute" and Name: "day"`},
 		{Policy{Name: "Search", Limits: []Limit{PerMinute(10)}}, "", "Name", `write "search"`},
 		{with(func(l *Limit) { l.By = []string{"user", "user"} }), "l", "By", "twice"},
@@ -122,8 +122,8 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 		{Name: "0", Max: 0, Window: MinWindow},
 		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Cells: 1 << 30},
 		{Name: "a.b_c-d", Max: 1, Window: MinWindow, MinInterval: MinWindow, Cells: 1},
-		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Kind: Fixed},
-		{Name: "first", Max: 1, Window: MinWindow, MinInterval: MinWindow, Kind: FixedFromFirst},
+		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Kind: KindFixed},
+		{Name: "first", Max: 1, Window: MinWindow, MinInterval: MinWindow, Kind: KindFixedFromFirst},
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
@@ -164,7 +164,7 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 		window time.Duration
 		want   int64
 	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
-		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: Bucket, Burst: c.want}
+		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: KindBucket, Burst: c.want}
 		assert.Equal(t, l.MaxBurst(), c.want, "%d per %v: the largest burst", c.most, c.window)
 		must.Get((Policy{Name: "p", Limits: []Limit{l}}).Compile())(t)
 	}

@@ -15,19 +15,19 @@ import (
 )
 
 // Reserve is AllowN for a use that is settled when it ends. Its cost may be known only
-// then, such as the tokens of a language model, or it may be a call that a limit of kind
-// Concurrency counts while it runs. The granted units are settled once: by Done if all were
+// then, such as the tokens of a language model, or it may be a call that a concurrency
+// limit counts while it runs. The granted units are settled once: by Done if all were
 // used, by Commit with the units really used, or by Cancel. The reservation is nil if
 // the attempt was denied; that is not an error (R15). One of 0 units holds nothing. In mode Partial it may hold fewer than n
 // units (Reservation.Units).
 //
 // It expires req.TTL after the decision: at most the longest window of the policy, because
-// after that the grant no longer counts, and by default that window. Under a limit of kind
-// Concurrency it lasts at least as long as the longest hold. Other values return an
+// after that the grant no longer counts, and by default that window. Under a concurrency
+// limit it lasts at least as long as the longest hold. Other values return an
 // [InputError]. The units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units. A hold of kind Concurrency ends by itself after the MaxHold of its limit, unless
+// its units. A hold of kind KindConcurrency ends by itself after the MaxHold of its limit, unless
 // Extend renews it (R17).
 //
 // req is an attempt now: another Op or an instant returns an [InputError]. With an ID
@@ -127,7 +127,7 @@ func (r *Reservation) Units() int64 {
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
 // a MaxHold after the grant or the last extension, and the shortest MaxHold of several
-// limits of kind Concurrency. It is the zero Time without such a limit.
+// concurrency limits. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
 	if r == nil || r.limiter == nil || r.limiter.rules.Holds == nil {
 		return time.Time{}
@@ -141,8 +141,8 @@ func (r *Reservation) HeldUntil() time.Time {
 // and limits of other kinds keep their charge (R17).
 //
 // Its errors are those of Commit. If every hold has ended by time, Done changes nothing and
-// returns ErrExpired: other callers may have been admitted since. With several limits of kind
-// Concurrency it ends those that last longer than HeldUntil. Commit and Cancel still
+// returns ErrExpired: other callers may have been admitted since. With several concurrency
+// limits it ends those that last longer than HeldUntil. Commit and Cancel still
 // correct the other limits then.
 func (r *Reservation) Done(ctx context.Context) error {
 	return r.settle(ctx, r.Units(), true)
@@ -152,13 +152,13 @@ var errNoReservation = errors.New("weir: a nil or zero Reservation holds nothing
 
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
-// as by Record, and room may be below 0 after it (R10). Limits of kind Concurrency get all
+// as by Record, and room may be below 0 after it (R10). Concurrency limits get all
 // units back, because the hold ends (R17).
 //
 // It returns ErrSettled if the reservation was settled before and ErrExpired if the time
 // to live is over; neither changes anything. After any other error except ErrOutcomeUnknown
-// nothing has changed and the reservation can be settled again. With limits of kind
-// Concurrency beside others, a part of the settlement may have been made; then it can be
+// nothing has changed and the reservation can be settled again. With concurrency
+// limits beside others, a part of the settlement may have been made; then it can be
 // repeated with the same number only. After ErrOutcomeUnknown Commit can be repeated with the same
 // number, and settles once.
 //
@@ -247,7 +247,7 @@ func (r *Reservation) ended(next string) error {
 	return fmt.Errorf("%w: its hold ended at %v at the latest; %s", ErrExpired, r.grant.HeldUntil(), next)
 }
 
-// Extend renews the hold of a long use: for another MaxHold of each limit of kind Concurrency,
+// Extend renews the hold of a long use: for another MaxHold of each concurrency limit,
 // from now. Limits of other kinds do not change. The time to live begins again. For a moment
 // the units are held twice, so at no instant fewer are held than in use.
 //

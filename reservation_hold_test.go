@@ -22,8 +22,8 @@ import (
 func farm(opts ...weir.Option) *weir.Limiter {
 	return must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
-		{Name: "all", Kind: weir.Concurrency, Max: 50, MaxHold: time.Minute, Cost: 5},
+		{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
+		{Name: "all", Kind: weir.KindConcurrency, Max: 50, MaxHold: time.Minute, Cost: 5},
 	}}, opts...))
 }
 
@@ -68,7 +68,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 func TestHoldsEndAtACap(t *testing.T) {
 	dir := t.TempDir()
 	p := weir.Policy{Name: "jobs", Limits: []weir.Limit{
-		{Name: "all", Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour, By: []string{"tenant"}},
+		{Name: "all", Kind: weir.KindConcurrency, Max: 2, MaxHold: time.Hour, By: []string{"tenant"}},
 		{Name: "hour", Max: 9, Window: time.Hour, By: []string{"tenant"}},
 	}}
 	disk := func() engine.Engine { return must(weirdisk.Open(dir, weirdisk.MaxKeys(20))) }
@@ -193,7 +193,7 @@ func TestExtendThatComesTooLate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
+				{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
 			}}, weir.WithEngine(&slow{weir.NewMemory(), engine.Record, c.before, c.after})))
 			r := reserve(t, l, 2)
 			time.Sleep(29 * time.Second)
@@ -223,7 +223,7 @@ func TestReplaysByTheClockOfTheStore(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			store := weirtest.NewFaulty(&skewed{weir.NewMemory(), ahead})
 			l := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
-				{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
+				{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: 30 * time.Second, By: []string{"tenant"}},
 			}}, weir.WithEngine(store)))
 			lost := func(call func() error) {
 				t.Helper()

@@ -26,18 +26,18 @@ type (
 
 // The kinds of limits.
 const (
-	// Rolling windows begin everywhere: at most Max units in any Window.
-	Rolling = engine.Rolling
-	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
+	// KindRolling: windows begin everywhere: at most Max units in any Window.
+	KindRolling = engine.KindRolling
+	// KindFixed: windows begin at the whole multiples of Window since 1970, UTC, or with the
 	// Periods of a Zone. A window's length across the edge of two may hold 2 * Max.
-	Fixed = engine.Fixed
-	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
-	FixedFromFirst = engine.FixedFromFirst
-	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window (R16).
-	Bucket = engine.Bucket
-	// Concurrency holds at most Max units at any instant. A granted unit is held until its
+	KindFixed = engine.KindFixed
+	// KindFixedFromFirst: windows begin with the first unit recorded after the end of the last one.
+	KindFixedFromFirst = engine.KindFixedFromFirst
+	// KindBucket is a token bucket of Burst units that refills at the rate of Max per Window (R16).
+	KindBucket = engine.KindBucket
+	// KindConcurrency holds at most Max units at any instant. A granted unit is held until its
 	// reservation is settled, and for at most MaxHold (R17).
-	Concurrency = engine.Concurrency
+	KindConcurrency = engine.KindConcurrency
 )
 
 // The modes of a policy.

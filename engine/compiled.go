@@ -21,9 +21,9 @@ type Compiled struct {
 	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
 	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 
-	// Rates has the limits of all kinds but Concurrency, and Holds those of kind Concurrency.
+	// Rates has the limits of all other kinds, and Holds the concurrency limits.
 	// Both use the same histories and keys as the whole. A reservation settles them apart
-	// (R17). If no limit is of kind Concurrency, Rates is the whole itself. Either is nil if it
+	// (R17). If no limit is of kind KindConcurrency, Rates is the whole itself. Either is nil if it
 	// would have no limits. Engines need neither.
 	Rates, Holds *Compiled
 
@@ -36,12 +36,12 @@ type Compiled struct {
 	// it fills, if that is longer.
 	LongestWindow time.Duration
 
-	// HoldTime is the time for which a granted unit is held in every limit of kind
-	// Concurrency, or 0 without such limits (R17).
+	// HoldTime is the time for which a granted unit is held in every concurrency
+	// limit, or 0 without such limits (R17).
 	HoldTime time.Duration
 
 	// MaxHeld is the most units that the end of a hold takes back, as a refund of the Holds
-	// returns them: the largest Cost if every limit of kind Concurrency has one, otherwise
+	// returns them: the largest Cost if every concurrency limit has one, otherwise
 	// MaxUnits, or 0 without such limits. The end of a hold of n takes back min(n, MaxHeld).
 	MaxHeld int64
 
@@ -75,10 +75,10 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 		l.Policy, l.By = name, slices.Clone(l.By)
 		// In the order of their names, so that the order of limits and of By does not matter (R12).
 		slices.SortFunc(l.By, func(i, j int) int { return strings.Compare(dimensions[i], dimensions[j]) })
-		if l.Kind != Bucket || l.Capacity == 0 {
+		if l.Kind != KindBucket || l.Capacity == 0 {
 			l.Capacity = l.Max
 		}
-		if l.Kind == Bucket {
+		if l.Kind == KindBucket {
 			l.Refill = window.NewRefill(l.Max, l.Window)
 		}
 	}
@@ -103,7 +103,7 @@ func (c *Compiled) finish() {
 	for i := range c.Limits {
 		l := &c.Limits[i]
 		longest, kept = max(longest, l.Window), max(kept, l.Keep())
-		if l.Kind == Bucket {
+		if l.Kind == KindBucket {
 			longest = max(longest, l.Keep())
 		}
 	}
@@ -116,9 +116,9 @@ func (c *Compiled) finish() {
 	c.HoldTime, c.MaxHeld = c.Holds.HoldTime, c.Holds.MaxHeld
 }
 
-func isHold(l Limit) bool { return l.Kind == Concurrency }
+func isHold(l Limit) bool { return l.Kind == KindConcurrency }
 
-// part returns the rules of the limits that are, or are not, of kind Concurrency, or nil if
+// part returns the rules of the limits that are, or are not, concurrency limits, or nil if
 // there are none.
 func (c *Compiled) part(holds bool) *Compiled {
 	p := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions,

@@ -28,7 +28,7 @@ func byUser(policy string, most int64) *Compiled {
 
 func TestCompileCompletesLimits(t *testing.T) {
 	bucket := rolling("bucket", 60, 1, 0)
-	bucket.Kind = Bucket
+	bucket.Kind = KindBucket
 	c := Compile("api", Partial, []string{"user", "ip"}, []Limit{rolling("all", 7, 0, 1), bucket})
 	for i, capacity := range []int64{7, 60} {
 		l := &c.Limits[i]
@@ -54,9 +54,9 @@ func TestCompiledTimes(t *testing.T) {
 		"a short window": {Limit{Window: 1000}, time.Millisecond, time.Minute},
 		"an hour":        {Limit{Window: 3600e6}, time.Hour, time.Hour},
 		"cells":          {Limit{Window: 3600e6, Cell: 1e6}, time.Hour, time.Hour + time.Second},
-		"a day in a zone": {Limit{Window: 86400e6, Kind: Fixed, Period: &calendar.Windows{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
+		"a day in a zone": {Limit{Window: 86400e6, Kind: KindFixed, Period: &calendar.Windows{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
 			24 * time.Hour, 48 * time.Hour},
-		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: Bucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
+		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: KindBucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
 	} {
 		rules := Compile("p", AllOrNothing, nil, []Limit{c.limit})
 		if rules.LongestWindow != c.longest || rules.IdempotencyTTL != c.kept {
@@ -66,8 +66,8 @@ func TestCompiledTimes(t *testing.T) {
 }
 
 func TestPartsOfConcurrency(t *testing.T) {
-	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: Concurrency, Cost: 2}
-	short := Limit{Name: "short", Max: 3, Window: 2e6, Kind: Concurrency, Cost: 1}
+	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: KindConcurrency, Cost: 2}
+	short := Limit{Name: "short", Max: 3, Window: 2e6, Kind: KindConcurrency, Cost: 1}
 	c := Compile("jobs", AllOrNothing, []string{"user"}, []Limit{slots, rolling("rate", 9, 0), short})
 	names := func(c *Compiled) (names []string) {
 		for _, l := range c.Limits {
@@ -226,7 +226,7 @@ func TestWords(t *testing.T) {
 	for want, got := range map[string]fmt.Stringer{
 		"Default": OutageDefault, "Deny": OutageDeny, "Allow": OutageAllow, "Share": OutageShare,
 		"ShareOrStricter": OutageShareOrStricter, "Outage(5)": OutageShareOrStricter + 1,
-		"Rolling": Rolling, "Fixed": Fixed, "FixedFromFirst": FixedFromFirst, "Bucket": Bucket, "Concurrency": Concurrency, "Kind(5)": Concurrency + 1,
+		"Rolling": KindRolling, "Fixed": KindFixed, "FixedFromFirst": KindFixedFromFirst, "Bucket": KindBucket, "Concurrency": KindConcurrency, "Kind(5)": KindConcurrency + 1,
 		"AllOrNothing": AllOrNothing, "Partial": Partial, "CountDenied": CountDenied, "Mode(3)": CountDenied + 1,
 	} {
 		assert.Equal(t, got.String(), want, "%#v", got)
@@ -264,12 +264,12 @@ func TestFailClearsTheOutcome(t *testing.T) {
 }
 
 func TestDescribe(t *testing.T) {
-	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: Concurrency}
-	bucket := Limit{Name: "bucket", Max: 3, Window: 5e6, Kind: Bucket, Capacity: 4, MinInterval: 1e6}
+	slots := Limit{Name: "slots", Max: 3, Window: 5e6, Kind: KindConcurrency}
+	bucket := Limit{Name: "bucket", Max: 3, Window: 5e6, Kind: KindBucket, Capacity: 4, MinInterval: 1e6}
 	c := Compile("p", AllOrNothing, nil, []Limit{slots, bucket})
 	for i, want := range []State{
-		{Name: "slots", Kind: Concurrency, Max: 3, MaxHold: 5 * time.Second, Remaining: 3},
-		{Name: "bucket", Kind: Bucket, Max: 3, Burst: 4, Window: 5 * time.Second, MinInterval: time.Second, Remaining: 4},
+		{Name: "slots", Kind: KindConcurrency, Max: 3, MaxHold: 5 * time.Second, Remaining: 3},
+		{Name: "bucket", Kind: KindBucket, Max: 3, Burst: 4, Window: 5 * time.Second, MinInterval: time.Second, Remaining: 4},
 	} {
 		assert.Equal(t, c.Limits[i].Describe(), want, "%s", want.Name)
 	}

@@ -65,9 +65,9 @@ func (l *Limit) Units(n int64) int64 {
 func (l *Limit) Describe() State {
 	s := State{Name: l.Name, Kind: l.Kind, Max: l.Max, Window: duration(l.Window), MinInterval: duration(l.MinInterval), Remaining: l.Capacity}
 	switch l.Kind {
-	case Bucket:
+	case KindBucket:
 		s.Burst = l.Capacity
-	case Concurrency:
+	case KindConcurrency:
 		s.Window, s.MaxHold = 0, s.Window
 	}
 	return s
@@ -79,7 +79,7 @@ func (l *Limit) Describe() State {
 // given, an hour must also have passed (R13).
 func (l *Limit) Keep() int64 {
 	switch {
-	case l.Kind == Bucket:
+	case l.Kind == KindBucket:
 		full, _ := l.Refill.Time(l.Capacity)
 		return full + 1
 	case l.Period != nil:
@@ -95,25 +95,25 @@ func duration(micros int64) time.Duration { return time.Duration(micros) * time.
 type Kind uint8
 
 const (
-	// Rolling windows begin everywhere: at most Max units in any window.
-	Rolling Kind = iota
+	// KindRolling: windows begin everywhere: at most Max units in any window.
+	KindRolling Kind = iota
 
-	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
+	// KindFixed: windows begin at the whole multiples of Window since 1970, UTC, or with the
 	// Periods of a Zone. Each holds at most Max units. A span of one Window across the edge
 	// of two windows may hold 2 * Max.
-	Fixed
+	KindFixed
 
-	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
+	// KindFixedFromFirst: windows begin with the first unit recorded after the end of the last one.
 	// Each holds at most Max units. A span of one Window across two may hold 2 * Max.
-	FixedFromFirst
+	KindFixedFromFirst
 
-	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window
+	// KindBucket is a token bucket of Burst units that refills at the rate of Max per Window
 	// (R16). Any span of length d holds at most Burst + floor(d * Max / Window) units.
-	Bucket
+	KindBucket
 
-	// Concurrency holds at most Max units at any instant. A granted unit is held until its
+	// KindConcurrency holds at most Max units at any instant. A granted unit is held until its
 	// reservation is settled, and for at most MaxHold (R17).
-	Concurrency
+	KindConcurrency
 )
 
 // String returns the name of the kind's constant.

@@ -159,7 +159,7 @@ func (c *Call) checkTogether(first *Call) error {
 	case c.Rules.Mode == CountDenied:
 		return Input("request", "policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", c.Rules.Name)
 	case c.Rules.Holds != nil:
-		return Input("request", "policy %q has limit %q of kind Concurrency, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, c.Rules.Holds.Limits[0].Name)
+		return Input("request", "policy %q has the concurrency limit %q, and nothing would end a hold of calls together; reserve it by itself", c.Rules.Name, c.Rules.Holds.Limits[0].Name)
 	case c.States != nil && len(c.States) != len(c.Rules.Limits):
 		return Input("request", "room for %d states, and policy %q has %d limits", len(c.States), c.Rules.Name, len(c.Rules.Limits))
 	}

@@ -18,7 +18,7 @@ func attempt(rules *Compiled, n int64, values ...string) Call {
 func TestTogetherErrors(t *testing.T) {
 	user, hour := byUser("p", 5), rolling("all", 5)
 	other := byUser("p", 6) // the same histories, other numbers
-	slots := Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: Concurrency, Max: 1, Window: 60e6, By: []int{0}}})
+	slots := Compile("p", AllOrNothing, user.Dimensions, []Limit{{Name: "at once", Kind: KindConcurrency, Max: 1, Window: 60e6, By: []int{0}}})
 	many := make([]Call, 0, 17)
 	for i := range 17 {
 		many = append(many, attempt(user, 1, fmt.Sprint(i)))
@@ -52,8 +52,8 @@ func TestTogetherErrors(t *testing.T) {
 		"a refund":        {with(func(c *Call) { c.Op = Refund }), 1, "request", "are attempts"},
 		"a record of 0":   {with(func(c *Call) { c.Op, c.N = Record, 0 }), 1, "request", "are attempts"},
 		"a peek of units": {with(func(c *Call) { c.Op = Peek }), 1, "request", "peeks of 0 units"},
-		"concurrency":     {with(func(c *Call) { c.Rules = slots }), 1, "request", `limit "at once" of kind Concurrency`},
-		"a peek of slots": {with(func(c *Call) { c.Rules, c.N = slots, 0 }), 1, "request", `limit "at once" of kind Concurrency`},
+		"concurrency":     {with(func(c *Call) { c.Rules = slots }), 1, "request", `the concurrency limit "at once"`},
+		"a peek of slots": {with(func(c *Call) { c.Rules, c.N = slots, 0 }), 1, "request", `the concurrency limit "at once"`},
 		"another instant": {with(func(c *Call) { c.At, c.Given = 5, true }), 1, "request", "another instant"},
 		"CountDenied":     {with(func(c *Call) { c.Rules = Compile("p", CountDenied, []string{"user"}, byUser("p", 1).Limits) }), 1, "request", "counts denied attempts"},
 		"states":          {with(func(c *Call) { c.States = make([]State, 2) }), 1, "request", "room for 2 states"},

@@ -12,8 +12,8 @@ import (
 
 func TestDivide(t *testing.T) {
 	all := engine.Limit{Name: "all", Max: 11, Window: 60e6}
-	bucket := engine.Limit{Name: "b", Max: 10, Window: 60e6, Kind: engine.Bucket, Capacity: 25}
-	small := engine.Limit{Name: "s", Max: 10, Window: 60e6, Kind: engine.Bucket, Capacity: 1}
+	bucket := engine.Limit{Name: "b", Max: 10, Window: 60e6, Kind: engine.KindBucket, Capacity: 25}
+	small := engine.Limit{Name: "s", Max: 10, Window: 60e6, Kind: engine.KindBucket, Capacity: 1}
 	c := engine.Compile("p", engine.Partial, nil, []engine.Limit{all, bucket, small})
 	s := divide(c, 2)
 	for i, want := range []string{"5 5 Rolling", "5 12 Bucket", "0 0 Rolling"} {

@@ -97,7 +97,7 @@ func TestShareWait(t *testing.T) {
 func TestShareOfAPart(t *testing.T) {
 	p := must.Get(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
+		{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
 	}}.Compile())(t)
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())

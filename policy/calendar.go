@@ -87,7 +87,7 @@ func (d *limitBuilder) setBurst(at int, word string) {
 	case n < 1 || n > weir.MaxUnits:
 		fail(at, "use 1 to "+formatNumber(weir.MaxUnits), "the burst is out of range")
 	}
-	d.limit.Burst, d.kinds[weir.Bucket], d.at.burst = n, true, at
+	d.limit.Burst, d.kinds[weir.KindBucket], d.at.burst = n, true, at
 }
 
 // zonesText lists the IANA time zones of the Go distribution, a name a line. The standard

@@ -95,7 +95,7 @@ func TestGoodFiles(t *testing.T) {
 
 // lengthText returns the window of a limit, or the longest hold of a concurrency limit.
 func lengthText(l weir.Limit) string {
-	if l.Kind == weir.Concurrency {
+	if l.Kind == weir.KindConcurrency {
 		return fmt.Sprintf("max_hold=%v", l.MaxHold)
 	}
 	return fmt.Sprintf("window=%v", l.Window)
@@ -112,7 +112,7 @@ func describe(f *File) string {
 			if l.Cost > 0 {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
-			if l.Kind != weir.Rolling {
+			if l.Kind != weir.KindRolling {
 				fmt.Fprintf(&b, "    kind=%v%s\n", l.Kind, details(&l))
 			}
 			if block := p.BlockOf(i); block > 0 {
@@ -191,7 +191,7 @@ func TestLimitLines(t *testing.T) {
 		if d.block > 0 {
 			block = fmt.Sprintf(" block=%v", d.block)
 		}
-		if l.Kind != weir.Rolling {
+		if l.Kind != weir.KindRolling {
 			block += fmt.Sprintf(" kind=%v", l.Kind) + details(&l)
 		}
 		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q %s interval=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, lengthText(l), l.MinInterval, l.By, block)

@@ -14,19 +14,19 @@ var periods = map[string]weir.Period{"hour": weir.Hour, "day": weir.Day, "week":
 
 // kind returns the kind that the words of the limit select.
 func (d *limitBuilder) kind() weir.Kind {
-	for k := weir.Concurrency; k > weir.Rolling; k-- {
+	for k := weir.KindConcurrency; k > weir.KindRolling; k-- {
 		if d.kinds[k] {
 			return k
 		}
 	}
-	return weir.Rolling
+	return weir.KindRolling
 }
 
 // selectKind selects a kind as the words of a line would.
 func (d *limitBuilder) selectKind(k weir.Kind) {
 	d.kinds[k] = true
-	if k == weir.FixedFromFirst {
-		d.kinds[weir.Fixed] = true
+	if k == weir.KindFixedFromFirst {
+		d.kinds[weir.KindFixed] = true
 	}
 }
 
@@ -39,15 +39,15 @@ func (d *limitBuilder) setKind(at, i int) {
 // several of them.
 func (d *limitBuilder) complete() {
 	switch kind := d.kind(); {
-	case kind == weir.Concurrency || d.hasHold:
+	case kind == weir.KindConcurrency || d.hasHold:
 		d.completeAtOnce()
-	case kind == weir.Bucket:
+	case kind == weir.KindBucket:
 		d.completeBucket()
-	case kind == weir.FixedFromFirst && d.period == weir.Month:
+	case kind == weir.KindFixedFromFirst && d.period == weir.Month:
 		fail(d.at.window, "write per 30d, or fixed alone for months of the calendar", "windows from the first hit have one length, and months vary")
-	case kind == weir.FixedFromFirst:
+	case kind == weir.KindFixedFromFirst:
 		d.noCalendar("a window from the first hit")
-	case kind == weir.Fixed:
+	case kind == weir.KindFixed:
 		d.completePeriod()
 	default:
 		d.checkRolling()
@@ -61,11 +61,11 @@ func (d *limitBuilder) complete() {
 func (d *limitBuilder) completeAtOnce() {
 	const example = "write 20 at once per user, for at most 30s"
 	switch {
-	case d.hasHold && d.kinds[weir.Rolling]:
+	case d.hasHold && d.kinds[weir.KindRolling]:
 		fail(d.at.hold, "write kind: concurrency", "a rolling limit holds nothing")
-	case d.hasHold && !d.kinds[weir.Concurrency] && (d.hasWindow || d.kinds[weir.Fixed] || d.kinds[weir.Bucket]):
+	case d.hasHold && !d.kinds[weir.KindConcurrency] && (d.hasWindow || d.kinds[weir.KindFixed] || d.kinds[weir.KindBucket]):
 		fail(d.at.hold, "remove it, or "+example, "the time of a hold belongs to a concurrency limit")
-	case d.kinds[weir.Fixed]:
+	case d.kinds[weir.KindFixed]:
 		fail(d.at.kind, "remove fixed: "+example, "a concurrency limit has no windows")
 	case d.limit.Burst > 0:
 		fail(d.at.burst, "remove burst, or write two limits below limits:, each with a name", "a concurrency limit has no burst")
@@ -75,7 +75,7 @@ func (d *limitBuilder) completeAtOnce() {
 		fail(d.at.kind, example+": a unit is free again after this time, even if its holder never returns it", "the longest time of a hold is missing")
 	}
 	checkLength(d.at.hold, "hold", d.limit.MaxHold)
-	d.kinds[weir.Concurrency] = true
+	d.kinds[weir.KindConcurrency] = true
 	d.noCalendar("a concurrency limit")
 }
 
@@ -87,9 +87,9 @@ func failAtOncePerWindow(at int, window string) {
 
 func (d *limitBuilder) completeBucket() {
 	switch {
-	case d.kinds[weir.Rolling]:
+	case d.kinds[weir.KindRolling]:
 		fail(d.at.burst, "write kind: bucket, or remove burst", "a rolling limit has no burst")
-	case d.kinds[weir.Fixed]:
+	case d.kinds[weir.KindFixed]:
 		fail(d.at.burst, "remove fixed or burst", "burst and fixed in one limit: a bucket refills at every instant, so it has no windows")
 	case d.unlimited:
 		window := formatWindow(cmp.Or(d.limit.Window, time.Second))
@@ -153,27 +153,27 @@ func (d *limitBuilder) completePeriod() {
 // inherit gives a change of a limit the kind of that limit, if it selects none.
 func (d *limitBuilder) inherit(base *weir.Limit) {
 	switch {
-	case d.kinds != [weir.Concurrency + 1]bool{}: // words select one
+	case d.kinds != [weir.KindConcurrency + 1]bool{}: // words select one
 		return
-	case base.Kind == weir.Concurrency && d.hasWindow:
+	case base.Kind == weir.KindConcurrency && d.hasWindow:
 		fail(d.at.window, "write 20 at once, for at most "+FormatDuration(base.MaxHold), "the limit counts at once, not per window")
 	}
 	d.selectKind(base.Kind)
 	if d.unlimited && !d.hasWindow {
-		d.limit.Window, d.limit.MaxHold, d.hasHold = base.Window, base.MaxHold, base.Kind == weir.Concurrency
+		d.limit.Window, d.limit.MaxHold, d.hasHold = base.Window, base.MaxHold, base.Kind == weir.KindConcurrency
 	}
 }
 
 // kindSentence returns the kind in the words of a limit line, "" for a rolling limit.
 func kindSentence(l *weir.Limit) string {
 	switch l.Kind {
-	case weir.Fixed:
+	case weir.KindFixed:
 		return ", " + wordFixed + calendarSentence(l)
-	case weir.FixedFromFirst:
+	case weir.KindFixedFromFirst:
 		return ", " + wordFixed + " " + wordFrom + " " + strings.Join(theFirstHit, " ")
-	case weir.Bucket:
+	case weir.KindBucket:
 		return ", " + wordBurst + " " + formatNumber(l.Capacity())
-	case weir.Concurrency:
+	case weir.KindConcurrency:
 		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.MaxHold)
 	}
 	return ""
@@ -197,13 +197,13 @@ func calendarSentence(l *weir.Limit) string {
 // windowSentence returns the window in the words of a limit line.
 func windowSentence(l *weir.Limit) string {
 	switch {
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return " " + strings.Join(atOnce, " ")
 	case l.Max == weir.MaxUnits && l.Period == weir.NoPeriod && l.Window == shortestWindow(*l):
 		return ""
 	case l.Period != weir.NoPeriod:
 		return " " + wordPer + " " + l.Period.String()
-	case l.Kind == weir.Fixed && l.Window == weir.Week.Length():
+	case l.Kind == weir.KindFixed && l.Window == weir.Week.Length():
 		return " " + wordPer + " " + FormatDuration(l.Window) // per week begins on Mondays
 	}
 	return " " + wordPer + " " + formatWindow(l.Window)

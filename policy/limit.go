@@ -25,9 +25,9 @@ type limitBuilder struct {
 	hasWindow bool
 	hasApart  bool
 	hasHold   bool
-	period    weir.Period                // the window's, if it is named hour, day, week or month
-	anchor    weir.Period                // Month or Week: the period that a from needs; NoPeriod without one
-	kinds     [weir.Concurrency + 1]bool // those that words select; FixedFromFirst also selects Fixed
+	period    weir.Period                    // the window's, if it is named hour, day, week or month
+	anchor    weir.Period                    // Month or Week: the period that a from needs; NoPeriod without one
+	kinds     [weir.KindConcurrency + 1]bool // those that words select; FixedFromFirst also selects Fixed
 	at        offsets
 }
 
@@ -142,7 +142,7 @@ func (d *limitBuilder) addKey(at int, word string) {
 	switch {
 	case len(d.limit.By) == weir.MaxDimensions:
 		fail(at, "count by fewer", "more than %d keys", weir.MaxDimensions)
-	case d.kinds[weir.Concurrency] && looksLikeWindow(word):
+	case d.kinds[weir.KindConcurrency] && looksLikeWindow(word):
 		failAtOncePerWindow(at, strings.TrimSuffix(word, "s"))
 	case looksLikeWindow(word):
 		fail(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
@@ -163,7 +163,7 @@ func (d *limitBuilder) addKey(at int, word string) {
 // (R12).
 func (d *limitBuilder) completeUnlimited() {
 	d.limit.Max = weir.MaxUnits
-	if !d.hasWindow && d.limit.Kind != weir.Concurrency {
+	if !d.hasWindow && d.limit.Kind != weir.KindConcurrency {
 		d.limit.Window, d.at.window = shortestWindow(d.limit), d.at.apart
 	}
 }
@@ -234,7 +234,7 @@ func (c *checker) limit(value *yamlnode.Node) *limitBuilder {
 func (c *checker) longLimit(value *yamlnode.Node) *limitBuilder {
 	l := &limitBuilder{at: offsetsAt(value.Offset)}
 	ok := apply(c, limitWords, aLimit, value, l)
-	switch atOnce := l.kinds[weir.Concurrency] || l.hasHold; {
+	switch atOnce := l.kinds[weir.KindConcurrency] || l.hasHold; {
 	case !ok:
 		panic(recorded)
 	case !has(value, "max"):
@@ -273,7 +273,7 @@ func (d *limitBuilder) failBy(e *weir.PolicyError) {
 	case "Window":
 		checkLength(d.at.window, "window", d.limit.Window)
 	case "MinInterval":
-		if d.limit.Kind == weir.Concurrency {
+		if d.limit.Kind == weir.KindConcurrency {
 			fail(d.at.apart, "use at most "+FormatDuration(d.limit.MaxHold)+" apart, or a longer hold", "the time apart is longer than the hold")
 		}
 		fail(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")

@@ -192,7 +192,7 @@ var atOnceWords = []string{"concurrent", "concurrently", "parallel", "simultaneo
 
 func (p *lineParser) window() {
 	if p.follow(atOnce) {
-		p.d.at.kind, p.d.kinds[weir.Concurrency] = p.next().at, true
+		p.d.at.kind, p.d.kinds[weir.KindConcurrency] = p.next().at, true
 		p.next()
 		return
 	}
@@ -291,7 +291,7 @@ func (p *lineParser) nothing() {
 		return
 	case p.follow(atOnce) && p.d.hasWindow:
 		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))
-	case clauseReaders[t.text] != nil && (t.text != forAtMost[0] || p.d.kinds[weir.Concurrency]):
+	case clauseReaders[t.text] != nil && (t.text != forAtMost[0] || p.d.kinds[weir.KindConcurrency]):
 		next = "write a comma before " + t.text
 	case p.commaThen(wordFixed):
 		next = "write fixed before the block"
@@ -350,8 +350,8 @@ func once(t token, there bool) {
 
 func (p *lineParser) fixed() {
 	t := p.next()
-	once(t, p.d.kinds[weir.Fixed])
-	p.d.kinds[weir.Fixed], p.d.at.kind = true, t.at
+	once(t, p.d.kinds[weir.KindFixed])
+	p.d.kinds[weir.KindFixed], p.d.at.kind = true, t.at
 	for {
 		switch p.token.text {
 		case wordFrom:
@@ -375,7 +375,7 @@ func (p *lineParser) zone() {
 }
 
 func (p *lineParser) from() {
-	once(p.next(), p.d.anchor != weir.NoPeriod || p.d.kinds[weir.FixedFromFirst])
+	once(p.next(), p.d.anchor != weir.NoPeriod || p.d.kinds[weir.KindFixedFromFirst])
 	the := p.token.text == theFirstHit[0]
 	if !the && p.token.text == theFirstHit[1] || the && p.second().text == theFirstHit[1] {
 		p.firstHit()
@@ -399,10 +399,10 @@ func (p *lineParser) from() {
 func (p *lineParser) firstHit() {
 	at := p.token.at
 	p.expect(theFirstHit, "write fixed from the first hit, or fixed alone for windows of the calendar")
-	if !p.d.kinds[weir.Fixed] {
+	if !p.d.kinds[weir.KindFixed] {
 		fail(at, "write fixed from the first hit", "fixed is missing before from")
 	}
-	p.d.kinds[weir.FixedFromFirst] = true
+	p.d.kinds[weir.KindFixedFromFirst] = true
 }
 
 func (p *lineParser) hold() {
@@ -436,7 +436,7 @@ func (p *lineParser) apart(comma token) {
 		fail(t.at, "write then block", "then is missing before block")
 	case t.text == wordPer:
 		fail(comma.at, "remove the comma", "a comma before per")
-	case t.text == forAtMost[1] && p.d.kinds[weir.Concurrency]:
+	case t.text == forAtMost[1] && p.d.kinds[weir.KindConcurrency]:
 		fail(t.at, "write for at most 30s", "for is missing before at")
 	case p.follow(atOnce) && p.d.hasWindow:
 		failAtOncePerWindow(t.at, formatWindow(p.d.limit.Window))

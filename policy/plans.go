@@ -104,12 +104,12 @@ func (d *limitBuilder) fit(p *Definition, i int) {
 func (d *limitBuilder) keepWindows(base *weir.Limit) {
 	const shared = "because all plans share one history"
 	switch l := &d.limit; {
-	case d.hasWindow && base.Kind != weir.Concurrency && l.Window != base.Window:
+	case d.hasWindow && base.Kind != weir.KindConcurrency && l.Window != base.Window:
 		fail(d.at.window, "write"+windowSentence(base)+
 			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, %s", shared)
-	case l.Kind == weir.Bucket && base.Kind != weir.Bucket:
+	case l.Kind == weir.KindBucket && base.Kind != weir.KindBucket:
 		fail(d.at.burst, "leave it out: the limit has no burst", "a bucket would need another history")
-	case l.Kind != base.Kind && (l.Kind == weir.Concurrency || base.Kind == weir.Concurrency || base.Kind == weir.Bucket):
+	case l.Kind != base.Kind && (l.Kind == weir.KindConcurrency || base.Kind == weir.KindConcurrency || base.Kind == weir.KindBucket):
 		fail(d.at.kind, "write it like the limit itself: "+sentence(*base, "", 0), "another kind of limit would need another history")
 	case l.Kind != base.Kind:
 		fail(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")

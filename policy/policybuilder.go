@@ -73,7 +73,7 @@ func (d *policyBuilder) complete(name *yamlnode.Node) {
 func (d *policyBuilder) addLimits() {
 	p := d.policy
 	for _, l := range d.limits {
-		if l.limit.Kind == weir.Rolling {
+		if l.limit.Kind == weir.KindRolling {
 			l.limit.Cells = int(d.cells)
 		}
 		p.Limits, p.Units = append(p.Limits, l.limit), append(p.Units, l.unit)
@@ -95,7 +95,7 @@ func (d *policyBuilder) limitOf(k weir.Kind) int {
 
 // checkCells rejects cells without a limit that has them.
 func (d *policyBuilder) checkCells() {
-	if d.cells > 0 && d.limitOf(weir.Rolling) < 0 {
+	if d.cells > 0 && d.limitOf(weir.KindRolling) < 0 {
 		fail(d.valueAt("cells"), "remove cells", "cells are for rolling windows, and policy %s has none", clip(d.policy.Name))
 	}
 }
@@ -112,7 +112,7 @@ func (d *policyBuilder) checkCountDenied() {
 // checkReported rejects concurrency limits under count: reported. An attempt would hold nothing,
 // and a report has no reservation that returns its units.
 func (d *policyBuilder) checkReported() {
-	if i := d.limitOf(weir.Concurrency); d.policy.Reported && i >= 0 {
+	if i := d.limitOf(weir.KindConcurrency); d.policy.Reported && i >= 0 {
 		fail(d.valueAt("count"), "write count: attempts, or move the concurrency limit to a policy of its own",
 			"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[i].Name)
 	}

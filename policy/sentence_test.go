@@ -42,7 +42,7 @@ func TestSentencesAreReadBack(t *testing.T) {
 	for range 20_000 {
 		l := weir.Limit{Name: onlyLimitName, Max: 1 + r.Int64N(weir.MaxUnits>>r.IntN(51)), Kind: weir.Kind(r.IntN(5)),
 			Window: pick(time.Second, 90*time.Second, time.Hour, day, 7*day, 30*day, 31*day)}
-		if l.Kind != weir.Bucket && r.IntN(5) == 0 {
+		if l.Kind != weir.KindBucket && r.IntN(5) == 0 {
 			l.Max = weir.MaxUnits
 		}
 		if r.IntN(3) == 0 {
@@ -52,11 +52,11 @@ func TestSentencesAreReadBack(t *testing.T) {
 			l.By = []string{"user"}
 		}
 		switch {
-		case l.Kind == weir.Concurrency:
+		case l.Kind == weir.KindConcurrency:
 			l.Window, l.MaxHold = 0, l.Window
-		case l.Kind == weir.Bucket:
+		case l.Kind == weir.KindBucket:
 			l.Burst = 1 + r.Int64N(20)
-		case l.Kind == weir.Fixed && r.IntN(2) == 0:
+		case l.Kind == weir.KindFixed && r.IntN(2) == 0:
 			l.Period = weir.Hour + weir.Period(r.IntN(4))
 			l.Window = l.Period.Length()
 			l.Anchor = []int{weir.Week: r.IntN(8), weir.Month: r.IntN(32)}[max(l.Period, weir.Week)]

@@ -66,9 +66,9 @@ func policyAt(r *rand.Rand) weir.Policy {
 	limits := [][]weir.Limit{
 		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user}},
 		{{Name: "a", Max: 40, Window: time.Hour, By: user, MinInterval: time.Duration(r.IntN(2)) * time.Microsecond}, {Name: "b", Max: 90, Window: window, By: path}, {Name: "c", Max: 1 << 40, Window: window}},
-		{{Name: "d", Kind: weir.Bucket, Max: 1 + r.Int64N(9), Window: window, Burst: 30, By: user}, {Name: "e", Max: 30, Window: window, By: path, Cells: 20}},
-		{{Name: "f", Kind: weir.FixedFromFirst, Max: 20, Window: window, By: user}, {Name: "g", Kind: weir.Fixed, Max: 50, Period: weir.Day, Zone: "Europe/Berlin", By: user}},
-		{{Name: "h", Kind: weir.Concurrency, Max: 9, MaxHold: window, By: user}, {Name: "i", Max: 60, Window: window, By: path, Cost: r.Int64N(3)}},
+		{{Name: "d", Kind: weir.KindBucket, Max: 1 + r.Int64N(9), Window: window, Burst: 30, By: user}, {Name: "e", Max: 30, Window: window, By: path, Cells: 20}},
+		{{Name: "f", Kind: weir.KindFixedFromFirst, Max: 20, Window: window, By: user}, {Name: "g", Kind: weir.KindFixed, Max: 50, Period: weir.Day, Zone: "Europe/Berlin", By: user}},
+		{{Name: "h", Kind: weir.KindConcurrency, Max: 9, MaxHold: window, By: user}, {Name: "i", Max: 60, Window: window, By: path, Cost: r.Int64N(3)}},
 	}
 	p := weir.Policy{Name: fmt.Sprint("p", r.IntN(2)), Limits: limits[r.IntN(len(limits))]}
 	if p.Limits[0].Name != "h" && r.IntN(3) == 0 {

@@ -170,7 +170,7 @@ func (c *codec) operation(x *memory.Change, allowed bool) {
 	c.varint((*int64)(&d.ResetAfter))
 	if c.text(&d.Limit); d.Limit != "" {
 		kind := int64(d.Kind)
-		c.number(&kind, int64(engine.Concurrency))
+		c.number(&kind, int64(engine.KindConcurrency))
 		c.units(&d.Max)
 		c.varint((*int64)(&d.Window))
 		c.varint(&d.Used)

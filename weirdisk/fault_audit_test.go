@@ -261,9 +261,9 @@ func newTable(name string, kind weir.Kind, most int64, window time.Duration, key
 	for _, factor := range []int64{1, 2, 3} {
 		l := weir.Limit{Name: "limit", Kind: kind, Max: most, Window: time.Duration(factor) * window, By: []string{"key"}}
 		switch {
-		case kind == weir.Concurrency:
+		case kind == weir.KindConcurrency:
 			l.Window, l.MaxHold = 0, l.Window
-		case kind == weir.Bucket:
+		case kind == weir.KindBucket:
 			l.Max, l.Burst, all.slack = 1, most, 1
 		case factor == 3:
 			l.Max, l.Window = most/2, window
@@ -277,14 +277,14 @@ func newTable(name string, kind weir.Kind, most int64, window time.Duration, key
 var policies = func() (all []table) {
 	for _, window := range []time.Duration{time.Second, 10 * time.Second, time.Minute, 10 * time.Minute, time.Hour} {
 		for _, most := range []int64{40, 1_000_000} {
-			all = append(all, newTable(fmt.Sprintf("shared-%v-%d", window, most), weir.Rolling, most, window, 4))
+			all = append(all, newTable(fmt.Sprintf("shared-%v-%d", window, most), weir.KindRolling, most, window, 4))
 		}
 	}
-	for _, kind := range []weir.Kind{weir.FixedFromFirst, weir.Concurrency, weir.Bucket} {
+	for _, kind := range []weir.Kind{weir.KindFixedFromFirst, weir.KindConcurrency, weir.KindBucket} {
 		all = append(all, newTable("shared-1h0m0s-1000000", kind, 800, 3*time.Hour, 4))
 	}
-	all = append(all, newTable("pair-a", weir.Rolling, 1_000_000, time.Hour, 4), newTable("pair-b", weir.Rolling, 1_000_000, time.Hour, 4))
-	own := newTable("own", weir.Rolling, weir.MaxUnits, 24*time.Hour, callers)
+	all = append(all, newTable("pair-a", weir.KindRolling, 1_000_000, time.Hour, 4), newTable("pair-b", weir.KindRolling, 1_000_000, time.Hour, 4))
+	own := newTable("own", weir.KindRolling, weir.MaxUnits, 24*time.Hour, callers)
 	own.own = true
 	return append(all, own)
 }()

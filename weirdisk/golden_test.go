@@ -55,7 +55,7 @@ func writeFormat(t *testing.T, dir string) {
 		rates := newLimiter(t, e, daily,
 			weir.Limit{Name: "all", Max: 1 << 50, Window: time.Hour},
 			weir.Limit{Name: "paths", Max: 9, Window: time.Hour, By: []string{"user", "path"}, Cells: 4},
-			weir.Limit{Name: "bucket", Kind: weir.Bucket, Max: 7, Window: time.Hour, Burst: 20, By: []string{"user"}})
+			weir.Limit{Name: "bucket", Kind: weir.KindBucket, Max: 7, Window: time.Hour, Burst: 20, By: []string{"user"}})
 		k := weir.K("ann", "/x")
 		for i := range 3 {
 			now := at.Add(time.Duration(i) * time.Minute)

@@ -20,7 +20,7 @@ import (
 
 // atOnce is n at once for each tenant, for at most an hour.
 func atOnce(n int64) weir.Limit {
-	return weir.Limit{Name: "running", Kind: weir.Concurrency, Max: n, MaxHold: time.Hour, By: []string{"tenant"}}
+	return weir.Limit{Name: "running", Kind: weir.KindConcurrency, Max: n, MaxHold: time.Hour, By: []string{"tenant"}}
 }
 
 // used returns the units of acme that count in each limit.

@@ -47,7 +47,7 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // or if the names in by are not the dimensions of its policy: both are mistakes in the
 // program.
 //
-// A limit of kind weir.Concurrency counts a call until its handler returns or panics. If the
+// A concurrency limit counts a call until its handler returns or panics. If the
 // handler runs for longer than the limit's MaxHold, the hold has ended by time; that is one
 // line in ErrorLog, and the MaxHold should be longer.
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
@@ -243,7 +243,7 @@ func OnError(f func(context.Context, error) error) Option {
 
 // ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
 // is set; for calls that AllowWhenDown passes; and for holds that could not be ended
-// (weir.Concurrency). An outage has a line at its begin and at its end, all else one per call.
+// (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per call.
 // slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {

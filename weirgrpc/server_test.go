@@ -88,10 +88,10 @@ func TestViolations(t *testing.T) {
 		before, n int64
 		want      []string
 	}{
-		{[]weir.Limit{{Name: "l", Kind: weir.Bucket, Max: 1, Window: time.Hour, Burst: 2}}, 2, 3,
+		{[]weir.Limit{{Name: "l", Kind: weir.KindBucket, Max: 1, Window: time.Hour, Burst: 2}}, 2, 3,
 			[]string{"l 2: a bucket of 2, one unit flows in every 1h, and 2 are missing"}},
-		{[]weir.Limit{{Name: "l", Kind: weir.Concurrency, Max: 2, MaxHold: time.Hour}}, 2, 3, []string{"l 2: at most 2 at once, and 2 are in use"}},
-		{[]weir.Limit{{Name: "l", Kind: weir.Fixed, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}}, 2, 3,
+		{[]weir.Limit{{Name: "l", Kind: weir.KindConcurrency, Max: 2, MaxHold: time.Hour}}, 2, 3, []string{"l 2: at most 2 at once, and 2 are in use"}},
+		{[]weir.Limit{{Name: "l", Kind: weir.KindFixed, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}}, 2, 3,
 			[]string{"l 2: at most 2 in a month, and 2 are used this month in Europe/Berlin"}},
 		{[]weir.Limit{requests, tokens, dear}, 5, 1, []string{"requests 1: at most 1 in 1h, and 1 are used", "dear 15: at most 15 in 1h, and 10 are used"}},
 		{[]weir.Limit{hour("requests", 3, 1), tokens}, 0, 101, []string{"tokens 100: at most 100 in 1h, and 0 are used"}},

@@ -90,7 +90,7 @@ func fieldsOf(t *testing.T, l *weir.Limiter, at time.Time, words []string) http.
 func TestFieldsOfRateAndConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
-			{Name: "jobs", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
+			{Name: "jobs", Kind: weir.KindConcurrency, Max: 1, MaxHold: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
 		var h http.Handler
 		var second *http.Response
 		h = Middleware(l, nil)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))

@@ -20,7 +20,7 @@ import (
 
 // renders allows 3 at once for at most 30s, and 100 an hour.
 var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
-	{Name: "running", Kind: weir.Concurrency, Max: 3, MaxHold: 30 * time.Second},
+	{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: 30 * time.Second},
 	{Name: "hour", Max: 100, Window: time.Hour},
 }}
 

@@ -44,7 +44,7 @@ import (
 // The charge is made even if the client has disconnected: a request that is cancelled at
 // once must not be free.
 //
-// A limit of kind weir.Concurrency counts a request until its handler returns or panics. If
+// A concurrency limit counts a request until its handler returns or panics. If
 // the handler runs for longer than the limit's MaxHold, the hold has ended by time; that is
 // one line in ErrorLog, and the MaxHold should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
@@ -88,8 +88,8 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// decideRequest attempts the request's units. held is nil if the policy has no limit of kind
-// Concurrency, or nothing was granted.
+// decideRequest attempts the request's units. held is nil if the policy has no concurrency
+// limit, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
 	of := func(value ValueFunc) (string, error) { return value(r) }
 	a, held, err := keyby.Attempt[*KeyError](r.Context(), m.limiter, m.values, ErrValue, of, func() int64 { return m.cost(r) })
@@ -179,7 +179,7 @@ func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 
 // ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
 // is set; for requests that AllowWhenDown passes; and for holds that could not be ended
-// (weir.Concurrency). An outage has a line at its begin and at its end, all else one per request.
+// (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per request.
 // slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {

@@ -222,8 +222,8 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 		e := newEngine(t, s.Conn(t), weirredis.DenialCacheTTL(0))
 		e.WithClock(func() time.Time { return time.Now().Add(off) })
 		for _, limits := range [][]weir.Limit{
-			{{Name: "hour", Max: 2, Kind: weir.Fixed, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
-			{{Name: "day", Max: 2, Kind: weir.Fixed, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
+			{{Name: "hour", Max: 2, Kind: weir.KindFixed, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
+			{{Name: "day", Max: 2, Kind: weir.KindFixed, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.KindBucket}},
 		} {
 			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
 			z := l.Compiled().Limits[0].Period

@@ -209,11 +209,11 @@ func (c *denialCache) wrote(keys ...string) {
 	}
 }
 
-// add caches an answer if it is a denial that can be repeated. A denial by a limit of kind
-// Concurrency is not cached: a settlement by another process may end it at any time (R17).
+// add caches an answer if it is a denial that can be repeated. A denial by a concurrency
+// limit is not cached: a settlement by another process may end it at any time (R17).
 func (c *denialCache) add(of *engine.Call, a *answer) {
 	r := &a.reply
-	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.Concurrency
+	denied := !r.replayed && r.bound > 0 && r.granted == 0 && of.Rules.Limits[r.bound-1].Kind != engine.KindConcurrency
 	if !denied || c.ttl == 0 || !a.canCache() || r.validFor <= 0 || a.version != c.version(&a.request) {
 		return
 	}

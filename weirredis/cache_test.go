@@ -216,7 +216,7 @@ func writes() []write {
 // history of the denial ends it (R8), and no other call does.
 func TestWritesEndCachedDenials(t *testing.T) {
 	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
-	running := weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, MaxHold: time.Hour, By: []string{"user"}}
+	running := weir.Limit{Name: "running", Kind: weir.KindConcurrency, Max: 9, MaxHold: time.Hour, By: []string{"user"}}
 	for about, c := range map[string]struct {
 		user   string
 		limits []weir.Limit
@@ -407,7 +407,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 		by := [][]string{{"user"}, nil, {"user"}}
 		for i := range 1 + r.IntN(3) {
 			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
-			limit.Kind = pick(r, weir.Rolling, weir.Rolling, weir.Bucket, weir.Fixed, weir.FixedFromFirst)
+			limit.Kind = pick(r, weir.KindRolling, weir.KindRolling, weir.KindBucket, weir.KindFixed, weir.KindFixedFromFirst)
 			if r.IntN(2) == 0 {
 				limit.MinInterval = time.Duration(r.IntN(4000)) * time.Microsecond
 			}

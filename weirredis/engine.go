@@ -119,7 +119,7 @@ func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = pref
 // The cache repeats attempts of the same units at the engine's clock. Requests for states,
 // with an idempotency key or at an instant of the caller are always sent to the server, as
 // are peeks. In mode CountDenied no denial is cached, because each is recorded. Nor is a
-// denial by a limit of kind Concurrency.
+// denial by a concurrency limit.
 func DenialCacheTTL(d time.Duration) Option {
 	return func(o *options) { o.cacheTTL = max(d, 0) }
 }

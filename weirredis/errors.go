@@ -177,7 +177,7 @@ func overflow(word string, p *engine.Compiled) error {
 
 // most returns the units up to which a record can bring the history of a limit.
 func most(l *engine.Limit) int64 {
-	if l.Kind == engine.Bucket {
+	if l.Kind == engine.KindBucket {
 		return l.Refill.MaxExact
 	}
 	return engine.MaxUnits

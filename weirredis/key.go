@@ -34,7 +34,7 @@ import (
 const layout = "weir3:{"
 
 // kindMarks are the texts for kinds in keys.
-var kindMarks = [...]string{engine.Rolling: "", engine.Fixed: "/fixed", engine.FixedFromFirst: "/fixed_from_first", engine.Bucket: "/bucket", engine.Concurrency: "/concurrency"}
+var kindMarks = [...]string{engine.KindRolling: "", engine.KindFixed: "/fixed", engine.KindFixedFromFirst: "/fixed_from_first", engine.KindBucket: "/bucket", engine.KindConcurrency: "/concurrency"}
 
 // keysOf returns the keys of the rules' histories for k, in the order of the limits, and all
 // keys joined in one string. With one limit it returns only the string.
@@ -71,7 +71,7 @@ func (e *Engine) keysOf(p *engine.Compiled, k *engine.Key) (several []string, jo
 // kind.
 func (e *Engine) keysOfAllKinds(p *engine.Compiled, k *engine.Key) (keys []string) {
 	for _, l := range p.Limits {
-		for l.Kind = engine.Rolling; l.Kind <= engine.Concurrency; l.Kind++ {
+		for l.Kind = engine.KindRolling; l.Kind <= engine.KindConcurrency; l.Kind++ {
 			keys = append(keys, string(appendHistory(e.appendTag(nil, p, &l, k), p, &l, k)))
 		}
 	}

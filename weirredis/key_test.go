@@ -33,8 +33,8 @@ func TestKeys(t *testing.T) {
 		{Name: "tenant", By: []string{"tenant"}}, {Name: "user", By: []string{"user", "tenant"}}}})
 	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
 	kinds := plan(t, weir.Policy{Name: "kinds", Limits: []weir.Limit{
-		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
-		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1, MaxHold: time.Minute}}})
+		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.KindFixed, By: []string{"user"}}, {Name: "c", Kind: weir.KindFixedFromFirst},
+		{Name: "d", Kind: weir.KindBucket, Max: 1}, {Name: "e", Kind: weir.KindConcurrency, Max: 1, MaxHold: time.Minute}}})
 	for _, c := range []struct {
 		plan    *engine.Compiled
 		key     weir.Key

@@ -19,9 +19,9 @@ var replyPolicies = [][]weir.Limit{
 	{{Name: "l", Max: 9, Window: time.Hour}},
 	{{Name: "l", Max: 9, Window: time.Hour, Cost: 3}},
 	{{Name: "l", Max: 9, Window: time.Hour}, {Name: "m", Max: 99, Window: 2 * time.Hour}},
-	{{Name: "l", Max: 7, Window: time.Second, Kind: weir.Bucket}},
-	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Fixed}},
-	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, MaxHold: time.Hour, Kind: weir.Concurrency}},
+	{{Name: "l", Max: 7, Window: time.Second, Kind: weir.KindBucket}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.KindFixed}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.KindBucket}, {Name: "m", Max: 2, MaxHold: time.Hour, Kind: weir.KindConcurrency}},
 }
 
 // FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a
@@ -109,7 +109,7 @@ func TestStoredLimitsAreWhole(t *testing.T) {
 
 // TestPackedKinds: the kind of a limit can be read from its packed form.
 func TestPackedKinds(t *testing.T) {
-	for kind := weir.Rolling; kind <= weir.Concurrency; kind++ {
+	for kind := weir.KindRolling; kind <= weir.KindConcurrency; kind++ {
 		l := engine.Limit{Name: "l", Kind: kind, Max: 2, Window: 60_000_000}
 		assert.Equal(t, weirredis.KindOfPacked(l), kind, "kind")
 	}

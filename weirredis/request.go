@@ -59,7 +59,7 @@ func (e *Engine) newRequest(c *engine.Call) request {
 	switch kind := c.Rules.Limits[c.Limit].Kind; {
 	case c.Op == engine.Refund && c.From == engine.Oldest:
 		from = oldest
-	case c.Op == engine.Count && (kind == engine.Fixed || kind == engine.FixedFromFirst):
+	case c.Op == engine.Count && (kind == engine.KindFixed || kind == engine.KindFixedFromFirst):
 		from = c.Rules.Limits[c.Limit].Window // only the beginning of the window is stored (R11)
 	case c.Op >= engine.Refund:
 		from = c.From
@@ -172,31 +172,31 @@ const limitBytes = 49
 func kindOf(packed string) engine.Kind {
 	switch packed[0] {
 	case 1:
-		return engine.Fixed
+		return engine.KindFixed
 	case 2:
-		return engine.FixedFromFirst
+		return engine.KindFixedFromFirst
 	case 3:
-		return engine.Bucket
+		return engine.KindBucket
 	}
 	if packed[limitBytes-1] == 1 { // a hold
-		return engine.Concurrency
+		return engine.KindConcurrency
 	}
-	return engine.Rolling
+	return engine.KindRolling
 }
 
 // numbers returns the kind of a limit for the script, and its three further numbers.
 func numbers(l *engine.Limit, around int64) (kind byte, three [3]int64) {
 	switch {
-	case l.Kind == engine.Bucket:
+	case l.Kind == engine.KindBucket:
 		return 3, [3]int64{l.Refill.Micros, l.Refill.Rest, l.Refill.Per}
 	case l.Period != nil:
 		start, end := l.Period.WindowAt(around)
 		return 1, [3]int64{start, end}
-	case l.Kind == engine.Fixed:
+	case l.Kind == engine.KindFixed:
 		return 1, three
-	case l.Kind == engine.FixedFromFirst:
+	case l.Kind == engine.KindFixedFromFirst:
 		return 2, three
-	case l.Kind == engine.Concurrency:
+	case l.Kind == engine.KindConcurrency:
 		return 0, [3]int64{0, 0, 1}
 	}
 	return 0, [3]int64{l.Cell}

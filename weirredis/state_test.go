@@ -50,7 +50,7 @@ func perUser(max int64, window time.Duration) weir.Limit {
 
 func bucket(max int64, window time.Duration, burst int64) weir.Limit {
 	l := perUser(max, window)
-	l.Kind, l.Burst = weir.Bucket, burst
+	l.Kind, l.Burst = weir.KindBucket, burst
 	return l
 }
 
@@ -298,9 +298,9 @@ const damages = 300
 // either with a possible answer or with the error that names the key. An error changes nothing.
 func TestDamageIsAnErrorOrHarmless(t *testing.T) {
 	cells, fixed, first, hour, hold := perUser(400, time.Hour), perUser(400, time.Hour), perUser(400, time.Hour), perUser(400, 0), perUser(400, 0)
-	cells.Cells, fixed.Kind, first.Kind, hold.Kind = 90, weir.Fixed, weir.FixedFromFirst, weir.Concurrency
+	cells.Cells, fixed.Kind, first.Kind, hold.Kind = 90, weir.KindFixed, weir.KindFixedFromFirst, weir.KindConcurrency
 	hold.MaxHold = time.Hour
-	hour.Kind, hour.Period = weir.Fixed, weir.Hour
+	hour.Kind, hour.Period = weir.KindFixed, weir.Hour
 	for _, f := range []struct {
 		name   string
 		limit  weir.Limit
@@ -411,7 +411,7 @@ func (d *damaged) check(t *testing.T, i int) {
 	case 4:
 		c.Op, c.From = engine.Refund, nine.Add(time.Duration(d.r.IntN(60))*time.Minute/2).UnixMicro()
 	case 5:
-		if d.p.Limits[0].Kind != engine.Bucket { // which has no counts
+		if d.p.Limits[0].Kind != engine.KindBucket { // which has no counts
 			c.Op, c.From = engine.Count, time.Hour.Microseconds()
 		}
 	}

@@ -27,7 +27,7 @@ func TestDoTakesOneRoundTrip(t *testing.T) {
 	}
 	hourly := perUser(2, time.Hour)
 	inWindows := hourly
-	inWindows.Kind = weir.Fixed
+	inWindows.Kind = weir.KindFixed
 	one, two := of(hourly), of(hourly, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: []string{"user"}})
 	bucket, fixed := of(bucket(2, time.Hour, 2)), of(inWindows)
 	decide := func(wantTrips int, calls ...engine.Call) []engine.Call {
@@ -203,7 +203,7 @@ func TestWindowsOfAPeriodAreRenewed(t *testing.T) {
 	var off time.Duration
 	e.WithClock(func() time.Time { return time.Now().Add(off) })
 	l := limiter(t, e, fmt.Sprint("renewed", time.Now().UnixNano()), weir.AllOrNothing,
-		weir.Limit{Name: "month", Max: 9, Kind: weir.Fixed, Period: weir.Month})
+		weir.Limit{Name: "month", Max: 9, Kind: weir.KindFixed, Period: weir.Month})
 	for _, c := range []struct {
 		name  string
 		off   time.Duration

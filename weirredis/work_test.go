@@ -214,17 +214,17 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		for _, cells := range []int{0, 1, 10} {
 			rows = append(rows, row{weir.Limit{Window: window, Cells: cells}, window})
 		}
-		for _, kind := range []weir.Kind{weir.Fixed, weir.FixedFromFirst} { // the interval may reach beyond the window
+		for _, kind := range []weir.Kind{weir.KindFixed, weir.KindFixedFromFirst} { // the interval may reach beyond the window
 			rows = append(rows, row{weir.Limit{Kind: kind, Window: window, MinInterval: window}, window})
 		}
 	}
-	steady := weir.Limit{Kind: weir.Bucket, Window: time.Hour, Burst: 2} // two hours: it fills with 1 an hour
+	steady := weir.Limit{Kind: weir.KindBucket, Window: time.Hour, Burst: 2} // two hours: it fills with 1 an hour
 	apart := steady
 	apart.MinInterval = time.Second
-	rows = append(rows, row{steady, 2 * time.Hour}, row{apart, 2 * time.Hour}, row{weir.Limit{Kind: weir.Fixed, Period: weir.Month}, 31 * 24 * time.Hour})
+	rows = append(rows, row{steady, 2 * time.Hour}, row{apart, 2 * time.Hour}, row{weir.Limit{Kind: weir.KindFixed, Period: weir.Month}, 31 * 24 * time.Hour})
 	for i, c := range rows {
 		c.limit.Name, c.limit.By, c.limit.Max = "user", []string{"user"}, 2
-		if c.limit.Kind == weir.Bucket {
+		if c.limit.Kind == weir.KindBucket {
 			c.limit.Max = 1
 		}
 		l := limiter(t, e, fmt.Sprint("expiry", i), weir.AllOrNothing, c.limit)
@@ -232,7 +232,7 @@ func TestKeysLiveAsLongAsNeeded(t *testing.T) {
 		before := time.Now()
 		d := must.Get(l.Allow(ctx, weir.K("u")))(t)
 		least := max(d.ResetAfter, c.limit.MinInterval)
-		if c.limit.Kind == weir.Bucket {
+		if c.limit.Kind == weir.KindBucket {
 			least = c.window // for any number of missing units
 		}
 		if got := ttl(t, s, key); shorter(got, least, before) || got > least+c.window/4+5*time.Second {

@@ -48,7 +48,7 @@ func (e *Engine) Do(_ context.Context, calls []engine.Call) {
 // Unsupported returns the reason why the engine decides no call like c, or nil.
 func Unsupported(c *engine.Call) error {
 	for _, l := range c.Rules.Limits {
-		if l.Kind != engine.Rolling || l.Cell > 0 {
+		if l.Kind != engine.KindRolling || l.Cell > 0 {
 			return engine.Input("kind", "limit %q is of kind %v or has cells, and this engine has exact rolling windows only; use those, or weir.Memory", l.Name, l.Kind)
 		}
 	}

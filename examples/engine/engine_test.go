@@ -25,7 +25,7 @@ func TestUnsupported(t *testing.T) {
 	limit := weir.Limit{Name: "burst", Max: 5, Window: time.Minute}
 	for want, decide := range map[string]func(l weir.Limit) error{
 		`weir: the limit's kind cannot do that: limit "burst" is of kind Bucket or has cells, and this engine has exact rolling windows only; use those, or weir.Memory`: func(l weir.Limit) error {
-			l.Kind = weir.Bucket
+			l.Kind = weir.KindBucket
 			_, err := open(t, weir.AllOrNothing, l).Allow(t.Context(), weir.K())
 			return err
 		},

@@ -27,8 +27,8 @@ func main() {
 	}{
 		{"fixed window", fixedWindow()},
 		{"token bucket", tokenBucket()},
-		{"weir, fixed", weirWith(weir.Fixed)},
-		{"weir", weirWith(weir.Rolling)},
+		{"weir, fixed", weirWith(weir.KindFixed)},
+		{"weir", weirWith(weir.KindRolling)},
 	} {
 		granted := offer(limiter.allow)
 		fmt.Printf("%-12s  at most %2d in any minute; first minute:", limiter.name, busiest(granted))

@@ -13,7 +13,7 @@ import (
 )
 
 // KindWords are the words of JSON and of policy files for kinds, by value.
-var KindWords = [...]string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed_from_first", weir.Bucket: "bucket", weir.Concurrency: "concurrency"}
+var KindWords = [...]string{weir.KindRolling: "rolling", weir.KindFixed: "fixed", weir.KindFixedFromFirst: "fixed_from_first", weir.KindBucket: "bucket", weir.KindConcurrency: "concurrency"}
 
 // appendLimit appends state i.
 func (a *Answer) appendLimit(b []byte, i int) []byte {
@@ -37,9 +37,9 @@ func (a *Answer) appendLimit(b []byte, i int) []byte {
 	}
 	b = append(append(append(b, `,"kind":"`...), KindWords[l.Kind]...), '"')
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		b = strconv.AppendInt(append(b, `,"burst":`...), s.Burst, 10)
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		b = strconv.AppendInt(append(b, `,"max_hold_ms":`...), Millis(s.MaxHold), 10)
 	case l.Period != nil:
 		b = append(append(b, `,"period":"`...), l.Period.Period.String()...)
@@ -118,7 +118,7 @@ func (a *Answer) roomAgain(i int) string {
 	s, l := &a.States[i], &a.Compiled.Limits[i]
 	switch {
 	case a.Decision.RetryAfter != s.NextAfter:
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return "the next hold ends in "
 	case l.Period != nil:
 		return periodWords[l.Period.Period].ends
@@ -129,7 +129,7 @@ func (a *Answer) roomAgain(i int) string {
 // appendWait appends a wait for room in limit i. Holds can end sooner, by settlement.
 func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 	b = append(b, Wait(wait)...)
-	if a.Compiled.Limits[i].Kind == weir.Concurrency {
+	if a.Compiled.Limits[i].Kind == weir.KindConcurrency {
 		b = append(b, " at the latest"...)
 	}
 	return b
@@ -139,9 +139,9 @@ func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 func Bound(l *engine.Limit, s *weir.LimitState) string {
 	used := "used"
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		return fmt.Sprintf("a bucket of %d, %s, and %d are missing", s.Burst, Refill(l), s.Used)
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		used = "in use"
 	case l.Period != nil:
 		used = string(appendPeriod([]byte("used "), l.Period))
@@ -153,7 +153,7 @@ func Bound(l *engine.Limit, s *weir.LimitState) string {
 // or "at once".
 func extent(l *engine.Limit, s *weir.LimitState) string {
 	switch {
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return "at once"
 	case l.Period != nil:
 		return periodWords[l.Period.Period].each
@@ -169,7 +169,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
-	if l.Kind == weir.Bucket {
+	if l.Kind == weir.KindBucket {
 		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
 	}
 	return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, extent(l, s))
@@ -182,7 +182,7 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 	switch {
 	case a.Decision.Degraded:
 		return a.appendShare(b, i)
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		return a.appendFill(b, i)
 	}
 	b = strconv.AppendInt(b, s.Used, 10)
@@ -193,11 +193,11 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 		b = append(append(b, ' '), word...)
 	}
 	switch {
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		b = append(b, " in use"...)
 	case l.Period != nil:
 		b = appendPeriod(append(b, " used "...), l.Period)
-	case l.Kind != weir.Rolling:
+	case l.Kind != weir.KindRolling:
 		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
 	default:
 		b = append(append(b, " used in the last "...), Span(s.Window)...)
@@ -222,9 +222,9 @@ func (a *Answer) appendShare(b []byte, i int) []byte {
 // because they differ. The unit is "" if requests are counted, as they are by default.
 func Quota(l *engine.Limit) (window int64, unit string) {
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		return l.Refill.Within(l.Capacity), ""
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return 0, "concurrent-requests"
 	case l.Period != nil && l.Period.Period == weir.Month:
 		return 0, ""
@@ -236,9 +236,9 @@ func Quota(l *engine.Limit) (window int64, unit string) {
 // are held at any instant.
 func Worst(l *engine.Limit) int64 {
 	switch l.Kind {
-	case weir.Fixed, weir.FixedFromFirst:
+	case weir.KindFixed, weir.KindFixedFromFirst:
 		return 2 * l.Max // across the edge of two windows
-	case weir.Bucket:
+	case weir.KindBucket:
 		return l.Capacity + l.Max
 	}
 	return l.Max
@@ -247,13 +247,13 @@ func Worst(l *engine.Limit) int64 {
 // WorstCase returns the worst case of the limit in words. length is its Window as text.
 func WorstCase(l *engine.Limit, length string) string {
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		return fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity, Span(time.Duration(l.Window)*time.Microsecond), Worst(l))
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return fmt.Sprintf("at most %d held at any instant; a hold ends with its settlement, at the latest after %s; those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
 	case l.Period != nil:
 		return fmt.Sprintf("at most %d in each %v, and up to %d in its length across an edge", l.Max, l.Period.Period, Worst(l))
-	case l.Kind != weir.Rolling:
+	case l.Kind != weir.KindRolling:
 		return fmt.Sprintf("at most %d in any %s, across the edge of two windows", Worst(l), length)
 	}
 	return fmt.Sprintf("at most %d in any %s", l.Max, length)
@@ -263,9 +263,9 @@ func WorstCase(l *engine.Limit, length string) string {
 // and the words for that time.
 func Longest(l *engine.Limit) (time.Duration, string) {
 	switch l.Kind {
-	case weir.Bucket:
+	case weir.KindBucket:
 		return time.Duration(l.Refill.Within(l.Capacity)) * time.Microsecond, "the time in which it fills"
-	case weir.Concurrency:
+	case weir.KindConcurrency:
 		return time.Duration(l.Window) * time.Microsecond, "the time of a hold"
 	}
 	return time.Duration(l.Window) * time.Microsecond, "its window"
@@ -275,11 +275,11 @@ func Longest(l *engine.Limit) (time.Duration, string) {
 // which stores no instants to count". It is "" for a rolling limit.
 func Uncounted(l *engine.Limit) string {
 	switch l.Kind {
-	case weir.Rolling:
+	case weir.KindRolling:
 		return ""
-	case weir.Bucket:
+	case weir.KindBucket:
 		return "is a bucket, which stores no instants to count"
-	case weir.Concurrency:
+	case weir.KindConcurrency:
 		return "counts units in use at once, not those of a span"
 	}
 	return "has fixed windows, which store no instants to count"
@@ -287,7 +287,7 @@ func Uncounted(l *engine.Limit) string {
 
 // InFixedWindows gives a limit fixed windows: of its length since 1970, or months of the calendar.
 func InFixedWindows(l *weir.Limit, months bool) {
-	if l.Kind = weir.Fixed; months {
+	if l.Kind = weir.KindFixed; months {
 		l.Window, l.Period = 0, weir.Month
 	}
 }
@@ -296,9 +296,9 @@ func InFixedWindows(l *weir.Limit, months bool) {
 // or "day in Europe/Berlin".
 func Window(l *engine.Limit, s *weir.LimitState) string {
 	switch {
-	case l.Kind == weir.Bucket:
+	case l.Kind == weir.KindBucket:
 		return fmt.Sprintf("%d per %s", s.Max, Exactly(s.Window))
-	case l.Kind == weir.Concurrency:
+	case l.Kind == weir.KindConcurrency:
 		return "at once"
 	case l.Period != nil:
 		return l.Period.Period.String() + " in " + l.Period.Zone.String()

@@ -111,7 +111,7 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 	}
 	for key, s := range h.last {
 		grants := histories[h.ids[i][key]]
-		if limit.Kind == weir.Bucket {
+		if limit.Kind == weir.KindBucket {
 			if _, left := missing(limit, grants, s.at); left != s.states[i].Used {
 				return fmt.Sprintf("%d units are missing from the bucket %q at %d, but %d by its grants\n  %s",
 					s.states[i].Used, h.ids[i][key], s.at, left, quoteRule(16))
@@ -136,9 +136,9 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 // they are those of two windows.
 func maxIn(limit weir.Limit) int64 {
 	switch limit.Kind {
-	case weir.Fixed, weir.FixedFromFirst:
+	case weir.KindFixed, weir.KindFixedFromFirst:
 		return 2 * limit.Max
-	case weir.Bucket:
+	case weir.KindBucket:
 		return limit.Capacity() + limit.Max
 	}
 	return limit.Max
@@ -168,13 +168,13 @@ func missing(limit weir.Limit, grants []grantSpan, end int64) (most, left int64)
 // Max, and no bucket grants more than it held. It skips FixedFromFirst windows in CountDenied,
 // because denials open windows there.
 func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
-	if limit.Kind == weir.Bucket {
+	if limit.Kind == weir.KindBucket {
 		if most, _ := missing(limit, grants, 0); most > limit.Capacity() {
 			return fmt.Sprintf("%d units were missing from a bucket of %d\n  %s", most, limit.Capacity(), quoteRule(16))
 		}
 		return ""
 	}
-	if limit.Kind == weir.Rolling || limit.Kind == weir.Concurrency || h.policy.mode == weir.CountDenied && limit.Kind == weir.FixedFromFirst {
+	if limit.Kind == weir.KindRolling || limit.Kind == weir.KindConcurrency || h.policy.mode == weir.CountDenied && limit.Kind == weir.KindFixedFromFirst {
 		return ""
 	}
 	sums := map[int64]int64{}
@@ -193,7 +193,7 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 	window, all := limit.Window.Microseconds(), make([]int64, len(grants))
 	for i, g := range grants {
 		all[i] = markOf(limit, g.at)
-		if limit.Kind == weir.FixedFromFirst && i > 0 && g.at < all[i-1]+window {
+		if limit.Kind == weir.KindFixedFromFirst && i > 0 && g.at < all[i-1]+window {
 			all[i] = all[i-1] // the window that is open (R3)
 		}
 	}
@@ -204,7 +204,7 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 func markOf(limit weir.Limit, at int64) int64 {
 	length := cell(limit).Microseconds()
 	switch {
-	case limit.Kind == weir.Fixed:
+	case limit.Kind == weir.KindFixed:
 		return at - at%limit.Window.Microseconds()
 	case length == 0:
 		return at
@@ -251,7 +251,7 @@ func (h *concurrentHistory) justified(c call) bool {
 			gap = gap || g.to > c.from-limit.MinInterval-us
 			latest = append(latest, grantSpan{at: min(g.to, c.from).Microseconds() + 1, units: g.decision.Granted})
 		}
-		if limit.Kind == weir.Bucket {
+		if limit.Kind == weir.KindBucket {
 			slices.SortFunc(latest, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
 			_, counted = missing(limit, latest, c.from.Microseconds())
 		}

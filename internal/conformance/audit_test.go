@@ -65,7 +65,7 @@ func (e longerHolds) Do(ctx context.Context, calls []engine.Call) {
 	for i := range calls {
 		c, limits := calls[i].Rules, slices.Clone(calls[i].Rules.Limits)
 		for j := range limits {
-			if limits[j].Kind == engine.Concurrency {
+			if limits[j].Kind == engine.KindConcurrency {
 				limits[j].Window += e.time.Microseconds()
 			}
 		}

@@ -17,7 +17,7 @@ type rollingOnly struct {
 
 func rolling(c *engine.Call) bool {
 	for _, l := range c.Rules.Limits {
-		if l.Kind != engine.Rolling {
+		if l.Kind != engine.KindRolling {
 			return false
 		}
 	}

@@ -70,13 +70,13 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 		l, ok := c.lives[id]
 		switch {
 		case s.op == opReset:
-			for limit.Kind = weir.Rolling; limit.Kind <= weir.Concurrency; limit.Kind++ {
+			for limit.Kind = weir.KindRolling; limit.Kind <= weir.KindConcurrency; limit.Kind++ {
 				delete(c.lives, historyOf(limit, s.key))
 			}
 		case s.n == 0 || !ok && !wrote:
 		case wrote && s.decides():
 			l = life{until: s.at + limit.Window, window: limit.Window}
-			if limit.Kind == weir.Bucket {
+			if limit.Kind == weir.KindBucket {
 				l.bucket, l.interval = true, limit.MinInterval
 				l.full = s.at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
 			}

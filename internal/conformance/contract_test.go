@@ -12,7 +12,7 @@ import (
 // may be full and its interval is over. So a step under a longer interval is then out of
 // contract (R13).
 func TestFullBucketsMayBeForgotten(t *testing.T) {
-	limit := weir.Limit{Name: "l", Kind: weir.Bucket, Max: 5, Burst: 2, Window: 10 * time.Second}
+	limit := weir.Limit{Name: "l", Kind: weir.KindBucket, Max: 5, Burst: 2, Window: 10 * time.Second}
 	longer := limit
 	longer.MinInterval = 10 * time.Second
 	grant := answer{decision: weir.Decision{Allowed: true, Granted: 1}}

@@ -46,14 +46,14 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 	b := &mutablePolicy{name: "p", mode: weir.Mode(r.IntN(3))}
 	scale := scales[r.IntN(len(scales))]
 	huge := r.IntN(8) == 0
-	kinds := []weir.Kind{weir.Rolling} // mostly: rolling windows have more faults
+	kinds := []weir.Kind{weir.KindRolling} // mostly: rolling windows have more faults
 	switch r.IntN(8) {
 	case 0:
-		kinds = []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst}
+		kinds = []weir.Kind{weir.KindRolling, weir.KindFixed, weir.KindFixedFromFirst}
 	case 1:
-		kinds = []weir.Kind{weir.Rolling, weir.Bucket, weir.Bucket}
+		kinds = []weir.Kind{weir.KindRolling, weir.KindBucket, weir.KindBucket}
 	case 2:
-		kinds = []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst, weir.Bucket, weir.Concurrency}
+		kinds = []weir.Kind{weir.KindRolling, weir.KindFixed, weir.KindFixedFromFirst, weir.KindBucket, weir.KindConcurrency}
 	}
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
@@ -63,13 +63,13 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 		}
 		limit.Kind = kinds[r.IntN(len(kinds))]
 		switch cells := r.IntN(4) == 0; {
-		case limit.Kind == weir.Bucket:
+		case limit.Kind == weir.KindBucket:
 			limit.Burst = randomBurst(r, limit)
-		case limit.Kind == weir.Fixed && r.IntN(2) == 0:
+		case limit.Kind == weir.KindFixed && r.IntN(2) == 0:
 			limit.Period, limit.Zone = weir.Period(1+r.IntN(4)), zones[r.IntN(len(zones))]
 			limit.Window, limit.Anchor = limit.Period.Length(), randomAnchor(r, limit.Period)
 			limit.MinInterval = min(limit.MinInterval, limit.Window)
-		case limit.Kind == weir.Rolling && cells:
+		case limit.Kind == weir.KindRolling && cells:
 			limit.Cells = randomCells(r)
 		}
 		b.add(limit)
@@ -245,7 +245,7 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 		}
 		return append([]string{"order"}, names...)
 	case 2:
-		if limit.Kind != weir.Rolling || r.IntN(4) == 0 {
+		if limit.Kind != weir.KindRolling || r.IntN(4) == 0 {
 			words := []string{limit.Name, "kind=" + kindWords[r.IntN(len(kindWords))], "cells=0", "burst=0", "period=none", "zone=", "anchor=0"}
 			if r.IntN(3) == 0 {
 				p := weir.Period(1 + r.IntN(4))
@@ -261,7 +261,7 @@ func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 		}
 		return []string{limit.Name, "interval=" + spanText(randomGap(r, limit.Window))}
 	case 4, 5:
-		if limit.Kind == weir.Bucket && r.IntN(2) == 0 {
+		if limit.Kind == weir.KindBucket && r.IntN(2) == 0 {
 			return []string{limit.Name, fmt.Sprintf("burst=%d", randomBurst(r, limit))}
 		}
 		w := randomWindow(r, limit.Window)

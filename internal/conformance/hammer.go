@@ -147,7 +147,7 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 		if p == reused { // the limits that engines decide by their shortest path
 			limit.By, limit.Max = []string{"user"}, 1+r.Int64N(1000)*r.Int64N(2)
 			if r.IntN(4) == 0 {
-				limit.Kind, limit.Burst = weir.Bucket, limit.Max
+				limit.Kind, limit.Burst = weir.KindBucket, limit.Max
 			}
 			b.add(limit)
 			continue
@@ -157,17 +157,17 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 		}
 		switch r.IntN(10) {
 		case 4:
-			limit.Kind, limit.Burst = weir.Bucket, 1+r.Int64N(8)
+			limit.Kind, limit.Burst = weir.KindBucket, 1+r.Int64N(8)
 		case 5:
 			if b.mode != weir.CountDenied {
-				limit.Kind = weir.Concurrency
+				limit.Kind = weir.KindConcurrency
 			}
 		case 0, 1:
 			limit.Cells = 1 + r.IntN(20)
 		case 2:
-			limit.Kind = weir.Fixed
+			limit.Kind = weir.KindFixed
 		case 3:
-			limit.Kind = weir.FixedFromFirst
+			limit.Kind = weir.KindFixedFromFirst
 		}
 		b.add(limit)
 	}

@@ -52,7 +52,7 @@ func auditHoldsOnce(e engine.Engine, r *rand.Rand, c *Config) (breach string) {
 	window := time.Duration(4+r.IntN(12)) * time.Millisecond
 	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
 		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
-		{Name: "running", Kind: weir.Concurrency, Max: holdMax, MaxHold: window},
+		{Name: "running", Kind: weir.KindConcurrency, Max: holdMax, MaxHold: window},
 	}}, weir.WithEngine(e))
 	mustBeValid(err)
 	if !c.claims(l.Compiled(), "") {

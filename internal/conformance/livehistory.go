@@ -73,7 +73,7 @@ func (g *liveHistory) policy() *mutablePolicy {
 		if g.long {
 			limit.Window = 2*maxLive + time.Duration(r.IntN(3600))*time.Second
 		} else if r.IntN(4) == 0 {
-			limit.Kind = weir.Fixed + weir.Kind(r.IntN(3))
+			limit.Kind = weir.KindFixed + weir.Kind(r.IntN(3))
 		}
 		if r.IntN(4) == 0 {
 			limit.MinInterval = time.Duration(r.IntN(4000)) * us

@@ -29,7 +29,7 @@ func (b *mutablePolicy) current() (limits []weir.Limit) {
 func (b *mutablePolicy) policy(prefix string) weir.Policy {
 	p := weir.Policy{Name: prefix + b.name, Mode: b.mode, Limits: b.current()}
 	for i := range p.Limits {
-		if l := &p.Limits[i]; l.Kind == weir.Concurrency {
+		if l := &p.Limits[i]; l.Kind == weir.KindConcurrency {
 			l.Window, l.MaxHold = 0, l.Window
 		}
 	}
@@ -39,7 +39,7 @@ func (b *mutablePolicy) policy(prefix string) weir.Policy {
 // buckets reports whether a limit is a bucket: the next attempt stores a change of its rate
 // (R12).
 func (b *mutablePolicy) buckets() bool {
-	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Kind == weir.Bucket })
+	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Kind == weir.KindBucket })
 }
 
 // index returns the index of the declared limit of that name, or -1.

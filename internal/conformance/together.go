@@ -82,7 +82,7 @@ func newTogetherModel(r *rand.Rand, e engine.Engine, c *Config) *togetherModel {
 	m := &togetherModel{engine: e, spec: spec.New(), now: defaultEpoch}
 	for i := range m.first {
 		policy := randomPolicy(r, c).policy(freshPrefix())
-		for policy.Mode == weir.CountDenied || slices.ContainsFunc(policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency }) {
+		for policy.Mode == weir.CountDenied || slices.ContainsFunc(policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.KindConcurrency }) {
 			policy = randomPolicy(r, c).policy(freshPrefix())
 		}
 		m.first[i] = policy
@@ -115,7 +115,7 @@ func (m *togetherModel) change(r *rand.Rand) {
 	policy.Limits = slices.Clone(policy.Limits)
 	for j := range policy.Limits {
 		limit := &policy.Limits[j]
-		if limit.Max = max(1, limit.Max+r.Int64N(5)-2); limit.Kind == weir.Rolling {
+		if limit.Max = max(1, limit.Max+r.Int64N(5)-2); limit.Kind == weir.KindRolling {
 			limit.Window /= time.Duration(1 + r.IntN(2))
 		}
 	}
@@ -222,7 +222,7 @@ func (o *outcome) commit() {
 	for _, ch := range o.charged {
 		if o.allowed && ch.units > 0 {
 			ch.do(weir.OpAttempt, o.at)
-		} else if denied := *ch; o.attempts && ch.limiter.Compiled().Limits[0].Kind == weir.Bucket {
+		} else if denied := *ch; o.attempts && ch.limiter.Compiled().Limits[0].Kind == weir.KindBucket {
 			denied.units = weir.MaxUnits
 			denied.do(weir.OpAttempt, o.at)
 		}

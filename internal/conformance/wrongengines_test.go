@@ -259,22 +259,22 @@ var wrongEngines = []struct {
 		l.MinInterval = min(l.MinInterval, l.Window)
 	})}, "vdh"},
 	{"one unit too many", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Max = min(l.Max+1, weir.MaxUnits) })}, "vdh"},
-	{"one unit too few", wrongEngine{rules: limitsOf(weir.Rolling, func(l *engine.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
+	{"one unit too few", wrongEngine{rules: limitsOf(weir.KindRolling, func(l *engine.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
 	{"gap never enforced", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.MinInterval = 0 })}, "vdh"},
 	{"cells ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Cell = 0 })}, "vd"},
-	{"kinds ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Period = weir.Rolling, nil })}, "vd"},
+	{"kinds ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Period = weir.KindRolling, nil })}, "vd"},
 	{"the kinds of window mistaken for each other", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
-		if (l.Kind == weir.Fixed || l.Kind == weir.FixedFromFirst) && l.Period == nil {
-			l.Kind = weir.Fixed + weir.FixedFromFirst - l.Kind
+		if (l.Kind == weir.KindFixed || l.Kind == weir.KindFixedFromFirst) && l.Period == nil {
+			l.Kind = weir.KindFixed + weir.KindFixedFromFirst - l.Kind
 		}
 	})}, "vdh"},
-	{"every limit has windows of the calendar", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Cell = weir.Fixed, 0 })}, "vdh"},
-	{"buckets of one unit more", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Capacity++ })}, "vdh"},
-	{"buckets refill a microsecond a window too fast", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Window-- })}, "vd"},
-	{"buckets mistaken for windows", wrongEngine{rules: limitsOf(weir.Bucket, func(l *engine.Limit) { l.Kind = weir.Rolling })}, "vdh"},
+	{"every limit has windows of the calendar", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Kind, l.Cell = weir.KindFixed, 0 })}, "vdh"},
+	{"buckets of one unit more", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Capacity++ })}, "vdh"},
+	{"buckets refill a microsecond a window too fast", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Window-- })}, "vd"},
+	{"buckets mistaken for windows", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Kind = weir.KindRolling })}, "vdh"},
 	{"zones ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Zone = time.UTC })}, "vd"},
 	{"anchors ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Anchor = 1 })}, "vd"},
-	{"holds a microsecond short", wrongEngine{rules: limitsOf(weir.Concurrency, func(l *engine.Limit) { l.Window-- })}, "vd"},
+	{"holds a microsecond short", wrongEngine{rules: limitsOf(weir.KindConcurrency, func(l *engine.Limit) { l.Window-- })}, "vd"},
 	{"costs ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Cost = 0 })}, "vd"},
 	{"costs of a unit too much", wrongEngine{rules: limitsWith(func(l *engine.Limit) {
 		if l.Cost > 0 {

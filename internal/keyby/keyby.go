@@ -43,7 +43,7 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 // fault. The charge is made even if the client has hung up: a request that is cancelled
 // immediately must not be free.
 //
-// held is nil unless a limit of kind Concurrency holds the units; the caller ends it (End).
+// held is nil unless a concurrency limit holds the units; the caller ends it (End).
 func Attempt[E error, F any](ctx context.Context, l *weir.Limiter, functions []F, fault error, call func(F) (string, error), units func() int64) (a *answer.Answer, held *weir.Reservation, err error) {
 	rules := l.Compiled()
 	var few [4]string

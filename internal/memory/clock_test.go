@@ -100,7 +100,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 	window := limit{Name: "l", Max: 2, Window: time.Minute, By: []string{"user"}}
 	second, bucket := window, window
 	second.Name = "second"
-	bucket.Kind, bucket.Max, bucket.Burst = engine.Bucket, 1, 2
+	bucket.Kind, bucket.Max, bucket.Burst = engine.KindBucket, 1, 2
 	for name, look := range map[string]func(*limiter) (engine.Result, error){
 		"peek":   func(at *limiter) (engine.Result, error) { return at.Peek(busy, 1) },
 		"denial": func(at *limiter) (engine.Result, error) { return at.AllowN(busy, 2) },
@@ -202,7 +202,7 @@ func TestRecordingMovesToItsClock(t *testing.T) {
 // TestSweepWithoutNewKeys: grants on known keys, which need no lock of a shard, sweep too (R13).
 func TestSweepWithoutNewKeys(t *testing.T) {
 	window, bucket := perUser(1_000_000, time.Minute), perUser(1_000_000, time.Minute)
-	bucket.Limits[0].Kind = engine.Bucket
+	bucket.Limits[0].Kind = engine.KindBucket
 	both := perUser(1_000_000, time.Minute)
 	both.Limits = append(both.Limits, bucket.Limits[0])
 	both.Limits[1].Name = "bucket"

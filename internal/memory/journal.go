@@ -92,8 +92,8 @@ func (c *Change) Split() (policy, limit string, kind engine.Kind, dimensions, va
 	if len(names) < 3 {
 		return "", "", 0, nil, nil, false
 	}
-	for kind = engine.Rolling; kind.String() != names[2]; kind++ {
-		if kind == engine.Concurrency {
+	for kind = engine.KindRolling; kind.String() != names[2]; kind++ {
+		if kind == engine.KindConcurrency {
 			return "", "", 0, nil, nil, false
 		}
 	}

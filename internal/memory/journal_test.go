@@ -53,7 +53,7 @@ func (r *recorder) len() int {
 func newKept(o Options) *Memory {
 	m := New(o)
 	for i := range 16 {
-		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+		for kind := engine.KindRolling; kind <= engine.KindConcurrency; kind++ {
 			for _, dimensions := range []string{"", "\x00user", "\x00path\x00user"} {
 				m.table.Group(fmt.Sprint("p\x00l", i, "\x00", kind, dimensions), (30 * time.Hour).Microseconds())
 			}
@@ -108,14 +108,14 @@ func kindsOf(r *rand.Rand) policy {
 		l.Window = (l.Window / 10).Truncate(time.Millisecond) + time.Millisecond
 		l.MinInterval = (l.MinInterval / 10).Truncate(time.Millisecond)
 		switch kind := engine.Kind(r.IntN(6)); {
-		case kind == engine.Concurrency && p.Mode == engine.CountDenied:
-		case kind == engine.Bucket:
-			l.Kind, l.Cells, l.Max = engine.Bucket, 0, 1+l.Max
-		case kind == engine.Fixed && r.IntN(2) == 0:
+		case kind == engine.KindConcurrency && p.Mode == engine.CountDenied:
+		case kind == engine.KindBucket:
+			l.Kind, l.Cells, l.Max = engine.KindBucket, 0, 1+l.Max
+		case kind == engine.KindFixed && r.IntN(2) == 0:
 			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, calendar.Hour
-		case kind <= engine.Concurrency:
+		case kind <= engine.KindConcurrency:
 			l.Kind = kind
-			if kind != engine.Rolling {
+			if kind != engine.KindRolling {
 				l.Cells = 0
 			}
 		}

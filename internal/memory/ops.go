@@ -59,7 +59,7 @@ func (m *Memory) refund(call *engine.Call, at moment, full bool, name string) er
 // instant, so a later decision may be at an earlier one (R2), at which older entries still
 // count.
 func (r *record) refund(at, n, now int64) int64 {
-	if r.slot == nil || r.limit.cost > 0 && r.limit.described.Kind != engine.Concurrency { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
+	if r.slot == nil || r.limit.cost > 0 && r.limit.described.Kind != engine.KindConcurrency { // a cost of its own stays: the attempt was made (R10); a hold ends (R17)
 		return 0
 	}
 	if r.rule.Rate != 0 {
@@ -87,7 +87,7 @@ func (m *Memory) count(call *engine.Call, at moment) int64 {
 	defer m.release(c)
 	r := &records[0]
 	cutoff := c.now - call.From
-	if k := call.Rules.Limits[call.Limit].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
+	if k := call.Rules.Limits[call.Limit].Kind; k == engine.KindFixed || k == engine.KindFixedFromFirst {
 		cutoff = r.rule.Cutoff(c.now)
 	}
 	recorded, _ := r.h.Used(r.arena, cutoff)

@@ -69,7 +69,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 			sole:      sole,
 		}
 		switch {
-		case l.Kind == engine.Bucket:
+		case l.Kind == engine.KindBucket:
 			compiled.Rate = m.rates.number(l.Refill)
 		case l.Period != nil:
 			compiled.zoned = &zoned{period: l.Period, rule: compiled.Rule}
@@ -95,14 +95,14 @@ func (l *limitRules) isFast() bool {
 
 // isExact reports whether each entry of a history leaves one window after its own instant.
 func isExact(kind engine.Kind, cell int64) bool {
-	return (kind == engine.Rolling || kind == engine.Concurrency) && cell == 0
+	return (kind == engine.KindRolling || kind == engine.KindConcurrency) && cell == 0
 }
 
 // retention returns the microseconds for which a history is kept after its newest instant:
 // that of its newest entry or attempt, or the one at which the bucket is full.
 func retention(l *engine.Limit) int64 {
 	switch {
-	case l.Kind == engine.Bucket:
+	case l.Kind == engine.KindBucket:
 		return max(l.MinInterval, 1) // 1 for the fraction of a microsecond
 	case l.Period != nil:
 		return l.Keep()
@@ -114,7 +114,7 @@ func retention(l *engine.Limit) int64 {
 // or had histories.
 func (m *Memory) ofAllKinds(p *engine.Compiled) (all []limitRules) {
 	for i, l := range m.Rules(p).limits {
-		for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+		for kind := engine.KindRolling; kind <= engine.KindConcurrency; kind++ {
 			name := historyName(p, &p.Limits[i], kind)
 			if group, known := m.table.Find(name); known {
 				l.histories, l.group = name, group
@@ -139,8 +139,8 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 // wide as the window. Their units leave at the end of the cell, not a window later (R3).
 func rule(l *engine.Limit, mode engine.Mode) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
-		FromFirst: l.Kind == engine.FixedFromFirst, Refill: &l.Refill}
-	if l.Kind == engine.Fixed && l.Period == nil {
+		FromFirst: l.Kind == engine.KindFixedFromFirst, Refill: &l.Refill}
+	if l.Kind == engine.KindFixed && l.Period == nil {
 		r.Cell = l.Window
 	}
 	r.Narrow = isExact(l.Kind, l.Cell) && l.Window < window.NarrowSpan && mode != engine.CountDenied

@@ -21,7 +21,7 @@ type Grant struct {
 	Key      engine.Key
 	Units    int64
 	At       int64 // the instant of the grant
-	Hold     int64 // the instant of the entries in limits of kind Concurrency: At, or that of the last extension
+	Hold     int64 // the instant of the entries in concurrency limits: At, or that of the last extension
 	Degraded bool  // a fallback granted it, so the store has no entry of it
 
 	Name string                              // begins the idempotency keys; "" = none, for an engine that answers every call
@@ -48,7 +48,7 @@ func TTLs(rules *engine.Compiled) (least, longest time.Duration) {
 func (g *Grant) HeldUntil() time.Time { return time.UnixMicro(g.Hold).Add(g.Rules.HoldTime) }
 
 // Correct refunds or records the difference to the granted units, in the limits that are not
-// of kind Concurrency. It returns the refunded units. It refunds nothing of a fallback's
+// that is a concurrency limit. It returns the refunded units. It refunds nothing of a fallback's
 // grant: the store may have an entry of another caller at that instant.
 func (g *Grant) Correct(ctx context.Context, actual int64) (refunded int64, err error) {
 	rates := g.Rules.Rates

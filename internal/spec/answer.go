@@ -57,7 +57,7 @@ func (v view) state(i int, n int64) engine.State {
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),
 	}
-	if limit.Kind == engine.Concurrency {
+	if limit.Kind == engine.KindConcurrency {
 		s.MaxHold = micros(limit.Window)
 	} else {
 		s.Window = micros(limit.Window)

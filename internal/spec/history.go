@@ -30,7 +30,7 @@ func mark(limit engine.Limit, t int64) int64 {
 	case limit.Period != nil:
 		start, _ := limit.Period.WindowAt(t)
 		return start
-	case limit.Kind == engine.Fixed:
+	case limit.Kind == engine.KindFixed:
 		return t / limit.Window * limit.Window
 	case limit.Cell == 0:
 		return t
@@ -61,7 +61,7 @@ func leaves(limit engine.Limit, mark, now int64) int64 {
 // nothing is a full bucket (R16).
 func (h history) paced(limit engine.Limit, now int64) history {
 	switch {
-	case limit.Kind != engine.Bucket:
+	case limit.Kind != engine.KindBucket:
 	case h.bucket == nil:
 		h.bucket = full(limit, now)
 	default:
@@ -73,7 +73,7 @@ func (h history) paced(limit engine.Limit, now int64) history {
 // open is the mark of units recorded in h at now: the mark of the newest entry while a
 // window that began with its first unit lasts (R3).
 func (h history) open(limit engine.Limit, now int64) int64 {
-	if n := len(h.entries); limit.Kind == engine.FixedFromFirst && n > 0 && h.entries[n-1].u > now-limit.Window {
+	if n := len(h.entries); limit.Kind == engine.KindFixedFromFirst && n > 0 && h.entries[n-1].u > now-limit.Window {
 		return h.entries[n-1].u
 	}
 	return mark(limit, now)
@@ -91,7 +91,7 @@ func (h history) holder(limit engine.Limit, at, cutoff int64) int64 {
 	switch {
 	case limit.Period != nil:
 		begin, end = limit.Period.WindowAt(cutoff + 1)
-	case limit.Kind == engine.FixedFromFirst:
+	case limit.Kind == engine.KindFixedFromFirst:
 		begin, end = newest, newest+limit.Window
 	}
 	if begin <= at && at < end {

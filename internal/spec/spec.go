@@ -123,7 +123,7 @@ func (e *Engine) count(c *engine.Call, at int64) {
 	limits := c.Rules.Limits[c.Limit : c.Limit+1]
 	v := e.look(limits, namesOf(c, limits), at)
 	c.Result.Granted = v.past[0].since(v.now - c.From)
-	if k := limits[0].Kind; k == engine.Fixed || k == engine.FixedFromFirst {
+	if k := limits[0].Kind; k == engine.KindFixed || k == engine.KindFixedFromFirst {
 		c.Result.Granted = v.used(0)
 	}
 }
@@ -132,7 +132,7 @@ func (e *Engine) count(c *engine.Call, at int64) {
 // The rules of a reset are those of the limits that it concerns.
 func (e *Engine) reset(c *engine.Call) {
 	limits := slices.Clone(c.Rules.Limits)
-	for kind := engine.Rolling; kind <= engine.Concurrency; kind++ {
+	for kind := engine.KindRolling; kind <= engine.KindConcurrency; kind++ {
 		for i := range limits {
 			limits[i].Kind = kind
 		}

@@ -191,7 +191,7 @@ func (v view) refund(at, n int64) (view, int64) {
 		for j, e := range h.entries {
 			// An entry that no longer counts keeps its units, and a cost of its own
 			// stays, because the attempt was made (R10). A hold ends whole (R17).
-			if (e.u == holder || at == engine.Oldest) && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.Concurrency) {
+			if (e.u == holder || at == engine.Oldest) && e.u > cutoff && (limit.Cost == 0 || limit.Kind == engine.KindConcurrency) {
 				taken := min(left, e.units)
 				h.entries[j].units -= taken
 				left -= taken

@@ -141,7 +141,7 @@ func TestMigratingFromXTimeRate(t *testing.T) {
 
 	compare(t, "Weir", attackLimiter(t, limiter))
 	limiter = newLimiter(t, weir.Policy{Name: "bucket", Limits: []weir.Limit{
-		{Max: 20, Window: time.Minute, Kind: weir.Bucket, By: []string{"user"}},
+		{Max: 20, Window: time.Minute, Kind: weir.KindBucket, By: []string{"user"}},
 	}})
 	compare(t, "x/time/rate", attackLimiter(t, limiter)) // the same bucket
 }

@@ -135,7 +135,7 @@ type Settlement struct {
 const All int64 = -1
 
 // open returns the reservation of a token with its target, by the policies in force. These may
-// be others than at the reservation: a limit of kind Concurrency that was added since holds
+// be others than at the reservation: a concurrency limit that was added since holds
 // nothing of it, without plans its plan is left out, and a longer hold can be ended longer (S4).
 func (s *Service) open(token string) (*reservation, error) {
 	r, err := s.seal.open(token)
@@ -175,7 +175,7 @@ func (s *Service) do(ctx context.Context, c *engine.Call) {
 // Settle settles a reservation once, with the units that were used. The claim comes
 // first: if the process or the store fails after it, the units stay as granted, which is
 // never too few, until the caller retries. The correction has an idempotency key, so a
-// retry corrects once. Last, the hold of limits of kind Concurrency ends.
+// retry corrects once. Last, the hold of concurrency limits ends.
 func (s *Service) Settle(ctx context.Context, from observe.Protocol, token string, actual int64) (Settlement, error) {
 	r, err := s.open(token)
 	if err != nil {
@@ -277,7 +277,7 @@ func (s *Service) checkRoom(ctx context.Context, r *reservation, n int64) error 
 	return nil
 }
 
-// Extend renews the hold of limits of kind Concurrency: for another MaxHold from now. The
+// Extend renews the hold of concurrency limits: for another MaxHold from now. The
 // claim comes first, so of an extension and a settlement one is made. The units are
 // recorded now and taken back at the old instant, under idempotency keys: a retry extends
 // once and returns the same extension.

@@ -26,7 +26,7 @@ type reservation struct {
 	policy       string
 	pairs        enforce.Pairs // the key
 	planBy       string        // the name in pairs of the value that chose a plan, unless it is also a dimension; "" = none
-	held         bool          // it began with a hold: the policy had a limit of kind Concurrency
+	held         bool          // it began with a hold: the policy had a concurrency limit
 	ttl          time.Duration // from Hold on, whole microseconds
 	own          time.Duration // the ttl of the token; ttl is longer if the policy in force holds for longer
 	mark         string        // its name among claims, of markBytes

@@ -15,7 +15,7 @@ import (
 
 // TestBucketShowsItsCapacity: a bucket that was made in Go may have no burst of its own.
 func TestBucketShowsItsCapacity(t *testing.T) {
-	p := &policy.Definition{Name: "p", Limits: []weir.Limit{{Kind: weir.Bucket, Max: 10, Window: time.Second}}}
+	p := &policy.Definition{Name: "p", Limits: []weir.Limit{{Kind: weir.KindBucket, Max: 10, Window: time.Second}}}
 	if shown := showLimit(p, 0); shown.Burst != 10 {
 		t.Errorf("a burst of %d, want that of Max", shown.Burst)
 	}
@@ -26,10 +26,10 @@ func TestBucketShowsItsCapacity(t *testing.T) {
 func TestRateLimitFieldsAreStructured(t *testing.T) {
 	for _, limit := range []weir.Limit{
 		{Max: 2, Window: time.Minute, MinInterval: 3 * time.Second},
-		{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 2},
-		{Kind: weir.Concurrency, Max: 2, MaxHold: 30 * time.Second},
-		{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"},
-		{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute},
+		{Kind: weir.KindBucket, Max: 10, Window: time.Second, Burst: 2},
+		{Kind: weir.KindConcurrency, Max: 2, MaxHold: 30 * time.Second},
+		{Kind: weir.KindFixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"},
+		{Kind: weir.KindFixedFromFirst, Max: 2, Window: time.Minute},
 	} {
 		limit.Name = "limit"
 		l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}}))(t)
