@@ -5,23 +5,72 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/weirlimit/weir/engine"
 )
 
-// Call is one request of several, with its answer.
+// Call is one call of a limiter, with its answer: an attempt, or another operation with the
+// options of an attempt.
 type Call struct {
 	Limiter *Limiter
 	Key     Key
-	Request Request
+	Op      engine.Op // engine.Attempt, which is the zero Op, Peek, Record or Refund
+	From    time.Time // of a Refund, the At of the grant's Decision; otherwise zero
+	Request Request   // its N is 0 only for a Peek; its States are nil for a Refund
 
 	Decision Decision // the answer; the zero Decision with an Err
-	Err      error    // as Limiter.Decide returns it
+	Err      error    // the reason why there is none
+}
+
+// Do makes the call by itself. It sets Decision and Err, and returns them.
+//
+// Of a refund, Allowed is true, Granted has the units taken back, and only Degraded and Replayed
+// may be set as well. With an ID a repeated refund takes nothing more and returns the units that
+// the first one took. A Peek ignores its ID.
+func (c *Call) Do(ctx context.Context) (Decision, error) {
+	var p engine.Call
+	c.Decision = Decision{}
+	if c.Err = c.prepare(&p); c.Err != nil {
+		return c.Decision, c.Err
+	}
+	if c.Limiter.do(ctx, &p); p.Err != nil {
+		clear(c.Request.States)
+		c.Err = p.Err
+		return c.Decision, c.Err
+	}
+	c.Decision = answer(&p)
+	return c.Decision, nil
+}
+
+// prepare checks the call and sets it in a zero one for engines (R14).
+func (c *Call) prepare(p *engine.Call) error {
+	r := &c.Request
+	clear(r.States)
+	if err := c.Limiter.prepare(p, c.Op, &c.Key, r.N); err != nil {
+		return err
+	}
+	switch {
+	case c.Op > engine.Refund:
+		return engine.Input("request", "%d is no operation of a Call; use engine.Attempt, Peek, Record or Refund, or the methods of a Limiter", c.Op)
+	case r.N == 0 && c.Op != engine.Peek:
+		return engine.Input("units", "0; an attempt, a record or a refund takes 1 or more, and Peek looks without a charge")
+	case c.Op == engine.Refund && r.States != nil:
+		return engine.Input("request", "a refund fills no States; leave them out")
+	case c.Op != engine.Refund && !c.From.IsZero():
+		return engine.Input("request", "From is for engine.Refund; leave it out")
+	}
+	if err := r.set(p); err != nil || c.Op != engine.Refund {
+		return err
+	}
+	var err error
+	p.From, err = instant(c.From, "such as the At of the grant's Decision")
+	return err
 }
 
 // DecideAll decides several calls in their order: on memory with one reading of the clock, on
 // Redis in one round trip, on disk with one wait. Each has its own decision or error, that of
-// [Limiter.Decide], and denials change nothing for the others. The calls may be of several
+// [Call.Do], and denials change nothing for the others. The calls may be of several
 // policies and engines.
 //
 // [DecideTogether] charges all calls or none.
@@ -45,7 +94,7 @@ func DecideAll(ctx context.Context, calls []Call) {
 // Check returns the error of bad input in the call (R14), without a decision.
 func (c *Call) Check() error {
 	var p engine.Call
-	return c.Limiter.prepare(&p, &c.Key, &c.Request)
+	return c.prepare(&p)
 }
 
 // on returns the engine of the call, or nil.
@@ -67,7 +116,7 @@ func prepareAll(calls []Call) *[]engine.Call {
 	pooled := take(len(calls))
 	for i := range calls {
 		c, p := &calls[i], &(*pooled)[i]
-		p.Err = c.Limiter.prepare(p, &c.Key, &c.Request)
+		p.Err = c.prepare(p)
 	}
 	return pooled
 }
@@ -115,7 +164,7 @@ type CallError = engine.CallError
 // the call's own limits that denied, the one with the longest wait. It is "" in a call that
 // is denied because of the others alone.
 //
-// The calls are attempts without an ID and at one instant. A call of 0 units is a peek: it is
+// The calls are attempts without an ID and at one instant, or peeks of 0 units. A peek is
 // charged nothing. It denies the whole while the room of its limits is below 0 or a minimum
 // interval has not passed. A policy in mode Partial is decided all or nothing, as by
 // [Limiter.Wait]. A policy in mode CountDenied is rejected, because its denials change

@@ -27,7 +27,7 @@ func attempt(l *Limiter, k Key, n int64) Call {
 func TestTogetherInAnyOrderOfBy(t *testing.T) {
 	m := NewMemory()
 	by := func(names ...string) *Limiter {
-		return mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 5, Window: time.Hour, By: names}}}, WithEngine(m))
+		return mustNew(t, Policy{Name: "p", Dimensions: names, Limits: []Limit{{Name: "l", Max: 5, Window: time.Hour, By: names}}}, WithEngine(m))
 	}
 	calls := []Call{attempt(by("user", "ip"), K("u", "i"), 2), attempt(by("ip", "user"), K("i", "u"), 2)}
 	if err := DecideTogether(ctx, calls); err != nil || calls[1].Decision.Remaining != 1 || m.Len() != 1 {
@@ -123,7 +123,7 @@ func TestBatchesRejectBadInput(t *testing.T) {
 			{Limiter: l, Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxInstant + 1)}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
-			{Limiter: l, Key: K("a"), Request: Request{N: 1, Op: 9}},
+			{Limiter: l, Key: K("a"), Op: 9, Request: Request{N: 1}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},
 			{Limiter: l, Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}},
 		}

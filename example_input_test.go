@@ -31,7 +31,7 @@ func Example_whatIsBadInput() {
 
 // R14: no. Keys are tuples of opaque bytes, not joined strings.
 func Example_canTwoKeysCollide() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "tenant", "user")}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{weir.PerMinute(1, "tenant", "user")}}))
 	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K(" ", "a:b:c"), weir.K("a:b", "c")} {
 		fmt.Println(must(limiter.At(nine).Allow(ctx, key)).Allowed)
 	}
@@ -44,7 +44,7 @@ func Example_canTwoKeysCollide() {
 
 // R14: values by name cannot be mixed up. The error names the dimension.
 func ExampleLimiter_Key() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "tenant", "user")}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{weir.PerMinute(5, "tenant", "user")}}))
 	key := must(limiter.Key(map[string]string{"user": "ann", "tenant": "acme"}))
 	fmt.Println(must(limiter.At(nine).Allow(ctx, key)))
 	_, err := limiter.Key(map[string]string{"user": "ann"})

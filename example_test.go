@@ -139,7 +139,7 @@ func Example_howDoIGiveUnitsBack() {
 // R10: a reset forgets the limits that count by every dimension. Those that the key shares with
 // further keys must be named, and need only the values of their dimensions.
 func Example_whatDoesAResetForget() {
-	limiter := must(weir.New(weir.Policy{Name: "api", Limits: []weir.Limit{
+	limiter := must(weir.New(weir.Policy{Name: "api", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
 		{Name: "tenant", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
 		{Name: "user", Max: 10, Window: time.Minute, By: []string{"tenant", "user"}},
 	}}))

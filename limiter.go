@@ -125,7 +125,7 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
 	if l == nil || l.inside == nil || !l.inside.Takes(key, n) {
-		return l.decide(ctx, key, &Request{Op: OpAttempt, N: n}, d)
+		return l.decide(ctx, engine.Attempt, key, n, d)
 	}
 	if !l.inside.AllowFast(key, n, (*engine.Result)(d)) {
 		if err := l.inside.Allow(key, n, (*engine.Result)(d)); err != nil {
@@ -151,42 +151,43 @@ func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) err
 // before the first call and store it with the operation. Refund and Reset do not forget
 // it: they change histories, not earlier answers.
 //
-// A record or a refund takes an id in its [Request] ([Limiter.Decide]). A refund that took
-// nothing is not remembered.
+// A record or a refund takes an id in a [Call]. A refund that took nothing is not remembered.
 func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (d Decision, err error) {
 	if id == "" {
 		return d, engine.Input("id", "it is empty; give each operation an id of its own")
 	}
-	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: n, ID: id}, &d)
-	return d, err
+	c := Call{Limiter: l, Key: key, Request: Request{N: n, ID: id}}
+	if n == 0 { // a peek, as of AllowN
+		c.Op, c.Request.ID = engine.Peek, ""
+	}
+	return c.Do(ctx)
 }
 
 // Peek returns the decision that an attempt of n units would get now, and changes
 // nothing. Remaining, RetryAfter and ResetAfter are those of the present state (R4).
 func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Request{Op: OpPeek, N: n}, &d)
+	err = l.decide(ctx, engine.Peek, &key, n, &d)
 	return d, err
 }
 
 // Record adds n units without a decision, for a cost that is known only afterwards. Room
 // may be below 0 after it (R10). Allowed is true and Granted is n. A record of 0 units is a peek.
 func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n}, &d)
+	err = l.decide(ctx, engine.Record, &key, n, &d)
 	return d, err
 }
 
-// Decide decides a request with all its options: an id, an instant, the state of every
+// Decide decides an attempt with all its options: an id, an instant, and the state of every
 // limit from the same atomic step (Request.States). Without an instant (Request.At) it
 // decides now. A limiter of [Limiter.At] ignores that of the request.
 //
 // r.States is nil or as long as Compiled().Limits, in their order; other lengths return an
 // [InputError]. Decide clears it first, and also when it fails.
 //
-// Of a refund, Allowed is true, Granted has the units taken back, and only Degraded and Replayed
-// may be set as well.
-func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, err error) {
-	err = l.decide(ctx, &key, &r, &d)
-	return d, err
+// A [Call] gives other operations than attempts these options.
+func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (Decision, error) {
+	c := Call{Limiter: l, Key: key, Request: r}
+	return c.Do(ctx)
 }
 
 // Refund takes back up to n units of the entry granted at instant at (the At of its
@@ -197,8 +198,12 @@ func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, e
 // after the entry's window, after an earlier refund, and for another instant than that of the
 // grant, such as time.Now().
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
-	var d Decision
-	err = l.decide(ctx, &key, &Request{Op: OpRefund, N: n, From: at}, &d)
+	c := Call{Limiter: l, Key: key, Op: engine.Refund, From: at, Request: Request{N: n}}
+	if n == 0 {
+		c.Op = engine.Peek // for its errors of bad input
+		return 0, c.Check()
+	}
+	d, err := c.Do(ctx)
 	return d.Granted, err
 }
 
@@ -208,10 +213,10 @@ func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (r
 // up to a microsecond.
 func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
 	var c engine.Call
-	if err := l.prepare(&c, &key, &Request{}); err != nil {
+	if err := l.prepare(&c, engine.Count, &key, 0); err != nil {
 		return 0, err
 	}
-	c.Op, c.Limit = engine.Count, l.rules.LimitNamed(limit)
+	c.Limit = l.rules.LimitNamed(limit)
 	if c.Limit < 0 {
 		return 0, engine.Input("limit", "policy %q has no limit %q; use one of %q", l.rules.Name, shorten.Text(limit), l.rules.LimitNames())
 	}
@@ -290,42 +295,28 @@ func (l *Limiter) check(key *Key, n int64) error {
 	return l.rules.CheckKey(key)
 }
 
-// prepare checks a request and makes its call of a zero one (R14).
-func (l *Limiter) prepare(c *engine.Call, key *Key, r *Request) error {
-	clear(r.States)
-	if err := l.check(key, r.N); err != nil {
+// prepare checks the key and the units of a call (R14), and sets them in a zero one with the
+// rules, and with the instant of a limiter that At made.
+func (l *Limiter) prepare(c *engine.Call, op engine.Op, key *Key, n int64) (err error) {
+	if err := l.check(key, n); err != nil {
 		return err
 	}
-	c.Rules, c.Key, c.Op, c.N, c.ID, c.States, c.Outage = l.rules, *key, r.Op, r.N, r.ID, r.States, l.outage
-	at, next := r.At, "or leave it out to decide now"
+	c.Rules, c.Op, c.Key, c.N, c.Outage = l.rules, op, *key, n, l.outage
 	if l.fixed {
-		at, next = l.at, "or call the Limiter itself to decide now"
-	}
-	if l.fixed || !at.IsZero() {
-		var err error
-		if c.At, err = instant(at, next); err != nil {
-			return err
-		}
+		c.At, err = instant(l.at, "or call the Limiter itself to decide now")
 		c.Given = true
 	}
-	if r.Op == OpAttempt && r.ID == "" && r.States == nil && r.TTL == 0 && r.From.IsZero() {
-		return nil
-	}
-	return r.check(c)
+	return err
 }
 
-// decide writes the engine's decision to d, or the zero Decision and an error.
-func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) error {
+// decide makes a call without options. It writes the engine's decision to d, or the zero
+// Decision and an error.
+func (l *Limiter) decide(ctx context.Context, op engine.Op, key *Key, n int64, d *Decision) error {
 	var c engine.Call
-	if err := l.prepare(&c, key, r); err != nil {
+	if err := l.prepare(&c, op, key, n); err != nil {
 		return err
 	}
-	if c.Op == OpRefund && c.N == 0 {
-		d.Allowed = true
-		return nil
-	}
 	if l.do(ctx, &c); c.Err != nil {
-		clear(r.States)
 		return c.Err
 	}
 	*d = answer(&c)
@@ -334,7 +325,7 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 
 // answer returns the decision of a call without an error.
 func answer(c *engine.Call) Decision {
-	if c.Op == OpRefund {
+	if c.Op == engine.Refund {
 		return Decision{Allowed: true, Granted: c.Result.Granted, Degraded: c.Result.Degraded, Replayed: c.Result.Replayed}
 	}
 	d := Decision(c.Result)
@@ -418,39 +409,34 @@ func (l *Limiter) tryWhole(ctx context.Context, key *Key, n int64) (Decision, er
 	return answer(&c), c.Err
 }
 
-// Request is one attempt, peek, record or refund. Request{N: 1} attempts one unit now.
+// Request is one attempt with its options. Request{N: 1} attempts one unit now.
 type Request struct {
-	Op     Op           // OpAttempt, OpPeek, OpRecord or OpRefund
-	N      int64        // units; an attempt or a record of 0 is a peek (R4)
+	N      int64        // units, 1 … MaxUnits; 0 is an InputError, because Peek charges nothing
 	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxInstant µs later (R1)
-	From   time.Time    // the At of the grant's Decision, for a refund
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
 	// ID is the idempotency key, "" or 1 … MaxIDBytes bytes: a repeated call is charged
-	// once (Limiter.AllowOnce). A repeated refund takes nothing more and returns the units
-	// that the first one took. ID is ignored for peeks and for 0 units.
+	// once (Limiter.AllowOnce).
 	ID string
 
-	TTL time.Duration // time to live of the reservation, for Limiter.Reserve
+	TTL time.Duration // time to live of the reservation; only for Limiter.Reserve
 }
 
-// check rejects options that do not fit the operation, and sets the rest of the call (R14).
-func (r *Request) check(c *engine.Call) (err error) {
+// set checks the options of a request and sets them in its call (R14).
+func (r *Request) set(c *engine.Call) (err error) {
 	switch {
-	case r.Op > OpRefund:
-		return engine.Input("request", "%d is not an Op; use OpAttempt, OpPeek, OpRecord or OpRefund", r.Op)
-	case r.Op == OpRefund && (r.TTL != 0 || r.States != nil):
-		return engine.Input("request", "a refund has no TTL and fills no States; leave them out")
-	case r.TTL != 0 || r.Op != OpRefund && !r.From.IsZero():
-		return engine.Input("request", "TTL is for Limiter.Reserve and From for OpRefund; leave them out")
+	case r.TTL != 0:
+		return engine.Input("request", "TTL is for Limiter.Reserve; leave it out")
 	case r.States != nil && len(r.States) != len(c.Rules.Limits):
 		return engine.Input("request", "room for %d states, and policy %q has %d limits; make it as long as Compiled().Limits",
 			len(r.States), c.Rules.Name, len(c.Rules.Limits))
 	case len(r.ID) > MaxIDBytes:
 		return engine.Input("id", "it is %d bytes long; at most %d are allowed", len(r.ID), MaxIDBytes)
 	}
-	if r.Op == OpRefund {
-		c.From, err = instant(r.From, "such as the At of the grant's Decision")
+	c.ID, c.States = r.ID, r.States
+	if !r.At.IsZero() && !c.Given {
+		c.At, err = instant(r.At, "or leave it out to decide now")
+		c.Given = true
 	}
 	return err
 }

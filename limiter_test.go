@@ -34,12 +34,20 @@ func TestR14BadInput(t *testing.T) {
 	l := mustNew(t, perUser(5, time.Minute), WithEngine(m))
 	k, at := K("42"), time.UnixMicro(1_700_000_000_000_000)
 	decide := func(r Request) error { return failed(l.Decide(ctx, k, r)) }
+	call := func(c Call) error {
+		c.Limiter, c.Key = l, k
+		return failed(c.Do(ctx))
+	}
+	reserve := func(r Request) error {
+		_, _, err := l.Reserve(ctx, k, r)
+		return err
+	}
 	longID := strings.Repeat("x", MaxIDBytes+1)
-	apart := Policy{Name: "apart", Limits: []Limit{
+	apart := Policy{Name: "apart", Dimensions: []string{"user", "ip"}, Limits: []Limit{
 		{Name: "user", Max: 1, Window: time.Minute, By: []string{"user"}},
 		{Name: "ip", Max: 1, Window: time.Minute, By: []string{"ip"}},
 	}}
-	both := mustNew(t, Policy{Name: "both", Limits: []Limit{
+	both := mustNew(t, Policy{Name: "both", Dimensions: []string{"tenant", "user"}, Limits: []Limit{
 		{Name: "user", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
 		{Name: "tenant", Max: 1, Window: time.Minute, By: []string{"tenant"}},
 	}})
@@ -62,9 +70,9 @@ func TestR14BadInput(t *testing.T) {
 		"record too much":    {failed(l.Record(ctx, K("o"), 1)), ErrOverflow, `"user"`},
 		"refund n < 0":       {failed(l.Refund(ctx, k, at, -1)), errUnits, ""},
 		"refund before 1970": {failed(l.Refund(ctx, k, time.Time{}, 1)), errInstant, "such as the At of the grant's Decision"},
-		"refund of no grant": {decide(Request{Op: OpRefund, N: 1}), errInstant, "such as the At of the grant's Decision"},
-		"refund with a TTL":  {decide(Request{Op: OpRefund, From: at, N: 1, TTL: time.Second}), errRequest, "leave them out"},
-		"refund with states": {decide(Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, 1)}), errRequest, "leave them out"},
+		"refund of no grant": {call(Call{Op: engine.Refund, Request: Request{N: 1}}), errInstant, "such as the At of the grant's Decision"},
+		"refund with a TTL":  {call(Call{Op: engine.Refund, From: at, Request: Request{N: 1, TTL: time.Second}}), errRequest, "leave it out"},
+		"refund with states": {call(Call{Op: engine.Refund, From: at, Request: Request{N: 1, States: make([]LimitState, 1)}}), errRequest, "leave them out"},
 		"reset key":          {failed(l.Reset(ctx, K())), errKey, ""},
 		"reset limit":        {failed(l.Reset(ctx, k, "user", "users")), errLimit, `no limit "users"; use one of ["user"]`},
 		"reset named key":    {failed(l.Reset(ctx, K("a", "b"), "user")), errKey, `takes the values of ["user"]`},
@@ -77,8 +85,14 @@ func TestR14BadInput(t *testing.T) {
 		"states of two":      {decide(Request{N: 1, States: make([]LimitState, 2)}), errRequest, "room for 2 states"},
 		"states of none":     {decide(Request{N: 1, States: []LimitState{}}), errRequest, "room for 0 states"},
 		"time to live":       {decide(Request{N: 1, TTL: 1}), errRequest, "Limiter.Reserve"},
-		"from":               {decide(Request{N: 1, From: at}), errRequest, "OpRefund"},
-		"unknown op":         {decide(Request{N: 1, Op: 77}), errRequest, "77"},
+		"from":               {call(Call{From: at, Request: Request{N: 1}}), errRequest, "engine.Refund"},
+		"unknown op":         {call(Call{Op: 77, Request: Request{N: 1}}), errRequest, "77"},
+		"a count":            {call(Call{Op: engine.Count, Request: Request{N: 1}}), errRequest, "methods of a Limiter"},
+		"attempt of 0":       {decide(Request{}), errUnits, "Peek"}, // a forgotten N was a silent peek
+		"attempt of 0, id":   {decide(Request{ID: "a"}), errUnits, "Peek"},
+		"record of 0":        {call(Call{Op: engine.Record}), errUnits, "Peek"},
+		"refund of 0":        {call(Call{Op: engine.Refund, From: at}), errUnits, "Peek"},
+		"reservation of 0":   {reserve(Request{}), errUnits, "Peek"},
 		"no id":              {failed(l.AllowOnce(ctx, k, 1, "")), errID, "empty"},
 		"long id":            {failed(l.AllowOnce(ctx, k, 1, longID)), errID, "129 bytes"},
 		"long id, decided":   {decide(Request{N: 1, ID: longID}), errID, "129 bytes"},
@@ -126,11 +140,12 @@ func TestDecideFillsStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock stands still
 		l, states := mustNew(t, limits(2)), make([]LimitState, 2)
 		for i, want := range []struct {
-			op   Op
+			op   engine.Op
 			used int64
-		}{{OpAttempt, 1}, {OpRecord, 3}, {OpPeek, 3}, {OpAttempt, 7}} {
+		}{{engine.Attempt, 1}, {engine.Record, 3}, {engine.Peek, 3}, {engine.Attempt, 7}} {
 			states[0].MinIntervalAfter, states[1].Name = time.Hour, "stale"
-			d, err := l.Decide(ctx, K("42"), Request{Op: want.op, N: int64(i + 1), States: states})
+			c := Call{Limiter: l, Key: K("42"), Op: want.op, Request: Request{N: int64(i + 1), States: states}}
+			d, err := c.Do(ctx)
 			if !d.Allowed || err != nil {
 				t.Errorf("step %d: got %v, %v", i, d, err)
 			}
@@ -211,24 +226,27 @@ func TestLimiterAtUsesItsInstant(t *testing.T) {
 	decide(at.AllowOnce(ctx, k, 3, "a"))
 	decide(at.AllowOnce(ctx, k, 3, "a"))
 	decide(at.Record(ctx, k, 1))
-	decide(at.Decide(ctx, k, Request{Op: OpRecord, N: 1, ID: "b"}))
-	decide(at.Decide(ctx, k, Request{Op: OpRecord, N: 1, ID: "b"}))
+	record := Call{Limiter: at, Key: k, Op: engine.Record, Request: Request{N: 1, ID: "b"}}
+	decide(record.Do(ctx))
+	decide(record.Do(ctx))
 	decide(at.Peek(ctx, k, 1))
 	used(8)
 	for _, want := range []string{"took 3 units back", "took 3 units back; replayed, nothing was charged again"} {
-		d, err := later.Decide(ctx, k, Request{Op: OpRefund, From: first, N: 3, ID: "c"})
+		c := Call{Limiter: later, Key: k, Op: engine.Refund, From: first, Request: Request{N: 3, ID: "c"}}
+		d, err := c.Do(ctx)
 		if !d.Allowed || d.Granted != 3 || d.String() != want || err != nil {
 			t.Errorf("refund once: got %v, %v; want %s", d, err, want)
 		}
 	}
 	assert.Equal(t, must.Get(later.Refund(ctx, k, first, 2))(t), 2, "refund")
 	used(3)
-	for name, r := range map[string]Request{
-		"of another instant": {Op: OpRefund, N: 1, From: first.Add(time.Microsecond)},
-		"once more":          {Op: OpRefund, N: 1, From: first, ID: "d"},
+	for name, c := range map[string]Call{
+		"of another instant": {From: first.Add(time.Microsecond), Request: Request{N: 1}},
+		"once more":          {From: first, Request: Request{N: 1, ID: "d"}},
 	} {
 		later.Refund(ctx, k, first, 3) // what is left
-		d, err := later.Decide(ctx, k, r)
+		c.Limiter, c.Key, c.Op = later, k, engine.Refund
+		d, err := c.Do(ctx)
 		const want = "took no units back: none of that instant counts; a refund needs the At of the grant's Decision"
 		if err != nil || d.Granted != 0 || d.String() != want {
 			t.Errorf("a refund %s: got %v, %v; want %s", name, d, err, want)

@@ -62,7 +62,7 @@ func TestNoAllocation(t *testing.T) {
 			}
 		}
 	}
-	two := mustNew(t, Policy{Name: "p", Limits: []Limit{
+	two := mustNew(t, Policy{Name: "p", Dimensions: []string{"a", "b"}, Limits: []Limit{
 		{Name: "a", Max: 9, Window: time.Second, By: []string{"a", "b"}}, {Name: "all", Max: 99, Window: time.Second}}})
 	two.Allow(ctx, K("1", "2"))
 	assert.Equal(t, testing.AllocsPerRun(500, func() { two.Allow(ctx, K("1", "2")) }), 0, "two dimensions: allocations")

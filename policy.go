@@ -23,18 +23,22 @@ type Policy struct {
 	Name   string  // same form as Limit.Name; an engine never forgets it, so it is no place for values of a key
 	Mode   Mode    // AllOrNothing by default
 	Limits []Limit // 1 … MaxLimits
+
+	// Dimensions are the names of the values of a key, in the order of [K]: each dimension that
+	// a limit counts by, and no other. A policy with at most one dimension may leave them out.
+	Dimensions []string
 }
 
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
 // that time between two grants. Another Kind gives Max and Window another meaning. A duration
 // without a unit is nanoseconds: 3_600_000 is 3.6ms, and an hour is time.Hour.
 type Limit struct {
-	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" of a sole limit = "limit"
+	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" = a name by [Limit.Named]
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
 	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of Concurrency 0
 	MaxHold     time.Duration // longest time of a hold of Concurrency, in place of Window (R17); 0 for other kinds
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window, or MaxHold
-	By          []string      // dimensions this limit counts by; none = all callers together
+	By          []string      // dimensions this limit counts by, in any order; none = all callers together
 	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
 	Kind        Kind          // where windows begin (R3), or a bucket (R16), or holds (R17); Rolling by default
@@ -42,38 +46,6 @@ type Limit struct {
 	Period      Period        // length of Fixed windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
 	Zone        string        // IANA name of the time zone of the Period, such as Europe/Berlin; "" = UTC
 	Anchor      int           // first day of Month (1 … 31) and Week (1 = Monday … 7 = Sunday) windows; 0 = 1
-}
-
-// PerSecond returns a limit of n units, 0 … MaxUnits, in any second. It counts for each
-// combination of values of the dimensions by; without any, all callers share it.
-//
-// The limit has no name. The sole limit of a policy needs none: its name is then "limit", as
-// in a policy file. Several limits need a Name each.
-func PerSecond(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Second, By: by} }
-
-// PerMinute returns a limit of n units, 0 … MaxUnits, in any 60 seconds, by the dimensions
-// as [PerSecond].
-func PerMinute(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Minute, By: by} }
-
-// PerHour returns a limit of n units, 0 … MaxUnits, in any 60 minutes, by the dimensions as
-// [PerSecond].
-func PerHour(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Hour, By: by} }
-
-// PerDay returns a limit of n units, 0 … MaxUnits, in any 24 hours, by the dimensions as
-// [PerSecond]. The window rolls, so midnight returns no units. For the days of a calendar
-// set the Kind, the Period and the Zone of a Limit.
-func PerDay(n int64, by ...string) Limit { return Limit{Max: n, Window: 24 * time.Hour, By: by} }
-
-// soleLimit is the name of a policy's only limit if it has none, as in policy files.
-const soleLimit = "limit"
-
-// named returns the policy with a name for its sole limit. The caller's limits are not changed.
-func (p Policy) named() Policy {
-	if len(p.Limits) == 1 && p.Limits[0].Name == "" {
-		p.Limits = slices.Clone(p.Limits)
-		p.Limits[0].Name = soleLimit
-	}
-	return p
 }
 
 // check returns the first mistake of the policy as a *PolicyError.
@@ -91,22 +63,31 @@ func (p Policy) check() error {
 	case len(p.Limits) > MaxLimits:
 		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), MaxLimits)
 	}
-	for i, l := range p.Limits {
+	named := p.named().Limits
+	for i := range named {
+		l, shown := &named[i], named[i].Name
+		unnamed := p.Limits[i].Name == "" && len(named) > 1
+		if unnamed {
+			shown = fmt.Sprintf("#%d", i+1)
+		}
 		wrongName := nameProblem(l.Name)
 		switch field, problem := l.problem(); {
-		case l.Name == "":
-			return bad(fmt.Sprintf("#%d", i+1), "Name", "empty; each of several limits needs a name of its own, such as Name: \"minute\" and Name: \"day\"")
-		case wrongName != "":
-			return bad(l.Name, "Name", "%s", wrongName)
-		case slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }):
-			return bad(l.Name, "Name", "used twice; histories belong to the name, so it must be unique in the policy")
+		case wrongName != "" && !unnamed:
+			return bad(shown, "Name", "%s", wrongName)
 		case problem != "":
-			return bad(l.Name, field, "%s", problem)
+			return bad(shown, field, "%s", problem)
+		case wrongName != "":
+			return bad(shown, "Name", "made of the window and the dimensions it is %s; choose one with Named", wrongName)
+		case slices.ContainsFunc(named[:i], func(o Limit) bool { return o.Name == l.Name }):
+			return bad(shown, "Name", "%q is used twice, and histories belong to the name; give each limit one with Named", l.Name)
 		case l.Cost > 0 && p.Mode == Partial:
-			return bad(l.Name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
+			return bad(shown, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
 		case l.Kind == KindConcurrency && p.Mode == CountDenied:
-			return bad(l.Name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
+			return bad(shown, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
 		}
+	}
+	if problem := p.dimensionsProblem(); problem != "" {
+		return bad("", "Dimensions", "%s", problem)
 	}
 	return nil
 }
@@ -317,25 +298,19 @@ func loadZone(name string) (*time.Location, error) {
 // Compile checks every field of the policy and returns its rules for engines. The error is a
 // *PolicyError that names the limit and the field.
 func (p Policy) Compile() (*engine.Compiled, error) {
-	p = p.named()
 	if err := p.check(); err != nil {
 		return nil, err
 	}
-	var dimensions []string
+	p = p.named()
 	limits := make([]engine.Limit, len(p.Limits))
 	for i := range p.Limits {
-		limits[i] = p.Limits[i].compile(&dimensions)
+		limits[i] = p.Limits[i].compile(p.Dimensions)
 	}
-	if n := len(dimensions); n > MaxDimensions {
-		return nil, &PolicyError{Policy: p.Name, Field: "Limits",
-			Problem: fmt.Sprintf("the limits count by %d dimensions; %d are allowed", n, MaxDimensions)}
-	}
-	return engine.Compile(p.Name, p.Mode, dimensions, limits), nil
+	return engine.Compile(p.Name, p.Mode, slices.Clone(p.Dimensions), limits), nil
 }
 
-// compile turns a checked limit into numbers. It adds dimensions that are new to those of
-// the policy, in order of first appearance.
-func (l *Limit) compile(dimensions *[]string) engine.Limit {
+// compile turns a checked limit of a policy with these dimensions into numbers.
+func (l *Limit) compile(dimensions []string) engine.Limit {
 	c := engine.Limit{
 		Name:        l.Name,
 		Max:         l.Max,
@@ -353,12 +328,7 @@ func (l *Limit) compile(dimensions *[]string) engine.Limit {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up
 	}
 	for _, dim := range l.By {
-		i := slices.Index(*dimensions, dim)
-		if i < 0 {
-			i = len(*dimensions)
-			*dimensions = append(*dimensions, dim)
-		}
-		c.By = append(c.By, i)
+		c.By = append(c.By, slices.Index(dimensions, dim))
 	}
 	return c
 }

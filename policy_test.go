@@ -3,6 +3,7 @@ package weir
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -47,10 +48,21 @@ func TestNewChecksEveryField(t *testing.T) {
 		{Policy{Name: strings.Repeat("p", 65), Limits: []Limit{good}}, "", "Name", "65 bytes"},
 		{Policy{Name: "p", Mode: 3, Limits: []Limit{good}}, "", "Mode", "AllOrNothing, Partial or CountDenied"},
 		{many(MaxLimits + 1), "", "Limits", "at most 16"},
-		{many(1, dims...), "", "Limits", "17 dimensions"},
+		{many(1, dims...), "", "Dimensions", "17 dimensions"},
 		{Policy{Name: "p", Limits: []Limit{good, good}}, "l", "Name", "twice"},
-		{Policy{Name: "p", Limits: []Limit{PerSecond(1), PerMinute(2)}}, "#1", "Name", "each of several limits needs a name"},
-		{Policy{Name: "p", Limits: []Limit{good, PerMinute(2)}}, "#2", "Name", "each of several limits needs a name"},
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1), PerMinute(2)}}, "#2", "Name", `"minute" is used twice`},
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1, "user"), good, PerMinute(2, "user")}}, "#3", "Name", "give each limit one with Named"},
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1).Named("minute-user"), PerMinute(2, "user")}}, "#2", "Name", `"minute-user" is used twice`},
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1), PerMinute(2, strings.Repeat("x", 60))}}, "#2", "Name", "67 bytes long; at most 64 are allowed; choose one with Named"},
+		{Policy{Name: "p", Limits: []Limit{good, PerMinute(-1)}}, "#2", "Max", "below 0"},
+		// The order of the values followed that of the limits, so a new limit in front changed keys in silence.
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1, "user", "ip")}}, "", "Dimensions", `missing; the limits count by 2 dimensions, so declare the order of the values in K, such as Dimensions: []string{"user", "ip"}`},
+		{Policy{Name: "p", Limits: []Limit{PerMinute(1, "user"), PerDay(1, "ip")}}, "", "Dimensions", "missing"},
+		{Policy{Name: "p", Dimensions: []string{"user"}, Limits: []Limit{PerMinute(1, "user"), PerDay(1, "ip")}}, "", "Dimensions", `a limit counts by "ip", which is not declared; use one of "user", or add it`},
+		{Policy{Name: "p", Dimensions: []string{"user", "ip"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `no limit counts by "ip"`},
+		{Policy{Name: "p", Dimensions: []string{"user", "user"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", "twice"},
+		{Policy{Name: "p", Dimensions: []string{"user", "Ip"}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `dimension 2: "Ip": byte 1`},
+		{Policy{Name: "p", Dimensions: []string{}, Limits: []Limit{PerMinute(1, "user")}}, "", "Dimensions", `"user", which is not declared`},
 		{with(func(l *Limit) { l.Name = "é" }), "é", "Name", "byte 1"},
 		{with(func(l *Limit) { l.Max = -1 }), "l", "Max", "below 0"},
 		{with(func(l *Limit) { l.Max = MaxUnits + 1 }), "l", "Max", "above the largest"},
@@ -97,7 +109,6 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Window = 60_000 }), "l", "Window", "or 60000*time.Millisecond for 60000 milliseconds"},
 		{with(func(l *Limit) { l.MinInterval = 3 }), "l", "MinInterval", "write 3*time.Second for 3 seconds"},
 		{with(func(l *Limit) { l.Kind, l.Window, l.MaxHold = KindConcurrency, 0, 30 }), "l", "MaxHold", "write 30*time.Second for 30 seconds"},
-		{Policy{Name: "p", Limits: []Limit{PerMinute(10), PerDay(100)}}, "#1", "Name", `such as Name: "minute" and Name: "day"`},
 		{Policy{Name: "Search", Limits: []Limit{PerMinute(10)}}, "", "Name", `write "search"`},
 		{with(func(l *Limit) { l.By = []string{"user", "user"} }), "l", "By", "twice"},
 	} {
@@ -132,16 +143,59 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 	}
 }
 
-// TestDimensions: dimensions have the order of their first appearance, and those of a limit the
-// order of their names (R12).
+// TestDimensions: the values of a key have the order that the policy declares, and those of a
+// limit the order of their names (R12, V3).
 func TestDimensions(t *testing.T) {
-	p := Policy{Name: "p", Limits: []Limit{
-		{Name: "a", Max: 1, Window: time.Second},
-		{Name: "b", Max: 1, Window: time.Second, By: []string{"y", "x"}},
-		{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}},
-	}}
-	rules := must.Get(p.Compile())(t)
-	assert.Equal(t, fmt.Sprint(rules.Dimensions, rules.Limits[2].By), "[y x z] [1 0 2]", "dimensions, and the values by which limit c counts")
+	a := Limit{Name: "a", Max: 1, Window: time.Second}
+	b := Limit{Name: "b", Max: 1, Window: time.Second, By: []string{"x", "y"}}
+	c := Limit{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}}
+	for _, limits := range [][]Limit{{a, b, c}, {c, b, a}} {
+		p := Policy{Name: "p", Dimensions: []string{"y", "x", "z"}, Limits: limits}
+		rules := must.Get(p.Compile())(t)
+		by := rules.Limits[rules.LimitNamed("c")].By
+		assert.Equal(t, fmt.Sprint(rules.Dimensions, by), "[y x z] [1 0 2]", "dimensions, and the values by which limit c counts")
+	}
+	one := must.Get(Policy{Name: "p", Limits: []Limit{PerMinute(1, "user")}}.Compile())(t)
+	assert.Equal(t, fmt.Sprint(one.Dimensions), "[user]", "the only dimension")
+}
+
+// TestConstructors: a constructor makes the same limit as the fields, and the name of one among
+// several follows from its window and the order of the dimensions, not from that of By.
+func TestConstructors(t *testing.T) {
+	by := []string{"teacher", "tenant"}
+	for _, c := range []struct {
+		made, want Limit
+		name       string
+	}{
+		{PerSecond(1), Limit{Max: 1, Window: time.Second}, "second"},
+		{PerMinute(10, by...).Apart(3 * time.Second), Limit{Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: by}, "minute-tenant-teacher"},
+		{PerHour(1, "teacher"), Limit{Max: 1, Window: time.Hour, By: by[:1]}, "hour-teacher"},
+		{PerDay(1), Limit{Max: 1, Window: 24 * time.Hour}, "day"},
+		{Per(100, 30*time.Minute, "tenant"), Limit{Max: 100, Window: 30 * time.Minute, By: by[1:]}, "30m-tenant"},
+		{Per(1, 1500*time.Millisecond), Limit{Max: 1, Window: 1500 * time.Millisecond}, "1500ms"},
+		{Per(1, 1500*time.Microsecond), Limit{Max: 1, Window: 1500 * time.Microsecond}, "1500us"},
+		{Per(1, 7*24*time.Hour), Limit{Max: 1, Window: 7 * 24 * time.Hour}, "7d"},
+		{Per(1, 36*time.Hour), Limit{Max: 1, Window: 36 * time.Hour}, "36h"},
+		{Per(1, 90*time.Second), Limit{Max: 1, Window: 90 * time.Second}, "90s"},
+		{Bucket(10, time.Second, 20, "tenant"), Limit{Kind: KindBucket, Max: 10, Window: time.Second, Burst: 20, By: by[1:]}, "second-tenant"},
+		{AtOnce(3, time.Minute, "tenant"), Limit{Kind: KindConcurrency, Max: 3, MaxHold: time.Minute, By: by[1:]}, "at-once-tenant"},
+		{Calendar(5, Month, "Europe/Berlin"), Limit{Kind: KindFixed, Max: 5, Period: Month, Zone: "Europe/Berlin"}, "month"},
+		{PerHour(1).Named("burst"), Limit{Name: "burst", Max: 1, Window: time.Hour}, "burst"},
+	} {
+		if !reflect.DeepEqual(c.made, c.want) {
+			t.Errorf("got %+v, want %+v", c.made, c.want)
+		}
+		others := PerDay(1, by...).Named("others")
+		p := Policy{Name: "p", Dimensions: []string{"tenant", "teacher"}, Limits: []Limit{c.made, others}}
+		assert.Equal(t, must.Get(p.Compile())(t).Limits[0].Name, c.name, "the name of one of several limits")
+		p.Limits, p.Dimensions = p.Limits[:1], nil
+		if len(c.made.By) > 1 {
+			p.Dimensions = by
+		}
+		if sole := must.Get(p.Compile())(t).Limits[0].Name; sole != "limit" && c.made.Name == "" {
+			t.Errorf("the sole limit is called %q, want limit", sole)
+		}
+	}
 }
 
 // TestRulesAreACopy: a later change of the policy does not change the rules, and the name of a

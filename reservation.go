@@ -18,7 +18,7 @@ import (
 // then, such as the tokens of a language model, or it may be a call that a concurrency
 // limit counts while it runs. The granted units are settled once: by Done if all were
 // used, by Commit with the units really used, or by Cancel. The reservation is nil if
-// the attempt was denied; that is not an error (R15). One of 0 units holds nothing. In mode Partial it may hold fewer than n
+// the attempt was denied; that is not an error (R15). In mode Partial it may hold fewer than n
 // units (Reservation.Units).
 //
 // It expires req.TTL after the decision: at most the longest window of the policy, because
@@ -30,7 +30,7 @@ import (
 // its units. A hold of kind KindConcurrency ends by itself after the MaxHold of its limit, unless
 // Extend renews it (R17).
 //
-// req is an attempt now: another Op or an instant returns an [InputError]. With an ID
+// req is an attempt now: an instant returns an [InputError]. With an ID
 // a repeated call returns a reservation of the first grant, and settlements of both with
 // the same number are made once. Settle both with the same number: another one is mostly
 // ErrSettled, but after a settlement with exactly the reserved units, which changes no rate and is
@@ -38,9 +38,6 @@ import (
 func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservation, Decision, error) {
 	if l == nil || l.rules == nil {
 		return nil, Decision{}, errZeroLimiter
-	}
-	if req.Op != OpAttempt {
-		return nil, Decision{}, engine.Input("request", "a reservation is an attempt; leave Op out")
 	}
 	if l.fixed || !req.At.IsZero() {
 		return nil, Decision{}, errFixed

@@ -74,7 +74,7 @@ func wantError(t *testing.T, about string, err, want error) {
 func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(want))
-	must(l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, States: states}))
+	must((&weir.Call{Limiter: l, Key: acme, Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(ctx))
 	for i, s := range states {
 		assert.Equal(t, s.Used, want[i], "units of limit %s", s.Name)
 	}
@@ -196,7 +196,7 @@ func TestReservationBadInput(t *testing.T) {
 		{farm(), acme, weir.Request{N: 1, TTL: time.Minute - 1}, "ttl"}, // it would end before its hold
 		{l, acme, weir.Request{N: -1}, "units"},
 		{l, weir.K("a", "b"), weir.Request{N: 1}, "key"},
-		{l, acme, weir.Request{Op: weir.OpRecord, N: 1}, "request"},
+		{l, acme, weir.Request{}, "units"},
 		{l, acme, weir.Request{N: 1, At: now}, "instant"},
 		{l.At(now), acme, weir.Request{N: 1}, "instant"},
 	} {

@@ -18,8 +18,6 @@ type (
 	Mode = engine.Mode
 	// Period is a length of the wall clock for Fixed windows.
 	Period = calendar.Period
-	// Op is the operation of a [Request].
-	Op = engine.Op
 	// LimitState is the state of one limit of a policy right after a decision.
 	LimitState = engine.State
 )
@@ -59,14 +57,6 @@ const (
 	Day      = calendar.Day
 	Week     = calendar.Week
 	Month    = calendar.Month
-)
-
-// The operations of a [Request].
-const (
-	OpAttempt = engine.Attempt // decides about units and records the granted ones (R6)
-	OpPeek    = engine.Peek    // returns the decision of an attempt and changes nothing (R4)
-	OpRecord  = engine.Record  // adds units without a decision (R10)
-	OpRefund  = engine.Refund  // takes back up to N units of the grant at From (R10)
 )
 
 const (

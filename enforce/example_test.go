@@ -60,7 +60,7 @@ policies:
 		if err != nil {
 			log.Fatal(err)
 		}
-		fmt.Println(out.Allowed, out.Applied.Would.Allowed)
+		fmt.Println(out.Allowed, out.Would.Allowed)
 	}
 	// Output:
 	// true true

@@ -40,13 +40,6 @@ var ErrNoPolicy = enforce.ErrNoPolicy
 // written form, also that of http.Request.RemoteAddr, if the policy has keys: address for it.
 type Values map[string]string
 
-// Outcome embeds a [weir.Decision] and the [policy.Definition] with the numbers that apply.
-// Further fields are the Limiter with these numbers, the name of the Plan, the Override, and
-// Applied: its Plan, Override and Until, Shadow and Would, Blocked and Warnings are the parts
-// of the file that made the decision. The Decision of a shadow allows every attempt, and Would
-// is the one that it does not enforce. Err is the reason if a shadow could not be decided.
-type Outcome = enforce.Outcome
-
 // Set applies the policies of one file to an engine. It is safe for concurrent use. A
 // reload replaces all policies in one step: a decision uses the old file or the new one.
 type Set struct {
@@ -134,60 +127,113 @@ func (s *Set) reloadSource(src []byte) error {
 }
 
 // decide makes a call of the policy of that name for the key that values give.
-func (s *Set) decide(ctx context.Context, name string, values Values, a enforce.Request) (Outcome, error) {
+func (s *Set) decide(ctx context.Context, name string, values Values, a *enforce.Request) (enforce.Outcome, error) {
+	r, err := s.rule(name)
+	if err != nil {
+		return enforce.Outcome{}, err
+	}
+	if a.Op == engine.Reset {
+		a.Target, err = r.ResetTarget(values.pairs(), a.Limits)
+	} else {
+		a.Target, err = r.Target(values.pairs())
+	}
+	if err != nil {
+		return enforce.Outcome{}, err
+	}
+	return r.Decide(ctx, a)
+}
+
+// rule returns the present rule of that name.
+func (s *Set) rule(name string) (*enforce.Rule, error) {
 	if s == nil {
 		s = new(Set) // the error of its Version gives the next step
 	}
-	r, err := s.policies.Version().Rule(name)
-	if err != nil {
-		return Outcome{}, err
-	}
-	pairs := make([]enforce.Pair, 0, len(values))
-	for name, value := range values {
+	return s.policies.Version().Rule(name)
+}
+
+// pairs returns the values with their names.
+func (v Values) pairs() []enforce.Pair {
+	pairs := make([]enforce.Pair, 0, len(v))
+	for name, value := range v {
 		pairs = append(pairs, enforce.Pair{Name: name, Value: value})
 	}
-	if a.Op == engine.Reset {
-		a.Target, err = r.ResetTarget(pairs, a.Limits)
-	} else {
-		a.Target, err = r.Target(pairs)
-	}
+	return pairs
+}
+
+// outcome makes a call and returns its public outcome.
+func (s *Set) outcome(ctx context.Context, name string, values Values, a enforce.Request) (weir.Outcome, error) {
+	o, err := s.decide(ctx, name, values, &a)
 	if err != nil {
-		return Outcome{}, err
+		return weir.Outcome{}, err
 	}
-	return r.Decide(ctx, &a)
+	return publicOutcome(&a, &o), nil
+}
+
+// publicOutcome returns the outcome of a request in the words of package weir.
+func publicOutcome(a *enforce.Request, o *enforce.Outcome) weir.Outcome {
+	applied := &o.Applied
+	return weir.Outcome{
+		Decision: o.Decision,
+		Rules:    o.Limiter.Compiled(),
+		Key:      a.Key,
+		N:        a.N,
+		States:   a.States,
+		Units:    o.Units,
+		Plan:     applied.Plan,
+		Override: applied.Override,
+		Until:    applied.Until,
+		Shadow:   applied.Shadow,
+		Would:    applied.Would,
+		Blocked:  applied.Blocked,
+		Warnings: applied.Warnings,
+		Err:      o.Err,
+	}
 }
 
 // Check decides whether n units fit now, and charges them if they do. Under count:
 // reported it charges nothing; report the units with [Set.Record]. A denial is not an
 // error. The error wraps [ErrNoPolicy] for an unknown policy and is a [weir.InputError] for
 // values that do not match the policy's keys. Otherwise it is that of [weir.Limiter.AllowN].
-func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.decide(ctx, name, values, enforce.Request{Op: weir.OpAttempt, N: n})
+func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Attempt, N: n})
 }
 
 // Peek decides as Check does and charges nothing.
-func (s *Set) Peek(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.decide(ctx, name, values, enforce.Request{Op: weir.OpPeek, N: n})
+func (s *Set) Peek(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Peek, N: n})
 }
 
 // Record charges n units without a decision. Remaining may fall below 0.
-func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.decide(ctx, name, values, enforce.Request{Op: weir.OpRecord, N: n})
+func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (weir.Outcome, error) {
+	return s.outcome(ctx, name, values, enforce.Request{Op: engine.Record, N: n})
 }
 
-// Decide decides an attempt, a peek or a record with all its options: an instant, an
-// idempotency key, the states of all limits. Without an instant (Request.At) it decides now.
-func (s *Set) Decide(ctx context.Context, name string, values Values, a weir.Request) (Outcome, error) {
-	if a.Op > weir.OpRecord || a.TTL != 0 || !a.From.IsZero() {
-		return Outcome{}, engine.Input("request", "a policy decides attempts, peeks and records, without TTL and From; refund by Set.Refund")
+// Decide decides an attempt with all its options: an instant, an idempotency key, the states of
+// all limits. Without an instant (Request.At) it decides now. A TTL and 0 units are a
+// [weir.InputError].
+func (s *Set) Decide(ctx context.Context, name string, values Values, q weir.Request) (weir.Outcome, error) {
+	if err := checkRequest(&q, false); err != nil {
+		return weir.Outcome{}, err
 	}
-	return s.decide(ctx, name, values, enforce.Request{Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	return s.outcome(ctx, name, values, enforce.Request{N: q.N, At: q.At, States: q.States, ID: q.ID})
+}
+
+// checkRequest returns the error of a request of 0 units, or of one with a TTL that makes no
+// reservation. The limiter checks the rest.
+func checkRequest(q *weir.Request, reserves bool) error {
+	switch {
+	case q.N == 0:
+		return engine.Input("units", "0; an attempt takes 1 or more, and Set.Peek looks without a charge")
+	case q.TTL != 0 && !reserves:
+		return engine.Input("request", "TTL is for a reservation; leave it out")
+	}
+	return nil
 }
 
 // Refund returns up to n units of the grant at the instant at, which is Decision.At. It
 // returns the number of units refunded.
 func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Time, n int64) (int64, error) {
-	o, err := s.decide(ctx, name, values, enforce.Request{Op: weir.OpRefund, From: at, N: n})
+	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Refund, From: at, N: n})
 	return o.Granted, err
 }
 
@@ -196,6 +242,6 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 // their dimensions only. It returns the names of the limits that were reset, as
 // [weir.Limiter.Reset] does.
 func (s *Set) Reset(ctx context.Context, name string, values Values, limits ...string) ([]string, error) {
-	o, err := s.decide(ctx, name, values, enforce.Request{Op: engine.Reset, Limits: limits})
+	o, err := s.decide(ctx, name, values, &enforce.Request{Op: engine.Reset, Limits: limits})
 	return o.Reset, err
 }

@@ -126,7 +126,7 @@ func (o *outage) call(t *testing.T, words []string) string {
 		}
 	}
 	before := o.Calls()
-	r := weir.Request{N: n, ID: id}
+	c := weir.Call{Limiter: o.Limiter, Key: o.key, Request: weir.Request{N: n, ID: id}}
 	switch words[0] {
 	case "grants":
 		return fmt.Sprint(granted(t, o.Limiter, 20))
@@ -145,25 +145,25 @@ func (o *outage) call(t *testing.T, words []string) string {
 		}
 		return "reset"
 	case "refund":
-		r.Op, r.From = weir.OpRefund, o.grant
+		c.Op, c.From = engine.Refund, o.grant
 	case "peek":
-		r.Op = weir.OpPeek
+		c.Op = engine.Peek
 	case "record":
-		r.Op = weir.OpRecord
+		c.Op = engine.Record
 	}
-	if r.Op != weir.OpRefund {
-		r.States = make([]weir.LimitState, len(o.Compiled().Limits))
+	if c.Op != engine.Refund {
+		c.Request.States = make([]weir.LimitState, len(o.Compiled().Limits))
 	}
-	d, err := o.Decide(ctx, o.key, r)
+	d, err := c.Do(ctx)
 	switch {
 	case err != nil && d != (weir.Decision{}):
 		t.Errorf("%v: %q: %+v with the error %v", o.about, words, d, err)
 	case err != nil:
 		return errorKinds(err)
-	case r.Op == weir.OpRefund:
+	case c.Op == engine.Refund:
 		return fmt.Sprintf("refunded %d%s", d.Granted, marks(&d))
-	case d.Degraded && o.allow && (d.Remaining != 0 || d.ResetAfter != 0 || slices.ContainsFunc(r.States, known)):
-		t.Errorf("%v: %q: %+v and %+v; want unknown values as zero", o.about, words, d, r.States)
+	case d.Degraded && o.allow && (d.Remaining != 0 || d.ResetAfter != 0 || slices.ContainsFunc(c.Request.States, known)):
+		t.Errorf("%v: %q: %+v and %+v; want unknown values as zero", o.about, words, d, c.Request.States)
 	case o.Calls() > before+1 || time.Since(d.At) > time.Hour:
 		t.Errorf("%v: %q: %d calls of the store, decided at %v", o.about, words, o.Calls()-before, d.At)
 	}
@@ -172,9 +172,9 @@ func (o *outage) call(t *testing.T, words []string) string {
 		if d.Limit != "" {
 			s += " cut by " + d.Limit
 		}
-		return s + wait(&d) + use(r.States) + marks(&d)
+		return s + wait(&d) + use(c.Request.States) + marks(&d)
 	}
-	return "denied by " + d.Limit + wait(&d) + use(r.States) + marks(&d)
+	return "denied by " + d.Limit + wait(&d) + use(c.Request.States) + marks(&d)
 }
 
 func known(s weir.LimitState) bool { return s != weir.LimitState{} }

@@ -44,18 +44,19 @@ func TestShareStates(t *testing.T) {
 		s := newStore(t, p, fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		states := make([]weir.LimitState, 1)
-		decide := func(op weir.Op, n int64) (weir.Decision, error) {
-			return s.Decide(ctx, weir.K(), weir.Request{Op: op, N: n, States: states})
+		decide := func(op engine.Op, n int64) (weir.Decision, error) {
+			c := weir.Call{Limiter: s.Limiter, Op: op, Request: weir.Request{N: n, States: states}}
+			return c.Do(ctx)
 		}
-		d, err := decide(weir.OpAttempt, 2)
+		d, err := decide(engine.Attempt, 2)
 		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, MinInterval: time.Minute,
 			Used: 9, Remaining: 1, RetryAfter: time.Hour, NextAfter: time.Hour, MinIntervalAfter: time.Minute, ResetAfter: time.Hour}
 		if err != nil || states[0] != want || d.Remaining != 1 {
 			t.Errorf("after 2 of a share of 3 of 10:\ngot  %+v, %v\nwant %+v", states[0], err, want)
 		}
-		decide(weir.OpPeek, 4)
+		decide(engine.Peek, 4)
 		assert.Equal(t, states[0].RetryAfter, time.Second, "4 of a share of 3: the store may be back after")
-		decide(weir.OpPeek, 11)
+		decide(engine.Peek, 11)
 		assert.Equal(t, states[0].RetryAfter, weir.Never, "11 of a limit of 10: retry after")
 	})
 }
@@ -95,7 +96,7 @@ func TestShareWait(t *testing.T) {
 
 // TestShareOfAPart: the share of a part of the rules counts for the keys of the whole.
 func TestShareOfAPart(t *testing.T) {
-	p := must.Get(weir.Policy{Name: "render", Limits: []weir.Limit{
+	p := must.Get(weir.Policy{Name: "render", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "running", Kind: weir.KindConcurrency, Max: 3, MaxHold: time.Minute, By: []string{"user"}},
 	}}.Compile())(t)
@@ -119,12 +120,12 @@ func TestShareOfAPart(t *testing.T) {
 func TestResetOfAShare(t *testing.T) {
 	limits := []weir.Limit{weir.PerHour(9, "tenant"), weir.PerMinute(9, "tenant", "user")}
 	limits[0].Name, limits[1].Name = "tenant", "user"
-	s := newStore(t, weir.Policy{Name: "api", Limits: limits}, fallback.Share, fallback.Instances(3))
+	s := newStore(t, weir.Policy{Name: "api", Dimensions: []string{"tenant", "user"}, Limits: limits}, fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	ann := weir.K("acme", "ann")
 	used := func() [2]int64 {
 		states := make([]weir.LimitState, 2)
-		must.Get(s.Decide(ctx, ann, weir.Request{Op: weir.OpPeek, States: states}))(t)
+		must.Get((&weir.Call{Limiter: s.Limiter, Key: ann, Op: engine.Peek, Request: weir.Request{States: states}}).Do(ctx))(t)
 		return [2]int64{states[0].Used, states[1].Used}
 	}
 	must.Get(s.AllowN(ctx, ann, 3))(t)

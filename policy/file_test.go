@@ -106,7 +106,7 @@ func TestPolicyRejectsPartsThatOnlyEnforceApplies(t *testing.T) {
 			}
 			continue
 		}
-		if wanted := (weir.Policy{Name: "login", Limits: d.Limits}); err != nil || !reflect.DeepEqual(p, wanted) {
+		if wanted := (weir.Policy{Name: "login", Dimensions: []string{"user"}, Limits: d.Limits}); err != nil || !reflect.DeepEqual(p, wanted) {
 			t.Errorf("%s: got %+v, %v; want %+v", words, p, err, wanted)
 		}
 	}

@@ -259,7 +259,7 @@ func setKeys(c *checker, l *limitBuilder, key, value *yamlnode.Node) {
 func (d *limitBuilder) validate() {
 	l := d.limit
 	l.Name = onlyLimitName
-	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{l}}.Compile()
+	_, err := weir.Policy{Name: "policy", Dimensions: l.By, Limits: []weir.Limit{l}}.Compile()
 	if e, wrong := errors.AsType[*weir.PolicyError](err); wrong { // Compile returns no other
 		d.failBy(e)
 	}

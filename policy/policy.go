@@ -52,7 +52,20 @@ func (p *Definition) Compile() (*engine.Compiled, error) { return p.limiting().C
 
 // limiting returns the parts of a weir.Policy.
 func (p *Definition) limiting() weir.Policy {
-	return weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits}
+	return weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits, Dimensions: p.Dimensions()}
+}
+
+// Dimensions returns the names of the values of a key: those that the limits count by, in order
+// of first appearance.
+func (p *Definition) Dimensions() (names []string) {
+	for i := range p.Limits {
+		for _, name := range p.Limits[i].By {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
 }
 
 // unsupported names the parts of p that a weir.Limiter cannot apply.

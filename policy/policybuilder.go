@@ -180,7 +180,7 @@ func (d *policyBuilder) failBy(err error, name int) {
 		d.limits[i].failBy(e)
 	}
 	at := name
-	if e.Field == "Limits" {
+	if e.Field == "Limits" || e.Field == "Dimensions" {
 		at = d.limitWord.Offset
 	}
 	fail(at, "write a policy for each group of limits that must be decided together", "%s", e.Problem)

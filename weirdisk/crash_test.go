@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -71,6 +72,7 @@ func policyAt(r *rand.Rand) weir.Policy {
 		{{Name: "h", Kind: weir.KindConcurrency, Max: 9, MaxHold: window, By: user}, {Name: "i", Max: 60, Window: window, By: path, Cost: r.Int64N(3)}},
 	}
 	p := weir.Policy{Name: fmt.Sprint("p", r.IntN(2)), Limits: limits[r.IntN(len(limits))]}
+	p.Dimensions = dims.Of(p.Limits...)
 	if p.Limits[0].Name != "h" && r.IntN(3) == 0 {
 		p.Mode = weir.CountDenied
 	}
@@ -107,7 +109,7 @@ func act(r *rand.Rand, e engine.Engine) error {
 	case x < 74:
 		_, err = l.AllowOnce(ctx, k, 1, fmt.Sprint("id", r.IntN(30)))
 	case x < 78:
-		_, err = l.Decide(ctx, k, weir.Request{Op: weir.OpRefund, From: time.Now(), N: 1, ID: fmt.Sprint("id", r.IntN(30))})
+		_, err = (&weir.Call{Limiter: l, Key: k, Op: engine.Refund, From: time.Now(), Request: weir.Request{N: 1, ID: fmt.Sprint("id", r.IntN(30))}}).Do(ctx)
 	case x < 90:
 		var d weir.Decision
 		if d, err = l.AllowN(ctx, k, 2); err == nil {

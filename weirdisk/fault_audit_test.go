@@ -268,7 +268,7 @@ func newTable(name string, kind weir.Kind, most int64, window time.Duration, key
 		case factor == 3:
 			l.Max, l.Window = most/2, window
 		}
-		all.versions = append(all.versions, weir.Policy{Name: name, Limits: []weir.Limit{l}})
+		all.versions = append(all.versions, weir.Policy{Name: name, Limits: []weir.Limit{l}, Dimensions: l.By})
 	}
 	return all
 }

@@ -173,7 +173,7 @@ func (x limiters) used(each func(p place, at, used int64)) error {
 	for i, versions := range x {
 		for key := range uint32(policies[i].keys) {
 			var s [1]weir.LimitState
-			d, err := versions[0].Decide(context.Background(), keyOf(key), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
+			d, err := (&weir.Call{Limiter: versions[0], Key: keyOf(key), Op: engine.Peek, Request: weir.Request{N: 1, States: s[:]}}).Do(context.Background())
 			if err != nil {
 				return err
 			}

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -47,7 +48,7 @@ func wantRefusal(t testing.TB, err error, want string) {
 
 func newLimiter(t testing.TB, e engine.Engine, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: "p", Limits: limits}, weir.WithEngine(e)))(t)
+	return must.Get(weir.New(weir.Policy{Name: "p", Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e)))(t)
 }
 
 var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
@@ -202,7 +203,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 	}
 	must.Do(t, e.Close())
 	l := newLimiter(t, e, once)
-	closed := []weir.Call{{Limiter: l, Key: weir.K("new"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("new"), Request: weir.Request{Op: weir.OpPeek, N: 1}}}
+	closed := []weir.Call{{Limiter: l, Key: weir.K("new"), Request: weir.Request{N: 1}}, {Limiter: l, Key: weir.K("new"), Op: engine.Peek, Request: weir.Request{N: 1}}}
 	weir.DecideAll(ctx, closed)
 	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
 		t.Errorf("after Close: %+v", closed)

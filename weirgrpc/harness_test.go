@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -109,7 +110,7 @@ func through(stream grpc.ClientStream, text string) (string, error) {
 
 func newLimiter(t *testing.T, opts []weir.Option, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: "calls", Limits: limits}, opts...))(t)
+	return must.Get(weir.New(weir.Policy{Name: "calls", Dimensions: dims.Of(limits...), Limits: limits}, opts...))(t)
 }
 
 // perTenant is n in an hour for each tenant.

@@ -42,16 +42,19 @@ import (
 // a call that must not be retried.
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
-// Unary returns an interceptor that passes a call on when l grants it. by names the
-// function for each dimension of l's policy. Unary panics if l is not made with weir.New,
-// or if the names in by are not the dimensions of its policy: both are mistakes in the
-// program.
+// Unary returns an interceptor that passes a call on when d grants it. d is a *weir.Limiter, or
+// the rule of a policy file (enforce.Set.Rule) with its plans, overrides and shadow. by names the
+// function for each dimension of the policy, and perhaps for its plan-by. Unary panics if d is
+// nil or has no policy, or if the names in by are not those of its values: both are mistakes in
+// the program.
+//
+// A shadow passes every call, and its outcome has the decision that it does not enforce (Would).
 //
 // A concurrency limit counts a call until its handler returns or panics. If the
 // handler runs for longer than the limit's MaxHold, the hold has ended by time; that is one
 // line in ErrorLog, and the MaxHold should be longer.
-func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
-	limit := newLimit("Unary", l, by, opts)
+func Unary(d weir.Decider, by By, opts ...Option) grpc.UnaryServerInterceptor {
+	limit := newLimit("Unary", d, by, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (reply any, err error) {
 		trailer := func(md metadata.MD) { grpc.SetTrailer(ctx, md) }
 		err = limit.serve(ctx, &Call{Method: info.FullMethod, Request: req}, trailer, func(ctx context.Context) (err error) {
@@ -63,8 +66,8 @@ func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 }
 
 // Stream is Unary for streams, which are counted when they begin.
-func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
-	limit := newLimit("Stream", l, by, opts)
+func Stream(d weir.Decider, by By, opts ...Option) grpc.StreamServerInterceptor {
+	limit := newLimit("Stream", d, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		return limit.serve(stream.Context(), &Call{Method: info.FullMethod}, stream.SetTrailer, func(ctx context.Context) error {
 			return handler(srv, &limitedStream{stream, ctx})
@@ -78,24 +81,45 @@ func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), h
 	if l.skip != nil && l.skip(ctx, c) {
 		return handle(ctx)
 	}
-	of := func(value ValueFunc) (string, error) { return value(ctx, c) }
-	a, held, err := keyby.Attempt[*KeyError](ctx, l.limiter, l.values, ErrValue, of, func() int64 { return l.cost(ctx, c) })
+	units := l.cost(ctx, c)
+	if units == 0 {
+		return handle(ctx)
+	}
+	o, held, err := l.decide(ctx, c, units)
 	if err != nil {
 		if err = l.failed(ctx, err); err != nil {
 			return err
 		}
 		return handle(ctx) // uncounted
 	}
-	l.outages.Set(nil)
-	o := &Outcome{Compiled: a.Compiled, Key: a.Key, N: a.N, Decision: a.Decision, States: a.States}
+	l.outages.Set(shadowError(o))
 	if !o.Decision.Allowed {
 		if err := l.onDenied(ctx, o); err != nil {
 			trailer(metadata.Pairs(pushbackTrailer, strconv.FormatInt(answer.Millis(o.Decision.RetryAfter), 10)))
 			return err
 		}
 	}
-	defer keyby.End(ctx, held, l.errorLog, "call", o.Compiled.Name)
+	defer keyby.End(ctx, held, l.errorLog, "call", l.name)
 	return handle(context.WithValue(ctx, contextKey{}, o))
+}
+
+// decide attempts the units of a call. held is nil if the policy has no concurrency limit, or
+// nothing was granted.
+func (l *limit) decide(ctx context.Context, c *Call, units int64) (o *Outcome, held *weir.Reservation, err error) {
+	values, err := keyby.Read[*KeyError](&l.keys, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
+	if err != nil {
+		return nil, nil, err
+	}
+	held, decided, err := keyby.Attempt(ctx, l.decider, values, units, false)
+	return &Outcome{decided}, held, err
+}
+
+// shadowError returns the reason why a shadow could not be decided, for the log.
+func shadowError(o *Outcome) error {
+	if o.Err == nil {
+		return nil
+	}
+	return errors.New(answer.Logged(o.Err))
 }
 
 // limitedStream is a stream with the outcome in its context.
@@ -109,14 +133,17 @@ func (s *limitedStream) Context() context.Context { return s.ctx }
 
 // limit is the common part of the interceptors.
 type limit struct {
-	limiter *weir.Limiter
-	values  []ValueFunc // in the order of the policy's dimensions
+	decider weir.Decider
+	name    string // of the policy
+	keys    keyby.Keys[ValueFunc]
 	config
 }
 
-// newLimit panics as keyby.Functions does.
-func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
-	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(l.Compiled().Name, opts)}
+// newLimit panics as keyby.New does.
+func newLimit(caller string, d weir.Decider, by By, opts []Option) *limit {
+	keys := keyby.New("weirgrpc: "+caller, d, by)
+	name := d.Compiled().Name
+	return &limit{decider: d, name: name, keys: keys, config: newConfig(name, opts)}
 }
 
 // failed returns the final error of a call without a decision; nil if the call passes.
@@ -203,8 +230,8 @@ func newConfig(policy string, opts []Option) config {
 	return c
 }
 
-// Cost sets the units of a call, 0 … weir.MaxUnits; other numbers end with
-// INVALID_ARGUMENT. Default, also for nil: 1.
+// Cost sets the units of a call, 0 … weir.MaxUnits. A call of 0 units passes without a decision,
+// as by [Skip]. Other numbers end with INVALID_ARGUMENT. Default, also for nil: 1.
 func Cost(units func(context.Context, *Call) int64) Option {
 	return func(c *config) { c.cost = units }
 }

@@ -14,26 +14,17 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
-// Outcome is one decision with its request and the states of the limits.
-type Outcome struct {
-	Compiled *engine.Compiled
-	Key      weir.Key
-	N        int64 // requested units
-	Decision weir.Decision
-	States   []weir.LimitState // in the order of the limits; nil = unknown
-}
+// Outcome is the outcome of a call.
+type Outcome struct{ weir.Outcome }
 
 // Why returns one English sentence with the decision and the next step.
 func (o *Outcome) Why() string { return o.answer().Why(nil) }
 
-func (o *Outcome) answer() *answer.Answer {
-	return &answer.Answer{Compiled: o.Compiled, Key: o.Key, N: o.N, Decision: o.Decision, States: o.States}
-}
+func (o *Outcome) answer() *answer.Answer { return answer.Of(&o.Outcome) }
 
 // Status returns RESOURCE_EXHAUSTED with the sentence of Why. Its details are a
 // QuotaFailure and, unless waiting does not help, a RetryInfo.
@@ -54,21 +45,21 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining < o.Compiled.Limits[i].Units(o.N) || s.MinIntervalAfter > 0 {
+		if s.Remaining < o.Rules.Limits[i].Units(o.N) || s.MinIntervalAfter > 0 {
 			f.Violations = append(f.Violations, o.violation(i, s))
 		}
 	}
 	if len(f.Violations) == 0 { // the states are unknown
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{
-			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Compiled.Name, QuotaId: o.Decision.Limit})
+			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Rules.Name, QuotaId: o.Decision.Limit})
 	}
 	return f
 }
 
 func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_Violation {
-	l := &o.Compiled.Limits[i]
+	l := &o.Rules.Limits[i]
 	v := &errdetails.QuotaFailure_Violation{
-		QuotaMetric:     o.Compiled.Name,
+		QuotaMetric:     o.Rules.Name,
 		QuotaId:         s.Name,
 		QuotaValue:      cmp.Or(s.Burst, s.Max),
 		QuotaDimensions: map[string]string{},
@@ -78,7 +69,7 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
 	}
 	var subject []string
-	for dim, name := range o.Compiled.Dimensions { // in the order of the policy
+	for dim, name := range o.Rules.Dimensions { // in the order of the policy
 		if !slices.Contains(l.By, dim) {
 			continue
 		}

@@ -97,7 +97,7 @@ func TestViolations(t *testing.T) {
 		{[]weir.Limit{hour("requests", 3, 1), tokens}, 0, 101, []string{"tokens 100: at most 100 in 1h, and 0 are used"}},
 	} {
 		l := newLimiter(t, nil, c.limits...)
-		o := &Outcome{Compiled: l.Compiled(), N: c.n, States: make([]weir.LimitState, len(c.limits))}
+		o := &Outcome{weir.Outcome{Rules: l.Compiled(), N: c.n, States: make([]weir.LimitState, len(c.limits))}}
 		if d, err := l.AllowN(t.Context(), o.Key, c.before); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
@@ -245,8 +245,8 @@ func TestPeerIPIsTheKey(t *testing.T) {
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
 	for want, f := range map[string]func(){
-		"weirgrpc: Unary needs a limiter made with weir.New":                                  func() { Unary(nil, byTenant) },
-		"weirgrpc: Stream needs a limiter made with weir.New":                                 func() { Stream(new(weir.Limiter), byTenant) },
+		"weirgrpc: Unary needs a limiter made with weir.New, or the rule of an enforce.Set":   func() { Unary(nil, byTenant) },
+		"weirgrpc: Stream needs a limiter made with weir.New, or the rule of an enforce.Set":  func() { Stream(new(weir.Limiter), byTenant) },
 		`weirgrpc: Unary: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`: func() { Unary(l, nil) },
 		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`: func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
 		`weirgrpc: Stream: the function for "tenant" is nil`:                                  func() { Stream(l, By{"tenant": nil}) },

@@ -107,7 +107,7 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	all := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute}}})
 	ip := By{"ip": ClientIP()}
 	for want, f := range map[string]func(){
-		"weirhttp: Middleware needs a limiter made with weir.New":                                                      func() { Middleware(new(weir.Limiter), ip) },
+		"weirhttp: Middleware needs a limiter made with weir.New, or the rule of an enforce.Set":                       func() { Middleware(new(weir.Limiter), ip) },
 		`weirhttp: Middleware: policy "search" needs a value for "ip"; it counts by ["ip"]`:                            func() { Middleware(l, nil) },
 		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                            func() { Middleware(l, By{"ip": ClientIP(), "key": Header("Key")}) },
 		`weirhttp: Middleware: policy "all" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Middleware(all, ip) },
@@ -122,11 +122,11 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 
 // TestKeyIgnoresTheOrderOfBy: the order of a map's entries has no effect on the key.
 func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
-	two := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
+	two := weir.Policy{Name: "p", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
 	l := newLimiter(t, two)
-	values := keyby.Functions("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
-	m := middleware{limiter: l, values: values, config: newConfig("search", nil)}
-	o, _, err := m.decideRequest(&http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}})
+	keys := keyby.New("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
+	m := middleware{decider: l, keys: keys, config: newConfig("search", nil)}
+	o, _, err := m.decideRequest(&http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}}, 1)
 	if err != nil || o.Key.Len() != 2 || o.Key.Value(0) != "acme" || o.Key.Value(1) != "ann" {
 		t.Errorf("%+v, %v; want the key acme, ann", o, err)
 	}

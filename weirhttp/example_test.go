@@ -40,7 +40,7 @@ func ExampleMiddleware() {
 
 // How do I count requests by two dimensions, and by their size?
 func ExampleBy() {
-	limiter, err := weir.New(weir.Policy{Name: "uploads", Limits: []weir.Limit{
+	limiter, err := weir.New(weir.Policy{Name: "uploads", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
 		{Name: "tenant", Max: 1 << 30, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "user", Max: 1 << 20, Window: time.Minute, By: []string{"tenant", "user"}}}})
 	if err != nil {

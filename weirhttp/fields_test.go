@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
@@ -68,15 +69,18 @@ func TestFields(t *testing.T) {
 // document of a denial has the same limits.
 func fieldsOf(t *testing.T, l *weir.Limiter, at time.Time, words []string) http.Header {
 	t.Helper()
-	o := Outcome{Compiled: l.Compiled(), N: must.Get(strconv.ParseInt(words[0], 10, 64))(t), States: make([]weir.LimitState, len(l.Compiled().Limits))}
+	o := Outcome{weir.Outcome{Rules: l.Compiled(), N: must.Get(strconv.ParseInt(words[0], 10, 64))(t), States: make([]weir.LimitState, len(l.Compiled().Limits))}}
 	if len(l.Compiled().Dimensions) > 0 {
 		o.Key = weir.K("42")
 	}
-	r := weir.Request{N: o.N, At: at, States: o.States}
-	if words[1] == "record" {
-		r.Op = weir.OpRecord
+	c := weir.Call{Limiter: l, Key: o.Key, Request: weir.Request{N: o.N, At: at, States: o.States}}
+	switch {
+	case o.N == 0:
+		c.Op = engine.Peek
+	case words[1] == "record":
+		c.Op = engine.Record
 	}
-	o.Decision = must.Get(l.Decide(t.Context(), o.Key, r))(t)
+	o.Decision = must.Get(c.Do(t.Context()))(t)
 	h, w := http.Header{}, httptest.NewRecorder()
 	o.WriteHeaders(h)
 	o.WriteProblem(w, 429)
@@ -127,7 +131,7 @@ func TestNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 // TestDegradedDecisionsHaveNoFields: a fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	plan := must.Get(search.Compile())(t)
-	o := Outcome{Compiled: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
+	o := Outcome{weir.Outcome{Rules: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}}
 	h := http.Header{}
 	o.WriteHeaders(h)
 	w := httptest.NewRecorder()

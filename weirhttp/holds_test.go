@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
 
@@ -28,7 +29,7 @@ var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Compiled().Limits))
-	must.Get(l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, States: states}))(t)
+	must.Get((&weir.Call{Limiter: l, Key: weir.K(), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()))(t)
 	for _, s := range states {
 		units = append(units, s.Used)
 	}

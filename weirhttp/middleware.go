@@ -34,31 +34,38 @@ import (
 	"github.com/weirlimit/weir/internal/outagelog"
 )
 
-// Middleware returns a middleware that passes a request on when l grants it. by names
-// the function for each dimension of l's policy.
+// Middleware returns a middleware that passes a request on when d grants it. d is a
+// *weir.Limiter, or the rule of a policy file with its plans, overrides and shadow:
 //
-// Middleware panics if l is not made with weir.New, or if the names in by are not the
-// dimensions of its policy. Both are mistakes in the program, and no request may be
-// needed to find them.
+//	set, err := enforce.Open("weir.yaml", weir.NewMemory())
+//	limit := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": tenant, "plan": plan})
 //
-// The charge is made even if the client has disconnected: a request that is cancelled at
-// once must not be free.
+// by names the function for each dimension of the policy, and perhaps for its plan-by.
 //
-// A concurrency limit counts a request until its handler returns or panics. If
+// Middleware panics if d is nil or has no policy, or if the names in by are not those of its
+// values. Both are mistakes in the program, and no request may be needed to find them.
+//
+// The charge is made even if the client has disconnected: a request that is cancelled
+// immediately must not be free. A shadow passes every request, and its outcome has the decision
+// that it does not enforce (Would); it writes no header fields.
+//
+// A limit of kind weir.KindConcurrency counts a request until its handler returns or panics. If
 // the handler runs for longer than the limit's MaxHold, the hold has ended by time; that is
 // one line in ErrorLog, and the MaxHold should be longer.
-func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
-	values := keyby.Functions("weirhttp: Middleware", l, by)
-	m := middleware{limiter: l, values: values, field: PolicyField(l.Compiled()), config: newConfig(l.Compiled().Name, opts)}
+func Middleware(d weir.Decider, by By, opts ...Option) func(http.Handler) http.Handler {
+	keys := keyby.New("weirhttp: Middleware", d, by)
+	name := d.Compiled().Name
+	m := &middleware{decider: d, name: name, keys: keys, config: newConfig(name, opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
 }
 
 type middleware struct {
-	limiter *weir.Limiter
-	values  []ValueFunc // in the order of the policy's dimensions
-	field   string      // the RateLimit-Policy field
+	decider weir.Decider
+	name    string // of the policy
+	keys    keyby.Keys[ValueFunc]
+	field   policyField
 	config
 }
 
@@ -68,17 +75,22 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	o, held, err := m.decideRequest(r)
+	units := m.cost(r)
+	if units == 0 {
+		next.ServeHTTP(w, r)
+		return
+	}
+	o, held, err := m.decideRequest(r, units)
 	switch {
 	case err == nil && o.Decision.Allowed:
-		m.outages.Set(nil)
-		o.writeHeaders(w.Header(), m.field)
+		m.outages.Set(shadowError(o))
+		o.writeHeaders(w.Header(), &m.field)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
-		defer keyby.End(r.Context(), held, m.errorLog, "request", o.Compiled.Name) // also if the handler panics
+		defer keyby.End(r.Context(), held, m.errorLog, "request", m.name) // also if the handler panics
 		next.ServeHTTP(w, r)
 	case err == nil:
 		m.outages.Set(nil)
-		o.writeHeaders(w.Header(), m.field)
+		o.writeHeaders(w.Header(), &m.field)
 		m.onDenied(w, r, o)
 	case m.passes(err):
 		m.outages.Set(errors.New(answer.Logged(err)))
@@ -90,10 +102,21 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 
 // decideRequest attempts the request's units. held is nil if the policy has no concurrency
 // limit, or nothing was granted.
-func (m *middleware) decideRequest(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
-	of := func(value ValueFunc) (string, error) { return value(r) }
-	a, held, err := keyby.Attempt[*KeyError](r.Context(), m.limiter, m.values, ErrValue, of, func() int64 { return m.cost(r) })
-	return (*Outcome)(a), held, err
+func (m *middleware) decideRequest(r *http.Request, units int64) (o *Outcome, held *weir.Reservation, err error) {
+	values, err := keyby.Read[*KeyError](&m.keys, ErrValue, func(value ValueFunc) (string, error) { return value(r) })
+	if err != nil {
+		return nil, nil, err
+	}
+	held, decided, err := keyby.Attempt(r.Context(), m.decider, values, units, false)
+	return &Outcome{decided}, held, err
+}
+
+// shadowError returns the reason why a shadow could not be decided, for the log.
+func shadowError(o *Outcome) error {
+	if o.Err == nil {
+		return nil
+	}
+	return errors.New(answer.Logged(o.Err))
 }
 
 // passes reports whether a request passes uncounted, although err prevented a decision.
@@ -148,8 +171,9 @@ func newConfig(policy string, opts []Option) config {
 	return c
 }
 
-// Cost sets the function that returns the number of units of a request,
-// 0 … weir.MaxUnits. Any other number is rejected with 400. Default, also for nil: 1.
+// Cost sets the function that returns the number of units of a request, 0 … weir.MaxUnits. A
+// request of 0 units passes without a decision, as by [Skip]. Any other number is rejected with
+// 400. Default, also for nil: 1.
 func Cost(units func(*http.Request) int64) Option {
 	return func(c *config) { c.cost = units }
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -11,22 +12,13 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// Outcome is one decision with its request and the states of the limits: the source of
-// the header fields and of the problem document. Compiled and Decision are required.
-type Outcome struct {
-	Compiled *engine.Compiled
-	Key      weir.Key
-	Op       weir.Op
-	N        int64 // requested units
-	Decision weir.Decision
-	States   []weir.LimitState // as Request.States, in the order of the limits; nil = unknown
-	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
-	Blocked  time.Time         // end of the key's block (policy file); zero = no block
-}
+// Outcome is the outcome of a request: the source of the header fields and of the problem
+// document.
+type Outcome struct{ weir.Outcome }
 
 // Why returns the decision and the next step in one English sentence. Values of the key
 // are escaped and shortened.
-func (o *Outcome) Why() string { return (*answer.Answer)(o).Why(nil) }
+func (o *Outcome) Why() string { return answer.Of(&o.Outcome).Why(nil) }
 
 // RetryAfter returns the value of the Retry-After field: whole seconds, rounded up, at
 // least 1. ok is false if the attempt was allowed, or can never be (weir.Never).
@@ -107,14 +99,19 @@ const maxInteger = 999_999_999_999_999
 // RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10. Lines of these two that an
 // outer Middleware wrote stay. A denial replaces the lines of RateLimit by the limits that
 // denied it, so that no t exceeds Retry-After.
-func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, PolicyField(o.Compiled)) }
+//
+// A shadow writes nothing, because a client that sees a limit would keep to it.
+func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, nil) }
 
-// writeHeaders is WriteHeaders with the value of PolicyField.
-func (o *Outcome) writeHeaders(h http.Header, field string) {
+// writeHeaders is WriteHeaders with a cache for the RateLimit-Policy field, which may be nil.
+func (o *Outcome) writeHeaders(h http.Header, cached *policyField) {
+	if o.Shadow {
+		return
+	}
 	if seconds, ok := o.RetryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	h.Add("RateLimit-Policy", field)
+	h.Add("RateLimit-Policy", cached.of(o.Rules))
 	if !o.Decision.Allowed {
 		h.Del("RateLimit")
 	}
@@ -153,6 +150,28 @@ func PolicyField(p *engine.Compiled) string {
 	return string(b)
 }
 
+// policyField keeps the RateLimit-Policy field of the rules that decided last. Plans and reloads
+// change the rules.
+type policyField struct{ last atomic.Pointer[fieldOfRules] }
+
+type fieldOfRules struct {
+	rules *engine.Compiled
+	text  string
+}
+
+// of returns the field of some rules. A nil policyField keeps nothing.
+func (p *policyField) of(rules *engine.Compiled) string {
+	if p == nil {
+		return PolicyField(rules)
+	}
+	last := p.last.Load()
+	if last == nil || last.rules != rules {
+		last = &fieldOfRules{rules, PolicyField(rules)}
+		p.last.Store(last)
+	}
+	return last.text
+}
+
 // appendWindow appends w, in seconds; nothing for less than one. window is in microseconds.
 func appendWindow(b []byte, window int64) []byte {
 	if window < 1e6 {
@@ -182,20 +201,20 @@ func (o *Outcome) RateLimit() string {
 // more room, 0 if it is not known.
 func (o *Outcome) eachItem(f func(name string, remaining int64, next time.Duration)) {
 	allowed := o.Decision.Allowed
-	for i, s := range (*answer.Answer)(o).Known() {
-		if allowed || s.Remaining < o.Compiled.Limits[i].Units(o.N) {
+	for i, s := range answer.Of(&o.Outcome).Known() {
+		if allowed || s.Remaining < o.Rules.Limits[i].Units(o.N) {
 			next := nextRoom(s)
 			if allowed && s.MaxHold > 0 {
 				next = 0
 			}
-			f(fieldName(o.Compiled, i), s.Remaining, next)
+			f(fieldName(o.Rules, i), s.Remaining, next)
 		}
 		if s.MinInterval > 0 && (allowed || s.MinIntervalAfter > 0) {
 			open := int64(1)
 			if s.MinIntervalAfter > 0 {
 				open = 0
 			}
-			f(fieldName(o.Compiled, i)+intervalSuffix, open, s.MinIntervalAfter)
+			f(fieldName(o.Rules, i)+intervalSuffix, open, s.MinIntervalAfter)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedCon
 // unanswered returns a peek for another key. As the last call of a batch it gets an error,
 // because the connection replies to one call.
 func unanswered(l *weir.Limiter) weir.Call {
-	return weir.Call{Limiter: l, Key: weir.K("w"), Request: weir.Request{Op: weir.OpPeek, N: 1}}
+	return weir.Call{Limiter: l, Key: weir.K("w"), Op: engine.Peek, Request: weir.Request{N: 1}}
 }
 
 // replying runs do while the connection has another reply to every call.
@@ -154,9 +154,17 @@ func writes() []write {
 	denied := func(do func(l *weir.Limiter, k weir.Key) error) func(*cannedConn, *weir.Limiter, weir.Key, *weir.Reservation) error {
 		return func(_ *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error { return do(l, k) }
 	}
-	decide := func(r weir.Request) func(l *weir.Limiter, k weir.Key) error {
-		return func(l *weir.Limiter, k weir.Key) error { _, err := l.Decide(ctx, k, r); return err }
+	call := func(op engine.Op, r weir.Request) func(l *weir.Limiter, k weir.Key) error {
+		return func(l *weir.Limiter, k weir.Key) error {
+			c := weir.Call{Limiter: l, Key: k, Op: op, Request: r}
+			if op == engine.Refund {
+				c.From = nine
+			}
+			_, err := c.Do(ctx)
+			return err
+		}
 	}
+	decide := func(r weir.Request) func(l *weir.Limiter, k weir.Key) error { return call(engine.Attempt, r) }
 	unknown := func(err error) error {
 		if !errors.Is(err, weir.ErrOutcomeUnknown) {
 			return fmt.Errorf("got %v, want ErrOutcomeUnknown", err)
@@ -165,11 +173,11 @@ func writes() []write {
 	}
 	return []write{
 		{"nothing", denied(func(*weir.Limiter, weir.Key) error { return nil }), true},
-		{"a peek", denied(decide(weir.Request{Op: weir.OpPeek, N: 1})), true},
-		{"a peek that may be granted", granted(decide(weir.Request{Op: weir.OpPeek, N: 1})), true},
+		{"a peek", denied(call(engine.Peek, weir.Request{N: 1})), true},
+		{"a peek that may be granted", granted(call(engine.Peek, weir.Request{N: 1})), true},
 		{"a count", denied(func(l *weir.Limiter, k weir.Key) error { _, err := l.Count(ctx, k, "user", time.Second); return err }), true},
-		{"a refund", denied(decide(weir.Request{Op: weir.OpRefund, From: nine, N: 1})), false},
-		{"a refund with an id", denied(decide(weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})), false},
+		{"a refund", denied(call(engine.Refund, weir.Request{N: 1})), false},
+		{"a refund with an id", denied(call(engine.Refund, weir.Request{N: 1, ID: "id"})), false},
 		{"a refund without an answer", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
 			c.lost = true
 			defer func() { c.lost = false }()
@@ -199,10 +207,10 @@ func writes() []write {
 			weir.DecideAll(ctx, calls)
 			return calls[0].Err
 		}), false},
-		{"a record", granted(decide(weir.Request{Op: weir.OpRecord, N: 1})), false},
+		{"a record", granted(call(engine.Record, weir.Request{N: 1})), false},
 		{"a repeated record, whose first answer was lost", func(c *cannedConn, l *weir.Limiter, k weir.Key, _ *weir.Reservation) error {
 			return c.replying(weirredis.Replay(nine), func() error {
-				d, err := l.Decide(ctx, k, weir.Request{Op: weir.OpRecord, N: 1, ID: "id"})
+				d, err := (&weir.Call{Limiter: l, Key: k, Op: engine.Record, Request: weir.Request{N: 1, ID: "id"}}).Do(ctx)
 				if err == nil && !d.Replayed {
 					return fmt.Errorf("got %+v, want a replay", d)
 				}
@@ -272,10 +280,10 @@ func TestCountedDenialsEndCachedDenials(t *testing.T) {
 // TestOtherRequestsAreNeverCached lists requests that are sent to the server though the same
 // attempt has a cached denial. Their answers end no cached denial and are not cached.
 func TestOtherRequestsAreNeverCached(t *testing.T) {
+	const peek = "a peek"
 	u := weir.K("u")
 	for about, request := range map[string]weir.Request{
-		"a peek":                    {Op: weir.OpPeek, N: 2},
-		"an attempt of nothing":     {},
+		peek:                        {N: 2},
 		"an attempt with an id":     {N: 2, ID: "id"},
 		"an attempt with states":    {N: 2, States: make([]weir.LimitState, 1)},
 		"an attempt at an instant":  {N: 2, At: nine},
@@ -294,6 +302,9 @@ func TestOtherRequestsAreNeverCached(t *testing.T) {
 				}
 				c.reply += strings.Repeat("\x00", len(request.States)*5*8)
 				calls, want := []weir.Call{{Limiter: asked, Key: u, Request: request}}, 2
+				if about == peek {
+					calls[0].Op = engine.Peek
+				}
 				if batch {
 					calls = append(calls, unanswered(l))
 				}

@@ -224,7 +224,7 @@ func TestRefusedCommands(t *testing.T) {
 			err := call(l)
 			s.Must(t, "ACL", "SETUSER", "default", "+@all")
 			states := make([]weir.LimitState, 2)
-			must.Get(l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpPeek, N: 1, States: states}))(t)
+			must.Get((&weir.Call{Limiter: l, Key: weir.K("u"), Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(ctx))(t)
 			s.Must(t, "ACL", "SETUSER", "default", "-"+strings.ToLower(command))
 			used := max(states[0].Used, states[1].Used)
 			switch {

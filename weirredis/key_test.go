@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -24,6 +25,7 @@ func plan(t testing.TB, p weir.Policy) *engine.Compiled {
 			l.Window = time.Minute
 		}
 	}
+	p.Dimensions = dims.Of(p.Limits...)
 	return must.Get(p.Compile())(t)
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -28,7 +29,7 @@ var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 // limiter returns a limiter with the limits on the engine.
 func limiter(t testing.TB, e engine.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
-	return must.Get(weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e)))(t)
+	return must.Get(weir.New(weir.Policy{Name: name, Mode: mode, Dimensions: dims.Of(limits...), Limits: limits}, weir.WithEngine(e)))(t)
 }
 
 // do makes one call on an engine.

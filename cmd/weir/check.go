@@ -28,11 +28,11 @@ type checkOptions struct {
 	server          clientFlags // without a URL the command decides itself
 	id              string
 	n               int
-	op              weir.Op
+	op              engine.Op
 }
 
 func checkCommand() *cobra.Command {
-	o := &checkOptions{op: weir.OpAttempt}
+	o := &checkOptions{op: engine.Attempt}
 	cmd := newCommand("check POLICY [key=value ...]", "Make one decision", wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.addTo(cmd)
 	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
@@ -40,7 +40,7 @@ func checkCommand() *cobra.Command {
 }
 
 func peekCommand() *cobra.Command {
-	o := &checkOptions{op: weir.OpPeek}
+	o := &checkOptions{op: engine.Peek}
 	cmd := newCommand("peek POLICY [key=value ...]", "Show the decision that an attempt would get, and take nothing",
 		wantArgs(1, math.MaxInt, "POLICY"), o.run)
 	o.addTo(cmd)
@@ -167,7 +167,7 @@ func (o *checkOptions) askServer(cmd *cobra.Command, name string, pairs []string
 		return nil, "", err
 	}
 	path := "/v1/check"
-	if o.op == weir.OpPeek {
+	if o.op == engine.Peek {
 		path = "/v1/peek"
 	}
 	a, err := client.call(cmd.Context(), http.MethodPost, path, request, &struct{}{}, "is --url the address of --listen?")
@@ -314,7 +314,7 @@ func (a *shownAnswer) verdict(o *checkOptions) string {
 	case a.Allowed:
 		word = "allowed"
 	}
-	if o.op == weir.OpPeek {
+	if o.op == engine.Peek {
 		return "would be " + word
 	}
 	return word

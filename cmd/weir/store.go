@@ -19,6 +19,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/redact"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
@@ -364,4 +365,4 @@ func textOrBytes(v string) (text string, b []byte) {
 }
 
 // operationWords are the operations with an idempotency key.
-var operationWords = [...]string{weir.OpAttempt: "attempt", weir.OpRecord: "record", weir.OpRefund: "refund"}
+var operationWords = [...]string{engine.Attempt: "attempt", engine.Record: "record", engine.Refund: "refund"}

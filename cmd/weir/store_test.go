@@ -43,7 +43,7 @@ func TestDumpTellsAllKeysApart(t *testing.T) {
 	values := []string{"a", "\ufffd", "\xff", "\xfe", "/w==", "\x00", "a\u202e"}
 	dir := t.TempDir()
 	e := must.Get(weirdisk.Open(dir))(t)
-	l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{weir.PerDay(5, "user", "host")}}, weir.WithEngine(e)))(t)
+	l := must.Get(weir.New(weir.Policy{Name: "p", Dimensions: []string{"user", "host"}, Limits: []weir.Limit{weir.PerDay(5, "user", "host")}}, weir.WithEngine(e)))(t)
 	want := map[string]bool{}
 	for _, v := range values {
 		want[fmt.Sprintf("%q", []string{"b", v, ""})] = true

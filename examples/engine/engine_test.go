@@ -47,7 +47,7 @@ func TestUnsupported(t *testing.T) {
 // open returns a limiter on a new engine.
 func open(t *testing.T, mode weir.Mode, limit weir.Limit) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(weir.Policy{Name: "api", Mode: mode, Limits: []weir.Limit{limit}}, weir.WithEngine(rolling.New()))
+	l, err := weir.New(weir.Policy{Name: "api", Mode: mode, Limits: []weir.Limit{limit}, Dimensions: limit.By}, weir.WithEngine(rolling.New()))
 	if err != nil {
 		t.Fatal(err)
 	}

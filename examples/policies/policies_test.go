@@ -34,7 +34,7 @@ func TestPolicyFiles(t *testing.T) {
 }
 
 func decideOnce(t *testing.T, p *policy.Definition) {
-	limiter := must.Get(weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits}))(t)
+	limiter := must.Get(weir.New(weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits, Dimensions: p.Dimensions()}))(t)
 	values := map[string]string{}
 	for _, dimension := range limiter.Compiled().Dimensions {
 		values[dimension] = "some"

@@ -21,12 +21,18 @@ import (
 type Answer struct {
 	Compiled *engine.Compiled
 	Key      weir.Key
-	Op       weir.Op // an attempt, a peek or a record
-	N        int64   // requested units, 0 … weir.MaxUnits
+	Op       engine.Op // an attempt, a peek or a record
+	N        int64     // requested units, 0 … weir.MaxUnits
 	Decision weir.Decision
 	States   []weir.LimitState // as Request.States: in the order of the limits, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 	Blocked  time.Time         // until when a block of a policy file denies the key; zero = none does
+}
+
+// Of returns the answer of an attempt.
+func Of(o *weir.Outcome) *Answer {
+	return &Answer{Compiled: o.Rules, Key: o.Key, N: o.N, Decision: o.Decision,
+		States: o.States, Units: o.Units, Blocked: o.Blocked}
 }
 
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are

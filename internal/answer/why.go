@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 )
 
 // Why returns the decision and the next step as one English sentence, such as "10 of 10
@@ -26,7 +27,7 @@ func (a *Answer) Why(by *Applied) string {
 		b = a.appendUnknown(b)
 	case !a.Decision.Allowed && a.Decision.Limit == "": // denied by the checks decided together with it
 		b = a.appendOthers(b)
-	case a.Op == weir.OpRecord && a.N > 0: // a record of 0 units is a peek (R4)
+	case a.Op == engine.Record && a.N > 0: // a record of 0 units is a peek (R4)
 		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
 		b = a.appendAllowed(append(b, ": "...), i)
 	case !a.Decision.Allowed && !a.Blocked.IsZero():
@@ -161,7 +162,7 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 // appendPart: mode Partial granted fewer units than requested.
 func (a *Answer) appendPart(b []byte, i int) []byte {
 	b = a.appendUnits(fmt.Appendf(b, "%d of the ", a.Decision.Granted), i, a.N)
-	if a.Op == weir.OpPeek {
+	if a.Op == engine.Peek {
 		b = append(b, " would be granted: "...)
 	} else {
 		b = append(b, " granted: "...)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -60,7 +61,7 @@ func decided(t *testing.T, rule *enforce.Rule, words []string) answer.Answer {
 	n := must.Get(strconv.ParseInt(words[len(words)-1], 10, 64))(t)
 	r := enforce.Request{N: n, At: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC).Add(at), States: make([]weir.LimitState, len(rule.Limits))}
 	if len(words) > 2 {
-		r.Op = map[string]weir.Op{"peek": weir.OpPeek, "record": weir.OpRecord}[words[1]]
+		r.Op = map[string]engine.Op{"peek": engine.Peek, "record": engine.Record}[words[1]]
 	}
 	if len(rule.Dimensions()) > 0 {
 		r.Key = weir.K("42")

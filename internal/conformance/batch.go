@@ -81,11 +81,14 @@ func (s *session) doAll(batch []step) []answer {
 	}
 	calls := make([]weir.Call, len(batch))
 	for i, st := range batch {
-		r := weir.Request{Op: requestOps[st.op], N: st.n, At: s.instant(st.at), ID: st.id}
+		r := weir.Request{N: st.n, At: s.instant(st.at), ID: st.id}
 		if st.states {
 			r.States = make([]weir.LimitState, len(s.current.order))
 		}
-		calls[i] = weir.Call{Limiter: s.limiter, Key: keyOf(s.limiter, st.key), Request: r}
+		calls[i] = weir.Call{Limiter: s.limiter, Key: keyOf(s.limiter, st.key), Op: requestOps[st.op], Request: r}
+		if st.n == 0 { // as a Call takes it (V1)
+			calls[i].Op = engine.Peek
+		}
 	}
 	weir.DecideAll(context.Background(), calls)
 	for i := range calls {

@@ -301,7 +301,7 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 func (h *concurrentHistory) look() error {
 	for _, parts := range h.keys {
 		states := make([]weir.LimitState, len(h.limiter.Compiled().Limits))
-		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, States: states})
+		d, err := (&weir.Call{Limiter: h.limiter, Key: keyOf(h.limiter, parts), Op: engine.Peek, Request: weir.Request{States: states}}).Do(context.Background())
 		if err != nil {
 			return err
 		}

@@ -81,7 +81,7 @@ func auditHoldsOnce(e engine.Engine, r *rand.Rand, c *Config) (breach string) {
 	}
 	time.Sleep(window + holdSlack)
 	states := make([]weir.LimitState, 2)
-	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, States: states}); err != nil {
+	if _, err := (&weir.Call{Limiter: l, Key: weir.K(), Op: engine.Peek, Request: weir.Request{States: states}}).Do(context.Background()); err != nil {
 		return err.Error()
 	}
 	charged := int64(0)

@@ -21,7 +21,7 @@ var instantForms = []instantForm{
 		return l.Decide(context.Background(), k, r)
 	}},
 	{"DecideAll", func(l *weir.Limiter, k weir.Key, r weir.Request) (weir.Decision, error) {
-		calls := []weir.Call{{Limiter: l, Key: k, Request: r}, {Limiter: l, Key: k, Request: weir.Request{Op: weir.OpPeek, At: r.At}}}
+		calls := []weir.Call{{Limiter: l, Key: k, Request: r}, {Limiter: l, Key: k, Op: engine.Peek, Request: weir.Request{At: r.At}}}
 		weir.DecideAll(context.Background(), calls)
 		return calls[0].Decision, calls[0].Err
 	}},

@@ -33,6 +33,19 @@ func (b *mutablePolicy) policy(prefix string) weir.Policy {
 			l.Window, l.MaxHold = 0, l.Window
 		}
 	}
+	return declared(p)
+}
+
+// declared returns the policy with its dimensions, in order of first appearance.
+func declared(p weir.Policy) weir.Policy {
+	p.Dimensions = nil
+	for _, l := range p.Limits {
+		for _, name := range l.By {
+			if !slices.Contains(p.Dimensions, name) {
+				p.Dimensions = append(p.Dimensions, name)
+			}
+		}
+	}
 	return p
 }
 

@@ -88,21 +88,44 @@ func (s *session) call(st step) (a answer, err error) {
 		if st.from == oldest {
 			return s.refundOldest(key, st)
 		}
-		d, err = at.Decide(ctx, key, weir.Request{Op: weir.OpRefund, From: s.instant(st.from), N: st.n, ID: st.id})
+		d, err = (&weir.Call{Limiter: at, Key: key, Op: engine.Refund, From: s.instant(st.from), Request: weir.Request{N: st.n, ID: st.id}}).Do(ctx)
 		a.units = d.Granted
 	case opCount:
 		a.units, err = at.Count(ctx, key, st.limit, st.last)
 	case opReset:
 		a.reset, err = s.limiter.Reset(ctx, key, st.names...)
 	default:
-		ask := weir.Request{Op: requestOps[st.op], N: st.n, ID: st.id}
+		c := weir.Call{Limiter: at, Key: key, Op: requestOps[st.op], Request: weir.Request{N: st.n, ID: st.id}}
 		if st.states {
-			ask.States = make([]weir.LimitState, len(s.current.order))
+			c.Request.States = make([]weir.LimitState, len(s.current.order))
 		}
-		d, err := at.Decide(ctx, key, ask)
-		return s.decided(d, ask.States, err)
+		d, err := s.makeCall(&c, st)
+		return s.decided(d, c.Request.States, err)
 	}
 	return a, err
+}
+
+// makeCall makes the call of a step. An attempt or a record of 0 units, which a Call rejects,
+// goes to the engine itself.
+func (s *session) makeCall(c *weir.Call, st step) (weir.Decision, error) {
+	if st.n != 0 || c.Op == engine.Peek {
+		return c.Do(context.Background())
+	}
+	peek := *c // for its errors of bad input
+	if peek.Op = engine.Peek; peek.Check() != nil {
+		return weir.Decision{}, peek.Check()
+	}
+	call := engine.Call{Rules: c.Limiter.Compiled(), Key: c.Key, Op: c.Op, ID: st.id,
+		States: c.Request.States, Given: !s.live}
+	if call.Given {
+		call.At = s.instant(st.at).UnixMicro()
+	}
+	calls := []engine.Call{call}
+	s.engine.Do(context.Background(), calls)
+	if d := &calls[0].Result; !d.Replayed {
+		call.Rules.Explain(d)
+	}
+	return weir.Decision(calls[0].Result), calls[0].Err
 }
 
 // decided returns the answer with a decision, and with its states if they were requested.
@@ -134,7 +157,7 @@ func (s *session) refundOldest(key weir.Key, st step) (a answer, err error) {
 	return answer{units: calls[0].Result.Granted}, calls[0].Err
 }
 
-var requestOps = map[string]weir.Op{opTake: weir.OpAttempt, opPeek: weir.OpPeek, opRecord: weir.OpRecord}
+var requestOps = map[string]engine.Op{opTake: engine.Attempt, opPeek: engine.Peek, opRecord: engine.Record}
 
 func (s *session) instant(at time.Duration) time.Time {
 	return time.UnixMicro(s.epoch).Add(at)

@@ -55,6 +55,7 @@ func wideKeys(e engine.Engine) string {
 	for i := range values {
 		p.Limits[0].By = append(p.Limits[0].By, fmt.Sprint("d", i))
 	}
+	p.Dimensions = p.Limits[0].By
 	rules, err := p.Compile()
 	if err != nil {
 		return err.Error()

@@ -100,7 +100,7 @@ func (m *togetherModel) use(i int, policy weir.Policy) error {
 	m.policies[i], m.tested[i], m.single[i] = policy, tested, nil
 	for _, limit := range policy.Limits {
 		limit.Cost = 0 // the model adds the costs
-		l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}}, weir.WithEngine(m.spec))
+		l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}, Dimensions: limit.By}, weir.WithEngine(m.spec))
 		mustBeValid(err)
 		m.single[i] = append(m.single[i], l)
 	}
@@ -138,8 +138,12 @@ func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
 			for i := range k {
 				k[i] = values[r.IntN(3)]
 			}
-			m.last = append(m.last, weir.Call{Limiter: l, Key: weir.K(k...),
-				Request: weir.Request{N: r.Int64N(4), States: make([]weir.LimitState, len(l.Compiled().Limits))}})
+			c := weir.Call{Limiter: l, Key: weir.K(k...),
+				Request: weir.Request{N: r.Int64N(4), States: make([]weir.LimitState, len(l.Compiled().Limits))}}
+			if c.Request.N == 0 {
+				c.Op = engine.Peek
+			}
+			m.last = append(m.last, c)
 		}
 	}
 	at := m.now - max(0, r.Int64N(2_000_000)-1_000_001) // less than a second back (R2)
@@ -208,11 +212,11 @@ func (o *outcome) tooMany() bool {
 // decide decides by single peeks.
 func (o *outcome) decide(at int64) {
 	for _, ch := range o.charged {
-		o.at = max(o.at, ch.do(weir.OpPeek, at).At.UnixMicro())
+		o.at = max(o.at, ch.do(engine.Peek, at).At.UnixMicro())
 	}
 	o.allowed = true
 	for _, ch := range o.charged {
-		o.allowed = ch.do(weir.OpPeek, o.at).Allowed && o.allowed
+		o.allowed = ch.do(engine.Peek, o.at).Allowed && o.allowed
 	}
 }
 
@@ -221,18 +225,20 @@ func (o *outcome) decide(at int64) {
 func (o *outcome) commit() {
 	for _, ch := range o.charged {
 		if o.allowed && ch.units > 0 {
-			ch.do(weir.OpAttempt, o.at)
+			ch.do(engine.Attempt, o.at)
 		} else if denied := *ch; o.attempts && ch.limiter.Compiled().Limits[0].Kind == weir.KindBucket {
 			denied.units = weir.MaxUnits
-			denied.do(weir.OpAttempt, o.at)
+			denied.do(engine.Attempt, o.at)
 		}
 	}
 }
 
 // do makes a single request, and keeps the state after it.
-func (ch *charge) do(op weir.Op, at int64) weir.Decision {
+func (ch *charge) do(op engine.Op, at int64) weir.Decision {
 	states := make([]weir.LimitState, 1)
-	d, err := ch.limiter.Decide(context.Background(), ch.key, weir.Request{Op: op, N: ch.units, At: time.UnixMicro(at), States: states})
+	c := weir.Call{Limiter: ch.limiter, Key: ch.key, Op: op,
+		Request: weir.Request{N: ch.units, At: time.UnixMicro(at), States: states}}
+	d, err := c.Do(context.Background())
 	mustBeValid(err)
 	ch.state = states[0]
 	return d
@@ -305,7 +311,7 @@ func transferred(e engine.Engine, c Config, by []string) string {
 	}
 	name := freshPrefix() + "transfers"
 	open := func(limits ...weir.Limit) *weir.Limiter {
-		l, err := weir.New(weir.Policy{Name: name, Limits: limits}, weir.WithEngine(e))
+		l, err := weir.New(declared(weir.Policy{Name: name, Limits: limits}), weir.WithEngine(e))
 		mustBeValid(err)
 		return l
 	}
@@ -327,7 +333,7 @@ func transferred(e engine.Engine, c Config, by []string) string {
 				if calls[0].Decision.Allowed != calls[1].Decision.Allowed {
 					problem = errors.New("one of two calls together was granted")
 				}
-				if _, err := both.Decide(context.Background(), key, weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
+				if _, err := (&weir.Call{Limiter: both, Key: key, Op: engine.Peek, Request: weir.Request{N: 1, States: states}}).Do(context.Background()); err != nil {
 					problem = err
 				} else if states[0].Used != states[1].Used {
 					problem = fmt.Errorf("%d units were charged to the one key and %d to the other", states[0].Used, states[1].Used)

@@ -77,7 +77,7 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 		for i := range items {
 			which[i] = r.IntN(len(batched))
 			values := []string{string(rune('a' + r.IntN(2)))}
-			request := Request{Target: Target{Key: weir.K(values...)}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
+			request := Request{Target: Target{Key: weir.K(values...)}, N: r.Int64N(3), At: now, Op: engine.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
 			if batched[which[i]].PlanBy != "" && r.IntN(2) == 0 {
 				request.Plan = 0
 			}

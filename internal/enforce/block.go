@@ -67,7 +67,7 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 // nothing, but returns the earlier grant of an idempotency key. It has the windows and rates
 // of the policy, because even a denied attempt stores other ones (R12).
 func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
-	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits)}
+	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits), Dimensions: p.Dimensions()}
 	for i := range none.Limits {
 		if l := &none.Limits[i]; l.FillTime() > 0 { // a bucket
 			l.Burst, l.Cost = 1, 2 // more than ever fits
@@ -85,7 +85,8 @@ func newBlockLimiter(p *policy.Definition, limits []weir.Limit, base *engine.Com
 	if outage == engine.OutageShare {
 		outage = engine.OutageAllow // the share of one unit is 0, which would deny every attempt
 	}
-	l, err := weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e), weir.WithOutage(outage))
+	of := policy.Definition{Limits: limits}
+	l, err := weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits, Dimensions: of.Dimensions()}, weir.WithEngine(e), weir.WithOutage(outage))
 	if err != nil {
 		return nil, err
 	}
@@ -130,7 +131,7 @@ type block struct {
 
 // find looks for a running block of the key.
 func (b *blocks) find(ctx context.Context, a *Request) (found block, err error) {
-	d, err := b.combined.Decide(ctx, b.combined.keyOf(&a.Key), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
+	d, err := (&weir.Call{Limiter: b.combined.Limiter, Key: b.combined.keyOf(&a.Key), Op: engine.Peek, Request: weir.Request{N: 1, At: a.At}}).Do(ctx)
 	if err == nil && !d.Allowed {
 		found = block{d.Limit, d.At.Add(d.RetryAfter)}
 	}
@@ -147,7 +148,7 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 	}
 	l := b.single[i]
 	states := statesFor(nil, l.Limiter) // so that no cached denial answers (R8)
-	h, err := l.Decide(ctx, l.keyOf(&a.Key), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
+	h, err := (&weir.Call{Limiter: l.Limiter, Key: l.keyOf(&a.Key), Op: engine.Attempt, Request: weir.Request{N: 1, At: now, States: states}}).Do(ctx)
 	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
 	}
@@ -175,10 +176,9 @@ func (b *blocks) reset(ctx context.Context, key *weir.Key, dimensions, names []s
 }
 
 // decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
-// block, decides, and begins a block if a limit that blocks denies an attempt. q is the
-// request of the limiter for a.
-func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *weir.Request) (weir.Decision, error) {
-	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Request: *q}
+// block, decides, and begins a block if a limit that blocks denies an attempt. c is the
+// call of the limiter for a.
+func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, c *weir.Call) (weir.Decision, error) {
 	if err := c.Check(); err != nil { // before the key is projected
 		return weir.Decision{}, err
 	}
@@ -187,25 +187,25 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *
 		return weir.Decision{}, err
 	}
 	if !found.until.IsZero() && !a.records() {
-		d, running, err := o.denyBlocked(ctx, &a.Key, q, found)
+		d, running, err := o.denyBlocked(ctx, c, found)
 		if err != nil || running {
 			return d, err
 		}
 	}
-	d, err := o.decideLimits(ctx, &a.Key, q)
+	d, err := o.decideLimits(ctx, a, c)
 	if d.Cached { // a block would outlast it, and another process may have reset the key
-		q.States = statesFor(nil, o.Limiter) // so that no cached denial answers (R8)
-		d, err = o.decideLimits(ctx, &a.Key, q)
+		c.Request.States = statesFor(nil, o.Limiter) // so that no cached denial answers (R8)
+		d, err = o.decideLimits(ctx, a, c)
 	}
 	if err != nil || d.Replayed {
 		return d, err
 	}
 	if a.records() {
-		o.applyBlock(&d, q.States, found)
+		o.applyBlock(&d, c.Request.States, found)
 		return d, nil
 	}
 	i := o.Limiter.Compiled().LimitNamed(d.Limit)
-	if d.Allowed || d.Degraded || a.Op != weir.OpAttempt || a.N == 0 || i < 0 || r.blocks.single[i] == nil {
+	if d.Allowed || d.Degraded || a.Op != engine.Attempt || a.N == 0 || i < 0 || r.blocks.single[i] == nil {
 		return d, nil // a degraded denial begins no block, because the store cannot hold it
 	}
 	begun, at, err := r.blocks.begin(ctx, a, i, &d)
@@ -215,30 +215,32 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request, q *
 	case err != nil:
 		return weir.Decision{}, err
 	case r.Mode != weir.CountDenied: // a counted denial keeps its instant, which refunds name
-		shiftTo(at, &d, q.States)
+		shiftTo(at, &d, c.Request.States)
 	}
-	o.applyBlock(&d, q.States, begun)
+	o.applyBlock(&d, c.Request.States, begun)
 	return d, nil
 }
 
 // denyBlocked denies a request during a block. It reports false if the block has ended
 // at the instant of the limits' states. A request that repeats the idempotency key of an
 // earlier grant gets that grant.
-func (o *Outcome) denyBlocked(ctx context.Context, key *weir.Key, q *weir.Request, by block) (d weir.Decision, running bool, err error) {
-	if q.ID != "" && q.Op == weir.OpAttempt {
-		if d, err = o.replay.Decide(ctx, *key, weir.Request{Op: q.Op, N: q.N, At: q.At, ID: q.ID}); err != nil || d.Replayed {
-			clear(q.States)
+func (o *Outcome) denyBlocked(ctx context.Context, c *weir.Call, by block) (d weir.Decision, running bool, err error) {
+	if c.Request.ID != "" && c.Op == engine.Attempt {
+		replay := *c
+		replay.Limiter, replay.Request.States = o.replay, nil
+		if d, err = replay.Do(ctx); err != nil || d.Replayed {
+			clear(c.Request.States)
 			return d, true, err
 		}
 	}
-	peek := *q
-	peek.Op = weir.OpPeek
-	d, err = o.Limiter.Decide(ctx, *key, peek)
+	peek := *c
+	peek.Op = engine.Peek
+	d, err = peek.Do(ctx)
 	if err != nil || !by.until.After(d.At) {
 		return d, err != nil, err
 	}
 	d.Allowed, d.Granted, d.Limit = false, 0, by.limit
-	o.applyBlock(&d, q.States, by)
+	o.applyBlock(&d, c.Request.States, by)
 	return d, true, nil
 }
 

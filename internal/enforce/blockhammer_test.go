@@ -77,7 +77,7 @@ func TestBlockHammer(t *testing.T) {
 		for k, all := range seen {
 			auditBlocks(t, all, window, block)
 			time.Sleep(block + window)
-			o, err := r.Decide(context.Background(), &Request{Target: Target{Key: keys[k]}, N: 3, Op: weir.OpPeek})
+			o, err := r.Decide(context.Background(), &Request{Target: Target{Key: keys[k]}, N: 3, Op: engine.Peek})
 			if err != nil || !o.Decision.Allowed {
 				t.Errorf("when all is over: %+v, %v", o, err)
 			}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/policy"
 )
@@ -91,7 +92,7 @@ func TestBlockRandomly(t *testing.T) {
 			for i := range values {
 				values[i] = string(rune('a' + r.IntN(2)))
 			}
-			a := Request{Target: Target{Key: weir.K(values...), Plan: r.IntN(len(p.Plans) + 1)}, Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
+			a := Request{Target: Target{Key: weir.K(values...), Plan: r.IntN(len(p.Plans) + 1)}, Op: []engine.Op{check, check, check, peek, record}[r.IntN(5)],
 				N: int64(r.IntN(4)), At: now}
 			o := must.Get(rule.Decide(context.Background(), &a))(t)
 			steps = append(steps, traced{a, o})

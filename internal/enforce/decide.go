@@ -40,7 +40,7 @@ func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 // Request is one call of a rule.
 type Request struct {
 	Target
-	Op     weir.Op           // OpAttempt, OpPeek, OpRecord, OpRefund, engine.Count or engine.Reset
+	Op     engine.Op         // OpAttempt, OpPeek, OpRecord, OpRefund, engine.Count or engine.Reset
 	N      int64             // units
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
@@ -50,11 +50,16 @@ type Request struct {
 	Last   time.Duration     // for a count: the span
 	Limits []string          // for a reset: the limits; none = those that count by every dimension
 	Via    any               // how the call came in; only the Handle uses it
+
+	// Reserve makes the granted units of an attempt those of a Reservation that lives for TTL, 0
+	// for the longest window.
+	Reserve bool
+	TTL     time.Duration
 }
 
 // records reports whether the request adds units without a decision. A record of 0 units is a
 // peek (R4).
-func (a *Request) records() bool { return a.Op == weir.OpRecord && a.N > 0 }
+func (a *Request) records() bool { return a.Op == engine.Record && a.N > 0 }
 
 // Outcome is a decision, with the parts of the file that made it.
 type Outcome struct {
@@ -71,6 +76,8 @@ type Outcome struct {
 	Err error
 
 	Reset []string // for a reset: the names of the limits whose histories were forgotten
+
+	Reservation *weir.Reservation // of a Request with Reserve; nil if nothing was granted
 }
 
 // Handle receives the calls of one policy. It is safe for concurrent use.
@@ -198,6 +205,24 @@ func (r *Rule) ResetRules(a *Request) *engine.Compiled {
 	return rules
 }
 
+// CheckNames returns an error unless names, each given once, are those of the dimensions, and
+// perhaps that of plan-by.
+func (r *Rule) CheckNames(names []string) error {
+	values := make([]Pair, 0, len(names))
+	plans, expected := 0, len(r.Compiled.Dimensions)
+	for _, name := range names {
+		values = append(values, Pair{Name: name, Value: "any"}) // only the names count
+		if name == r.PlanBy && r.PlanBy != "" && r.planAt < 0 {
+			plans = 1
+		}
+	}
+	err := r.keyError(values)
+	if err == nil && len(names) != expected+plans {
+		return engine.Input("key", "a name is given twice in %q", names)
+	}
+	return err
+}
+
 // keyError returns the reason why values do not match the policy's dimensions.
 func (r *Rule) keyError(values []Pair) error {
 	named := make(map[string]string, len(values))
@@ -234,12 +259,15 @@ func (r *Rule) Decide(ctx context.Context, a *Request) (Outcome, error) {
 
 // decide is Decide without the Handle.
 func (r *Rule) decide(ctx context.Context, a *Request) (o Outcome, err error) {
-	if a.Op > weir.OpRecord {
+	if a.Op > engine.Record {
 		return r.change(ctx, a)
+	}
+	if a.Reserve && r.Reported {
+		return o, engine.Input("request", "policy %q counts reported units, so an attempt takes nothing that could be settled; report the units instead", r.Name)
 	}
 	q := r.begin(&o, a)
 	if r.blocks == nil {
-		o.Decision, err = o.decideLimits(ctx, &a.Key, &q)
+		o.Decision, err = o.decideLimits(ctx, a, &q)
 	} else {
 		o.Decision, err = r.decideWithBlocks(ctx, &o, a, &q)
 	}
@@ -267,9 +295,14 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 	}
 	if a.Op == engine.Count {
 		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
-	} else {
-		o.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: a.Op, From: a.From, N: a.N, ID: a.ID})
+		return o, err
 	}
+	c := weir.Call{Limiter: l, Key: a.Key, Op: a.Op, From: a.From, Request: weir.Request{N: a.N, ID: a.ID}}
+	if a.N == 0 { // takes nothing back, and the rest must be right all the same
+		c.Request.N, o.Allowed = 1, true
+		return o, c.Check()
+	}
+	o.Decision, err = c.Do(ctx)
 	return o, err
 }
 
@@ -282,21 +315,22 @@ func (r *Rule) reset(ctx context.Context, a *Request) ([]string, error) {
 	return names, r.blocks.reset(ctx, &a.Key, r.ResetRules(a).Dimensions, names)
 }
 
-// begin chooses the numbers for a, and returns the request that the limiter gets. It has room
+// begin chooses the numbers for a, and returns the call that the limiter gets. It has room
 // for the states that warnings need: the Remaining of a decision is that of several limits, or
 // of a block.
-func (r *Rule) begin(o *Outcome, a *Request) weir.Request {
+func (r *Rule) begin(o *Outcome, a *Request) weir.Call {
 	o.variation = r.choose(&a.Key, a.Plan, a.At)
 	o.Applied.Plan = o.Plan
 	if by := o.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
-	q := weir.Request{Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
-	if a.Op == weir.OpAttempt && r.Reported {
-		q.Op = weir.OpPeek
+	q := weir.Call{Limiter: o.Limiter, Key: a.Key, Op: a.Op,
+		Request: weir.Request{N: a.N, At: a.At, States: a.States, ID: a.ID}}
+	if a.Op == engine.Attempt && r.Reported || a.N == 0 {
+		q.Op = engine.Peek // 0 units are charged nothing (R4)
 	}
 	if r.WarnPercents != nil && r.charges(&q) && (len(r.Limits) > 1 || r.blocks != nil) {
-		q.States = statesFor(q.States, o.Limiter)
+		q.Request.States = statesFor(q.Request.States, o.Limiter)
 	}
 	return q
 }
@@ -319,12 +353,20 @@ func (o *Outcome) finish(a *Request, err error) error {
 	return nil
 }
 
-// decideLimits decides by the limits alone, without blocks and shadow.
-func (v *variation) decideLimits(ctx context.Context, key *weir.Key, q *weir.Request) (weir.Decision, error) {
-	if q.Op == weir.OpAttempt && q.At.IsZero() && q.States == nil && q.ID == "" {
-		return v.Limiter.AllowN(ctx, *key, q.N) // the fast path of a Limiter
+// decideLimits makes the call of the limiter for a, without blocks and shadow.
+func (o *Outcome) decideLimits(ctx context.Context, a *Request, c *weir.Call) (d weir.Decision, err error) {
+	q := &c.Request
+	plain := c.Op == engine.Attempt && q.At.IsZero() && q.States == nil && q.ID == ""
+	switch {
+	case a.Reserve:
+		q := *q
+		q.TTL = a.TTL
+		o.Reservation, d, err = c.Limiter.Reserve(ctx, c.Key, q)
+		return d, err
+	case plain:
+		return c.Limiter.AllowN(ctx, c.Key, q.N) // the fast path of a Limiter
 	}
-	return v.Limiter.Decide(ctx, *key, *q)
+	return c.Do(ctx)
 }
 
 // crosses reports whether taking units brought the use of a limit from below percent of its
@@ -337,13 +379,13 @@ func crosses(used, units, capacity, percent int64) bool {
 
 // charges reports whether a request can carry a warning: an attempt, or the record of a
 // policy that counts reports.
-func (r *Rule) charges(q *weir.Request) bool {
-	return q.N > 0 && (q.Op == weir.OpAttempt || q.Op == weir.OpRecord && r.Reported)
+func (r *Rule) charges(q *weir.Call) bool {
+	return q.Request.N > 0 && (q.Op == engine.Attempt || q.Op == engine.Record && r.Reported)
 }
 
 // warn sets the warnings of a new decision, by the states of the request if it has them.
 // units returns the units that a grant took of a limit.
-func (r *Rule) warn(o *Outcome, q *weir.Request, units func(l *engine.Limit) int64) {
+func (r *Rule) warn(o *Outcome, q *weir.Call, units func(l *engine.Limit) int64) {
 	d := &o.Decision
 	if !r.charges(q) || !d.Allowed || d.Degraded || d.Replayed {
 		return
@@ -351,11 +393,11 @@ func (r *Rule) warn(o *Outcome, q *weir.Request, units func(l *engine.Limit) int
 	limits := o.Limiter.Compiled().Limits
 	for i, percent := range r.WarnPercents {
 		l, used := &limits[i], limits[i].Capacity-d.Remaining
-		if q.States != nil {
-			if q.States[i].Name == "" { // unknown
+		if q.Request.States != nil {
+			if q.Request.States[i].Name == "" { // unknown
 				continue
 			}
-			used = q.States[i].Used
+			used = q.Request.States[i].Used
 		}
 		if percent > 0 && crosses(used, units(l), l.Capacity, int64(percent)) {
 			o.Applied.Warnings = append(o.Applied.Warnings, l.Name)

@@ -201,7 +201,7 @@ func TestShadow(t *testing.T) {
 	if o, err := r.Decide(context.Background(), &ask); err != nil || !errors.Is(o.Err, errDown) || !o.Decision.Allowed || o.Decision.Granted != 2 || !o.Decision.Degraded {
 		t.Errorf("a store that is away: %+v, %v", o, err)
 	}
-	ask.Op = weir.OpRecord
+	ask.Op = engine.Record
 	if _, err := r.Decide(context.Background(), &ask); !errors.Is(err, errDown) {
 		t.Errorf("a record that was lost: %v, want an error", err)
 	}

@@ -258,8 +258,10 @@ func (r *Rule) compile(number int, override *policy.Override) (*variation, error
 		changes = append(changes, override.Changes)
 	}
 	v.Definition = r.With(changes...)
+	limits := weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits, Dimensions: v.Definition.Dimensions()}
 	var err error
-	if v.Limiter, err = weir.New(weir.Policy{Name: v.Name, Mode: v.Mode, Limits: v.Limits}, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown)); err == nil && r.Blocks != nil {
+	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine), weir.WithOutage(r.WhenStoreIsDown))
+	if err == nil && r.Blocks != nil {
 		v.replay, err = newReplay(v.Definition, r.engine)
 	}
 	return v, err

@@ -21,8 +21,7 @@ type Item struct {
 // call begins the outcome of an item and returns the call that decides it.
 func (it *Item) call() weir.Call {
 	it.Outcome = Outcome{}
-	q := it.Rule.begin(&it.Outcome, &it.Request)
-	return weir.Call{Limiter: it.Outcome.Limiter, Key: it.Key, Request: q}
+	return it.Rule.begin(&it.Outcome, &it.Request)
 }
 
 // observeAll passes the calls of a batch to their handles. all is the error of all items, if
@@ -67,7 +66,7 @@ func DecideAll(ctx context.Context, items []Item) {
 		c := &calls[i]
 		it.Outcome.Decision, it.Err = c.Decision, c.Err
 		if it.Err == nil {
-			it.Rule.warn(&it.Outcome, &c.Request, it.Outcome.granted)
+			it.Rule.warn(&it.Outcome, c, it.Outcome.granted)
 		}
 		if it.Rule.Shadow {
 			it.Err = it.Outcome.finish(&it.Request, it.Err)
@@ -117,7 +116,7 @@ func decideTogether(ctx context.Context, items []Item) error {
 	for i, at := range t.at {
 		if it := &items[at]; !t.readsBlocks(i) {
 			whole = it.Outcome.Decision
-			it.Rule.warn(&it.Outcome, &t.calls[i].Request, func(l *engine.Limit) int64 { return t.units(it, l) })
+			it.Rule.warn(&it.Outcome, &t.calls[i], func(l *engine.Limit) int64 { return t.units(it, l) })
 		}
 	}
 	for i := range items {
@@ -161,7 +160,7 @@ func (t *together) prepare() error {
 		if b := r.blocks; b != nil {
 			t.calls[len(t.calls)-1].Request.States = statesFor(c.Request.States, c.Limiter)
 			t.calls, t.at = append(t.calls, weir.Call{Limiter: b.combined.Limiter, Key: b.combined.keyOf(&c.Key),
-				Request: weir.Request{Op: weir.OpPeek, At: it.At, States: statesFor(nil, b.combined.Limiter)}}), append(t.at, i)
+				Op: engine.Peek, Request: weir.Request{At: it.At, States: statesFor(nil, b.combined.Limiter)}}), append(t.at, i)
 		}
 	}
 	return nil
@@ -269,7 +268,7 @@ func (it *Item) decideShadow(ctx context.Context, whole *weir.Decision) {
 		return
 	}
 	peek := it.Request
-	peek.Op = weir.OpPeek
+	peek.Op = engine.Peek
 	it.Outcome, it.Err = it.Rule.decide(ctx, &peek)
 	d := &it.Outcome.Decision
 	d.Allowed, d.Granted, d.RetryAfter = false, 0, whole.RetryAfter

@@ -113,12 +113,12 @@ func play(t *testing.T, f *txtar.File, e engine.Engine, withStates bool) string 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 const (
-	check  = weir.OpAttempt
-	peek   = weir.OpPeek
-	record = weir.OpRecord
+	check  = engine.Attempt
+	peek   = engine.Peek
+	record = engine.Record
 )
 
-var ops = map[string]weir.Op{"check": check, "peek": peek, "record": record, "refund": weir.OpRefund, "reset": engine.Reset}
+var ops = map[string]engine.Op{"check": check, "peek": peek, "record": record, "refund": engine.Refund, "reset": engine.Reset}
 
 // request reads the words of a call: its instant, its operation, the key, the units and the id,
 // or the limits of a reset.
@@ -197,9 +197,10 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 	case words[1] == "numbers":
 		return r.numbers(t, &a)
 	case words[1] == "unblocked":
-		d := must.Get(r.Limiter(&a.Target, a.At).Decide(context.Background(), a.Key, weir.Request{Op: peek, N: a.N, At: a.At}))(t)
+		c := weir.Call{Limiter: r.Limiter(&a.Target, a.At), Key: a.Key, Op: peek, Request: weir.Request{N: a.N, At: a.At}}
+		d := must.Get(c.Do(context.Background()))(t)
 		return brief(&Outcome{Decision: d})
-	case a.Op == weir.OpRefund:
+	case a.Op == engine.Refund:
 		a.From = a.At
 	case withStates && a.Op <= record:
 		a.States = make([]weir.LimitState, len(r.Limits))
@@ -213,7 +214,7 @@ func (r *Rule) step(t *testing.T, words []string, withStates bool) string {
 		t.Fatal(err)
 	case a.Op == engine.Reset:
 		return "reset " + strings.Join(o.Reset, ",")
-	case a.Op == weir.OpRefund:
+	case a.Op == engine.Refund:
 		return fmt.Sprint("refunded ", o.Granted)
 	case !o.Allowed && o.Granted != 0:
 		t.Errorf("%s: denied, and %d units are granted", words, o.Granted)

@@ -1,5 +1,5 @@
-// Package keyby is the common part of weirhttp and weirgrpc: it orders the named key functions
-// by the dimensions of a policy, attempts the units of a request, and ends its hold.
+// Package keyby is the common part of weirhttp and weirgrpc: it reads the key of a request by
+// named functions, attempts its units, and ends its hold.
 package keyby
 
 import (
@@ -7,65 +7,75 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"reflect"
+	"slices"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/isnil"
 )
 
-// Functions returns the functions in by, in the order of the dimensions of l's policy. It
-// panics if l is not made with weir.New, if a dimension has no function, or if a name in by
-// is not a dimension. caller begins the message, such as "weirhttp: Middleware".
-func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered []F) {
-	if l == nil || l.Compiled() == nil {
-		panic(caller + " needs a limiter made with weir.New")
+// Keys reads the values of a request by functions of type F.
+type Keys[F any] struct {
+	names     []string // sorted
+	functions []F      // in the order of the names
+}
+
+// New returns the functions in by. It panics if d is nil or has no rules, if a dimension has no
+// function, or if a name in by is not a dimension. caller begins the message, such as
+// "weirhttp: Middleware".
+func New[F any](caller string, d weir.Decider, by map[string]F) Keys[F] {
+	if isnil.Is(d) || d.Compiled() == nil {
+		panic(caller + " needs a limiter made with weir.New, or the rule of an enforce.Set")
 	}
-	names := make(map[string]string, len(by))
-	for name, f := range by {
+	k := Keys[F]{names: slices.Sorted(maps.Keys(by))}
+	if err := d.CheckNames(k.names); err != nil {
+		problem := err.Error()
+		if input, bad := errors.AsType[*weir.InputError](err); bad {
+			problem = input.Problem
+		}
+		panic(caller + ": " + problem)
+	}
+	for _, name := range k.names {
+		f := by[name]
 		if reflect.ValueOf(f).IsNil() {
 			panic(fmt.Sprintf("%s: the function for %q is nil", caller, name))
 		}
-		names[name] = name // any value: only the names count
+		k.functions = append(k.functions, f)
 	}
-	_, err := l.Compiled().Key(names)
-	if input, bad := errors.AsType[*weir.InputError](err); bad {
-		panic(caller + ": " + input.Problem)
-	}
-	for _, name := range l.Compiled().Dimensions {
-		ordered = append(ordered, by[name])
-	}
-	return ordered
+	return k
 }
 
-// Attempt attempts the units of a request. It reads its key by the functions, in the order of
-// the dimensions of l's policy; call calls one of them. An error of type E concerns the request
-// and is returned as it is. Any other error of a function is a fault of the program and wraps
-// fault. The charge is made even if the client has hung up: a request that is cancelled
-// immediately must not be free.
-//
-// held is nil unless a concurrency limit holds the units; the caller ends it (End).
-func Attempt[E error, F any](ctx context.Context, l *weir.Limiter, functions []F, fault error, call func(F) (string, error), units func() int64) (a *answer.Answer, held *weir.Reservation, err error) {
-	rules := l.Compiled()
-	var few [4]string
-	values := few[:0]
-	for i, f := range functions {
+// Read returns the values of a request by name; call calls one of the functions. An error of
+// type E concerns the request and is returned as it is. Any other error of a function is a
+// fault of the program and wraps fault.
+func Read[E error, F any](k *Keys[F], fault error, call func(F) (string, error)) (map[string]string, error) {
+	values := make(map[string]string, len(k.names))
+	for i, f := range k.functions {
 		v, err := call(f)
 		if err != nil {
 			if _, expected := errors.AsType[E](err); !expected {
-				err = fmt.Errorf("%w for %q: %w", fault, rules.Dimensions[i], err)
+				err = fmt.Errorf("%w for %q: %w", fault, k.names[i], err)
 			}
-			return nil, nil, err
+			return nil, err
 		}
-		values = append(values, v)
+		values[k.names[i]] = v
 	}
-	a = &answer.Answer{Compiled: rules, Key: weir.K(values...), N: units(), States: make([]weir.LimitState, len(rules.Limits))}
+	return values, nil
+}
+
+// Attempt attempts the units of a request. The charge is made even if the client has hung up: a
+// request that is cancelled immediately must not be free. 0 units only look.
+//
+// held is nil unless reserves is true or a concurrency limit holds the units; the caller ends it.
+func Attempt(ctx context.Context, d weir.Decider, values map[string]string, units int64, reserves bool) (held *weir.Reservation, o weir.Outcome, err error) {
 	ctx = context.WithoutCancel(ctx)
-	if rules.Holds != nil {
-		held, a.Decision, err = l.Reserve(ctx, a.Key, weir.Request{N: a.N, States: a.States})
-	} else {
-		a.Decision, err = l.Decide(ctx, a.Key, weir.Request{Op: weir.OpAttempt, N: a.N, States: a.States})
+	r := weir.Request{N: units}
+	if rules := d.Compiled(); reserves || rules != nil && rules.Holds != nil {
+		return d.ReserveFor(ctx, values, r)
 	}
-	return a, held, err
+	o, err = d.DecideFor(ctx, values, r)
+	return nil, o, err
 }
 
 // End ends a hold, if there is one. If it fails, a line of the log names its owner, such as

@@ -60,7 +60,7 @@ func which(s *policy.Step, time int64) string {
 }
 
 // ops are the operations of the steps that are decisions.
-var ops = map[string]weir.Op{"check": weir.OpAttempt, "peek": weir.OpPeek, "record": weir.OpRecord}
+var ops = map[string]engine.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record}
 
 // take makes a step once and returns the differences from its expectation, or "".
 func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, err error) {

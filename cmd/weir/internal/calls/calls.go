@@ -113,7 +113,7 @@ func (o *Observer) NewSketch(n int) *topkeys.Sketch {
 // Observe counts, records and traces a call. Bad input is not counted.
 func (p *Rule) Observe(c enforce.Call) {
 	via := c.Request.Via.(*Via)
-	decided := c.Request.Op <= weir.OpRecord
+	decided := c.Request.Op <= engine.Record
 	if decided && !via.Step && c.Index == 0 {
 		p.to.Metrics.Took[via.Protocol].Observe(c.Took.Seconds())
 	}
@@ -143,7 +143,7 @@ func (p *Rule) Observe(c enforce.Call) {
 	if via.Step {
 		// Counts a step under a shadow policy, because the front only sees that the request passes. A
 		// peek before a charge is no call, and the front notes an error.
-		if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == weir.OpAttempt) {
+		if c.Err == nil && p.rule.Shadow && (note.Outcome == observe.Error || c.Request.Op == engine.Attempt) {
 			p.Note(note)
 		}
 		return
@@ -155,17 +155,17 @@ func (p *Rule) Observe(c enforce.Call) {
 }
 
 // outcomeOf returns the outcome of a call of n units with a decision.
-func outcomeOf(op weir.Op, n int64, d *weir.Decision) observe.Outcome {
+func outcomeOf(op engine.Op, n int64, d *weir.Decision) observe.Outcome {
 	switch {
-	case op == weir.OpRefund:
+	case op == engine.Refund:
 		return observe.Refunded
 	case op == engine.Reset:
 		return observe.Reset
 	case d.Replayed:
 		return observe.Replayed
-	case n == 0 || op == weir.OpPeek || op == engine.Count:
+	case n == 0 || op == engine.Peek || op == engine.Count:
 		return observe.Peeked
-	case op == weir.OpRecord:
+	case op == engine.Record:
 		return observe.Recorded
 	case !d.Allowed && d.Limit == "": // other items denied it, of those decided together
 		return observe.Peeked

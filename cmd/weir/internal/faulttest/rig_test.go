@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -82,7 +83,7 @@ func (g *rig) connect(conn weirredis.Conn) error {
 	if g.around != nil {
 		engine = g.around(engine)
 	}
-	g.limiter, err = weir.New(weir.Policy{Name: g.name, Limits: g.limits}, weir.WithEngine(engine))
+	g.limiter, err = weir.New(weir.Policy{Name: g.name, Dimensions: dims.Of(g.limits...), Limits: g.limits}, weir.WithEngine(engine))
 	return err
 }
 
@@ -93,7 +94,7 @@ func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	eventually(t, "looking at user "+user, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_, err := g.limiter.Decide(ctx, weir.K(user), weir.Request{Op: weir.OpPeek, States: states})
+		_, err := (&weir.Call{Limiter: g.limiter, Key: weir.K(user), Op: engine.Peek, Request: weir.Request{States: states}}).Do(ctx)
 		return err
 	})
 	return states

@@ -88,7 +88,7 @@ type call struct {
 	data        []byte // the values of the key as keyenc encodes them, then the id
 	key         int    // the bytes of data that are the key
 	plan        string
-	op          weir.Op
+	op          engine.Op
 	rank        uint8
 	limit       string // of a reset that names limits, one of them
 }
@@ -246,14 +246,14 @@ func (p *Policy) Decided(r *enforce.Request, d *weir.Decision) {
 
 // Recorded records n units that a settlement added now, once for the id.
 func (p *Policy) Recorded(t *enforce.Target, n int64, id string) {
-	p.add(t, call{n: n, op: weir.OpRecord}, id)
+	p.add(t, call{n: n, op: engine.Record}, id)
 }
 
 // Refunded records a refund, now, of up to n units of the grant at an instant in
 // microseconds since 1970, once for the id unless it is "".
 func (p *Policy) Refunded(t *enforce.Target, granted, n int64, id string) {
 	if granted >= 0 {
-		p.add(t, call{granted: granted, n: n, op: weir.OpRefund}, id)
+		p.add(t, call{granted: granted, n: n, op: engine.Refund}, id)
 	}
 }
 

@@ -153,7 +153,7 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 		p.Decided(attempt(7, "late\"\\\n"), &weir.Decision{At: time.UnixMicro(50)})
 		p.Decided(attempt(1, "late"), grantAt(50))
 		p.Decided(attempt(2, "b"), &weir.Decision{Allowed: true, Granted: 1, At: time.UnixMicro(30)})
-		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: weir.OpRecord, N: 3}, grantAt(20))
+		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: engine.Record, N: 3}, grantAt(20))
 		sleepPeriods(1)
 		p.Decided(attempt(1, "a"), grantAt(10))
 		sleepPeriods(3)

@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/cmd/weir/internal/recorder"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -127,7 +128,7 @@ func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 func TestMetricsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := policyOf(t, s, "search")
-	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: 0}, Op: weir.OpAttempt, N: 1, States: make([]weir.LimitState, 1), Via: &calls.Via{}}
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Plan: 0}, Op: engine.Attempt, N: 1, States: make([]weir.LimitState, 1), Via: &calls.Via{}}
 	ctx := t.Context()
 	for range 3 {
 		e.Decide(ctx, &a)

@@ -19,9 +19,9 @@ func (s *Service) decideCall(c *call) {
 	c.over = !s.grant(c)
 	// A shadowed item is charged as if it were enforced: together with a granted
 	// request, if it fits. It denies nothing.
-	op := weir.OpAttempt
+	op := engine.Attempt
 	if c.over {
-		op = weir.OpPeek
+		op = engine.Peek
 	}
 	c.decideEach(c.itemsOf(shadowed), op)
 	if c.err != nil {
@@ -36,25 +36,25 @@ func (s *Service) grant(c *call) bool {
 	hard, soft := c.itemsOf(enforced), c.itemsOf(quota)
 	spared := len(soft) == 0 || c.quotaSpared()
 	if len(hard) == 0 {
-		c.decideEach(soft, weir.OpAttempt)
+		c.decideEach(soft, engine.Attempt)
 		return spared || len(fitting(soft)) > 0
 	}
-	c.decideEach(soft, weir.OpPeek)
+	c.decideEach(soft, engine.Peek)
 	soft = fitting(soft)
 	if !spared && len(soft) == 0 {
-		c.decideEach(hard, weir.OpPeek)
+		c.decideEach(hard, engine.Peek)
 		return false
 	}
 	if !s.grantAll(c, hard) {
 		return false
 	}
-	c.decideEach(soft, weir.OpAttempt)
+	c.decideEach(soft, engine.Attempt)
 	if spared || len(fitting(soft)) > 0 {
 		return true
 	}
 	// A concurrent request took the last of every quota after the peek.
 	s.rollBack(c)
-	c.decideEach(hard, weir.OpPeek)
+	c.decideEach(hard, engine.Peek)
 	return false
 }
 
@@ -84,7 +84,7 @@ func (c *call) quotaSpared() bool {
 // grantAll charges all items or none, and reports whether it did.
 func (s *Service) grantAll(c *call, items []*item) bool {
 	if len(items) == 1 {
-		c.decideEach(items, weir.OpAttempt)
+		c.decideEach(items, engine.Attempt)
 		return !items[0].over
 	}
 	granted, err := c.decideTogether(items)
@@ -98,16 +98,16 @@ func (s *Service) grantAll(c *call, items []*item) bool {
 // grantInSteps is grantAll for items that cannot be decided together. It peeks at all of
 // them, and charges them if all fit.
 func (s *Service) grantInSteps(c *call, items []*item) bool {
-	c.decideEach(items, weir.OpPeek)
+	c.decideEach(items, engine.Peek)
 	if len(fitting(items)) < len(items) {
 		s.countDenials(c, items)
 		return false
 	}
-	c.decideEach(items, weir.OpAttempt)
+	c.decideEach(items, engine.Attempt)
 	fit := fitting(items)
 	if len(fit) < len(items) {
 		s.rollBack(c) // a concurrent request took the room after the peek
-		c.decideEach(fit, weir.OpPeek)
+		c.decideEach(fit, engine.Peek)
 	}
 	return len(fit) == len(items)
 }
@@ -123,7 +123,7 @@ func (s *Service) countDenials(c *call, items []*item) {
 			continue
 		}
 		peeked := it.result
-		c.decideEach([]*item{it}, weir.OpAttempt)
+		c.decideEach([]*item{it}, engine.Attempt)
 		if !it.over {
 			it.result = peeked
 			if counts {
@@ -140,7 +140,7 @@ func (s *Service) countDenials(c *call, items []*item) {
 var background = context.Background()
 
 // decideEach decides items, each by itself, unless an item had an error before.
-func (c *call) decideEach(items []*item, op weir.Op) {
+func (c *call) decideEach(items []*item, op engine.Op) {
 	if len(items) == 0 || c.err != nil { // most requests have items of one kind
 		return
 	}
@@ -155,7 +155,7 @@ func (c *call) decideEach(items []*item, op weir.Op) {
 
 // decideTogether decides items as one attempt (R7), and reports whether it was granted.
 func (c *call) decideTogether(items []*item) (bool, error) {
-	asked := c.ask(items, weir.OpAttempt, true)
+	asked := c.ask(items, engine.Attempt, true)
 	if err := enforce.DecideTogether(background, asked); err != nil {
 		return false, err
 	}
@@ -183,7 +183,7 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 
 // ask returns the requests of items. A decision about one limit needs no states: so a cached
 // denial can answer it (R8).
-func (c *call) ask(items []*item, op weir.Op, together bool) []enforce.Item {
+func (c *call) ask(items []*item, op engine.Op, together bool) []enforce.Item {
 	asked := c.asked[:0]
 	for _, it := range items {
 		r := enforce.Request{Target: it.target, Op: op, N: it.n, Via: step}
@@ -236,7 +236,7 @@ func (it *item) take(c *call, a *enforce.Item) {
 	if a.Outcome.Applied.Shadow {
 		d = &a.Outcome.Applied.Would
 	}
-	if a.Op == weir.OpAttempt && d.Granted > 0 && !it.rule.Reported { // such an attempt charges nothing
+	if a.Op == engine.Attempt && d.Granted > 0 && !it.rule.Reported { // such an attempt charges nothing
 		it.charged = d.At.UnixMicro()
 	}
 }
@@ -256,7 +256,7 @@ func (s *Service) refundItems(c *call) {
 		it.charged = engine.Oldest
 	}
 	_, failed := s.refund(background, charged)
-	c.decideEach(items, weir.OpPeek)
+	c.decideEach(items, engine.Peek)
 	for _, it := range items {
 		it.over = false
 	}
@@ -304,7 +304,7 @@ func (s *Service) refund(ctx context.Context, charged []*item) (kept int64, err 
 			kept, err = kept+it.n, calls[i].Err
 		} else if took > 0 && it.rule.Handle != nil {
 			it.rule.Handle.Observe(enforce.Call{Item: enforce.Item{Outcome: enforce.Outcome{Decision: weir.Decision{Allowed: true, Granted: took}},
-				Request: enforce.Request{Target: it.target, Op: weir.OpRefund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
+				Request: enforce.Request{Target: it.target, Op: engine.Refund, From: time.UnixMicro(it.charged), N: it.n, Via: step}}})
 		}
 		it.charged = 0
 	}

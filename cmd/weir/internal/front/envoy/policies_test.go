@@ -70,9 +70,9 @@ type seen struct{ granted, denied, refunded int64 }
 
 func (s *seen) Observe(c enforce.Call) {
 	switch r := &c.Request; {
-	case r.Op == weir.OpRefund:
+	case r.Op == engine.Refund:
 		s.refunded += r.N
-	case r.Op != weir.OpAttempt:
+	case r.Op != engine.Attempt:
 	case c.Outcome.Allowed:
 		s.granted += r.N
 	default:
@@ -108,7 +108,7 @@ policies:
 	}
 	login := all[2]
 	whose := enforce.Target{Key: weir.K("ann")}
-	must.Get(login.Decide(t.Context(), &enforce.Request{Target: whose, Op: weir.OpRecord, N: 1}))(t)
+	must.Get(login.Decide(t.Context(), &enforce.Request{Target: whose, Op: engine.Record, N: 1}))(t)
 	if a := p.in("login").ask("user=ann refund hits:1"); a.Statuses[0].LimitRemaining != 1 {
 		t.Errorf("an attempt that charged nothing gave hits back: %s", brief(a))
 	}

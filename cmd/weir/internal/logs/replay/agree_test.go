@@ -55,7 +55,7 @@ func randomTrace(r *rand.Rand, lines int) string {
 			at = max(0, at-r.Int64N(2_000_000))
 		}
 		policy := []string{"whole", "part", "denied", "none"}[min(3, r.IntN(100)/33)]
-		op := weir.Op(max(0, r.IntN(12)-6))
+		op := engine.Op(max(0, r.IntN(12)-6))
 		fmt.Fprintf(&b, `{"at_us":%d,"policy":%q,"key":{"k":"\u0000%d}","other":"%d"},"n":%d,"op":%q`, at, policy, r.IntN(3), r.IntN(2), r.Int64N(5), opNames[op])
 		switch op {
 		case engine.Count:

@@ -118,7 +118,7 @@ func reference(b []byte) (line Line, err error) {
 		case "limit":
 			line.Limit = jsontest.Text(m.Value)
 		case "op":
-			op, ok := map[string]weir.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
+			op, ok := map[string]engine.Op{"check": engine.Attempt, "peek": engine.Peek, "record": engine.Record, "refund": engine.Refund,
 				"reset": engine.Reset, "count": engine.Count}[jsontest.Text(m.Value)]
 			jsontest.Require(ok, "op")
 			line.Op = op
@@ -150,7 +150,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			}
 			return strings.ToValidUTF8(string(b), "é")
 		}
-		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: weir.Op(r.IntN(6))}
+		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: engine.Op(r.IntN(6))}
 		for i := range r.IntN(4) {
 			want.Key = append(want.Key, enforce.Pair{Name: text() + string(rune('a'+i)), Value: text()})
 		}

@@ -25,7 +25,7 @@ type Line struct {
 	Policy    string // its name
 	Key       Key    // in the order of the line; names are unique
 	N         int64  // units, 0 … weir.MaxUnits; default 1
-	Op        weir.Op
+	Op        engine.Op
 	Limit     string // Count: the name of a limit. Reset: the limit; "" = those that count by every dimension
 	Last      int64  // Count: last_us, 0 … weir.MaxInstant
 	GrantedAt int64  // Refund: granted_at_us, 0 … weir.MaxInstant
@@ -202,7 +202,7 @@ func (p *parser) field(name []byte) (err error) {
 		if err == nil && op < 0 {
 			err = p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(word)))
 		}
-		p.line.Op = weir.Op(max(op, 0))
+		p.line.Op = engine.Op(max(op, 0))
 	default:
 		err = p.Object(f.want, p.dimension)
 	}

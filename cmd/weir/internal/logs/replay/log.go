@@ -186,7 +186,7 @@ func (r *LogRunner) decide(p *logPolicy, e *accesslog.Entry, n int64) (logOutcom
 	}
 	var few [4]string
 	target := enforce.Target{Key: weir.K(values(p.keys.Text(key), few[:0])...), Plan: plan}
-	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
+	r.attempt = enforce.Request{Target: target, Op: engine.Attempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(context.Background(), &r.attempt)
 	switch err = cmp.Or(err, o.Err); {
 	case err == nil:

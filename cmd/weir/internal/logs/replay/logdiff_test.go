@@ -269,7 +269,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 	t.Helper()
 	for _, p := range got.Policies {
 		d := f.Definition(p.Policy)
-		limiter := must.Get(weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits}, weir.WithEngine(spec.New())))(t)
+		limiter := must.Get(weir.New(weir.Policy{Name: d.Name, Mode: d.Mode, Limits: d.Limits, Dimensions: d.Dimensions()}, weir.WithEngine(spec.New())))(t)
 		var want LogDecisions
 		keys, limits := map[string]*LogKeySummary{}, map[string]int64{}
 		for i := range requests {

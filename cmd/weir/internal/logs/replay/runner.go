@@ -149,7 +149,7 @@ func (r *Runner) decide(b []byte, res *result) error {
 	o, err := rule.Decide(context.Background(), &req)
 	if err == nil && line.Op > engine.Record { // the answer is that of a peek
 		res.units = o.Granted
-		req.Op, req.N, req.ID = weir.OpPeek, 0, ""
+		req.Op, req.N, req.ID = engine.Peek, 0, ""
 		o, err = rule.Decide(context.Background(), &req)
 	}
 	res.d, res.applied = o.Decision, o.Applied
@@ -180,7 +180,7 @@ func (r *Runner) reset(rule *enforce.Rule, res *result) error {
 		res.d = weir.Decision{Allowed: true, At: at}
 		return nil
 	}
-	peek := enforce.Request{Target: target, Op: weir.OpPeek, At: at}
+	peek := enforce.Request{Target: target, Op: engine.Peek, At: at}
 	o, err := rule.Decide(context.Background(), &peek)
 	res.d, res.applied = o.Decision, o.Applied
 	return cmp.Or(err, o.Err)
@@ -252,7 +252,7 @@ func (p *flushingReader) Read(b []byte) (int, error) {
 // result is the result of one line.
 type result struct {
 	policy  *tracePolicy // nil = unknown
-	op      weir.Op
+	op      engine.Op
 	at      int64 // the instant of the line, if hasAt
 	hasAt   bool
 	d       weir.Decision

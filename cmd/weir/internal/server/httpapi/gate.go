@@ -50,7 +50,7 @@ func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
 	if err = a.parseURL(r, s, gatePath, &q); err != nil {
 		return 0, err
 	}
-	s.Op, s.Via = weir.OpAttempt, viaGate
+	s.Op, s.Via = engine.Attempt, viaGate
 	if a.Tracing {
 		s.Via = traced(r, observe.Gate)
 	}
@@ -99,7 +99,8 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	made := weirhttp.Outcome(answerOf(&s.Request, &s.outcome))
+	made := weirhttp.Outcome{Outcome: weir.Outcome{Decision: o.Decision, Rules: o.Limiter.Compiled(),
+		Key: s.Key, N: s.N, States: s.States, Units: o.Units, Blocked: o.Applied.Blocked}}
 	h["RateLimit-Policy"] = fieldOf(s.to, o) // spelled as in the draft; Go's form would be Ratelimit
 	if v := made.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/calls"
 	"github.com/weirlimit/weir/cmd/weir/internal/listen"
 	"github.com/weirlimit/weir/engine"
@@ -27,7 +26,7 @@ type route struct {
 	decide  func(*API, *scratch) error // instead of serve, for a parsed body
 	summary string                     // for openapi.json
 	takes   member                     // members of the body; 0 = it has none
-	op      weir.Op                    // the op of the request
+	op      engine.Op                  // the op of the request
 }
 
 var (
@@ -39,13 +38,13 @@ var (
 // routes lists the paths. The role selects the callers; the 404 text, the 405 text and
 // openapi.json follow from the table.
 var routes = []route{
-	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, weir.OpAttempt},
-	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, weir.OpAttempt},
-	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, weir.OpPeek},
+	{"/v1/check", post, decisions, nil, (*API).answer, "decides an attempt and charges it", decisionMembers, engine.Attempt},
+	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers, engine.Attempt},
+	{"/v1/peek", post, decisions, nil, (*API).answer, "decides an attempt and changes nothing", peekMembers, engine.Peek},
 	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers, engine.Count},
-	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, weir.OpRecord},
-	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, weir.OpRefund},
-	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, weir.OpAttempt},
+	{"/v1/record", post, decisions, nil, (*API).answer, "adds units without a decision", decisionMembers, engine.Record},
+	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers, engine.Refund},
+	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers, engine.Attempt},
 	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers, 0},
 	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers, 0},
 	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers, 0},

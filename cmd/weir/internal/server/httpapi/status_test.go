@@ -34,7 +34,7 @@ func TestRateLimitFieldsAreStructured(t *testing.T) {
 		limit.Name = "limit"
 		l := must.Get(weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{limit}}))(t)
 		for _, n := range []int64{1, 2} {
-			o := weirhttp.Outcome{Compiled: l.Compiled(), N: n, States: make([]weir.LimitState, 1)}
+			o := weirhttp.Outcome{Outcome: weir.Outcome{Rules: l.Compiled(), N: n, States: make([]weir.LimitState, 1)}}
 			o.Decision = must.Get(l.Decide(t.Context(), o.Key, weir.Request{N: n, States: o.States}))(t)
 			h := http.Header{}
 			o.WriteHeaders(h)
