@@ -66,10 +66,10 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.engine == own {
 		l.engine = NewMemory()
 	}
-	if m, ok := l.engine.(*Memory); ok {
-		if m.engine == nil {
-			return nil, engine.Input("request", "WithEngine got the zero Memory; make one with weir.NewMemory")
-		}
+	if m, ok := innermost(l.engine).(*Memory); ok && m.engine == nil {
+		return nil, engine.Input("request", "WithEngine got the zero Memory; make one with weir.NewMemory")
+	}
+	if m, ok := l.engine.(*Memory); ok { // not inside Observe, which sees every call
 		l.memory = m.engine
 		l.inside = m.engine.Rules(rules)
 	}

@@ -1,10 +1,12 @@
 package weir_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
@@ -28,6 +30,7 @@ func TestZeroValues(t *testing.T) {
 	}
 	var r *weir.Reservation
 	var set *enforce.Set
+	ignore := func(context.Context, *engine.Call, time.Duration) {}
 	zero := func(e engine.Engine) func() error {
 		return func() error {
 			l := must(weir.New(p, weir.WithEngine(fallback.New(e, fallback.Allow))))
@@ -48,6 +51,16 @@ func TestZeroValues(t *testing.T) {
 		"nil disk":             {on((*weirdisk.Engine)(nil)), "open the engine first"},
 		"nil Redis":            {on((*weirredis.Engine)(nil)), "open the engine first"},
 		"nil fallback":         {on((*fallback.Engine)(nil)), "open the engine first"},
+		"nil observed":         {on(weir.Observe(nil, ignore)), "open the engine first"},
+		"nil memory observed":  {on(weir.Observe((*weir.Memory)(nil), ignore)), "open the engine first"},
+		"zero memory observed": {on(weir.Observe(weir.Observe(new(weir.Memory), ignore), ignore)), "weir.NewMemory"},
+		"fallback of observed": {func() error { fallback.New(weir.Observe(nil, ignore), fallback.Deny); return nil }, "fallback: New needs an engine"},
+		"zero Redis observed":  {zero(weir.Observe(new(weirredis.Engine), ignore)), "weirredis.New"},
+		"zero disk observed":   {zero(weir.Observe(new(weirdisk.Engine), ignore)), "weirdisk.Open"},
+		"set on nil observed": {func() error {
+			_, err := enforce.Open("examples/policies/kinds.yaml", weir.Observe(nil, ignore))
+			return err
+		}, "weir.NewMemory()"},
 		"no connection":        {func() error { _, err := weirredis.New(nil); return err }, "rueidisconn.New"},
 		"fallback of nothing":  {func() error { fallback.New(nil, fallback.Deny); return nil }, "fallback: New needs an engine"},
 		"fallback of nil":      {func() error { fallback.New((*weir.Memory)(nil), fallback.Deny); return nil }, "fallback: New needs an engine"},

@@ -110,10 +110,23 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	f.outages.Up = "weir: the store decides again"
 	f.faults.Message = "weir: the store cannot read the data of a key; its calls are decided without the store"
 	option.Apply(f, opts)
-	if _, ok := e.(*weir.Memory); ok {
-		f.timeout = 0 // it never waits
+	if neverWaits(e) {
+		f.timeout = 0
 	}
 	return f
+}
+
+// neverWaits reports whether e is a memory engine, also inside [weir.Observe].
+func neverWaits(e engine.Engine) bool {
+	for {
+		around, ok := e.(interface{ Observed() engine.Engine })
+		if !ok {
+			break
+		}
+		e = around.Observed()
+	}
+	_, ok := e.(*weir.Memory)
+	return ok
 }
 
 // Close ends the probes of a store that is down, and logs a change that is not logged yet. The
@@ -408,7 +421,8 @@ type Option func(*Engine)
 // first, the call returns its error and is no failure of the store. 0 or less sets no
 // timeout; then a hanging store holds its callers until their contexts end.
 //
-// The timeout costs a timer per call. A memory engine never waits and is not timed.
+// The timeout costs a timer per call. A memory engine never waits and is not timed, also inside
+// [weir.Observe].
 func Timeout(d time.Duration) Option {
 	return func(f *Engine) { f.timeout = max(d, 0) }
 }
