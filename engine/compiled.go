@@ -18,7 +18,7 @@ import (
 type Compiled struct {
 	Name       string   // the policy's name; joined rules have those of all with "+" between them
 	Mode       Mode     // applies to every attempt (R6)
-	Dimensions []string // names of the values of a Key, in the order in which they first appear in By of the limits
+	Dimensions []string // names of the values of a Key, in their order
 	Limits     []Limit  // 1 to MaxLimits, in the order of the policy
 
 	// Rates has the limits of all other kinds, and Holds the concurrency limits.

@@ -21,8 +21,8 @@ type Key struct {
 	n             int
 }
 
-// K makes a Key of values, in the order in which the policy's dimensions first appear in
-// Limits[].By. It allocates only for more than two values. [Compiled.Key] makes a Key of
+// K makes a Key of values, in the order of the policy's dimensions (Policy.Dimensions). It
+// allocates only for more than two values. [Compiled.Key] makes a Key of
 // named values.
 func K(values ...string) (k Key) {
 	k.Set(values...)

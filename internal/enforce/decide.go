@@ -40,7 +40,7 @@ func (p Pairs) Add(name, value string) (with Pairs, problem string) {
 // Request is one call of a rule.
 type Request struct {
 	Target
-	Op     engine.Op         // OpAttempt, OpPeek, OpRecord, OpRefund, engine.Count or engine.Reset
+	Op     engine.Op         // any operation of engines; the zero Op is an attempt
 	N      int64             // units
 	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
