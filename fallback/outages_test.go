@@ -144,6 +144,10 @@ func (o *outage) call(t *testing.T, words []string) string {
 			return errorKinds(err)
 		}
 		return "reset"
+	case "check":
+		if n == 0 {
+			c.Op = engine.Peek
+		}
 	case "refund":
 		c.Op, c.From = engine.Refund, o.grant
 	case "peek":

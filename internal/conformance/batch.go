@@ -53,12 +53,15 @@ func batches(e engine.Engine, c Config) string {
 // others, some with an idempotency key or states. Other steps are returned alone.
 func (g *randomHistory) batchOf(s step) []step {
 	batch := []step{s}
-	if !s.decides() || s.readsOnly() {
+	if !s.decides() || s.readsOnly() || s.n == 0 {
 		return batch
 	}
 	limits := g.policy.current()
 	for range g.r.IntN(8) {
 		next := step{op: []string{opTake, opTake, opTake, opPeek, opRecord}[g.r.IntN(5)], at: s.at, n: g.r.Int64N(4), states: g.r.IntN(3) == 0, key: s.key}
+		if next.op == opRecord {
+			next.n++ // a Call records 1 or more (R14)
+		}
 		if g.r.IntN(3) == 0 {
 			next.key = g.keyOf(g.r.IntN(len(g.keys)))
 		}
@@ -75,7 +78,7 @@ func (g *randomHistory) batchOf(s step) []step {
 // doAll makes the steps of a batch in one call.
 func (s *session) doAll(batch []step) []answer {
 	answers := make([]answer, len(batch))
-	if !batch[0].decides() {
+	if !batch[0].decides() || batch[0].n == 0 {
 		answers[0] = s.do(batch[0])
 		return answers
 	}
@@ -86,7 +89,7 @@ func (s *session) doAll(batch []step) []answer {
 			r.States = make([]weir.LimitState, len(s.current.order))
 		}
 		calls[i] = weir.Call{Limiter: s.limiter, Key: keyOf(s.limiter, st.key), Op: requestOps[st.op], Request: r}
-		if st.n == 0 { // as a Call takes it (V1)
+		if st.n == 0 && st.op == opTake { // a Call takes it as a peek only (R14)
 			calls[i].Op = engine.Peek
 		}
 	}
