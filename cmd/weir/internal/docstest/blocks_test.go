@@ -22,12 +22,13 @@ func snippets(t *testing.T, page, language string) []string {
 // A block is code on a page or in a comment. An indented block has no language.
 type block struct {
 	language string
-	line     int // of its first line, from 1
+	quoted   string // the Go file behind the language, which the block quotes; "" = none
+	line     int    // of its first line, from 1
 	text     string
 }
 
 var (
-	fenceLine    = regexp.MustCompile("^( *)(```+|~~~+)\\s*([\\w-]*)")
+	fenceLine    = regexp.MustCompile("^( *)(```+|~~~+)\\s*([\\w-]*)(?: +(\\S+\\.go))?")
 	commentCode  = regexp.MustCompile(`^\s*//\t(.*)$`)
 	commentBlank = regexp.MustCompile(`^\s*//\s*$`)
 	pageCode     = regexp.MustCompile(`^(?:    |\t)(.*)$`)
@@ -53,7 +54,7 @@ func fencedBlocks(text string) (found []block, rest string) {
 		switch {
 		case open == "" && m != nil:
 			open, indent = m[2], m[1]
-			found = append(found, block{language: m[3], line: i + 2})
+			found = append(found, block{language: m[3], quoted: m[4], line: i + 2})
 			line = ""
 		case open != "" && strings.TrimSpace(line) == open:
 			open, line = "", ""
