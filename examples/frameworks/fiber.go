@@ -17,12 +17,15 @@ import (
 func Fiber(limit func(http.Handler) http.Handler) fiber.Handler {
 	return func(c fiber.Ctx) error {
 		ctx := context.WithValue(c.Context(), fiberKey{}, c)
-		r, err := http.NewRequestWithContext(ctx, c.Method(), strings.Clone(c.OriginalURL()), nil)
+		url := strings.Clone(c.OriginalURL())
+		r, err := http.NewRequestWithContext(ctx, c.Method(), url, nil)
 		if err != nil {
 			return fiber.ErrBadRequest
 		}
-		r.Host, r.RemoteAddr = string(c.RequestCtx().Host()), c.RequestCtx().RemoteAddr().String()
-		for name, value := range c.Request().Header.All() { // also a field that was sent twice
+		r.Host = string(c.RequestCtx().Host())
+		r.RemoteAddr = c.RequestCtx().RemoteAddr().String()
+		r.ContentLength = int64(max(c.Request().Header.ContentLength(), -1)) // -1 = unknown
+		for name, value := range c.Request().Header.All() {
 			r.Header.Add(string(name), string(value))
 		}
 		w := fiberWriter{c, http.Header{}}

@@ -2,17 +2,24 @@ package frameworks
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-chi/chi/v5"
 	"github.com/go-chi/chi/v5/middleware"
 	"github.com/gofiber/fiber/v3"
+	fiberrecover "github.com/gofiber/fiber/v3/middleware/recover"
 	"github.com/labstack/echo/v5"
+	echomiddleware "github.com/labstack/echo/v5/middleware"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -62,6 +69,16 @@ func TestRealIPOfChiComesAfterTheLimit(t *testing.T) {
 	for i := range 5 {
 		wantStatuses(t, []int{200}, url, forged(i+1)...)
 	}
+}
+
+// TestParametersAreUnknownAtTheTop: chi runs middlewares of the top before it finds the route, so a
+// limit by a parameter answers every request with 400 there.
+func TestParametersAreUnknownAtTheTop(t *testing.T) {
+	limiter := newLimiter(t, "orders", weir.PerHour(2, "tenant"))
+	router := chi.NewRouter()
+	router.Use(weirhttp.Middleware(limiter, weirhttp.By{"tenant": ChiParam("tenant")})) // the mistake
+	router.Get("/tenants/{tenant}", func(http.ResponseWriter, *http.Request) {})
+	wantStatuses(t, []int{400, 400, 400}, serve(t, router)+"/tenants/acme")
 }
 
 // TestClientIPOfGinIsNotAsked: by default Gin trusts the fields of every peer.
@@ -149,6 +166,26 @@ func TestMiddlewareSeesTheStatus(t *testing.T) {
 	}
 }
 
+// TestPanicsEndTheHold: a handler that panics gives its place back, and the framework answers.
+func TestPanicsEndTheHold(t *testing.T) {
+	one := func() func(http.Handler) http.Handler {
+		limit := weir.Limit{Kind: weir.KindConcurrency, Max: 1, MaxHold: time.Hour}
+		return weirhttp.Middleware(newLimiter(t, "one", limit), nil)
+	}
+	ginRouter := gin.New()
+	ginRouter.Use(gin.RecoveryWithWriter(io.Discard), Gin(one()))
+	ginRouter.GET("/", func(*gin.Context) { panic("of a test") })
+	echoRouter := echo.NewWithConfig(echo.Config{Logger: slog.New(slog.DiscardHandler)})
+	echoRouter.Use(echomiddleware.Recover(), Echo(one()))
+	echoRouter.GET("/", func(*echo.Context) error { panic("of a test") })
+	app := fiber.New()
+	app.Use(fiberrecover.New(), Fiber(one()))
+	app.Get("/", func(fiber.Ctx) error { panic("of a test") })
+	for _, url := range []string{serve(t, ginRouter), serve(t, echoRouter), serveFiber(t, app)} {
+		wantStatuses(t, []int{500, 500, 500}, url)
+	}
+}
+
 // TestHandlersHaveTheOutcome: the decision is in the context of the handler, also of an error's.
 func TestHandlersHaveTheOutcome(t *testing.T) {
 	remaining := func(r *http.Request) string {
@@ -206,6 +243,46 @@ func TestFiberAnswersOfOwnHandlers(t *testing.T) {
 		hasFields := slices.Equal(own, []string{"a", "b"}) && hasField(a, "RateLimit", `"none";r=0`)
 		if a.status != want || a.body != "slow down" || !hasFields {
 			t.Errorf("%+v, want %d, slow down and the fields", a, want)
+		}
+	}
+}
+
+// TestFiberCostsTheLengthOfTheBody: the request of a middleware has no body, but its length, its
+// host and its fields.
+func TestFiberCostsTheLengthOfTheBody(t *testing.T) {
+	var seen []string
+	byLength := weirhttp.Cost(func(r *http.Request) int64 {
+		seen = append(seen, fmt.Sprint(r.Method, " ", r.URL, " ", r.Host, " ", r.ContentLength))
+		return max(r.ContentLength, 1)
+	})
+	limiter := newLimiter(t, "bytes", weir.PerHour(10, "host"))
+	app := fiber.New(fiber.Config{StreamRequestBody: true})
+	app.Use(Fiber(weirhttp.Middleware(limiter, weirhttp.By{"host": weirhttp.Header("Host")}, byLength)))
+	app.Post("/files", func(c fiber.Ctx) error { return c.Send(c.Body()) })
+	url := serveFiber(t, app) + "/files?name=a"
+	host := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/files?name=a")
+	for _, c := range []struct {
+		body    io.Reader
+		length  int
+		allowed bool
+	}{
+		{strings.NewReader("123456"), 6, true},
+		{io.MultiReader(strings.NewReader("123"), strings.NewReader("4")), -1, true}, // in chunks
+		{strings.NewReader("1234"), 4, false},
+		{strings.NewReader("123"), 3, true},
+	} {
+		response := must.Get(http.Post(url, "text/plain", c.body))(t)
+		body := must.Get(io.ReadAll(response.Body))(t)
+		response.Body.Close()
+		if (response.StatusCode == 200) != c.allowed {
+			t.Errorf("length %d: %d %s, want allowed %t", c.length, response.StatusCode, body, c.allowed)
+		}
+		if c.allowed && c.length > 0 && len(body) != c.length {
+			t.Errorf("length %d: the handler has read %q", c.length, body)
+		}
+		want := fmt.Sprint("POST /files?name=a ", host, " ", c.length)
+		if got := seen[len(seen)-1]; got != want {
+			t.Errorf("the middleware sees %s, want %s", got, want)
 		}
 	}
 }
