@@ -46,17 +46,22 @@ var protocols = map[string]connect.ClientOption{
 	"gRPC-Web":         connect.WithGRPCWeb(),
 }
 
+// newHTTPClient returns a client of HTTP/2 without TLS.
+func newHTTPClient(t *testing.T) *http.Client {
+	transport := &http.Transport{Protocols: new(http.Protocols)}
+	transport.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport}
+}
+
 // A caller checks the health with fields, of which the names and the values alternate.
 type caller func(fields ...string) (http.Header, error)
 
 // newCaller returns a Connect client of the server at url.
 func newCaller(t *testing.T, url string, opts ...connect.ClientOption) caller {
 	t.Helper()
-	transport := &http.Transport{Protocols: new(http.Protocols)}
-	transport.Protocols.SetUnencryptedHTTP2(true)
-	t.Cleanup(transport.CloseIdleConnections)
 	client := connect.NewClient[health.HealthCheckRequest, health.HealthCheckResponse](
-		&http.Client{Transport: transport}, url+health.Health_Check_FullMethodName, opts...)
+		newHTTPClient(t), url+health.Health_Check_FullMethodName, opts...)
 	return func(fields ...string) (http.Header, error) {
 		request := connect.NewRequest(&health.HealthCheckRequest{})
 		for i := 0; i < len(fields); i += 2 {
@@ -163,6 +168,44 @@ func TestConnectOutagesAreUnavailable(t *testing.T) {
 		want := "unavailable: no decision could be made; try again later"
 		if err == nil || err.Error() != want || ran.Load() != 0 {
 			t.Errorf("%s: %v and %d served, want %s and none", name, err, ran.Load(), want)
+		}
+	}
+}
+
+// TestConnectStreamsAreCountedOnce, when they begin.
+func TestConnectStreamsAreCountedOnce(t *testing.T) {
+	watch := func(_ context.Context, _ *connect.Request[health.HealthCheckRequest],
+		stream *connect.ServerStream[health.HealthCheckResponse]) error {
+		for range 3 {
+			if err := stream.Send(&health.HealthCheckResponse{}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for name, protocol := range protocols {
+		limiter := newLimiter(t, "search", weir.PerHour(2, "key"))
+		perKey := weirhttp.Middleware(limiter, weirhttp.By{"key": weirhttp.Header("X-Api-Key")},
+			weirhttp.OnDenied(DenyRPC), weirhttp.OnError(FailRPC))
+		url := serveHTTP2(t, perKey(connect.NewServerStreamHandler(health.Health_Watch_FullMethodName, watch)))
+		client := connect.NewClient[health.HealthCheckRequest, health.HealthCheckResponse](
+			newHTTPClient(t), url+health.Health_Watch_FullMethodName, protocol)
+		for i, want := range []string{"", "", "resource_exhausted"} {
+			request := connect.NewRequest(&health.HealthCheckRequest{})
+			request.Header().Set("X-Api-Key", "k1")
+			stream := must.Get(client.CallServerStream(t.Context(), request))(t)
+			messages := 0
+			for stream.Receive() {
+				messages++
+			}
+			code := ""
+			if err := stream.Err(); err != nil {
+				code = connect.CodeOf(err).String()
+			}
+			if code != want || (messages == 3) != (want == "") {
+				t.Errorf("%s: stream %d: %d messages, %v; want %q", name, i+1, messages, stream.Err(), want)
+			}
+			stream.Close()
 		}
 	}
 }
