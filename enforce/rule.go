@@ -11,7 +11,9 @@ import (
 // Rule is the policy of one name in a [Set]. It follows reloads of the file. It is a
 // [weir.Decider], so middleware and transports take it:
 //
-//	perTenant := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": tenant, "plan": plan})
+//	set, err := enforce.Open("weir.yaml", weir.NewMemory())
+//	by := weirhttp.By{"tenant": weirhttp.Header("Tenant"), "plan": weirhttp.Header("Plan")}
+//	limit := weirhttp.Middleware(set.Rule("api"), by)
 //
 // A call of a policy that the file does not have returns an error that wraps [ErrNoPolicy].
 type Rule struct {

@@ -38,7 +38,8 @@ import (
 // *weir.Limiter, or the rule of a policy file with its plans, overrides and shadow:
 //
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
-//	limit := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": tenant, "plan": plan})
+//	by := weirhttp.By{"tenant": weirhttp.Header("Tenant"), "plan": weirhttp.Header("Plan")}
+//	limit := weirhttp.Middleware(set.Rule("api"), by)
 //
 // by names the function for each dimension of the policy, and perhaps for its plan-by.
 //
