@@ -8,9 +8,9 @@ import (
 	"github.com/weirlimit/weir/engine"
 )
 
-// Decision is the result of an attempt, a peek or a record. Durations are whole
-// microseconds. The zero Decision allows nothing. Its fields are those of engine.Result, so
-// that the engine in memory fills it in place.
+// Decision is the result of an attempt, a peek or a record. Durations are whole microseconds or
+// [Never]. The zero Decision allows nothing. Its fields are those of engine.Result, so that the
+// engine in memory fills it in place.
 type Decision struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, units that would be; of a refund, units taken back

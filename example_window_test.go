@@ -60,13 +60,17 @@ func Example_howLongMustIWait() {
 	// then: true
 }
 
-// R8: more units than Max never fit. RetryAfter is then Never, a value below 0, so that no
-// program sleeps on it.
+// R8: more units than Max never fit. RetryAfter is then Never, which is longer than any other
+// wait. So a program that compares it with its budget gives up, and needs no special case.
 func Example_canItEverFit() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(3)}}))
 	d := must(limiter.At(nine).AllowN(ctx, weir.K(), 4))
-	fmt.Println(d.Allowed, d.RetryAfter == weir.Never, d.Limit)
-	// Output: false true limit
+	budget := 365 * 24 * time.Hour
+	fmt.Println("allowed:", d.Allowed, "never:", d.RetryAfter == weir.Never)
+	fmt.Println("within the budget:", d.RetryAfter <= budget)
+	// Output:
+	// allowed: false never: true
+	// within the budget: false
 }
 
 // R9: with six cells a minute, a unit counts from the end of its ten seconds. It comes back

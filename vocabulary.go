@@ -60,8 +60,11 @@ const (
 )
 
 const (
-	// Never is the RetryAfter of an attempt that can never fit: it needs more units than
-	// some limit's Max (R8). It is negative, so test for it before a sleep.
+	// Never is the RetryAfter of an attempt that can never fit: it needs more units than some
+	// limit's Max (R8). It is the largest time.Duration, 292 years. So it compares as the
+	// longest wait, and a sleep on it is no busy loop. A sum of it and more overflows: test for
+	// Never before you add to a wait. JSON, RESP and traces write it as -1, and header fields
+	// omit it.
 	Never = engine.Never
 
 	// MaxUnits is the largest number of units of a limit or a request. Sums of a few such

@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"math"
 	"strings"
 	"sync"
 	"testing"
@@ -153,5 +154,84 @@ type halfDone struct{}
 func (halfDone) Do(_ context.Context, calls []engine.Call) {
 	for i := range calls {
 		calls[i].Result, calls[i].Err = engine.Result{Allowed: true, Granted: 1}, ErrFull
+	}
+}
+
+// TestNeverIsTheLongestWait: Never was -1, and these lines took it for no wait at all.
+func TestNeverIsTheLongestWait(t *testing.T) {
+	d, _ := mustNew(t, perUser(2, time.Minute)).AllowN(ctx, K("42"), 3)
+	if d.Allowed || d.RetryAfter != Never || Never != math.MaxInt64 {
+		t.Fatalf("3 of at most 2: %v; want Never, the largest duration", d)
+	}
+	if budget := MaxWindow; d.RetryAfter <= budget {
+		t.Errorf("%v is within a budget of %v", d.RetryAfter, budget)
+	}
+	if longest := max(time.Second, d.RetryAfter, time.Hour); longest != Never {
+		t.Errorf("the longest of three waits is %v", longest)
+	}
+	if soonest := min(time.Second, d.RetryAfter, time.Hour); soonest != time.Second {
+		t.Errorf("the shortest of three waits is %v", soonest)
+	}
+	if end := d.At.Add(d.RetryAfter); !end.After(time.UnixMicro(MaxInstant)) {
+		t.Errorf("the end of the wait, %v, is before the last instant", end)
+	}
+}
+
+// TestSleepOnNeverDoesNotSpin: Never was -1, and each of these calls returned immediately. So a
+// loop around them was busy.
+func TestSleepOnNeverDoesNotSpin(t *testing.T) {
+	for name, sleep := range map[string]func(context.Context, time.Duration){
+		"time.NewTimer": func(ctx context.Context, wait time.Duration) {
+			timer := time.NewTimer(wait)
+			defer timer.Stop()
+			select {
+			case <-timer.C:
+			case <-ctx.Done():
+			}
+		},
+		"context.WithTimeout": func(ctx context.Context, wait time.Duration) {
+			pause, cancel := context.WithTimeout(ctx, wait)
+			defer cancel()
+			<-pause.Done()
+		},
+		"time.AfterFunc": func(ctx context.Context, wait time.Duration) {
+			over := make(chan struct{})
+			timer := time.AfterFunc(wait, func() { close(over) })
+			defer timer.Stop()
+			select {
+			case <-over:
+			case <-ctx.Done():
+			}
+		},
+		"time.Sleep": func(_ context.Context, wait time.Duration) { time.Sleep(wait) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := mustNew(t, perUser(2, time.Minute))
+			long, cancel := context.WithTimeout(ctx, MaxWindow)
+			defer cancel()
+			attempts := 0
+			for long.Err() == nil && attempts < 9 {
+				d, _ := l.AllowN(ctx, K("42"), 3)
+				attempts++
+				sleep(long, d.RetryAfter)
+			}
+			if attempts != 1 {
+				t.Errorf("%s: %d attempts in %v, want 1", name, attempts, MaxWindow)
+			}
+		})
+	}
+}
+
+// TestInstantAfterNeverIsBadInput: the end of a wait that never ends is after the last instant.
+func TestInstantAfterNeverIsBadInput(t *testing.T) {
+	for _, at := range []int64{0, 1_767_600_000_000_000, MaxInstant} {
+		l := mustNew(t, perUser(2, time.Minute))
+		d, err := l.At(time.UnixMicro(at)).AllowN(ctx, K("42"), 3)
+		if err != nil || d.RetryAfter != Never {
+			t.Fatalf("at %d µs: %v, %v", at, d, err)
+		}
+		if _, err := l.At(d.At.Add(d.RetryAfter)).Allow(ctx, K("42")); !errors.Is(err, ErrInput) {
+			t.Errorf("at %d µs and Never: %v, want bad input", at, err)
+		}
 	}
 }

@@ -12,6 +12,7 @@ package engine
 
 import (
 	"context"
+	"math"
 	"time"
 )
 
@@ -142,12 +143,14 @@ func (o Outage) String() string {
 	return named("Outage", uint8(o), "Default", "Deny", "Allow", "Share", "ShareOrStricter")
 }
 
-// Never is the RetryAfter of an attempt that can never fit: it needs more units than
-// some limit's capacity (R8). It is negative, so test for it before a sleep.
-const Never time.Duration = -1
+// Never is the RetryAfter of an attempt that can never fit: it needs more units than some
+// limit's capacity (R8). It is the largest time.Duration, 292 years. So it compares as the
+// longest wait, and a sleep on it is no busy loop. A sum of it and more overflows: test for
+// Never before you add to a wait. JSON, RESP and traces write it as -1, and header fields omit it.
+const Never time.Duration = math.MaxInt64
 
-// Result is the outcome of a [Call]. Durations are whole microseconds, and waits are counted
-// from At. The zero Result allows nothing. Its fields are those of weir.Decision.
+// Result is the outcome of a [Call]. Durations are whole microseconds or [Never], and waits are
+// counted from At. The zero Result allows nothing. Its fields are those of weir.Decision.
 type Result struct {
 	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
 	Granted    int64         // units recorded and allowed; for a peek, that would be; for a Refund, taken back; for a Count, counted
@@ -169,7 +172,8 @@ type Result struct {
 }
 
 // State is the state of one limit of a policy right after a decision. Its times are whole
-// microseconds, counted from Result.At. [Limit.Describe] sets the fields up to MinInterval.
+// microseconds or [Never], counted from Result.At. [Limit.Describe] sets the fields up to
+// MinInterval.
 type State struct {
 	Name             string        // the limit's name; "" marks a state that is not known
 	Kind             Kind          // the limit's kind

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/keyenc"
-	"github.com/weirlimit/weir/internal/window"
 )
 
 // CallError is bad input in one of several calls that are decided together. Nothing has
@@ -269,7 +268,7 @@ func (j *joined) answer(c *Call, i int, all *Result, states []State) {
 		if l.Cost > l.Capacity {
 			wait = Never // also without a state
 		}
-		if !r.Allowed && window.Longer(int64(wait), int64(longest)) {
+		if !r.Allowed && wait > longest {
 			longest, r.Limit = wait, l.Name
 		}
 		if c.States != nil {

@@ -98,6 +98,20 @@ func (c *codec) instant(v *int64) {
 	c.check(*v >= 0 && *v <= engine.MaxInstant)
 }
 
+// wait is a wait in nanoseconds. That of an attempt that never fits is stored as -1 (R8).
+func (c *codec) wait(v *time.Duration) {
+	const never = -1
+	stored := int64(*v)
+	if *v == engine.Never {
+		stored = never
+	}
+	c.varint(&stored)
+	c.check(stored >= never)
+	if *v = time.Duration(stored); stored == never {
+		*v = engine.Never
+	}
+}
+
 // change is a change, behind its first byte and its limit. span is At - Cutoff of the limit's
 // last append.
 func (c *codec) change(first byte, x *memory.Change, span *int64) {
@@ -166,7 +180,7 @@ func (c *codec) operation(x *memory.Change, allowed bool) {
 	c.difference(&o.Until, x.At)
 	c.varint(&d.Granted)
 	c.varint(&d.Remaining)
-	c.varint((*int64)(&d.RetryAfter))
+	c.wait(&d.RetryAfter)
 	c.varint((*int64)(&d.ResetAfter))
 	if c.text(&d.Limit); d.Limit != "" {
 		kind := int64(d.Kind)

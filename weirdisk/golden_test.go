@@ -1,6 +1,7 @@
 package weirdisk
 
 import (
+	"encoding/binary"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
 )
@@ -44,6 +46,44 @@ func itemsIn(t *testing.T, dir string) string {
 		fmt.Fprintf(&b, "%q %v\n", name, all[name])
 	}
 	return b.String()
+}
+
+// TestNeverIsStoredAsMinusOne: the stored form of a wait does not depend on the value of Never.
+func TestNeverIsStoredAsMinusOne(t *testing.T) {
+	for _, c := range []struct {
+		wait   time.Duration
+		stored int64
+	}{{engine.Never, -1}, {0, 0}, {time.Microsecond, 1000}, {time.Hour, 3_600_000_000_000}} {
+		w := codec{writes: true}
+		w.wait(&c.wait)
+		want := binary.AppendVarint(nil, c.stored)
+		assert.Equal(t, string(w.b), string(want), "%v is stored as", c.wait)
+		r, read := codec{b: w.b}, time.Duration(0)
+		r.wait(&read)
+		if read != c.wait || r.bad {
+			t.Errorf("%v is read as %v; bad: %v", c.wait, read, r.bad)
+		}
+	}
+	r, read := codec{b: binary.AppendVarint(nil, -2)}, time.Duration(0)
+	if r.wait(&read); !r.bad {
+		t.Errorf("-2 is read as %v", read)
+	}
+}
+
+// TestReplayAfterRestartNeverFits: an operation that is read from the directory has the wait of
+// its first answer (R15).
+func TestReplayAfterRestartNeverFits(t *testing.T) {
+	dir := t.TempDir()
+	counting := weir.Policy{Name: "p", Mode: weir.CountDenied, Limits: []weir.Limit{daily}}
+	for _, replayed := range []bool{false, true} {
+		e := open(t, dir)
+		l := must.Get(weir.New(counting, weir.WithEngine(e)))(t)
+		d, err := l.AllowOnce(ctx, weir.K("ann"), 11, "id")
+		if err != nil || d.Allowed || d.RetryAfter != weir.Never || d.Replayed != replayed {
+			t.Errorf("got %+v, %v; want Never, replayed: %v", d, err, replayed)
+		}
+		e.Close()
+	}
 }
 
 // writeFormat makes a directory with an entry of every kind, before and in a snapshot.

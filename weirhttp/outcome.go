@@ -225,7 +225,7 @@ func nextRoom(s *weir.LimitState) time.Duration {
 	switch {
 	case s.Remaining >= 0:
 		return s.NextAfter
-	case s.RetryAfter > 0:
+	case s.RetryAfter > 0 && s.RetryAfter != weir.Never:
 		return s.RetryAfter
 	}
 	return s.ResetAfter

@@ -30,7 +30,7 @@ type reply struct {
 	granted   int64 // units
 	remaining int64 // units
 	at        int64 // the instant
-	wait      int64 // -1 = never
+	wait      int64 // -1 = never, as on the server
 	reset     int64
 	validFor  int64 // time for which the denial stays the same if no call writes
 
@@ -71,7 +71,7 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 			size = req.limits() * stateBytes
 		}
 		if len(rest) < head+size || r.replayed && head == 0 || !r.replayed && r.bound > req.limits() ||
-			!isSpan(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) {
+			!isWait(r.wait) || !isSpan(r.reset) || !isSpan(r.validFor) {
 			return r, "", badReply{len(text)}
 		}
 		body := rest[head : head+size]
@@ -79,8 +79,8 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 			r.limit = body
 			return r, rest[head+size:], nil
 		}
-		for i := 0; i < size; i += 8 {
-			if i%stateBytes != 0 && !isSpan(int64At(body, i)) { // the first number of a state is units
+		for i := 0; i < size; i += stateBytes {
+			if !areTimes(body[i:]) {
 				return r, "", badReply{len(text)}
 			}
 		}
@@ -96,8 +96,17 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 	return r, "", badReply{len(text)}
 }
 
-// isSpan reports whether micros is a valid span, or -1 for never.
-func isSpan(micros int64) bool { return micros >= -1 && micros <= engine.MaxInstant }
+// areTimes reports whether the times of a state are valid. Its first number is units.
+func areTimes(state string) bool {
+	return isWait(int64At(state, 8)) && isSpan(int64At(state, 16)) &&
+		isSpan(int64At(state, 24)) && isSpan(int64At(state, 32))
+}
+
+// isWait reports whether micros is a valid wait, or -1 for never.
+func isWait(micros int64) bool { return micros == -1 || isSpan(micros) }
+
+// isSpan reports whether micros is a valid span.
+func isSpan(micros int64) bool { return micros >= 0 && micros <= engine.MaxInstant }
 
 // badReply is the error of a reply that no script of this package makes.
 type badReply struct{ size int }
@@ -131,7 +140,7 @@ func (r *reply) result(p *engine.Compiled) engine.Result {
 		Allowed:    r.bound == 0 || r.granted > 0,
 		Granted:    r.granted,
 		Remaining:  r.remaining,
-		RetryAfter: span(r.wait),
+		RetryAfter: wait(r.wait),
 		ResetAfter: span(r.reset),
 		At:         time.UnixMicro(r.at),
 		Cached:     r.cached,
@@ -165,7 +174,7 @@ func readStates(text string, p *engine.Compiled, states []engine.State) {
 		s, t := p.Limits[i].Describe(), text[i*stateBytes:]
 		s.Remaining = int64At(t, 0)
 		s.Used = p.Limits[i].Capacity - s.Remaining
-		s.RetryAfter = span(int64At(t, 8))
+		s.RetryAfter = wait(int64At(t, 8))
 		s.NextAfter = span(int64At(t, 16))
 		s.MinIntervalAfter = span(int64At(t, 24))
 		s.ResetAfter = span(int64At(t, 32))
@@ -181,10 +190,13 @@ func int64At(text string, i int) int64 {
 	return int64(binary.BigEndian.Uint64([]byte(text[i : i+8])))
 }
 
-// span converts microseconds, or -1 for never, to a duration.
-func span(us int64) time.Duration {
+// wait converts microseconds, or -1 for never, to a duration.
+func wait(us int64) time.Duration {
 	if us < 0 {
 		return engine.Never
 	}
-	return time.Duration(us) * time.Microsecond
+	return span(us)
 }
+
+// span converts microseconds to a duration.
+func span(us int64) time.Duration { return time.Duration(us) * time.Microsecond }

@@ -2,6 +2,7 @@ package weirredis_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"slices"
 	"strings"
@@ -75,9 +76,41 @@ func FuzzReplies(f *testing.F) {
 func checkReply(t *testing.T, c *engine.Call) {
 	t.Helper()
 	known := c.Result.Limit == "" || c.Result.Replayed || c.Rules.LimitNamed(c.Result.Limit) >= 0
-	waits := (c.Result.RetryAfter >= 0 || c.Result.RetryAfter == engine.Never) && (c.Result.ResetAfter >= 0 || c.Result.ResetAfter == engine.Never)
+	reset := c.Result.ResetAfter
+	waits := c.Result.RetryAfter >= 0 && reset >= 0 && reset != engine.Never
 	if c.Err != nil && c.Result != (engine.Result{}) || !known || !waits {
 		t.Errorf("got %+v, %v", c.Result, c.Err)
+	}
+}
+
+// TestNeverIsMinusOneOnTheServer: the server's -1 is Never, also in a repeated denial, and only a
+// wait may be -1.
+func TestNeverIsMinusOneOnTheServer(t *testing.T) {
+	const long = 1 << 40
+	conn := &cannedConn{reply: weirredis.Denial(nine, -1, long, long)}
+	e := newEngine(t, conn)
+	l := limiter(t, e, "p", weir.AllOrNothing, perUser(9, time.Hour))
+	for _, cached := range []bool{false, true} {
+		d, err := l.AllowN(ctx, weir.K("u"), 10)
+		if err != nil || d.RetryAfter != weir.Never || d.Cached != cached {
+			t.Errorf("got %+v, %v; want Never, cached: %v", d, err, cached)
+		}
+	}
+	for i, name := range []string{"units", "wait", "next", "interval", "reset"} {
+		state := [5]int64{}
+		state[i] = -1
+		conn.reply = weirredis.Denial(nine, -1, 2, 1)
+		for _, number := range state {
+			conn.reply += string(binary.BigEndian.AppendUint64(nil, uint64(number)))
+		}
+		states := make([]weir.LimitState, 1)
+		d, err := l.Decide(ctx, weir.K("u"), weir.Request{N: 10, States: states})
+		switch rejected := errors.Is(err, weir.ErrOutcomeUnknown); {
+		case rejected != (i > 1):
+			t.Errorf("a state with %s of -1: got %+v, %v", name, d, err)
+		case name == "wait" && states[0].RetryAfter != weir.Never:
+			t.Errorf("a state with a wait of -1: got %+v", states[0])
+		}
 	}
 }
 

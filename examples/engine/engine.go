@@ -143,7 +143,7 @@ func describe(c *engine.Call, past []history, now int64) {
 		l := &c.Rules.Limits[i]
 		s := h.state(l, l.Units(c.N), now)
 		r.Remaining, r.ResetAfter = min(r.Remaining, s.Remaining), max(r.ResetAfter, s.ResetAfter)
-		if uint64(s.RetryAfter) > uint64(r.RetryAfter) { // Never is the longest
+		if s.RetryAfter > r.RetryAfter { // Never is the longest
 			r.RetryAfter, r.Limit = s.RetryAfter, s.Name
 		}
 		if c.States != nil {

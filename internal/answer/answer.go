@@ -94,11 +94,16 @@ func Seconds(d time.Duration) int64 { return ceil(d, time.Second) }
 // Micros converts a wait to whole microseconds, rounded up; weir.Never is -1.
 func Micros(d time.Duration) int64 { return ceil(d, time.Microsecond) }
 
+// ceil rounds up. It adds to the quotient, because a sum with a long wait would overflow.
 func ceil(d, unit time.Duration) int64 {
 	if d == weir.Never {
 		return -1
 	}
-	return int64((d + unit - 1) / unit)
+	whole := int64(d / unit)
+	if d%unit > 0 {
+		whole++
+	}
+	return whole
 }
 
 // Applied holds the parts of a policy file that made a decision, besides its limits. The

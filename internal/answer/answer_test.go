@@ -109,6 +109,7 @@ func TestRounding(t *testing.T) {
 		{time.Second, 1_000_000, 1000, 1},
 		{time.Second + time.Microsecond, 1_000_001, 1001, 2},
 		{400 * 24 * time.Hour, 34_560_000_000_000, 34_560_000_000, 34_560_000},
+		{weir.Never - 1, 9_223_372_036_854_776, 9_223_372_036_855, 9_223_372_037}, // a sum would overflow
 	} {
 		if us, ms, s := Micros(c.d), Millis(c.d), Seconds(c.d); us != c.micros || ms != c.ms || s != c.whole {
 			t.Errorf("%v: got %d us, %d ms, %d s; want %d, %d, %d", c.d, us, ms, s, c.micros, c.ms, c.whole)

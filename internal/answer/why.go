@@ -72,13 +72,12 @@ func (a *Answer) subject() int {
 	return best
 }
 
-// matters reports whether s matters more than t for the next attempt. weir.Never is the longest
-// wait: without a sign, -1 is the greatest number.
+// matters reports whether s matters more than t for the next attempt.
 func matters(s, t *weir.LimitState) bool {
 	if s.RetryAfter == t.RetryAfter {
 		return s.Remaining < t.Remaining
 	}
-	return uint64(s.RetryAfter) > uint64(t.RetryAfter)
+	return s.RetryAfter > t.RetryAfter
 }
 
 // appendUnknown appends the sentence of a decision without states.
@@ -179,8 +178,8 @@ func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	if s.Max != weir.MaxUnits && s.Remaining > 0 && !saysLeft {
 		b = append(strconv.AppendInt(append(b, ", "...), s.Remaining, 10), " left"...)
 	}
-	if a.Decision.RetryAfter > 0 {
-		b = a.appendWait(append(b, "; the same again fits in "...), i, a.Decision.RetryAfter)
+	if again := a.Decision.RetryAfter; again > 0 && again != weir.Never {
+		b = a.appendWait(append(b, "; the same again fits in "...), i, again)
 	}
 	return b
 }

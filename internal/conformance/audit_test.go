@@ -40,8 +40,8 @@ func TestSpecificationKeepsThePromise(t *testing.T) {
 			} else {
 				denied++
 			}
-			if r.IntN(2) == 0 {
-				at += max(0, a.decision.RetryAfter)
+			if wait := a.decision.RetryAfter; wait != weir.Never && r.IntN(2) == 0 {
+				at += wait
 			}
 			at += time.Duration(r.Int64N(3) * r.Int64N(step/10)).Truncate(us)
 		}

@@ -228,7 +228,7 @@ func (h *concurrentHistory) bursts(r *rand.Rand) (mine []call, made int, err err
 				runtime.Gosched()
 			}
 		}
-		time.Sleep(min(max(wait, 0), 20*time.Millisecond))
+		time.Sleep(min(wait, 20*time.Millisecond))
 	}
 	return mine, len(mine), nil
 }

@@ -127,7 +127,7 @@ func (m *togetherModel) change(r *rand.Rand) {
 // randomCalls returns calls at the next instant. Often they are the last ones, at the end of
 // their wait or a microsecond sooner.
 func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
-	if m.wait > 0 && m.last != nil && r.IntN(2) == 0 {
+	if m.wait > 0 && m.wait != weir.Never && m.last != nil && r.IntN(2) == 0 {
 		m.now += m.wait.Microseconds() - r.Int64N(2)
 	} else {
 		m.last = nil
@@ -244,9 +244,6 @@ func (ch *charge) do(op engine.Op, at int64) weir.Decision {
 	return d
 }
 
-// longer reports whether a wait is longer than another.
-func longer(a, b time.Duration) bool { return b != weir.Never && (a == weir.Never || a > b) }
-
 // differs compares the answer of call i with the model's.
 func (o *outcome) differs(i int, c *weir.Call) string {
 	want := weir.Decision{Allowed: o.allowed, At: time.UnixMicro(o.at), Remaining: o.of[i][0].state.Remaining}
@@ -254,15 +251,13 @@ func (o *outcome) differs(i int, c *weir.Call) string {
 		want.Granted = c.Request.N
 	}
 	for _, ch := range o.charged {
-		if longer(ch.state.RetryAfter, want.RetryAfter) {
-			want.RetryAfter = ch.state.RetryAfter
-		}
+		want.RetryAfter = max(want.RetryAfter, ch.state.RetryAfter)
 	}
 	var states []weir.LimitState
 	longest := time.Duration(0)
 	for _, ch := range o.of[i] {
 		want.Remaining, want.ResetAfter = min(want.Remaining, ch.state.Remaining), max(want.ResetAfter, ch.state.ResetAfter)
-		if !o.allowed && longer(ch.state.RetryAfter, longest) {
+		if !o.allowed && ch.state.RetryAfter > longest {
 			longest, want.Limit = ch.state.RetryAfter, ch.state.Name
 		}
 		states = append(states, ch.state)

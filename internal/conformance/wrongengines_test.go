@@ -309,6 +309,11 @@ var wrongEngines = []struct {
 			c.Result.RetryAfter = time.Hour
 		}
 	}}, "vd"},
+	{"never is below every wait", wrongEngine{answer: func(c *engine.Call) {
+		if c.Result.RetryAfter == weir.Never {
+			c.Result.RetryAfter = -1
+		}
+	}}, "vd"},
 	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
 	{"denials are recorded", wrongEngine{decide: recordsDenials}, "vdh"},
 	{"refunds of the oldest take nothing", wrongEngine{from: func(at int64) int64 { return max(at, 0) }}, "vd"},

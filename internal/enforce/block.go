@@ -256,18 +256,18 @@ func (o *Outcome) applyBlock(d *weir.Decision, states []weir.LimitState, by bloc
 	if !d.Allowed {
 		d.Limit = by.limit
 	}
-	d.Remaining, d.RetryAfter, d.ResetAfter = min(d.Remaining, 0), longerWait(d.RetryAfter, rest), max(d.ResetAfter, rest)
+	d.Remaining = min(d.Remaining, 0)
+	d.RetryAfter = max(d.RetryAfter, rest)
+	d.ResetAfter = max(d.ResetAfter, rest)
 	for i := range states {
 		if s := &states[i]; s.Name == by.limit {
-			s.Remaining, s.RetryAfter, s.ResetAfter = min(s.Remaining, 0), longerWait(s.RetryAfter, rest), max(s.ResetAfter, rest)
+			s.Remaining = min(s.Remaining, 0)
+			s.RetryAfter = max(s.RetryAfter, rest)
 			s.NextAfter = max(s.NextAfter, rest)
+			s.ResetAfter = max(s.ResetAfter, rest)
 		}
 	}
 }
-
-// longerWait returns the longer of two waits. weir.Never is the longest: without a sign, -1 is
-// the greatest number.
-func longerWait(a, b time.Duration) time.Duration { return time.Duration(max(uint64(a), uint64(b))) }
 
 // shiftTo moves a denial to a later instant. Its waits end when they ended before.
 func shiftTo(at time.Time, d *weir.Decision, states []weir.LimitState) {

@@ -227,7 +227,7 @@ func (t *together) applyBlocks(ctx context.Context) error {
 		} else {
 			o.applyBlock(&o.Decision, t.calls[i-1].Request.States, blocks[i])
 		}
-		retry = longerWait(o.Decision.RetryAfter, retry)
+		retry = max(o.Decision.RetryAfter, retry)
 	}
 	for _, at := range t.at {
 		t.items[at].Outcome.Decision.RetryAfter = retry

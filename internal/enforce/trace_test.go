@@ -245,9 +245,16 @@ func brief(o *Outcome) string {
 
 func verdict(d *weir.Decision) string {
 	if d.Allowed {
-		return fmt.Sprintf("allowed %d, %v", d.Granted, d.RetryAfter)
+		return fmt.Sprintf("allowed %d, %s", d.Granted, wait(d))
 	}
-	return fmt.Sprintf("denied by %s for %v", cmp.Or(d.Limit, "others"), d.RetryAfter)
+	return fmt.Sprintf("denied by %s for %s", cmp.Or(d.Limit, "others"), wait(d))
+}
+
+func wait(d *weir.Decision) string {
+	if d.RetryAfter == weir.Never {
+		return "never"
+	}
+	return d.RetryAfter.String()
 }
 
 // onEach runs a test on memory and on Redis.

@@ -217,9 +217,7 @@ func (c *claim) answer(full bool, d *engine.Result) {
 		s := &records[i]
 		r := s.rule
 		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(req.N))
-		if window.Longer(s.wait, wait) {
-			wait = s.wait
-		}
+		wait = max(wait, s.wait)
 		reset = max(reset, s.h.Reset(r, &s.state, now))
 		remaining = min(remaining, s.state.Room(r))
 	}
@@ -250,7 +248,7 @@ func binding(mode engine.Mode, records []record, n, granted int64) *record {
 				b = s
 			}
 		case s.closed || s.room < s.limit.units(n) && (mode != engine.Partial || s.room <= 0):
-			if b == nil || window.Longer(s.wait, b.wait) {
+			if b == nil || s.wait > b.wait {
 				b = s
 			}
 		}

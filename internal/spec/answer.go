@@ -36,11 +36,7 @@ func (v view) tightest() string {
 // longer reports whether an attempt of n waits longer for limit i than for limit j. Never
 // is the longest.
 func (v view) longer(i, j int, n int64) bool {
-	wi, wj := v.alone(i).wait(n), v.alone(j).wait(n)
-	if wi == engine.Never || wj == engine.Never {
-		return wi == engine.Never && wj != engine.Never
-	}
-	return wi > wj
+	return v.alone(i).wait(n) > v.alone(j).wait(n)
 }
 
 // state describes limit i after a decision about n units.

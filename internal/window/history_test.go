@@ -596,12 +596,3 @@ func TestFixedFromFirst(t *testing.T) {
 		}
 	}
 }
-
-func TestLonger(t *testing.T) {
-	for _, c := range []struct {
-		x, y int64
-		want bool
-	}{{0, 0, false}, {1, 0, true}, {0, 1, false}, {Never, 5, true}, {5, Never, false}, {Never, Never, false}} {
-		assert.Equal(t, Longer(c.x, c.y), c.want, "Longer(%d, %d)", c.x, c.y)
-	}
-}

@@ -7,8 +7,9 @@
 // the room and the minimum interval. [Grant] returns the units that an attempt gets with these.
 package window
 
-// Never is the wait of an attempt that can never fit (R8).
-const Never int64 = -1
+// Never is the wait of an attempt that can never fit (R8). As the greatest number it compares
+// as the longest wait. Only package memory converts it, to engine.Never.
+const Never int64 = 1<<63 - 1
 
 // MaxUnits is the most units of a limit and of an attempt. A history holds fewer than twice
 // as many.
@@ -175,10 +176,4 @@ func (h *History) Next(a *Arena, r *Rule, s *State, now int64) int64 {
 		return 0
 	}
 	return h.leaving(a, r, s, now, 1)
-}
-
-// Longer reports whether wait x is longer than wait y. Never is the longest: without a sign, -1
-// is the greatest number.
-func Longer(x, y int64) bool {
-	return uint64(x) > uint64(y)
 }

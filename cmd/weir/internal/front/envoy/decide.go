@@ -176,7 +176,7 @@ func ownWait(a *enforce.Item) (wait time.Duration) {
 		if st.Name == "" { // unknown
 			return a.Outcome.RetryAfter
 		}
-		wait = time.Duration(max(uint64(wait), uint64(st.RetryAfter))) // weir.Never, -1, is the longest
+		wait = max(wait, st.RetryAfter)
 	}
 	return wait
 }
