@@ -64,12 +64,11 @@ policies:
 
 // notCompared are the members of a policy that make no difference to it.
 var notCompared = map[string]string{
-	"Definition.Line":       "the place in the file",
-	"Plan.Line":             "the place in the file",
-	"Override.Line":         "the place in the file",
-	"Definition.file":       "the place in the file",
-	"Definition.dimensions": "follows from the limits",
-	"Definition.Name":       "a policy with another name is another policy",
+	"Definition.Line": "the place in the file",
+	"Plan.Line":       "the place in the file",
+	"Override.Line":   "the place in the file",
+	"Definition.file": "the place in the file",
+	"Definition.Name": "a policy with another name is another policy",
 }
 
 // TestEveryMemberHasWords: a change of any member of a policy is named, also of those that are

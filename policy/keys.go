@@ -36,10 +36,10 @@ func (d *policyBuilder) readForms() {
 func (d *policyBuilder) setForm(name, form *yamlnode.Node) {
 	p := d.policy
 	switch {
-	case !slices.Contains(p.dimensions, name.Text):
+	case !slices.Contains(p.Dimensions(), name.Text):
 		next := "count by a key, as in 10 per minute per ip"
-		if len(p.dimensions) > 0 {
-			next = nextName(name.Text, p.dimensions, "it counts by ")
+		if len(p.Dimensions()) > 0 {
+			next = nextName(name.Text, p.Dimensions(), "it counts by ")
 		}
 		fail(name.Offset, next, "%s is not a key the policy counts by", clip(name.Text))
 	case name.Text == p.PlanBy:
@@ -136,7 +136,7 @@ func isNetwork(value string) bool {
 // written forms of one address, and the addresses of one client, then have histories of
 // their own.
 func (p *Definition) FormNotes() (notes []string) {
-	for _, name := range p.dimensions {
+	for _, name := range p.Dimensions() {
 		if _, has := p.Addresses[name]; !has && isAddressName(name) {
 			notes = append(notes, fmt.Sprintf("line %d: %s counts by %s as text, "+
 				"so each IPv6 address and each written form has a history of its own; "+

@@ -25,7 +25,7 @@ func (d *policyBuilder) readPlans() {
 		fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by", "plan-by has no plans to choose from")
 	case plans == nil:
 		return
-	case by != nil && len(d.policy.dimensions) == weir.MaxDimensions && !slices.Contains(d.policy.dimensions, d.policy.PlanBy):
+	case by != nil && len(d.policy.Dimensions()) == weir.MaxDimensions && !slices.Contains(d.policy.Dimensions(), d.policy.PlanBy):
 		fail(by.Offset, "count by fewer keys, or choose the plan by one of them", "with plan-by a call has %d values; %d are allowed", weir.MaxDimensions+1, weir.MaxDimensions)
 	case plans.Kind != yamlnode.Map || plans.Len() == 0:
 		fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
@@ -151,7 +151,7 @@ func (d *policyBuilder) readOverrides() {
 		return
 	}
 	wantFilled(yamlnode.List, overrides, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them")
-	if len(d.policy.dimensions) == 0 {
+	if len(d.policy.Dimensions()) == 0 {
 		fail(overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so no key can have others")
 	}
 	lasting := map[string]Override{}
@@ -177,7 +177,7 @@ func (d *policyBuilder) override(item *yamlnode.Node) Override {
 	missing := ""
 	switch {
 	case !has(item, "for"):
-		missing = "for: {" + d.policy.dimensions[0] + ": VALUE}"
+		missing = "for: {" + d.policy.Dimensions()[0] + ": VALUE}"
 	case v.limitWord == nil && !has(item, "plan"):
 		missing = "limit: 10 per minute, limits: or plan:"
 	case !has(item, "until"):
@@ -205,11 +205,11 @@ func (v *overrideBuilder) setPlan(at int, name string) {
 }
 
 func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) {
-	wantFilled(yamlnode.Map, value, "write for: {"+v.policy.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values")
+	wantFilled(yamlnode.Map, value, "write for: {"+v.policy.Dimensions()[0]+": VALUE}", "for: is %s, not a map of keys and values")
 	for name, text := range value.Pairs() {
 		c.try(func() {
-			if !slices.Contains(v.policy.dimensions, name.Text) {
-				fail(name.Offset, nextName(name.Text, v.policy.dimensions, "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
+			if !slices.Contains(v.policy.Dimensions(), name.Text) {
+				fail(name.Offset, nextName(name.Text, v.policy.Dimensions(), "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
 			}
 			v.override.For = append(v.override.For, v.namedValue(name, text))
 		})

@@ -31,8 +31,7 @@ type Definition struct {
 	Overrides       []Override
 	Line            int // line of the policy's name in the file
 
-	file       string   // as File.Name
-	dimensions []string // those that the limits count by; not in the results of With
+	file string // as File.Name
 }
 
 // Policy returns the policy for [weir.New]. The error is an *[Error] if the file uses shadow,

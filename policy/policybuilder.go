@@ -58,11 +58,9 @@ func (c *checker) policy(name, words *yamlnode.Node) *Definition {
 func (d *policyBuilder) complete(name *yamlnode.Node) {
 	d.addLimits()
 	d.try(d.setMode, d.checkCells, func() { d.checkBlocks(name) }, d.readCosts)
-	compiled, err := d.policy.Compile()
-	if err != nil {
+	if _, err := d.policy.Compile(); err != nil {
 		d.failBy(err, name.Offset)
 	}
-	d.policy.dimensions = compiled.Dimensions
 	d.try(d.checkCountDenied, d.checkReported)
 	if d.try(d.readForms, d.readPlans, d.readOverrides) {
 		d.checkPlansUsed()

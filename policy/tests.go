@@ -170,9 +170,9 @@ func (s *stepBuilder) takeLimit(item *yamlnode.Node) {
 		s.step.Limit, s.step.Expect.Limit = *limit, nil
 		return
 	}
-	byAll := func(l weir.Limit) bool { return len(l.By) == len(s.policy.dimensions) }
+	byAll := func(l weir.Limit) bool { return len(l.By) == len(s.policy.Dimensions()) }
 	if !slices.ContainsFunc(s.policy.Limits, byAll) {
-		fail(item.Offset, "add limit: with the name of the one to reset", "no limit of policy %s counts by all of %s", s.policy.Name, listed(s.policy.dimensions))
+		fail(item.Offset, "add limit: with the name of the one to reset", "no limit of policy %s counts by all of %s", s.policy.Name, listed(s.policy.Dimensions()))
 	}
 }
 
@@ -205,7 +205,7 @@ func (s *Step) contradiction(charging string) string {
 
 // checkKey rejects a step with a key that does not match the policy.
 func (s *stepBuilder) checkKey(item *yamlnode.Node) {
-	p, dimensions := s.policy, s.policy.dimensions
+	p, dimensions := s.policy, s.policy.Dimensions()
 	given := mapped(s.step.Key, func(d Dimension) string { return d.Name })
 	for _, name := range dimensions {
 		if !slices.Contains(given, name) {
