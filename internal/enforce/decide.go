@@ -289,15 +289,16 @@ func (r *Rule) change(ctx context.Context, a *Request) (o Outcome, err error) {
 		return o, err
 	}
 	o.variation = r.choose(&a.Key, a.Plan, a.At)
-	l := o.Limiter
-	if !a.At.IsZero() {
-		l = l.At(a.At)
-	}
 	if a.Op == engine.Count {
+		l := o.Limiter
+		if !a.At.IsZero() {
+			l = l.At(a.At)
+		}
 		o.Granted, err = l.Count(ctx, a.Key, a.Limit, a.Last)
 		return o, err
 	}
-	c := weir.Call{Limiter: l, Key: a.Key, Op: a.Op, From: a.From, Request: weir.Request{N: a.N, ID: a.ID}}
+	c := weir.Call{Limiter: o.Limiter, Key: a.Key, Op: a.Op, From: a.From,
+		Request: weir.Request{N: a.N, At: a.At, ID: a.ID}}
 	if a.N == 0 { // takes nothing back, and the rest must be right all the same
 		c.Request.N, o.Allowed = 1, true
 		return o, c.Check()
