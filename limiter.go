@@ -31,18 +31,24 @@ type Limiter struct {
 // own stands for a memory engine of the limiter's own.
 var own engine.Engine = new(Memory)
 
-// Option changes a Limiter that New makes.
-type Option func(*Limiter)
+// Option sets one property of a Limiter that [New] makes. A nil Option changes nothing.
+type Option func(*config)
 
-// WithEngine makes the limiter decide on e instead of a memory engine of its own.
-// Limiters on one engine share the histories of policies and limits with the same names
-// (R12). A nil engine is an error of [New], because limits that several processes share would
-// silently become limits of each.
-func WithEngine(e engine.Engine) Option { return func(l *Limiter) { l.engine = e } }
+type config struct {
+	engine engine.Engine
+	outage engine.Outage
+}
+
+// WithEngine makes the limiter decide on e. Limiters on one engine share the histories of
+// policies and limits with the same names (R12). A nil engine is an error of [New], because
+// limits that several processes share would silently become limits of each. Default: a memory
+// engine of its own.
+func WithEngine(e engine.Engine) Option { return func(c *config) { c.engine = e } }
 
 // WithOutage sets the answer to calls that the store cannot decide (R15), where the engine is
-// that of package fallback. The default is the mode of that engine.
-func WithOutage(o engine.Outage) Option { return func(l *Limiter) { l.outage = o } }
+// that of package fallback. Other engines ignore it. Default, also for [engine.OutageDefault]:
+// the mode of that engine.
+func WithOutage(o engine.Outage) Option { return func(c *config) { c.outage = o } }
 
 // New checks every field of the policy and returns its limiter. The error is a
 // *PolicyError that names the limit and the field, or an *InputError for a nil engine.
@@ -58,8 +64,9 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 			return nil, err
 		}
 	}
-	l.engine = own
-	option.Apply(l, opts)
+	c := config{engine: own}
+	option.Apply(&c, opts)
+	l.engine, l.outage = c.engine, c.outage
 	if isnil.Is(l.engine) {
 		return nil, engine.Input("request", "WithEngine got a nil engine; open the engine first, or leave the option out for one in memory")
 	}

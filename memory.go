@@ -32,26 +32,30 @@ import (
 // until it is full. The rate of every bucket is remembered, in about 100 bytes.
 type Memory struct{ engine *memory.Memory }
 
-// MemoryOption adjusts a Memory.
-type MemoryOption func(*memory.Options)
+// MemoryOption sets one property of a Memory that [NewMemory] makes. A nil MemoryOption changes
+// nothing.
+type MemoryOption func(*memoryConfig)
+
+type memoryConfig struct{ keys, bytes int64 } // caps, 0 = none
 
 // MaxKeys caps the number of keys, counted once for each limit they have a history in,
 // and of operations with an idempotency key (Limiter.AllowOnce). At the cap new ones are
-// rejected. Refunds may exceed it by an eighth, so that holds can end. 0, the default, is no cap.
-func MaxKeys(n int) MemoryOption { return func(o *memory.Options) { o.MaxKeys = int64(max(n, 0)) } }
+// rejected. Refunds may exceed it by an eighth, so that holds can end. Default, also for 0 or
+// less: no cap.
+func MaxKeys(n int) MemoryOption { return func(c *memoryConfig) { c.keys = int64(max(n, 0)) } }
 
 // MaxBytes caps the bytes of all histories, keys, operations and tables together. At the
 // cap new keys are rejected, and so are further entries of known keys that need more. Refunds
 // with an idempotency key may exceed it by an eighth, with about 400 bytes each. The
 // process holds a few percent more, for pages that were freed and not yet collected.
-// 0, the default, is no cap.
-func MaxBytes(n int64) MemoryOption { return func(o *memory.Options) { o.MaxBytes = max(n, 0) } }
+// Default, also for 0 or less: no cap.
+func MaxBytes(n int64) MemoryOption { return func(c *memoryConfig) { c.bytes = max(n, 0) } }
 
 // NewMemory returns an empty memory engine.
 func NewMemory(opts ...MemoryOption) *Memory {
-	var o memory.Options
-	option.Apply(&o, opts)
-	return &Memory{memory.New(o)}
+	var c memoryConfig
+	option.Apply(&c, opts)
+	return &Memory{memory.New(memory.Options{MaxKeys: c.keys, MaxBytes: c.bytes})}
 }
 
 // Do decides calls in their order. A [Limiter] calls it.

@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
@@ -137,7 +137,7 @@ func TestPeriodsMatchTheCLibrary(t *testing.T) {
 		if !answers.Scan() {
 			t.Fatalf("%v: no answer: %v", q, answers.Err())
 		}
-		windows := calendar.Windows{Period: q.period, Anchor: max(q.anchor, 1), Zone: q.zone}
+		windows := engine.Calendar{Period: q.period, Anchor: max(q.anchor, 1), Zone: q.zone}
 		start, end := windows.WindowAt(q.at)
 		if got, want := fmt.Sprint(start, end), answers.Text(); got != want {
 			t.Errorf("seed %d: %v around %v of %s, anchor %d: got %s, want %s", seed, q.period,
@@ -214,7 +214,7 @@ func TestPeriodsAtChangesOfTheClock(t *testing.T) {
 		{"the last instant", "Pacific/Chatham", Hour, 0, "2255-06-05T23:47:34.740991Z", "2255-06-06T12:00:00+12:45", "2255-06-06T13:00:00+12:45"},
 	} {
 		zone := data.load(t, c.zone)
-		windows := calendar.Windows{Period: c.period, Anchor: max(c.anchor, 1), Zone: zone}
+		windows := engine.Calendar{Period: c.period, Anchor: max(c.anchor, 1), Zone: zone}
 		at, err := time.Parse(time.RFC3339Nano, c.at)
 		if err != nil {
 			t.Fatal(c.about, err)
@@ -238,7 +238,7 @@ func TestPeriodsTile(t *testing.T) {
 		zone := data.load(t, name)
 		r := rand.New(rand.NewPCG(seed, 3))
 		for period := Hour; period <= Month; period++ {
-			windows := calendar.Windows{Period: period, Anchor: 1 + len(name)%7, Zone: zone}
+			windows := engine.Calendar{Period: period, Anchor: 1 + len(name)%7, Zone: zone}
 			longest := (period.Length() + 24*time.Hour).Microseconds()
 			for at := int64(0); at <= MaxInstant; at += r.Int64N(100 * longest) {
 				start, end := windows.WindowAt(at)

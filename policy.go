@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -195,16 +194,6 @@ func (l *Limit) Capacity() int64 {
 	return l.Max
 }
 
-// FillTime returns the time in which an empty Bucket fills, rounded up to a microsecond.
-// The limit must be valid. It is 0 for other kinds.
-func (l *Limit) FillTime() time.Duration {
-	if l.Kind != KindBucket {
-		return 0
-	}
-	rate := window.NewRefill(l.Max, l.Window.Microseconds())
-	return time.Duration(rate.Within(l.Capacity())) * time.Microsecond
-}
-
 // bucketProblem returns the field of a Bucket that is out of its range, and the reason.
 func (l *Limit) bucketProblem() (field, problem string) {
 	switch {
@@ -217,16 +206,16 @@ func (l *Limit) bucketProblem() (field, problem string) {
 	case l.Burst < 0 || l.Burst > MaxUnits:
 		return "Burst", fmt.Sprintf("%d is out of range; use 1 to %d, or 0 for Max", l.Burst, MaxUnits)
 	}
-	if burst := l.Capacity(); burst > l.MaxBurst() {
+	if burst := l.Capacity(); burst > l.maxBurst() {
 		return "Burst", fmt.Sprintf("a bucket of %d units at %d per %v fills in more than 400 days, or is not exact in microseconds below 2^51; use at most %d, or a rounder Max (R16)",
-			burst, l.Max, l.Window, l.MaxBurst())
+			burst, l.Max, l.Window, l.maxBurst())
 	}
 	return "", ""
 }
 
-// MaxBurst returns the largest Burst at the rate of the limit, whose Max and Window are
+// maxBurst returns the largest Burst at the rate of the limit, whose Max and Window are
 // valid and above 0: its refill is exact, and it fills within 400 days (R16).
-func (l *Limit) MaxBurst() int64 {
+func (l *Limit) maxBurst() int64 {
 	rate := window.NewRefill(l.Max, l.Window.Microseconds())
 	return rate.MaxBurst()
 }
@@ -322,7 +311,7 @@ func (l *Limit) compile(dimensions []string) engine.Limit {
 	}
 	if l.Period != NoPeriod {
 		zone, _ := loadZone(l.Zone)
-		c.Period = &calendar.Windows{Period: l.Period, Anchor: max(l.Anchor, 1), Zone: zone}
+		c.Period = &engine.Calendar{Period: l.Period, Anchor: max(l.Anchor, 1), Zone: zone}
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up

@@ -219,7 +219,7 @@ func TestMaxBurstFillsWithin400Days(t *testing.T) {
 		want   int64
 	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
 		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: KindBucket, Burst: c.want}
-		assert.Equal(t, l.MaxBurst(), c.want, "%d per %v: the largest burst", c.most, c.window)
+		assert.Equal(t, l.maxBurst(), c.want, "%d per %v: the largest burst", c.most, c.window)
 		must.Get((Policy{Name: "p", Limits: []Limit{l}}).Compile())(t)
 	}
 }

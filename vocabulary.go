@@ -4,7 +4,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
@@ -16,8 +15,8 @@ type (
 	Kind = engine.Kind
 	// Mode decides how many of n units an attempt may get and the cost of a denial (R6).
 	Mode = engine.Mode
-	// Period is a length of the wall clock for Fixed windows.
-	Period = calendar.Period
+	// Period is a length of the wall clock, for the windows of a [KindFixed] limit.
+	Period = engine.Period
 	// LimitState is the state of one limit of a policy right after a decision.
 	LimitState = engine.State
 )
@@ -52,11 +51,11 @@ const (
 // The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
 // unless an Anchor selects another day.
 const (
-	NoPeriod = calendar.NoPeriod
-	Hour     = calendar.Hour
-	Day      = calendar.Day
-	Week     = calendar.Week
-	Month    = calendar.Month
+	NoPeriod = engine.NoPeriod
+	Hour     = engine.Hour
+	Day      = engine.Day
+	Week     = engine.Week
+	Month    = engine.Month
 )
 
 const (

@@ -79,7 +79,7 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 			l.Capacity = l.Max
 		}
 		if l.Kind == KindBucket {
-			l.Refill = window.NewRefill(l.Max, l.Window)
+			l.Refill = Refill(window.NewRefill(l.Max, l.Window))
 		}
 	}
 	shared := slices.Clone(limits[0].By)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 )
@@ -39,7 +38,7 @@ func TestCompileCompletesLimits(t *testing.T) {
 			t.Errorf("limit %d: shared %v, want %v", i, l.Shared, want)
 		}
 	}
-	micros, _ := c.Limits[1].Refill.Time(1)
+	micros := c.Limits[1].Refill.Micros
 	assert.Equal(t, micros, time.Minute.Microseconds(), "µs after which one unit of 60 per hour flows in")
 	if c.Rates != c || c.Holds != nil || c.HoldTime != 0 {
 		t.Errorf("rates %p, holds %p, hold time %v; without concurrency the rates are the rules %p", c.Rates, c.Holds, c.HoldTime, c)
@@ -54,7 +53,7 @@ func TestCompiledTimes(t *testing.T) {
 		"a short window": {Limit{Window: 1000}, time.Millisecond, time.Minute},
 		"an hour":        {Limit{Window: 3600e6}, time.Hour, time.Hour},
 		"cells":          {Limit{Window: 3600e6, Cell: 1e6}, time.Hour, time.Hour + time.Second},
-		"a day in a zone": {Limit{Window: 86400e6, Kind: KindFixed, Period: &calendar.Windows{Period: calendar.Day, Zone: time.UTC, Anchor: 1}},
+		"a day in a zone": {Limit{Window: 86400e6, Kind: KindFixed, Period: &Calendar{Period: Day, Zone: time.UTC, Anchor: 1}},
 			24 * time.Hour, 48 * time.Hour},
 		"a bucket of five minutes": {Limit{Max: 1, Window: 60e6, Kind: KindBucket, Capacity: 5}, 5*time.Minute + time.Microsecond, 5*time.Minute + time.Microsecond},
 	} {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -34,14 +33,12 @@ type Limit struct {
 	Capacity    int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
 	By          []int  // indices into the key's values, in the order of their names; none = shared by all
 
-	// Period has the windows of a Fixed limit with a Period, otherwise it is nil (R3). Its
-	// method WindowAt returns the window that contains an instant: the first instant of the
-	// window and the first one behind it.
-	Period *calendar.Windows
+	// Period has the windows of a KindFixed limit with a Period, otherwise it is nil (R3).
+	Period *Calendar
 
-	// Refill is the rate of a Bucket: one unit flows in every Micros + Rest/Per microseconds
-	// (R16). For other kinds it is zero.
-	Refill window.Refill
+	// Refill is the rate of a KindBucket limit, Max units per Window (R16). For other kinds it
+	// is zero.
+	Refill Refill
 
 	// Shared are the dimensions that all limits of the policy count by, as indices into the
 	// key's values, in the order of their names. Engines that place the histories of a policy
@@ -49,6 +46,18 @@ type Limit struct {
 	Shared []int
 
 	Call int // in joined rules, the index of the first call with the limit, for a CallError; otherwise 0
+}
+
+// Refill is the rate of a bucket without rounding (R16). One unit flows in every T microseconds:
+//
+//	T = Window / Max = Micros + Rest/Per
+//
+// So n units flow in after n*Micros + n*Rest/Per microseconds.
+type Refill struct {
+	Micros   int64 // whole microseconds of T, 0 or more
+	Rest     int64 // numerator of the rest of T, 0 … Per-1
+	Per      int64 // denominator, Max / gcd(Max, Window); 0 = no bucket
+	MaxExact int64 // most units that may be missing: their n*T is exact, MaxUnits / max(Rest, Micros+1)
 }
 
 // Units returns the units that an attempt, a peek or a record of n takes of the limit: n, or
@@ -80,10 +89,10 @@ func (l *Limit) Describe() State {
 func (l *Limit) Keep() int64 {
 	switch {
 	case l.Kind == KindBucket:
-		full, _ := l.Refill.Time(l.Capacity)
+		full, _ := (*window.Refill)(&l.Refill).Time(l.Capacity)
 		return full + 1
 	case l.Period != nil:
-		return l.Window + calendar.LongestShift
+		return l.Window + longestShift
 	}
 	return l.Window + l.Cell
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
@@ -292,7 +293,7 @@ func (d *limitBuilder) failBy(e *weir.PolicyError) {
 // with floating point.
 func (d *limitBuilder) failByBurst() {
 	rate := formatNumber(d.limit.Max) + " per " + formatWindow(d.limit.Window)
-	if most := d.limit.MaxBurst(); most > 0 {
+	if most := answer.MaxBurst(&d.limit); most > 0 {
 		fail(d.at.burst, "use at most burst "+formatNumber(most)+", or a rounder rate", "a bucket of %s at %s cannot be counted exactly, or fills in more than 400 days", formatNumber(d.limit.Burst), rate)
 	}
 	fail(d.at.burst, "use a rounder rate or a shorter window", "a bucket at %s cannot be counted exactly, or fills in more than 400 days", rate)

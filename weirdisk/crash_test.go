@@ -25,19 +25,19 @@ import (
 func content(t testing.TB, dir string) map[string]any {
 	t.Helper()
 	all := map[string]any{}
-	must.Do(t, Dump(dir, func(i *Item) error { addItem(all, i); return nil }))
+	must.Get(visit(dir, func(c *memory.Change) error { addItem(all, c); return nil }))(t)
 	return all
 }
 
 // contentOf returns everything that counts in an engine.
 func contentOf(m *memory.Memory) map[string]any {
 	all := map[string]any{}
-	visitAll(m, func(i *Item) error { addItem(all, i); return nil })
+	visitAll(m, func(i *memory.Change) error { addItem(all, i); return nil })
 	return all
 }
 
 // addItem adds a copy of the item, so that copies with equal fields are equal.
-func addItem(all map[string]any, i *Item) {
+func addItem(all map[string]any, i *memory.Change) {
 	if i.Operation != nil {
 		o := *i.Operation
 		o.Result.At = o.Result.At.UTC()

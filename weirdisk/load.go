@@ -281,21 +281,13 @@ var errNoStore = errors.New("there is no store here yet")
 
 // Check reads a directory that is not in use, as Open does, and changes nothing. Its errors
 // are those of Open, and that of a directory without a store.
-func Check(dir string) (Report, error) { return visit(dir, func(*Item) error { return nil }) }
-
-// Item is one stored history, or an operation if its Operation is not nil.
-type Item = memory.Change
-
-// Dump calls each with everything that counts in a directory that is not in use, and
-// changes nothing. It stops at the first error of each and returns it. An Item is valid
-// during the call only. Dump's other errors are those of Check.
-func Dump(dir string, each func(*Item) error) error {
-	_, err := visit(dir, each)
-	return err
+func Check(dir string) (Report, error) {
+	return visit(dir, func(*memory.Change) error { return nil })
 }
 
-// visit calls each with all items of a directory, which it locks while it reads.
-func visit(dir string, each func(*Item) error) (r Report, err error) {
+// visit calls each with all histories and operations of a directory, which it locks while it
+// reads.
+func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	dir, lock, err := claim(dir, false, true)
 	if err != nil {
 		return r, openError(dir, err)
@@ -309,7 +301,7 @@ func visit(dir string, each func(*Item) error) (r Report, err error) {
 		return r, openError(dir, err)
 	}
 	r = Report{Segments: len(c.segments), Bytes: c.bytes, Cut: c.cut, End: c.end()}
-	err = visitAll(c.decoder.memory, func(i *Item) error {
+	err = visitAll(c.decoder.memory, func(i *memory.Change) error {
 		if i.Operation != nil {
 			r.Operations++
 		} else {
@@ -320,11 +312,11 @@ func visit(dir string, each func(*Item) error) (r Report, err error) {
 	return r, err
 }
 
-// visitAll calls each with all items, up to its first error.
-func visitAll(m *memory.Memory, each func(*Item) error) (err error) {
+// visitAll calls each with all histories and operations, up to its first error.
+func visitAll(m *memory.Memory, each func(*memory.Change) error) (err error) {
 	place, now := memory.DumpPlace{}, m.Clock()
 	for more := true; more && err == nil; {
-		more = m.Dump(&place, snapshotStep, now, func(i *Item) {
+		more = m.Dump(&place, snapshotStep, now, func(i *memory.Change) {
 			if err == nil {
 				err = each(i)
 			}

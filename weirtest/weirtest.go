@@ -64,41 +64,44 @@ func Run(t *testing.T, newEngine func(t *testing.T) engine.Engine, opts ...Optio
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := conformance.DefaultConfig(vectors)
+	c := config{conformance.DefaultConfig(vectors)}
 	option.Apply(&c, opts)
-	conformance.Run(t, newEngine, c)
+	conformance.Run(t, newEngine, c.Config)
 }
 
-// Option changes a Run.
-type Option func(*conformance.Config)
+// Option sets one property of a [Run]. A nil Option changes nothing.
+type Option func(*config)
+
+type config struct{ conformance.Config }
 
 // Attempts sets the number of attempts in the differential; peeks and other operations
-// do not count. The default is 20,000; 0 skips the differential.
-func Attempts(n int) Option { return func(c *conformance.Config) { c.Attempts = n } }
+// do not count. 0 or less skips the differential. Default: 20,000.
+func Attempts(n int) Option { return func(c *config) { c.Attempts = n } }
 
-// Hammers sets the number of concurrent histories, of about a tenth of a second each. The
-// default is 12; 0 skips them. There are four times as many live histories.
-func Hammers(n int) Option { return func(c *conformance.Config) { c.Hammers = n } }
+// Hammers sets the number of concurrent histories, of about a tenth of a second each. There are
+// four times as many live histories. 0 or less skips them. Default: 12.
+func Hammers(n int) Option { return func(c *config) { c.Hammers = n } }
 
 // FixedLimits skips changes of limits that have histories (R12), for engines that do not
-// support them.
-func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }
+// support them. Default: limits change.
+func FixedLimits() Option { return func(c *config) { c.FixedLimits = true } }
 
 // CachesDenials permits denials that are marked Cached, as an engine on a shared store marks
-// them. Each must repeat a denial of the same attempt that is younger than ttl (R8). Without
-// this option no answer may be marked.
+// them. Each must repeat a denial of the same attempt that is younger than ttl (R8). Default,
+// also for 0 or less: no answer may be marked.
 func CachesDenials(ttl time.Duration) Option {
-	return func(c *conformance.Config) { c.CacheTTL = ttl }
+	return func(c *config) { c.CacheTTL = max(ttl, 0) }
 }
 
 // Separate is for an engine that spreads its calls over several engines, as processes on one
-// store do. A cached denial may then be older than a call of another process (R8).
-func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }
+// store do. A cached denial may then be older than a call of another process (R8). Run leaves
+// out the layer live. Default: all calls reach one engine.
+func Separate() Option { return func(c *config) { c.Separate = true } }
 
 // Claims is for an engine that decides only the calls that claims reports, by their Rules, Op
 // and ID. It must reject all others as bad input ([engine.ErrInput]) and change nothing. Run
 // leaves out vectors with other calls, and layers that need them. Attempts and peeks without
-// an id under rolling limits are claimed by every engine.
+// an id under rolling limits are claimed by every engine. Default, also for nil: all calls.
 func Claims(claims func(*engine.Call) bool) Option {
-	return func(c *conformance.Config) { c.Claims = claims }
+	return func(c *config) { c.Claims = claims }
 }

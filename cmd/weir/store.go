@@ -307,11 +307,7 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 		text = topkeys.Hash
 	}
 	err = weirdisk.Dump(dir, func(item *weirdisk.Item) error {
-		line, err := dumped(item, text)
-		if err != nil {
-			return err
-		}
-		return printJSON(out, line)
+		return printJSON(out, dumped(item, text))
 	})
 	if err != nil {
 		out.Flush()
@@ -321,39 +317,30 @@ func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
 }
 
 // dumped returns the line of an item. text changes the values of keys.
-func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine, err error) {
-	var dimensions, values []string
-	var ok bool
-	if item.Operation == nil {
-		var kind weir.Kind
-		if line.Policy, line.Limit, kind, dimensions, values, ok = item.Split(); !ok {
-			return line, fmt.Errorf("the history of %q has a key that does not fit its name", item.Name)
-		}
-		line.Kind = answer.KindWords[kind]
-		line.Newest = item.At
+func dumped(item *weirdisk.Item, text func(string) string) (line dumpedLine) {
+	line.Policy, line.Limit = item.Policy, item.Limit
+	if item.ID == "" {
+		line.Kind = answer.KindWords[item.Kind]
+		line.Newest = item.Newest
 		for _, e := range item.Entries {
-			line.Entries = append(line.Entries, dumpedEntry{e.End, e.Units})
+			line.Entries = append(line.Entries, dumpedEntry{e.At, e.Units})
 		}
 		if item.Max > 0 {
 			line.Bucket = &dumpedBucket{item.Max, item.Window, item.Full}
 		}
 	} else {
-		o, id := item.Operation, ""
-		if line.Policy, dimensions, values, id, ok = o.Split(); !ok {
-			return line, fmt.Errorf("an operation has the name %q, which weir does not make", o.Name)
-		}
-		id, idBytes := textOrBytes(text(id))
-		line.Operation = &dumpedOperation{id, idBytes, operationWords[o.Op], o.Asked, o.Result.At.UnixMicro(), o.Until, o.Result.Granted}
+		id, idBytes := textOrBytes(text(item.ID))
+		line.Operation = &dumpedOperation{id, idBytes, operationWords[item.Op], item.Units, item.At, item.Until, item.Granted}
 	}
 	line.Key, line.KeyBytes = map[string]string{}, map[string][]byte{}
-	for i, d := range dimensions {
-		if v, b := textOrBytes(text(values[i])); b == nil {
+	for i, d := range item.Dimensions {
+		if v, b := textOrBytes(text(item.Values[i])); b == nil {
 			line.Key[d] = v
 		} else {
 			line.KeyBytes[d] = b
 		}
 	}
-	return line, nil
+	return line
 }
 
 // textOrBytes returns v as bytes if it is not UTF-8, because JSON would replace some of them.

@@ -9,7 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // KindWords are the words of JSON and of policy files for kinds, by value.
@@ -73,7 +73,7 @@ func Ordinal(day int) string {
 }
 
 // appendPeriod appends "today in Europe/Berlin", or "this month from the 14th in UTC".
-func appendPeriod(b []byte, z *calendar.Windows) []byte {
+func appendPeriod(b []byte, z *engine.Calendar) []byte {
 	b = append(b, periodWords[z.Period].present...)
 	switch anchor := z.Anchor; {
 	case anchor <= 1:
@@ -223,13 +223,29 @@ func (a *Answer) appendShare(b []byte, i int) []byte {
 func Quota(l *engine.Limit) (window int64, unit string) {
 	switch {
 	case l.Kind == weir.KindBucket:
-		return l.Refill.Within(l.Capacity), ""
+		return fillTime(l).Microseconds(), ""
 	case l.Kind == weir.KindConcurrency:
 		return 0, "concurrent-requests"
 	case l.Period != nil && l.Period.Period == weir.Month:
 		return 0, ""
 	}
 	return l.Window, ""
+}
+
+// fillTime returns the time in which the empty bucket of a limit fills, rounded up to a
+// microsecond.
+func fillTime(l *engine.Limit) time.Duration {
+	return time.Duration((*window.Refill)(&l.Refill).Within(l.Capacity)) * time.Microsecond
+}
+
+// IsBucket reports whether limits of that kind are buckets, with a Burst.
+func IsBucket(kind weir.Kind) bool { return kind == weir.KindBucket }
+
+// MaxBurst returns the largest Burst of a bucket at the rate of the limit, whose Max and Window
+// are valid and above 0: its refill is exact, and it fills within 400 days (R16).
+func MaxBurst(l *weir.Limit) int64 {
+	rate := window.NewRefill(l.Max, l.Window.Microseconds())
+	return rate.MaxBurst()
 }
 
 // Worst returns the most units that the limit grants in the length of its window, or that
@@ -264,7 +280,7 @@ func WorstCase(l *engine.Limit, length string) string {
 func Longest(l *engine.Limit) (time.Duration, string) {
 	switch l.Kind {
 	case weir.KindBucket:
-		return time.Duration(l.Refill.Within(l.Capacity)) * time.Microsecond, "the time in which it fills"
+		return fillTime(l), "the time in which it fills"
 	case weir.KindConcurrency:
 		return time.Duration(l.Window) * time.Microsecond, "the time of a hold"
 	}

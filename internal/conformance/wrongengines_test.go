@@ -12,7 +12,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/spec"
 )
 
@@ -131,7 +130,7 @@ func limitsWith(change func(*engine.Limit)) func(*engine.Compiled) {
 }
 
 // periodsWith returns a fault that changes the windows of every period.
-func periodsWith(change func(*calendar.Windows)) func(*engine.Compiled) {
+func periodsWith(change func(*engine.Calendar)) func(*engine.Compiled) {
 	return limitsWith(func(l *engine.Limit) {
 		if l.Period != nil {
 			windows := *l.Period
@@ -272,8 +271,8 @@ var wrongEngines = []struct {
 	{"buckets of one unit more", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Capacity++ })}, "vdh"},
 	{"buckets refill a microsecond a window too fast", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Window-- })}, "vd"},
 	{"buckets mistaken for windows", wrongEngine{rules: limitsOf(weir.KindBucket, func(l *engine.Limit) { l.Kind = weir.KindRolling })}, "vdh"},
-	{"zones ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Zone = time.UTC })}, "vd"},
-	{"anchors ignored", wrongEngine{rules: periodsWith(func(w *calendar.Windows) { w.Anchor = 1 })}, "vd"},
+	{"zones ignored", wrongEngine{rules: periodsWith(func(w *engine.Calendar) { w.Zone = time.UTC })}, "vd"},
+	{"anchors ignored", wrongEngine{rules: periodsWith(func(w *engine.Calendar) { w.Anchor = 1 })}, "vd"},
 	{"holds a microsecond short", wrongEngine{rules: limitsOf(weir.KindConcurrency, func(l *engine.Limit) { l.Window-- })}, "vd"},
 	{"costs ignored", wrongEngine{rules: limitsWith(func(l *engine.Limit) { l.Cost = 0 })}, "vd"},
 	{"costs of a unit too much", wrongEngine{rules: limitsWith(func(l *engine.Limit) {

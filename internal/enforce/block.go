@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -69,7 +70,7 @@ func newBlocks(p *policy.Definition, base *engine.Compiled, e engine.Engine) (*b
 func newReplay(p *policy.Definition, e engine.Engine) (*weir.Limiter, error) {
 	none := weir.Policy{Name: p.Name, Limits: slices.Clone(p.Limits), Dimensions: p.Dimensions()}
 	for i := range none.Limits {
-		if l := &none.Limits[i]; l.FillTime() > 0 { // a bucket
+		if l := &none.Limits[i]; answer.IsBucket(l.Kind) {
 			l.Burst, l.Cost = 1, 2 // more than ever fits
 		} else {
 			l.Max = 0

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -112,7 +111,7 @@ func kindsOf(r *rand.Rand) policy {
 		case kind == engine.KindBucket:
 			l.Kind, l.Cells, l.Max = engine.KindBucket, 0, 1+l.Max
 		case kind == engine.KindFixed && r.IntN(2) == 0:
-			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, calendar.Hour
+			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period = kind, 0, 0, 0, engine.Hour
 		case kind <= engine.KindConcurrency:
 			l.Kind = kind
 			if kind != engine.KindRolling {

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 )
 
 var ctx = context.Background()
@@ -31,7 +30,7 @@ type limit struct {
 	Window, MinInterval time.Duration
 	By                  []string
 	Cells               int
-	Period              calendar.Period // in UTC
+	Period              engine.Period // in UTC
 }
 
 // compile returns the rules of the policy without a check.
@@ -41,8 +40,8 @@ func (p policy) compile() *engine.Compiled {
 	for _, l := range p.Limits {
 		c := engine.Limit{Name: l.Name, Kind: l.Kind, Max: l.Max, Cost: l.Cost, Capacity: l.Burst,
 			Window: l.Window.Microseconds(), MinInterval: l.MinInterval.Microseconds()}
-		if l.Period != calendar.NoPeriod {
-			c.Window, c.Period = l.Period.Length().Microseconds(), &calendar.Windows{Period: l.Period, Anchor: 1, Zone: time.UTC}
+		if l.Period != engine.NoPeriod {
+			c.Window, c.Period = l.Period.Length().Microseconds(), &engine.Calendar{Period: l.Period, Anchor: 1, Zone: time.UTC}
 		}
 		if l.Cells > 0 {
 			c.Cell = (c.Window-1)/int64(l.Cells) + 1

@@ -6,7 +6,6 @@ import (
 	"sync/atomic"
 
 	"github.com/weirlimit/weir/engine"
-	"github.com/weirlimit/weir/internal/calendar"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -70,7 +69,7 @@ func (m *Memory) compile(p *engine.Compiled) *Rules {
 		}
 		switch {
 		case l.Kind == engine.KindBucket:
-			compiled.Rate = m.rates.number(l.Refill)
+			compiled.Rate = m.rates.number(*compiled.Refill)
 		case l.Period != nil:
 			compiled.zoned = &zoned{period: l.Period, rule: compiled.Rule}
 		}
@@ -139,7 +138,7 @@ func historyName(p *engine.Compiled, l *engine.Limit, kind engine.Kind) string {
 // wide as the window. Their units leave at the end of the cell, not a window later (R3).
 func rule(l *engine.Limit, mode engine.Mode) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
-		FromFirst: l.Kind == engine.KindFixedFromFirst, Refill: &l.Refill}
+		FromFirst: l.Kind == engine.KindFixedFromFirst, Refill: (*window.Refill)(&l.Refill)}
 	if l.Kind == engine.KindFixed && l.Period == nil {
 		r.Cell = l.Window
 	}
@@ -157,7 +156,7 @@ func (l *limitRules) at(now int64) *window.Rule {
 
 // zoned is the windows of a Period. It keeps the one that was used last.
 type zoned struct {
-	period *calendar.Windows
+	period *engine.Calendar
 	rule   window.Rule
 	last   atomic.Pointer[window.Rule]
 }

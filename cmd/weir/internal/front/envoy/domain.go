@@ -149,8 +149,8 @@ func toShownLimit(limit *engine.Limit) *shownLimit {
 	hits, window := l.Max, l.Window+l.MaxHold // one of them is 0
 	if l.Burst > l.Max {
 		// The same rate, for as many hits as can remain.
-		bucket := weir.Limit{Kind: l.Kind, Max: l.Max, Window: l.Window, Burst: l.Burst}
-		hits, window = l.Burst, bucket.FillTime()
+		hits = l.Burst
+		window, _ = answer.Longest(limit)
 	}
 	unit, n := envoyconf.Express(window)
 	if n == 1 {

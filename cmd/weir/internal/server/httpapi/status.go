@@ -100,7 +100,7 @@ func showLimit(p *policy.Definition, i int) limitShown {
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
 	}
-	if l.FillTime() > 0 { // a bucket
+	if answer.IsBucket(l.Kind) {
 		shown.Burst = l.Capacity()
 	}
 	if l.Period != weir.NoPeriod {

@@ -1,13 +1,12 @@
-// Package calendar finds the windows of limits that begin with the hours, days, weeks and
-// months of a time zone (R3).
-package calendar
+package engine
 
 import (
 	"fmt"
 	"time"
 )
 
-// Period is a length of the wall clock for Fixed windows.
+// Period is a length of the wall clock, for the windows of a KindFixed limit. The zero Period,
+// NoPeriod, stands for windows of another length.
 type Period uint8
 
 // The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
@@ -35,30 +34,30 @@ func (p Period) Length() time.Duration {
 	return [...]time.Duration{0, time.Hour, day, 7 * day, 31 * day}[p]
 }
 
-// LongestShift is the most microseconds by which a change of the clock makes a period
+// longestShift is the most microseconds by which a change of the clock makes a period
 // longer. The largest since 1970 was a day, at the date line.
-const LongestShift = int64(24 * time.Hour / time.Microsecond)
+const longestShift = int64(24 * time.Hour / time.Microsecond)
 
-// Windows are the windows of a Fixed limit with a Period: each begins with the period by
-// the wall clock of a zone (R3).
-type Windows struct {
-	Period Period
-	Zone   *time.Location
-	Anchor int // the first day of a Month (1 … 31) or a Week (1 = Monday … 7 = Sunday); for the other periods 1
+// Calendar has the windows of a KindFixed limit with a Period: each begins with the period by
+// the wall clock of a zone (R3). All fields must be set.
+type Calendar struct {
+	Period Period         // Hour, Day, Week or Month
+	Zone   *time.Location // time.UTC, or a zone of the IANA database
+	Anchor int            // first day of a Month, 1 … 31, or of a Week, 1 (Monday) … 7; otherwise 1
 }
 
 // WindowAt returns the window that contains an instant: its first instant and the first one
 // behind it, in microseconds since 1970. The window of an instant since 1970 begins with the
 // first of these (R1), if not later.
-func (w *Windows) WindowAt(at int64) (start, end int64) {
-	t := time.UnixMicro(at).In(w.Zone)
-	wall := w.boundary(t, 1)
-	start, end = w.edge(w.boundary(t, 0)), w.edge(wall)
+func (c *Calendar) WindowAt(at int64) (start, end int64) {
+	t := time.UnixMicro(at).In(c.Zone)
+	wall := c.boundary(t, 1)
+	start, end = c.edge(c.boundary(t, 0)), c.edge(wall)
 	// Behind a change of the clock over a boundary the wall shows the period before, and
 	// a day without any instant has no window.
 	for end <= at {
-		wall = w.boundary(wall, 1)
-		start, end = end, w.edge(wall)
+		wall = c.boundary(wall, 1)
+		start, end = end, c.edge(wall)
 	}
 	if at >= 0 {
 		start = max(start, 0)
@@ -68,19 +67,19 @@ func (w *Windows) WindowAt(at int64) (start, end int64) {
 
 // boundary returns the reading of the wall clock at which the period of t begins, as if it
 // were UTC, or at which a later period begins.
-func (w *Windows) boundary(t time.Time, later int) time.Time {
+func (c *Calendar) boundary(t time.Time, later int) time.Time {
 	year, month, day := t.Date()
 	hour := 0
-	switch w.Period {
+	switch c.Period {
 	case Hour:
 		hour = t.Hour() + later
 	case Week:
-		day += 7*later - (int(t.Weekday())-w.Anchor+7)%7
+		day += 7*later - (int(t.Weekday())-c.Anchor+7)%7
 	case Month:
-		if day < w.inMonth(year, month).Day() {
+		if day < c.inMonth(year, month).Day() {
 			later--
 		}
-		return w.inMonth(year, month+time.Month(later))
+		return c.inMonth(year, month+time.Month(later))
 	default:
 		day += later
 	}
@@ -88,17 +87,17 @@ func (w *Windows) boundary(t time.Time, later int) time.Time {
 }
 
 // inMonth returns the anchor's day in a month, or the last day of a shorter month.
-func (w *Windows) inMonth(year int, month time.Month) time.Time {
+func (c *Calendar) inMonth(year int, month time.Month) time.Time {
 	last := time.Date(year, month+1, 0, 0, 0, 0, 0, time.UTC)
-	return last.AddDate(0, 0, min(w.Anchor, last.Day())-last.Day())
+	return last.AddDate(0, 0, min(c.Anchor, last.Day())-last.Day())
 }
 
 // edge returns the first instant at which the clock on the wall shows that reading or a
 // later one. A reading that the clock skips gives the instant of the change, and one that
 // it shows twice the first.
-func (w *Windows) edge(wall time.Time) int64 {
+func (c *Calendar) edge(wall time.Time) int64 {
 	// No offset is as long as 36 hours, so the wall shows less then.
-	for t := wall.Add(-36 * time.Hour).In(w.Zone); ; {
+	for t := wall.Add(-36 * time.Hour).In(c.Zone); ; {
 		_, seconds := t.Zone()
 		_, change := t.ZoneBounds()
 		if !change.IsZero() && !change.After(t) {
