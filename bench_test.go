@@ -52,3 +52,23 @@ func benchmarkAllow(b *testing.B, name string, p Policy, newEngine func() engine
 		})
 	}
 }
+
+// BenchmarkDecide measures the path of requests with options, which looks up the form that the
+// engine gave to the rules: of one policy, or of many policies in turn.
+func BenchmarkDecide(b *testing.B) {
+	for _, policies := range []int{1, 16, 1024} {
+		b.Run(fmt.Sprintf("policies=%d", policies), func(b *testing.B) {
+			e, keys := NewMemory(), users(16)
+			all := make([]*Limiter, policies)
+			for i := range all {
+				p := limits(1)
+				p.Name += fmt.Sprint(i)
+				all[i] = mustNew(b, p, WithEngine(e))
+			}
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i = (i + 1) & 1023 {
+				all[i&(policies-1)].Decide(ctx, keys[i&15], Request{N: 1})
+			}
+		})
+	}
+}

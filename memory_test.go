@@ -11,9 +11,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/memstats"
 	"github.com/weirlimit/weir/internal/testkit/must"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
@@ -228,5 +230,50 @@ func TestSharedKeyInABubble(t *testing.T) {
 			}
 			all.Wait()
 		})
+	}
+}
+
+// TestRulesDoNotFight: two engines that decide by the same rules in turn keep a form each.
+// Compiled rules once had one place for it, and each engine made its own again for every call.
+func TestRulesDoNotFight(t *testing.T) {
+	if race.Enabled {
+		t.Skip("the race detector allocates")
+	}
+	rules := must.Get(limits(1).Compile())(t)
+	engines := []*Memory{NewMemory(), NewMemory()}
+	calls := []engine.Call{{Rules: rules, Key: K("ann"), N: 1}}
+	turn := func() {
+		for _, e := range engines {
+			e.Do(ctx, calls)
+		}
+	}
+	turn()
+	assert.Equal(t, testing.AllocsPerRun(100, turn), 0.0, "allocations of two engines in turn")
+}
+
+// TestReloadsLeaveNothing: an engine keeps nothing of rules that are gone, neither of policies
+// that were compiled again nor of calls together.
+func TestReloadsLeaveNothing(t *testing.T) {
+	needs.Time(t)
+	m := NewMemory()
+	kept := mustNew(t, limits(2), WithEngine(m))
+	reload := func(n int) {
+		for i := range n {
+			l := mustNew(t, limits(2), WithEngine(m))
+			if i%2 == 0 { // attempts of ever new numbers of units have joined rules of their own
+				attempt := Request{N: int64(i + 1)}
+				calls := []Call{{Limiter: l, Key: K("a"), Request: attempt}, {Limiter: kept, Key: K("b"), Request: attempt}}
+				must.Do(t, DecideTogether(ctx, calls))
+			}
+			must.Get(l.Decide(ctx, K("a"), Request{N: 1}))(t)
+		}
+	}
+	reload(1_000)
+	before := memstats.Live()
+	reload(100_000)
+	for tries := 0; memstats.Live() > before+1<<20; tries++ { // rules end on a goroutine of the runtime
+		if tries == 1_000 {
+			t.Fatalf("100,000 reloads leave %d bytes", memstats.Live()-before)
+		}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 // Compiled is the rules of a checked policy, or of calls that are decided together. Every
 // number is in whole microseconds or units, and every dimension is an index into the key.
-// [Compile] and [Together] make it. Its fields must not be changed, except Slot by engines.
+// [Compile] and [Together] make it. Its fields must not be changed.
 type Compiled struct {
 	Name       string   // the policy's name; joined rules have those of all with "+" between them
 	Mode       Mode     // applies to every attempt (R6)
@@ -49,12 +49,7 @@ type Compiled struct {
 	// policies, and dimensions may have a name in common.
 	Joined bool
 
-	// Slot caches the rules in the form of the engine that used them last. Engines overwrite
-	// each other's value. An engine recognises its value by a type of its own package, which
-	// has a pointer to the engine.
-	Slot atomic.Pointer[any]
-
-	number  uint64             // unique in the process
+	number  uint64             // unique in the process, or 0 (Number)
 	joining sync.Mutex         // protects joins
 	joins   map[string]*joined // the joined rules of calls that begin with one of these rules, by the calls
 }
@@ -96,6 +91,11 @@ func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compi
 // compiled counts the rules that were compiled.
 var compiled atomic.Uint64
 
+// Number returns a number that no other rules of the process have, from 1 on. An engine can keep
+// by it the form that it gave to the rules, for as long as they live (runtime.AddCleanup). It is
+// 0 for rules that neither [Compile] nor [Together] made; engines keep nothing for those.
+func (c *Compiled) Number() uint64 { return c.number }
+
 // finish sets the fields that follow from the limits.
 func (c *Compiled) finish() {
 	c.number = compiled.Add(1)
@@ -122,7 +122,7 @@ func isHold(l Limit) bool { return l.Kind == KindConcurrency }
 // there are none.
 func (c *Compiled) part(holds bool) *Compiled {
 	p := &Compiled{Name: c.Name, Mode: c.Mode, Dimensions: c.Dimensions,
-		IdempotencyTTL: c.IdempotencyTTL, LongestWindow: c.LongestWindow}
+		IdempotencyTTL: c.IdempotencyTTL, LongestWindow: c.LongestWindow, number: compiled.Add(1)}
 	for _, l := range c.Limits {
 		if isHold(l) == holds {
 			p.Limits = append(p.Limits, l)

@@ -4,12 +4,11 @@ import (
 	"cmp"
 	"math/bits"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/rulecache"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -19,25 +18,16 @@ import (
 type localShare struct {
 	memory    *memory.Memory
 	instances int64
-	shares    sync.Map     // rules with the shares as their limits (*engine.Compiled), by the whole rules
-	stored    atomic.Int64 // entries of shares
+	shares    rulecache.Cache[*engine.Compiled] // rules with the shares as their limits
 }
-
-// maxShares bounds the cached shares, because policies may be reloaded for ever. Rules that
-// were dropped are divided again at their next use; histories belong to names and stay.
-const maxShares = 1024
 
 // of returns the rules with the shares as their limits.
 func (s *localShare) of(c *engine.Compiled) *engine.Compiled {
-	if share, found := s.shares.Load(c); found {
-		return share.(*engine.Compiled)
+	share := s.shares.Get(c)
+	if share == nil {
+		share = s.shares.Put(c, divide(c, s.instances))
 	}
-	if s.stored.Add(1) > maxShares {
-		s.shares.Clear()
-		s.stored.Store(1)
-	}
-	share, _ := s.shares.LoadOrStore(c, divide(c, s.instances))
-	return share.(*engine.Compiled)
+	return *share
 }
 
 // decideCall decides the call by the share.

@@ -12,6 +12,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/option"
+	"github.com/weirlimit/weir/internal/rulecache"
 )
 
 // Engine decides on Redis. It is safe for concurrent use, by any number of
@@ -22,6 +23,7 @@ type Engine struct {
 	prefix string // begins all keys
 	batch  bool   // requests may share a call, unless conn is a Cluster
 	cache  *denialCache
+	plans  rulecache.Cache[plan]
 	now    func() time.Time
 
 	learning sync.Mutex  // protects the change of learned

@@ -115,17 +115,15 @@ func (e *Engine) planOf(c *engine.Call) *plan {
 	if c.Op == engine.Count {
 		return newPlan(c, e.around(c))
 	}
-	if slot := c.Rules.Slot.Load(); slot != nil {
-		if p, ok := (*slot).(*plan); ok && (p.until == 0 || !c.Given && e.now().UnixMicro() < p.until) {
-			return p
-		}
+	p := e.plans.Get(c.Rules)
+	if p != nil && (p.until == 0 || !c.Given && e.now().UnixMicro() < p.until) {
+		return p
 	}
-	p := newPlan(c, e.around(c))
-	if p.until == 0 || !c.Given {
-		slot := any(p)
-		c.Rules.Slot.Store(&slot)
+	p = newPlan(c, e.around(c))
+	if p.until > 0 && c.Given {
+		return p
 	}
-	return p
+	return e.plans.Put(c.Rules, *p)
 }
 
 // around returns the instant in the windows of Periods that are sent.

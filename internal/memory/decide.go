@@ -14,8 +14,9 @@ type request struct {
 	N      int64
 	States []engine.State
 	at     moment
-	once   string // the name of the operation, if it is to be remembered
-	full   bool   // there is no room to remember the operation: recording units fails
+	once   string           // the name of the operation, if it is to be remembered
+	rules  *engine.Compiled // of once
+	full   bool             // there is no room to remember the operation: recording units fails
 
 	// lockShards: the fast path has failed. Most likely a history is missing, so the histories
 	// cannot be held without their shards.
@@ -63,10 +64,10 @@ func (m *Memory) decideAt(c *engine.Call, at moment) {
 	}
 }
 
-// Takes reports whether AllowFast and Allow decide an attempt of n units on that key: the input is
-// valid, and n is not 0. It is false for keys of three and more values as well.
-func (b *Rules) Takes(k *engine.Key, n int64) bool {
-	return uint64(n-1) < uint64(engine.MaxUnits) && b.plan.Fits(k)
+// Takes reports whether AllowFast and Allow decide an attempt of n units on that key by the rules:
+// the input is valid, and n is not 0. It is false for keys of three and more values as well.
+func Takes(p *engine.Compiled, k *engine.Key, n int64) bool {
+	return uint64(n-1) < uint64(engine.MaxUnits) && p.Fits(k)
 }
 
 // Allow decides an attempt of n units now, after AllowFast has returned false.
@@ -85,7 +86,7 @@ func (m *Memory) handle(c *engine.Call, at moment, once string, full bool) error
 	if fast && b.allowFast(&c.Key, c.N, at, &c.Result) {
 		return nil
 	}
-	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once, full: full, lockShards: fast}
+	req := &request{Op: c.Op, N: c.N, States: c.States, at: at, once: once, rules: c.Rules, full: full, lockShards: fast}
 	return m.decide(b, &c.Key, req, &c.Result)
 }
 
@@ -200,7 +201,7 @@ func (m *Memory) report(c *claim, units int64, d *engine.Result) {
 	switch {
 	case units > 0:
 		if r.recorded(c.records, c.rules.mode, units); req.once != "" {
-			r.remembered(newOperation(c.rules.plan, req.once, req.Op, req.N, 0, d))
+			r.remembered(newOperation(req.rules, req.once, req.Op, req.N, 0, d))
 		}
 	case req.Op == engine.Attempt && req.N > 0:
 		r.corrections(c.records)

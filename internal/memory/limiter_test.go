@@ -123,7 +123,7 @@ func (l *limiter) Allow(k engine.Key) (engine.Result, error) { return l.AllowN(k
 
 func (l *limiter) AllowN(k engine.Key, n int64) (engine.Result, error) {
 	b := l.memory.Rules(l.rules)
-	if l.at.IsZero() && b.Takes(&k, n) {
+	if l.at.IsZero() && Takes(l.rules, &k, n) {
 		var r engine.Result
 		if b.AllowFast(&k, n, &r) {
 			return r, nil

@@ -16,6 +16,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/rulecache"
 )
 
 // Memory is the embedded engine: exact histories in the memory of this process.
@@ -50,8 +51,9 @@ type Memory struct {
 	seed                    maphash.Seed
 	fullOfKeys, fullOfBytes error
 
-	journal    Journal      // nil, or receives every change
-	rates      rates        // the rates of buckets
+	journal    Journal // nil, or receives every change
+	rates      rates   // the rates of buckets
+	rules      rulecache.Cache[Rules]
 	operations operations   // decisions with an idempotency key
 	reclaim    sync.Mutex   // held by the caller that makes room at a cap
 	reclaimed  atomic.Int64 // histories and operations removed at a cap so far

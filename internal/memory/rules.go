@@ -9,10 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// Rules is the rules of calls in the form of one memory engine.
+// Rules is the rules of calls in the form of one memory engine. They must not lead to the
+// compiled rules, which they would keep in Memory.rules.
 type Rules struct {
 	engine *Memory
-	plan   *engine.Compiled
 	mode   engine.Mode
 	limits []limitRules
 	isFast bool // allowFast may decide
@@ -30,22 +30,19 @@ type limitRules struct {
 	described engine.State // of a history without units
 }
 
-// Rules returns the rules in the form of m. Compiled rules keep the form of the engine that used
-// them last, so this is one load unless several engines use the rules by turns.
+// Rules returns the rules in the form of m.
 func (m *Memory) Rules(p *engine.Compiled) *Rules {
-	if slot := p.Slot.Load(); slot != nil {
-		if b, ok := (*slot).(*Rules); ok && b.engine == m {
-			return b
-		}
+	if b := m.rules.Recent(p); b != nil {
+		return b
 	}
-	b := m.compile(p)
-	var slot any = b
-	p.Slot.Store(&slot)
-	return b
+	if b := m.rules.Get(p); b != nil {
+		return b
+	}
+	return m.rules.Put(p, m.compile(p))
 }
 
-func (m *Memory) compile(p *engine.Compiled) *Rules {
-	b := &Rules{engine: m, plan: p, mode: p.Mode}
+func (m *Memory) compile(p *engine.Compiled) Rules {
+	b := Rules{engine: m, mode: p.Mode}
 	var longer []int // the limits whose histories are kept for longer from now on
 	for i := range p.Limits {
 		l := &p.Limits[i]
