@@ -127,7 +127,8 @@ func TestReloadKeepsTheContentOfTheFile(t *testing.T) {
 	path, content := filepath.Join(t.TempDir(), "weir.yaml"), []byte("version: 1\npolicies: {a: {limit: 1 per hour}}")
 	must.Do(t, os.WriteFile(path, content, 0o600))
 	s := must.Get(Open(path, weir.NewMemory()))(t)
-	must.Do(t, s.Reload(policy.Demo()))
+	other := must.Get(policy.Parse("other", []byte("version: 1\npolicies: {b: {limit: 2 per hour}}")))(t)
+	must.Do(t, s.Reload(other))
 	if seen := s.policies.Version().Source; !bytes.Equal(seen, content) {
 		t.Errorf("Watch begins with %q, want the content that Open read", seen)
 	}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,18 +192,6 @@ func (p *Definition) Expired(at time.Time) []*Override {
 // sortedFor returns For in the order of the names.
 func (o *Override) sortedFor() []Dimension {
 	return slices.SortedFunc(slices.Values(o.For), func(a, b Dimension) int { return cmp.Compare(a.Name, b.Name) })
-}
-
-//go:embed demo.yaml
-var demoSource []byte
-
-// Demo returns the built-in demonstration policies. Each call returns a File of its own.
-func Demo() *File {
-	f, err := Parse("demo.yaml", demoSource)
-	if err != nil {
-		panic(err) // a test covers it
-	}
-	return f
 }
 
 // limitNamed returns the index of the limit of that name, or -1.

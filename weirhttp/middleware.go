@@ -32,6 +32,7 @@ import (
 	"github.com/weirlimit/weir/internal/keyby"
 	"github.com/weirlimit/weir/internal/option"
 	"github.com/weirlimit/weir/internal/outagelog"
+	"github.com/weirlimit/weir/internal/problemdoc"
 )
 
 // Middleware returns a middleware that passes a request on when d grants it. d is a
@@ -166,7 +167,7 @@ func newConfig(policy string, opts []Option) config {
 			case http.StatusServiceUnavailable:
 				outages.Set(errors.New(answer.Logged(err)))
 			}
-			WriteError(w, status, detail)
+			problemdoc.Write(w, status, detail)
 		}
 	}
 	return c

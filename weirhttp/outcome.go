@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/problemdoc"
 )
 
 // Outcome is the outcome of a request: the source of the header fields and of the problem
@@ -48,7 +49,7 @@ const quotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exc
 // type, title, status, detail (the sentence of Why), violated-policies and
 // retry_after_ms (-1 = never). The answer must not be cached. Call WriteHeaders first.
 func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
-	b := appendProblem(nil, quotaExceeded, "Quota exceeded", status, o.Why())
+	b := problemdoc.Append(nil, quotaExceeded, "Quota exceeded", status, o.Why())
 	b = append(b, `,"violated-policies":[`...)
 	if !o.Decision.Allowed {
 		o.eachItem(func(name string, _ int64, _ time.Duration) {
@@ -60,32 +61,7 @@ func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
 	}
 	b = append(b, `],"retry_after_ms":`...)
 	b = strconv.AppendInt(b, answer.Millis(o.Decision.RetryAfter), 10)
-	writeProblem(w, status, append(b, "}\n"...))
-}
-
-// WriteError answers with a problem document of type about:blank. Its title is the
-// status text. detail names the problem and the next step.
-func WriteError(w http.ResponseWriter, status int, detail string) {
-	b := appendProblem(nil, "about:blank", http.StatusText(status), status, detail)
-	writeProblem(w, status, append(b, "}\n"...))
-}
-
-// appendProblem appends the members that every problem has, and leaves the object open.
-func appendProblem(b []byte, kind, title string, status int, detail string) []byte {
-	b = answer.AppendString(append(b, `{"type":`...), kind)
-	b = answer.AppendString(append(b, `,"title":`...), title)
-	b = strconv.AppendInt(append(b, `,"status":`...), int64(status), 10)
-	return answer.AppendString(append(b, `,"detail":`...), detail)
-}
-
-func writeProblem(w http.ResponseWriter, status int, body []byte) {
-	h := w.Header()
-	h.Set("Content-Type", "application/problem+json")
-	h.Set("Content-Length", strconv.Itoa(len(body)))
-	h.Set("Cache-Control", "no-store")
-	h.Set("X-Content-Type-Options", "nosniff")
-	w.WriteHeader(status)
-	w.Write(body)
+	problemdoc.Send(w, status, append(b, "}\n"...))
 }
 
 // intervalSuffix ends the name under which a limit's MinInterval is published. A

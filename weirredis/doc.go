@@ -26,7 +26,7 @@
 // Redis from version 6.2 on, or Valkey, alone, behind Sentinels, or as a Cluster;
 // docs/redis.md names the versions on which the tests were run. In a Cluster a
 // policy spreads over the slots by the dimensions that all its limits count by;
-// DescribeSlots describes the slots of a policy.
+// weir validate describes the slots of a policy.
 //
 // # One decision, file by file
 //

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/redisslot"
 	"github.com/weirlimit/weir/internal/testkit/assert"
 	"github.com/weirlimit/weir/internal/testkit/dims"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -61,7 +62,7 @@ func TestSlot(t *testing.T) {
 	for key, want := range map[string]int{
 		"123456789": 12739, "foo": 12182, "": 0, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "foo{": 7673, "{foo": 13308,
 	} {
-		assert.Equal(t, weirredis.Slot(key), want, "slot of %q", key)
+		assert.Equal(t, redisslot.Of(key), want, "slot of %q", key)
 	}
 }
 
@@ -79,8 +80,8 @@ func TestSlotting(t *testing.T) {
 			"policy p is pinned to slot 16023 of a Cluster, and so to one server: its limits have no dimension in common"},
 	} {
 		p := plan(t, weir.Policy{Name: "p", Limits: c.limits})
-		if got := weirredis.DescribeSlots(p); got != c.want || weirredis.Pinned(p) != c.pinned {
-			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", weirredis.Pinned(p), got, c.pinned, c.want)
+		if got := redisslot.Describe(p); got != c.want || redisslot.Pinned(p) != c.pinned {
+			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", redisslot.Pinned(p), got, c.pinned, c.want)
 		}
 	}
 }
@@ -121,7 +122,7 @@ func FuzzKey(f *testing.F) {
 			keys1, keys2 := weirredis.Keys(one, k1, cluster), weirredis.Keys(two, k2, cluster)
 			for _, keys := range [][]string{keys1, keys2} {
 				for _, key := range keys {
-					assert.Equal(t, weirredis.Slot(key), weirredis.Slot(keys[0]), "slots of %q and %q", key, keys[0])
+					assert.Equal(t, redisslot.Of(key), redisslot.Of(keys[0]), "slots of %q and %q", key, keys[0])
 				}
 			}
 			for i, x := range keys1 {
@@ -249,7 +250,7 @@ func TestOperationsShareTheSlot(t *testing.T) {
 			}
 			seen[key] = true
 			for _, history := range weirredis.Keys(p, k, true) {
-				assert.Equal(t, weirredis.Slot(key), weirredis.Slot(history), "slots of %q and %q", key, history)
+				assert.Equal(t, redisslot.Of(key), redisslot.Of(history), "slots of %q and %q", key, history)
 			}
 		}
 	}

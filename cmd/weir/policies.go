@@ -1,6 +1,7 @@
 package main
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -15,6 +16,9 @@ import (
 // builtIn is the source of policies without --policies.
 const builtIn = "the built-in demonstration policies"
 
+//go:embed demo.yaml
+var demonstration []byte
+
 // policiesFlag adds --policies.
 func policiesFlag(cmd *cobra.Command, path *string) {
 	cmd.Flags().StringVarP(path, "policies", "p", "", settingHelp()["policies"])
@@ -25,8 +29,9 @@ func policiesFlag(cmd *cobra.Command, path *string) {
 // text, and writes a note.
 func loadPolicies(path string, stderr io.Writer) (file *policy.File, text []byte, err error) {
 	if path == "" {
-		file = policy.Demo()
-		file.Name = builtIn
+		if file, err = policy.Parse(builtIn, demonstration); err != nil {
+			return nil, nil, err
+		}
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
 		return file, nil, nil
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redisslot"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/weirredis"
 )
 
 // validateOptions are the flags of weir validate.
@@ -183,7 +183,7 @@ func describe(path string, file *policy.File, now time.Time) *validFile {
 			v.Expired = append(v.Expired, expiredOverride{p.Name, o.Line, pairsText(o.For, answer.Shown), o.Until.UTC().Format(time.RFC3339), o.Why})
 		}
 		p = withoutExpired(p, now)
-		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(compiled), Cluster: weirredis.DescribeSlots(compiled)}
+		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: redisslot.Pinned(compiled), Cluster: redisslot.Describe(compiled)}
 		for i, l := range p.Limits {
 			c := &compiled.Limits[i]
 			row.Limits = append(row.Limits, l.Name)

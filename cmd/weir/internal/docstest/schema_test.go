@@ -31,7 +31,7 @@ var rewriteSchemaVerdicts = flag.Bool("rewrite", false, "write testdata/schema.g
 func TestSchemaAgreesWithParse(t *testing.T) {
 	schema := compiledSchema(t)
 	good := policyFiles(t, "testdata/good.txtar")
-	good["demo"] = readPolicies(t, "demo.yaml")
+	good["demo"] = readPolicies(t, "../cmd/weir/demo.yaml")
 	for name, src := range good {
 		value, err := yamlValue(src)
 		if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/weirhttp"
+	"github.com/weirlimit/weir/internal/problemdoc"
 )
 
 // serveCall answers a call: it parses the request, decides and writes. The place in the
@@ -241,7 +241,7 @@ func (a *API) reject(w http.ResponseWriter, err error) {
 		w.Header()["Retry-After"] = oneSecond
 	}
 	f := calls.Fail(err, &a.BadRequests, a.Errors)
-	weirhttp.WriteError(w, f.Status, f.Text)
+	problemdoc.Write(w, f.Status, f.Text)
 }
 
 // Values of header fields, shared by all answers.

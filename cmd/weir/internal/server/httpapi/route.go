@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/nearest"
-	"github.com/weirlimit/weir/weirhttp"
+	"github.com/weirlimit/weir/internal/problemdoc"
 )
 
 // route is one path of the interface.
@@ -198,7 +198,7 @@ func strict(h http.Header) {
 // refuse answers a request that no handler reads.
 func refuse(w http.ResponseWriter, r *http.Request, status int, detail string) {
 	stopReading(w, r)
-	weirhttp.WriteError(w, status, detail)
+	problemdoc.Write(w, status, detail)
 }
 
 // notFound answers a request for an unknown path.

@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/problemdoc"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/weirhttp"
 )
 
 // PolicyList is the answer to GET /v1/policies, in the order of the file.
@@ -124,11 +124,11 @@ type reloaded struct {
 // 200, or 422 with the fault of the file, while the older policies stay.
 func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
 	if a.Reread == nil {
-		weirhttp.WriteError(w, http.StatusConflict, "there is no file of policies to read again; start weir serve with --policies FILE")
+		problemdoc.Write(w, http.StatusConflict, "there is no file of policies to read again; start weir serve with --policies FILE")
 		return
 	}
 	if err := a.Reread(); err != nil {
-		weirhttp.WriteError(w, http.StatusUnprocessableEntity, "the policies in force stay: "+err.Error())
+		problemdoc.Write(w, http.StatusUnprocessableEntity, "the policies in force stay: "+err.Error())
 		return
 	}
 	set := a.Policies()
