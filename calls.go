@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 // Call is one call of a limiter, with its answer: an attempt, or another operation with the
@@ -83,7 +84,10 @@ func DecideAll(ctx context.Context, calls []Call) {
 		for to < len(calls) && calls[to].sharesEngine(&calls[from]) {
 			to++
 		}
-		if e := calls[from].on(); e != nil {
+		switch e := calls[from].on(); {
+		case ctx == nil:
+			misuse.Fail(ctx, prepared[from:to], "")
+		case e != nil:
 			e.Do(ctx, prepared[from:to])
 		}
 		from = to
@@ -186,8 +190,11 @@ func DecideTogether(ctx context.Context, calls []Call) error {
 			prepared[i].Err = engine.Input("request", "policy %q is on another engine than policy %q; decide the calls on one engine", c.Limiter.rules.Name, calls[0].Limiter.rules.Name)
 		}
 	}
-	if len(calls) == 0 {
+	switch {
+	case len(calls) == 0:
 		return nil
+	case ctx == nil:
+		return misuse.ErrNoContext
 	}
 	if err := engine.Together(ctx, calls[0].on(), prepared); err != nil {
 		return err

@@ -3,7 +3,6 @@ package weir
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -11,12 +10,13 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Limiter applies one policy on one engine. It is safe for concurrent use. Every call of
-// the zero Limiter returns an error.
+// the zero or nil Limiter, and every call with a nil context, returns an [InputError].
 type Limiter struct {
 	rules  *engine.Compiled
 	whole  *engine.Compiled // the rules of Wait: the same histories, all or nothing
@@ -131,7 +131,7 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // allow is AllowN by reference. Allow and AllowN are inlined into their callers, which
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
-	if l == nil || l.inside == nil || !memory.Takes(l.rules, key, n) {
+	if ctx == nil || l == nil || l.inside == nil || !memory.Takes(l.rules, key, n) {
 		return l.decide(ctx, engine.Attempt, key, n, d)
 	}
 	if !l.inside.AllowFast(key, n, (*engine.Result)(d)) {
@@ -289,7 +289,7 @@ func (l *Limiter) resetKeyError(rules *engine.Compiled, n int, named bool) error
 	return engine.Input("key", "a reset of %q takes the values of %s; this key has %d%s", rules.LimitNames(), takes, n, hint)
 }
 
-var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")
+var errZeroLimiter = engine.Input("request", "the zero or nil Limiter decides nothing; make one with weir.New")
 
 // check rejects bad input before it reaches the engine (R14).
 func (l *Limiter) check(key *Key, n int64) error {
@@ -345,6 +345,10 @@ func answer(c *engine.Call) Decision {
 // do decides a call. It calls the memory engine directly and by reference: nothing leaves the
 // stack. The calls of other engines are pooled.
 func (l *Limiter) do(ctx context.Context, c *engine.Call) {
+	if ctx == nil {
+		c.Err = misuse.ErrNoContext
+		return
+	}
 	if l.memory != nil {
 		l.memory.Decide(c)
 		return
@@ -374,6 +378,9 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 	}
 	if l.fixed {
 		return Decision{}, errFixed
+	}
+	if ctx == nil {
+		return Decision{}, misuse.ErrNoContext
 	}
 	if err := ctx.Err(); err != nil {
 		return Decision{}, &WaitError{Cause: err, N: n}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 )
 
@@ -58,24 +59,39 @@ func NewMemory(opts ...MemoryOption) *Memory {
 	return &Memory{memory.New(memory.Options{MaxKeys: c.keys, MaxBytes: c.bytes})}
 }
 
-// Do decides calls in their order. A [Limiter] calls it.
-func (m *Memory) Do(ctx context.Context, calls []engine.Call) { m.engine.Do(ctx, calls) }
+// Do decides calls in their order. A [Limiter] calls it. On the zero or nil Memory every call is an
+// [InputError].
+func (m *Memory) Do(ctx context.Context, calls []engine.Call) {
+	if m.inner() == nil || ctx == nil {
+		misuse.Fail(ctx, calls, "weir.NewMemory")
+		return
+	}
+	m.engine.Do(ctx, calls)
+}
+
+// inner returns the engine of a Memory, or nil for the zero and the nil one.
+func (m *Memory) inner() *memory.Memory {
+	if m == nil {
+		return nil
+	}
+	return m.engine
+}
 
 // Len is the number of keys held, counted once for each limit they have a history in,
 // idle ones included, and of operations with an idempotency key.
-func (m *Memory) Len() int { return m.engine.Len() }
+func (m *Memory) Len() int { return m.inner().Len() }
 
 // Bytes is the memory of histories, keys, operations and tables.
-func (m *Memory) Bytes() int64 { return m.engine.Bytes() }
+func (m *Memory) Bytes() int64 { return m.inner().Bytes() }
 
 // Caps are MaxKeys and MaxBytes, 0 for no cap.
-func (m *Memory) Caps() (keys, bytes int64) { return m.engine.Caps() }
+func (m *Memory) Caps() (keys, bytes int64) { return m.inner().Caps() }
 
 // Rejected is the number of attempts and records rejected with ErrFull so far.
-func (m *Memory) Rejected() int64 { return m.engine.Rejected() }
+func (m *Memory) Rejected() int64 { return m.inner().Rejected() }
 
 // Sweep removes all histories and operations that no longer count on the engine's clock,
 // a slice of a shard at a time, and returns their number. Calling it is optional:
 // recordings sweep a little each. It is for programs that want their memory back while
 // no units are recorded.
-func (m *Memory) Sweep() (removed int) { return m.engine.Sweep() }
+func (m *Memory) Sweep() (removed int) { return m.inner().Sweep() }

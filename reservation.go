@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/engine"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/settle"
 )
 
@@ -145,7 +146,7 @@ func (r *Reservation) Done(ctx context.Context) error {
 	return r.settle(ctx, r.Units(), true)
 }
 
-var errNoReservation = errors.New("weir: a nil or zero Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
+var errNoReservation = engine.Input("request", "the zero or nil Reservation holds nothing; Reserve returns one only if it granted units (Decision.Allowed)")
 
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
@@ -171,8 +172,11 @@ func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0
 // settle corrects the rates and ends the hold. done stands for a settlement that needs the
 // hold to last.
 func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error {
-	if r == nil || r.limiter == nil {
+	switch {
+	case r == nil || r.limiter == nil:
 		return errNoReservation
+	case ctx == nil:
+		return misuse.ErrNoContext
 	}
 	if err := r.limiter.check(&r.grant.Key, actual); err != nil {
 		return err
@@ -258,8 +262,11 @@ func (r *Reservation) ended(next string) error {
 // The grant of a fallback is in no store, so Extend renews only its time to live. A hold
 // of the store cannot be extended during an outage: the error is the store's in every mode.
 func (r *Reservation) Extend(ctx context.Context) error {
-	if r == nil || r.limiter == nil {
+	switch {
+	case r == nil || r.limiter == nil:
 		return errNoReservation
+	case ctx == nil:
+		return misuse.ErrNoContext
 	}
 	p := r.limiter.rules
 	if p.Holds == nil {

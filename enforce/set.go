@@ -29,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/filewatch"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -79,6 +80,9 @@ func (s *Set) Reload(f *policy.File) error { return cmp.Or(s, new(Set)).policies
 func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
 	if s == nil || s.path == "" {
 		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
+	}
+	if ctx == nil {
+		return misuse.ErrNoContext
 	}
 	w := filewatch.Watcher{
 		Seen: s.policies.Version().Source,

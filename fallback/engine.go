@@ -29,6 +29,7 @@ import (
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 	"github.com/weirlimit/weir/internal/outagelog"
 )
@@ -67,6 +68,8 @@ const (
 // ErrFull, and the end of the caller's own context. They are returned in every mode and do
 // not count as failures.
 //
+// Every call of the zero or nil Engine is an [engine.InputError], in every mode.
+//
 // A call without an answer may have been recorded (ErrOutcomeUnknown). It is never sent
 // a second time. Allow and Share decide it like any other call, so it may count in
 // the store and in the share.
@@ -87,8 +90,8 @@ type Engine struct {
 
 var _ engine.Engine = (*Engine)(nil)
 
-// New returns an engine that decides by e and, while e cannot, by mode. It panics if
-// e is nil.
+// New returns an engine that decides by e and, while e cannot, by mode. Without e it decides
+// nothing, like the zero Engine.
 //
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
@@ -99,7 +102,7 @@ var _ engine.Engine = (*Engine)(nil)
 // ends the timer. While the store is up there is neither a timer nor a goroutine.
 func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
-		panic("fallback: New needs an engine, not nil")
+		return new(Engine)
 	}
 	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, share: localShare{memory: memory.New(memory.Options{}), instances: 1}}
 	f.breaker.threshold, f.breaker.since = 5, time.Now()
@@ -129,10 +132,13 @@ func neverWaits(e engine.Engine) bool {
 	return ok
 }
 
+// isZero reports whether the engine has no store.
+func (f *Engine) isZero() bool { return f == nil || f.engine == nil }
+
 // Close ends the probes of a store that is down, and logs a change that is not logged yet. The
 // engine still decides, and calls still probe the store. The engine of the store stays open.
 func (f *Engine) Close() {
-	if f.engine == nil {
+	if f.isZero() {
 		return
 	}
 	f.breaker.end()
@@ -154,8 +160,9 @@ func (f *Engine) modeOf(c *engine.Call) engine.Outage {
 // Do decides calls by one call of the store or, while the store is out, by their modes. The
 // timeout is for all calls together.
 func (f *Engine) Do(ctx context.Context, calls []engine.Call) {
-	if f.engine == nil {
-		panic("fallback: the zero Engine decides nothing; make one with fallback.New")
+	if f.isZero() || ctx == nil {
+		misuse.Fail(ctx, calls, "fallback.New, around the engine of a store")
+		return
 	}
 	var room [8]*engine.Call
 	open := room[:0] // the calls for the store
@@ -408,6 +415,9 @@ type Status struct {
 
 // Status returns the current status. It does not call the store.
 func (f *Engine) Status() Status {
+	if f.isZero() {
+		return Status{}
+	}
 	s := Status{Failures: f.failures.Load(), Timeouts: f.timeouts.Load(), Degraded: f.degraded.Load()}
 	s.Since, s.Cause = f.breaker.status()
 	return s

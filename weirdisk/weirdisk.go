@@ -58,6 +58,7 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/memory"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 )
 
@@ -73,7 +74,8 @@ var (
 )
 
 // Engine is a durable engine in a directory, made with Open. It is safe for concurrent use, and the
-// directory must be on a local disk.
+// directory must be on a local disk. Every call of the zero or nil Engine is an
+// [engine.InputError]; it is empty, and Close and Err return that error, too.
 type Engine struct {
 	memory *memory.Memory
 	log    *log
@@ -89,6 +91,22 @@ type Engine struct {
 }
 
 var _ engine.Engine = (*Engine)(nil)
+
+const constructor = "weirdisk.Open"
+
+// errZero is the error of the zero and the nil Engine.
+var errZero = misuse.Error(context.Background(), constructor)
+
+// isZero reports whether Open has not made the engine.
+func (e *Engine) isZero() bool { return e == nil || e.log == nil }
+
+// inner returns the engine in memory, nil for the zero and the nil Engine.
+func (e *Engine) inner() *memory.Memory {
+	if e.isZero() {
+		return nil
+	}
+	return e.memory
+}
 
 // Option adjusts an Engine.
 type Option func(*options)
@@ -263,8 +281,8 @@ func (e *Engine) start(o *options) error {
 // after it fail with [engine.ErrUnavailable], except peeks and counts, which read memory. The
 // error is that of the last write or sync.
 func (e *Engine) Close() error {
-	if e.log == nil {
-		panic("weirdisk: the zero Engine has no directory; make one with Open")
+	if e.isZero() {
+		return errZero
 	}
 	return e.closing()
 }
@@ -290,8 +308,8 @@ func (e *Engine) close() error {
 // with SyncAlways synced: the calls wait together. If that fails, every call that changed
 // something has the error. Peeks, counts and denials wait for nothing.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
-	if e.log == nil {
-		e.memory.Do(ctx, calls) // returns the error of a zero engine
+	if e.isZero() || ctx == nil {
+		misuse.Fail(ctx, calls, constructor)
 		return
 	}
 	service, err := e.log.enter()
@@ -323,21 +341,24 @@ func mayChange(c *engine.Call) bool {
 
 // Len is the number of keys held, idle ones included, and of operations with an idempotency
 // key. A key counts once for each limit that it has a history in.
-func (e *Engine) Len() int { return e.memory.Len() }
+func (e *Engine) Len() int { return e.inner().Len() }
 
 // Bytes is the memory of histories, keys, operations and tables.
-func (e *Engine) Bytes() int64 { return e.memory.Bytes() }
+func (e *Engine) Bytes() int64 { return e.inner().Bytes() }
 
 // Caps are MaxKeys and MaxBytes, 0 for no cap.
-func (e *Engine) Caps() (keys, bytes int64) { return e.memory.Caps() }
+func (e *Engine) Caps() (keys, bytes int64) { return e.inner().Caps() }
 
 // Rejected is the number of attempts and records rejected with ErrFull so far.
-func (e *Engine) Rejected() int64 { return e.memory.Rejected() }
+func (e *Engine) Rejected() int64 { return e.inner().Rejected() }
 
 // Err returns the reason why the engine is out of service, such as a full disk, or why its log
 // will grow without bound: the directory was moved, or the last snapshot failed. It returns nil
 // otherwise.
 func (e *Engine) Err() error {
+	if e.isZero() {
+		return errZero
+	}
 	err := cmp.Or(e.log.problem(), e.keeper.moved())
 	if err == nil {
 		return nil
@@ -347,10 +368,20 @@ func (e *Engine) Err() error {
 
 // Identity returns a random name of the directory. It stays until the directory is removed,
 // and is part of its backups.
-func (e *Engine) Identity() string { return e.identity }
+func (e *Engine) Identity() string {
+	if e.isZero() {
+		return ""
+	}
+	return e.identity
+}
 
 // Recovery returns the end of the log that Open has cut, with 0 Bytes if there was none.
-func (e *Engine) Recovery() Cut { return e.cut }
+func (e *Engine) Recovery() Cut {
+	if e.isZero() {
+		return Cut{}
+	}
+	return e.cut
+}
 
 // Stats are counts since Open, and sizes now.
 type Stats struct {
@@ -363,4 +394,9 @@ type Stats struct {
 }
 
 // Stats returns the counts.
-func (e *Engine) Stats() Stats { return e.log.counts() }
+func (e *Engine) Stats() Stats {
+	if e.isZero() {
+		return Stats{}
+	}
+	return e.log.counts()
+}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 )
 
@@ -47,6 +48,9 @@ const bigOffset = time.Second
 //
 // New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
+	if e == nil || e.conn == nil || ctx == nil {
+		return Report{}, misuse.Error(ctx, "weirredis.New")
+	}
 	r := Report{Address: e.address()}
 	if err := e.learn(ctx); err != nil {
 		return r, err

@@ -11,12 +11,13 @@ import (
 
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
+	"github.com/weirlimit/weir/internal/misuse"
 	"github.com/weirlimit/weir/internal/option"
 	"github.com/weirlimit/weir/internal/rulecache"
 )
 
 // Engine decides on Redis. It is safe for concurrent use, by any number of
-// processes on one store.
+// processes on one store. Every call of the zero or nil Engine is an [engine.InputError].
 type Engine struct {
 	conn   Conn
 	decide *Script
@@ -139,8 +140,9 @@ func (e *Engine) address() string {
 // has one, because the keys of a script must share a slot. For one key, no call is decided at an
 // earlier instant than a call before it.
 func (e *Engine) Do(ctx context.Context, calls []engine.Call) {
-	if e.conn == nil {
-		panic("weirredis: the zero Engine decides nothing; make one with weirredis.New")
+	if e == nil || e.conn == nil || ctx == nil {
+		misuse.Fail(ctx, calls, "weirredis.New")
+		return
 	}
 	if err := e.learn(ctx); err != nil {
 		for i := range calls {

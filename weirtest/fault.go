@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
+	"github.com/weirlimit/weir/internal/misuse"
 )
 
 // Faulty is an engine around another that can be broken and restored. It tests a program
@@ -19,7 +20,8 @@ import (
 //	engine := fallback.New(store, fallback.Allow)
 //	store.Break(weirtest.Down())
 //
-// It is safe for concurrent use and works in virtual time (testing/synctest).
+// It is safe for concurrent use and works in virtual time (testing/synctest). Every call of the
+// zero or nil Faulty is an [engine.InputError].
 type Faulty struct {
 	engine engine.Engine
 	fault  atomic.Pointer[Fault]
@@ -31,27 +33,37 @@ type Faulty struct {
 // begins.
 type Fault func(ctx context.Context, call func()) error
 
-// NewFaulty returns an engine that behaves like e until it is broken. It panics if e is nil.
+// NewFaulty returns an engine that behaves like e until it is broken. Without e it decides
+// nothing, like the zero Faulty.
 func NewFaulty(e engine.Engine) *Faulty {
 	if isnil.Is(e) {
-		panic("weirtest: NewFaulty needs an engine, not nil")
+		return new(Faulty)
 	}
 	return &Faulty{engine: e}
 }
 
-// Break applies the fault to every call from now on. It panics if fault is nil.
+// Break applies the fault to every call from now on. A nil fault ends the present one, as
+// Restore does.
 func (f *Faulty) Break(fault Fault) {
-	if fault == nil {
-		panic("weirtest: Break needs a fault, not nil; Restore ends one")
+	switch {
+	case f == nil:
+	case fault == nil:
+		f.fault.Store(nil)
+	default:
+		f.fault.Store(&fault)
 	}
-	f.fault.Store(&fault)
 }
 
 // Restore ends the fault for calls from now on. Calls in flight keep it.
-func (f *Faulty) Restore() { f.fault.Store(nil) }
+func (f *Faulty) Restore() { f.Break(nil) }
 
 // Calls returns the number of calls of Do begun. A batch is one.
-func (f *Faulty) Calls() int64 { return f.calls.Load() }
+func (f *Faulty) Calls() int64 {
+	if f == nil {
+		return 0
+	}
+	return f.calls.Load()
+}
 
 // Down is a store that refuses connections. Calls fail with weir.ErrUnavailable and record
 // nothing.
@@ -94,8 +106,9 @@ func Slow(d time.Duration) Fault {
 
 // Do passes the calls to the inner engine, or fails them.
 func (f *Faulty) Do(ctx context.Context, calls []engine.Call) {
-	if f.engine == nil {
-		panic("weirtest: the zero Faulty decides nothing; make one with weirtest.NewFaulty")
+	if f == nil || f.engine == nil || ctx == nil {
+		misuse.Fail(ctx, calls, "weirtest.NewFaulty, around another engine")
+		return
 	}
 	f.calls.Add(1)
 	fault := f.fault.Load()

@@ -26,7 +26,7 @@ type request struct {
 // Do decides calls in their order, with one reading of the clock (R1).
 func (m *Memory) Do(_ context.Context, calls []engine.Call) {
 	now := moment{}
-	if m != nil && len(calls) > 1 {
+	if len(calls) > 1 {
 		now = moment{m.now(), fromReading}
 	}
 	for i := range calls {
@@ -44,8 +44,6 @@ func (m *Memory) Decide(c *engine.Call) { m.decideAt(c, moment{}) }
 func (m *Memory) decideAt(c *engine.Call, at moment) {
 	at = momentOf(c, at)
 	switch {
-	case m == nil:
-		c.Err = engine.Input("request", "the zero engine decides nothing; make one with weir.NewMemory or weirdisk.Open")
 	case c.States != nil && len(c.States) != len(c.Rules.Limits): // a panic under a lock would keep it
 		c.Err = engine.Input("request", "room for %d states, and the rules have %d limits; leave States nil or make it as long", len(c.States), len(c.Rules.Limits))
 	case c.Op == engine.Count:

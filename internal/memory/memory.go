@@ -43,6 +43,8 @@ import (
 // The histories of a limit are kept for the longest window that the limit ever had on
 // this engine: a shortened window frees memory as slowly as before (R12). A bucket is kept
 // until it is full. The rate of every bucket is remembered, in about 100 bytes.
+//
+// A nil Memory is empty. It decides nothing: the engines around it return an error.
 type Memory struct {
 	table keytable.Table // first, so that its shards begin on cache lines
 
@@ -106,22 +108,45 @@ func (m *Memory) SetCaps(keys, bytes int64) error {
 
 // Len is the number of keys held, idle ones included, and of operations with an idempotency
 // key. A key counts once for each limit that it has a history in.
-func (m *Memory) Len() int { return m.table.Len() + m.operations.len() }
+func (m *Memory) Len() int {
+	if m == nil {
+		return 0
+	}
+	return m.table.Len() + m.operations.len()
+}
 
 // Bytes is the memory of histories, keys, operations and tables.
-func (m *Memory) Bytes() int64 { return m.table.Bytes() }
+func (m *Memory) Bytes() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.table.Bytes()
+}
 
 // Caps are MaxKeys and MaxBytes, 0 for no cap.
-func (m *Memory) Caps() (keys, bytes int64) { return m.table.Caps() }
+func (m *Memory) Caps() (keys, bytes int64) {
+	if m == nil {
+		return 0, 0
+	}
+	return m.table.Caps()
+}
 
 // Rejected is the number of attempts and records rejected with engine.ErrFull so far.
-func (m *Memory) Rejected() int64 { return m.rejected.Load() }
+func (m *Memory) Rejected() int64 {
+	if m == nil {
+		return 0
+	}
+	return m.rejected.Load()
+}
 
 // Sweep removes all histories and operations that no longer count on the engine's clock,
 // a slice of a shard at a time, and returns their number. Calling it is optional:
 // recordings sweep a little each. It is for programs that want their memory back while
 // no units are recorded.
 func (m *Memory) Sweep() (removed int) {
+	if m == nil {
+		return 0
+	}
 	now := m.now()
 	return m.table.Sweep(now) + m.operations.removeOver(m, now)
 }

@@ -12,15 +12,22 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/isnil"
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// Conn is a weirredis.Conn on a go-redis client of the caller. It never closes the client.
+// Conn is a weirredis.Conn on a go-redis client of the caller. It never closes the client. Every
+// call of the zero or nil Conn is an [engine.InputError].
 type Conn struct {
 	client  redis.UniversalClient
 	cluster *redis.ClusterClient // the client if it is for a Cluster, otherwise nil
 	address string
+}
+
+// errZero is the error of the zero and the nil Conn.
+var errZero = weirredis.UnsentError{
+	Err: engine.Input("request", "the zero or nil Conn has no client; make one with goredisconn.New"),
 }
 
 // New returns a Conn on the client: one for a server, for a Sentinel group
@@ -59,6 +66,9 @@ func (once) NoRetry() bool { return true }
 // Eval returns without the call when ctx is done. The call's connection stays busy until
 // the timeout, or with the client's ContextTimeoutEnabled until the context's deadline.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	if c == nil || c.client == nil {
+		return "", errZero
+	}
 	if ctx.Done() == nil {
 		return c.eval(ctx, s, keys, args)
 	}
@@ -139,7 +149,17 @@ func classify(err error) error {
 }
 
 // Clustered reports whether the client is one for a Cluster. The error is always nil.
-func (c *Conn) Clustered(context.Context) (bool, error) { return c.cluster != nil, nil }
+func (c *Conn) Clustered(context.Context) (bool, error) {
+	if c == nil || c.client == nil {
+		return false, errZero
+	}
+	return c.cluster != nil, nil
+}
 
 // String returns the addresses of the client's options.
-func (c *Conn) String() string { return c.address }
+func (c *Conn) String() string {
+	if c == nil {
+		return ""
+	}
+	return c.address
+}

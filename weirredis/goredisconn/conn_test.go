@@ -10,6 +10,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/internal/testkit/must"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
@@ -77,5 +78,27 @@ func TestLostDecisionsAreNotRetried(t *testing.T) {
 	proxy.Heal()
 	if n, err := l.Count(t.Context(), weir.K(), "l", time.Minute); n != 2 || err != nil {
 		t.Errorf("%d units count, %v, want 2", n, err)
+	}
+}
+
+// TestZeroConn: every call of a zero or nil Conn is an error that names the next step.
+func TestZeroConn(t *testing.T) {
+	for _, c := range []*goredisconn.Conn{nil, new(goredisconn.Conn)} {
+		_, err := c.Eval(t.Context(), &weirredis.Script{}, nil, nil)
+		_, clustered := c.Clustered(t.Context())
+		for _, err := range []error{err, clustered} {
+			if !errors.Is(err, engine.ErrInput) || !strings.Contains(err.Error(), "goredisconn.New") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		if c.String() != "" {
+			t.Errorf("the address is %q", c.String())
+		}
+	}
+	e := must.Get(weirredis.New(new(goredisconn.Conn)))(t)
+	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 1, Window: 1e6}})
+	calls := []engine.Call{{Rules: rules, N: 1}}
+	if e.Do(t.Context(), calls); !errors.Is(calls[0].Err, engine.ErrInput) {
+		t.Errorf("the error of an engine on it is %v", calls[0].Err)
 	}
 }

@@ -16,10 +16,12 @@ import (
 
 	"github.com/redis/rueidis"
 
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// Conn is a weirredis.Conn on a rueidis client of its own.
+// Conn is a weirredis.Conn on a rueidis client of its own. Every call of the zero or nil Conn is an
+// [engine.InputError].
 type Conn struct {
 	options rueidis.ClientOption
 	address string
@@ -52,6 +54,11 @@ const (
 	sentinelRefresh = 5 * time.Second
 )
 
+// errZero is the error of the zero and the nil Conn.
+var errZero = weirredis.UnsentError{
+	Err: engine.Input("request", "the zero or nil Conn has no client; make one with rueidisconn.New"),
+}
+
 // New connects. While the server is away New returns a Conn too, whose calls fail with an
 // UnsentError: each tries to connect again, at most every 100 ms, until one succeeds. The error
 // of New is one that waiting does not mend: an option or a password is wrong, or something else
@@ -82,8 +89,14 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 // connected returns the client. Without one it waits for an attempt to connect, which it starts
 // if there is none. The call was not sent if it returns an error.
 func (c *Conn) connected(ctx context.Context) (rueidis.Client, error) {
+	if c == nil {
+		return nil, errZero
+	}
 	if client := c.client.Load(); client != nil {
 		return *client, nil
+	}
+	if !c.options.DisableRetry { // New sets it
+		return nil, errZero
 	}
 	a, err := c.currentAttempt()
 	if err != nil {
@@ -213,10 +226,18 @@ func (c *Conn) Clustered(ctx context.Context) (bool, error) {
 }
 
 // String returns the addresses of the options.
-func (c *Conn) String() string { return c.address }
+func (c *Conn) String() string {
+	if c == nil {
+		return ""
+	}
+	return c.address
+}
 
 // Close closes the client. It does not wait for an attempt to connect.
 func (c *Conn) Close() {
+	if c == nil {
+		return
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.closed = true

@@ -15,6 +15,7 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/testkit/listentest"
 	"github.com/weirlimit/weir/internal/testkit/must"
@@ -205,5 +206,27 @@ func TestRejectedCallsHaveNoUnknownOutcome(t *testing.T) {
 	var unsent weirredis.UnsentError
 	if !errors.As(err, &unsent) {
 		t.Errorf("on a closed client: got %v, want an UnsentError", err)
+	}
+}
+
+// TestZeroConn: every call of a zero or nil Conn is an error that names the next step.
+func TestZeroConn(t *testing.T) {
+	for _, c := range []*rueidisconn.Conn{nil, new(rueidisconn.Conn)} {
+		_, err := c.Eval(t.Context(), &weirredis.Script{}, nil, nil)
+		_, clustered := c.Clustered(t.Context())
+		for _, err := range []error{err, clustered} {
+			if !errors.Is(err, engine.ErrInput) || !strings.Contains(err.Error(), "rueidisconn.New") {
+				t.Errorf("the error is %v", err)
+			}
+		}
+		if c.String() != "" {
+			t.Errorf("the address is %q", c.String())
+		}
+	}
+	e := must.Get(weirredis.New(new(rueidisconn.Conn)))(t)
+	rules := engine.Compile("p", engine.AllOrNothing, nil, []engine.Limit{{Name: "l", Max: 1, Window: 1e6}})
+	calls := []engine.Call{{Rules: rules, N: 1}}
+	if e.Do(t.Context(), calls); !errors.Is(calls[0].Err, engine.ErrInput) {
+		t.Errorf("the error of an engine on it is %v", calls[0].Err)
 	}
 }

@@ -1,0 +1,31 @@
+// Package misuse has the errors of calls that no engine can decide: on an engine that its
+// constructor did not make, and without a context. All engines return the same ones.
+package misuse
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/engine"
+)
+
+// ErrNoContext is the error of a call without a context.
+var ErrNoContext = engine.Input("request", "the context is nil; use context.Background() where no other fits")
+
+// Fail fails the calls that have no error yet: with ErrNoContext, or because the engine is zero or
+// nil, where constructor makes one.
+func Fail(ctx context.Context, calls []engine.Call, constructor string) {
+	err := Error(ctx, constructor)
+	for i := range calls {
+		if c := &calls[i]; c.Err == nil {
+			c.Fail(err)
+		}
+	}
+}
+
+// Error returns ErrNoContext without a context, and otherwise the error of a zero or nil engine.
+func Error(ctx context.Context, constructor string) error {
+	if ctx == nil {
+		return ErrNoContext
+	}
+	return engine.Input("request", "the zero or nil engine decides nothing; make one with %s", constructor)
+}
