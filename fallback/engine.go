@@ -96,7 +96,7 @@ var _ engine.Engine = (*Engine)(nil)
 // In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 //
-// Calls that the store cannot decide are logged ([Log]). While the store is down it is probed: by
+// Calls that the store cannot decide are logged ([ErrorLog]). While the store is down it is probed: by
 // calls every 100 to 500 ms or, while none come, by a timer after 0.5 to 5 seconds. That
 // probe is an attempt of a policy with the name weir-probe, which counts for one second. Close
 // ends the timer. While the store is up there is neither a timer nor a goroutine.
@@ -104,18 +104,26 @@ func New(e engine.Engine, mode engine.Outage, opts ...Option) *Engine {
 	if isnil.Is(e) {
 		return new(Engine)
 	}
-	f := &Engine{engine: e, mode: mode, timeout: 50 * time.Millisecond, share: localShare{memory: memory.New(memory.Options{}), instances: 1}}
-	f.breaker.threshold, f.breaker.since = 5, time.Now()
+	c := config{timeout: 50 * time.Millisecond, threshold: 5, instances: 1}
+	option.Apply(&c, opts)
+	if neverWaits(e) {
+		c.timeout = 0
+	}
+	f := &Engine{
+		engine:  e,
+		mode:    mode,
+		timeout: c.timeout,
+		share:   localShare{memory: memory.New(memory.Options{}), instances: c.instances},
+	}
+	f.breaker.threshold, f.breaker.since = c.threshold, time.Now()
+	f.breaker.onChange = c.onStoreState
 	f.probing, f.endProbes = context.WithCancel(context.Background())
 	f.breaker.probe = f.probe
 	f.breaker.onFailing = f.outages.Set
 	f.outages.Down = "weir: the store does not decide; calls are decided without it"
 	f.outages.Up = "weir: the store decides again"
 	f.faults.Message = "weir: the store cannot read the data of a key; its calls are decided without the store"
-	option.Apply(f, opts)
-	if neverWaits(e) {
-		f.timeout = 0
-	}
+	f.outages.To, f.faults.To = c.errorLog, c.errorLog
 	return f
 }
 
@@ -423,53 +431,60 @@ func (f *Engine) Status() Status {
 	return s
 }
 
-// Option configures an [Engine].
-type Option func(*Engine)
+// Option sets one property of an [Engine] that [New] makes. A nil Option changes nothing.
+type Option func(*config)
 
-// Timeout bounds each call of the store; the default is 50ms. After it, the mode
-// decides. Choose it below the deadlines of callers: if the caller's own context ends
-// first, the call returns its error and is no failure of the store. 0 or less sets no
-// timeout; then a hanging store holds its callers until their contexts end.
+type config struct {
+	timeout      time.Duration // 0 = none
+	threshold    int64         // 0 = none
+	instances    int64
+	onStoreState func(cause error)
+	errorLog     *slog.Logger // nil = slog.Default()
+}
+
+// Timeout bounds each call of the store. After it, the mode decides. Choose it below the
+// deadlines of callers: if the caller's own context ends first, the call returns its error and is
+// no failure of the store. 0 or less sets no timeout; then a hanging store holds its callers until
+// their contexts end. Default: 50ms.
 //
 // The timeout costs a timer per call. A memory engine never waits and is not timed, also inside
 // [weir.Observe].
 func Timeout(d time.Duration) Option {
-	return func(f *Engine) { f.timeout = max(d, 0) }
+	return func(c *config) { c.timeout = max(d, 0) }
 }
 
 // FailureThreshold sets the number of consecutive failures after which the store is
-// taken to be down; the default is 5. With 0 or less the breaker never opens, and every
-// call tries the store.
+// taken to be down. With 0 or less the breaker never opens, and every call tries the store.
+// Default: 5.
 func FailureThreshold(n int) Option {
-	return func(f *Engine) { f.breaker.threshold = int64(max(n, 0)) }
+	return func(c *config) { c.threshold = int64(max(n, 0)) }
 }
 
 // OnStoreState calls changed when the store goes down, with the error of the last call, and
 // when it is up again, with nil. Calls of it come one at a time and in order. They run on
 // the goroutine of a caller, which waits for it, or on that of a probe.
 //
-// The log has lines of its own ([Log]): they begin with the first failure.
-// The default, also for nil, is no function.
+// The log has lines of its own ([ErrorLog]): they begin with the first failure.
+// Default, also for nil: no function.
 func OnStoreState(changed func(cause error)) Option {
-	return func(f *Engine) { f.breaker.onChange = changed }
+	return func(c *config) { c.onStoreState = changed }
 }
 
-// Log sets the logger; default, also for nil: slog.Default. In every mode it gets
+// ErrorLog sets the logger for failures of the store. In every mode it gets
 //
 //   - a line when the store first fails to decide a call, and one when it decides again. In ten
 //     seconds at most one line says that it fails, and the last line is its state;
 //   - a line for calls of keys whose data the store cannot read (ErrUnreadable), at most one in
 //     ten seconds.
 //
-// A logger of [slog.DiscardHandler] silences them.
-func Log(to *slog.Logger) Option {
-	return func(f *Engine) { f.outages.To, f.faults.To = to, to }
+// slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
+func ErrorLog(log *slog.Logger) Option {
+	return func(c *config) { c.errorLog = log }
 }
 
-// Instances sets the largest number of processes that use the store at any time; the
-// default is 1. In mode Share each process grants a share of Max/n of every limit,
-// rounded down. More processes than n exceed the bounds of Share in proportion. n below
-// 1 is taken as 1. The other modes ignore it.
+// Instances sets the largest number of processes that use the store at any time. In mode Share
+// each process grants a share of Max/n of every limit, rounded down. More processes than n exceed
+// the bounds of Share in proportion. The other modes ignore it. Default, also for n below 1: 1.
 func Instances(n int) Option {
-	return func(f *Engine) { f.share.instances = int64(max(n, 1)) }
+	return func(c *config) { c.instances = int64(max(n, 1)) }
 }

@@ -45,7 +45,7 @@ func TestOutagesAreLogged(t *testing.T) {
 		"it stays closed":     {4, nil, begin + end},
 		"it never opens":      {30, []fallback.Option{fallback.FailureThreshold(0)}, begin + end},
 		"with OnStoreState":   {20, []fallback.Option{fallback.OnStoreState(func(error) {})}, begin + end},
-		"a discarding logger": {20, []fallback.Option{fallback.Log(slog.New(slog.DiscardHandler))}, ""},
+		"a discarding logger": {20, []fallback.Option{fallback.ErrorLog(slog.New(slog.DiscardHandler))}, ""},
 		"no failure":          {0, nil, ""},
 	} {
 		for _, mode := range modes {

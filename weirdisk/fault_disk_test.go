@@ -202,7 +202,7 @@ func TestIrregularFiles(t *testing.T) {
 // TestLongestSegment (D5): the log goes on in another segment before one is longer than a start reads.
 func TestLongestSegment(t *testing.T) {
 	dir := t.TempDir()
-	e := open(t, dir, func(o *options) { o.tick = time.Hour })
+	e := open(t, dir, func(c *config) { c.tick = time.Hour })
 	granted(t, e, 1)
 	e.log.mu.Lock()
 	e.log.end.End = maxSegment

@@ -96,7 +96,7 @@ var neverSynced = unsynced(unsynced(system{}, stepSync), stepSyncDir)
 
 // light opens a directory without syncs. It is for tests that open thousands of directories in
 // which no power fails.
-func light(o *options) { o.files = neverSynced }
+func light(c *config) { c.files = neverSynced }
 
 // answerFirst reports writes of frames as done before they are: an engine on it is wrong.
 func answerFirst() files {
@@ -220,5 +220,5 @@ func openEngine(dir, mode string, f files, opts ...Option) (*Engine, error) {
 
 // snapshotsEvery makes snapshots follow n bytes, soon.
 func snapshotsEvery(n int64) Option {
-	return func(o *options) { o.growth, o.tick = n, time.Millisecond }
+	return func(c *config) { c.growth, c.tick = n, time.Millisecond }
 }

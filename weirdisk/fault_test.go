@@ -29,7 +29,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
-func withFiles(f files) Option { return func(o *options) { o.files = f } }
+func withFiles(f files) Option { return func(c *config) { c.files = f } }
 
 // TestFailingDisk (D5): a failed write or sync fails the call that waits for it, later calls
 // change nothing, and the engine recovers by itself. Acknowledged grants stay, also after the
@@ -138,7 +138,7 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 			return do()
 		}}
 		const tick = 100 * time.Millisecond
-		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
+		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(c *config) { c.tick = tick })
 		l := newLimiter(t, e, daily)
 		for _, key := range []string{"ann", "bob", "eve"} {
 			must.Get(l.Allow(ctx, weir.K(key)))(t)

@@ -96,7 +96,7 @@ type contents struct {
 
 // load reads the directory into a new memory engine. It changes no file (D4). The log can hold
 // histories that no longer count, so the caps apply only after they are removed.
-func load(o *options, dir string) (*contents, error) {
+func load(o *config, dir string) (*contents, error) {
 	m := memory.New(memory.Options{Journal: o.memory.Journal})
 	c := &contents{decoder: decoder{memory: m}}
 	if err := c.find(dir); err != nil {
@@ -292,7 +292,7 @@ func visit(dir string, each func(*memory.Change) error) (r Report, err error) {
 	if err != nil {
 		return r, openError(dir, err)
 	}
-	c, err := load(&options{}, dir)
+	c, err := load(&config{}, dir)
 	lock.Close()
 	if err == nil && len(c.segments) == 0 {
 		err = errNoStore

@@ -96,7 +96,7 @@ func TestNothingIsNoBatch(t *testing.T) {
 func TestStartShortensALongLog(t *testing.T) {
 	dir := t.TempDir()
 	for life := range int64(3) {
-		e := open(t, dir, SyncEvery(time.Hour), func(o *options) { o.growth, o.tick = 1<<10, time.Hour })
+		e := open(t, dir, SyncEvery(time.Hour), func(c *config) { c.growth, c.tick = 1<<10, time.Hour })
 		if s := e.Stats(); s.Snapshots != min(life, 1) || s.Bytes > 500 {
 			t.Errorf("life %d: got %+v, want one snapshot and a short log", life, s)
 		}

@@ -108,10 +108,10 @@ func (e *Engine) inner() *memory.Memory {
 	return e.memory
 }
 
-// Option adjusts an Engine.
-type Option func(*options)
+// Option sets one property of an [Engine] that [Open] makes. A nil Option changes nothing.
+type Option func(*config)
 
-type options struct {
+type config struct {
 	sync      time.Duration  // time between syncs, or syncAlways
 	memory    memory.Options // caps of the memory engine
 	anyAccess bool
@@ -124,33 +124,34 @@ type options struct {
 const syncAlways time.Duration = 0
 const defaultSync = 100 * time.Millisecond
 
-// SyncAlways returns the option to have each change on stable storage before its answer. A
-// power failure loses nothing that was acknowledged.
-func SyncAlways() Option { return func(o *options) { o.sync = syncAlways } }
+// SyncAlways has each change on stable storage before its answer. A power failure loses nothing
+// that was acknowledged. It replaces an earlier [SyncEvery]. Default: SyncEvery(100 *
+// time.Millisecond).
+func SyncAlways() Option { return func(c *config) { c.sync = syncAlways } }
 
-// SyncEvery returns the option to write each change before its answer, and to sync every d,
-// at least a millisecond. A power failure may lose the changes of the last d. The default is
-// SyncEvery(100 * time.Millisecond).
+// SyncEvery writes each change before its answer, and syncs every d; less than a millisecond is
+// taken for one. A power failure may lose the changes of the last d. It replaces an earlier
+// [SyncAlways]. Default: 100ms.
 func SyncEvery(d time.Duration) Option {
-	return func(o *options) { o.sync = max(d, time.Millisecond) }
+	return func(c *config) { c.sync = max(d, time.Millisecond) }
 }
 
-// AnyAccess returns the option to accept a directory in which other users can change histories:
-// another user but root owns it, or all users can write there. Without it Open returns an error.
-func AnyAccess() Option { return func(o *options) { o.anyAccess = true } }
+// AnyAccess accepts a directory in which other users can change histories: another user but root
+// owns it, or all users can write there. Default: Open returns an error for it.
+func AnyAccess() Option { return func(c *config) { c.anyAccess = true } }
 
-// Progress returns the option to call f from time to time during Open, with the bytes of the log
-// that are read and the bytes in all.
-func Progress(f func(done, total int64)) Option { return func(o *options) { o.progress = f } }
+// Progress calls f from time to time during Open, with the bytes of the log that are read and the
+// bytes in all. Default, also for nil: no function.
+func Progress(f func(done, total int64)) Option { return func(c *config) { c.progress = f } }
 
-// MaxKeys returns the option to cap the number of keys, as weir.MaxKeys does. Open fails unless
-// the histories of the directory that still count fit the cap. Until Open returns, histories
-// of the log that no longer count may exceed it.
-func MaxKeys(n int) Option { return func(o *options) { o.memory.MaxKeys = int64(max(n, 0)) } }
+// MaxKeys caps the number of keys, as weir.MaxKeys does. Open fails unless the histories of the
+// directory that still count fit the cap. Until Open returns, histories of the log that no longer
+// count may exceed it. Default, also for 0 or less: no cap.
+func MaxKeys(n int) Option { return func(c *config) { c.memory.MaxKeys = int64(max(n, 0)) } }
 
-// MaxBytes returns the option to cap the memory of histories, as weir.MaxBytes does. For Open it
-// is like MaxKeys.
-func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = max(n, 0) } }
+// MaxBytes caps the memory of histories, as weir.MaxBytes does. For Open it is like MaxKeys.
+// Default, also for 0 or less: no cap.
+func MaxBytes(n int64) Option { return func(c *config) { c.memory.MaxBytes = max(n, 0) } }
 
 // Open opens the engine in a directory, or makes a new one there. It returns once all
 // histories are in memory.
@@ -159,7 +160,7 @@ func MaxBytes(n int64) Option { return func(o *options) { o.memory.MaxBytes = ma
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
+	o := config{sync: defaultSync, files: system{}, growth: minGrowth, tick: keeperTick}
 	option.Apply(&o, opts)
 	dir, lock, err := claim(dir, true, o.anyAccess)
 	if err != nil {
@@ -250,7 +251,7 @@ var nextSteps = []struct {
 }
 
 // start loads the directory and starts the goroutines.
-func (e *Engine) start(o *options) error {
+func (e *Engine) start(o *config) error {
 	l := e.log
 	o.memory.Journal = l
 	c, err := load(o, l.dir)

@@ -186,7 +186,7 @@ func toStatus(err error) *status.Status {
 	return status.New(answer.ToError(err, errorCodes))
 }
 
-// Option adjusts interceptors.
+// Option sets one property of [Unary] or [Stream]. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {
@@ -245,7 +245,8 @@ func Skip(skip func(context.Context, *Call) bool) Option {
 
 // AllowWhenDown lets calls pass uncounted, without OnError, while the store cannot decide. Bad
 // input is still rejected: leaving out the metadata must not bypass the limit. ErrorLog has a
-// line when calls begin to pass, and one when they are decided again.
+// line when calls begin to pass, and one when they are decided again. Default: such calls are
+// rejected.
 func AllowWhenDown() Option {
 	return func(c *config) { c.allowWhenDown = true }
 }

@@ -62,7 +62,7 @@ func Header(name string) ValueFunc {
 	}
 }
 
-// IPOption adjusts ClientIP.
+// IPOption sets one property of [ClientIP]. A nil IPOption changes nothing.
 type IPOption func(*clientIP)
 
 // clientIP finds the address of the client that sent a request.
@@ -133,7 +133,7 @@ func TrustedProxies(ranges ...netip.Prefix) IPOption {
 
 // WideProxies permits ranges of TrustedProxies that are wider than /8, or /16 of IPv6. With
 // 0.0.0.0/0 and ::/0 every client names its own address, unless a firewall lets only proxies
-// connect.
+// connect. Default: they panic.
 func WideProxies() IPOption { return func(c *clientIP) { c.isWide = true } }
 
 // IPv6Prefix sets the number of bits by which IPv6 clients are counted, 32 … 128.
@@ -145,7 +145,7 @@ func IPv6Prefix(bits int) IPOption {
 	return func(c *clientIP) { c.bits = bits }
 }
 
-// Logger sets the logger for three warnings, each at most once:
+// IPErrorLog sets the logger for three warnings, each at most once:
 //   - A request carries the address of a client, such as X-Forwarded-For, and its peer is not
 //     a trusted proxy. Either a client forges the field, or TrustedProxies lacks a proxy and
 //     all clients behind it share one history. With trusted proxies only peers with a private
@@ -154,9 +154,9 @@ func IPv6Prefix(bits int) IPOption {
 //   - X-Forwarded-For leads to a private address that is not a trusted proxy, while a public
 //     one stands left of it. That is probably a proxy which TrustedProxies lacks.
 //
-// A server that clients reach directly can pass one with slog.DiscardHandler. Default, also
-// for nil: slog.Default().
-func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
+// A server that clients reach directly can silence it by slog.New(slog.DiscardHandler). Default,
+// also for nil: slog.Default().
+func IPErrorLog(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
 // firstRequests is the number of requests in which other fields than X-Forwarded-For are looked
 // for. That takes 100 ns, and a proxy sends its field with every request.
@@ -203,7 +203,7 @@ func (c *clientIP) warnOfHop(peer, found netip.Addr, list string) {
 		"that is not a trusted proxy, while a public address stands left of it; " +
 		"if that is a proxy, all its clients share one history: " +
 		"add it to weirhttp.TrustedProxies; " +
-		"if clients have private addresses, silence this line with weirhttp.Logger")
+		"if clients have private addresses, silence this line with weirhttp.IPErrorLog")
 }
 
 // logger returns the logger of the warnings.
@@ -239,7 +239,7 @@ func (c *clientIP) warnOfPeer(r *http.Request, peer netip.Addr, has bool) {
 	c.logger().Warn("weirhttp: a request with " + field + " comes from " + who + " that is not a trusted proxy, " +
 		"so the request counts by the address of the peer; " +
 		"if that is your proxy, name it with weirhttp.TrustedProxies, else all its clients share one history; " +
-		"if clients connect directly, silence this line with weirhttp.Logger")
+		"if clients connect directly, silence this line with weirhttp.IPErrorLog")
 }
 
 // errNoPeer is a fault of the program: no client can mend it.

@@ -218,7 +218,7 @@ func TestForwardingByAPeerThatIsNotTrustedWarnsOnce(t *testing.T) {
 			var out bytes.Buffer
 			log, opts := slog.New(slog.NewTextHandler(&out, nil)), c.opts
 			if by == "Logger" {
-				opts = append([]IPOption{Logger(log)}, opts...)
+				opts = append([]IPOption{IPErrorLog(log)}, opts...)
 			} else {
 				before := slog.Default()
 				slog.SetDefault(log)
@@ -268,7 +268,7 @@ func TestTrustedProxiesThatHideTheirClientsWarnOnce(t *testing.T) {
 		{"no field", "User-Agent", "x", "127.0.0.1", nothing + ", so", "let it send the field"},
 	} {
 		var out bytes.Buffer
-		find := ClientIP(local, Logger(slog.New(slog.NewTextHandler(&out, nil))))
+		find := ClientIP(local, IPErrorLog(slog.New(slog.NewTextHandler(&out, nil))))
 		for range 3 {
 			got, err := find(&http.Request{RemoteAddr: "127.0.0.1:9", Header: http.Header{c.field: {c.value}}})
 			if got != c.counts || err != nil {
@@ -289,7 +289,7 @@ func TestTrustedProxiesThatHideTheirClientsWarnOnce(t *testing.T) {
 // TestEachWarningOfClientIPHasItsTurn: a health check by a proxy does not hide the graver ones.
 func TestEachWarningOfClientIPHasItsTurn(t *testing.T) {
 	var out bytes.Buffer
-	find := ClientIP(TrustedProxies(netip.MustParsePrefix("127.0.0.1/32")), Logger(slog.New(slog.NewTextHandler(&out, nil))))
+	find := ClientIP(TrustedProxies(netip.MustParsePrefix("127.0.0.1/32")), IPErrorLog(slog.New(slog.NewTextHandler(&out, nil))))
 	for _, peer := range []string{"127.0.0.1:9", "10.0.0.1:9"} {
 		for _, h := range []http.Header{{}, {"X-Forwarded-For": {"203.0.113.9, 10.0.0.9"}}} {
 			find(&http.Request{RemoteAddr: peer, Header: h})

@@ -127,7 +127,7 @@ func (m *middleware) passes(err error) bool {
 	return m.allowWhenDown && status == http.StatusServiceUnavailable && !errors.Is(err, weir.ErrFull)
 }
 
-// Option adjusts Middleware.
+// Option sets one property of [Middleware]. A nil Option changes nothing.
 type Option func(*config)
 
 type config struct {

@@ -24,7 +24,7 @@ type Report struct {
 	Warnings  []string      // problems that do not make the server unfit
 }
 
-// CheckOption adjusts a Check.
+// CheckOption sets one property of an [Engine.Check]. A nil CheckOption changes nothing.
 type CheckOption func(*check)
 
 type check struct {
@@ -32,9 +32,8 @@ type check struct {
 	clustered       bool // the client finds the primaries of a Cluster
 }
 
-// AllowEviction makes Check warn about a server that evicts keys, instead of rejecting
-// it. After the eviction of a history that still counts, a window may hold twice its
-// limit.
+// AllowEviction makes Check warn about a server that evicts keys. After the eviction of a history
+// that still counts, a window may hold twice its limit. Default: Check rejects such a server.
 func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = true } }
 
 // bigOffset is the difference between clocks from which Check warns. Decisions use only

@@ -44,7 +44,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	if isnil.Is(conn) {
 		return nil, engine.Input("request", "weirredis.New got no connection; make one with rueidisconn.New or goredisconn.New")
 	}
-	o := options{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
+	o := config{cacheTTL: defaultCacheTTL, batching: true, decide: decideScript}
 	option.Apply(&o, opts)
 	if len(o.prefix) > maxPrefix || strings.ContainsAny(o.prefix, "{}") {
 		return nil, engine.Input("request", "the key prefix %.80q is longer than %d bytes or has a brace; braces mark the slot of a key in a Cluster: use a short text such as %q", o.prefix, maxPrefix, "staging:")
@@ -91,30 +91,30 @@ func (e *Engine) setSpread(spread bool) {
 	e.learned.Store(true)
 }
 
-// Option adjusts an Engine.
-type Option func(*options)
+// Option sets one property of an [Engine] that [New] makes. A nil Option changes nothing.
+type Option func(*config)
 
-type options struct {
+type config struct {
 	batching bool
 	cacheTTL time.Duration
 	prefix   string
 	decide   *Script
 }
 
-// DisableBatching sends every request in a call of its own. By default requests that
-// arrive while calls are in flight share the next call. That halves the server's work
-// for a decision and serves several times as many callers. In a Cluster requests are never
-// batched, because the keys of a call must share a slot.
-func DisableBatching() Option { return func(o *options) { o.batching = false } }
+// DisableBatching sends every request in a call of its own. In a Cluster requests are never
+// batched, because the keys of a call must share a slot. Default: requests that arrive while calls
+// are in flight share the next call. That halves the server's work for a decision and serves
+// several times as many callers.
+func DisableBatching() Option { return func(c *config) { c.batching = false } }
 
 // KeyPrefix puts a text before every key, so that several installations, such as staging
 // and production, can share a server: "staging:" makes keys such as
-// "staging:weir3:{push}user:user=2:42". The default is no text. New rejects a prefix of more
-// than 64 bytes, and one with a brace, because braces mark the slot of a key in a Cluster.
-func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = prefix } }
+// "staging:weir3:{push}user:user=2:42". New rejects a prefix of more than 64 bytes, and one with a
+// brace, because braces mark the slot of a key in a Cluster. Default, also for "": no text.
+func KeyPrefix(prefix string) Option { return func(c *config) { c.prefix = prefix } }
 
-// DenialCacheTTL sets the time for which a denial may be repeated from memory: 100 ms by
-// default, and 0 turns the cache off. A repeated denial is marked Cached (R8). A cached denial
+// DenialCacheTTL sets the time for which a denial may be repeated from memory. 0 or less turns the
+// cache off. Default: 100ms. A repeated denial is marked Cached (R8). A cached denial
 // ends sooner when the answer can change, and immediately when this engine writes to one of its
 // histories. Writes of other processes stay unseen until it expires: after a refund or a reset
 // there its wait is too long, after a grant or a record there it may be too short.
@@ -124,7 +124,7 @@ func KeyPrefix(prefix string) Option { return func(o *options) { o.prefix = pref
 // are peeks. In mode CountDenied no denial is cached, because each is recorded. Nor is a
 // denial by a concurrency limit.
 func DenialCacheTTL(d time.Duration) Option {
-	return func(o *options) { o.cacheTTL = max(d, 0) }
+	return func(c *config) { c.cacheTTL = max(d, 0) }
 }
 
 // address is the server's address as conn reports it, or "".

@@ -18,7 +18,7 @@ func WithChunks(bytes int) Option {
 		panic("lua/decide.lua has no " + standard)
 	}
 	text := strings.Replace(decideText, standard, fmt.Sprintf("local CHUNK = %d ", bytes), 1)
-	return func(o *options) { o.decide = newScript("decide", text) }
+	return func(c *config) { c.decide = newScript("decide", text) }
 }
 
 // DecideBatch decides all calls in one call of the script, as if their callers had waited for

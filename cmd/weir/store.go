@@ -87,7 +87,7 @@ func (o *serveOptions) connectStore(log *slog.Logger) (*servedStore, error) {
 		return s, nil
 	}
 	// A policy's when-store-is-down replaces the mode.
-	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.Log(log))
+	c.Fallback = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.storeTimeout), fallback.Instances(o.instances), fallback.ErrorLog(log))
 	c.Engine, s.fallback = c.Fallback, c.Fallback
 	c.StoreIdentity = func(ctx context.Context) (string, error) {
 		ctx, cancel := context.WithTimeout(ctx, o.storeTimeout)
