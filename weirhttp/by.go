@@ -100,7 +100,7 @@ type clientIP struct {
 // history.
 //
 // Behind a proxy that is not trusted, or that sends no X-Forwarded-For, all clients would
-// count as one. So the first request that shows it is a warning in [Logger].
+// count as one. So the first request that shows it is a warning in [IPErrorLog].
 //
 // A connection without an IP address, as of a unix socket, is a fault of the program
 // ([ErrValue]). To trust all who can connect to the socket, let a handler in front set
