@@ -46,7 +46,7 @@ func TestObserveAroundAndInsideAFallback(t *testing.T) {
 		var inside, outside seen
 		store := weirtest.NewFaulty(weir.NewMemory())
 		f := fallback.New(weir.Observe(store, inside.add), fallback.Share,
-			fallback.FailureThreshold(2), fallback.Log(slog.New(slog.DiscardHandler)))
+			fallback.FailureThreshold(2), fallback.ErrorLog(slog.New(slog.DiscardHandler)))
 		defer f.Close()
 		around := weir.Observe(f, outside.add)
 		limiter := must.Get(weir.New(ten, weir.WithEngine(around)))(t)

@@ -15,7 +15,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/cmd/weir/internal/redact"
 	"github.com/weirlimit/weir/cmd/weir/internal/store"
 	"github.com/weirlimit/weir/cmd/weir/internal/topkeys"
