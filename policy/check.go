@@ -29,6 +29,7 @@ type checker struct {
 type fault struct {
 	at            int
 	problem, next string
+	part          string // the misplaced part of a policy (partsOfPolicies), or ""
 }
 
 // Two faults only end a reading: recorded that of a part whose faults are recorded already, and

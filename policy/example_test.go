@@ -67,6 +67,36 @@ func ExampleParseLimit() {
 	// Output: 50000 cents <nil>
 }
 
+// May lines of a policy file stand in a Go program? Yes: each is a weir.Limit without a name, as
+// that of weir.PerMinute. A block, a warning or a shadow needs package enforce.
+func Example_mayLinesOfAFileStandInAProgram() {
+	push := weir.Policy{Name: "push", Dimensions: []string{"tenant", "teacher"}}
+	for _, line := range []string{"10 per minute per teacher, 3s apart", "100 per 30m per tenant"} {
+		limit, _, err := policy.ParseLimit(line)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		push.Limits = append(push.Limits, limit)
+	}
+	limiter, err := weir.New(push)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(limiter.Compiled().LimitNames())
+	fmt.Println(limiter.Allow(context.Background(), weir.K("acme", "ann")))
+
+	_, _, err = policy.ParseLimit("5 per minute per user, then block 10m")
+	fmt.Println(err)
+	// Output:
+	// [minute-teacher 30m-tenant]
+	// allowed: 9 left <nil>
+	// 1:35: a limit of a policy file blocks, and a weir.Limit does not; leave it out, or put the line in a policy file and apply it with package enforce
+	// > 1 | 5 per minute per user, then block 10m
+	//                                         ^
+}
+
 // How do I write a length as the file does?
 func ExampleFormatDuration() {
 	fmt.Println(policy.FormatDuration(7*24*time.Hour), policy.FormatDuration(90*time.Second), policy.FormatDuration(24*time.Hour))

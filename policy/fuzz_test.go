@@ -115,8 +115,14 @@ func FuzzLimit(f *testing.F) {
 		if err != nil || !reflect.DeepEqual(same.limit, l) || same.unit != d.unit || same.block != d.block {
 			t.Fatalf("%q: read as %+v; its sentence %q as %+v, %v", line, d, written, same, err)
 		}
-		if _, _, err := ParseLimit(line); (err == nil) != (d.block == 0) {
+		parsed, _, err := ParseLimit(line)
+		if (err == nil) != (d.block == 0) {
 			t.Errorf("%q, block %v: %v", line, d.block, err)
+		}
+		if err == nil {
+			if again := sentence(parsed, d.unit, 0); again != written {
+				t.Errorf("%q: its sentence is %q, and in Go %q", line, written, again)
+			}
 		}
 		file, err := Parse("fuzz.yaml", []byte("version: 1\npolicies:\n  p:\n    limit: \""+strings.NewReplacer("\t", `\t`, "\n", `\n`).Replace(line)+"\"\n"))
 		if err != nil {
@@ -141,7 +147,7 @@ func TestKeysCannotBeWindows(t *testing.T) {
 	}
 	for _, key := range []string{"days-off", "per-user", "m", "10", "1st", "30min", "unlimited"} {
 		l, _, err := ParseLimit("unlimited per " + key)
-		want := weir.Limit{Name: "limit", Max: weir.MaxUnits, Window: weir.MinWindow, By: []string{key}}
+		want := weir.Per(weir.MaxUnits, weir.MinWindow, key)
 		if err != nil || !reflect.DeepEqual(l, want) {
 			t.Errorf("a key named %q: got %+v, %v", key, l, err)
 		}

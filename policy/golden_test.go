@@ -172,6 +172,14 @@ func describeVariations(b *strings.Builder, p *Definition) {
 	}
 }
 
+// parseLimit is ParseLimit with the parts of a file, and with the errors of a line in a file.
+func parseLimit(line string) (d *limitBuilder, err error) {
+	if f := catch(func() { d = parseAlone(line) }); f != nil {
+		return nil, lineError(line, f)
+	}
+	return d, nil
+}
+
 // TestLimitLines: the golden file holds the limit or the error of each line.
 func TestLimitLines(t *testing.T) {
 	var b strings.Builder

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-// onlyLimitName is the name of the limit of a policy with limit:, and of [ParseLimit].
+// onlyLimitName is the name of the limit of a policy with limit:.
 const onlyLimitName = "limit"
 
 // limitBuilder is a limit while the checker reads it, with the offsets of its parts in the

@@ -47,33 +47,51 @@ var (
 	forAtMost = []string{"for", "at", "most"}
 )
 
-// ParseLimit reads one limit line, such as "10 messages per day per phone". The limit is
-// named "limit", as that of a policy with a single limit, so that [weir.New] accepts a
-// policy with it. unit is the word after the count, or "". The error is an *[Error] with
-// Line 1. ParseLimit rejects a block, because a weir.Limit has none.
+// ParseLimit reads one limit line of a policy file, such as "10 messages per day per phone". The
+// limit is the same as that of the constructor for its kind, such as [weir.PerDay] or
+// [weir.Calendar]. It has no name ([weir.Limit.Named]), so a policy may hold several.
+//
+// unit is the word after the count, or "". The error is an *[Error] with Line 1. Parts that a
+// weir.Limit lacks, such as a block or warn, are errors; package enforce applies those of a file.
 func ParseLimit(line string) (l weir.Limit, unit string, err error) {
-	d, err := parseLimit(line)
-	if err == nil && d.block > 0 {
-		err = lineError(line, faultf(d.at.block, "leave it out, or put the line in a policy file", "a limit outside a policy file does not block"))
-	}
-	if err != nil {
-		return weir.Limit{}, "", err
-	}
-	d.limit.Name = onlyLimitName
-	return d.limit, d.unit, nil
-}
-
-// parseLimit reads and checks a limit line that is not in a file.
-func parseLimit(line string) (d *limitBuilder, err error) {
+	var d *limitBuilder
 	f := catch(func() {
-		d = parseLine(line, func(i int) int { return i })
-		d.complete()
-		d.validate()
+		d = parseAlone(line)
+		if d.block > 0 {
+			fail(d.at.block, onlyInFile, "a limit of a policy file blocks, and a weir.Limit does not")
+		}
 	})
 	if f != nil {
-		return nil, lineError(line, f)
+		if part, misplaced := partsOfPolicies[f.part]; misplaced {
+			f.problem, f.next = part.inGo(clip(f.part))
+		}
+		return weir.Limit{}, "", lineError(line, f)
 	}
-	return d, nil
+	return d.asConstructed(), d.unit, nil
+}
+
+// onlyInFile is the next step for a part of a policy file that a weir.Limit lacks.
+const onlyInFile = "leave it out, or put the line in a policy file and apply it with package enforce"
+
+// parseAlone reads and checks a limit line that is not in a file.
+func parseAlone(line string) *limitBuilder {
+	d := parseLine(line, func(i int) int { return i })
+	d.complete()
+	d.validate()
+	return d
+}
+
+// asConstructed returns the limit in the form of the constructors. Files write hours and days
+// in UTC as multiples of their length, which are the same windows, and a length beside a Period.
+func (d *limitBuilder) asConstructed() weir.Limit {
+	l := d.limit
+	if l.Kind == weir.KindFixed {
+		l.Period = d.period
+	}
+	if l.Period != weir.NoPeriod {
+		l.Window = 0
+	}
+	return l
 }
 
 // lineError returns the error of a line that is not in a file.
@@ -411,22 +429,36 @@ func (p *lineParser) hold() {
 	p.value(p.d.setHold, "write one such as for at most 30s", "the longest time of a hold is missing")
 }
 
-// policyWordsInLines are words of a policy that are often written behind a limit, with their own
-// lines.
-var policyWordsInLines = map[string]string{
-	"warn":    "warn: 80%",
-	"shadow":  "shadow: true",
-	"partial": "batch: partial",
-	"counted": "denied: counted",
-	"cells":   "cells: 60",
-	"cost":    "costs: {limit: 2}",
-	"costs":   "costs: {limit: 2}",
+// partOfPolicy is a part of a policy that is often written behind a limit.
+type partOfPolicy struct {
+	line  string // in a file, where it has a line of its own
+	field string // in Go; "" = package weir has none
+}
+
+var partsOfPolicies = map[string]partOfPolicy{
+	"warn":    {line: "warn: 80%"},
+	"shadow":  {line: "shadow: true"},
+	"partial": {"batch: partial", "Policy.Mode to weir.Partial"},
+	"counted": {"denied: counted", "Policy.Mode to weir.CountDenied"},
+	"cells":   {"cells: 60", "Limit.Cells"},
+	"cost":    {"costs: {limit: 2}", "Limit.Cost"},
+	"costs":   {"costs: {limit: 2}", "Limit.Cost"},
+}
+
+// inGo returns the problem of the part in a line outside of a file, and the next step.
+func (p partOfPolicy) inGo(word string) (problem, next string) {
+	if p.field == "" {
+		return word + " is no part of a weir.Limit", onlyInFile
+	}
+	return word + " is no part of a limit line", "leave it out, and set " + p.field
 }
 
 func (p *lineParser) apart(comma token) {
 	t := p.next()
-	if line := policyWordsInLines[t.text]; line != "" {
-		fail(t.at, "write "+line+" on a line of its own, below limit:", "%s belongs to the policy, not to its limit", clip(t.text))
+	if part, misplaced := partsOfPolicies[t.text]; misplaced {
+		f := faultf(t.at, "write "+part.line+" on a line of its own, below limit:", "%s belongs to the policy, not to its limit", clip(t.text))
+		f.part = t.text
+		panic(f)
 	}
 	p.secondLimit(t)
 	switch {

@@ -232,7 +232,8 @@ func respellClauses(line string) string {
 	text := clauses[0]
 	for _, clause := range clauses[1:] {
 		clause = respellLengths(strings.TrimSpace(clause))
-		if word, _, _ := strings.Cut(clause, " "); policyWordsInLines[word] != "" {
+		word, _, _ := strings.Cut(clause, " ")
+		if _, misplaced := partsOfPolicies[word]; misplaced {
 			return ""
 		}
 		for _, s := range clauseSpellings {
