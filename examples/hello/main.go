@@ -14,7 +14,7 @@ import (
 func main() {
 	limiter, err := weir.New(weir.Policy{
 		Name:   "hello",
-		Limits: []weir.Limit{{Name: "user", Max: 2, Window: time.Minute, By: []string{"user"}}},
+		Limits: []weir.Limit{weir.PerMinute(2, "user")},
 	})
 	if err != nil {
 		log.Fatal(err)

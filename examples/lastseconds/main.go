@@ -14,11 +14,11 @@ import (
 )
 
 func main() {
+	recent := weir.Per(1000, 10*time.Minute, "user").Named("recent") // Count takes the name
+	recent.Cells = 120
 	limiter, err := weir.New(weir.Policy{
-		Name: "failed-logins",
-		Limits: []weir.Limit{
-			{Name: "recent", Max: 1000, Window: 10 * time.Minute, Cells: 120, By: []string{"user"}},
-		},
+		Name:   "failed-logins",
+		Limits: []weir.Limit{recent},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -49,7 +49,7 @@ func limiter(o *options) (l *weir.Limiter, end func(), err error) {
 	}
 	l, err = weir.New(weir.Policy{
 		Name:   "shared",
-		Limits: []weir.Limit{{Name: "run", Max: o.max, Window: o.window, By: []string{"run"}}},
+		Limits: []weir.Limit{weir.Per(o.max, o.window, "run")},
 	}, weir.WithEngine(engine))
 	return l, conn.Close, err
 }

@@ -16,11 +16,8 @@ import (
 
 func main() {
 	limiter, err := weir.New(weir.Policy{
-		Name: "push-notifications",
-		Limits: []weir.Limit{{
-			Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second,
-			By: []string{"teacher"},
-		}},
+		Name:   "push-notifications",
+		Limits: []weir.Limit{weir.PerMinute(10, "teacher").Apart(3 * time.Second)},
 	})
 	if err != nil {
 		log.Fatal(err)

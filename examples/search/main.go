@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/weirhttp"
@@ -22,10 +21,8 @@ func main() { run(os.Stdout) }
 
 func run(w io.Writer) {
 	limiter, err := weir.New(weir.Policy{
-		Name: "search",
-		Limits: []weir.Limit{
-			{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},
-		},
+		Name:   "search",
+		Limits: []weir.Limit{weir.PerMinute(5, "ip")},
 	})
 	if err != nil {
 		log.Fatal(err)

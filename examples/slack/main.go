@@ -1,6 +1,7 @@
 // Command slack keeps an alert channel readable: at most 100 messages in any half hour, and
 // at most 10 of one category. Both limits are decided in one step: a message that the
-// category denies is not charged to the channel.
+// category denies is not charged to the channel. The limits have names, because the program prints
+// which of them denied.
 package main
 
 import (
@@ -16,8 +17,8 @@ func main() {
 	limiter, err := weir.New(weir.Policy{
 		Name: "slack-alerts",
 		Limits: []weir.Limit{
-			{Name: "channel", Max: 100, Window: 30 * time.Minute},
-			{Name: "category", Max: 10, Window: 30 * time.Minute, By: []string{"category"}},
+			weir.Per(100, 30*time.Minute).Named("channel"),
+			weir.Per(10, 30*time.Minute, "category").Named("category"),
 		},
 	})
 	if err != nil {

@@ -13,10 +13,8 @@ import (
 
 func main() {
 	limiter, err := weir.New(weir.Policy{
-		Name: "sms",
-		Limits: []weir.Limit{
-			{Name: "day", Max: 10, Window: 24 * time.Hour, By: []string{"phone"}},
-		},
+		Name:   "sms",
+		Limits: []weir.Limit{weir.PerDay(10, "phone")},
 	})
 	if err != nil {
 		log.Fatal(err)

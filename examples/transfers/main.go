@@ -13,10 +13,8 @@ import (
 
 func main() {
 	limiter, err := weir.New(weir.Policy{
-		Name: "transfers",
-		Limits: []weir.Limit{
-			{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
-		},
+		Name:   "transfers",
+		Limits: []weir.Limit{weir.PerDay(200_000, "account")},
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -71,9 +71,11 @@ func tokenBucket() decider {
 
 // weirWith returns a decider of Weir with that kind of window.
 func weirWith(kind weir.Kind) decider {
+	limit := weir.Per(most, window)
+	limit.Kind = kind
 	limiter, err := weir.New(weir.Policy{
 		Name:   "five-per-minute",
-		Limits: []weir.Limit{{Name: "minute", Max: most, Window: window, Kind: kind}},
+		Limits: []weir.Limit{limit},
 	})
 	if err != nil {
 		log.Fatal(err)
