@@ -13,9 +13,10 @@ import (
 // R14: a value out of range, or a key with the wrong number of values. The error names the
 // input, the place and the valid range. No decision is made, and nothing changes.
 func Example_whatIsBadInput() {
-	_, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute, MinInterval: time.Hour},
-	}})
+	_, err := weir.New(weir.Policy{
+		Name:   "search",
+		Limits: []weir.Limit{weir.PerMinute(5).Named("minute").Apart(time.Hour)},
+	})
 	fmt.Println(err)
 
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "ip")}}))

@@ -8,11 +8,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R5: give the limit a MinInterval. A grant at exactly that distance passes.
+// R5: keep the grants of a limit Apart. A grant at exactly that distance passes.
 func Example_howDoIKeepGrantsApart() {
-	limiter := must(weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
-		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{
+		Name:   "push",
+		Limits: []weir.Limit{weir.PerMinute(10, "teacher").Apart(3 * time.Second)},
+	}))
 	for _, after := range []time.Duration{0, 3*time.Second - time.Microsecond, 3 * time.Second} {
 		d := must(limiter.At(nine.Add(after)).Allow(ctx, weir.K("42")))
 		fmt.Println(after, d.Allowed, "next after", d.RetryAfter)
@@ -25,10 +26,9 @@ func Example_howDoIKeepGrantsApart() {
 
 // R7: give the limit of calls a Cost. An attempt of n tokens is one call.
 func Example_howDoICountCallsAndTokens() {
-	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
-		{Name: "calls", Max: 3, Window: time.Minute, By: []string{"user"}, Cost: 1},
-		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"user"}},
-	}}))
+	calls, tokens := weir.PerMinute(3, "user").Named("calls"), weir.PerMinute(1000, "user").Named("tokens")
+	calls.Cost = 1
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{calls, tokens}}))
 	for i, tokens := range []int64{700, 400, 200, 1, 1} {
 		d := must(limiter.At(nine.Add(time.Duration(i)*time.Second)).AllowN(ctx, weir.K("ann"), tokens))
 		fmt.Println(tokens, d.Allowed, d.Limit, d.RetryAfter)
@@ -45,8 +45,8 @@ func Example_howDoICountCallsAndTokens() {
 // the limit that denied.
 func Example_canADenialChargeTheOtherLimit() {
 	limiter := must(weir.New(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
-		{Name: "channel", Max: 3, Window: 30 * time.Minute},
-		{Name: "category", Max: 2, Window: 30 * time.Minute, By: []string{"category"}},
+		weir.Per(3, 30*time.Minute).Named("channel"),
+		weir.Per(2, 30*time.Minute, "category").Named("category"),
 	}}))
 	for i, category := range []string{"disk", "disk", "disk", "login", "login"} {
 		at := nine.Add(time.Duration(i) * time.Minute)
@@ -111,27 +111,29 @@ func ExamplePerMinute() {
 	// ann denied by limit "limit": 1 of 1 used in the last minute; room again in 1m0s
 }
 
-// How do I combine limits? Give each a name. An attempt must fit all of them.
+// How do I combine limits? List them. An attempt must fit all of them. One without a name is
+// called by its window and its dimensions.
 func ExamplePerHour() {
-	user, all := weir.PerHour(2, "user"), weir.PerHour(3)
-	user.Name, all.Name = "user", "all"
-	limiter := must(weir.New(weir.Policy{Name: "reports", Limits: []weir.Limit{user, all}}))
+	limiter := must(weir.New(weir.Policy{
+		Name:   "reports",
+		Limits: []weir.Limit{weir.PerHour(2, "user"), weir.PerHour(3)},
+	}))
 	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
 		fmt.Println(user, must(limiter.At(nine).Allow(ctx, weir.K(user))))
 	}
 	// Output:
 	// ann allowed: 1 left
 	// ann allowed: 0 left
-	// ann denied by limit "user": room again in 1h0m0s
+	// ann denied by limit "hour-user": room again in 1h0m0s
 	// bob allowed: 0 left
-	// bob denied by limit "all": room again in 1h0m0s
+	// bob denied by limit "hour": room again in 1h0m0s
 }
 
-// Does midnight begin a new day? No: a unit comes back 24 hours after its grant. A limit by
-// the calendar has a Kind and a Period.
+// Does midnight begin a new day? No: a unit comes back 24 hours after its grant. Calendar has
+// the days of a time zone.
 func ExamplePerDay() {
 	day := weir.PerDay(1)
-	date := weir.Limit{Max: 1, Kind: weir.KindFixed, Period: weir.Day, Zone: "Europe/Berlin"}
+	date := weir.Calendar(1, weir.Day, "Europe/Berlin")
 	evening := nine.Add(14 * time.Hour) // 23:00 UTC, midnight in Berlin
 	for _, limit := range []weir.Limit{day, date} {
 		limiter := must(weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{limit}}))
@@ -143,11 +145,13 @@ func ExamplePerDay() {
 	// allowed: 0 left
 }
 
-// R16: a Bucket lets Burst units pass at once, and then the rate of Max per Window.
+// R16: a Bucket lets its burst pass at the same instant, and then its rate: here three, and then
+// ten per second.
 func Example_howDoIAllowABurst() {
-	limiter := must(weir.New(weir.Policy{Name: "api", Limits: []weir.Limit{
-		{Name: "rate", Kind: weir.KindBucket, Max: 10, Window: time.Second, Burst: 3, By: []string{"ip"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{
+		Name:   "api",
+		Limits: []weir.Limit{weir.Bucket(10, time.Second, 3, "ip")},
+	}))
 	ip := weir.K("192.0.2.7")
 	for _, after := range []time.Duration{0, 0, 0, 0, 99 * time.Millisecond, 100 * time.Millisecond, time.Second} {
 		d := must(limiter.At(nine.Add(after)).Allow(ctx, ip))
@@ -163,12 +167,12 @@ func Example_howDoIAllowABurst() {
 	// 1s true left 2 next after 0s
 }
 
-// R17: a concurrency limit counts units while they are in use. Done ends a hold and leaves
-// the other limits as they are.
+// R17: a limit AtOnce counts units while they are in use. Done ends a hold and leaves the other
+// limits as they are.
 func Example_howDoILimitConcurrency() {
 	limiter := must(weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
-		{Name: "running", Kind: weir.KindConcurrency, Max: 2, MaxHold: 30 * time.Second, By: []string{"user"}},
-		{Name: "day", Max: 1000, Window: 24 * time.Hour, By: []string{"user"}},
+		weir.AtOnce(2, 30*time.Second, "user").Named("running"),
+		weir.PerDay(1000, "user").Named("day"),
 	}}))
 	user := weir.K("ann")
 

@@ -140,8 +140,8 @@ func Example_howDoIGiveUnitsBack() {
 // further keys must be named, and need only the values of their dimensions.
 func Example_whatDoesAResetForget() {
 	limiter := must(weir.New(weir.Policy{Name: "api", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
-		{Name: "tenant", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
-		{Name: "user", Max: 10, Window: time.Minute, By: []string{"tenant", "user"}},
+		weir.PerHour(1000, "tenant").Named("tenant"),
+		weir.PerMinute(10, "tenant", "user").Named("user"),
 	}}))
 	fmt.Println(must(limiter.Reset(ctx, weir.K("acme", "ann"))))
 	fmt.Println(must(limiter.Reset(ctx, weir.K("acme"), "tenant")))

@@ -21,12 +21,12 @@ func Example_whenDoesAUnitComeBack() {
 }
 
 // R3: a fixed window returns all units at its edge, so up to 2 * Max passes across it. A
-// Fixed window ends with the minute, a FixedFromFirst window one minute after its first unit.
+// window of KindFixed ends with the minute, one of KindFixedFromFirst a minute after its first unit.
 func Example_whatIfTheWindowIsFixed() {
 	for _, kind := range []weir.Kind{weir.KindRolling, weir.KindFixed, weir.KindFixedFromFirst} {
-		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-			{Name: "minute", Max: 5, Window: time.Minute, Kind: kind},
-		}}))
+		limit := weir.PerMinute(5)
+		limit.Kind = kind
+		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{limit}}))
 		must(limiter.At(nine.Add(30*time.Second)).Allow(ctx, weir.K()))
 		d := must(limiter.At(nine.Add(59*time.Second)).AllowN(ctx, weir.K(), 4))
 		again := must(limiter.At(nine.Add(60*time.Second)).AllowN(ctx, weir.K(), 5))
@@ -77,9 +77,9 @@ func Example_canItEverFit() {
 // up to one cell later, never sooner.
 func Example_whatDoCellsCost() {
 	for _, cells := range []int{0, 6, 60} {
-		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-			{Name: "minute", Max: 10, Window: time.Minute, Cells: cells},
-		}}))
+		limit := weir.PerMinute(10)
+		limit.Cells = cells
+		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{limit}}))
 		d := must(limiter.At(nine.Add(4500*time.Millisecond)).AllowN(ctx, weir.K(), 10))
 		fmt.Println("cells:", cells, "room again after", d.ResetAfter)
 	}

@@ -16,8 +16,7 @@ import (
 
 // How do I hold every client of a gRPC service to a limit?
 func ExampleUnary() {
-	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "limit", Max: 1, Window: time.Hour, By: []string{"tenant"}}}})
+	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerHour(1, "tenant")}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/weirhttp"
@@ -13,8 +12,7 @@ import (
 
 // How do I limit each client of a handler?
 func ExampleMiddleware() {
-	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "limit", Max: 1, Window: time.Hour, By: []string{"ip"}}}})
+	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerHour(1, "ip")}})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -41,8 +39,8 @@ func ExampleMiddleware() {
 // How do I count requests by two dimensions, and by their size?
 func ExampleBy() {
 	limiter, err := weir.New(weir.Policy{Name: "uploads", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{
-		{Name: "tenant", Max: 1 << 30, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "user", Max: 1 << 20, Window: time.Minute, By: []string{"tenant", "user"}}}})
+		weir.PerDay(1<<30, "tenant").Named("tenant"),
+		weir.PerMinute(1<<20, "tenant", "user").Named("user")}})
 	if err != nil {
 		fmt.Println(err)
 		return

@@ -22,9 +22,7 @@ func (w weirLimiter) Allow(key string) bool {
 
 // WeirPolicy is the policy of the contestant: one exact limit.
 func WeirPolicy(limit int, window time.Duration) weir.Policy {
-	return weir.Policy{Name: "bench", Limits: []weir.Limit{
-		{Name: "limit", Max: int64(limit), Window: window, By: []string{"key"}},
-	}}
+	return weir.Policy{Name: "bench", Limits: []weir.Limit{weir.Per(int64(limit), window, "key")}}
 }
 
 func weirPeer() Peer {
