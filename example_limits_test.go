@@ -200,3 +200,97 @@ func Example_howDoILimitConcurrency() {
 	// third: true <nil>
 	// charged to the day: 3
 }
+
+// Five: rolling windows, buckets, windows of the calendar, windows from the first unit, and units
+// that are held. Each has a constructor, and all of them can stand in one policy.
+func Example_whichKindsOfLimitsAreThere() {
+	first := weir.Per(500, 7*24*time.Hour, "user")
+	first.Kind = weir.KindFixedFromFirst
+	limiter := must(weir.New(weir.Policy{
+		Name:       "reports",
+		Dimensions: []string{"tenant", "user"}, // the order of the values in K
+		Limits: []weir.Limit{
+			weir.PerSecond(50), // in any second, all callers together
+			weir.PerMinute(10, "user").Apart(time.Second), // and a second between two of a user
+			weir.PerHour(200, "tenant", "user"),           // of each user of each tenant
+			weir.PerDay(5000, "tenant"),                   // in any 24 hours
+			weir.Per(100, 30*time.Minute, "tenant"),       // in any window of another length
+			weir.Bucket(5, time.Second, 20, "tenant"),     // 20 at the same instant, then 5 per second
+			weir.Calendar(100_000, weir.Month, "Europe/Berlin", "tenant"),
+			first,                                  // the window begins with the first unit
+			weir.AtOnce(3, 30*time.Second, "user"), // that run now, each for at most 30 seconds
+		},
+	}))
+	fmt.Println(limiter.Allow(ctx, weir.K("acme", "ann")))
+	for _, limit := range limiter.Compiled().Limits {
+		fmt.Println(limit.Kind, limit.Name)
+	}
+	// Output:
+	// allowed: 2 left <nil>
+	// Rolling second
+	// Rolling minute-user
+	// Rolling hour-tenant-user
+	// Rolling day-tenant
+	// Rolling 30m-tenant
+	// Bucket second-tenant
+	// Fixed month-tenant
+	// FixedFromFirst 7d-user
+	// Concurrency at-once-user
+}
+
+// Policy.Dimensions declares it. The order of the limits changes no key, so a limit may be added
+// anywhere. A policy with at most one dimension needs none.
+func Example_whichValueOfAKeyIsWhich() {
+	push := weir.Policy{
+		Name:       "push",
+		Dimensions: []string{"tenant", "teacher"},
+		Limits:     []weir.Limit{weir.PerMinute(10, "teacher"), weir.PerHour(500, "tenant")},
+	}
+	limiter := must(weir.New(push))
+	fmt.Println(limiter.Allow(ctx, weir.K("acme", "ann")))
+
+	_, err := limiter.Allow(ctx, weir.K("ann"))
+	fmt.Println(err)
+
+	push.Dimensions = nil
+	_, err = weir.New(push)
+	fmt.Println(err)
+	// Output:
+	// allowed: 9 left <nil>
+	// weir: bad key: policy "push" counts by ["tenant" "teacher"], so its keys have 2 values; this one has 1
+	// weir: policy "push": Dimensions: missing; the limits count by 2 dimensions, so declare the order of the values in K, such as Dimensions: []string{"teacher", "tenant"}
+}
+
+// R12: its name renames it. The only limit of a policy is called "limit"; one of several without
+// a name by its window and its dimensions. So a second limit, another window or another dimension
+// begins an empty history. Name a limit that may change.
+func Example_whatRenamesALimit() {
+	engine := weir.NewMemory()
+	allow := func(limits ...weir.Limit) {
+		limiter, err := weir.New(weir.Policy{Name: "search", Limits: limits}, weir.WithEngine(engine))
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		d := must(limiter.At(nine).Allow(ctx, weir.K("ann")))
+		fmt.Println(limiter.Compiled().LimitNames(), d)
+	}
+	perUser, perDay := weir.PerMinute(5, "user"), weir.PerDay(500, "user")
+	allow(perUser)
+	allow(perUser, perDay)                            // both are new names
+	allow(weir.PerMinute(9, "user"), perDay)          // another number renames nothing
+	allow(weir.Per(5, 2*time.Minute, "user"), perDay) // another window does
+
+	allow(perUser.Named("user"))
+	allow(weir.Per(5, 2*time.Minute, "user").Named("user"), perDay) // unless the limit is Named
+
+	allow(perUser, weir.PerMinute(3, "user"))
+	// Output:
+	// [limit] allowed: 4 left
+	// [minute-user day-user] allowed: 4 left
+	// [minute-user day-user] allowed: 7 left
+	// [2m-user day-user] allowed: 4 left
+	// [user] allowed: 4 left
+	// [user day-user] allowed: 3 left
+	// weir: policy "search", limit "#2": Name: "minute-user" is used twice, and histories belong to the name; give each limit one with Named
+}

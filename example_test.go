@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/engine"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -171,6 +172,37 @@ func ExampleLimiter_AllowOnce() {
 	// Output:
 	// no answer; retry
 	// allowed: true replayed: true left of 200000: 150000 error: <nil>
+}
+
+// R15: a Call gives a record or a refund the options of an attempt. With an idempotency key it may
+// be made again, and is charged or refunded once.
+func Example_howDoIRecordACostOnce() {
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerHour(1000, "tenant")}}))
+	record := weir.Call{
+		Limiter: limiter.At(nine),
+		Key:     weir.K("acme"),
+		Op:      engine.Record,
+		Request: weir.Request{N: 700, ID: "answer-4711"},
+	}
+	for range 2 { // such as after weir.ErrOutcomeUnknown
+		d, err := record.Do(ctx)
+		fmt.Println(d.Granted, "left", d.Remaining, "replayed:", d.Replayed, err)
+	}
+
+	refund := record
+	refund.Op, refund.From = engine.Refund, record.Decision.At // of the recorded entry
+	refund.Request = weir.Request{N: 200, ID: "answer-4711-refund"}
+	for range 2 {
+		d, err := refund.Do(ctx)
+		fmt.Println(d.Granted, "taken back, replayed:", d.Replayed, err)
+	}
+	fmt.Println("left", must(limiter.At(nine).Peek(ctx, weir.K("acme"), 0)).Remaining)
+	// Output:
+	// 700 left 300 replayed: false <nil>
+	// 700 left 300 replayed: true <nil>
+	// 200 taken back, replayed: false <nil>
+	// 200 taken back, replayed: true <nil>
+	// left 500
 }
 
 // R10: a reservation is granted before the use and settled once after it, with the units
