@@ -28,7 +28,7 @@ type Decision struct {
 	// if the limit has changed since.
 	Kind   Kind
 	Max    int64         // its capacity in units
-	Window time.Duration // of Concurrency, its MaxHold
+	Window time.Duration // of KindConcurrency, its MaxHold
 	Used   int64         // units that count, are held, or are missing from a bucket
 }
 

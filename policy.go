@@ -29,20 +29,21 @@ type Policy struct {
 }
 
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
-// that time between two grants. Another Kind gives Max and Window another meaning. A duration
-// without a unit is nanoseconds: 3_600_000 is 3.6ms, and an hour is time.Hour.
+// that time between two grants. Another Kind gives Max and Window another meaning. [Per], [Bucket],
+// [AtOnce] and [Calendar] set the fields of each kind; Cells, Cost and Anchor are set on their
+// results. A duration without a unit is nanoseconds: 3_600_000 is 3.6ms, and an hour is time.Hour.
 type Limit struct {
 	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" = a name by [Limit.Named]
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
-	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of Concurrency 0
-	MaxHold     time.Duration // longest time of a hold of Concurrency, in place of Window (R17); 0 for other kinds
+	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period; of KindConcurrency 0
+	MaxHold     time.Duration // longest time of a hold of KindConcurrency, in place of Window (R17); 0 for other kinds
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window, or MaxHold
 	By          []string      // dimensions this limit counts by, in any order; none = all callers together
-	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only
+	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); KindRolling only
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
-	Kind        Kind          // where windows begin (R3), or a bucket (R16), or holds (R17); Rolling by default
-	Burst       int64         // capacity of a Bucket in units, 1 … MaxUnits; 0 = Max (R16)
-	Period      Period        // length of Fixed windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
+	Kind        Kind          // where windows begin (R3), or a bucket (R16), or holds (R17); KindRolling by default
+	Burst       int64         // capacity of a KindBucket in units, 1 … MaxUnits; 0 = Max (R16)
+	Period      Period        // length of KindFixed windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
 	Zone        string        // IANA name of the time zone of the Period, such as Europe/Berlin; "" = UTC
 	Anchor      int           // first day of Month (1 … 31) and Week (1 = Monday … 7 = Sunday) windows; 0 = 1
 }
@@ -186,7 +187,7 @@ func nameProblem(s string) string {
 // [a-z0-9][a-z0-9._-]{0,63}.
 func ValidName(s string) bool { return nameProblem(s) == "" }
 
-// Capacity returns the most units of one attempt: the Burst of a Bucket, or Max.
+// Capacity returns the most units of one attempt: the Burst of a KindBucket, or Max.
 func (l *Limit) Capacity() int64 {
 	if l.Kind == KindBucket && l.Burst > 0 {
 		return l.Burst

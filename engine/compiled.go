@@ -62,7 +62,7 @@ const minIdempotencyTTL = time.Minute
 // Compile returns the rules of a policy. Policy.Compile of package weir checks a policy and
 // calls it. dimensions are the names of the key's values. limits are valid, and at least one.
 // Compile keeps both slices and sets the derived fields of the limits: Policy, Refill, Shared
-// and Capacity. It keeps the Capacity of a Bucket unless that is 0. It sorts a copy of By.
+// and Capacity. It keeps the Capacity of a KindBucket unless that is 0. It sorts a copy of By.
 func Compile(name string, mode Mode, dimensions []string, limits []Limit) *Compiled {
 	c := &Compiled{Name: name, Mode: mode, Dimensions: dimensions, Limits: limits}
 	for i := range limits {

@@ -65,9 +65,9 @@ const (
 	// as Granted the most units that it took in one limit.
 	Refund
 	// Count sets Result.Granted to the units recorded in the limit with index Limit in
-	// (now - From, now], where From is microseconds, 1 … Window. For Fixed and
-	// FixedFromFirst it counts all units of the open window, for every From, and a Bucket
-	// is never counted (R11).
+	// (now - From, now], where From is microseconds, 1 … Window. For KindFixed and
+	// KindFixedFromFirst it counts all units of the open window, for every From, and a
+	// KindBucket is never counted (R11).
 	Count
 	// Reset forgets the histories of the key in every limit of the rules, of all kinds (R10,
 	// R12). Its Result is the zero Result. [Compiled.Resets] makes the rules of a reset, which
@@ -177,10 +177,10 @@ type Result struct {
 type State struct {
 	Name             string        // the limit's name; "" marks a state that is not known
 	Kind             Kind          // the limit's kind
-	Max              int64         // units per window, or held units of Concurrency
-	Burst            int64         // capacity of a Bucket; 0 for other kinds
-	Window           time.Duration // length of the window; 0 for Concurrency
-	MaxHold          time.Duration // longest time of a hold of Concurrency; 0 for other kinds
+	Max              int64         // units per window, or held units of KindConcurrency
+	Burst            int64         // capacity of a KindBucket; 0 for other kinds
+	Window           time.Duration // length of the window; 0 for KindConcurrency
+	MaxHold          time.Duration // longest time of a hold of KindConcurrency; 0 for other kinds
 	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less Used, exact; below 0 after Record, CountDenied or a lowered Max

@@ -25,12 +25,12 @@ type Limit struct {
 	Policy      string // name of the policy; histories belong to it, the limit's name and kind, and the values of By
 	Name        string // unique in the policy, never ""
 	Kind        Kind   // where windows begin (R3)
-	Max         int64  // units, 0 … MaxUnits; for a Bucket the units that flow in per Window
-	Window      int64  // 1 ms … 400 days; for a Period the longest it usually lasts; for Concurrency the longest hold
+	Max         int64  // units, 0 … MaxUnits; for a KindBucket the units that flow in per Window
+	Window      int64  // 1 ms … 400 days; for a Period the longest it usually lasts; for KindConcurrency the longest hold
 	MinInterval int64  // least time between two grants, 0 … Window
 	Cell        int64  // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost        int64  // units an attempt takes: 0 = its own number, k = always k; -1 = none: joined rules only read the limit
-	Capacity    int64  // most units of one attempt, and of the room: the burst of a Bucket, otherwise Max
+	Capacity    int64  // most units of one attempt, and of the room: the burst of a KindBucket, otherwise Max
 	By          []int  // indices into the key's values, in the order of their names; none = shared by all
 
 	// Period has the windows of a KindFixed limit with a Period, otherwise it is nil (R3).
