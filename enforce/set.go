@@ -5,6 +5,8 @@
 //	set, err := enforce.Open("weir.yaml", weir.NewMemory())
 //	out, err := set.Check(ctx, "login", enforce.Values{"user": "ann"}, 1)
 //
+// Middleware and transports take one policy of the file, as [Set.Rule].
+//
 // A policy, its plans and its overrides share one set of histories (R12). So a key that
 // changes its plan keeps the units it has used. A limit that blocks keeps its blocks in
 // a second history. Each attempt under such a policy costs two calls of the engine, and

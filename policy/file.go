@@ -37,8 +37,8 @@
 // as one client. A policy may also have plans, overrides, a shadow and a count of reports, and a
 // file may have tests: see docs/policies.md. Package enforce applies all of them.
 //
-// [Parse] and [Load] read a file. [Definition.Sentence] writes a limit as a line.
-// weir.schema.json is for editors.
+// [Parse] and [Load] read a file, and [ParseLimit] reads a line alone, for limits in Go.
+// [Definition.Sentence] writes a limit as a line. weir.schema.json is for editors.
 //
 // # Trade-off
 //

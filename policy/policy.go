@@ -33,9 +33,12 @@ type Definition struct {
 	file string // as File.Name
 }
 
-// Policy returns the policy for [weir.New]. The error is an *[Error] if the file uses shadow,
-// count: reported, blocks, warnings, keys, plans or overrides, which a weir.Limiter cannot apply.
-// Package enforce applies all of them.
+// Policy returns the policy for [weir.New]. Make its keys of named values ([weir.Limiter.Key]),
+// because the order of its Dimensions follows the file. WhenStoreIsDown is not part of it:
+// [weir.WithOutage] takes that.
+//
+// The error is an *[Error] if the file uses shadow, count: reported, blocks, warnings, keys, plans
+// or overrides, which a weir.Limiter cannot apply. Package enforce applies all of them.
 func (p *Definition) Policy() (weir.Policy, error) {
 	if parts := p.unsupported(); parts != "" {
 		return weir.Policy{}, &Error{File: p.file, Line: p.Line, Problem: fmt.Sprintf("policy %s uses %s, which a weir.Limiter cannot apply", p.Name, parts),
@@ -53,8 +56,8 @@ func (p *Definition) limiting() weir.Policy {
 	return weir.Policy{Name: p.Name, Mode: p.Mode, Limits: p.Limits, Dimensions: p.Dimensions()}
 }
 
-// Dimensions returns the names of the values of a key: those that the limits count by, in order
-// of first appearance.
+// Dimensions returns the names of the values of a key: those that the limits count by, in the
+// order in which the file first names them.
 func (p *Definition) Dimensions() (names []string) {
 	for i := range p.Limits {
 		for _, name := range p.Limits[i].By {

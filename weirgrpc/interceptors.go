@@ -1,4 +1,4 @@
-// Package weirgrpc applies the limits of a weir.Limiter to gRPC servers.
+// Package weirgrpc applies a weir.Limiter, or a rule of a policy file, to gRPC servers.
 //
 //	by := weirgrpc.By{"tenant": weirgrpc.Metadata("tenant")}
 //	server := grpc.NewServer(

@@ -1,4 +1,4 @@
-// Package weirhttp applies a weir.Limiter to HTTP handlers.
+// Package weirhttp applies a weir.Limiter, or a rule of a policy file, to HTTP handlers.
 //
 //	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 //	http.ListenAndServe(addr, perIP(handler))
