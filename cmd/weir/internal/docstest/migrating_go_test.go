@@ -65,11 +65,12 @@ func migratingStore(t *testing.T) engine.Engine {
 func TestMigratingFromTheHierarchicalScript(t *testing.T) {
 	ctx, store := t.Context(), migratingStore(t)
 
-	all, category := weir.PerMinute(100), weir.PerMinute(20, "category")
-	all.Name, category.Name = "all", "category"
 	limiter, err := weir.New(weir.Policy{
-		Name:   "alerts",
-		Limits: []weir.Limit{all, category},
+		Name: "alerts",
+		Limits: []weir.Limit{
+			weir.PerMinute(100).Named("all"),
+			weir.PerMinute(20, "category").Named("category"),
+		},
 	}, weir.WithEngine(store))
 	if err != nil {
 		log.Fatal(err)
@@ -140,8 +141,6 @@ func TestMigratingFromXTimeRate(t *testing.T) {
 	fmt.Println(d.Allowed)
 
 	compare(t, "Weir", attackLimiter(t, limiter))
-	limiter = newLimiter(t, weir.Policy{Name: "bucket", Limits: []weir.Limit{
-		{Max: 20, Window: time.Minute, Kind: weir.KindBucket, By: []string{"user"}},
-	}})
+	limiter = newLimiter(t, weir.Policy{Name: "bucket", Limits: []weir.Limit{weir.Bucket(20, time.Minute, 20, "user")}})
 	compare(t, "x/time/rate", attackLimiter(t, limiter)) // the same bucket
 }
