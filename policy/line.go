@@ -456,7 +456,8 @@ func (p partOfPolicy) inGo(word string) (problem, next string) {
 func (p *lineParser) apart(comma token) {
 	t := p.next()
 	if part, misplaced := partsOfPolicies[t.text]; misplaced {
-		f := faultf(t.at, "write "+part.line+" on a line of its own, below limit:", "%s belongs to the policy, not to its limit", clip(t.text))
+		next := "write " + part.line + " on a line of its own, below limit:"
+		f := faultf(t.at, next, "%s belongs to the policy, not to its limit", clip(t.text))
 		f.part = t.text
 		panic(f)
 	}

@@ -1,5 +1,5 @@
-// Command push sends twelve notifications, all ready at once, to one teacher: at most ten
-// in any minute, at least three seconds apart.
+// Command push sends twelve notifications, all ready at the beginning, to one teacher: at most
+// ten in any minute, at least three seconds apart.
 //
 // It passes its instants, so it takes no time. A service would call limiter.Wait, which
 // sleeps for exactly these waits.
