@@ -73,8 +73,14 @@ var byTenant = By{"tenant": Metadata("tenant")}
 // limited serves the echo with both interceptors of one limiter, and returns a connection to it.
 func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
 	t.Helper()
+	return serveWith(t, Unary(l, by, opts...), grpc.ChainStreamInterceptor(Stream(l, by, opts...)))
+}
+
+// serveWith serves the echo with an interceptor of unary calls, and returns a connection to it.
+func serveWith(t *testing.T, unary grpc.UnaryServerInterceptor, opts ...grpc.ServerOption) *grpc.ClientConn {
+	t.Helper()
 	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
-	s := grpc.NewServer(grpc.ChainUnaryInterceptor(Unary(l, by, opts...)), grpc.ChainStreamInterceptor(Stream(l, by, opts...)))
+	s := grpc.NewServer(append(opts, grpc.ChainUnaryInterceptor(unary))...)
 	s.RegisterService(&echo, nil)
 	go s.Serve(listener)
 	t.Cleanup(s.Stop)

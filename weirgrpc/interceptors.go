@@ -99,18 +99,19 @@ func (l *limit) serve(ctx context.Context, c *Call, trailer func(metadata.MD), h
 			return err
 		}
 	}
-	defer keyby.End(ctx, held, l.errorLog, "call", l.name)
+	defer keyby.End(ctx, held, l.errorLog, "call", l.keys.Policy())
 	return handle(context.WithValue(ctx, contextKey{}, o))
 }
 
 // decide attempts the units of a call. held is nil if the policy has no concurrency limit, or
 // nothing was granted.
 func (l *limit) decide(ctx context.Context, c *Call, units int64) (o *Outcome, held *weir.Reservation, err error) {
-	values, err := keyby.Read[*KeyError](&l.keys, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
+	values, err := keyby.Read[*KeyError](&l.keys, func(value ValueFunc) (string, error) { return value(ctx, c) })
 	if err != nil {
 		return nil, nil, err
 	}
-	held, decided, err := keyby.Attempt(ctx, l.decider, values, units, false)
+	// A client that hangs up must not go free.
+	held, decided, err := l.keys.Attempt(context.WithoutCancel(ctx), values, units, false)
 	return &Outcome{decided}, held, err
 }
 
@@ -133,17 +134,14 @@ func (s *limitedStream) Context() context.Context { return s.ctx }
 
 // limit is the common part of the interceptors.
 type limit struct {
-	decider weir.Decider
-	name    string // of the policy
-	keys    keyby.Keys[ValueFunc]
+	keys keyby.Keys[ValueFunc]
 	config
 }
 
 // newLimit panics as keyby.New does.
 func newLimit(caller string, d weir.Decider, by By, opts []Option) *limit {
-	keys := keyby.New("weirgrpc: "+caller, d, by)
-	name := d.Compiled().Name
-	return &limit{decider: d, name: name, keys: keys, config: newConfig(name, opts)}
+	keys := keyby.New("weirgrpc: "+caller, d, by, ErrProgram)
+	return &limit{keys: keys, config: newConfig(keys.Policy(), opts)}
 }
 
 // failed returns the final error of a call without a decision; nil if the call passes.
@@ -169,7 +167,7 @@ func isOutage(ctx context.Context, s *status.Status) bool {
 // ends of a context keep the error's own text. That of another error is not sent: it may hold
 // secrets.
 var errorCodes = []answer.ForError[codes.Code]{
-	answer.For(ErrValue, codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause"),
+	answer.For(ErrProgram, codes.Internal, "the server has a fault, so the call could not be counted; its log has the cause"),
 	answer.For(weir.ErrInput, codes.InvalidArgument, ""),
 	answer.For(weir.ErrOverflow, codes.InvalidArgument, ""),
 	answer.For(context.DeadlineExceeded, codes.DeadlineExceeded, ""),
@@ -220,7 +218,7 @@ func newConfig(policy string, opts []Option) config {
 			s := toStatus(err)
 			switch {
 			case s.Code() == codes.Internal:
-				log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+				log.Error("a call ended with INTERNAL: a fault of the program", "policy", policy, "error", err)
 			case isOutage(ctx, s):
 				outages.Set(errors.New(answer.Logged(err)))
 			}
@@ -261,7 +259,7 @@ func OnDenied(f func(context.Context, *Outcome) error) Option {
 // Default, also for nil:
 //   - INVALID_ARGUMENT for a call without a usable key (*KeyError) or with bad input, such as
 //     an invalid number of units (weir.ErrInput);
-//   - INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue);
+//   - INTERNAL and a line in ErrorLog for a fault of the program (ErrProgram);
 //   - the status of a context that has ended;
 //   - UNAVAILABLE for all other errors. ErrorLog has a line when this begins, and one when calls
 //     are decided again. In ten seconds at most one line says that it begins.
@@ -269,7 +267,7 @@ func OnError(f func(context.Context, error) error) Option {
 	return func(c *config) { c.onError = f }
 }
 
-// ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
+// ErrorLog sets the logger for faults of the program (ErrProgram) and for outages, unless OnError
 // is set; for calls that AllowWhenDown passes; and for holds that could not be ended
 // (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per call.
 // slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().

@@ -29,12 +29,14 @@ type By map[string]ValueFunc
 // ValueFunc takes the value of one dimension from a call. A call without the value is
 // reported as a *KeyError and ends with INVALID_ARGUMENT. So does one with an empty value:
 // such calls would share a history (R14). Any other error is a fault of the program
-// ([ErrValue]).
+// ([ErrProgram]).
 type ValueFunc = func(context.Context, *Call) (string, error)
 
-// ErrValue reports that a ValueFunc failed for a reason other than the call. The default
-// answer is INTERNAL and a log line, also with AllowWhenDown.
-var ErrValue = errors.New("weirgrpc: a value function failed")
+// ErrProgram reports a fault of the program, which no client can mend. A ValueFunc failed for a
+// reason other than the call. Or a reload of the policy file has removed the policy, or has
+// changed its dimensions, so that [By] no longer fits. The default answer is INTERNAL and a log
+// line, also with AllowWhenDown.
+var ErrProgram = errors.New("weirgrpc: a fault of the program")
 
 // Metadata returns a function that takes the metadata of that name from the incoming call.
 // Metadata that is missing, empty or sent twice is a *KeyError.
@@ -61,7 +63,7 @@ var errNoPeer = errors.New("PeerIP: the connection has no IP address to count it
 
 // PeerIP returns the address of the connection, in the form of weirhttp.ClientIP: IPv4 as
 // 192.0.2.1, also behind NAT64, and IPv6 as its /64. A unix socket has none, which is a fault
-// of the program ([ErrValue]).
+// of the program ([ErrProgram]).
 //
 // Behind a proxy it is the proxy's address, so all its clients count as one. The first call
 // that shows it is one line in slog.Default().

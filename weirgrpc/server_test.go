@@ -191,8 +191,8 @@ func TestFailedValueIsInternal(t *testing.T) {
 		t.Errorf("%v, log %q; want INTERNAL without the cause, and one line with it", err, log.String())
 	}
 	_, err = once(as("a"), limited(t, l, failing, AllowWhenDown(), OnError(nil), own), "hi")
-	if status.Code(err) != codes.Aborted || !errors.Is(seen, ErrValue) || !strings.Contains(seen.Error(), `for "tenant": password 1234`) {
-		t.Errorf("%v, and OnError got %v; want its own error, and ErrValue with the dimension and the cause", err, seen)
+	if status.Code(err) != codes.Aborted || !errors.Is(seen, ErrProgram) || !strings.Contains(seen.Error(), `for "tenant" failed: password 1234`) {
+		t.Errorf("%v, and OnError got %v; want its own error, and ErrProgram with the dimension and the cause", err, seen)
 	}
 }
 
@@ -275,8 +275,9 @@ func TestErrorsHaveACode(t *testing.T) {
 		err  error
 		want codes.Code
 	}{
-		{engine.Input("id", "secret trouble"), codes.InvalidArgument},
-		{&weir.PolicyError{Problem: "secret trouble"}, codes.InvalidArgument},
+		{engine.Input("units", "secret trouble"), codes.InvalidArgument},
+		{engine.Input("id", "secret trouble"), codes.Internal}, // no call chooses it
+		{&weir.PolicyError{Problem: "secret trouble"}, codes.Internal},
 		{weir.ErrOverflow, codes.InvalidArgument},
 		{weir.ErrFull, codes.Unavailable},
 		{weir.ErrUnavailable, codes.Unavailable},
@@ -290,14 +291,14 @@ func TestErrorsHaveACode(t *testing.T) {
 		store.Break(func(context.Context, func()) error { return c.err })
 		l := newLimiter(t, []weir.Option{weir.WithEngine(store)}, perTenant(1))
 		_, err := once(as("a"), limited(t, l, byTenant), "hi")
-		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable) {
+		if s := status.Convert(err); s.Code() != c.want || (s.Message() == c.err.Error()) != (c.want != codes.Unavailable && c.want != codes.Internal) {
 			t.Errorf("%v: %v, want %v", c.err, err, c.want)
 		}
 		if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.want == codes.Unavailable && strings.Contains(err.Error(), "not counted") != known {
 			t.Errorf("%v: %v; the text must contain \"not counted\": %t", c.err, err, known)
 		}
 		got, err := once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi")
-		if rejected := c.want == codes.InvalidArgument || c.err == weir.ErrFull; (err != nil) != rejected || !rejected && got != "hi uncounted" {
+		if rejected := c.want == codes.InvalidArgument || c.want == codes.Internal || c.err == weir.ErrFull; (err != nil) != rejected || !rejected && got != "hi uncounted" {
 			t.Errorf("%v, AllowWhenDown: %q, %v; rejected must be %v", c.err, got, err, rejected)
 		}
 	}

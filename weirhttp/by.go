@@ -22,12 +22,14 @@ type By map[string]ValueFunc
 // ValueFunc takes the value of one dimension from a request. A request without the value
 // is reported as a *KeyError and answered with 400. So is one with an empty value: such
 // requests would share a history (R14). Any other error is a fault of the program
-// ([ErrValue]).
+// ([ErrProgram]).
 type ValueFunc = func(*http.Request) (string, error)
 
-// ErrValue reports that a ValueFunc failed for a reason other than the request. The
-// default answer is 500 and a log line, also with AllowWhenDown.
-var ErrValue = errors.New("weirhttp: a value function failed")
+// ErrProgram reports a fault of the program, which no client can mend. A ValueFunc failed for a
+// reason other than the request. Or a reload of the policy file has removed the policy, or has
+// changed its dimensions, so that [By] no longer fits. The default answer is 500 and a log line,
+// also with AllowWhenDown.
+var ErrProgram = errors.New("weirhttp: a fault of the program")
 
 // KeyError reports that a request lacks a value of the key, or that the value is
 // malformed. Its text is meant for the client.
@@ -103,7 +105,7 @@ type clientIP struct {
 // count as one. So the first request that shows it is a warning in [IPErrorLog].
 //
 // A connection without an IP address, as of a unix socket, is a fault of the program
-// ([ErrValue]). To trust all who can connect to the socket, let a handler in front set
+// ([ErrProgram]). To trust all who can connect to the socket, let a handler in front set
 // RemoteAddr to an address of TrustedProxies, such as 127.0.0.1.
 func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}

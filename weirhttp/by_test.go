@@ -81,7 +81,7 @@ func TestFailedValueIs500(t *testing.T) {
 	if p := readProblem(t, r); r.StatusCode != 500 || strings.Contains(p.Detail, "secret") || *n != 0 {
 		t.Errorf("status %d, detail %q, %d served; want 500 without the cause", r.StatusCode, p.Detail, *n)
 	}
-	if log := out.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `for \"ip\": secret detail`) {
+	if log := out.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `for \"ip\" failed: secret detail`) {
 		t.Errorf("logged %q, want one line with the dimension and the cause", log)
 	}
 }
@@ -124,8 +124,8 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	two := weir.Policy{Name: "p", Dimensions: []string{"tenant", "user"}, Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
 	l := newLimiter(t, two)
-	keys := keyby.New("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
-	m := middleware{decider: l, keys: keys, config: newConfig("search", nil)}
+	keys := keyby.New("", l, By{"user": Header("User"), "tenant": Header("Tenant")}, ErrProgram)
+	m := middleware{keys: keys, config: newConfig("search", nil)}
 	o, _, err := m.decideRequest(&http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}}, 1)
 	if err != nil || o.Key.Len() != 2 || o.Key.Value(0) != "acme" || o.Key.Value(1) != "ann" {
 		t.Errorf("%+v, %v; want the key acme, ann", o, err)
@@ -139,8 +139,9 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		err    error
 		status int
 	}{
-		{engine.Input("id", "secret trouble"), 400},
-		{&weir.PolicyError{Problem: "secret trouble"}, 400},
+		{engine.Input("units", "secret trouble"), 400},
+		{engine.Input("id", "secret trouble"), 500}, // no request chooses it
+		{&weir.PolicyError{Problem: "secret trouble"}, 500},
 		{weir.ErrOverflow, 400},
 		{weir.ErrFull, 503},
 		{weir.ErrUnavailable, 503},
@@ -156,7 +157,7 @@ func TestErrorsHaveAStatus(t *testing.T) {
 		serve := func(opts ...Option) *http.Response { return get(Middleware(l, By{"ip": ClientIP()}, opts...)(n)) }
 		r := serve()
 		p := readProblem(t, r)
-		if r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) || c.status == 503 && strings.Contains(p.Detail, "secret") {
+		if r.StatusCode != c.status || (p.Detail == c.err.Error()) != (c.status == 400) || c.status >= 500 && strings.Contains(p.Detail, "secret") {
 			t.Errorf("%v: status %d, detail %q; want %d", c.err, r.StatusCode, p.Detail, c.status)
 		} else if known := !errors.Is(c.err, weir.ErrOutcomeUnknown); c.status == 503 && strings.Contains(p.Detail, "not counted") != known {
 			t.Errorf("%v: detail %q; it must contain \"not counted\": %t", c.err, p.Detail, known)

@@ -1,12 +1,17 @@
 package weirhttp_test
 
 import (
+	"context"
 	"fmt"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -61,4 +66,116 @@ func ExampleBy() {
 	// Output:
 	// 429
 	// {"type":"https://iana.org/assignments/http-problem-types#quota-exceeded","title":"Quota exceeded","status":429,"detail":"asks for 2097152 units, but limit \"user\" never allows more than 1048576 in 1m; ask for less","violated-policies":["uploads.user"],"retry_after_ms":-1}
+}
+
+// How do I use a policy file in middleware?
+func Example_policyFile() {
+	tenant := weirhttp.Header("X-Tenant") // set by the authentication in front
+	plan := func(r *http.Request) (string, error) { return plans[r.Header.Get("X-Tenant")], nil }
+
+	set, err := enforce.Open("testdata/weir.yaml", weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	go set.Watch(context.Background(), nil) // a change of the file needs no restart
+	limit := weirhttp.Middleware(set.Rule("api"), weirhttp.By{"tenant": tenant, "plan": plan})
+
+	handler := limit(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		o, _ := weirhttp.FromContext(r.Context())
+		fmt.Printf("plan %q: %d left\n", o.Plan, o.Remaining)
+	}))
+	for _, name := range []string{"acme", "globex", "globex"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("X-Tenant", name)
+		handler.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	// Output:
+	// plan "": 19 left
+	// plan "pro": 1999 left
+	// plan "pro": 1998 left
+}
+
+// plans are the plans of tenants that have one.
+var plans = map[string]string{"globex": "pro"}
+
+// How do I give each route a limit of its own?
+func Example_routes() {
+	set, err := enforce.Open("testdata/weir.yaml", weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	perIP := weirhttp.By{"ip": weirhttp.ClientIP()}
+	search := weirhttp.Middleware(set.Rule("search"), perIP)
+	login := weirhttp.Middleware(set.Rule("login"), perIP)
+
+	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {})
+	mux := http.NewServeMux()
+	mux.Handle("GET /search", search(answer))
+	mux.Handle("POST /login", login(answer))
+	mux.Handle("GET /health", answer)
+
+	for _, route := range []string{"GET /search", "GET /health", "POST /login", "POST /login"} {
+		method, path, _ := strings.Cut(route, " ")
+		w := httptest.NewRecorder()
+		mux.ServeHTTP(w, httptest.NewRequest(method, path, nil))
+		fmt.Printf("%s: %d, Retry-After %q\n", route, w.Code, w.Header().Get("Retry-After"))
+	}
+	// Output:
+	// GET /search: 200, Retry-After ""
+	// GET /health: 200, Retry-After ""
+	// POST /login: 200, Retry-After ""
+	// POST /login: 429, Retry-After "900"
+}
+
+// How do I count failed logins only?
+func ExampleCountOnly() {
+	limiter, err := weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{weir.Per(2, 15*time.Minute, "ip")}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	failures := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()},
+		weirhttp.CountOnly(func(status int) bool { return status == http.StatusUnauthorized }))
+	login := failures(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.FormValue("password") != "right" {
+			http.Error(w, "wrong password", http.StatusUnauthorized)
+		}
+	}))
+	for _, password := range []string{"right", "right", "right", "wrong", "wrong", "right"} {
+		w := httptest.NewRecorder()
+		login.ServeHTTP(w, httptest.NewRequest("POST", "/login?password="+password, nil))
+		fmt.Println(password, w.Code)
+	}
+	// Output:
+	// right 200
+	// right 200
+	// right 200
+	// wrong 401
+	// wrong 401
+	// right 429
+}
+
+// How do I exempt my own network behind a proxy?
+func ExampleExempt() {
+	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerHour(1, "ip")}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	client := weirhttp.ClientIP(weirhttp.TrustedProxies(netip.MustParsePrefix("10.0.0.0/8")))
+	office := netip.MustParsePrefix("203.0.113.0/24")
+	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": client}, weirhttp.Exempt(client, office))
+
+	handler := perIP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
+	for _, address := range []string{"203.0.113.9", "203.0.113.9", "198.51.100.7", "198.51.100.7"} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = "10.0.0.1:4711" // the proxy
+		r.Header.Set("X-Forwarded-For", address)
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		fmt.Println(address, w.Code)
+	}
+	// Output:
+	// 203.0.113.9 200
+	// 203.0.113.9 200
+	// 198.51.100.7 200
+	// 198.51.100.7 429
 }

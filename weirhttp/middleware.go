@@ -55,25 +55,31 @@ import (
 // the handler runs for longer than the limit's MaxHold, the hold has ended by time; that is
 // one line in ErrorLog, and the MaxHold should be longer.
 func Middleware(d weir.Decider, by By, opts ...Option) func(http.Handler) http.Handler {
-	keys := keyby.New("weirhttp: Middleware", d, by)
-	name := d.Compiled().Name
-	m := &middleware{decider: d, name: name, keys: keys, config: newConfig(name, opts)}
+	keys := keyby.New("weirhttp: Middleware", d, by, ErrProgram)
+	m := &middleware{keys: keys, config: newConfig(keys.Policy(), opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
 }
 
 type middleware struct {
-	decider weir.Decider
-	name    string // of the policy
-	keys    keyby.Keys[ValueFunc]
-	field   policyField
+	keys  keyby.Keys[ValueFunc]
+	field policyField
 	config
 }
 
 // serve decides the request, and passes it on or rejects it.
 func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	if m.skip != nil && m.skip(r) {
+		next.ServeHTTP(w, r)
+		return
+	}
+	exempt, err := m.isExempt(r)
+	if err != nil {
+		m.onError(w, r, err)
+		return
+	}
+	if exempt {
 		next.ServeHTTP(w, r)
 		return
 	}
@@ -86,13 +92,12 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	switch {
 	case err == nil && o.Decision.Allowed:
 		m.outages.Set(shadowError(o))
-		o.writeHeaders(w.Header(), &m.field)
+		m.writeFields(w.Header(), o)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
-		defer keyby.End(r.Context(), held, m.errorLog, "request", m.name) // also if the handler panics
-		next.ServeHTTP(w, r)
+		m.handle(w, r, next, held)
 	case err == nil:
 		m.outages.Set(nil)
-		o.writeHeaders(w.Header(), &m.field)
+		m.writeFields(w.Header(), o)
 		m.onDenied(w, r, o)
 	case m.passes(err):
 		m.outages.Set(errors.New(answer.Logged(err)))
@@ -105,11 +110,12 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 // decideRequest attempts the request's units. held is nil if the policy has no concurrency
 // limit, or nothing was granted.
 func (m *middleware) decideRequest(r *http.Request, units int64) (o *Outcome, held *weir.Reservation, err error) {
-	values, err := keyby.Read[*KeyError](&m.keys, ErrValue, func(value ValueFunc) (string, error) { return value(r) })
+	values, err := keyby.Read[*KeyError](&m.keys, func(value ValueFunc) (string, error) { return value(r) })
 	if err != nil {
 		return nil, nil, err
 	}
-	held, decided, err := keyby.Attempt(r.Context(), m.decider, values, units, false)
+	ctx := context.WithoutCancel(r.Context()) // a client that hangs up must not go free
+	held, decided, err := m.keys.Attempt(ctx, values, units, m.countOnly != nil)
 	return &Outcome{decided}, held, err
 }
 
@@ -134,6 +140,9 @@ type config struct {
 	cost          func(*http.Request) int64
 	allowWhenDown bool
 	skip          func(*http.Request) bool
+	exempt        []exemption
+	countOnly     func(status int) bool
+	xRateLimit    bool
 	onDenied      func(http.ResponseWriter, *http.Request, *Outcome)
 	onError       func(http.ResponseWriter, *http.Request, error)
 	errorLog      *slog.Logger
@@ -163,7 +172,7 @@ func newConfig(policy string, opts []Option) config {
 			status, detail := answerTo(err)
 			switch status {
 			case http.StatusInternalServerError:
-				log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
+				log.Error("a request was rejected with status 500: a fault of the program", "policy", policy, "error", err)
 			case http.StatusServiceUnavailable:
 				outages.Set(errors.New(answer.Logged(err)))
 			}
@@ -181,8 +190,8 @@ func Cost(units func(*http.Request) int64) Option {
 }
 
 // Skip sets a function that reports whether a request passes without a decision, such as
-// a health check. It is neither counted nor given header fields. Default, also for nil:
-// no request is skipped.
+// a health check. It is neither counted nor given header fields. [Exempt] skips the addresses of
+// clients. Default, also for nil: no request is skipped.
 func Skip(skip func(*http.Request) bool) Option {
 	return func(c *config) { c.skip = skip }
 }
@@ -196,14 +205,14 @@ func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
 // OnError answers requests for which no decision was possible. Default, also for nil:
 //   - 400 for a request without a usable key (*KeyError) or with bad input, such as an
 //     invalid number of units (weir.ErrInput);
-//   - 500 and a line in ErrorLog for a ValueFunc that failed (ErrValue);
+//   - 500 and a line in ErrorLog for a fault of the program (ErrProgram);
 //   - 503 for everything else. ErrorLog has a line when this begins, and one when requests are
 //     decided again. In ten seconds at most one line says that it begins.
 func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return func(c *config) { c.onError = h }
 }
 
-// ErrorLog sets the logger for faults of the program (ErrValue) and for outages, unless OnError
+// ErrorLog sets the logger for faults of the program (ErrProgram) and for outages, unless OnError
 // is set; for requests that AllowWhenDown passes; and for holds that could not be ended
 // (weir.KindConcurrency). An outage has a line at its begin and at its end, all else one per request.
 // slog.New(slog.DiscardHandler) silences it. Default, also for nil: slog.Default().
@@ -228,7 +237,7 @@ func AllowWhenDown() Option {
 // has the error's own text for a detail. That of another error is not sent: it may hold
 // secrets.
 var errorAnswers = []answer.ForError[int]{
-	answer.For(ErrValue, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause"),
+	answer.For(ErrProgram, http.StatusInternalServerError, "the server has a fault, so the request could not be counted; its log has the cause"),
 	answer.For(weir.ErrInput, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOverflow, http.StatusBadRequest, ""),
 	answer.For(weir.ErrOutcomeUnknown, http.StatusServiceUnavailable, "the store did not answer, so the request was denied; it may have been counted; try again later"),

@@ -15,20 +15,28 @@ import (
 	"github.com/weirlimit/weir/internal/isnil"
 )
 
-// Keys reads the values of a request by functions of type F.
+// Keys reads the values of a request by functions of type F, and attempts its units.
 type Keys[F any] struct {
+	decider   weir.Decider
+	policy    string   // its name
+	fault     error    // wrapped by each error that is a fault of the program
 	names     []string // sorted
 	functions []F      // in the order of the names
 }
 
 // New returns the functions in by. It panics if d is nil or has no rules, if a dimension has no
 // function, or if a name in by is not a dimension. caller begins the message, such as
-// "weirhttp: Middleware".
-func New[F any](caller string, d weir.Decider, by map[string]F) Keys[F] {
+// "weirhttp: Middleware". Each later error that is a fault of the program wraps fault.
+func New[F any](caller string, d weir.Decider, by map[string]F, fault error) Keys[F] {
 	if isnil.Is(d) || d.Compiled() == nil {
 		panic(caller + " needs a limiter made with weir.New, or the rule of an enforce.Set")
 	}
-	k := Keys[F]{names: slices.Sorted(maps.Keys(by))}
+	k := Keys[F]{
+		decider: d,
+		policy:  d.Compiled().Name,
+		fault:   fault,
+		names:   slices.Sorted(maps.Keys(by)),
+	}
 	if err := d.CheckNames(k.names); err != nil {
 		problem := err.Error()
 		if input, bad := errors.AsType[*weir.InputError](err); bad {
@@ -46,16 +54,19 @@ func New[F any](caller string, d weir.Decider, by map[string]F) Keys[F] {
 	return k
 }
 
+// Policy returns the name of the policy.
+func (k *Keys[F]) Policy() string { return k.policy }
+
 // Read returns the values of a request by name; call calls one of the functions. An error of
 // type E concerns the request and is returned as it is. Any other error of a function is a
-// fault of the program and wraps fault.
-func Read[E error, F any](k *Keys[F], fault error, call func(F) (string, error)) (map[string]string, error) {
+// fault of the program.
+func Read[E error, F any](k *Keys[F], call func(F) (string, error)) (map[string]string, error) {
 	values := make(map[string]string, len(k.names))
 	for i, f := range k.functions {
 		v, err := call(f)
 		if err != nil {
 			if _, expected := errors.AsType[E](err); !expected {
-				err = fmt.Errorf("%w for %q: %w", fault, k.names[i], err)
+				err = fmt.Errorf("%w: the function for %q failed: %w", k.fault, k.names[i], err)
 			}
 			return nil, err
 		}
@@ -64,27 +75,67 @@ func Read[E error, F any](k *Keys[F], fault error, call func(F) (string, error))
 	return values, nil
 }
 
-// Attempt attempts the units of a request. The charge is made even if the client has hung up: a
-// request that is cancelled immediately must not be free. 0 units only look.
+// Attempt attempts the units of a request. held is nil unless reserves is true or a concurrency
+// limit holds the units; the caller ends it.
 //
-// held is nil unless reserves is true or a concurrency limit holds the units; the caller ends it.
-func Attempt(ctx context.Context, d weir.Decider, values map[string]string, units int64, reserves bool) (held *weir.Reservation, o weir.Outcome, err error) {
-	ctx = context.WithoutCancel(ctx)
+// An error that no request can cause is a fault of the program: a reload of the policy file has
+// removed the policy, or its dimensions are no longer those of the functions, or the policy
+// cannot be used in this way.
+func (k *Keys[F]) Attempt(ctx context.Context, values map[string]string, units int64, reserves bool) (held *weir.Reservation, o weir.Outcome, err error) {
 	r := weir.Request{N: units}
-	if rules := d.Compiled(); reserves || rules != nil && rules.Holds != nil {
-		return d.ReserveFor(ctx, values, r)
+	if rules := k.decider.Compiled(); reserves || rules != nil && rules.Holds != nil {
+		held, o, err = k.decider.ReserveFor(ctx, values, r)
+	} else {
+		o, err = k.decider.DecideFor(ctx, values, r)
 	}
-	o, err = d.DecideFor(ctx, values, r)
-	return nil, o, err
+	if err != nil {
+		err = k.blame(err)
+	}
+	return held, o, err
 }
 
-// End ends a hold, if there is one. If it fails, a line of the log names its owner, such as
-// "request" or "call".
+// blame returns the error of an attempt, as a fault of the program if it is one.
+func (k *Keys[F]) blame(err error) error {
+	if problem := k.decider.CheckNames(k.names); problem != nil {
+		return k.Fault("%w; the program has functions for %q: restart it with functions for the present values, or correct the policy file",
+			problem, k.names)
+	}
+	if _, bad := errors.AsType[*weir.PolicyError](err); bad {
+		return k.Fault("%w", err)
+	}
+	if input, bad := errors.AsType[*weir.InputError](err); bad && input.Field != "key" && input.Field != "units" {
+		return k.Fault("%w", err) // a request chooses its key and its units, the program the rest
+	}
+	return err
+}
+
+// Fault returns an error that is a fault of the program.
+func (k *Keys[F]) Fault(format string, args ...any) error {
+	return fmt.Errorf("%w: %w", k.fault, fmt.Errorf(format, args...))
+}
+
+// End ends a reservation whose units count, if there is one. If that fails, a line of the log
+// names its owner, such as "request" or "call".
 func End(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
 	if held == nil {
 		return
 	}
-	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
+	if err := held.Done(context.WithoutCancel(ctx)); err != nil && !isOver(held, err) {
 		log.Warn("the hold of a "+owner+" could not be ended; it ends by time", "policy", policy, "error", err)
 	}
+}
+
+// GiveBack ends a reservation whose units do not count. If that fails, a line of the log names
+// its owner.
+func GiveBack(ctx context.Context, held *weir.Reservation, log *slog.Logger, owner, policy string) {
+	if err := held.Cancel(context.WithoutCancel(ctx)); err != nil && !isOver(held, err) {
+		log.Warn("the units of a "+owner+" that does not count could not be given back; they leave by time",
+			"policy", policy, "error", err)
+	}
+}
+
+// isOver reports whether a reservation without a hold has expired: none of its units counts any
+// more, so nothing is left to do.
+func isOver(held *weir.Reservation, err error) bool {
+	return errors.Is(err, weir.ErrExpired) && held.HeldUntil().IsZero()
 }
